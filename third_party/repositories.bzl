@@ -1,0 +1,83 @@
+"""The external libraries of ThriftPS, all installed by the system: nothing is downloaded.
+
+A workspace that uses ThriftPS calls `thriftps_repositories()` in its own WORKSPACE. The version
+floors are what Debian 12 has of the libraries whose behaviour we rely on; lower where that was looked up.
+"""
+
+load(":pkg_config.bzl", "pkg_config_library", "system_library")
+
+def thriftps_repositories():
+    """Declares the libraries that `//third_party` wraps. Each is looked up when first needed."""
+
+    # The headers of GLib's parts are kept apart, so that including <glib-object.h> without
+    # depending on :gobject fails in the sandbox: runtime/ uses the core of GLib only.
+    pkg_config_library(
+        name = "thriftps_glib",
+        package = "glib-2.0",
+        at_least = "2.74",
+        debian = "libglib2.0-dev",
+        headers = ["glib.h", "glib-unix.h", "glib/**/*.h", "glibconfig.h"],
+    )
+    pkg_config_library(
+        name = "thriftps_gobject",
+        package = "gobject-2.0",
+        at_least = "2.74",
+        debian = "libglib2.0-dev",
+        headers = ["glib-object.h", "gobject/**/*.h"],
+        libraries = ["@thriftps_glib"],
+    )
+    pkg_config_library(
+        name = "thriftps_gio",
+        package = "gio-2.0",
+        at_least = "2.74",
+        debian = "libglib2.0-dev",
+        headers = ["gio/**/*.h", "gmodule.h"],
+        libraries = ["@thriftps_gobject"],
+    )
+    pkg_config_library(
+        name = "thriftps_json_glib",
+        package = "json-glib-1.0",
+        at_least = "1.6",
+        debian = "libjson-glib-dev",
+        headers = ["json-glib/**/*.h"],
+        libraries = ["@thriftps_gio"],
+    )
+    pkg_config_library(
+        name = "thriftps_thrift_c_glib",
+        package = "thrift_c_glib",
+        at_least = "0.17.0",
+        debian = "libthrift-c-glib-dev",
+        libraries = ["@thriftps_gobject"],
+    )
+    pkg_config_library(
+        name = "thriftps_thrift_cpp",
+        package = "thrift",
+        at_least = "0.17.0",
+        debian = "libthrift-dev",
+    )
+    pkg_config_library(
+        name = "thriftps_openblas",
+        package = "openblas",
+        at_least = "0.3.20",
+        debian = "libopenblas-pthread-dev",
+        headers = ["cblas.h", "openblas_config.h"],
+    )
+    pkg_config_library(
+        name = "thriftps_xxhash",
+        package = "libxxhash",
+        at_least = "0.8.0",
+        debian = "libxxhash-dev",
+    )
+    system_library(
+        name = "thriftps_gloo",
+        header = "gloo/allreduce.h",
+        debian = "libgloo-dev",
+        linkopts = ["-lgloo"],
+    )
+
+    # Debian ships GoogleTest's sources.
+    native.new_local_repository(
+        name = "thriftps_googletest",
+        path = "/usr/src/googletest",
+        build_file = str(Label("//third_party:googletest.BUILD")),
+    )

@@ -1,0 +1,128 @@
+"""The rules that our BUILD files are written with.
+
+    load("//third_party:tps.bzl", "tps_cc_library", "tps_cc_test")
+
+    tps_cc_library(
+        name = "tensor",
+        srcs = ["tensor.c"],
+        hdrs = ["tensor.h"],
+        deps = ["//third_party:glib"],
+    )
+
+They are the native rules with our compiler options, the same for every target of ours. A target is
+either C11 (.c) or C++17 (.cc): the compiler takes one list of options for each. Headers serve both.
+Targets are private unless they say otherwise.
+"""
+
+_WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wcast-qual",
+    "-Wformat=2",
+    "-Wshadow",
+    "-Wundef",
+    "-Wvla",
+    "-Wwrite-strings",
+    # Callbacks and vtable slots take what their contract says, needed or not.
+    "-Wno-unused-parameter",
+]
+
+_COMMON_COPTS = _WARNINGS + [
+    "-D_GNU_SOURCE",
+    # a*b+c must have the same bits on every CPU, see runtime/backend.h.
+    "-ffp-contract=off",
+    "-pthread",
+]
+
+TPS_COPTS = _COMMON_COPTS + [
+    "-std=c11",
+    "-Wmissing-prototypes",
+    "-Wold-style-definition",
+    "-Wstrict-prototypes",
+    # Structs are filled by name; what is not named is zero on purpose.
+    "-Wno-missing-field-initializers",
+]
+
+TPS_CXXOPTS = _COMMON_COPTS + [
+    "-std=c++17",
+    "-Wno-missing-field-initializers",
+]
+
+TPS_LINKOPTS = ["-pthread", "-lm"]
+
+_C = [".c"]
+_CXX = [".cc", ".cpp"]
+
+def _ends(label, extensions):
+    return any([label.endswith(extension) for extension in extensions])
+
+def _language_copts(name, srcs, language):
+    """Picks the list for the sources. `language` ("c" or "c++") decides where srcs is a select()."""
+    if type(srcs) == "list":
+        has_c = any([_ends(src, _C) for src in srcs])
+        has_cxx = any([_ends(src, _CXX) for src in srcs])
+        if has_c and has_cxx:
+            fail("{}: C and C++ sources in one target; make it two".format(name))
+        if has_cxx:
+            language = "c++"
+    return TPS_CXXOPTS if language == "c++" else TPS_COPTS
+
+def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = ["//visibility:private"], **kwargs):
+    """cc_library with our options. `copts` are added; the rest goes to cc_library as it is."""
+    native.cc_library(
+        name = name,
+        srcs = srcs,
+        copts = _language_copts(name, srcs, language) + copts,
+        # Nobody loads these one by one; saves linking a shared library of each.
+        linkstatic = True,
+        visibility = visibility,
+        **kwargs
+    )
+
+def tps_cc_binary(
+        name,
+        srcs = [],
+        copts = [],
+        linkopts = [],
+        language = "c",
+        visibility = ["//visibility:private"],
+        **kwargs):
+    """cc_binary with our options."""
+    native.cc_binary(
+        name = name,
+        srcs = srcs,
+        copts = _language_copts(name, srcs, language) + copts,
+        linkopts = TPS_LINKOPTS + linkopts,
+        visibility = visibility,
+        **kwargs
+    )
+
+def tps_cc_test(
+        name,
+        srcs = [],
+        copts = [],
+        linkopts = [],
+        deps = [],
+        main = True,
+        size = "small",
+        language = "c++",
+        visibility = ["//visibility:private"],
+        **kwargs):
+    """cc_test in C++17 with GoogleTest (<gtest/gtest.h>, <gmock/gmock.h>) and its main.
+
+    main = False leaves out GoogleTest's main: the test has its own, which calls
+    testing::InitGoogleTest. size is "small" (a minute) unless said otherwise.
+    """
+    gtest = ["//third_party:gtest_main"] if main else []
+    gtest += ["//third_party:gtest", "//third_party:gmock"]
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        copts = _language_copts(name, srcs, language) + copts,
+        linkopts = TPS_LINKOPTS + linkopts,
+        size = size,
+        visibility = visibility,
+        deps = deps + [label for label in gtest if label not in deps],
+        **kwargs
+    )
