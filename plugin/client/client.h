@@ -1,0 +1,63 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The asynchronous client: many calls in flight on one connection, each with a deadline, errors typed.
+ *
+ * A client connects by itself on its first call, and again after a lost connection (calls that were in flight then have
+ * failed with CONNECTION_LOST: whether to send again is for the caller to decide). Calls go out framed, binary protocol,
+ * multiplexed ("Service:method"), each with its own sequence id, so that answers may come in any order.
+ * Callbacks run on the client's I/O thread and must not block. All functions: thread any.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+#include "plugin/frame/reader.h"
+#include "plugin/frame/writer.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsClient TpsClient;
+
+typedef struct
+{
+  const gchar *address;      /* "host:port", "[v6]:port" or "unix:/path" */
+  gsize max_message_bytes;   /* of an answer; 0 = 1 GiB */
+  gint64 connect_timeout_ns; /* 0 = 10 s */
+  guint max_in_flight;       /* 0 = 1024; more are refused with RESOURCE_EXHAUSTED */
+  TpsProtocolKind protocol;  /* 0 = binary */
+} TpsClientOptions;
+
+/* Errors: INVALID_ARGUMENT for an address that cannot be understood. Does not connect yet. */
+TpsClient *tps_client_new (const TpsClientOptions *options, GError **error);
+
+/* Ends calls in flight with ABORTED, waits until no callback runs. Not from a callback. */
+void tps_client_free (TpsClient *client);
+
+/* Ends calls in flight with ABORTED; later calls fail with it. */
+void tps_client_cancel (TpsClient *client);
+
+/* Writes the arguments as the fields of the arguments struct (struct begin and end are written for it). */
+typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
+
+/* Called exactly once. On success `result` stands before the value (field 0 of the result struct) and `type` is its wire
+ * type (TPS_WIRE_STOP for void); both borrowed for the call, but bodies may be kept by reference. On failure `result` is
+ * NULL: a ServiceError of the peer comes as the TPS_ERROR of that code, a TApplicationException as TPS_ERROR_INTERNAL
+ * (UNKNOWN_METHOD: TPS_ERROR_NOT_FOUND), the rest is DEADLINE_EXCEEDED, CONNECTION_LOST, ABORTED. */
+typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error);
+
+/* Sends "service:method". `write` runs before this returns; what it borrows must stay until `done`.
+ * `deadline_ns`: monotonic. Never blocks. */
+void tps_client_call (TpsClient *client, const gchar *service, const gchar *method, TpsWriteArguments write,
+                      gconstpointer write_data, gint64 deadline_ns, TpsClientDone done, gpointer user_data);
+
+/* The same, waiting for the answer. `read` (may be NULL) is called with the result before this returns. Not from a
+ * callback. */
+typedef gboolean (*TpsReadResult) (TpsReader *result, TpsWireType type, gpointer user_data, GError **error);
+gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *method,
+                               TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
+                               TpsReadResult read, gpointer read_data, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClient, tps_client_free)
+
+G_END_DECLS

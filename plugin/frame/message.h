@@ -1,0 +1,80 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One received Thrift message in canonical form, whatever it travelled as.
+ *
+ * The scanner (scan.h) turns binary or compact protocol, framed or not, into this form while the bytes come in:
+ *
+ *   head    the arguments (or result) struct in Thrift binary protocol, big-endian, without the message header, except that
+ *           the bytes of every large binary are left out (its length prefix stays)
+ *   bodies  the large binaries, each in a 64-byte-aligned buffer of its own, in order
+ *
+ * What the scanner accepts is well-formed: every type known, every length inside the message, nesting at most
+ * TPS_MESSAGE_MAX_DEPTH, no field id twice in one struct. So readers of a message check meaning, not structure.
+ */
+
+#pragma once
+
+#include "runtime/buffer.h"
+
+G_BEGIN_DECLS
+
+#define TPS_MESSAGE_MAX_DEPTH 32
+#define TPS_MESSAGE_MAX_NAME 512       /* bytes of the method name, service prefix included */
+#define TPS_MESSAGE_BODY_THRESHOLD 4096 /* binaries of at least this many bytes get a buffer of their own */
+
+/* Thrift's wire types, as in the binary protocol. */
+typedef enum
+{
+  TPS_WIRE_STOP = 0,
+  TPS_WIRE_BOOL = 2,
+  TPS_WIRE_BYTE = 3,
+  TPS_WIRE_DOUBLE = 4,
+  TPS_WIRE_I16 = 6,
+  TPS_WIRE_I32 = 8,
+  TPS_WIRE_I64 = 10,
+  TPS_WIRE_BINARY = 11, /* string too */
+  TPS_WIRE_STRUCT = 12,
+  TPS_WIRE_MAP = 13,
+  TPS_WIRE_SET = 14,
+  TPS_WIRE_LIST = 15,
+} TpsWireType;
+
+typedef enum
+{
+  TPS_MESSAGE_CALL = 1,
+  TPS_MESSAGE_REPLY = 2,
+  TPS_MESSAGE_EXCEPTION = 3,
+  TPS_MESSAGE_ONEWAY = 4,
+} TpsMessageKind;
+
+typedef enum
+{
+  TPS_PROTOCOL_BINARY = 1,
+  TPS_PROTOCOL_COMPACT = 2,
+} TpsProtocolKind;
+
+typedef struct
+{
+  gsize head_offset;  /* where in the head the body's bytes would stand */
+  gsize n_bytes;
+  TpsBuffer *buffer;  /* NULL: refused by the pool, its bytes were read and dropped; see TpsMessage.n_bytes_refused */
+} TpsBody;
+
+typedef struct
+{
+  TpsMessageKind kind;
+  TpsProtocolKind protocol;
+  gboolean framed;
+  gint32 seqid;
+  gchar *name;            /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8 */
+  GByteArray *head;
+  GArray *bodies;         /* of TpsBody */
+  gsize n_bytes_refused;  /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
+} TpsMessage;
+
+TpsMessage *tps_message_new (void);
+void tps_message_free (TpsMessage *message);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMessage, tps_message_free)
+
+G_END_DECLS

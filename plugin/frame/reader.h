@@ -1,0 +1,62 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Reads the fields of a canonical message. A decoder reads like the layout:
+ *
+ *   tps_reader_struct_begin (in);
+ *   while (tps_reader_field (in, &id, &type))
+ *     if (id == 1 && type == TPS_WIRE_I32)
+ *       trainer = tps_reader_i32 (in);
+ *     else
+ *       tps_reader_skip (in, type);
+ *   tps_reader_struct_end (in);
+ *
+ * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The message was checked by the
+ * scanner, so a reader only goes bad when a decoder asks for another type than the one that stands there.
+ */
+
+#pragma once
+
+#include "plugin/frame/message.h"
+
+G_BEGIN_DECLS
+
+/* In the caller's storage; borrows the message. */
+typedef struct
+{
+  const TpsMessage *message;
+  gsize position;
+  guint next_body;
+  gboolean bad;
+} TpsReader;
+
+/* Borrowed bytes; `buffer` (borrowed) holds them where they are a body, NULL where they stand in the head. */
+typedef struct
+{
+  const guint8 *data;
+  gsize n_bytes;
+  TpsBuffer *buffer;
+} TpsBytesView;
+
+void tps_reader_init (TpsReader *in, const TpsMessage *message);
+
+void tps_reader_struct_begin (TpsReader *in);
+/* FALSE at the end of the struct, or when bad. */
+gboolean tps_reader_field (TpsReader *in, gint16 *id, TpsWireType *type);
+void tps_reader_struct_end (TpsReader *in);
+
+gboolean tps_reader_bool (TpsReader *in);
+gint8 tps_reader_byte (TpsReader *in);
+gint16 tps_reader_i16 (TpsReader *in);
+gint32 tps_reader_i32 (TpsReader *in);
+gint64 tps_reader_i64 (TpsReader *in);
+gdouble tps_reader_double (TpsReader *in);
+TpsBytesView tps_reader_binary (TpsReader *in);
+
+/* List or set: the element type and count. */
+void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
+void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type, guint32 *n_elems);
+
+/* Steps over a value of that type, however deep. */
+void tps_reader_skip (TpsReader *in, TpsWireType type);
+
+G_END_DECLS

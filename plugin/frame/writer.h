@@ -1,0 +1,58 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Writes one message in binary or compact protocol, framed or not, as a list of pieces that go out by scatter-gather.
+ *
+ * Large binaries are not copied: the writer keeps a reference of their buffer (or borrows, for
+ * tps_writer_binary_borrowed) and the bytes go out from where they lie.
+ * A writer may be reset and used again. Not thread-safe.
+ */
+
+#pragma once
+
+#include <sys/uio.h>
+
+#include "plugin/frame/message.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsWriter TpsWriter;
+
+TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
+void tps_writer_free (TpsWriter *out);
+
+void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid);
+
+/* Ends the message: fills in the frame length and computes the pieces. Errors: TPS_ERROR_RESOURCE_EXHAUSTED when the
+ * message is longer than a frame can say (2^31 - 1). */
+gboolean tps_writer_message_end (TpsWriter *out, GError **error);
+
+void tps_writer_struct_begin (TpsWriter *out);
+void tps_writer_struct_end (TpsWriter *out); /* writes the stop */
+void tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type);
+
+/* As a field's value after tps_writer_field (…, TPS_WIRE_BOOL), or as a list element. */
+void tps_writer_bool (TpsWriter *out, gboolean value);
+void tps_writer_byte (TpsWriter *out, gint8 value);
+void tps_writer_i16 (TpsWriter *out, gint16 value);
+void tps_writer_i32 (TpsWriter *out, gint32 value);
+void tps_writer_i64 (TpsWriter *out, gint64 value);
+void tps_writer_double (TpsWriter *out, gdouble value);
+void tps_writer_string (TpsWriter *out, const gchar *value);
+void tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes); /* copies */
+
+/* Takes a reference of `buffer`; bytes [offset, offset + n_bytes) go out from there. Small ones are copied. */
+void tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes);
+
+/* Borrows `data` until the writer is freed or reset. Small ones are copied. */
+void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes);
+
+void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
+void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
+void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type, guint32 n_elems);
+
+/* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` is their sum. */
+const struct iovec *tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWriter, tps_writer_free)
+
+G_END_DECLS

@@ -1,0 +1,55 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A socket on a loop that receives messages through the scanner and sends writers by scatter-gather. Both sides of the
+ * wire use it: the server for accepted sockets, the client for its own.
+ *
+ * Reading happens on the loop's thread only. Sending: any thread tries at once; what the socket does not take goes out
+ * from the loop when the socket is writable again.
+ */
+
+#pragma once
+
+#include "plugin/frame/scan.h"
+#include "plugin/frame/writer.h"
+#include "plugin/net/loop.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsConnection TpsConnection;
+
+typedef struct
+{
+  /* A message came in; it is the callee's. Loop thread. */
+  void (*message) (TpsConnection *connection, TpsMessage *message, gpointer user_data);
+  /* The connection is gone; exactly once, the last event. NULL = the peer closed between messages, or we did.
+   * Loop thread. */
+  void (*closed) (TpsConnection *connection, const GError *error, gpointer user_data);
+} TpsConnectionEvents;
+
+/* Takes over `fd` (connected, non-blocking). No event comes before tps_connection_start(). */
+TpsConnection *tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
+                                   const TpsConnectionEvents *events, gpointer user_data);
+TpsConnection *tps_connection_ref (TpsConnection *connection);
+void tps_connection_unref (TpsConnection *connection);
+
+/* Begins to read. Loop thread. */
+void tps_connection_start (TpsConnection *connection);
+
+/* Queues a finished writer (message_end was called) and takes it over; sends right away what the socket takes. Writers go
+ * out in the order of the calls. After the connection is gone they are freed unsent. Thread: any. */
+void tps_connection_send (TpsConnection *connection, TpsWriter *out);
+
+/* Bytes queued and not yet taken by the socket. Thread: any. */
+gsize tps_connection_get_n_bytes_queued (TpsConnection *connection);
+
+/* Stops and resumes reading; calls do not nest. Messages already scanned may still come. Thread: any. */
+void tps_connection_pause (TpsConnection *connection);
+void tps_connection_resume (TpsConnection *connection);
+
+/* Closes now, or when everything queued has been sent; `closed` follows on the loop. Thread: any. */
+void tps_connection_close (TpsConnection *connection);
+void tps_connection_close_when_sent (TpsConnection *connection);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsConnection, tps_connection_unref)
+
+G_END_DECLS

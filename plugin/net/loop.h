@@ -1,0 +1,43 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One thread with one epoll set: file descriptors, timers, and functions posted from other threads.
+ *
+ * Callbacks run on the loop's thread and must not block.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct TpsLoop TpsLoop;
+typedef struct TpsWatch TpsWatch;
+
+typedef void (*TpsLoopFunc) (gpointer user_data);
+typedef void (*TpsWatchFunc) (guint32 epoll_events, gpointer user_data);
+
+TpsLoop *tps_loop_new (const gchar *name, GError **error);
+
+/* Runs what was posted before, stops and joins the thread. Watches must be gone. Not from the loop's thread. */
+void tps_loop_free (TpsLoop *loop);
+
+gboolean tps_loop_is_current (const TpsLoop *loop);
+
+/* Thread: any. First in, first out. */
+void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
+
+/* Watches `fd` (stays the caller's) for EPOLLIN/EPOLLOUT…; level-triggered unless EPOLLET is given.
+ * add and remove on the loop's thread; modify from any thread while the watch lives. After remove, `func` is not called. */
+TpsWatch *tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
+                              gpointer user_data);
+void tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events);
+void tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch);
+
+/* One-shot, at or soon after `deadline_ns` (monotonic). On the loop's thread. Ids are never 0 and never reused. */
+guint64 tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func, gpointer user_data);
+void tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)
+
+G_END_DECLS

@@ -1,0 +1,54 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One call on its way through a service, and the table that a service is.
+ *
+ * A handler is three steps: decode the arguments, one runtime call, encode the result. It is given a call, and answers it
+ * exactly once, now or later, from any thread: tps_call_reply_*(). Who carries the call (our server's connection, or a
+ * host's ThriftProcessor) implements the few functions below; handlers do not know which.
+ */
+
+#pragma once
+
+#include "plugin/frame/message.h"
+#include "plugin/frame/reader.h"
+#include "plugin/frame/writer.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsCall TpsCall;
+
+/* Writes the success value of a result (the field with id 0, tps_writer_field() included; nothing for void). */
+typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
+
+/* The arguments; the reader stands before the arguments struct. Valid until the call is answered. */
+void tps_call_get_arguments (TpsCall *call, TpsReader *in);
+
+/* Whether the call may be answered later. FALSE under servers that would block all their clients: a handler that would
+ * have to wait for others then answers UNAVAILABLE. */
+gboolean tps_call_may_wait (TpsCall *call);
+
+/* Runs `func (call, user_data)` on the service's worker pool: what may block, or computes on more than 64 KiB. */
+void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data), gpointer user_data);
+
+/* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Thread: any. */
+void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
+
+/* The funnel from GError to the wire's ServiceError. Thread: any. */
+void tps_call_reply_error (TpsCall *call, const GError *error);
+
+typedef struct
+{
+  const gchar *name;
+  void (*handle) (TpsCall *call, gpointer service);
+  gboolean may_block; /* TRUE: always runs on a worker */
+} TpsMethod;
+
+/* A service: its name in the multiplexed protocol, its methods (ended by a NULL name), the object they are given. */
+typedef struct
+{
+  const gchar *name;
+  const TpsMethod *methods;
+  gpointer object;           /* borrowed; outlives the server */
+} TpsService;
+
+G_END_DECLS

@@ -1,0 +1,303 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/sync.h"
+
+/* Size classes: four steps to each power of two, from 4 KiB up, so at most a fifth is lost. */
+#define MIN_CLASS_SHIFT 12
+#define STEPS 4
+#define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
+#define HUGE_PAGE_BYTES (2u << 20)
+#define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
+
+struct TpsBuffer
+{
+  TpsRefcount refcount;
+  guint8 *data;
+  gsize n_bytes;
+  gsize capacity;
+  TpsDevice *device;
+  TpsBufferPool *pool; /* NULL for foreign memory */
+  guint size_class;
+  GDestroyNotify free_func;
+  gpointer user_data;
+  TpsBuffer *next_free;
+};
+
+struct TpsBufferPool
+{
+  TpsRefcount refcount;
+  gsize limit_bytes;
+  gsize keep_bytes;
+
+  TpsMutex lock; /* guards everything below */
+  gsize n_bytes_out;
+  gsize n_bytes_kept;
+  TpsBuffer *free_lists[N_CLASSES];
+};
+
+static gsize
+class_capacity (guint size_class)
+{
+  gsize base = (gsize) 1 << (MIN_CLASS_SHIFT + size_class / STEPS);
+
+  return base + base / STEPS * (size_class % STEPS);
+}
+
+/* Returns N_CLASSES when no class is large enough. */
+static guint
+class_of (gsize n_bytes)
+{
+  guint size_class = 0;
+
+  if (n_bytes > ((gsize) 1 << MIN_CLASS_SHIFT))
+    size_class = (guint) (g_bit_storage (n_bytes - 1) - 1 - MIN_CLASS_SHIFT) * STEPS;
+  while (size_class < N_CLASSES && class_capacity (size_class) < n_bytes)
+    size_class++;
+  return size_class;
+}
+
+TpsBufferPool *
+tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes)
+{
+  TpsBufferPool *pool = g_new0 (TpsBufferPool, 1);
+
+  tps_refcount_init (&pool->refcount);
+  tps_mutex_init (&pool->lock);
+  pool->limit_bytes = limit_bytes;
+  pool->keep_bytes = keep_bytes;
+  return pool;
+}
+
+TpsBufferPool *
+tps_buffer_pool_ref (TpsBufferPool *pool)
+{
+  tps_refcount_inc (&pool->refcount);
+  return pool;
+}
+
+static void
+release_memory (TpsBuffer *buffer)
+{
+  free (buffer->data);
+  g_free (buffer);
+}
+
+void
+tps_buffer_pool_unref (TpsBufferPool *pool)
+{
+  if (!tps_refcount_dec (&pool->refcount))
+    return;
+  for (guint i = 0; i < N_CLASSES; i++)
+    while (pool->free_lists[i] != NULL)
+      {
+        TpsBuffer *buffer = pool->free_lists[i];
+
+        pool->free_lists[i] = buffer->next_free;
+        release_memory (buffer);
+      }
+  tps_mutex_clear (&pool->lock);
+  g_free (pool);
+}
+
+TpsBufferPool *
+tps_buffer_pool_get_default (void)
+{
+  static _Atomic (TpsBufferPool *) shared;
+  TpsBufferPool *pool = atomic_load_explicit (&shared, memory_order_acquire);
+  TpsBufferPool *created;
+
+  if (pool != NULL)
+    return pool;
+  created = tps_buffer_pool_new (0, DEFAULT_KEEP_BYTES);
+  if (atomic_compare_exchange_strong (&shared, &pool, created))
+    return created;
+  tps_buffer_pool_unref (created);
+  return pool;
+}
+
+static TpsBuffer *
+allocate (guint size_class)
+{
+  gsize capacity = class_capacity (size_class);
+  gsize alignment = capacity >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : TPS_BUFFER_ALIGNMENT;
+  TpsBuffer *buffer;
+  void *data;
+
+  if (posix_memalign (&data, alignment, capacity) != 0)
+    return NULL;
+  if (capacity >= HUGE_PAGE_BYTES)
+    madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults where it is allowed */
+  buffer = g_new0 (TpsBuffer, 1);
+  buffer->data = data;
+  buffer->capacity = capacity;
+  buffer->size_class = size_class;
+  return buffer;
+}
+
+/* Reserves `capacity` against the limit and takes a kept buffer; FALSE when the limit does not allow it. */
+static gboolean
+reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buffer)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&pool->lock);
+  allowed = pool->limit_bytes == 0
+            || (capacity <= pool->limit_bytes && pool->n_bytes_out <= pool->limit_bytes - capacity);
+  *buffer = allowed ? pool->free_lists[size_class] : NULL;
+  if (*buffer != NULL)
+    {
+      pool->free_lists[size_class] = (*buffer)->next_free;
+      pool->n_bytes_kept -= capacity;
+    }
+  if (allowed)
+    pool->n_bytes_out += capacity;
+  tps_mutex_unlock (&pool->lock);
+  return allowed;
+}
+
+TpsBuffer *
+tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
+{
+  guint size_class = class_of (n_bytes);
+  TpsBuffer *buffer;
+
+  if (size_class >= N_CLASSES || !reserve (pool, size_class, class_capacity (size_class), &buffer))
+    return NULL;
+  if (buffer == NULL)
+    buffer = allocate (size_class);
+  if (buffer == NULL)
+    {
+      tps_mutex_lock (&pool->lock);
+      pool->n_bytes_out -= class_capacity (size_class);
+      tps_mutex_unlock (&pool->lock);
+      return NULL;
+    }
+  tps_refcount_init (&buffer->refcount);
+  buffer->n_bytes = n_bytes;
+  buffer->pool = tps_buffer_pool_ref (pool);
+  return buffer;
+}
+
+gsize
+tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&pool->lock);
+  n_bytes = pool->n_bytes_out;
+  tps_mutex_unlock (&pool->lock);
+  return n_bytes;
+}
+
+gsize
+tps_buffer_pool_get_limit (TpsBufferPool *pool)
+{
+  return pool->limit_bytes;
+}
+
+TpsBuffer *
+tps_buffer_new (gsize n_bytes)
+{
+  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+
+  if (buffer == NULL)
+    g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_zeroed (gsize n_bytes)
+{
+  TpsBuffer *buffer = tps_buffer_new (n_bytes);
+
+  memset (buffer->data, 0, n_bytes);
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device, GDestroyNotify free_func,
+                        gpointer user_data)
+{
+  TpsBuffer *buffer = g_new0 (TpsBuffer, 1);
+
+  tps_refcount_init (&buffer->refcount);
+  buffer->data = data;
+  buffer->n_bytes = n_bytes;
+  buffer->device = device;
+  buffer->free_func = free_func;
+  buffer->user_data = user_data;
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_ref (TpsBuffer *buffer)
+{
+  tps_refcount_inc (&buffer->refcount);
+  return buffer;
+}
+
+static void
+give_back (TpsBuffer *buffer)
+{
+  TpsBufferPool *pool = buffer->pool;
+  gboolean keep;
+
+  tps_mutex_lock (&pool->lock);
+  pool->n_bytes_out -= buffer->capacity;
+  keep = pool->n_bytes_kept + buffer->capacity <= pool->keep_bytes;
+  if (keep)
+    {
+      buffer->next_free = pool->free_lists[buffer->size_class];
+      pool->free_lists[buffer->size_class] = buffer;
+      pool->n_bytes_kept += buffer->capacity;
+    }
+  tps_mutex_unlock (&pool->lock);
+  if (!keep)
+    release_memory (buffer);
+  tps_buffer_pool_unref (pool);
+}
+
+void
+tps_buffer_unref (TpsBuffer *buffer)
+{
+  if (!tps_refcount_dec (&buffer->refcount))
+    return;
+  if (buffer->pool != NULL)
+    {
+      give_back (buffer);
+      return;
+    }
+  if (buffer->free_func != NULL)
+    buffer->free_func (buffer->user_data);
+  g_free (buffer);
+}
+
+guint8 *
+tps_buffer_get_data (const TpsBuffer *buffer)
+{
+  return buffer->data;
+}
+
+gsize
+tps_buffer_get_size (const TpsBuffer *buffer)
+{
+  return buffer->n_bytes;
+}
+
+TpsDevice *
+tps_buffer_get_device (const TpsBuffer *buffer)
+{
+  return buffer->device;
+}
+
+gboolean
+tps_buffer_is_exclusive (TpsBuffer *buffer)
+{
+  return tps_refcount_is_one (&buffer->refcount);
+}

@@ -1,0 +1,63 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Reference-counted bytes at 64-byte alignment, and the pool they come from.
+ *
+ * A pool hands out buffers and takes them back when their last reference goes, so that the data path touches memory
+ * that is already mapped (a page fault costs more than the copy). It may be limited: what is handed out and not yet
+ * back counts, and a request beyond the limit gets NULL at once.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define TPS_BUFFER_ALIGNMENT 64
+
+typedef struct TpsBuffer TpsBuffer;
+typedef struct TpsBufferPool TpsBufferPool;
+typedef struct TpsDevice TpsDevice; /* runtime/backend.h */
+
+/* A pool that lets at most `limit_bytes` be out at a time (0 = no limit) and keeps at most `keep_bytes` of returned
+ * memory for reuse. Buffers may outlive the caller's reference of the pool. */
+TpsBufferPool *tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes);
+TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
+void tps_buffer_pool_unref (TpsBufferPool *pool);
+
+/* The process's own pool, without a limit; borrowed, never freed. */
+TpsBufferPool *tps_buffer_pool_get_default (void);
+
+/* A buffer of `n_bytes` with undefined contents, or NULL when the limit or the memory does not allow it.
+ * Thread: any. */
+TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
+
+/* Bytes that are out now. Thread: any; a snapshot. */
+gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
+gsize tps_buffer_pool_get_limit (TpsBufferPool *pool);
+
+/* From the default pool; aborts when there is no memory, as g_malloc() does. */
+TpsBuffer *tps_buffer_new (gsize n_bytes);
+TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
+
+/* Wraps memory of somebody else; `free_func` (may be NULL) is called with `user_data` when the last reference goes.
+ * `device` says where the memory lies; NULL = host memory. */
+TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
+                                   GDestroyNotify free_func, gpointer user_data);
+
+/* Thread: any. */
+TpsBuffer *tps_buffer_ref (TpsBuffer *buffer);
+void tps_buffer_unref (TpsBuffer *buffer);
+
+/* Borrowed. Writing needs that nobody else reads: tps_buffer_is_exclusive(), or an agreement. */
+guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
+gsize tps_buffer_get_size (const TpsBuffer *buffer);
+TpsDevice *tps_buffer_get_device (const TpsBuffer *buffer);
+
+/* Whether the caller's is the only reference. */
+gboolean tps_buffer_is_exclusive (TpsBuffer *buffer);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBuffer, tps_buffer_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBufferPool, tps_buffer_pool_unref)
+
+G_END_DECLS

@@ -1,0 +1,66 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Collectives among the trainers of one pass: a small table of functions, one implementation a backend.
+ *
+ * Calls of one group must be made in the same order by all ranks; a group runs them one after the other on a thread of
+ * its own, so that they overlap with what the caller does. After an error other than INVALID_ARGUMENT the group is
+ * broken and every later call fails with TPS_ERROR_GROUP_BROKEN.
+ */
+
+#pragma once
+
+#include "runtime/ddp/store.h"
+#include "runtime/tensor.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsProcessGroup TpsProcessGroup;
+
+/* Called exactly once, on the group's thread; must not block on another collective of the group. */
+typedef void (*TpsCollectiveDone) (gpointer user_data, const GError *error);
+
+typedef struct
+{
+  const gchar *name; /* "gloo", "single" */
+
+  /* Sums `n_elems` floats of all ranks in place. `data` stays borrowed until `done`. */
+  void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCollectiveDone done,
+                          gpointer user_data);
+
+  /* Gathers `n_bytes` from each rank, which may differ: `counts` [size] is filled first with everybody's n_bytes, then
+   * `gathered` is set to one buffer with all ranks' bytes in rank order (owned by the caller). All outputs stay
+   * borrowed until `done`. */
+  void (*all_gather_bytes) (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
+                            TpsBuffer **gathered, TpsCollectiveDone done, gpointer user_data);
+
+  /* Ends outstanding and later calls with GROUP_BROKEN. Thread: any. */
+  void (*abort) (TpsProcessGroup *group);
+
+  /* Aborts, joins, frees. */
+  void (*free) (TpsProcessGroup *group);
+} TpsProcessGroupOps;
+
+/* Implementations embed this as their first member. */
+struct TpsProcessGroup
+{
+  const TpsProcessGroupOps *ops;
+  guint rank;
+  guint size;
+};
+
+typedef struct
+{
+  guint rank;
+  guint size;
+  TpsStore *store;     /* borrowed until the constructor returns; not needed where size is 1 */
+  const gchar *prefix; /* of this group's keys; a new one for every group */
+  gint64 timeout_ns;   /* for joining and for each collective */
+} TpsProcessGroupOptions;
+
+/* `backend`: "gloo" (also what "multi" means where there is no GPU) or, for size 1, anything. Blocks until all ranks have
+ * joined. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device: the message says which), DEADLINE_EXCEEDED,
+ * GROUP_BROKEN. */
+TpsProcessGroup *tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options,
+                                        GError **error);
+
+G_END_DECLS

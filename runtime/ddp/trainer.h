@@ -1,0 +1,44 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Runs training passes on a thread of its own: what the Trainer service calls. */
+
+#pragma once
+
+#include "runtime/ddp/exchange.h"
+#include "runtime/metrics.h"
+#include "runtime/ddp/store.h"
+#include "runtime/ddp/train_plan.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsTrainer TpsTrainer;
+
+/* Makes what a pass needs from outside; called on the training thread, may block until a deadline.
+ * Both return NULL with an error; what they return belongs to the trainer. */
+typedef struct
+{
+  TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  gpointer user_data;
+} TpsTrainerLinks;
+
+/* `metrics`: a reference is taken. */
+TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
+
+/* Cancels, joins the thread, frees. */
+void tps_trainer_free (TpsTrainer *trainer);
+
+/* Takes over the plan, whatever comes; answers at once. Errors: INVALID_ARGUMENT naming the argument (unknown registry
+ * names list the known ones; shapes and ids are checked here), ALREADY_EXISTS while a pass runs. Clears the metrics.
+ * Thread: any. */
+gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
+
+void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
+
+/* The running pass ends as CANCELLED soon: outstanding exchanges are cancelled, the process group is closed.
+ * Does not wait for it. Thread: any. */
+void tps_trainer_cancel (TpsTrainer *trainer);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainer, tps_trainer_free)
+
+G_END_DECLS

@@ -1,0 +1,37 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Training data that a master generates from a seed, identically on every platform. */
+
+#pragma once
+
+#include "runtime/nn/batch.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsTensor input;  /* INT64 [samples, length] */
+  TpsTensor target; /* INT64 [samples] */
+} TpsDataset;
+
+/* One entry of the data registry ("DummyData"). */
+typedef struct
+{
+  const gchar *name;
+  gboolean (*generate) (GVariant *config, gint64 seed, TpsDataset *dataset, GError **error);
+} TpsDataClass;
+
+const TpsDataClass *tps_data_class_find (const gchar *name, GError **error);
+void tps_data_class_register (const TpsDataClass *klass);
+const gchar **tps_data_class_list (void);
+
+void tps_dataset_clear (TpsDataset *dataset);
+
+/* Cuts samples into batches of `batch_size` (the last may be short) and deals them stride-wise: trainer r gets batches
+ * r, r + n_trainers, …. Batches are views of the dataset's memory (references, no copies). Returns an array of
+ * `n_trainers` GArrays of TpsTrainBatch; owned by the caller (g_ptr_array_unref frees all). */
+GPtrArray *tps_dataset_deal (const TpsDataset *dataset, guint batch_size, guint n_trainers);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDataset, tps_dataset_clear)
+
+G_END_DECLS

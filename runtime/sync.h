@@ -1,0 +1,142 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Locks, conditions, threads and reference counts on pthreads and C11 atomics.
+ *
+ * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so that it would report
+ * races that are none. Everything here aborts on misuse (a lock that was never initialised), as GLib's do.
+ */
+
+#pragma once
+
+#include <errno.h>
+#include <glib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+G_BEGIN_DECLS
+
+typedef pthread_mutex_t TpsMutex;
+typedef pthread_cond_t TpsCond;
+typedef pthread_t TpsThread;
+
+#define TPS_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
+
+static inline void
+tps_sync_check (int rc)
+{
+  if (G_UNLIKELY (rc != 0))
+    g_error ("pthread call failed: %s", g_strerror (rc));
+}
+
+static inline void
+tps_mutex_init (TpsMutex *mutex)
+{
+  tps_sync_check (pthread_mutex_init (mutex, NULL));
+}
+
+static inline void
+tps_mutex_clear (TpsMutex *mutex)
+{
+  tps_sync_check (pthread_mutex_destroy (mutex));
+}
+
+static inline void
+tps_mutex_lock (TpsMutex *mutex)
+{
+  tps_sync_check (pthread_mutex_lock (mutex));
+}
+
+static inline void
+tps_mutex_unlock (TpsMutex *mutex)
+{
+  tps_sync_check (pthread_mutex_unlock (mutex));
+}
+
+/* Conditions wait on the monotonic clock. */
+static inline void
+tps_cond_init (TpsCond *cond)
+{
+  pthread_condattr_t attr;
+
+  tps_sync_check (pthread_condattr_init (&attr));
+  tps_sync_check (pthread_condattr_setclock (&attr, CLOCK_MONOTONIC));
+  tps_sync_check (pthread_cond_init (cond, &attr));
+  tps_sync_check (pthread_condattr_destroy (&attr));
+}
+
+static inline void
+tps_cond_clear (TpsCond *cond)
+{
+  tps_sync_check (pthread_cond_destroy (cond));
+}
+
+static inline void
+tps_cond_wait (TpsCond *cond, TpsMutex *mutex)
+{
+  tps_sync_check (pthread_cond_wait (cond, mutex));
+}
+
+/* Returns FALSE when `deadline_ns` (monotonic clock, see tps_clock_now_ns()) has passed. */
+static inline gboolean
+tps_cond_wait_until (TpsCond *cond, TpsMutex *mutex, gint64 deadline_ns)
+{
+  struct timespec until = { .tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000 };
+  int rc = pthread_cond_timedwait (cond, mutex, &until);
+
+  if (rc == ETIMEDOUT)
+    return FALSE;
+  tps_sync_check (rc);
+  return TRUE;
+}
+
+static inline void
+tps_cond_signal (TpsCond *cond)
+{
+  tps_sync_check (pthread_cond_signal (cond));
+}
+
+static inline void
+tps_cond_broadcast (TpsCond *cond)
+{
+  tps_sync_check (pthread_cond_broadcast (cond));
+}
+
+/* Nanoseconds on the monotonic clock. State machines do not call this: they are given `now_ns`. */
+static inline gint64
+tps_clock_now_ns (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Reference counts: start at 1; tps_refcount_dec() is TRUE for the one that frees. */
+typedef atomic_uint TpsRefcount;
+
+static inline void
+tps_refcount_init (TpsRefcount *refcount)
+{
+  atomic_init (refcount, 1);
+}
+
+static inline void
+tps_refcount_inc (TpsRefcount *refcount)
+{
+  atomic_fetch_add_explicit (refcount, 1, memory_order_relaxed);
+}
+
+static inline gboolean
+tps_refcount_dec (TpsRefcount *refcount)
+{
+  return atomic_fetch_sub_explicit (refcount, 1, memory_order_acq_rel) == 1;
+}
+
+static inline gboolean
+tps_refcount_is_one (TpsRefcount *refcount)
+{
+  return atomic_load_explicit (refcount, memory_order_acquire) == 1;
+}
+
+G_END_DECLS

@@ -1,0 +1,88 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Embedding tables: rows that are looked up, pooled into bags and updated where they live.
+// Ids on the wire are always global, whatever the sharding.
+
+include "tensor.thrift"
+include "node.thrift"
+
+namespace c_glib TpsWire
+namespace cpp thriftps
+namespace java org.thriftps
+namespace py thriftps.embedding_table
+namespace go thriftps.embedding_table
+namespace js thriftps.embedding_table
+namespace rb ThriftPS
+namespace perl ThriftPS
+namespace php ThriftPS
+namespace rs thriftps.embedding_table
+namespace netstd ThriftPS
+
+// How the rows of a bag become one vector. An empty bag gives zeros.
+enum Pooling {
+  SUM = 1,
+  MEAN = 2,
+  MAX = 3
+}
+
+enum InitializerKind {
+  ZEROS = 1,
+  UNIFORM = 2,   // in [low, high)
+  NORMAL = 3     // mean, stdev
+}
+
+// First values of the rows. Each row depends on `seed` and its global id alone, so sharding changes nothing.
+struct Initializer {
+  1: InitializerKind kind
+  2: optional double low
+  3: optional double high
+  4: optional double mean
+  5: optional double stdev
+  6: optional i64 seed
+}
+
+struct TableSpec {
+  1: required string name
+  2: required i64 rows                    // of the whole table, > 0
+  3: required i32 dim                     // > 0
+  4: tensor.DType dtype                   // FLOAT32, FLOAT16 or BFLOAT16
+  5: optional Initializer initializer     // absent = normal(0, 1), as torch.nn.EmbeddingBag
+  6: optional tensor.Optimizer optimizer  // absent = SGD with learning rate 0.01
+  7: optional i64 first_row               // of a row-range shard
+  8: optional i64 bytes                   // answered, not asked: memory held here, optimizer state included
+  9: optional i32 shard_index             // of a hash shard, in [0, shard_count)
+  10: optional i32 shard_count
+}
+
+struct BagQuery {
+  1: required string table
+  2: required tensor.Tensor indices       // INT64 [nnz], each in [0, rows)
+  3: required tensor.Tensor offsets       // INT64 [bags], ascending, the first 0, none above nnz
+  4: Pooling pooling
+  5: optional tensor.Tensor weights       // FLOAT32 [nnz], with SUM only
+}
+
+struct BagGradient {
+  1: required BagQuery query
+  2: required tensor.Tensor gradient      // of the pooled output, [bags, dim]
+}
+
+service EmbeddingTable {
+  void create_table(1: TableSpec spec) throws (1: node.ServiceError failure)
+  list<TableSpec> list_tables() throws (1: node.ServiceError failure)
+  void drop_table(1: string table) throws (1: node.ServiceError failure)
+
+  // One answer a query, each [bags, dim].
+  list<tensor.Tensor> lookup_bags(1: list<BagQuery> queries) throws (1: node.ServiceError failure)
+
+  // The rows themselves, [n, dim], in the order of the indices.
+  tensor.Tensor lookup_rows(1: string table, 2: tensor.Tensor indices) throws (1: node.ServiceError failure)
+
+  // Applies the table's optimizer to the rows named; duplicates are added up first.
+  void apply_row_gradients(1: string table, 2: tensor.SparseTensor gradient, 3: tensor.PushId push)
+      throws (1: node.ServiceError failure)
+
+  // Spreads the gradients of pooled outputs back to the rows of their bags, then as apply_row_gradients.
+  void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
+      throws (1: node.ServiceError failure)
+}

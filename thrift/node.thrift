@@ -1,0 +1,69 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+//
+// What every ThriftPS process answers, whatever role it has: who it is and how it is doing.
+// Also the one exception of the contract.
+
+namespace c_glib TpsWire
+namespace cpp thriftps
+namespace java org.thriftps
+namespace py thriftps.node
+namespace go thriftps.node
+namespace js thriftps.node
+namespace rb ThriftPS
+namespace perl ThriftPS
+namespace php ThriftPS
+namespace rs thriftps.node
+namespace netstd ThriftPS
+
+// Why a call failed. Values above 12 may be added: treat an unknown value like INTERNAL.
+enum ErrorCode {
+  INVALID_ARGUMENT = 1,    // the request is wrong and would be wrong again; the message names the argument
+  NOT_FOUND = 2,           // no such table or key
+  ALREADY_EXISTS = 3,      // there is one of that name with another specification
+  STALE = 4,               // older than what the server still remembers or allows
+  DUPLICATE = 5,           // this push id was used for other bytes
+  DEADLINE_EXCEEDED = 6,   // others did not come in time; the message names who was missing
+  RESOURCE_EXHAUSTED = 7,  // too large, too many, no memory; see retry_after_ms
+  UNAVAILABLE = 8,         // shutting down, device lost, or a call that would wait where waiting is impossible
+  ABORTED = 9,             // a newer batch or a reset ended the round this call waited for
+  UNAUTHENTICATED = 10,
+  PERMISSION_DENIED = 11,
+  INTERNAL = 12            // a defect of the server
+}
+
+// Every method of every service throws this, so that an old client never takes a failure for success.
+exception ServiceError {
+  1: ErrorCode code
+  2: required string message
+  3: optional i32 retry_after_ms     // present where trying again is sensible, and how long to wait first
+}
+
+// Statistics of one metric over all its samples since the last clear. All times in milliseconds.
+struct MetricSummary {
+  1: string type                     // group, e.g. "parameter_server_batch_metric"
+  2: string name                     // e.g. "param_index_batch"
+  3: i64 count
+  4: double min_ms
+  5: double max_ms
+  6: double mean_ms
+  7: optional double stdev_ms        // of the sample (n - 1); absent where count < 2
+  8: double p50_ms
+  9: double p95_ms
+  10: double p99_ms
+  11: optional binary samples_ms     // float64, little-endian, the newest 65,536, oldest first
+}
+
+struct NodeInfo {
+  1: string name                     // as given at start, e.g. "server2"
+  2: string version                  // of ThriftPS, "major.minor.patch"
+  3: optional i64 max_frame_bytes    // the largest frame this process reads
+  4: optional list<string> services  // names that the multiplexed protocol reaches here
+  5: optional list<string> devices   // "cpu", "cuda:0", ...
+}
+
+service Node {
+  NodeInfo describe() throws (1: ServiceError failure)
+  // One entry a metric, in the order of first use; with_samples adds the raw values.
+  list<MetricSummary> get_metrics(1: bool with_samples) throws (1: ServiceError failure)
+  void clear_metrics() throws (1: ServiceError failure)
+}

@@ -1,0 +1,88 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+//
+// Runs training passes in a process that was started as a trainer.
+
+include "tensor.thrift"
+include "node.thrift"
+
+namespace c_glib TpsWire
+namespace cpp thriftps
+namespace java org.thriftps
+namespace py thriftps.trainer
+namespace go thriftps.trainer
+namespace js thriftps.trainer
+namespace rb ThriftPS
+namespace perl ThriftPS
+namespace php ThriftPS
+namespace rs thriftps.trainer
+namespace netstd ThriftPS
+
+// One mini-batch: input INT64 [batch, length] (ids), target INT64 [batch] (classes).
+struct TrainBatch {
+  1: required tensor.Tensor input
+  2: required tensor.Tensor target
+}
+
+// Where one parameter server listens: "host:port" or "unix:/path".
+struct ServerAddress {
+  1: required i32 rank                 // global rank, for messages
+  2: required string address
+}
+
+// One training pass of one trainer. Names of classes and functions are keys of the registries that
+// `parameter_server --list` prints; an unknown one is INVALID_ARGUMENT and the message lists the known ones.
+struct TrainSpec {
+  1: required string pass_name         // prefix of the pass's rendezvous keys; a new one for every pass
+  2: required i32 rank                 // of this trainer, in [0, world_size)
+  3: required i32 world_size           // number of trainers
+  4: required string model_config      // JSON: {"model_class": ..., "configurations": {...}}
+  5: required list<TrainBatch> batches
+  6: required i32 steps_per_epoch      // the largest batch count of any trainer: those with fewer take part without data
+  7: i32 epochs
+  8: i64 seed                          // of the initial parameters, the same for every trainer
+  9: string trainer                    // "DdpTrainer"
+  10: string trainer_config            // JSON object of named arguments, "" = none
+  11: string backend                   // process group: "gloo", "nccl", "multi"
+  12: string preprocess_data
+  13: string create_criterion
+  14: string create_ddp_model
+  15: string hook_state
+  16: string ddp_hook
+  17: string iteration_step
+  18: list<ServerAddress> servers      // in the order of their ranks; empty = none
+  19: bool partition_by_trainer        // true: all buckets of a trainer go to one server, the originals' layout
+  20: double first_bucket_mib
+  21: double bucket_cap_mib
+  22: double learning_rate
+  23: i32 rpc_timeout_ms               // for one gradient's round
+  24: string rendezvous                // address of the Rendezvous service, "" = the process's own configuration
+  25: string reduce                    // "mean" or "sum": what all-reduce hooks deliver
+}
+
+enum TrainState {
+  IDLE = 1,
+  RUNNING = 2,
+  SUCCEEDED = 3,
+  FAILED = 4,
+  CANCELLED = 5
+}
+
+struct TrainStatus {
+  1: TrainState state
+  2: string pass_name                  // of the last train(), "" before
+  3: i64 steps_done
+  4: i64 steps_total
+  5: i64 heartbeat                     // grows while the trainer makes progress or waits within a deadline
+  6: optional node.ErrorCode error_code  // where state is FAILED
+  7: optional string message
+  8: optional double loss              // of the last step
+  9: optional binary parameters_digest // 16 bytes, XXH3-128 of all parameters: equal on all trainers after a pass
+}
+
+service Trainer {
+  // Starts a pass and answers at once; status tells progress and the result. ALREADY_EXISTS while one runs.
+  void train(1: TrainSpec spec) throws (1: node.ServiceError failure)
+  TrainStatus status() throws (1: node.ServiceError failure)
+  // Ends the running pass as soon as possible; fine when none runs.
+  void cancel() throws (1: node.ServiceError failure)
+}
