@@ -11,7 +11,7 @@
 
 They are the native rules with our compiler options, the same for every target of ours. A target is
 either C11 (.c) or C++17 (.cc): the compiler takes one list of options for each. Headers serve both.
-Targets are private unless they say otherwise.
+Targets are private unless they, or their package, say otherwise.
 """
 
 _WARNINGS = [
@@ -57,6 +57,14 @@ _CXX = [".cc", ".cpp"]
 def _ends(label, extensions):
     return any([label.endswith(extension) for extension in extensions])
 
+# clang warns about other things; it is only asked to make fuzzers.
+_LENIENT = select({
+    "//third_party/fuzzing:is_fuzz": ["-Wno-error"],
+    "//conditions:default": [],
+})
+
+_SANITIZER_OPTIONS = ["//third_party/sanitizers:options"]
+
 def _language_copts(name, srcs, language):
     """Picks the list for the sources. `language` ("c" or "c++") decides where srcs is a select()."""
     if type(srcs) == "list":
@@ -66,9 +74,9 @@ def _language_copts(name, srcs, language):
             fail("{}: C and C++ sources in one target; make it two".format(name))
         if has_cxx:
             language = "c++"
-    return TPS_CXXOPTS if language == "c++" else TPS_COPTS
+    return (TPS_CXXOPTS if language == "c++" else TPS_COPTS) + _LENIENT
 
-def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = ["//visibility:private"], **kwargs):
+def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = None, **kwargs):
     """cc_library with our options. `copts` are added; the rest goes to cc_library as it is."""
     native.cc_library(
         name = name,
@@ -85,8 +93,9 @@ def tps_cc_binary(
         srcs = [],
         copts = [],
         linkopts = [],
+        deps = [],
         language = "c",
-        visibility = ["//visibility:private"],
+        visibility = None,
         **kwargs):
     """cc_binary with our options."""
     native.cc_binary(
@@ -95,6 +104,7 @@ def tps_cc_binary(
         copts = _language_copts(name, srcs, language) + copts,
         linkopts = TPS_LINKOPTS + linkopts,
         visibility = visibility,
+        deps = deps + _SANITIZER_OPTIONS,
         **kwargs
     )
 
@@ -107,7 +117,7 @@ def tps_cc_test(
         main = True,
         size = "small",
         language = "c++",
-        visibility = ["//visibility:private"],
+        visibility = None,
         **kwargs):
     """cc_test in C++17 with GoogleTest (<gtest/gtest.h>, <gmock/gmock.h>) and its main.
 
@@ -123,6 +133,47 @@ def tps_cc_test(
         linkopts = TPS_LINKOPTS + linkopts,
         size = size,
         visibility = visibility,
-        deps = deps + [label for label in gtest if label not in deps],
+        deps = deps + [label for label in gtest if label not in deps] + _SANITIZER_OPTIONS,
+        **kwargs
+    )
+
+def tps_cc_fuzz_test(
+        name,
+        srcs,
+        corpus,
+        seconds = 20,
+        copts = [],
+        deps = [],
+        size = "small",
+        tags = [],
+        visibility = None,
+        **kwargs):
+    """A libFuzzer target: srcs define LLVMFuzzerTestOneInput().
+
+    As a test it replays the files of the folder `corpus`, with any compiler and sanitizer. With
+    --config=fuzz it then looks for new inputs for `seconds`. To look for longer, and to keep what is found:
+
+        ./bazelw run --config=fuzz //tests/fuzz:frame_fuzz -- -max_total_time=600 $PWD/tests/fuzz/corpus/frame
+    """
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        args = select({
+            "//third_party/fuzzing:is_fuzz": ["-max_total_time=%d" % seconds, "-print_final_stats=1"],
+            "//conditions:default": [],
+        }) + ["/".join([native.package_name(), corpus])],
+        copts = _language_copts(name, srcs, "c") + copts,
+        data = native.glob([corpus + "/**"]),
+        linkopts = TPS_LINKOPTS + select({
+            "//third_party/fuzzing:is_fuzz": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        size = size,
+        tags = tags + ["fuzz"],
+        visibility = visibility,
+        deps = deps + _SANITIZER_OPTIONS + select({
+            "//third_party/fuzzing:is_fuzz": [],
+            "//conditions:default": ["//third_party/fuzzing:replay_main"],
+        }),
         **kwargs
     )
