@@ -49,6 +49,8 @@ typedef struct
   const gchar *name;
   const TpsMethod *methods;
   gpointer object;           /* borrowed; outlives the server */
+  /* Optional: ends what waits with UNAVAILABLE and refuses what comes from now on with it. Does not block. */
+  void (*shut_down) (gpointer object);
 } TpsService;
 
 G_END_DECLS

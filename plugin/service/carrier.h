@@ -1,0 +1,61 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Who carries calls to the services and answers back: our server's connections, or a host's ThriftProcessor.
+ *
+ * A carrier has a received message and hands it to a dispatcher with the functions below. The dispatcher finds the method,
+ * runs its handler, and gives the carrier the finished reply, exactly once, now or later.
+ */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "runtime/worker_pool.h"
+
+G_BEGIN_DECLS
+
+/* `carried` is what the carrier gave to tps_dispatcher_handle(): one object per call. Every slot: thread any. */
+typedef struct
+{
+  /* Whether the answer may come after tps_dispatcher_handle() has returned because the call waits for other calls. FALSE
+   * where waiting would block the calls waited for. Does not block. */
+  gboolean (*may_wait) (gpointer carried);
+
+  /* Optional, NULL = yes: whether anybody still wants the answer. Saves encoding it. Does not block. */
+  gboolean (*is_wanted) (gpointer carried);
+
+  /* Runs `func (user_data)`: on a worker, or (a carrier without workers) at once on the calling thread. */
+  void (*run_on_worker) (gpointer carried, TpsJobFunc func, gpointer user_data);
+
+  /* The last use of `carried`, exactly once. `reply` is finished (message_end was called) and becomes the carrier's; it is in
+   * the protocol and framing of the message. NULL = there is nothing to send: the message was oneway, or is not wanted. Does
+   * not block. */
+  void (*finish) (gpointer carried, TpsWriter *reply);
+} TpsCarrierOps;
+
+/* Names to methods. Immutable after its creation; thread: any. */
+typedef struct TpsDispatcher TpsDispatcher;
+
+/* Copies the `n_services` entries (what they point to is borrowed). Names without "Service:" go to `default_service`; NULL
+ * = to the only service where there is one, else such names are unknown. A service without methods (methods NULL) is
+ * known, its methods are not. Errors: TPS_ERROR_INVALID_ARGUMENT (a service twice, no such default). */
+TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
+                                   const gchar *default_service, GError **error);
+TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
+void tps_dispatcher_unref (TpsDispatcher *dispatcher);
+
+/* Takes over `message`, whatever it is, and sees to it that `ops->finish` is called once: by the handler's answer, or at once
+ * with
+ *   TApplicationException UNKNOWN_METHOD        no such service or method; the message names it
+ *   TApplicationException INVALID_MESSAGE_TYPE  neither a call nor oneway
+ *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with retry_after_ms
+ * The reply carries the name without its "Service:", as Thrift's own multiplexed processors answer.
+ * `refuse` (may be NULL) is answered instead of calling the handler: for carriers that are shutting down. */
+void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
+                            const TpsCarrierOps *ops, gpointer carried);
+
+/* Ends what waits in the services and makes them refuse what comes: calls shut_down of every service that has it. */
+void tps_dispatcher_shut_down (TpsDispatcher *dispatcher);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDispatcher, tps_dispatcher_unref)
+
+G_END_DECLS
