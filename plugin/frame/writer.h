@@ -53,6 +53,10 @@ void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType val
 /* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` is their sum. */
 const struct iovec *tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes);
 
+/* Has `func (user_data)` called once, when the writer is next freed or reset: from then on nothing that it borrowed is
+ * looked at again. Called on the thread that frees, which may hold locks: `func` must not block or call back. */
+void tps_writer_set_released (TpsWriter *out, GDestroyNotify func, gpointer user_data);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWriter, tps_writer_free)
 
 G_END_DECLS
