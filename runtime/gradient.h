@@ -15,7 +15,8 @@ typedef enum
   TPS_GRADIENT_SPARSE = 2,
 } TpsGradientKind;
 
-/* A plain value that owns its tensors. All zero = TPS_GRADIENT_NONE with weight 0. */
+/* A plain value that owns its tensors. All zero = TPS_GRADIENT_NONE with weight 0.
+ * Data with weight 0 is allowed: its shape counts, its elements do not. */
 typedef struct
 {
   TpsGradientKind kind;

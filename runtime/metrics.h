@@ -20,7 +20,7 @@ typedef struct
 {
   gchar *type;
   gchar *name;
-  gint64 count;
+  gint64 count; /* of all that were finished; everything below is of the newest TPS_METRICS_MAX_SAMPLES */
   gdouble min_ms, max_ms, mean_ms;
   gdouble variance_ms2, stdev_ms; /* of the sample (n - 1); NAN where count < 2 */
   gdouble p50_ms, p95_ms, p99_ms; /* linear interpolation, as numpy.percentile */

@@ -15,7 +15,7 @@ typedef void (*TpsJobFunc) (gpointer user_data);
 /* `n_threads` >= 1; the name shows in thread lists (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* Runs what is queued, then joins the threads. Not from a job. */
+/* Runs what is queued, then joins the threads; timers that are not due yet never run. Not from a job. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
 /* First in, first out. Never blocks. Thread: any. */
