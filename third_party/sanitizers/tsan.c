@@ -17,7 +17,7 @@ const char *
 __tsan_default_suppressions (void)
 {
   return
-    /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks unguarded. */
-    "called_from_lib:libglib-2.0.so.0\n"
-    "called_from_lib:libgobject-2.0.so.0\n";
+      /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks unguarded. */
+      "called_from_lib:libglib-2.0.so.0\n"
+      "called_from_lib:libgobject-2.0.so.0\n";
 }

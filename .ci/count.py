@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""Counts the test cases of Bazel runs.
+
+usage: count.py [--table] NAME=EVENTS...
+
+EVENTS is what `bazel test --build_event_json_file=EVENTS` wrote; a file that is missing counts as one
+failure, since the run that should have written it broke down. Cases are those of each test's XML
+(GoogleTest writes one); a test without cases counts as one. --table prints a line per run. The last
+line is `N passed, N failed`, with `, N skipped` where there are any; exit code 1 when something failed.
+"""
+
+import json
+import os
+import sys
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+def verdict(case):
+    if case.find("failure") is not None or case.find("error") is not None:
+        return FAILED
+    if case.find("skipped") is not None or case.get("status") == "notrun":
+        return SKIPPED
+    return PASSED
+
+
+def count_xml(path):
+    try:
+        return Counter(verdict(case) for case in ElementTree.parse(path).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return Counter()
+
+
+def count_test(result):
+    """One attempt at one test."""
+    passed = result.get("status") in ("PASSED", "FLAKY")
+    counts = Counter()
+    for output in result.get("testActionOutput", []):
+        if output["name"] == "test.xml":
+            counts = count_xml(urllib.parse.unquote(urllib.parse.urlparse(output["uri"]).path))
+    if not counts:
+        counts[PASSED if passed else FAILED] = 1
+    elif not passed and not counts[FAILED]:
+        # All its cases passed, but the program did not: a leak at the end, a crash in a destructor.
+        counts[FAILED] = 1
+    return counts
+
+
+def read_events(path):
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            try:
+                yield json.loads(line)
+            except ValueError:  # Bazel was stopped while it wrote.
+                return
+
+
+def count_run(path):
+    if not os.path.exists(path):
+        return Counter({FAILED: 1})
+    tests = {}  # the last attempt counts
+    counts = Counter()
+    exit_code = None
+    for event in read_events(path):
+        identity = event["id"]
+        if "testResult" in event:
+            key = identity["testResult"]
+            tests[key["label"], key.get("run"), key.get("shard")] = count_test(event["testResult"])
+        elif "targetCompleted" in identity and not event.get("completed", {}).get("success"):
+            counts[FAILED] += 1
+            print("does not build: " + identity["targetCompleted"]["label"], file=sys.stderr)
+        elif "finished" in event:
+            exit_code = event["finished"].get("exitCode", {}).get("code", 0)
+    for test in tests.values():
+        counts += test
+    if exit_code != 0 and not counts[FAILED]:
+        counts[FAILED] = 1
+    return counts
+
+
+def main(arguments):
+    with_table = "--table" in arguments
+    runs = [argument.partition("=") for argument in arguments if argument != "--table"]
+    if not runs:
+        sys.exit(__doc__)
+    counts = [(name, count_run(path)) for name, _, path in runs]
+    if with_table:
+        print("%-12s %8s %8s %8s" % ("config", PASSED, FAILED, SKIPPED))
+        for name, run in counts:
+            print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED], run[SKIPPED]))
+    total = sum((run for _, run in counts), Counter())
+    line = "%d passed, %d failed" % (total[PASSED], total[FAILED])
+    if total[SKIPPED]:
+        line += ", %d skipped" % total[SKIPPED]
+    print(line, flush=True)
+    return 1 if total[FAILED] or not total[PASSED] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""The directions of include, and two habits that go with them.
+
+    bench --> plugin --> thrift (generated)
+                |
+                v
+              runtime <-- cuda            tests may include anything, nothing includes them
+
+Angle brackets are for others' headers, quotes for ours, from the root of the tree ("runtime/tensor.h").
+A .c file includes its own header first, so that every header is known to stand alone. Locks are ours
+(runtime/sync.h): GLib's are invisible to the thread sanitizer.
+"""
+
+import os
+import re
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+FOLDERS = ("runtime", "plugin", "cuda", "bench", "tests", "thrift", "third_party")
+SOURCES = (".c", ".cc", ".cu")
+HEADERS = (".h", ".cuh")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+GENERATED = r'"(thrift/)?tps_wire_'
+THRIFT = r"<thrift/|" + GENERATED
+GOBJECT = r"<glib-object\.h|<gobject/|<gio/|<gmodule\.h|<json-glib/"
+SOCKET = r"<sys/(socket|un|epoll|sendfile)\.h|<netinet/|<arpa/|<netdb\.h|<net/|<poll\.h|<sys/poll\.h"
+CUDA = r"<cuda|<cublas|<nccl|<cub/|<thrust/"
+TESTS = r'"tests/|<gtest/|<gmock/'
+
+# Folder: (what it must not include, why), matched against the include as it is written.
+LAW = {
+    "runtime": (
+        (r'"(plugin|bench|cuda)/', "runtime/ is below everything"),
+        (THRIFT, "runtime/ does not know Thrift"),
+        (GOBJECT, "runtime/ uses the core of GLib only"),
+        (SOCKET, "runtime/ has no sockets"),
+        (CUDA, "CUDA lives in cuda/"),
+        (TESTS, "nothing includes tests/"),
+    ),
+    "plugin": (
+        (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
+        (CUDA, "CUDA lives in cuda/"),
+        (r"<cblas\.h|<gloo/", "arithmetic and collectives live in runtime/"),
+        (TESTS, "nothing includes tests/"),
+    ),
+    "cuda": (
+        (r'"(plugin|bench)/', "cuda/ knows runtime/ only"),
+        (THRIFT, "cuda/ does not know Thrift"),
+        (GOBJECT, "cuda/ has no GLib objects"),
+        (TESTS, "nothing includes tests/"),
+    ),
+    "bench": (
+        (r'"plugin/(net|frame|wire|service)/', "bench/ uses no private headers"),
+        (r'"cuda/', "bench/ reaches CUDA through the runtime's backends"),
+        (TESTS, "nothing includes tests/"),
+    ),
+    "third_party": ((r'"(runtime|plugin|cuda|bench|thrift|tests)/', "third_party/ holds no project code"),),
+    "tests": (),
+    "thrift": ((r"", "thrift/ holds no hand-written C"),),
+}
+
+GLIB_LOCKS = re.compile(
+    r"\b(GMutex|GRecMutex|GRWLock|GCond|GAsyncQueue|GThreadPool|g_(mutex|rec_mutex|rw_lock|cond|"
+    r"async_queue|thread_pool)_\w+)\b"
+)
+OWN_LOCKS = ("runtime", "plugin", "cuda")
+
+
+def folder_of(path):
+    return path.split("/", 1)[0]
+
+
+def own_header(path, exists):
+    """The header that belongs to a source file, or None."""
+    stem, extension = os.path.splitext(path)
+    if extension not in SOURCES:
+        return None
+    return next((stem + header for header in HEADERS if exists(stem + header)), None)
+
+
+def find_violations(path, text, exists):
+    """Yields (path:line, what is wrong). `exists` tells whether a path of the tree is a file."""
+    folder = folder_of(path)
+    includes = list(INCLUDE.finditer(text))
+    for match in includes:
+        where = "%s:%d" % (path, text.count("\n", 0, match.start()) + 1)
+        opening, name = match.groups()
+        written = opening + name
+        for pattern, reason in LAW[folder]:
+            if re.match(pattern, written):
+                yield where, "includes %s: %s" % (name, reason)
+        if opening == "<" and folder_of(name) in FOLDERS and exists(name):
+            yield where, "includes <%s>: ours are included with quotes" % name
+        # Tests and peers also include what Thrift generates for C++, whose names have no folder.
+        if opening == '"' and "/" not in name and not re.match(GENERATED, written) \
+                and folder not in ("tests", "bench", "third_party"):
+            yield where, 'includes "%s": others are included with angle brackets, ours from the root' % name
+
+    header = own_header(path, exists)
+    if header and (not includes or includes[0].group(2) != header):
+        yield path, "must include its own header first: %s" % header
+
+    if folder in OWN_LOCKS:
+        # Comments stay as empty lines, so that the numbers are right.
+        code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
+        for match in GLIB_LOCKS.finditer(code):
+            yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \
+                "%s: locks are those of runtime/sync.h" % match.group()
+
+
+def tree_files():
+    for folder in FOLDERS:
+        for parent, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in names:
+                if name.endswith(SOURCES + HEADERS):
+                    yield os.path.relpath(os.path.join(parent, name), ROOT)
+
+
+class IncludeLaw(unittest.TestCase):
+    """The rules themselves: each is seen to fail, and to let pass what is right."""
+
+    def violations(self, path, text, files=()):
+        return [what for _, what in find_violations(path, text, lambda name: name in files)]
+
+    def assert_refused(self, path, text, files=()):
+        self.assertEqual(len(self.violations(path, text, files)), 1, (path, text))
+
+    def assert_allowed(self, path, text, files=()):
+        self.assertEqual(self.violations(path, text, files), [], (path, text))
+
+    def test_runtime(self):
+        for line in ('"plugin/server/server.h"', '"bench/flags.h"', '"cuda/device.h"', "<thrift/c_glib/thrift.h>",
+                     '"tps_wire_node.h"', '"thrift/tps_wire_node.h"', "<glib-object.h>", "<gio/gio.h>",
+                     "<sys/socket.h>", "<cuda_runtime.h>", '"tests/common/clock.h"', "<gtest/gtest.h>"):
+            self.assert_refused("runtime/a.c", "#include %s\n" % line)
+        for line in ('"runtime/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>", "<pthread.h>"):
+            self.assert_allowed("runtime/a.c", "#include %s\n" % line)
+
+    def test_plugin(self):
+        self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
+        self.assert_refused("plugin/net/a.c", "#  include <cuda_runtime.h>\n")
+        self.assert_allowed("plugin/wire/a.c", '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
+        self.assert_allowed("plugin/net/a.c", '#include "runtime/sync.h"\n#include <sys/epoll.h>\n')
+
+    def test_cuda(self):
+        self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")
+        self.assert_refused("cuda/kernels/a.cu", '#include "plugin/client/client.h"\n')
+        self.assert_allowed("cuda/kernels/a.cu", '#include "runtime/backend.h"\n#include <cuda_runtime.h>\n')
+
+    def test_bench(self):
+        for private in ("net", "frame", "wire", "service"):
+            self.assert_refused("bench/a.c", '#include "plugin/%s/b.h"\n' % private)
+        self.assert_allowed("bench/a.c", '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
+
+    def test_quotes(self):
+        self.assert_refused("plugin/a.c", "#include <runtime/tensor.h>\n", files={"runtime/tensor.h"})
+        self.assert_allowed("plugin/a.c", "#include <thrift/c_glib/thrift.h>\n")
+        self.assert_refused("plugin/a.c", '#include "glib.h"\n')
+
+    def test_own_header_first(self):
+        files = {"runtime/a.h"}
+        self.assert_refused("runtime/a.c", '#include <glib.h>\n#include "runtime/a.h"\n', files)
+        self.assert_allowed("runtime/a.c", '/* a */\n#include "runtime/a.h"\n#include <glib.h>\n', files)
+
+    def test_locks(self):
+        self.assert_refused("runtime/a.c", "static GMutex lock;\n")
+        self.assert_refused("plugin/a.c", "g_mutex_lock (&self->lock);\n")
+        self.assert_allowed("runtime/a.c", "/* not GMutex */\nstatic TpsMutex lock;\n")
+
+
+class Tree(unittest.TestCase):
+    """The tree as it is."""
+
+    def test_tree(self):
+        files = set(tree_files())
+        self.assertTrue(files, "no source files under " + ROOT)
+        found = []
+        for path in sorted(files):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+                found += ["%s: %s" % hit for hit in find_violations(path, source.read(), files.__contains__)]
+        self.assertFalse(found, "\n" + "\n".join(found))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+#!/bin/bash
+# Runs clang-tidy (.clang-tidy) over our C files; prints what it finds, exits 1 if it finds anything.
+#
+#   tests/lint/tidy.sh [FILE...]      default: every .c of the tree
+#
+# The compiler's flags are given by hand: those of third_party/tps.bzl that change what the code means.
+set -euo pipefail
+
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+generated=$(mktemp -d)
+trap 'rm -rf "$generated"' EXIT
+for idl in thrift/*.thrift; do
+  /usr/bin/thrift --gen c_glib -out "$generated" "$idl"
+done
+sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
+
+read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash)
+flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -isystem "$generated")
+for flag in "${packages[@]}"; do
+  flags+=("${flag/#-I/-isystem}")
+done
+
+if [ $# -eq 0 ]; then
+  folders=()
+  for folder in runtime plugin bench; do
+    [ ! -d "$folder" ] || folders+=("$folder")
+  done
+  mapfile -t files < <(find "${folders[@]}" -type f -name '*.c' | sort)
+else
+  files=("$@")
+fi
+
+check () {
+  clang-tidy --quiet "$1" -- "${flags[@]}" 2>/dev/null || { echo "tidy: $1" >&2; return 1; }
+}
+
+n_failed=0
+running=0
+for file in "${files[@]}"; do
+  if [ "$running" -ge "$(nproc)" ]; then
+    wait -n || n_failed=$((n_failed + 1))
+    running=$((running - 1))
+  fi
+  check "$file" &
+  running=$((running + 1))
+done
+while [ "$running" -gt 0 ]; do
+  wait -n || n_failed=$((n_failed + 1))
+  running=$((running - 1))
+done
+
+echo "tidy: $((${#files[@]} - n_failed)) files clean, $n_failed not"
+[ "$n_failed" -eq 0 ]
