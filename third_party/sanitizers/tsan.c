@@ -1,3 +1,5 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
 /* Asked for by the thread sanitizer's run-time library before main(). */
 
 const char *__tsan_default_options (void);
