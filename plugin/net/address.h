@@ -26,9 +26,13 @@ gchar *tps_address_to_string (const TpsAddress *address);
 gint tps_address_listen (const TpsAddress *address, gchar **bound, GError **error);
 
 /* Starts to connect; a non-blocking socket or -1. Not yet connected where `in_progress` is set: wait for EPOLLOUT, then
- * ask tps_socket_take_error(). TCP sockets get TCP_NODELAY. Numeric hosts and "localhost" never block; other names are
+ * ask tps_socket_check(). TCP sockets get TCP_NODELAY. Numeric hosts and "localhost" never block; other names are
  * resolved in place. Errors: TPS_ERROR_CONNECTION_LOST, TPS_ERROR_INVALID_ARGUMENT. */
 gint tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error);
+
+/* What every connected socket of ours gets, accepted ones too: TCP_NODELAY and keep-alive, or larger buffers for a Unix
+ * socket. Never fails: without it the socket is slower. */
+void tps_socket_tune (gint fd);
 
 /* SO_ERROR as a GError (CONNECTION_LOST), TRUE when there is none. */
 gboolean tps_socket_check (gint fd, const gchar *what, GError **error);

@@ -42,7 +42,17 @@ void tps_connection_send (TpsConnection *connection, TpsWriter *out);
 /* Bytes queued and not yet taken by the socket. Thread: any. */
 gsize tps_connection_get_n_bytes_queued (TpsConnection *connection);
 
-/* Stops and resumes reading; calls do not nest. Messages already scanned may still come. Thread: any. */
+/* While more than that is queued the connection is not read, so that a peer that does not read its answers cannot ask
+ * for more. No limit at first. Thread: any. */
+void tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes);
+
+/* Closes the connection (CONNECTION_LOST) where a message has been under way, or something has been queued, for
+ * `patience_ns` and next to nothing has moved: half a message must not hold memory for ever. Call it every now and then, at
+ * least four times in the patience. Loop thread. */
+void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns, gint64 patience_ns);
+
+/* Stops and resumes reading; calls do not nest. From the loop's thread no message comes after pause has
+ * returned. Thread: any. */
 void tps_connection_pause (TpsConnection *connection);
 void tps_connection_resume (TpsConnection *connection);
 

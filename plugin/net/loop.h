@@ -35,7 +35,8 @@ void tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events
 void tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch);
 
 /* One-shot, at or soon after `deadline_ns` (monotonic). On the loop's thread. Ids are never 0 and never reused. */
-guint64 tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func, gpointer user_data);
+guint64 tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func,
+                            gpointer user_data);
 void tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)

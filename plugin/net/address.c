@@ -1,0 +1,387 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/net/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/error.h"
+
+#define LISTEN_BACKLOG 1024
+
+/* A Unix socket holds what was sent until it is read; the default of about 200 KiB makes a large message a long row of
+ * short writes and wake-ups. The kernel takes less where net.core.wmem_max says so. */
+#define UNIX_BUFFER_BYTES (4 << 20)
+
+typedef struct
+{
+  struct sockaddr_storage bytes;
+  socklen_t n_bytes;
+} SocketAddress;
+
+static gboolean
+refuse_address (const gchar *text, const gchar *problem, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "address \"%s\": %s; expected HOST:PORT, [IPV6]:PORT or unix:PATH", text, problem);
+  return FALSE;
+}
+
+static gboolean
+parse_unix (const gchar *text, const gchar *path, TpsAddress *address, GError **error)
+{
+  const struct sockaddr_un *limit = NULL;
+
+  if (*path == '\0')
+    return refuse_address (text, "the path is empty", error);
+  if (strlen (path) >= sizeof limit->sun_path)
+    return refuse_address (text, "the path is longer than the 107 bytes a Unix socket may have",
+                           error);
+  address->path = g_strdup (path);
+  return TRUE;
+}
+
+/* The host is everything before the last colon; an IPv6 host stands in brackets. */
+static gboolean
+split_host (const gchar *text, const gchar *colon, gchar **host, GError **error)
+{
+  gsize n_bytes = (gsize) (colon - text);
+
+  if (text[0] == '[')
+    {
+      if (n_bytes < 3 || text[n_bytes - 1] != ']')
+        return refuse_address (text, "the bracket of the IPv6 host is not closed", error);
+      *host = g_strndup (text + 1, n_bytes - 2);
+      return TRUE;
+    }
+  if (memchr (text, ':', n_bytes) != NULL)
+    return refuse_address (text, "an IPv6 host must stand in brackets", error);
+  *host = g_strndup (text, n_bytes);
+  return TRUE;
+}
+
+gboolean
+tps_address_parse (const gchar *text, TpsAddress *address, GError **error)
+{
+  const gchar *colon;
+  guint64 port;
+
+  memset (address, 0, sizeof *address);
+  if (g_str_has_prefix (text, "unix:"))
+    return parse_unix (text, text + strlen ("unix:"), address, error);
+  colon = strrchr (text, ':');
+  if (colon == NULL)
+    return refuse_address (text, "there is no port", error);
+  if (!g_ascii_string_to_unsigned (colon + 1, 10, 0, G_MAXUINT16, &port, NULL))
+    return refuse_address (text, "the port is not a number from 0 to 65535", error);
+  address->port = (guint16) port;
+  return split_host (text, colon, &address->host, error);
+}
+
+void
+tps_address_clear (TpsAddress *address)
+{
+  g_clear_pointer (&address->path, g_free);
+  g_clear_pointer (&address->host, g_free);
+  address->port = 0;
+}
+
+gchar *
+tps_address_to_string (const TpsAddress *address)
+{
+  const gchar *host = address->host;
+
+  if (address->path != NULL)
+    return g_strconcat ("unix:", address->path, NULL);
+  if (host == NULL || *host == '\0')
+    host = "127.0.0.1";
+  return g_strdup_printf (strchr (host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+                          (guint) address->port);
+}
+
+/* ---- addresses of the system ---------------------------------------------------------------- */
+
+static void
+fill_unix (const gchar *path, SocketAddress *to)
+{
+  struct sockaddr_un *un = (struct sockaddr_un *) &to->bytes;
+
+  memset (to, 0, sizeof *to);
+  un->sun_family = AF_UNIX;
+  g_strlcpy (un->sun_path, path, sizeof un->sun_path);
+  to->n_bytes = sizeof *un;
+}
+
+static gboolean
+fill_numeric (const gchar *host, guint16 port, SocketAddress *to)
+{
+  struct sockaddr_in *v4 = (struct sockaddr_in *) &to->bytes;
+  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *) &to->bytes;
+
+  memset (to, 0, sizeof *to);
+  if (*host == '\0' || strcmp (host, "localhost") == 0)
+    host = "127.0.0.1";
+  if (inet_pton (AF_INET, host, &v4->sin_addr) == 1)
+    {
+      v4->sin_family = AF_INET;
+      v4->sin_port = htons (port);
+      to->n_bytes = sizeof *v4;
+      return TRUE;
+    }
+  if (inet_pton (AF_INET6, host, &v6->sin6_addr) == 1)
+    {
+      v6->sin6_family = AF_INET6;
+      v6->sin6_port = htons (port);
+      to->n_bytes = sizeof *v6;
+      return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+look_up (const TpsAddress *address, SocketAddress *to, GError **error)
+{
+  struct addrinfo hints = { .ai_family = AF_UNSPEC,
+                            .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_NUMERICSERV };
+  struct addrinfo *found = NULL;
+  gchar port[8];
+  gint rc;
+
+  g_snprintf (port, sizeof port, "%u", (guint) address->port);
+  rc = getaddrinfo (address->host, port, &hints, &found);
+  if (rc != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "host \"%s\" cannot be resolved: %s", address->host, gai_strerror (rc));
+      return FALSE;
+    }
+  memset (to, 0, sizeof *to);
+  memcpy (&to->bytes, found->ai_addr, found->ai_addrlen);
+  to->n_bytes = found->ai_addrlen;
+  freeaddrinfo (found);
+  return TRUE;
+}
+
+static gboolean
+resolve (const TpsAddress *address, SocketAddress *to, GError **error)
+{
+  if (address->path != NULL)
+    {
+      fill_unix (address->path, to);
+      return TRUE;
+    }
+  return fill_numeric (address->host != NULL ? address->host : "", address->port, to)
+         || look_up (address, to, error);
+}
+
+static const struct sockaddr *
+as_sockaddr (const SocketAddress *address)
+{
+  return (const struct sockaddr *) &address->bytes;
+}
+
+static gint
+open_socket (const SocketAddress *address)
+{
+  return socket (address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* ---- listening ------------------------------------------------------------------------------ */
+
+static gint
+fail_listen (const TpsAddress *address, gint fd, const gchar *step, GError **error)
+{
+  gint code = errno;
+  gboolean busy = code == EADDRINUSE || code == EMFILE || code == ENFILE;
+  g_autofree gchar *text = tps_address_to_string (address);
+
+  g_set_error (error, TPS_ERROR, busy ? TPS_ERROR_UNAVAILABLE : TPS_ERROR_INVALID_ARGUMENT,
+               "cannot listen on %s: %s: %s", text, step, g_strerror (code));
+  if (fd >= 0)
+    close (fd);
+  return -1;
+}
+
+/* Whether somebody accepts connections there. A full backlog (EAGAIN) is somebody, too. */
+static gboolean
+is_answered (const SocketAddress *socket_address)
+{
+  gint fd = open_socket (socket_address);
+  gboolean refused;
+
+  if (fd < 0)
+    return TRUE;
+  refused = connect (fd, as_sockaddr (socket_address), socket_address->n_bytes) < 0
+            && errno == ECONNREFUSED;
+  close (fd);
+  return !refused;
+}
+
+/* Removes what a process that died left behind; sets errno otherwise. */
+static gboolean
+remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
+{
+  struct stat status;
+
+  if (lstat (address->path, &status) < 0)
+    return errno == ENOENT;
+  if (!S_ISSOCK (status.st_mode))
+    {
+      errno = EEXIST;
+      return FALSE;
+    }
+  if (is_answered (socket_address))
+    {
+      errno = EADDRINUSE;
+      return FALSE;
+    }
+  return unlink (address->path) == 0 || errno == ENOENT;
+}
+
+/* The mode is set before anybody can connect: that needs listen(). */
+static gint
+listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd,
+             GError **error)
+{
+  if (!remove_stale (address, socket_address))
+    return fail_listen (address, fd, "path", error);
+  if (bind (fd, as_sockaddr (socket_address), socket_address->n_bytes) < 0)
+    return fail_listen (address, fd, "bind", error);
+  if (chmod (address->path, 0600) < 0 || listen (fd, LISTEN_BACKLOG) < 0)
+    {
+      gint code = errno;
+
+      unlink (address->path);
+      errno = code;
+      return fail_listen (address, fd, "listen", error);
+    }
+  return fd;
+}
+
+static gint
+listen_tcp (const TpsAddress *address, const SocketAddress *socket_address, gint fd, GError **error)
+{
+  gint on = 1;
+
+  setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind (fd, as_sockaddr (socket_address), socket_address->n_bytes) < 0)
+    return fail_listen (address, fd, "bind", error);
+  if (listen (fd, LISTEN_BACKLOG) < 0)
+    return fail_listen (address, fd, "listen", error);
+  return fd;
+}
+
+/* As clients should write it: the host as it was given, the port as it is. */
+static gchar *
+bound_to_string (const TpsAddress *address, gint fd)
+{
+  TpsAddress bound = *address;
+  SocketAddress actual = { .n_bytes = sizeof actual.bytes };
+
+  if (address->path == NULL
+      && getsockname (fd, (struct sockaddr *) &actual.bytes, &actual.n_bytes) == 0)
+    bound.port = ntohs (actual.bytes.ss_family == AF_INET6
+                            ? ((const struct sockaddr_in6 *) &actual.bytes)->sin6_port
+                            : ((const struct sockaddr_in *) &actual.bytes)->sin_port);
+  return tps_address_to_string (&bound);
+}
+
+gint
+tps_address_listen (const TpsAddress *address, gchar **bound, GError **error)
+{
+  SocketAddress socket_address;
+  gint fd;
+
+  if (!resolve (address, &socket_address, error))
+    return -1;
+  fd = open_socket (&socket_address);
+  if (fd < 0)
+    return fail_listen (address, fd, "socket", error);
+  if (address->path != NULL)
+    fd = listen_unix (address, &socket_address, fd, error);
+  else
+    fd = listen_tcp (address, &socket_address, fd, error);
+  if (fd >= 0 && bound != NULL)
+    *bound = bound_to_string (address, fd);
+  return fd;
+}
+
+/* ---- connecting ----------------------------------------------------------------------------- */
+
+void
+tps_socket_tune (gint fd)
+{
+  gint on = 1;
+  gint buffer_bytes = UNIX_BUFFER_BYTES;
+  gint family = 0;
+  socklen_t n_bytes = sizeof family;
+
+  if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &family, &n_bytes) < 0)
+    return;
+  if (family == AF_UNIX)
+    {
+      if (setsockopt (fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) < 0)
+        setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+      return;
+    }
+  /* TCP sizes its buffers itself, and better, as long as nobody sets them. */
+  setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+static gint
+fail_connect (const TpsAddress *address, gint fd, GError **error)
+{
+  gint code = errno;
+  g_autofree gchar *text = tps_address_to_string (address);
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot connect to %s: %s", text,
+               g_strerror (code));
+  if (fd >= 0)
+    close (fd);
+  return -1;
+}
+
+gint
+tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error)
+{
+  SocketAddress socket_address;
+  gint fd;
+
+  if (!resolve (address, &socket_address, error))
+    return -1;
+  fd = open_socket (&socket_address);
+  if (fd < 0)
+    return fail_connect (address, fd, error);
+  tps_socket_tune (fd);
+  *in_progress = FALSE;
+  if (connect (fd, as_sockaddr (&socket_address), socket_address.n_bytes) == 0)
+    return fd;
+  if (errno != EINPROGRESS)
+    return fail_connect (address, fd, error);
+  *in_progress = TRUE;
+  return fd;
+}
+
+gboolean
+tps_socket_check (gint fd, const gchar *what, GError **error)
+{
+  gint code = 0;
+  socklen_t n_bytes = sizeof code;
+
+  if (getsockopt (fd, SOL_SOCKET, SO_ERROR, &code, &n_bytes) < 0)
+    code = errno;
+  if (code == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "%s: %s", what, g_strerror (code));
+  return FALSE;
+}

@@ -1,0 +1,354 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One turn: wait for readiness -> run the watches -> run the timers that are due -> run what was posted.
+ *
+ * A watch that is removed while its turn's events are being handled may have events further down in the same list, so it is
+ * only marked and freed at the end of the turn.
+ */
+
+#include "plugin/net/loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "plugin/net/timer_heap.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define MAX_EVENTS 64
+#define MAX_WAIT_MS (60 * 1000)
+
+struct TpsWatch
+{
+  gint fd;
+  TpsWatchFunc func;
+  gpointer user_data;
+  gboolean removed;
+};
+
+typedef struct
+{
+  TpsLoopFunc func;
+  gpointer user_data;
+} Posted;
+
+struct TpsLoop
+{
+  gint epoll_fd;
+  gint wake_fd;
+  TpsThread thread;
+  gchar name[16];
+
+  /* The loop's thread only. */
+  TpsTimerHeap timers;
+  GPtrArray *removed;
+  GArray *running; /* of Posted, swapped with `posted` */
+  gboolean stopping;
+
+  TpsMutex lock; /* guards everything below */
+  GArray *posted;
+  gboolean awake; /* the loop will look at `posted` before it sleeps */
+};
+
+static _Thread_local const TpsLoop *current_loop;
+
+gboolean
+tps_loop_is_current (const TpsLoop *loop)
+{
+  return current_loop == loop;
+}
+
+/* ---- posts ---------------------------------------------------------------------------------- */
+
+static void
+wake (TpsLoop *loop)
+{
+  guint64 one = 1;
+  gssize rc;
+
+  do
+    rc = write (loop->wake_fd, &one, sizeof one);
+  while (rc < 0 && errno == EINTR);
+}
+
+void
+tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
+{
+  Posted posted = { func, user_data };
+  gboolean was_awake;
+
+  tps_mutex_lock (&loop->lock);
+  g_array_append_val (loop->posted, posted);
+  was_awake = loop->awake;
+  loop->awake = TRUE;
+  tps_mutex_unlock (&loop->lock);
+  if (!was_awake)
+    wake (loop);
+}
+
+static gboolean
+has_posted (TpsLoop *loop)
+{
+  gboolean any;
+
+  tps_mutex_lock (&loop->lock);
+  any = loop->posted->len > 0;
+  loop->awake = any;
+  tps_mutex_unlock (&loop->lock);
+  return any;
+}
+
+/* Runs what stands there now; what these functions post comes in the next turn. */
+static void
+run_posted (TpsLoop *loop)
+{
+  GArray *running;
+
+  tps_mutex_lock (&loop->lock);
+  running = loop->posted;
+  loop->posted = loop->running;
+  tps_mutex_unlock (&loop->lock);
+
+  for (guint i = 0; i < running->len; i++)
+    {
+      Posted posted = g_array_index (running, Posted, i);
+
+      posted.func (posted.user_data);
+    }
+  g_array_set_size (running, 0);
+  loop->running = running;
+}
+
+/* ---- watches -------------------------------------------------------------------------------- */
+
+static void
+control (TpsLoop *loop, gint operation, TpsWatch *watch, guint32 epoll_events)
+{
+  struct epoll_event event = { .events = epoll_events, .data.ptr = watch };
+
+  if (epoll_ctl (loop->epoll_fd, operation, watch->fd, &event) < 0)
+    g_error ("epoll_ctl failed for descriptor %d: %s", watch->fd, g_strerror (errno));
+}
+
+TpsWatch *
+tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
+                    gpointer user_data)
+{
+  TpsWatch *watch = g_new0 (TpsWatch, 1);
+
+  watch->fd = fd;
+  watch->func = func;
+  watch->user_data = user_data;
+  control (loop, EPOLL_CTL_ADD, watch, epoll_events);
+  return watch;
+}
+
+void
+tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events)
+{
+  control (loop, EPOLL_CTL_MOD, watch, epoll_events);
+}
+
+void
+tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
+{
+  control (loop, EPOLL_CTL_DEL, watch, 0);
+  watch->removed = TRUE;
+  g_ptr_array_add (loop->removed, watch);
+}
+
+/* The wake descriptor has no watch. */
+static void
+drain_wake_fd (TpsLoop *loop)
+{
+  guint64 count;
+
+  if (read (loop->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
+    g_error ("eventfd cannot be read: %s", g_strerror (errno));
+}
+
+static void
+run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
+{
+  for (gint i = 0; i < n_events; i++)
+    {
+      TpsWatch *watch = events[i].data.ptr;
+
+      if (watch == NULL)
+        drain_wake_fd (loop);
+      else if (!watch->removed)
+        watch->func (events[i].events, watch->user_data);
+    }
+}
+
+/* ---- timers --------------------------------------------------------------------------------- */
+
+guint64
+tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func, gpointer user_data)
+{
+  return tps_timer_heap_add (&loop->timers, deadline_ns, func, user_data);
+}
+
+void
+tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id)
+{
+  tps_timer_heap_cancel (&loop->timers, timer_id);
+}
+
+static void
+run_timers (TpsLoop *loop)
+{
+  TpsTimerFunc func;
+  gpointer user_data;
+  gint64 now_ns;
+
+  if (tps_timer_heap_get_next_ns (&loop->timers) == G_MAXINT64)
+    return;
+  now_ns = tps_clock_now_ns ();
+  while (tps_timer_heap_pop (&loop->timers, now_ns, &func, &user_data))
+    func (user_data);
+}
+
+/* Rounded up, so that a timer is due when the wait ends. */
+static gint
+get_wait_ms (TpsLoop *loop)
+{
+  gint64 next_ns = tps_timer_heap_get_next_ns (&loop->timers);
+  gint64 wait_ns;
+
+  if (has_posted (loop))
+    return 0;
+  if (next_ns == G_MAXINT64)
+    return -1;
+  wait_ns = next_ns - tps_clock_now_ns ();
+  if (wait_ns <= 0)
+    return 0;
+  return (gint) MIN ((wait_ns + 999999) / 1000000, MAX_WAIT_MS);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void
+end_turn (TpsLoop *loop)
+{
+  for (guint i = 0; i < loop->removed->len; i++)
+    g_free (g_ptr_array_index (loop->removed, i));
+  g_ptr_array_set_size (loop->removed, 0);
+}
+
+static void
+run_turn (TpsLoop *loop)
+{
+  struct epoll_event events[MAX_EVENTS];
+  gint n_events = epoll_wait (loop->epoll_fd, events, MAX_EVENTS, get_wait_ms (loop));
+
+  if (n_events < 0 && errno != EINTR)
+    g_error ("epoll_wait failed: %s", g_strerror (errno));
+  run_watches (loop, events, n_events);
+  run_timers (loop);
+  run_posted (loop);
+  end_turn (loop);
+}
+
+static void *
+run_loop (void *data)
+{
+  TpsLoop *loop = data;
+
+  pthread_setname_np (pthread_self (), loop->name);
+  current_loop = loop;
+  while (!loop->stopping)
+    run_turn (loop);
+  return NULL;
+}
+
+static void
+stop_loop (gpointer data)
+{
+  TpsLoop *loop = data;
+
+  loop->stopping = TRUE;
+}
+
+static void
+release (TpsLoop *loop)
+{
+  end_turn (loop);
+  tps_timer_heap_clear (&loop->timers);
+  g_ptr_array_unref (loop->removed);
+  g_array_unref (loop->running);
+  g_array_unref (loop->posted);
+  tps_mutex_clear (&loop->lock);
+  if (loop->epoll_fd >= 0)
+    close (loop->epoll_fd);
+  if (loop->wake_fd >= 0)
+    close (loop->wake_fd);
+  g_free (loop);
+}
+
+static gboolean
+open_descriptors (TpsLoop *loop, GError **error)
+{
+  struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+  loop->epoll_fd = epoll_create1 (EPOLL_CLOEXEC);
+  loop->wake_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (loop->epoll_fd >= 0 && loop->wake_fd >= 0
+      && epoll_ctl (loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &event) == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "loop \"%s\" cannot be created: %s",
+               loop->name, g_strerror (errno));
+  return FALSE;
+}
+
+/* Signals are for the threads of the program. */
+static void
+start_thread (TpsLoop *loop)
+{
+  sigset_t all;
+  sigset_t before;
+
+  sigfillset (&all);
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
+  tps_sync_check (pthread_create (&loop->thread, NULL, run_loop, loop));
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
+}
+
+TpsLoop *
+tps_loop_new (const gchar *name, GError **error)
+{
+  TpsLoop *loop = g_new0 (TpsLoop, 1);
+
+  g_strlcpy (loop->name, name, sizeof loop->name);
+  tps_mutex_init (&loop->lock);
+  tps_timer_heap_init (&loop->timers);
+  loop->removed = g_ptr_array_new ();
+  loop->running = g_array_new (FALSE, FALSE, sizeof (Posted));
+  loop->posted = g_array_new (FALSE, FALSE, sizeof (Posted));
+  loop->awake = TRUE;
+  if (!open_descriptors (loop, error))
+    {
+      release (loop);
+      return NULL;
+    }
+  start_thread (loop);
+  return loop;
+}
+
+/* What the last functions post runs on the caller's thread, which stands in for the loop's. */
+void
+tps_loop_free (TpsLoop *loop)
+{
+  const TpsLoop *outer = current_loop;
+
+  tps_loop_post (loop, stop_loop, loop);
+  tps_sync_check (pthread_join (loop->thread, NULL));
+  current_loop = loop;
+  while (has_posted (loop))
+    run_posted (loop);
+  current_loop = outer;
+  release (loop);
+}
