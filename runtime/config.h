@@ -21,17 +21,20 @@ typedef struct
 {
   GVariant *values;
   const gchar *what; /* for messages: "model DummyModel" */
-  guint64 n_read;
+  guint64 read_mask; /* bit i: entry i of the dictionary was read */
+  gboolean has_failed;
   GError **error;
 } TpsConfig;
 
 void tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error);
 
 /* Required arguments. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type, out of [min, max]), naming the key. */
-gboolean tps_config_get_int (TpsConfig *config, const gchar *key, gint64 min, gint64 max, gint64 *value);
+gboolean tps_config_get_int (TpsConfig *config, const gchar *key, gint64 min, gint64 max,
+                             gint64 *value);
 gboolean tps_config_get_bool (TpsConfig *config, const gchar *key, gboolean *value);
 /* A double, or an integer taken as one. */
-gboolean tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble max, gdouble *value);
+gboolean tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble max,
+                                gdouble *value);
 
 /* Whether the key is there; for optional arguments. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);
