@@ -14,8 +14,11 @@ Everything else goes to stderr. Times are milliseconds of the monotonic clock.
 """
 
 import argparse
+import ctypes
 import json
 import os
+import signal
+import socket
 import sys
 import threading
 import time
@@ -272,17 +275,34 @@ def run_master(args):
         print(json.dumps({"trainer": trainers, "server": taken}), flush=True)
 
 
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def die_with_parent():
+    """So that no role outlives a launcher that was killed."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 def run_role(rank, args):
     global _group
+    die_with_parent()
     torch.set_num_threads(args.threads)
-    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(args.port)
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(args.rpc_port)
     world = args.ntrainer + args.nserver + 1
     options = {"rpc_timeout": args.rpc_timeout}
     if args.transport == "tcp":
         options.update(_transports=["uv"], _channels=["basic"])
     if rank < args.ntrainer:
         name = f"trainer{rank}"
-        store = dist.TCPStore("127.0.0.1", args.port + 1, args.ntrainer, rank == 0)
+        store = dist.TCPStore("127.0.0.1", args.group_port, args.ntrainer, rank == 0)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=args.ntrainer)
         _group = dist.group.WORLD
     elif rank < args.ntrainer + args.nserver:
@@ -291,7 +311,7 @@ def run_role(rank, args):
         name = "master"
     rpc.init_rpc(name, rank=rank, world_size=world,
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-                     init_method=f"tcp://127.0.0.1:{args.port}", **options))
+                     init_method=f"tcp://127.0.0.1:{args.rpc_port}", **options))
     if name == "master":
         run_master(args)
     rpc.shutdown()
@@ -312,10 +332,10 @@ def main():
     parser.add_argument("--transport", choices=["default", "tcp"], default="default",
                         help="default: shared memory and process_vm_readv where possible")
     parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
-    parser.add_argument("--port", type=int, required=True, help="this and the next port are used")
     args = parser.parse_args()
     if args.nserver and args.ntrainer % args.nserver:
         sys.exit("peer pytorch: --ntrainer must be a multiple of --nserver")
+    args.rpc_port, args.group_port = free_ports(2)
     mp.set_start_method("fork")
     processes = [mp.Process(target=run_role, args=(rank, args), daemon=True)
                  for rank in range(args.ntrainer + args.nserver)]

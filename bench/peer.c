@@ -1,0 +1,235 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/peer.h"
+
+#include <errno.h>
+#include <json-glib/json-glib.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/interrupt.h"
+#include "bench/runfiles.h"
+#include "runtime/error.h"
+
+#define SCRIPT "bench/peers/pytorch_parameter_server.py"
+#define POLL_MS 100
+
+struct TpsPeer
+{
+  TpsSupervisor *supervisor; /* borrowed */
+  gint to_peer;
+  gint from_peer;
+  GString *received; /* bytes behind the last whole line */
+  gchar *version;
+};
+
+/* Debian's interpreter has Debian's PyTorch; another one may be named. */
+static const gchar *
+find_python (void)
+{
+  const gchar *named = g_getenv ("THRIFTPS_PYTHON");
+
+  return named != NULL ? named : "/usr/bin/python3";
+}
+
+static gchar *
+to_json (GVariant *arguments)
+{
+  return json_gvariant_serialize_data (arguments, NULL);
+}
+
+static gchar **
+make_arguments (const TpsBenchOptions *o, const gchar *script, const TpsBenchConfiguration *data,
+                const TpsBenchConfiguration *model)
+{
+  GStrvBuilder *argv = g_strv_builder_new ();
+  g_autofree gchar *model_json = to_json (model->arguments);
+  g_autofree gchar *data_json = to_json (data->arguments);
+  const gchar *const texts[] = { find_python (), script,      "--model",     model_json,
+                                 "--data",       data_json,   "--server",    o->server,
+                                 "--ddp-hook",   o->ddp_hook, "--transport", o->peer_transport };
+  const struct
+  {
+    const gchar *flag;
+    gint64 value;
+  } numbers[] = {
+    { "--ntrainer", o->ntrainer }, { "--nserver", o->nserver }, { "--batch-size", o->batch_size },
+    { "--epochs", o->epochs },     { "--seed", o->seed },       { "--rpc-timeout", o->rpc_timeout }
+  };
+  gchar **strings;
+
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_strv_builder_add (argv, texts[i]);
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      g_autofree gchar *value = g_strdup_printf ("%" G_GINT64_FORMAT, numbers[i].value);
+
+      g_strv_builder_add (argv, numbers[i].flag);
+      g_strv_builder_add (argv, value);
+    }
+  strings = g_strv_builder_end (argv);
+  g_strv_builder_unref (argv);
+  return strings;
+}
+
+/* Waits for bytes while it looks after signals and children. */
+static gboolean
+receive (TpsPeer *peer, GError **error)
+{
+  struct pollfd ready = { .fd = peer->from_peer, .events = POLLIN };
+  gchar chunk[65536];
+  gssize n;
+
+  for (;;)
+    {
+      if (!tps_interrupt_check (error))
+        return FALSE;
+      if (poll (&ready, 1, POLL_MS) <= 0)
+        continue;
+      n = read (peer->from_peer, chunk, sizeof chunk);
+      if (n > 0)
+        {
+          g_string_append_len (peer->received, chunk, n);
+          return TRUE;
+        }
+      if (n < 0 && errno == EINTR)
+        continue;
+      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                   "the peer ended; its last words are above (it needs the package python3-torch)");
+      return FALSE;
+    }
+}
+
+/* The next line as a JSON object. */
+static JsonParser *
+receive_object (TpsPeer *peer, GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autoptr (GError) local = NULL;
+  gchar *end;
+
+  while ((end = memchr (peer->received->str, '\n', peer->received->len)) == NULL)
+    if (!receive (peer, error))
+      return NULL;
+  if (!json_parser_load_from_data (parser, peer->received->str, end - peer->received->str, &local)
+      || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the peer said something else than a JSON object: %.200s", peer->received->str);
+      return NULL;
+    }
+  g_string_erase (peer->received, 0, end + 1 - peer->received->str);
+  return g_steal_pointer (&parser);
+}
+
+TpsPeer *
+tps_peer_start (TpsSupervisor *supervisor, const TpsBenchOptions *options,
+                const TpsBenchConfiguration *data, const TpsBenchConfiguration *model,
+                GError **error)
+{
+  g_autofree gchar *script = tps_bench_find_file (SCRIPT, error);
+  g_autoptr (TpsPeer) peer = NULL;
+  g_autoptr (JsonParser) ready = NULL;
+  g_auto (GStrv) argv = NULL;
+
+  if (script == NULL)
+    return NULL;
+  peer = g_new0 (TpsPeer, 1);
+  peer->supervisor = supervisor;
+  peer->to_peer = peer->from_peer = -1;
+  peer->received = g_string_new (NULL);
+  argv = make_arguments (options, script, data, model);
+  if (!tps_supervisor_start (supervisor, "peer pytorch", argv, &peer->to_peer, &peer->from_peer,
+                             error))
+    return NULL;
+  ready = receive_object (peer, error);
+  if (ready == NULL)
+    return NULL;
+  peer->version = g_strdup (json_object_get_string_member_with_default (
+      json_node_get_object (json_parser_get_root (ready)), "torch", "unknown"));
+  return g_steal_pointer (&peer);
+}
+
+void
+tps_peer_free (TpsPeer *peer)
+{
+  if (peer->to_peer >= 0)
+    close (peer->to_peer); /* end of input: it shuts its world down */
+  if (peer->from_peer >= 0)
+    close (peer->from_peer);
+  g_string_free (peer->received, TRUE);
+  g_free (peer->version);
+  g_free (peer);
+}
+
+static void
+take_series (TpsBenchResults *results, const gchar *kind, gint rank, const gchar *name,
+             JsonArray *values)
+{
+  guint n = json_array_get_length (values);
+  g_autofree gdouble *samples = g_new (gdouble, n);
+
+  for (guint i = 0; i < n; i++)
+    samples[i] = json_array_get_double_element (values, i);
+  tps_bench_results_add (results, kind, rank, name, samples, n);
+}
+
+static void
+take_role (TpsBenchResults *results, const gchar *kind, gint rank, JsonObject *metrics)
+{
+  JsonObjectIter at;
+  const gchar *name;
+  JsonNode *values;
+
+  tps_bench_results_add_role (results, kind, rank);
+  json_object_iter_init (&at, metrics);
+  while (json_object_iter_next (&at, &name, &values))
+    take_series (results, kind, rank, name, json_node_get_array (values));
+}
+
+static void
+take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
+{
+  JsonObjectIter at;
+  const gchar *rank;
+  JsonNode *metrics;
+
+  if (!json_object_has_member (answer, kind))
+    return;
+  json_object_iter_init (&at, json_object_get_object_member (answer, kind));
+  while (json_object_iter_next (&at, &rank, &metrics))
+    take_role (results, kind, (gint) g_ascii_strtoll (rank, NULL, 10),
+               json_node_get_object (metrics));
+}
+
+gboolean
+tps_peer_run_pass (TpsPeer *peer, TpsBenchResults *results, GError **error)
+{
+  static const gchar command[] = "pass\n";
+  g_autoptr (JsonParser) parser = NULL;
+  JsonObject *answer;
+
+  if (write (peer->to_peer, command, sizeof command - 1) != (gssize) sizeof command - 1)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer is gone: %s",
+                   g_strerror (errno));
+      return FALSE;
+    }
+  parser = receive_object (peer, error);
+  if (parser == NULL)
+    return FALSE;
+  if (results == NULL)
+    return TRUE;
+  answer = json_node_get_object (json_parser_get_root (parser));
+  take_kind (results, "trainer", answer);
+  take_kind (results, "server", answer);
+  tps_bench_results_end_pass (results);
+  return TRUE;
+}
+
+const gchar *
+tps_peer_get_version (const TpsPeer *peer)
+{
+  return peer->version;
+}

@@ -1,0 +1,158 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/report.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <math.h>
+
+#include "bench/grid.h"
+#include "runtime/error.h"
+
+#define N_NUMBERS 8
+
+static const gchar *const kinds[] = { "trainer", "server" };
+
+static const gchar *const headers[] = { "name",      "min (ms)",        "max (ms)",
+                                        "mean (ms)", "variance (ms^2)", "stdev (ms)",
+                                        "p50 (ms)",  "p95 (ms)",        "p99 (ms)" };
+
+static void
+summarize (const TpsBenchSeries *series, gdouble *numbers)
+{
+  g_autoptr (TpsMetricSummary) summary = tps_metric_summary_new (
+      "", series->name, (const gdouble *) (const void *) series->samples_ms->data,
+      series->samples_ms->len);
+  const gdouble values[N_NUMBERS] = { summary->min_ms,       summary->max_ms,   summary->mean_ms,
+                                      summary->variance_ms2, summary->stdev_ms, summary->p50_ms,
+                                      summary->p95_ms,       summary->p99_ms };
+
+  for (guint i = 0; i < N_NUMBERS; i++)
+    numbers[i] = values[i];
+}
+
+static void
+append_table (GString *text, TpsBenchResults *results, const gchar *kind, gint rank)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+  TpsGrid *grid = tps_grid_new (headers, G_N_ELEMENTS (headers));
+  g_autofree gchar *table = NULL;
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      gdouble numbers[N_NUMBERS];
+
+      summarize (rows->pdata[i], numbers);
+      tps_grid_add_row (grid, ((TpsBenchSeries *) rows->pdata[i])->name, numbers);
+    }
+  table = tps_grid_free_to_string (grid);
+  g_string_append (text, table);
+}
+
+gchar *
+tps_bench_report_format (TpsBenchResults *results, const gchar *kind)
+{
+  g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kind);
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < ranks->len; i++)
+    {
+      g_string_append_printf (text, "metrics for %s=%d\n", kind, g_array_index (ranks, gint, i));
+      append_table (text, results, kind, g_array_index (ranks, gint, i));
+    }
+  if (ranks->len > 0)
+    {
+      g_string_append_printf (text, "metrics for all %s\n", kind);
+      append_table (text, results, kind, -1);
+    }
+  return g_string_free (text, FALSE);
+}
+
+gchar *
+tps_bench_report_format_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
+                                const gchar *peer_name)
+{
+  g_autofree gchar *peer_header = g_strdup_printf ("%s (ms)", peer_name);
+  const gchar *const columns[] = { "p50, median of the passes", "ThriftPS (ms)", peer_header,
+                                   "ratio" };
+  TpsGrid *grid = tps_grid_new (columns, G_N_ELEMENTS (columns));
+
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GPtrArray) rows = tps_bench_results_get_series (ours, kinds[k], -1);
+
+      for (guint i = 0; i < rows->len; i++)
+        {
+          TpsBenchSeries *mine = rows->pdata[i];
+          TpsBenchSeries *theirs = tps_bench_results_find (peer, kinds[k], -1, mine->name);
+          g_autofree gchar *title = tps_bench_series_get_title (mine);
+          gdouble numbers[3] = { tps_bench_series_get_median (mine), NAN, NAN };
+
+          if (theirs != NULL)
+            {
+              numbers[1] = tps_bench_series_get_median (theirs);
+              numbers[2] = numbers[0] / numbers[1];
+            }
+          tps_grid_add_row (grid, title, numbers);
+        }
+    }
+  return tps_grid_free_to_string (grid);
+}
+
+static gchar *
+format_csv (TpsBenchResults *results, const gchar *kind, gint rank)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+  GString *text = g_string_new (
+      "name,min_ms,max_ms,mean_ms,variance_ms2,stdev_ms,p50_ms,p95_ms,p99_ms\n");
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      TpsBenchSeries *series = rows->pdata[i];
+      gdouble numbers[N_NUMBERS];
+
+      summarize (series, numbers);
+      g_string_append_printf (text, "\"%s\"", series->name);
+      for (guint j = 0; j < N_NUMBERS; j++)
+        if (isnan (numbers[j]))
+          g_string_append_c (text, ',');
+        else
+          g_string_append_printf (text, ",%.9g", numbers[j]);
+      g_string_append_c (text, '\n');
+    }
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+write_table (TpsBenchResults *results, const gchar *folder, const gchar *kind, gint rank,
+             GError **error)
+{
+  g_autofree gchar *text = format_csv (results, kind, rank);
+  g_autofree gchar *file = rank < 0 ? g_strdup_printf ("all_%s.csv", kind)
+                                    : g_strdup_printf ("%s=%d.csv", kind, rank);
+  g_autofree gchar *path = g_build_filename (folder, file, NULL);
+
+  return g_file_set_contents (path, text, -1, error);
+}
+
+gboolean
+tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error)
+{
+  if (g_mkdir_with_parents (folder, 0777) != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "--csv: cannot make the folder %s: %s", folder, g_strerror (errno));
+      return FALSE;
+    }
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
+
+      for (guint i = 0; i < ranks->len; i++)
+        if (!write_table (results, folder, kinds[k], g_array_index (ranks, gint, i), error))
+          return FALSE;
+      if (ranks->len > 0 && !write_table (results, folder, kinds[k], -1, error))
+        return FALSE;
+    }
+  return TRUE;
+}

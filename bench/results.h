@@ -1,0 +1,53 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the passes measured: samples by role, rank and metric. */
+
+#pragma once
+
+#include "runtime/metrics.h"
+
+G_BEGIN_DECLS
+
+/* One metric of one role. */
+typedef struct
+{
+  gchar *kind;         /* "trainer", "server" */
+  gint rank;           /* -1 = all of that kind */
+  gchar *name;         /* "type,name" */
+  GArray *samples_ms;  /* of gdouble, all passes */
+  GArray *pass_p50_ms; /* of gdouble, one a finished pass */
+  guint pass_start;    /* where in the samples the running pass begins */
+} TpsBenchSeries;
+
+typedef struct TpsBenchResults TpsBenchResults;
+
+TpsBenchResults *tps_bench_results_new (void);
+void tps_bench_results_free (TpsBenchResults *results);
+
+/* Adds one pass of one role; also to the series of all roles of the kind. A role without metrics is remembered too. */
+void tps_bench_results_add (TpsBenchResults *results, const gchar *kind, gint rank,
+                            const gchar *name, const gdouble *samples_ms, guint n_samples);
+void tps_bench_results_add_role (TpsBenchResults *results, const gchar *kind, gint rank);
+
+/* Call once after each pass, when all roles have been added. */
+void tps_bench_results_end_pass (TpsBenchResults *results);
+
+/* All series of a role in the order of their names; borrowed elements, owned array. */
+GPtrArray *tps_bench_results_get_series (TpsBenchResults *results, const gchar *kind, gint rank);
+
+/* Ranks of a kind, ascending; owned array of gint. */
+GArray *tps_bench_results_get_ranks (TpsBenchResults *results, const gchar *kind);
+
+/* NULL where there is none. Borrowed. */
+TpsBenchSeries *tps_bench_results_find (TpsBenchResults *results, const gchar *kind, gint rank,
+                                        const gchar *name);
+
+/* Median of the passes' medians. */
+gdouble tps_bench_series_get_median (const TpsBenchSeries *series);
+
+/* "trainer=0/type,name" or "all trainer/type,name"; owned. */
+gchar *tps_bench_series_get_title (const TpsBenchSeries *series);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBenchResults, tps_bench_results_free)
+
+G_END_DECLS

@@ -1,0 +1,39 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The processes that a launcher starts: each role one child, none of which outlives the launcher.
+ *
+ * Children get SIGKILL from the kernel when the launcher dies, however it dies. Single-threaded: all calls from the thread
+ * that made the supervisor.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct TpsSupervisor TpsSupervisor;
+
+TpsSupervisor *tps_supervisor_new (void);
+
+/* Stops what still runs (tps_supervisor_stop() with no patience), frees. */
+void tps_supervisor_free (TpsSupervisor *supervisor);
+
+/* Starts `argv` (NULL-terminated) under a name for messages. `stdin_fd` and `stdout_fd` (NULL: inherited) get pipes to
+ * the child, the caller's to close. Errors: TPS_ERROR_UNAVAILABLE. */
+gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
+                               gint *stdin_fd, gint *stdout_fd, GError **error);
+
+/* TRUE while all children live. Otherwise TPS_ERROR_ABORTED that says who ended and how. Never blocks. */
+gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);
+
+/* Asks all children to end (SIGTERM), waits at most `patience_ms`, kills the rest. TRUE when all ended by themselves
+ * with status 0 or by that SIGTERM. */
+gboolean tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms);
+
+/* Names of the children that live, comma-separated; owned. */
+gchar *tps_supervisor_get_living (TpsSupervisor *supervisor);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSupervisor, tps_supervisor_free)
+
+G_END_DECLS

@@ -1,0 +1,179 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+const char *const kVariables[] = { "RANK",
+                                   "WORLD_SIZE",
+                                   "MASTER_ADDR",
+                                   "MASTER_PORT",
+                                   "SLURM_PROCID",
+                                   "SLURM_NTASKS",
+                                   "OMPI_COMM_WORLD_RANK",
+                                   "OMPI_COMM_WORLD_SIZE",
+                                   "PMIX_RANK",
+                                   "PMI_RANK",
+                                   "PMI_SIZE",
+                                   "BUILD_WORKING_DIRECTORY" };
+
+class Options : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    for (const char *name : kVariables)
+      unsetenv (name);
+  }
+  void
+  TearDown () override
+  {
+    tps_bench_options_clear (&options_);
+    g_clear_error (&error_);
+  }
+
+  TpsBenchVerdict
+  Parse (std::vector<std::string> arguments)
+  {
+    std::vector<gchar *> argv = { const_cast<gchar *> ("parameter_server") };
+    for (std::string &argument : arguments)
+      argv.push_back (argument.data ());
+    return tps_bench_options_parse (&options_, static_cast<gint> (argv.size ()), argv.data (),
+                                    &error_);
+  }
+
+  void
+  ExpectBad (std::vector<std::string> arguments, const std::string &part)
+  {
+    EXPECT_EQ (Parse (arguments), TPS_BENCH_BAD);
+    ASSERT_NE (error_, nullptr);
+    EXPECT_NE (std::string (error_->message).find (part), std::string::npos) << error_->message;
+  }
+
+  TpsBenchOptions options_ = {};
+  GError *error_ = nullptr;
+};
+
+TEST_F (Options, WithoutFlagsAreTheMainJob)
+{
+  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.ntrainer, 2);
+  EXPECT_EQ (options_.nserver, 1);
+  EXPECT_STREQ (options_.server, "AverageParameterServer");
+  EXPECT_STREQ (options_.ddp_hook, "rpc_hook");
+  EXPECT_STREQ (options_.model, "DummyModelSparse");
+  EXPECT_STREQ (options_.transport, "unix");
+  EXPECT_EQ (options_.batch_size, 32);
+  EXPECT_EQ (options_.rank, -1);
+  EXPECT_EQ (tps_bench_options_get_world_size (&options_), 4u);
+}
+
+TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
+{
+  ASSERT_EQ (Parse ({ "--batch_size=4", "--ddp_hook", "sparse_rpc_hook", "--rpc-timeout=7" }),
+             TPS_BENCH_RUN);
+  EXPECT_EQ (options_.batch_size, 4);
+  EXPECT_STREQ (options_.ddp_hook, "sparse_rpc_hook");
+  EXPECT_EQ (options_.rpc_timeout, 7);
+}
+
+TEST_F (Options, RefuseWhatCannotWorkAndSayWhy)
+{
+  ExpectBad ({ "--nserver=0" }, "sends gradients to servers");
+}
+TEST_F (Options, RefuseUnknownFlags)
+{
+  ExpectBad ({ "--nosuch=1" }, "nosuch");
+}
+TEST_F (Options, RefuseStrayArguments)
+{
+  ExpectBad ({ "stray" }, "stray");
+}
+TEST_F (Options, RefuseNumbersOutOfRange)
+{
+  ExpectBad ({ "--batch-size=0" }, "--batch-size=0: expected 1 to");
+}
+TEST_F (Options, RefuseUnknownWords)
+{
+  ExpectBad ({ "--transport=pigeon" }, "expected unix or tcp");
+}
+TEST_F (Options, RefuseCudaRolesWithoutABackend)
+{
+  ExpectBad ({ "--ncudatrainer=1" }, "CUDA");
+}
+TEST_F (Options, RefuseAWorldSizeThatDoesNotAddUp)
+{
+  ExpectBad ({ "--world-size=9" }, "make 4");
+}
+TEST_F (Options, RefuseARankOutsideTheWorld)
+{
+  ExpectBad ({ "--rank=4" }, "0 to 3");
+}
+
+TEST_F (Options, AllreduceNeedsNoServer)
+{
+  ASSERT_EQ (Parse ({ "--nserver=0", "--ddp-hook=allreduce_hook" }), TPS_BENCH_RUN);
+}
+
+TEST_F (Options, TakeRankAndMasterFromTorchrunsEnvironment)
+{
+  setenv ("RANK", "1", 1);
+  setenv ("WORLD_SIZE", "4", 1);
+  setenv ("MASTER_ADDR", "10.0.0.1", 1);
+  setenv ("MASTER_PORT", "4000", 1);
+  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.rank, 1);
+  EXPECT_STREQ (options_.master_addr, "10.0.0.1");
+  EXPECT_EQ (options_.master_port, 4000);
+  EXPECT_STREQ (options_.transport, "tcp");
+}
+
+TEST_F (Options, TakeRankFromSlurm)
+{
+  setenv ("SLURM_PROCID", "3", 1);
+  setenv ("SLURM_NTASKS", "4", 1);
+  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.rank, 3);
+  EXPECT_EQ (options_.master_port, 29500);
+}
+
+TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
+{
+  setenv ("SLURM_PROCID", "0", 1);
+  setenv ("SLURM_NTASKS", "1", 1);
+  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.rank, -1);
+}
+
+TEST_F (Options, FlagsWinOverTheEnvironment)
+{
+  setenv ("RANK", "1", 1);
+  setenv ("WORLD_SIZE", "4", 1);
+  ASSERT_EQ (Parse ({ "--rank=2", "--master-addr=here" }), TPS_BENCH_RUN);
+  EXPECT_EQ (options_.rank, 2);
+  EXPECT_STREQ (options_.master_addr, "here");
+}
+
+TEST_F (Options, SayWhatIsWrongWithTheEnvironment)
+{
+  setenv ("RANK", "first", 1);
+  setenv ("WORLD_SIZE", "4", 1);
+  ExpectBad ({}, "first");
+}
+
+TEST_F (Options, ResolvePathsAgainstTheUsersFolder)
+{
+  setenv ("BUILD_WORKING_DIRECTORY", "/somewhere", 1);
+  ASSERT_EQ (Parse ({ "--json=out.json", "--csv=/abs" }), TPS_BENCH_RUN);
+  EXPECT_STREQ (options_.json, "/somewhere/out.json");
+  EXPECT_STREQ (options_.csv, "/abs");
+}
+
+} // namespace

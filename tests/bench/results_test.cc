@@ -1,0 +1,125 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/results.h"
+
+#include <glib/gstdio.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bench/json_output.h"
+#include "bench/report.h"
+
+namespace {
+
+class Results : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    const gdouble first[] = { 1, 2, 9 }, second[] = { 4, 4, 4 }, server[] = { 7 };
+
+    results_ = tps_bench_results_new ();
+    tps_bench_results_add_role (results_, "trainer", 0);
+    tps_bench_results_add_role (results_, "trainer", 1);
+    tps_bench_results_add_role (results_, "server", 2);
+    tps_bench_results_add (results_, "trainer", 0, "b,x", first, 3);
+    tps_bench_results_add (results_, "trainer", 1, "b,x", second, 3);
+    tps_bench_results_add (results_, "trainer", 0, "a,y", second, 3);
+    tps_bench_results_add (results_, "server", 2, "s,z", server, 1);
+    tps_bench_results_end_pass (results_);
+    tps_bench_results_add (results_, "trainer", 0, "b,x", second, 3);
+    tps_bench_results_end_pass (results_);
+  }
+  void
+  TearDown () override
+  {
+    tps_bench_results_free (results_);
+  }
+
+  TpsBenchResults *results_;
+};
+
+TEST_F (Results, MedianIsOfThePassesMedians)
+{
+  EXPECT_EQ (tps_bench_series_get_median (tps_bench_results_find (results_, "trainer", 0, "b,x")),
+             3);
+  EXPECT_EQ (tps_bench_series_get_median (tps_bench_results_find (results_, "trainer", -1, "b,x")),
+             4);
+}
+
+TEST_F (Results, RowsAreSortedByName)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results_, "trainer", 0);
+
+  ASSERT_EQ (rows->len, 2u);
+  EXPECT_STREQ (static_cast<TpsBenchSeries *> (rows->pdata[0])->name, "a,y");
+}
+
+TEST_F (Results, ReportHasATableForEachRankAndOneForAll)
+{
+  g_autofree gchar *trainers = tps_bench_report_format (results_, "trainer");
+  g_autofree gchar *servers = tps_bench_report_format (results_, "server");
+  std::string text = trainers;
+
+  EXPECT_EQ (text.find ("metrics for trainer=0\n+"), 0u);
+  EXPECT_NE (text.find ("metrics for trainer=1\n"), std::string::npos);
+  EXPECT_NE (text.find ("metrics for all trainer\n"), std::string::npos);
+  EXPECT_NE (std::string (servers).find ("metrics for server=2\n"), std::string::npos);
+}
+
+TEST_F (Results, OneSampleHasNoDeviation)
+{
+  g_autofree gchar *servers = tps_bench_report_format (results_, "server");
+
+  EXPECT_NE (std::string (servers).find (
+                 "| s,z    |          7 |          7 |           7 |                 - |"),
+             std::string::npos)
+      << servers;
+}
+
+TEST_F (Results, KindsThatAreNotThereAreNotReported)
+{
+  TpsBenchResults *empty = tps_bench_results_new ();
+  g_autofree gchar *servers = tps_bench_report_format (empty, "server");
+
+  EXPECT_STREQ (servers, "");
+  tps_bench_results_free (empty);
+}
+
+TEST_F (Results, CsvAndJsonHoldTheFigures)
+{
+  g_autofree gchar *folder = g_dir_make_tmp ("results-XXXXXX", nullptr);
+  g_autofree gchar *csv = g_build_filename (folder, "trainer=0.csv", nullptr);
+  g_autofree gchar *json = g_build_filename (folder, "out.json", nullptr);
+  g_autofree gchar *csv_text = nullptr, *json_text = nullptr;
+  g_autoptr (GPtrArray) flags = g_ptr_array_new ();
+  TpsBenchOutput output = {};
+
+  ASSERT_TRUE (tps_bench_report_write_csv (results_, folder, nullptr));
+  ASSERT_TRUE (g_file_get_contents (csv, &csv_text, nullptr, nullptr));
+  EXPECT_NE (std::string (csv_text).find ("\"a,y\",4,4,4,0,0,4,4,4\n"), std::string::npos)
+      << csv_text;
+
+  output.benchmark = "parameter_server";
+  output.flags = flags;
+  output.ours = results_;
+  output.peer_name = "pytorch";
+  output.peer_version = "1.13";
+  output.peer = results_;
+  ASSERT_TRUE (tps_bench_json_write (&output, json, nullptr));
+  ASSERT_TRUE (g_file_get_contents (json, &json_text, nullptr, nullptr));
+  EXPECT_NE (std::string (json_text).find ("\"name\" : \"all trainer/b,x\""), std::string::npos);
+  EXPECT_NE (std::string (json_text).find ("\"better\" : \"lower\""), std::string::npos);
+}
+
+TEST_F (Results, CsvIntoAFileIsAnError)
+{
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_FALSE (tps_bench_report_write_csv (results_, "/proc/version/x", &error));
+  EXPECT_NE (std::string (error->message).find ("--csv"), std::string::npos);
+}
+
+} // namespace
