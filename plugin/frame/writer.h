@@ -20,6 +20,9 @@ typedef struct TpsWriter TpsWriter;
 TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
 void tps_writer_free (TpsWriter *out);
 
+/* As new, but with the memory that it has. Lets go of what it borrowed and holds. */
+void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
+
 void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid);
 
 /* Ends the message: fills in the frame length and computes the pieces. Errors: TPS_ERROR_RESOURCE_EXHAUSTED when the

@@ -1,0 +1,364 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Drives the machine of scan_machine.h over the chunks that come: limits, framing, bodies, and tokens that two chunks
+ * share. The happy path:
+ *
+ *   feed -> run_carry   the few bytes kept from the last chunk, with what completes their token
+ *        -> run         steps over the chunk itself
+ *        -> keep_rest   what is left of a token at its end
+ */
+
+#include "plugin/frame/scan_machine.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+#define DEFAULT_MAX_HEAD_BYTES ((gsize) 64 << 20)
+#define LARGEST_HEAD_BYTES \
+  ((gsize) 1 << 30) /* GByteArray counts in 32 bits, and grows in powers of two */
+#define SCRATCH_BYTES ((gsize) 64 << 10)
+#define NO_LIMIT G_MAXSIZE
+
+TpsScanner *
+tps_scanner_new (const TpsScannerOptions *options)
+{
+  TpsScanner *scanner = g_new0 (TpsScanner, 1);
+  gsize max_head_bytes = options->max_head_bytes;
+
+  if (max_head_bytes == 0)
+    max_head_bytes = MIN (DEFAULT_MAX_HEAD_BYTES, options->max_message_bytes);
+  scanner->max_message_bytes = options->max_message_bytes;
+  scanner->max_head_bytes = MIN (max_head_bytes, LARGEST_HEAD_BYTES);
+  scanner->pool = tps_buffer_pool_ref (options->bodies != NULL ? options->bodies
+                                                               : tps_buffer_pool_get_default ());
+  scanner->framed = -1;
+  scanner->state = TPS_SCAN_START;
+  scanner->n_left = NO_LIMIT;
+  scanner->limit = NO_LIMIT;
+  return scanner;
+}
+
+void
+tps_scanner_free (TpsScanner *scanner)
+{
+  if (scanner == NULL)
+    return;
+  g_clear_pointer (&scanner->message, tps_message_free);
+  g_clear_error (&scanner->error);
+  tps_buffer_pool_unref (scanner->pool);
+  g_free (scanner->scratch);
+  g_free (scanner);
+}
+
+static TpsScanStep
+begin_message (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
+{
+  scanner->limit = n_bytes;
+  tps_scan_input_limit (in, n_bytes);
+  scanner->state = TPS_SCAN_PROTOCOL;
+  return TPS_STEP_OK;
+}
+
+/* Limits come before memory: nothing is reserved before this has said yes. */
+static gboolean
+check_frame_length (TpsScanner *scanner, guint32 n_bytes)
+{
+  if (n_bytes == 0)
+    g_set_error_literal (&scanner->error, TPS_ERROR, TPS_ERROR_PROTOCOL, "a frame of no bytes");
+  else if (n_bytes > G_MAXINT32)
+    g_set_error (&scanner->error, TPS_ERROR, TPS_ERROR_PROTOCOL,
+                 "a frame has the negative length 0x%08x", n_bytes);
+  else if (n_bytes > scanner->max_message_bytes)
+    g_set_error (&scanner->error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "a frame of %u bytes, the limit is %" G_GSIZE_FORMAT, n_bytes,
+                 scanner->max_message_bytes);
+  return scanner->error == NULL;
+}
+
+static TpsScanStep
+step_frame_length (TpsScanner *scanner, TpsScanInput *in)
+{
+  guint32 n_bytes;
+
+  if (tps_scan_n_here (in) < sizeof n_bytes)
+    return TPS_STEP_MORE;
+  memcpy (&n_bytes, in->next, sizeof n_bytes);
+  n_bytes = GUINT32_FROM_BE (n_bytes);
+  if (!check_frame_length (scanner, n_bytes))
+    return TPS_STEP_BAD;
+  in->next += sizeof n_bytes;
+  return begin_message (scanner, in, n_bytes);
+}
+
+/* Framed or not, from the first bytes of a connection; -1 = one byte is not enough. */
+static gint
+detect_framed (const TpsScanInput *in)
+{
+  if (in->next[0] < 0x80)
+    return 1;
+  if (in->next[0] == 0x82)
+    return 0;
+  if (in->next[0] == 0x80 && tps_scan_n_here (in) < 2)
+    return -1;
+  /* Other bytes are refused as the beginning of a message, or as a negative frame length. */
+  return in->next[0] == 0x80 && in->next[1] == 0x01 ? 0 : 1;
+}
+
+static TpsScanStep
+step_start (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) == 0)
+    return TPS_STEP_MORE;
+  if (scanner->framed < 0)
+    scanner->framed = detect_framed (in);
+  if (scanner->framed < 0)
+    return TPS_STEP_MORE;
+  if (scanner->framed == 1)
+    return step_frame_length (scanner, in);
+  return begin_message (scanner, in, scanner->max_message_bytes);
+}
+
+static TpsScanStep
+step_protocol (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (tps_scan_n_here (in) == 0)
+    return TPS_STEP_MORE;
+  if (in->next[0] == 0x80)
+    scanner->codec = &tps_scan_codec_binary;
+  else if (in->next[0] == 0x82)
+    scanner->codec = &tps_scan_codec_compact;
+  else
+    return tps_scan_refuse (
+        scanner, in,
+        "a message begins with 0x%02x, neither binary protocol with version (0x80) nor compact "
+        "protocol (0x82)",
+        in->next[0]);
+  scanner->message = tps_message_new ();
+  scanner->message->protocol = scanner->codec->protocol;
+  scanner->message->framed = scanner->framed;
+  scanner->n_head = 0;
+  scanner->state = TPS_SCAN_HEADER;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+step (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (G_LIKELY (scanner->state > TPS_SCAN_PROTOCOL))
+    return scanner->codec->steps[scanner->state](scanner, in);
+  return scanner->state == TPS_SCAN_START ? step_start (scanner, in) : step_protocol (scanner, in);
+}
+
+static void
+input_init (const TpsScanner *scanner, TpsScanInput *in, const guint8 *bytes, gsize n_bytes)
+{
+  gboolean in_arguments = scanner->state >= TPS_SCAN_NEXT;
+
+  in->next = bytes;
+  in->stop = bytes + n_bytes;
+  in->span = in_arguments && scanner->codec->protocol == TPS_PROTOCOL_BINARY ? bytes : NULL;
+  tps_scan_input_limit (in, scanner->n_left);
+}
+
+/* Ends a run over one input: what was taken counts, and what was only walked over goes into the head. */
+static TpsScanStep
+input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
+{
+  scanner->n_left = tps_scan_n_left (in);
+  if (last == TPS_STEP_BAD || !tps_scan_flush_span (scanner, in))
+    return TPS_STEP_BAD;
+  if (last != TPS_STEP_MORE || in->n_tail > 0)
+    return last;
+  if (scanner->framed == 1)
+    return tps_scan_refuse (scanner, in, "the frame ends inside the message");
+  return tps_scan_refuse_length (scanner, in, "the message", tps_scan_n_left (in) + 1);
+}
+
+/* Completes the token that the last chunk began, with bytes of this one; `n_used` of them. */
+static TpsScanStep
+run_carry (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
+{
+  gsize n_old = scanner->n_carry;
+  gsize n_new = MIN (n_bytes, sizeof scanner->carry - n_old);
+  gsize n_taken;
+  TpsScanInput in;
+  TpsScanStep last;
+
+  memcpy (scanner->carry + n_old, bytes, n_new);
+  input_init (scanner, &in, scanner->carry, n_old + n_new);
+  do
+    last = step (scanner, &in);
+  while (last == TPS_STEP_OK && in.next < scanner->carry + n_old);
+  last = input_finish (scanner, &in, last);
+  n_taken = (gsize) (in.next - scanner->carry);
+  *n_used = n_new;
+  if (last == TPS_STEP_BAD)
+    return last;
+  if (n_taken < n_old) /* still not a whole token, so the chunk has no more */
+    {
+      scanner->n_carry = (guint) (n_old + n_new - n_taken);
+      memmove (scanner->carry, scanner->carry + n_taken, scanner->n_carry);
+      return TPS_STEP_MORE;
+    }
+  scanner->n_carry = 0;
+  *n_used = n_taken - n_old;
+  return last == TPS_STEP_MORE ? TPS_STEP_OK : last;
+}
+
+static TpsScanStep
+run (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_used)
+{
+  TpsScanInput in;
+  TpsScanStep last;
+
+  input_init (scanner, &in, bytes, n_bytes);
+  do
+    last = step (scanner, &in);
+  while (last == TPS_STEP_OK);
+  last = input_finish (scanner, &in, last);
+  *n_used = (gsize) (in.next - bytes);
+  return last;
+}
+
+/* Less than a token, so it fits. */
+static void
+keep_rest (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
+{
+  memcpy (scanner->carry, bytes, n_bytes);
+  scanner->n_carry = (guint) n_bytes;
+}
+
+static TpsBody *
+current_body (const TpsScanner *scanner)
+{
+  GArray *bodies = scanner->message->bodies;
+
+  return &g_array_index (bodies, TpsBody, bodies->len - 1);
+}
+
+static void
+fill_body (TpsScanner *scanner, gsize n_bytes)
+{
+  scanner->n_filled += n_bytes;
+  scanner->n_left -= n_bytes;
+  if (scanner->n_filled == current_body (scanner)->n_bytes)
+    scanner->state = TPS_SCAN_NEXT;
+}
+
+static gsize
+feed_body (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes)
+{
+  TpsBody *body = current_body (scanner);
+  gsize n_used = MIN (n_bytes, body->n_bytes - scanner->n_filled);
+
+  if (body->buffer != NULL)
+    memcpy (tps_buffer_get_data (body->buffer) + scanner->n_filled, bytes, n_used);
+  fill_body (scanner, n_used);
+  return n_used;
+}
+
+static gboolean
+report (const TpsScanner *scanner, GError **error)
+{
+  if (scanner->error == NULL)
+    return TRUE;
+  if (error != NULL)
+    *error = g_error_copy (scanner->error);
+  return FALSE;
+}
+
+gboolean
+tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_consumed,
+                  GError **error)
+{
+  gsize n_done = 0, n_used = 0;
+  TpsScanStep last = TPS_STEP_OK;
+
+  *n_consumed = 0;
+  if (scanner->error != NULL)
+    return report (scanner, error);
+  if (scanner->state == TPS_SCAN_BODY)
+    n_done = feed_body (scanner, bytes, n_bytes);
+  if (scanner->state == TPS_SCAN_BODY || scanner->state == TPS_SCAN_DONE || n_done == n_bytes)
+    {
+      *n_consumed = n_done;
+      return TRUE;
+    }
+  if (scanner->n_carry > 0)
+    {
+      last = run_carry (scanner, bytes, n_bytes, &n_used);
+      n_done = n_used;
+    }
+  if (last == TPS_STEP_OK)
+    {
+      last = run (scanner, bytes + n_done, n_bytes - n_done, &n_used);
+      n_done += n_used;
+      if (last == TPS_STEP_MORE)
+        {
+          keep_rest (scanner, bytes + n_done, n_bytes - n_done);
+          n_done = n_bytes;
+        }
+    }
+  *n_consumed = n_done;
+  if (scanner->error != NULL)
+    g_clear_pointer (&scanner->message, tps_message_free); /* its bodies serve others better */
+  return report (scanner, error);
+}
+
+gboolean
+tps_scanner_get_body (TpsScanner *scanner, guint8 **dest, gsize *n_missing)
+{
+  TpsBody *body;
+
+  if (scanner->state != TPS_SCAN_BODY || scanner->error != NULL)
+    return FALSE;
+  body = current_body (scanner);
+  *n_missing = body->n_bytes - scanner->n_filled;
+  if (body->buffer != NULL)
+    {
+      *dest = tps_buffer_get_data (body->buffer) + scanner->n_filled;
+      return TRUE;
+    }
+  if (scanner->scratch == NULL)
+    scanner->scratch = g_malloc (SCRATCH_BYTES);
+  *dest = scanner->scratch;
+  *n_missing = MIN (*n_missing, SCRATCH_BYTES);
+  return TRUE;
+}
+
+gboolean
+tps_scanner_body_received (TpsScanner *scanner, gsize n_bytes, GError **error)
+{
+  if (!report (scanner, error))
+    return FALSE;
+  g_return_val_if_fail (scanner->state == TPS_SCAN_BODY
+                            && n_bytes <= current_body (scanner)->n_bytes - scanner->n_filled,
+                        FALSE);
+  fill_body (scanner, n_bytes);
+  return TRUE;
+}
+
+TpsMessage *
+tps_scanner_take (TpsScanner *scanner)
+{
+  if (scanner->state != TPS_SCAN_DONE || scanner->error != NULL)
+    return NULL;
+  g_byte_array_set_size (scanner->message->head, (guint) scanner->n_head);
+  scanner->state = TPS_SCAN_START;
+  scanner->n_left = NO_LIMIT;
+  scanner->limit = NO_LIMIT;
+  return g_steal_pointer (&scanner->message);
+}
+
+gboolean
+tps_scanner_is_idle (const TpsScanner *scanner)
+{
+  return scanner->state == TPS_SCAN_START && scanner->n_carry == 0 && scanner->error == NULL;
+}
+
+gint
+tps_scanner_get_framed (const TpsScanner *scanner)
+{
+  return scanner->framed;
+}

@@ -1,0 +1,350 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/frame/scan_machine.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+#define FIRST_HEAD_BYTES 256
+
+static TpsScanStep
+refuse_with (TpsScanner *scanner, const TpsScanInput *in, TpsErrorCode code, const gchar *text)
+{
+  if (scanner->error == NULL)
+    g_set_error (&scanner->error, TPS_ERROR, code, "byte %" G_GSIZE_FORMAT " of a message: %s",
+                 scanner->limit - tps_scan_n_left (in), text);
+  return TPS_STEP_BAD;
+}
+
+TpsScanStep
+tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *format, ...)
+{
+  g_autofree gchar *text = NULL;
+  va_list args;
+
+  va_start (args, format);
+  text = g_strdup_vprintf (format, args);
+  va_end (args);
+  return refuse_with (scanner, in, TPS_ERROR_PROTOCOL, text);
+}
+
+TpsScanStep
+tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
+                        guint64 n_bytes)
+{
+  g_autofree gchar *text = NULL;
+
+  if (scanner->framed == 1)
+    return tps_scan_refuse (scanner, in,
+                            "%s needs %" G_GUINT64_FORMAT " bytes, %" G_GSIZE_FORMAT
+                            " are left in the frame",
+                            what, n_bytes, tps_scan_n_left (in));
+  text = g_strdup_printf ("%s needs %" G_GUINT64_FORMAT " bytes, the limit of %" G_GSIZE_FORMAT
+                          " bytes for a message leaves %" G_GSIZE_FORMAT,
+                          what, n_bytes, scanner->limit, tps_scan_n_left (in));
+  return refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
+}
+
+/* Grows in powers of two: with what has come, never with what was announced. */
+static gboolean
+grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
+{
+  g_autofree gchar *text = NULL;
+  gsize wanted = scanner->n_head + n_bytes;
+  gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) scanner->message->head->len * 2);
+
+  if (wanted <= scanner->max_head_bytes)
+    {
+      while (n_bytes_new < wanted)
+        n_bytes_new *= 2;
+      g_byte_array_set_size (scanner->message->head,
+                             (guint) MIN (n_bytes_new, scanner->max_head_bytes));
+      return TRUE;
+    }
+  text = g_strdup_printf (
+      "without its large binaries it is longer than the limit of %" G_GSIZE_FORMAT " bytes",
+      scanner->max_head_bytes);
+  refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
+  return FALSE;
+}
+
+guint8 *
+tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
+{
+  guint8 *room;
+
+  if (G_UNLIKELY (n_bytes > scanner->message->head->len - scanner->n_head)
+      && !grow_head (scanner, in, n_bytes))
+    return NULL;
+  room = scanner->message->head->data + scanner->n_head;
+  scanner->n_head += n_bytes;
+  return room;
+}
+
+gboolean
+tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in)
+{
+  gsize n_bytes = (gsize) (in->next - in->span);
+  guint8 *room;
+
+  if (in->span == NULL || n_bytes == 0)
+    return TRUE;
+  room = tps_scan_head_extend (scanner, in, n_bytes);
+  if (room == NULL)
+    return FALSE;
+  memcpy (room, in->span, n_bytes);
+  in->span = in->next;
+  return TRUE;
+}
+
+static gboolean
+refuse_duplicate (TpsScanner *scanner, const TpsScanInput *in, gint16 id)
+{
+  tps_scan_refuse (scanner, in, "field %d stands twice in one struct", id);
+  return FALSE;
+}
+
+static gboolean
+mark_odd_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level, gint16 id)
+{
+  for (guint i = 0; i < level->n_odd_ids; i++)
+    if (level->odd_ids[i] == id)
+      return refuse_duplicate (scanner, in, id);
+  if (level->n_odd_ids == TPS_SCAN_MAX_ODD_IDS)
+    {
+      tps_scan_refuse (scanner, in, "a struct has more than %d field ids outside [0, 255]",
+                       TPS_SCAN_MAX_ODD_IDS);
+      return FALSE;
+    }
+  level->odd_ids[level->n_odd_ids++] = id;
+  return TRUE;
+}
+
+gboolean
+tps_scan_mark_field (TpsScanner *scanner, const TpsScanInput *in, TpsScanLevel *level, gint16 id)
+{
+  guint64 bit = (guint64) 1 << (id & 63);
+
+  if (G_UNLIKELY (id < 0 || id > 255))
+    return mark_odd_field (scanner, in, level, id);
+  if (level->seen_ids[id >> 6] & bit)
+    return refuse_duplicate (scanner, in, id);
+  level->seen_ids[id >> 6] |= bit;
+  return TRUE;
+}
+
+static gboolean
+check_depth (TpsScanner *scanner, const TpsScanInput *in)
+{
+  if (scanner->depth < TPS_MESSAGE_MAX_DEPTH)
+    return TRUE;
+  tps_scan_refuse (scanner, in, "structs and containers are nested more than %d deep",
+                   TPS_MESSAGE_MAX_DEPTH);
+  return FALSE;
+}
+
+TpsScanStep
+tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
+{
+  TpsScanLevel *level;
+
+  if (!check_depth (scanner, in))
+    return TPS_STEP_BAD;
+  level = &scanner->levels[scanner->depth++];
+  level->is_struct = TRUE;
+  level->last_id = 0;
+  level->n_odd_ids = 0;
+  memset (level->seen_ids, 0, sizeof level->seen_ids);
+  scanner->state = TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+static TpsScanStep
+finish_message (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (scanner->framed == 1 && tps_scan_n_left (in) > 0)
+    return tps_scan_refuse (scanner, in,
+                            "the message ends %" G_GSIZE_FORMAT " bytes before its frame",
+                            tps_scan_n_left (in));
+  scanner->state = TPS_SCAN_DONE;
+  return TPS_STEP_STOP;
+}
+
+TpsScanStep
+tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
+{
+  if (--scanner->depth == 0)
+    return finish_message (scanner, in);
+  scanner->state = TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+/* A message without a body cannot be handled, so once one is refused the others are given back and refused too. */
+static TpsBuffer *
+get_body_buffer (TpsScanner *scanner, gsize n_bytes)
+{
+  TpsMessage *message = scanner->message;
+  TpsBuffer *buffer = NULL;
+
+  if (message->n_bytes_refused == 0)
+    buffer = tps_buffer_pool_try_get (scanner->pool, n_bytes);
+  if (buffer != NULL)
+    return buffer;
+  message->n_bytes_refused += n_bytes;
+  for (guint i = 0; i < message->bodies->len; i++)
+    g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
+  return NULL;
+}
+
+static TpsScanStep
+begin_body (TpsScanner *scanner, TpsScanInput *in, gsize n_bytes)
+{
+  TpsBody body = { .n_bytes = n_bytes };
+
+  if (!tps_scan_flush_span (scanner, in))
+    return TPS_STEP_BAD;
+  body.head_offset = scanner->n_head;
+  body.buffer = get_body_buffer (scanner, n_bytes);
+  g_array_append_val (scanner->message->bodies, body);
+  scanner->n_filled = 0;
+  scanner->state = TPS_SCAN_BODY;
+  return TPS_STEP_STOP;
+}
+
+TpsScanStep
+tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes)
+{
+  if (n_bytes < 0)
+    return tps_scan_refuse (scanner, in, "a string has the negative length %" G_GINT64_FORMAT,
+                            n_bytes);
+  if ((guint64) n_bytes > tps_scan_n_left (in))
+    return tps_scan_refuse_length (scanner, in, "a string", (guint64) n_bytes);
+  if (n_bytes >= TPS_MESSAGE_BODY_THRESHOLD)
+    return begin_body (scanner, in, (gsize) n_bytes);
+  scanner->n_raw = (gsize) n_bytes;
+  scanner->state = n_bytes > 0 ? TPS_SCAN_RAW : TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}
+
+/* Some writers name no type for an empty container. */
+static gboolean
+check_type (TpsScanner *scanner, const TpsScanInput *in, guint8 type, gint64 n_elems)
+{
+  if ((type < 16 && scanner->codec->min_bytes[type] > 0) || (type == TPS_WIRE_STOP && n_elems == 0))
+    return TRUE;
+  tps_scan_refuse (scanner, in, "elements have the unknown type %u",
+                   scanner->codec->protocol == TPS_PROTOCOL_COMPACT ? type & 0x0f : type);
+  return FALSE;
+}
+
+gboolean
+tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
+                          const guint8 types[2], gint64 n_elems)
+{
+  const gchar *what = is_map ? "a map" : "a list";
+  guint64 n_bytes_min;
+
+  if (n_elems < 0)
+    {
+      tps_scan_refuse (scanner, in, "%s has the negative size %" G_GINT64_FORMAT, what, n_elems);
+      return FALSE;
+    }
+  if (!check_type (scanner, in, types[0], n_elems) || !check_type (scanner, in, types[1], n_elems))
+    return FALSE;
+  n_bytes_min = scanner->codec->min_bytes[types[0]];
+  if (is_map)
+    n_bytes_min += scanner->codec->min_bytes[types[1]];
+  n_bytes_min *= (guint64) n_elems;
+  if (n_bytes_min > tps_scan_n_left (in))
+    {
+      tps_scan_refuse_length (scanner, in, what, n_bytes_min);
+      return FALSE;
+    }
+  return check_depth (scanner, in);
+}
+
+TpsScanStep
+tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
+                          guint32 n_elems)
+{
+  TpsScanLevel *level;
+
+  scanner->state = TPS_SCAN_NEXT;
+  if (n_elems == 0)
+    return TPS_STEP_OK;
+  level = &scanner->levels[scanner->depth++];
+  level->is_struct = FALSE;
+  level->types[0] = types[0];
+  level->types[1] = types[1];
+  level->n_left = is_map ? 2 * n_elems : n_elems; /* a size is below 2^31 */
+  return TPS_STEP_OK;
+}
+
+TpsScanStep
+tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes)
+{
+  gboolean is_call = scanner->message->kind == TPS_MESSAGE_CALL
+                     || scanner->message->kind == TPS_MESSAGE_ONEWAY;
+
+  if (n_bytes < (is_call ? 1 : 0) || n_bytes > TPS_MESSAGE_MAX_NAME)
+    return tps_scan_refuse (scanner, in,
+                            "a method name of %" G_GINT64_FORMAT " bytes; 1 to %d are allowed",
+                            n_bytes, TPS_MESSAGE_MAX_NAME);
+  if ((guint64) n_bytes > tps_scan_n_left (in))
+    return tps_scan_refuse_length (scanner, in, "the method name", (guint64) n_bytes);
+  scanner->message->name = g_malloc ((gsize) n_bytes + 1);
+  scanner->n_name = 0;
+  scanner->n_raw = (gsize) n_bytes;
+  scanner->state = TPS_SCAN_NAME;
+  return TPS_STEP_OK;
+}
+
+TpsScanStep
+tps_scan_begin_arguments (TpsScanner *scanner, TpsScanInput *in)
+{
+  in->span = scanner->codec->protocol == TPS_PROTOCOL_BINARY ? in->next : NULL;
+  return tps_scan_begin_struct (scanner, in);
+}
+
+TpsScanStep
+tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in)
+{
+  gsize n_bytes = MIN (scanner->n_raw, tps_scan_n_here (in));
+  gchar *name = scanner->message->name;
+
+  memcpy (name + scanner->n_name, in->next, n_bytes);
+  in->next += n_bytes;
+  scanner->n_name += (guint) n_bytes;
+  scanner->n_raw -= n_bytes;
+  if (scanner->n_raw > 0)
+    return TPS_STEP_MORE;
+  name[scanner->n_name] = '\0';
+  if (!g_utf8_validate_len (name, scanner->n_name, NULL))
+    return tps_scan_refuse (scanner, in, "the method name is not UTF-8 without NUL");
+  if (scanner->codec->protocol == TPS_PROTOCOL_COMPACT)
+    return tps_scan_begin_arguments (scanner, in);
+  scanner->state = TPS_SCAN_SEQID;
+  return TPS_STEP_OK;
+}
+
+TpsScanStep
+tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in)
+{
+  gsize n_bytes = MIN (scanner->n_raw, tps_scan_n_here (in));
+
+  if (in->span == NULL)
+    {
+      guint8 *room = tps_scan_head_extend (scanner, in, n_bytes);
+
+      if (room == NULL)
+        return TPS_STEP_BAD;
+      memcpy (room, in->next, n_bytes);
+    }
+  in->next += n_bytes;
+  scanner->n_raw -= n_bytes;
+  if (scanner->n_raw > 0)
+    return TPS_STEP_MORE;
+  scanner->state = TPS_SCAN_NEXT;
+  return TPS_STEP_OK;
+}

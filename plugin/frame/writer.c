@@ -1,0 +1,481 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What is written goes into one growing array, the head; a large binary leaves a splice there: an offset of the head
+ * and the bytes that go out between. The head may move while it grows, so pieces are computed at the end.
+ *
+ * Compact protocol needs two things remembered: the last field id of each open struct, and a boolean field's id,
+ * because its value stands in its header. */
+
+#include "plugin/frame/writer.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+#define FIRST_HEAD_BYTES 256
+#define MAX_KEPT_HEAD_BYTES 65536
+#define MAX_DEPTH 64 /* of structs that we write ourselves */
+#define FRAME_LENGTH_BYTES 4
+
+typedef struct
+{
+  gsize head_offset;
+  const guint8 *data;
+  gsize n_bytes;
+  TpsBuffer *buffer; /* the reference that keeps `data`; NULL: borrowed */
+} Splice;
+
+struct TpsWriter
+{
+  gboolean compact;
+  gboolean framed;
+  gboolean too_long; /* a binary or a count does not fit into 31 bits */
+
+  guint8 *head;
+  gsize n_head;
+  gsize n_allocated;
+  gsize n_spliced_bytes;
+  GArray *splices; /* of Splice */
+  GArray *pieces;  /* of struct iovec */
+
+  gboolean bool_pending;
+  gint16 bool_id;
+  guint depth;
+  gint16 last_ids[MAX_DEPTH + 1]; /* [0] is not used: fields stand in structs */
+
+  GDestroyNotify released;
+  gpointer released_data;
+};
+
+static void
+release_splice (gpointer data)
+{
+  Splice *splice = data;
+
+  g_clear_pointer (&splice->buffer, tps_buffer_unref);
+}
+
+TpsWriter *
+tps_writer_new (TpsProtocolKind protocol, gboolean framed)
+{
+  TpsWriter *out = g_new0 (TpsWriter, 1);
+
+  out->n_allocated = FIRST_HEAD_BYTES;
+  out->head = g_malloc (out->n_allocated);
+  out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
+  g_array_set_clear_func (out->splices, release_splice);
+  out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+  tps_writer_reset (out, protocol, framed);
+  return out;
+}
+
+/* Lets go of buffers and of what was borrowed. */
+static void
+release_contents (TpsWriter *out)
+{
+  GDestroyNotify released = g_steal_pointer (&out->released);
+
+  if (out->splices->len > 0)
+    g_array_set_size (out->splices, 0);
+  if (out->pieces->len > 0)
+    g_array_set_size (out->pieces, 0);
+  if (released != NULL)
+    released (out->released_data);
+}
+
+void
+tps_writer_free (TpsWriter *out)
+{
+  if (out == NULL)
+    return;
+  release_contents (out);
+  g_array_unref (out->splices);
+  g_array_unref (out->pieces);
+  g_free (out->head);
+  g_free (out);
+}
+
+void
+tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
+{
+  release_contents (out);
+  if (out->n_allocated > MAX_KEPT_HEAD_BYTES)
+    {
+      g_free (out->head);
+      out->n_allocated = FIRST_HEAD_BYTES;
+      out->head = g_malloc (out->n_allocated);
+    }
+  out->compact = protocol == TPS_PROTOCOL_COMPACT;
+  out->framed = framed;
+  out->too_long = FALSE;
+  out->n_head = 0;
+  out->n_spliced_bytes = 0;
+  out->bool_pending = FALSE;
+  out->depth = 0;
+}
+
+void
+tps_writer_set_released (TpsWriter *out, GDestroyNotify func, gpointer user_data)
+{
+  out->released = func;
+  out->released_data = user_data;
+}
+
+static guint8 *
+extend (TpsWriter *out, gsize n_bytes)
+{
+  if (G_UNLIKELY (n_bytes > out->n_allocated - out->n_head))
+    {
+      while (n_bytes > out->n_allocated - out->n_head)
+        out->n_allocated *= 2;
+      out->head = g_realloc (out->head, out->n_allocated);
+    }
+  out->n_head += n_bytes;
+  return out->head + out->n_head - n_bytes;
+}
+
+static void
+put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
+{
+  if (n_bytes > 0)
+    memcpy (extend (out, n_bytes), bytes, n_bytes);
+}
+
+static void
+put_byte (TpsWriter *out, guint8 byte)
+{
+  *extend (out, 1) = byte;
+}
+
+static void
+put_be16 (TpsWriter *out, guint16 value)
+{
+  value = GUINT16_TO_BE (value);
+  memcpy (extend (out, sizeof value), &value, sizeof value);
+}
+
+static void
+put_be32 (TpsWriter *out, guint32 value)
+{
+  value = GUINT32_TO_BE (value);
+  memcpy (extend (out, sizeof value), &value, sizeof value);
+}
+
+static void
+put_be64 (TpsWriter *out, guint64 value)
+{
+  value = GUINT64_TO_BE (value);
+  memcpy (extend (out, sizeof value), &value, sizeof value);
+}
+
+static void
+put_varint (TpsWriter *out, guint64 value)
+{
+  guint8 bytes[10];
+  guint n_bytes = 0;
+
+  while (value >= 0x80)
+    {
+      bytes[n_bytes++] = (guint8) (value | 0x80);
+      value >>= 7;
+    }
+  bytes[n_bytes++] = (guint8) value;
+  put_bytes (out, bytes, n_bytes);
+}
+
+static void
+put_zigzag (TpsWriter *out, gint64 value)
+{
+  put_varint (out, ((guint64) value << 1) ^ (guint64) (value >> 63));
+}
+
+static guint8
+compact_type (TpsWireType type)
+{
+  static const guint8 compact_types[16] = {
+    [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 3,   [TPS_WIRE_I16] = 4,     [TPS_WIRE_I32] = 5,
+    [TPS_WIRE_I64] = 6,  [TPS_WIRE_DOUBLE] = 7, [TPS_WIRE_BINARY] = 8,  [TPS_WIRE_LIST] = 9,
+    [TPS_WIRE_SET] = 10, [TPS_WIRE_MAP] = 11,   [TPS_WIRE_STRUCT] = 12,
+  };
+
+  return compact_types[type];
+}
+
+/* The length of a binary or of a container. */
+static void
+put_length (TpsWriter *out, gsize length)
+{
+  if (length > G_MAXINT32)
+    out->too_long = TRUE;
+  if (out->compact)
+    put_varint (out, (guint32) length);
+  else
+    put_be32 (out, (guint32) length);
+}
+
+void
+tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid)
+{
+  gsize n_name = strlen (name);
+
+  if (out->framed)
+    put_be32 (out, 0); /* the length, known at the end */
+  if (out->compact)
+    {
+      put_byte (out, 0x82);
+      put_byte (out, (guint8) (kind << 5 | 1));
+      put_varint (out, (guint32) seqid);
+      put_length (out, n_name);
+      put_bytes (out, name, n_name);
+      return;
+    }
+  put_be32 (out, 0x80010000u | kind);
+  put_length (out, n_name);
+  put_bytes (out, name, n_name);
+  put_be32 (out, (guint32) seqid);
+}
+
+static void
+add_piece (TpsWriter *out, const guint8 *bytes, gsize n_bytes)
+{
+  struct iovec piece = { .iov_base = (gpointer) (guintptr) bytes, .iov_len = n_bytes };
+
+  if (n_bytes > 0)
+    g_array_append_val (out->pieces, piece);
+}
+
+static void
+compute_pieces (TpsWriter *out)
+{
+  gsize n_done = 0;
+
+  g_array_set_size (out->pieces, 0);
+  for (guint i = 0; i < out->splices->len; i++)
+    {
+      const Splice *splice = &g_array_index (out->splices, Splice, i);
+
+      add_piece (out, out->head + n_done, splice->head_offset - n_done);
+      add_piece (out, splice->data, splice->n_bytes);
+      n_done = splice->head_offset;
+    }
+  add_piece (out, out->head + n_done, out->n_head - n_done);
+}
+
+gboolean
+tps_writer_message_end (TpsWriter *out, GError **error)
+{
+  gsize n_bytes = out->n_head + out->n_spliced_bytes;
+  guint32 frame_length;
+
+  if (out->framed)
+    n_bytes -= FRAME_LENGTH_BYTES;
+  if (out->too_long || n_bytes > G_MAXINT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "a message of %" G_GSIZE_FORMAT " bytes, at most %d can be sent", n_bytes,
+                   G_MAXINT32);
+      return FALSE;
+    }
+  frame_length = GUINT32_TO_BE ((guint32) n_bytes);
+  if (out->framed)
+    memcpy (out->head, &frame_length, sizeof frame_length);
+  compute_pieces (out);
+  return TRUE;
+}
+
+const struct iovec *
+tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes)
+{
+  *n_pieces = out->pieces->len;
+  *n_bytes = out->n_head + out->n_spliced_bytes;
+  return (const struct iovec *) (gpointer) out->pieces->data;
+}
+
+void
+tps_writer_struct_begin (TpsWriter *out)
+{
+  g_assert (out->depth < MAX_DEPTH);
+  out->last_ids[++out->depth] = 0;
+}
+
+void
+tps_writer_struct_end (TpsWriter *out)
+{
+  g_assert (out->depth > 0);
+  put_byte (out, TPS_WIRE_STOP);
+  out->depth--;
+}
+
+static void
+put_compact_field (TpsWriter *out, gint16 id, guint8 type)
+{
+  gint16 *last_id = &out->last_ids[out->depth];
+  gint delta = id - *last_id;
+
+  if (delta >= 1 && delta <= 15)
+    put_byte (out, (guint8) (delta << 4 | type));
+  else
+    {
+      put_byte (out, type);
+      put_zigzag (out, id);
+    }
+  *last_id = id;
+}
+
+void
+tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type)
+{
+  if (!out->compact)
+    {
+      put_byte (out, (guint8) type);
+      put_be16 (out, (guint16) id);
+      return;
+    }
+  out->bool_pending = type == TPS_WIRE_BOOL;
+  out->bool_id = id;
+  if (!out->bool_pending)
+    put_compact_field (out, id, compact_type (type));
+}
+
+void
+tps_writer_bool (TpsWriter *out, gboolean value)
+{
+  guint8 compact_value = value ? 1 : 2;
+
+  if (!out->compact)
+    put_byte (out, value ? 1 : 0);
+  else if (out->bool_pending)
+    put_compact_field (out, out->bool_id, compact_value);
+  else
+    put_byte (out, compact_value);
+  out->bool_pending = FALSE;
+}
+
+void
+tps_writer_byte (TpsWriter *out, gint8 value)
+{
+  put_byte (out, (guint8) value);
+}
+
+void
+tps_writer_i16 (TpsWriter *out, gint16 value)
+{
+  if (out->compact)
+    put_zigzag (out, value);
+  else
+    put_be16 (out, (guint16) value);
+}
+
+void
+tps_writer_i32 (TpsWriter *out, gint32 value)
+{
+  if (out->compact)
+    put_zigzag (out, value);
+  else
+    put_be32 (out, (guint32) value);
+}
+
+void
+tps_writer_i64 (TpsWriter *out, gint64 value)
+{
+  if (out->compact)
+    put_zigzag (out, value);
+  else
+    put_be64 (out, (guint64) value);
+}
+
+void
+tps_writer_double (TpsWriter *out, gdouble value)
+{
+  guint64 bits;
+
+  memcpy (&bits, &value, sizeof bits);
+  put_be64 (out, out->compact ? GUINT64_SWAP_LE_BE (bits) : bits);
+}
+
+void
+tps_writer_string (TpsWriter *out, const gchar *value)
+{
+  tps_writer_binary (out, value, strlen (value));
+}
+
+void
+tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes)
+{
+  put_length (out, n_bytes);
+  if (!out->too_long)
+    put_bytes (out, data, n_bytes);
+}
+
+/* Takes over `buffer`'s reference. */
+static void
+splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
+{
+  Splice piece = { .data = data, .n_bytes = n_bytes, .buffer = buffer };
+
+  put_length (out, n_bytes);
+  piece.head_offset = out->n_head;
+  out->n_spliced_bytes += n_bytes;
+  g_array_append_val (out->splices, piece);
+}
+
+void
+tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes)
+{
+  const guint8 *data = tps_buffer_get_data (buffer) + offset;
+
+  if (n_bytes < TPS_MESSAGE_BODY_THRESHOLD)
+    tps_writer_binary (out, data, n_bytes);
+  else
+    splice (out, data, n_bytes, tps_buffer_ref (buffer));
+}
+
+void
+tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes)
+{
+  if (n_bytes < TPS_MESSAGE_BODY_THRESHOLD)
+    tps_writer_binary (out, data, n_bytes);
+  else
+    splice (out, data, n_bytes, NULL);
+}
+
+static void
+begin_elements (TpsWriter *out, TpsWireType type, guint32 n_elems)
+{
+  if (!out->compact)
+    {
+      put_byte (out, (guint8) type);
+      put_length (out, n_elems);
+      return;
+    }
+  put_byte (out, (guint8) (MIN (n_elems, 15) << 4 | compact_type (type)));
+  if (n_elems >= 15)
+    put_length (out, n_elems);
+}
+
+void
+tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems)
+{
+  begin_elements (out, type, n_elems);
+}
+
+void
+tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems)
+{
+  begin_elements (out, type, n_elems);
+}
+
+void
+tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type, guint32 n_elems)
+{
+  if (!out->compact)
+    {
+      put_byte (out, (guint8) key_type);
+      put_byte (out, (guint8) value_type);
+      put_be32 (out, n_elems);
+      return;
+    }
+  put_length (out, n_elems);
+  if (n_elems > 0)
+    put_byte (out, (guint8) (compact_type (key_type) << 4 | compact_type (value_type)));
+}

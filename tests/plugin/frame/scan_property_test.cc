@@ -1,0 +1,167 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Whatever a message is and however its bytes are cut, the scanner makes the same of it. */
+
+#include "plugin/frame/scan.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plugin/frame/random_value.h"
+#include "tests/plugin/frame/wire_bytes.h"
+
+namespace thriftps {
+namespace {
+
+struct Wire
+{
+  TpsProtocolKind protocol;
+  bool framed;
+};
+
+const Wire wires[] = {
+  { TPS_PROTOCOL_BINARY, true },
+  { TPS_PROTOCOL_BINARY, false },
+  { TPS_PROTOCOL_COMPACT, true },
+  { TPS_PROTOCOL_COMPACT, false },
+};
+
+Bytes
+write_message (const Wire &wire, const Value &arguments, gint32 seqid)
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (wire.protocol, wire.framed);
+  g_autoptr (GError) error = nullptr;
+
+  tps_writer_message_begin (out, "Service:méthode", TPS_MESSAGE_CALL, seqid);
+  write_value (out, arguments);
+  EXPECT_TRUE (tps_writer_message_end (out, &error));
+  return join_pieces (out);
+}
+
+std::string
+describe_all (const Scan &scan)
+{
+  std::string text;
+
+  EXPECT_EQ (scan.error, "");
+  EXPECT_TRUE (scan.idle);
+  for (const TpsMessage *message : scan.messages)
+    text += describe (message) + "\n";
+  return text;
+}
+
+TEST (ScanProperty, messagesAreReadAsTheyWereWritten)
+{
+  for (guint seed = 0; seed < 3000; seed++)
+    {
+      Random random (seed);
+      Value arguments = random_arguments (random);
+
+      for (const Wire &wire : wires)
+        {
+          Scan scan = scan_bytes (write_message (wire, arguments, -7));
+          TpsReader in;
+
+          ASSERT_EQ (scan.error, "") << "seed " << seed;
+          ASSERT_EQ (scan.messages.size (), 1u) << "seed " << seed;
+          EXPECT_EQ (scan.messages[0]->protocol, wire.protocol);
+          EXPECT_EQ (scan.messages[0]->framed, wire.framed);
+          EXPECT_STREQ (scan.messages[0]->name, "Service:méthode");
+          EXPECT_EQ (scan.messages[0]->seqid, -7);
+          tps_reader_init (&in, scan.messages[0]);
+          ASSERT_TRUE (read_value (&in, TPS_WIRE_STRUCT) == arguments) << "seed " << seed;
+          EXPECT_FALSE (in.bad);
+          EXPECT_EQ (in.position, scan.messages[0]->head->len);
+        }
+    }
+}
+
+TEST (ScanProperty, canonicalFormDependsNeitherOnProtocolNorOnFramingNorOnChunks)
+{
+  for (guint seed = 0; seed < 1500; seed++)
+    {
+      Random random (seed);
+      std::vector<Value> arguments;
+      std::string expected;
+
+      for (guint i = 0; i < 3; i++)
+        arguments.push_back (random_arguments (random));
+      for (const Wire &wire : wires)
+        for (guint max_chunk : { 0u, 1u, 7u, 300u, 9000u })
+          {
+            ScanOptions options;
+            Bytes bytes;
+
+            for (guint i = 0; i < arguments.size (); i++)
+              bytes += write_message (wire, arguments[i], static_cast<gint32> (i));
+            if (max_chunk > 0)
+              options.chunk_size = [&] { return 1 + pick (random, max_chunk); };
+            options.use_get_body = [&] { return pick (random, 2) == 0; };
+            std::string text = describe_all (scan_bytes (bytes, options));
+            if (expected.empty ())
+              expected = text;
+            ASSERT_EQ (text, expected) << "seed " << seed << " chunks of " << max_chunk;
+          }
+    }
+}
+
+TEST (ScanProperty, skippingAFieldEndsWhereReadingItEnds)
+{
+  for (guint seed = 0; seed < 3000; seed++)
+    {
+      Random random (seed);
+      Value arguments = random_arguments (random);
+      Scan scan = scan_bytes (write_message (wires[seed % 4], arguments, 0));
+      TpsReader whole, fields;
+      TpsWireType type;
+      gint16 id;
+
+      ASSERT_EQ (scan.messages.size (), 1u);
+      tps_reader_init (&whole, scan.messages[0]);
+      tps_reader_skip (&whole, TPS_WIRE_STRUCT);
+      tps_reader_init (&fields, scan.messages[0]);
+      while (tps_reader_field (&fields, &id, &type))
+        tps_reader_skip (&fields, type);
+      EXPECT_FALSE (whole.bad || fields.bad) << "seed " << seed;
+      EXPECT_EQ (whole.position, scan.messages[0]->head->len);
+      EXPECT_EQ (fields.position, scan.messages[0]->head->len);
+      EXPECT_EQ (whole.next_body, scan.messages[0]->bodies->len);
+    }
+}
+
+/* Cut anywhere, a message is neither complete nor an error, unframed and framed. */
+TEST (ScanProperty, aCutMessageWaits)
+{
+  for (guint seed = 0; seed < 200; seed++)
+    {
+      Random random (seed);
+      Bytes bytes = write_message (wires[seed % 4], random_arguments (random), 1);
+      Scan scan = scan_bytes (
+          bytes.substr (0, 1 + pick (random, static_cast<guint> (bytes.size ()) - 1)));
+
+      EXPECT_EQ (scan.error, "");
+      EXPECT_TRUE (scan.messages.empty ());
+      EXPECT_FALSE (scan.idle);
+    }
+}
+
+/* A frame that ends too early or too late is refused, wherever. */
+TEST (ScanProperty, aFrameOfAnotherLengthThanItsMessageIsRefused)
+{
+  for (guint seed = 0; seed < 2000; seed++)
+    {
+      Random random (seed);
+      Wire wire = wires[seed % 2 * 2];
+      Bytes message = write_message ({ wire.protocol, false }, random_arguments (random), 1);
+      gsize length = seed % 3 == 0 ? message.size () + 1
+                                   : 1 + pick (random, static_cast<guint> (message.size ()) - 1);
+      Bytes frame = { static_cast<char> (length >> 24), static_cast<char> (length >> 16),
+                      static_cast<char> (length >> 8), static_cast<char> (length) };
+      Scan scan = scan_bytes (frame + message + "more bytes of the next frame");
+
+      EXPECT_NE (scan.error, "") << "seed " << seed;
+      EXPECT_TRUE (scan.messages.empty ());
+    }
+}
+
+} // namespace
+} // namespace thriftps
