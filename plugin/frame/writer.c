@@ -287,7 +287,8 @@ const struct iovec *
 tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes)
 {
   *n_pieces = out->pieces->len;
-  *n_bytes = out->n_head + out->n_spliced_bytes;
+  if (n_bytes != NULL)
+    *n_bytes = out->n_head + out->n_spliced_bytes;
   return (const struct iovec *) (gpointer) out->pieces->data;
 }
 

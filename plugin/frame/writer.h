@@ -53,7 +53,7 @@ void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type, guint32 n_elems);
 
-/* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` is their sum. */
+/* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` (may be NULL) is their sum. */
 const struct iovec *tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes);
 
 /* Has `func (user_data)` called once, when the writer is next freed or reset: from then on nothing that it borrowed is
