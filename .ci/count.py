@@ -1,12 +1,17 @@
 #!/usr/bin/python3
 """Counts the test cases of Bazel runs.
 
-usage: count.py [--table] NAME=EVENTS...
+usage: count.py run EVENTS COUNTS
+       count.py total [--table] NAME=COUNTS...
 
-EVENTS is what `bazel test --build_event_json_file=EVENTS` wrote; a file that is missing counts as one
-failure, since the run that should have written it broke down. Cases are those of each test's XML
-(GoogleTest writes one); a test without cases counts as one. --table prints a line per run. The last
-line is `N passed, N failed`, with `, N skipped` where there are any; exit code 1 when something failed.
+`run` reads EVENTS, which `bazel test --build_event_json_file=EVENTS` wrote, and the test.xml files that it
+names, and writes COUNTS. It is called right after the run: the next one overwrites the test.xml files.
+Cases are those of the XML (GoogleTest writes one); a test without cases counts as one, and so does a
+target that does not build.
+
+`total` adds up. A file that is missing counts as one failure, since the run that should have written it
+broke down. --table prints a line per run. The last line is `N passed, N failed`, with `, N skipped` where
+there are any; exit code 1 when something failed or nothing passed.
 """
 
 import json
@@ -81,22 +86,36 @@ def count_run(path):
     return counts
 
 
-def main(arguments):
-    with_table = "--table" in arguments
-    runs = [argument.partition("=") for argument in arguments if argument != "--table"]
-    if not runs:
-        sys.exit(__doc__)
-    counts = [(name, count_run(path)) for name, _, path in runs]
+def read_counts(path):
+    try:
+        with open(path, encoding="utf-8") as counts:
+            return Counter(json.load(counts))
+    except (OSError, ValueError):
+        return Counter({FAILED: 1})
+
+
+def print_total(runs, with_table):
     if with_table:
         print("%-12s %8s %8s %8s" % ("config", PASSED, FAILED, SKIPPED))
-        for name, run in counts:
+        for name, run in runs:
             print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED], run[SKIPPED]))
-    total = sum((run for _, run in counts), Counter())
+    total = sum((run for _, run in runs), Counter())
     line = "%d passed, %d failed" % (total[PASSED], total[FAILED])
     if total[SKIPPED]:
         line += ", %d skipped" % total[SKIPPED]
     print(line, flush=True)
     return 1 if total[FAILED] or not total[PASSED] else 0
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == "run":
+        with open(arguments[2], "w", encoding="utf-8") as counts:
+            json.dump(count_run(arguments[1]), counts)
+        return 0
+    if len(arguments) >= 2 and arguments[0] == "total":
+        named = [argument.partition("=") for argument in arguments[1:] if argument != "--table"]
+        return print_total([(name, read_counts(path)) for name, _, path in named], "--table" in arguments)
+    return __doc__
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-events=$(mktemp -d)
-trap 'rm -rf "$events"' EXIT
+counts=$(mktemp -d)
+trap 'rm -rf "$counts"' EXIT
 runs=()
 
 # run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME. A failure does not end the script.
@@ -13,10 +13,12 @@ run_tests () {
   local name=$1
   shift
   echo "== $name: ./bazelw test $*"
-  runs+=("$name=$events/$name.json")
+  runs+=("$name=$counts/$name.json")
   ./bazelw test --keep_going --noshow_progress --noshow_loading_progress --color=no \
-    --build_event_json_file="$events/$name.json" "$@" ||
+    --build_event_json_file="$counts/$name.events" "$@" ||
     echo "== $name: exit code $?"
+  # At once: the next run overwrites the XML files of this one.
+  /usr/bin/python3 .ci/count.py run "$counts/$name.events" "$counts/$name.json"
 }
 
 # Prints the counts, last of all `N passed, N failed[, N skipped]`; its exit code is the script's.
@@ -26,5 +28,5 @@ print_counts () {
     echo '0 passed, 1 failed'
     return 1
   fi
-  /usr/bin/python3 .ci/count.py "$@" "${runs[@]}"
+  /usr/bin/python3 .ci/count.py total "$@" "${runs[@]}"
 }
