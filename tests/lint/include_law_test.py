@@ -180,7 +180,8 @@ class Tree(unittest.TestCase):
         for path in sorted(files):
             with open(os.path.join(ROOT, path), encoding="utf-8") as source:
                 found += ["%s: %s" % hit for hit in find_violations(path, source.read(), files.__contains__)]
-        self.assertFalse(found, "\n" + "\n".join(found))
+        if found:
+            self.fail("%d violations\n%s" % (len(found), "\n".join(found)))
 
 
 if __name__ == "__main__":
