@@ -44,19 +44,29 @@ typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
  * type (TPS_WIRE_STOP for void); both borrowed for the call, but bodies may be kept by reference. On failure `result` is
  * NULL: a ServiceError of the peer comes as the TPS_ERROR of that code, a TApplicationException as TPS_ERROR_INTERNAL
  * (UNKNOWN_METHOD: TPS_ERROR_NOT_FOUND), the rest is DEADLINE_EXCEEDED, CONNECTION_LOST, ABORTED. */
-typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error);
+typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type,
+                               const GError *error);
 
 /* Sends "service:method". `write` runs before this returns; what it borrows must stay until `done`.
  * `deadline_ns`: monotonic. Never blocks. */
-void tps_client_call (TpsClient *client, const gchar *service, const gchar *method, TpsWriteArguments write,
-                      gconstpointer write_data, gint64 deadline_ns, TpsClientDone done, gpointer user_data);
+void tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
+                      TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
+                      TpsClientDone done, gpointer user_data);
 
 /* The same, waiting for the answer. `read` (may be NULL) is called with the result before this returns. Not from a
  * callback. */
-typedef gboolean (*TpsReadResult) (TpsReader *result, TpsWireType type, gpointer user_data, GError **error);
+typedef gboolean (*TpsReadResult) (TpsReader *result, TpsWireType type, gpointer user_data,
+                                   GError **error);
 gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *method,
-                               TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
-                               TpsReadResult read, gpointer read_data, GError **error);
+                               TpsWriteArguments write, gconstpointer write_data,
+                               gint64 deadline_ns, TpsReadResult read, gpointer read_data,
+                               GError **error);
+
+/* Calls `func` on the I/O thread at or soon after `until_ns`, or with an ABORTED error when the client is cancelled
+ * before: for trying again later. Counts as a call in flight. */
+typedef void (*TpsClientDelayed) (gpointer user_data, const GError *error);
+void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func,
+                       gpointer user_data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClient, tps_client_free)
 

@@ -1,0 +1,56 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/client.h"
+
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+typedef struct
+{
+  TpsReadResult read;
+  gpointer read_data;
+  GError *error;
+
+  TpsMutex lock; /* guards the next line */
+  gboolean done;
+  TpsCond finished;
+} Wait;
+
+/* The result is read here, on the I/O thread: it is only lent for this call. */
+static void
+on_done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Wait *wait = user_data;
+
+  if (error != NULL)
+    wait->error = g_error_copy (error);
+  else if (wait->read != NULL)
+    wait->read (result, type, wait->read_data, &wait->error);
+  tps_mutex_lock (&wait->lock);
+  wait->done = TRUE;
+  tps_cond_signal (&wait->finished);
+  tps_mutex_unlock (&wait->lock);
+}
+
+gboolean
+tps_client_call_sync (TpsClient *client, const gchar *service, const gchar *method,
+                      TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
+                      TpsReadResult read, gpointer read_data, GError **error)
+{
+  Wait wait = { .read = read, .read_data = read_data };
+
+  tps_mutex_init (&wait.lock);
+  tps_cond_init (&wait.finished);
+  tps_client_call (client, service, method, write, write_data, deadline_ns, on_done, &wait);
+  /* No limit here: the call itself ends by its deadline, and only then are the arguments free. */
+  tps_mutex_lock (&wait.lock);
+  while (!wait.done)
+    tps_cond_wait (&wait.finished, &wait.lock);
+  tps_mutex_unlock (&wait.lock);
+  tps_cond_clear (&wait.finished);
+  tps_mutex_clear (&wait.lock);
+  if (wait.error == NULL)
+    return TRUE;
+  g_propagate_error (error, wait.error);
+  return FALSE;
+}

@@ -1,0 +1,280 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/client.h"
+
+#include "plugin/client/client_private.h"
+#include "runtime/error.h"
+
+#define DEFAULT_MAX_MESSAGE_BYTES ((gsize) 1 << 30)
+#define DEFAULT_CONNECT_TIMEOUT_NS ((gint64) 10 * 1000000000)
+#define DEFAULT_MAX_IN_FLIGHT 1024
+
+TpsClient *
+tps_client_new (const TpsClientOptions *options, GError **error)
+{
+  g_auto (TpsAddress) address = { 0 };
+  TpsLoop *loop;
+  TpsClient *client;
+
+  if (!tps_address_parse (options->address, &address, error))
+    return NULL;
+  loop = tps_loop_new ("tps-client", error);
+  if (loop == NULL)
+    return NULL;
+  client = g_new0 (TpsClient, 1);
+  client->loop = loop;
+  client->where = tps_address_to_string (&address);
+  client->address = address;
+  address = (TpsAddress) { 0 };
+  client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
+                                                                     : DEFAULT_MAX_MESSAGE_BYTES;
+  client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
+                                                               : DEFAULT_CONNECT_TIMEOUT_NS;
+  client->max_in_flight = options->max_in_flight > 0 ? options->max_in_flight
+                                                     : DEFAULT_MAX_IN_FLIGHT;
+  client->protocol = options->protocol != 0 ? options->protocol : TPS_PROTOCOL_BINARY;
+  tps_mutex_init (&client->lock);
+  tps_cond_init (&client->idle);
+  client->calls = g_hash_table_new (NULL, NULL);
+  client->wake_ns = TPS_CLIENT_NEVER;
+  return client;
+}
+
+static GError *
+cancelled_error (const TpsClient *client)
+{
+  return g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the client of %s was cancelled",
+                      client->where);
+}
+
+/* Everything that uses the client from outside its loop stands between these two: freeing waits for them. */
+static void
+client_enter (TpsClient *client)
+{
+  tps_mutex_lock (&client->lock);
+  client->n_callers++;
+  tps_mutex_unlock (&client->lock);
+}
+
+static void
+client_leave (TpsClient *client)
+{
+  tps_mutex_lock (&client->lock);
+  if (--client->n_callers == 0)
+    tps_cond_broadcast (&client->idle);
+  tps_mutex_unlock (&client->lock);
+}
+
+static GPtrArray *
+take_delays (TpsClient *client)
+{
+  GPtrArray *delays = g_ptr_array_new ();
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, client->calls);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((TpsClientCall *) value)->delayed != NULL)
+      {
+        g_ptr_array_add (delays, value);
+        g_hash_table_iter_remove (&iter);
+      }
+  return delays;
+}
+
+void
+tps_client_cancel (TpsClient *client)
+{
+  g_autoptr (GPtrArray) delays = NULL;
+  g_autoptr (GError) error = cancelled_error (client);
+
+  client_enter (client);
+  tps_mutex_lock (&client->lock);
+  client->cancelled = TRUE;
+  delays = take_delays (client);
+  tps_mutex_unlock (&client->lock);
+  for (guint i = 0; i < delays->len; i++)
+    tps_client_call_fail (delays->pdata[i], g_error_copy (error));
+  tps_client_lose_link (client, NULL, error);
+  client_leave (client);
+}
+
+void
+tps_client_free (TpsClient *client)
+{
+  if (client == NULL)
+    return;
+  tps_client_cancel (client);
+  tps_mutex_lock (&client->lock);
+  while (client->n_callers > 0 || client->n_calls > 0 || client->n_links > 0)
+    tps_cond_wait (&client->idle, &client->lock);
+  tps_mutex_unlock (&client->lock);
+  tps_loop_post (client->loop, tps_client_clear_timer, client);
+  tps_loop_free (client->loop);
+  g_hash_table_unref (client->calls);
+  tps_cond_clear (&client->idle);
+  tps_mutex_clear (&client->lock);
+  tps_address_clear (&client->address);
+  g_free (client->where);
+  g_free (client);
+}
+
+static TpsClientCall *
+call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
+{
+  TpsClientCall *call = g_new0 (TpsClientCall, 1);
+
+  tps_refcount_init (&call->holds);
+  call->client = client;
+  call->started_ns = tps_clock_now_ns ();
+  call->deadline_ns = deadline_ns;
+  call->user_data = user_data;
+  call->node.data = call;
+  atomic_init (&call->sending, TPS_CLIENT_WRITER_UNSENT);
+  atomic_init (&call->writer_released, FALSE);
+  return call;
+}
+
+static GError *
+check_in_flight (const TpsClient *client)
+{
+  if (g_hash_table_size (client->calls) < client->max_in_flight)
+    return NULL;
+  return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                      "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
+                      client->where);
+}
+
+/* Counts the call and gives it a sequence id. Never 0: that is what peers use that do not tell calls apart. */
+static GError *
+call_register (TpsClientCall *call)
+{
+  TpsClient *client = call->client;
+  GError *error = NULL;
+
+  tps_mutex_lock (&client->lock);
+  if (client->cancelled)
+    error = cancelled_error (client);
+  else
+    error = check_in_flight (client);
+  client->n_calls++;
+  do
+    call->seqid = (gint32) ++client->n_issued;
+  while (call->seqid == 0 || g_hash_table_contains (client->calls, GINT_TO_POINTER (call->seqid)));
+  tps_mutex_unlock (&client->lock);
+  return error;
+}
+
+static GError *
+call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
+{
+  GError *error = NULL;
+
+  if (call->deadline_ns <= call->started_ns)
+    return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+                        "%s: the deadline had passed before the call was made", call->name);
+  call->writer = tps_writer_new (call->client->protocol, TRUE);
+  tps_writer_message_begin (call->writer, call->name, TPS_MESSAGE_CALL, call->seqid);
+  tps_writer_struct_begin (call->writer);
+  if (write != NULL)
+    write (call->writer, write_data);
+  tps_writer_struct_end (call->writer);
+  if (tps_writer_message_end (call->writer, &error))
+    {
+      tps_refcount_inc (&call->holds);
+      tps_writer_set_released (call->writer, tps_client_call_writer_released, call);
+      return NULL;
+    }
+  g_clear_pointer (&call->writer, tps_writer_free);
+  return error;
+}
+
+/* Puts the call into the table, and into the link's queue while that is not up. Sets `connection` (a reference) where
+ * the caller is to send, and `wake` where the timer stands too late. */
+static GError *
+call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wake)
+{
+  TpsClient *client = call->client;
+  TpsClientLink *link;
+  GError *error = client->cancelled ? cancelled_error (client) : check_in_flight (client);
+
+  if (error != NULL)
+    return error;
+  g_hash_table_insert (client->calls, GINT_TO_POINTER (call->seqid), call);
+  *wake = call->deadline_ns < client->wake_ns;
+  if (*wake)
+    client->wake_ns = call->deadline_ns;
+  if (call->delayed != NULL)
+    return NULL;
+  if (client->link == NULL)
+    client->link = tps_client_link_new (client);
+  call->link = link = client->link;
+  if (link->up)
+    *connection = tps_connection_ref (link->connection);
+  else
+    {
+      g_queue_push_tail_link (&link->unsent, &call->node);
+      call->queued = TRUE;
+    }
+  return NULL;
+}
+
+/* From here on the loop may end the call at any time. */
+static void
+call_submit (TpsClientCall *call)
+{
+  TpsClient *client = call->client;
+  g_autoptr (TpsConnection) connection = NULL;
+  gboolean wake = FALSE;
+  GError *error;
+
+  tps_mutex_lock (&client->lock);
+  error = call_enter_table (call, &connection, &wake);
+  tps_mutex_unlock (&client->lock);
+  if (wake)
+    tps_loop_post (client->loop, tps_client_set_timer, client);
+  if (connection != NULL)
+    tps_client_call_send (call, connection);
+  if (error == NULL)
+    return;
+  g_clear_pointer (&call->writer, tps_writer_free);
+  call->error = error;
+  tps_loop_post (client->loop, tps_client_call_finish, call);
+}
+
+static void
+call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
+{
+  TpsClient *client = call->client;
+
+  client_enter (client);
+  call->error = call_register (call);
+  if (call->error == NULL && call->delayed == NULL)
+    call->error = call_write (call, write, write_data);
+  if (call->error == NULL)
+    call_submit (call);
+  else
+    tps_loop_post (client->loop, tps_client_call_finish, call);
+  client_leave (client);
+}
+
+void
+tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
+                 TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
+                 TpsClientDone done, gpointer user_data)
+{
+  TpsClientCall *call = call_new (client, deadline_ns, user_data);
+
+  call->name = g_strconcat (service, ":", method, NULL);
+  call->done = done;
+  call_start (call, write, write_data);
+}
+
+void
+tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpointer user_data)
+{
+  TpsClientCall *call = call_new (client, until_ns, user_data);
+
+  call->delayed = func;
+  call_start (call, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/client_private.h"
+
+#include "plugin/client/reply.h"
+#include "runtime/error.h"
+
+static void
+link_free (TpsClientLink *link)
+{
+  TpsClient *client = link->client;
+
+  g_clear_pointer (&link->connection, tps_connection_unref);
+  g_free (link);
+  tps_mutex_lock (&client->lock);
+  if (--client->n_links == 0)
+    tps_cond_broadcast (&client->idle);
+  tps_mutex_unlock (&client->lock);
+}
+
+/* Runs once, after the link is down. */
+static void
+link_tear_down (gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  link->torn_down = TRUE;
+  g_clear_pointer (&link->connector, tps_connector_free);
+  if (link->phase == TPS_CLIENT_LINK_UP)
+    tps_connection_close (link->connection); /* on_closed() frees */
+  else
+    link_free (link);
+}
+
+/* Under the lock: takes the link down. Its calls leave the table into `calls`, writers that nobody else will free go to
+ * `orphans`. The memory of the link stays until link_tear_down(), which only the caller posts. FALSE if it is down. */
+static gboolean
+link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
+{
+  TpsClient *client = link->client;
+  GHashTableIter iter;
+  gpointer value;
+
+  if (link->down)
+    return FALSE;
+  link->down = TRUE;
+  if (client->link == link)
+    client->link = NULL;
+  g_hash_table_iter_init (&iter, client->calls);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    if (((TpsClientCall *) value)->link == link && !((TpsClientCall *) value)->answered)
+      g_ptr_array_add (calls, value);
+    else if (((TpsClientCall *) value)->link == link)
+      ((TpsClientCall *) value)->link = NULL; /* its writer goes with the connection */
+  for (guint i = 0; i < calls->len; i++)
+    {
+      TpsWriter *orphan = tps_client_call_forget (calls->pdata[i]);
+
+      if (orphan != NULL)
+        g_ptr_array_add (orphans, orphan);
+    }
+  return TRUE;
+}
+
+void
+tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why)
+{
+  g_autoptr (GPtrArray) orphans = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_writer_free);
+  g_autoptr (GPtrArray) calls = g_ptr_array_new ();
+  gboolean taken;
+
+  tps_mutex_lock (&client->lock);
+  if (link == NULL)
+    link = client->link;
+  taken = link != NULL && link_take_down (link, calls, orphans);
+  tps_mutex_unlock (&client->lock);
+  if (!taken)
+    return;
+  /* Posted, so that whoever is in an event of the link does not find it gone. */
+  tps_loop_post (client->loop, link_tear_down, link);
+  g_ptr_array_set_size (orphans, 0);
+  for (guint i = 0; i < calls->len; i++)
+    tps_client_call_fail (calls->pdata[i], g_error_copy (why));
+}
+
+G_GNUC_PRINTF (2, 3)
+static void
+link_lose_with (TpsClientLink *link, const gchar *format, ...)
+{
+  g_autoptr (GError) error = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  error = g_error_new_valist (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, format, arguments);
+  va_end (arguments);
+  tps_client_lose_link (link->client, link, error);
+}
+
+/* The call that the answer belongs to, out of the table; NULL when it was forgotten, or when the link is lost now. */
+static TpsClientCall *
+take_answered (TpsClientLink *link, const TpsMessage *reply)
+{
+  TpsClient *client = link->client;
+  gboolean was_issued, is_ours;
+  TpsClientCall *call;
+
+  tps_mutex_lock (&client->lock);
+  call = g_hash_table_lookup (client->calls, GINT_TO_POINTER (reply->seqid));
+  was_issued = (guint32) reply->seqid - 1 < client->n_issued;
+  if (call != NULL && call->answered)
+    call = NULL; /* a second answer */
+  is_ours = call != NULL && call->link == link && tps_reply_has_name (reply, call->name);
+  if (is_ours && atomic_load (&call->writer_released))
+    tps_client_call_forget (call);
+  else if (is_ours)
+    call->answered = TRUE;
+  tps_mutex_unlock (&client->lock);
+  if (is_ours)
+    return call;
+  if (call != NULL)
+    link_lose_with (link, "%s answered call %d under another name: \"%s\"", client->where,
+                    reply->seqid, reply->name);
+  else if (!was_issued)
+    link_lose_with (link, "%s answered call %d, which was never made", client->where, reply->seqid);
+  return NULL;
+}
+
+static void
+on_message (TpsConnection *connection, TpsMessage *message, gpointer user_data)
+{
+  g_autoptr (TpsMessage) reply = message;
+  TpsClientLink *link = user_data;
+  TpsClientCall *call;
+
+  if (reply->kind != TPS_MESSAGE_REPLY && reply->kind != TPS_MESSAGE_EXCEPTION)
+    {
+      link_lose_with (link, "%s sent a call where an answer was expected", link->client->where);
+      return;
+    }
+  call = take_answered (link, reply);
+  if (call == NULL)
+    return;
+  call->reply = g_steal_pointer (&reply);
+  tps_client_call_decided (call);
+}
+
+static void
+on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  link->phase = TPS_CLIENT_LINK_CLOSED;
+  if (link->torn_down)
+    {
+      link_free (link);
+      return;
+    }
+  link_lose_with (link, "connection to %s lost: %s", link->client->where,
+                  error != NULL ? error->message : "the peer closed it");
+}
+
+static TpsClientCall *
+pop_unsent (TpsClientLink *link)
+{
+  TpsClientCall *call = NULL;
+  GList *node;
+
+  tps_mutex_lock (&link->client->lock);
+  node = g_queue_pop_head_link (&link->unsent);
+  if (node != NULL)
+    {
+      call = node->data;
+      call->queued = FALSE;
+    }
+  tps_mutex_unlock (&link->client->lock);
+  return call;
+}
+
+static void
+link_go_up (TpsClientLink *link, gint fd)
+{
+  static const TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
+  TpsClient *client = link->client;
+  TpsClientCall *call;
+
+  link->phase = TPS_CLIENT_LINK_UP;
+  link->connection = tps_connection_new (client->loop, fd, &client->scanner, &events, link);
+  tps_connection_start (link->connection);
+  tps_mutex_lock (&client->lock);
+  link->up = TRUE;
+  tps_mutex_unlock (&client->lock);
+  while ((call = pop_unsent (link)) != NULL)
+    tps_client_call_send (call, link->connection);
+}
+
+static void
+on_connected (gpointer user_data, gint fd, const GError *error)
+{
+  TpsClientLink *link = user_data;
+
+  g_clear_pointer (&link->connector, tps_connector_free);
+  if (error == NULL)
+    link_go_up (link, fd);
+  else
+    {
+      link->phase = TPS_CLIENT_LINK_NEW;
+      tps_client_lose_link (link->client, link, error);
+    }
+}
+
+static void
+link_connect (gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+  TpsClient *client = link->client;
+  gboolean down;
+
+  tps_mutex_lock (&client->lock);
+  down = link->down;
+  tps_mutex_unlock (&client->lock);
+  if (down)
+    return; /* link_tear_down() was posted and frees */
+  link->phase = TPS_CLIENT_LINK_CONNECTING;
+  link->connector = tps_connector_new (client->loop, &client->address, client->connect_timeout_ns,
+                                       on_connected, link);
+}
+
+TpsClientLink *
+tps_client_link_new (TpsClient *client)
+{
+  TpsClientLink *link = g_new0 (TpsClientLink, 1);
+
+  link->client = client;
+  g_queue_init (&link->unsent);
+  client->n_links++;
+  tps_loop_post (client->loop, link_connect, link);
+  return link;
+}

@@ -1,0 +1,206 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What tests of the client share: waiting for a call's outcome, and deadlines. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "plugin/client/client.h"
+#include "runtime/error.h"
+#include "tests/plugin/client/scripted_peer.h"
+
+namespace tps_test {
+
+inline gint64
+now_ns ()
+{
+  return std::chrono::duration_cast<std::chrono::nanoseconds> (
+             std::chrono::steady_clock::now ().time_since_epoch ())
+      .count ();
+}
+
+inline gint64
+in_ms (gint64 ms)
+{
+  return now_ns () + ms * 1000000;
+}
+
+/* Far enough for everything that is expected to work. */
+inline gint64
+later ()
+{
+  return in_ms (20000);
+}
+
+/* The outcome of one call. `done` is its TpsClientDone. */
+class Outcome
+{
+public:
+  ~Outcome ()
+  {
+    g_clear_error (&error_);
+    g_clear_pointer (&body_, tps_buffer_unref);
+  }
+
+  static void
+  done (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+  {
+    static_cast<Outcome *> (user_data)->set (result, type, error);
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> lock (mutex_);
+
+    if (!condition_.wait_for (lock, std::chrono::seconds (30), [this] { return n_done_ > 0; }))
+      ADD_FAILURE () << "the call never ended";
+  }
+
+  bool
+  is_done ()
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+    return n_done_ > 0;
+  }
+
+  int
+  n_done ()
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+    return n_done_;
+  }
+
+  /* After wait(). */
+  gint64
+  value () const
+  {
+    return value_;
+  }
+  TpsWireType
+  type () const
+  {
+    return type_;
+  }
+  const GError *
+  error () const
+  {
+    return error_;
+  }
+  int
+  code () const
+  {
+    return error_ != nullptr ? error_->code : 0;
+  }
+  std::string
+  text () const
+  {
+    return error_ != nullptr ? error_->message : "";
+  }
+  TpsBuffer *
+  body () const
+  {
+    return body_;
+  }
+  gint64
+  done_ns () const
+  {
+    return done_ns_;
+  }
+
+private:
+  void
+  set (TpsReader *result, TpsWireType type, const GError *error)
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    done_ns_ = now_ns ();
+    type_ = type;
+    if (error != nullptr && error_ == nullptr)
+      {
+        error_ = g_error_copy (error);
+        EXPECT_EQ (result, nullptr);
+      }
+    else if (type == TPS_WIRE_I64)
+      value_ = tps_reader_i64 (result);
+    else if (type == TPS_WIRE_BINARY)
+      {
+        TpsBytesView view = tps_reader_binary (result);
+
+        value_ = static_cast<gint64> (view.n_bytes);
+        if (view.buffer != nullptr)
+          body_ = tps_buffer_ref (view.buffer);
+      }
+    n_done_++;
+    condition_.notify_all ();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  int n_done_ = 0;
+  gint64 value_ = 0;
+  gint64 done_ns_ = 0;
+  TpsWireType type_ = TPS_WIRE_STOP;
+  GError *error_ = nullptr;
+  TpsBuffer *body_ = nullptr;
+};
+
+class ClientTest : public testing::Test
+{
+protected:
+  ~ClientTest () override
+  {
+    g_clear_pointer (&client_, tps_client_free);
+  }
+
+  void
+  connect_to (const std::string &address)
+  {
+    options_.address = address.c_str ();
+    client_ = tps_client_new (&options_, nullptr);
+    ASSERT_NE (client_, nullptr);
+    options_.address = nullptr;
+  }
+
+  /* Writes field 1, an i64. */
+  static void
+  write_i64 (TpsWriter *out, gconstpointer value)
+  {
+    tps_writer_field (out, 1, TPS_WIRE_I64);
+    tps_writer_i64 (out, *static_cast<const gint64 *> (value));
+  }
+
+  static void
+  write_borrowed (TpsWriter *out, gconstpointer data)
+  {
+    const std::string *bytes = static_cast<const std::string *> (data);
+
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_binary_borrowed (out, bytes->data (), bytes->size ());
+  }
+
+  void
+  call (Outcome *outcome, gint64 argument, gint64 deadline_ns)
+  {
+    tps_client_call (client_, "Calculator", "square", write_i64, &argument, deadline_ns,
+                     Outcome::done, outcome);
+  }
+
+  void
+  push (Outcome *outcome, const std::string *bytes, gint64 deadline_ns)
+  {
+    tps_client_call (client_, "Calculator", "push", write_borrowed, bytes, deadline_ns,
+                     Outcome::done, outcome);
+  }
+
+  TpsClientOptions options_ = {};
+  TpsClient *client_ = nullptr;
+};
+
+}

@@ -1,0 +1,94 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A peer on a raw socket that does what a test says, byte by byte, and messages made by hand for it to send. Everything
+ * waits at most ten seconds. */
+
+#pragma once
+
+#include <glib.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tps_test {
+
+/* Big-endian, as the binary protocol. */
+std::string be16 (int value);
+std::string be32 (int64_t value);
+std::string be64 (int64_t value);
+
+std::string field (int type, int id, const std::string &value);
+std::string binary (const std::string &bytes);
+std::string framed (const std::string &message);
+
+/* Framed binary messages; `result` is the inside of the result struct. */
+std::string message (int kind, const std::string &name, int seqid, const std::string &inside);
+std::string reply (const std::string &name, int seqid, const std::string &inside);
+std::string reply_i64 (const std::string &name, int seqid, int64_t value);
+std::string service_error (const std::string &name, int seqid, int code, const std::string &text,
+                           int retry_after_ms = -1);
+std::string application_exception (const std::string &name, int seqid, int kind,
+                                   const std::string &text);
+
+struct ReceivedCall
+{
+  std::string name;
+  int kind = 0;
+  int seqid = 0;
+  std::string inside; /* of the arguments struct */
+  std::string raw;    /* the frame without its length */
+};
+
+class Connection
+{
+public:
+  explicit Connection (int fd) : fd_ (fd)
+  {
+  }
+  Connection (Connection &&other) noexcept : fd_ (other.fd_)
+  {
+    other.fd_ = -1;
+  }
+  Connection &operator= (Connection &&other) noexcept;
+  ~Connection ()
+  {
+    close ();
+  }
+
+  ReceivedCall read_call ();
+  std::string read (size_t n_bytes);
+  void send (const std::string &bytes);
+  void close ();
+  /* Reads and drops until the other side closes; returns how much that was. */
+  size_t drain ();
+  /* Whether the other side closes without sending anything more. */
+  bool
+  is_closed_by_peer ()
+  {
+    return drain () == 0;
+  }
+
+private:
+  int fd_;
+};
+
+class Listener
+{
+public:
+  /* 127.0.0.1 at a free port, or the one asked for. */
+  explicit Listener (int port = 0, int backlog = 16);
+  ~Listener ();
+  std::string address () const;
+  int
+  port () const
+  {
+    return port_;
+  }
+  Connection accept ();
+
+private:
+  int fd_;
+  int port_;
+};
+
+}
