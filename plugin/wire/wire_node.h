@@ -1,0 +1,43 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* thrift/node.thrift: NodeInfo and MetricSummary; functions named as in wire_parameter_server.h. ServiceError is written in
+ * one place (plugin/service/call.c) and read in one (plugin/client/reply.c). */
+
+#pragma once
+
+#include "plugin/frame/writer.h"
+#include "plugin/wire/fields.h"
+#include "runtime/metrics.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gchar *name;
+  gchar *version;
+  gint64 max_frame_bytes; /* 0 = not said */
+  gchar **services;       /* NULL = not said */
+  gchar **devices;        /* NULL = not said */
+} TpsNodeInfo;
+
+void tps_node_info_clear (TpsNodeInfo *info);
+
+/* `info`: const TpsNodeInfo *; TpsNodeInfo *, zero before. */
+void tps_node_describe_result_encode (TpsWriter *out, gconstpointer info);
+gboolean tps_node_describe_result_decode (TpsReader *in, TpsWireType type, gpointer info,
+                                          GError **error);
+
+gboolean tps_node_get_metrics_arguments_decode (TpsReader *in, gboolean *with_samples,
+                                                GError **error);
+/* `with_samples`: const gboolean *. */
+void tps_node_get_metrics_arguments_encode (TpsWriter *out, gconstpointer with_samples);
+
+/* `summaries`: const GPtrArray * of TpsMetricSummary; their samples are borrowed until the writer lets go of them. */
+void tps_node_get_metrics_result_encode (TpsWriter *out, gconstpointer summaries);
+/* `summaries`: GPtrArray **, new, frees its elements; NULL after a failure. */
+gboolean tps_node_get_metrics_result_decode (TpsReader *in, TpsWireType type, gpointer summaries,
+                                             GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
+
+G_END_DECLS

@@ -1,0 +1,83 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* thrift/tensor.thrift: Tensor, SparseTensor, Gradient, PushId and Optimizer.
+ *
+ * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be zero before, and is
+ * cleared by the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the value.
+ * A large tensor keeps a reference of the buffer that it was received into; a small one is copied into a buffer of its own.
+ *
+ * Encoding: writes the struct alone, without a field header. Elements go out from where they lie: the writer keeps
+ * references of their buffers. Host memory only.
+ *
+ * Elements are little-endian on the wire and in memory: this code is for little-endian machines. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/frame/writer.h"
+#include "plugin/wire/fields.h"
+#include "runtime/gradient.h"
+#include "runtime/tensor.h"
+
+G_BEGIN_DECLS
+
+gboolean tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor,
+                            GError **error);
+void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);
+
+/* The elements are borrowed until the writer lets go of them, see writer.h. */
+void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
+
+/* A TpsFieldRead for fields of type Tensor. */
+gboolean tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
+                                GError **error);
+
+/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse. What
+ * tps_gradient_check() checks is left to it. */
+gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
+                              GError **error);
+void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
+
+/* Names one push; see tensor.thrift. */
+typedef struct
+{
+  gchar *client;
+  gint64 sequence;
+} TpsPushId;
+
+gboolean tps_push_id_decode (TpsReader *in, const TpsFieldPath *path, TpsPushId *push,
+                             GError **error);
+void tps_push_id_encode (TpsWriter *out, const TpsPushId *push);
+void tps_push_id_clear (TpsPushId *push);
+
+typedef enum
+{
+  TPS_OPTIMIZER_SGD = 1,
+  TPS_OPTIMIZER_ADAGRAD = 2,
+  TPS_OPTIMIZER_ROWWISE_ADAGRAD = 3,
+  TPS_OPTIMIZER_ADAM = 4,
+  TPS_OPTIMIZER_FTRL = 5,
+} TpsOptimizerKind;
+
+/* What a peer asked for; NAN = not said, so that the optimizer's own default holds. All given ones are finite. */
+typedef struct
+{
+  TpsOptimizerKind kind;
+  gdouble learning_rate;
+  gdouble momentum;
+  gdouble weight_decay;
+  gdouble epsilon;
+  gdouble beta1;
+  gdouble beta2;
+  gdouble l1;
+  gdouble l2;
+  gdouble beta;
+} TpsOptimizerSpec;
+
+gboolean tps_optimizer_spec_decode (TpsReader *in, const TpsFieldPath *path, TpsOptimizerSpec *spec,
+                                    GError **error);
+void tps_optimizer_spec_encode (TpsWriter *out, const TpsOptimizerSpec *spec);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsPushId, tps_push_id_clear)
+
+G_END_DECLS
