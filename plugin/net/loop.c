@@ -89,6 +89,43 @@ tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
     wake (loop);
 }
 
+typedef struct
+{
+  TpsLoopFunc func;
+  gpointer user_data;
+  TpsMutex lock;
+  TpsCond returned;
+  gboolean done;
+} Errand;
+
+static void
+run_errand (gpointer data)
+{
+  Errand *errand = data;
+
+  errand->func (errand->user_data);
+  tps_mutex_lock (&errand->lock);
+  errand->done = TRUE;
+  tps_cond_signal (&errand->returned);
+  tps_mutex_unlock (&errand->lock);
+}
+
+void
+tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
+{
+  Errand errand = { .func = func, .user_data = user_data };
+
+  tps_mutex_init (&errand.lock);
+  tps_cond_init (&errand.returned);
+  tps_loop_post (loop, run_errand, &errand);
+  tps_mutex_lock (&errand.lock);
+  while (!errand.done)
+    tps_cond_wait (&errand.returned, &errand.lock);
+  tps_mutex_unlock (&errand.lock);
+  tps_cond_clear (&errand.returned);
+  tps_mutex_clear (&errand.lock);
+}
+
 static gboolean
 has_posted (TpsLoop *loop)
 {

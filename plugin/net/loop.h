@@ -27,6 +27,9 @@ gboolean tps_loop_is_current (const TpsLoop *loop);
 /* Thread: any. First in, first out. */
 void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
+/* Runs `func` on the loop's thread and waits until it has returned. Not from the loop's thread. */
+void tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
+
 /* Watches `fd` (stays the caller's) for EPOLLIN/EPOLLOUT…; level-triggered unless EPOLLET is given.
  * add and remove on the loop's thread; modify from any thread while the watch lives. After remove, `func` is not called. */
 TpsWatch *tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,

@@ -28,7 +28,8 @@ void tps_call_get_arguments (TpsCall *call, TpsReader *in);
 gboolean tps_call_may_wait (TpsCall *call);
 
 /* Runs `func (call, user_data)` on the service's worker pool: what may block, or computes on more than 64 KiB. */
-void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data), gpointer user_data);
+void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
+                             gpointer user_data);
 
 /* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Thread: any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
@@ -48,7 +49,7 @@ typedef struct
 {
   const gchar *name;
   const TpsMethod *methods;
-  gpointer object;           /* borrowed; outlives the server */
+  gpointer object; /* borrowed; outlives the server */
   /* Optional: ends what waits with UNAVAILABLE and refuses what comes from now on with it. Does not block. */
   void (*shut_down) (gpointer object);
 } TpsService;

@@ -1,0 +1,270 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/server/acceptor.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plugin/net/address.h"
+#include "plugin/server/log.h"
+#include "runtime/error.h"
+
+#define MAX_ACCEPTS_PER_TURN 64
+#define PAUSE_NS \
+  ((gint64) 100 * 1000000) /* after accept() failed for want of descriptors or memory */
+
+typedef struct
+{
+  TpsAcceptor *acceptor;
+  gint fd;
+  TpsWatch *watch;
+  gchar *
+      path; /* Unix socket, and which file it is: another server may have put its own there since */
+  dev_t device;
+  ino_t inode;
+} Listener;
+
+struct TpsAcceptor
+{
+  GPtrArray *listeners; /* of Listener */
+  GPtrArray *addresses; /* of gchar *, ended by NULL */
+  TpsIoThread *io;
+  guint n_io;
+
+  /* The first loop's thread only. */
+  guint next;
+  guint64 resume_timer;
+};
+
+/* ---- accepting ------------------------------------------------------------------------------ */
+
+static void
+describe_peer (const struct sockaddr_storage *peer, gchar *text, gsize size)
+{
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *) peer;
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) peer;
+  gchar host[INET6_ADDRSTRLEN] = "?";
+
+  if (peer->ss_family == AF_INET)
+    g_snprintf (text, size, "%s:%u", inet_ntop (AF_INET, &v4->sin_addr, host, sizeof host),
+                (guint) ntohs (v4->sin_port));
+  else if (peer->ss_family == AF_INET6)
+    g_snprintf (text, size, "[%s]:%u", inet_ntop (AF_INET6, &v6->sin6_addr, host, sizeof host),
+                (guint) ntohs (v6->sin6_port));
+  else
+    g_strlcpy (text, "unix peer", size);
+}
+
+static void
+take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *peer)
+{
+  TpsServerCore *core = acceptor->io[0].core;
+  gchar text[INET6_ADDRSTRLEN + 16];
+
+  describe_peer (peer, text, sizeof text);
+  if (atomic_load (&core->n_connections) >= core->limits.max_connections)
+    {
+      tps_log (TPS_LOG_WARNING, "%s: connection refused: there are %u already", text,
+               core->limits.max_connections);
+      close (fd);
+      return;
+    }
+  atomic_fetch_add (&core->n_connections, 1);
+  tps_socket_tune (fd);
+  tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text);
+}
+
+static void
+set_interest (TpsAcceptor *acceptor, guint32 epoll_events)
+{
+  for (guint i = 0; i < acceptor->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (acceptor->listeners, i);
+
+      tps_loop_modify_watch (acceptor->io[0].loop, listener->watch, epoll_events);
+    }
+}
+
+static void
+resume_accepting (gpointer data)
+{
+  TpsAcceptor *acceptor = data;
+
+  acceptor->resume_timer = 0;
+  set_interest (acceptor, EPOLLIN);
+}
+
+/* The connection stays in the backlog: without a pause the loop would do nothing but ask again. */
+static void
+pause_accepting (TpsAcceptor *acceptor, gint code)
+{
+  tps_log (TPS_LOG_ERROR, "cannot accept connections: %s", g_strerror (code));
+  if (acceptor->resume_timer != 0)
+    return;
+  set_interest (acceptor, 0);
+  acceptor->resume_timer = tps_loop_add_timer (acceptor->io[0].loop, tps_clock_now_ns () + PAUSE_NS,
+                                               resume_accepting, acceptor);
+}
+
+static gboolean
+is_lack (gint code)
+{
+  return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+}
+
+static void
+on_connections (guint32 epoll_events, gpointer data)
+{
+  Listener *listener = data;
+
+  for (guint i = 0; i < MAX_ACCEPTS_PER_TURN; i++)
+    {
+      struct sockaddr_storage peer = { 0 };
+      socklen_t n_bytes = sizeof peer;
+      gint fd = accept4 (listener->fd, (struct sockaddr *) &peer, &n_bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+      if (fd >= 0)
+        {
+          take_connection (listener->acceptor, fd, &peer);
+          continue;
+        }
+      if (is_lack (errno))
+        pause_accepting (listener->acceptor, errno);
+      if (errno != EINTR && errno != ECONNABORTED)
+        return;
+    }
+}
+
+/* ---- listening ------------------------------------------------------------------------------ */
+
+TpsAcceptor *
+tps_acceptor_new (void)
+{
+  TpsAcceptor *acceptor = g_new0 (TpsAcceptor, 1);
+
+  acceptor->listeners = g_ptr_array_new ();
+  acceptor->addresses = g_ptr_array_new_with_free_func (g_free);
+  g_ptr_array_add (acceptor->addresses, NULL);
+  return acceptor;
+}
+
+static void
+remember_file (Listener *listener, const gchar *path)
+{
+  struct stat status;
+
+  if (path == NULL || lstat (path, &status) < 0)
+    return;
+  listener->path = g_strdup (path);
+  listener->device = status.st_dev;
+  listener->inode = status.st_ino;
+}
+
+gboolean
+tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError **error)
+{
+  g_auto (TpsAddress) address = { NULL };
+  gchar *bound = NULL;
+  Listener *listener;
+  gint fd;
+
+  if (!tps_address_parse (text, &address, error))
+    return FALSE;
+  fd = tps_address_listen (&address, &bound, error);
+  if (fd < 0)
+    return FALSE;
+  listener = g_new0 (Listener, 1);
+  listener->acceptor = acceptor;
+  listener->fd = fd;
+  remember_file (listener, address.path);
+  g_ptr_array_add (acceptor->listeners, listener);
+  g_ptr_array_insert (acceptor->addresses, (gint) acceptor->addresses->len - 1, bound);
+  return TRUE;
+}
+
+const gchar *const *
+tps_acceptor_get_addresses (TpsAcceptor *acceptor)
+{
+  return (const gchar *const *) acceptor->addresses->pdata;
+}
+
+static void
+start_on_loop (gpointer data)
+{
+  TpsAcceptor *acceptor = data;
+
+  for (guint i = 0; i < acceptor->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (acceptor->listeners, i);
+
+      listener->watch = tps_loop_add_watch (acceptor->io[0].loop, listener->fd, EPOLLIN,
+                                            on_connections, listener);
+    }
+}
+
+void
+tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io)
+{
+  acceptor->io = io;
+  acceptor->n_io = n_io;
+  tps_loop_call (io[0].loop, start_on_loop, acceptor);
+}
+
+static void
+close_listener (Listener *listener)
+{
+  struct stat status;
+
+  if (listener->path != NULL && lstat (listener->path, &status) == 0
+      && status.st_dev == listener->device && status.st_ino == listener->inode)
+    unlink (listener->path);
+  close (listener->fd);
+  g_free (listener->path);
+  g_free (listener);
+}
+
+static void
+close_listeners (TpsAcceptor *acceptor)
+{
+  for (guint i = 0; i < acceptor->listeners->len; i++)
+    close_listener (g_ptr_array_index (acceptor->listeners, i));
+  g_ptr_array_set_size (acceptor->listeners, 0);
+}
+
+static void
+stop_on_loop (gpointer data)
+{
+  TpsAcceptor *acceptor = data;
+  TpsLoop *loop = acceptor->io[0].loop;
+
+  if (acceptor->resume_timer != 0)
+    tps_loop_cancel_timer (loop, acceptor->resume_timer);
+  for (guint i = 0; i < acceptor->listeners->len; i++)
+    tps_loop_remove_watch (loop, ((Listener *) g_ptr_array_index (acceptor->listeners, i))->watch);
+  close_listeners (acceptor);
+}
+
+void
+tps_acceptor_stop (TpsAcceptor *acceptor)
+{
+  if (acceptor->io != NULL)
+    tps_loop_call (acceptor->io[0].loop, stop_on_loop, acceptor);
+  else
+    close_listeners (acceptor);
+  acceptor->io = NULL;
+}
+
+void
+tps_acceptor_free (TpsAcceptor *acceptor)
+{
+  close_listeners (acceptor);
+  g_ptr_array_unref (acceptor->listeners);
+  g_ptr_array_unref (acceptor->addresses);
+  g_free (acceptor);
+}

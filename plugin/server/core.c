@@ -1,0 +1,65 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/server/core.h"
+
+#include "runtime/error.h"
+
+#define MAX_KEPT_BYTES ((gsize) 1 << 30)
+
+TpsServerCore *
+tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes)
+{
+  TpsServerCore *core = g_new0 (TpsServerCore, 1);
+
+  tps_refcount_init (&core->refcount);
+  tps_mutex_init (&core->lock);
+  tps_cond_init (&core->changed);
+  core->limits = *limits;
+  core->bodies = tps_buffer_pool_new (max_pending_bytes, MIN (max_pending_bytes, MAX_KEPT_BYTES));
+  core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                                              "this server is shutting down");
+  return core;
+}
+
+TpsServerCore *
+tps_server_core_ref (TpsServerCore *core)
+{
+  tps_refcount_inc (&core->refcount);
+  return core;
+}
+
+void
+tps_server_core_unref (TpsServerCore *core)
+{
+  if (!tps_refcount_dec (&core->refcount))
+    return;
+  g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
+  tps_buffer_pool_unref (core->bodies);
+  g_error_free (core->stopping_error);
+  tps_cond_clear (&core->changed);
+  tps_mutex_clear (&core->lock);
+  g_free (core);
+}
+
+/* Sequentially consistent, as the waiter sets `stopping` and then looks at the count. */
+void
+tps_server_core_drop (TpsServerCore *core, atomic_uint *count)
+{
+  if (atomic_fetch_sub (count, 1) != 1 || !atomic_load (&core->stopping))
+    return;
+  tps_mutex_lock (&core->lock);
+  tps_cond_broadcast (&core->changed);
+  tps_mutex_unlock (&core->lock);
+}
+
+gboolean
+tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count, gint64 deadline_ns)
+{
+  gboolean in_time = TRUE;
+
+  tps_mutex_lock (&core->lock);
+  while (atomic_load (count) > 0 && in_time)
+    in_time = tps_cond_wait_until (&core->changed, &core->lock, deadline_ns);
+  tps_mutex_unlock (&core->lock);
+  return atomic_load (count) == 0;
+}

@@ -1,0 +1,52 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the connections of one server share: limits, services, counts. Lives until the last call is answered, which may be
+ * after the server is gone. Inside plugin/server only.
+ */
+
+#pragma once
+
+#include "plugin/service/carrier.h"
+#include "runtime/buffer.h"
+#include "runtime/sync.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gsize max_frame_bytes;
+  gsize max_head_bytes;
+  gsize max_queued_bytes; /* answers of one connection that its peer has not taken */
+  guint max_in_flight;    /* calls of one connection */
+  guint max_connections;
+  gint64 patience_ns;
+} TpsServerLimits;
+
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsServerLimits limits;
+  TpsDispatcher *dispatcher; /* set before the first connection */
+  TpsBufferPool *bodies;
+  TpsWorkerPool *workers; /* borrowed */
+  GError *stopping_error; /* what calls are refused with while `stopping` */
+  atomic_bool stopping;
+
+  atomic_uint n_calls;       /* not yet answered, of all connections, lost ones too */
+  atomic_uint n_connections; /* accepted and not yet gone */
+  TpsMutex lock;             /* for `changed` alone */
+  TpsCond changed;           /* while stopping: one of the counts came to zero */
+} TpsServerCore;
+
+TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes);
+TpsServerCore *tps_server_core_ref (TpsServerCore *core);
+void tps_server_core_unref (TpsServerCore *core);
+
+/* Takes one off a count. */
+void tps_server_core_drop (TpsServerCore *core, atomic_uint *count);
+
+/* Waits until the count is zero; FALSE when `deadline_ns` comes first. Only while stopping. */
+gboolean tps_server_core_wait_for_none (TpsServerCore *core, atomic_uint *count,
+                                        gint64 deadline_ns);
+
+G_END_DECLS

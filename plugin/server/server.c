@@ -1,0 +1,371 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Puts the parts together: loops, acceptor, sessions (through the core), services, workers; and takes them apart in order.
+ *
+ * Stopping: acceptor -> services end what waits -> running calls -> connections when their answers have left -> the rest.
+ * Freeing: workers first (their jobs answer calls), then the loops, then the core, which calls still keep.
+ */
+
+#include "plugin/server/server.h"
+
+#include <unistd.h>
+
+#include "plugin/server/acceptor.h"
+#include "plugin/server/core.h"
+#include "plugin/server/memory.h"
+#include "plugin/server/session.h"
+#include "runtime/error.h"
+
+#define MAX_DEFAULT_IO_THREADS 4
+#define NS_PER_S ((gint64) 1000000000)
+#define RUNNING_CALLS_NS (3 * NS_PER_S)
+#define UNSENT_ANSWERS_NS (1 * NS_PER_S)
+#define MAX_HEAD_BYTES ((gsize) 16 << 20)
+#define MAX_QUEUED_BYTES ((gsize) 64 << 20)
+
+typedef enum
+{
+  STATE_NEW = 0,
+  STATE_RUNNING = 1,
+  STATE_STOPPING = 2,
+  STATE_STOPPED = 3,
+} State;
+
+struct TpsServer
+{
+  ThriftServer parent;
+
+  gchar *default_service;
+  GArray *services; /* of TpsService */
+  TpsServerCore *core;
+  TpsWorkerPool *own_workers;
+  TpsAcceptor *acceptor;
+  TpsIoThread *io;
+  guint n_io;
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond changed;
+  State state;
+  gboolean all_answered;
+};
+
+struct TpsServerClass
+{
+  ThriftServerClass parent;
+};
+
+G_DEFINE_TYPE (TpsServer, tps_server, THRIFT_TYPE_SERVER)
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+static guint
+get_n_cores (void)
+{
+  glong n_cores = sysconf (_SC_NPROCESSORS_ONLN);
+
+  return n_cores > 0 ? (guint) n_cores : 1;
+}
+
+static void
+set_limits (TpsServer *server, const TpsServerOptions *options)
+{
+  gsize max_pending = options->max_pending_bytes > 0 ? options->max_pending_bytes
+                                                     : tps_memory_get_total () / 4;
+  TpsServerLimits limits = {
+    .max_frame_bytes = options->max_frame_bytes > 0 ? options->max_frame_bytes : (gsize) 256 << 20,
+    .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 64,
+    .max_connections = options->max_connections > 0 ? options->max_connections : 1024,
+    .max_queued_bytes = MAX_QUEUED_BYTES,
+    .patience_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
+  };
+
+  limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
+  server->core = tps_server_core_new (&limits, max_pending);
+}
+
+static void
+set_threads (TpsServer *server, const TpsServerOptions *options)
+{
+  guint n_cores = get_n_cores ();
+
+  server->n_io = options->n_io_threads > 0 ? options->n_io_threads
+                                           : MIN (n_cores, MAX_DEFAULT_IO_THREADS);
+  server->io = g_new0 (TpsIoThread, server->n_io);
+  if (options->workers == NULL)
+    server->own_workers = tps_worker_pool_new (
+        "tps-worker", options->n_workers > 0 ? options->n_workers : n_cores);
+  server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
+}
+
+TpsServer *
+tps_server_new (const TpsServerOptions *options)
+{
+  static const TpsServerOptions defaults;
+  TpsServer *server = g_object_new (TPS_TYPE_SERVER, NULL);
+
+  if (options == NULL)
+    options = &defaults;
+  server->default_service = g_strdup (options->default_service);
+  set_limits (server, options);
+  set_threads (server, options);
+  return server;
+}
+
+static void
+tps_server_init (TpsServer *server)
+{
+  server->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
+  server->acceptor = tps_acceptor_new ();
+  tps_mutex_init (&server->lock);
+  tps_cond_init (&server->changed);
+  server->all_answered = TRUE;
+}
+
+TpsWorkerPool *
+tps_server_get_workers (TpsServer *server)
+{
+  return server->core->workers;
+}
+
+TpsBufferPool *
+tps_server_get_bodies (TpsServer *server)
+{
+  return server->core->bodies;
+}
+
+gsize
+tps_server_get_max_frame_bytes (TpsServer *server)
+{
+  return server->core->limits.max_frame_bytes;
+}
+
+void
+tps_server_add_service (TpsServer *server, const TpsService *service)
+{
+  g_array_append_val (server->services, *service);
+}
+
+gboolean
+tps_server_listen (TpsServer *server, const gchar *address, GError **error)
+{
+  return tps_acceptor_listen (server->acceptor, address, error);
+}
+
+const gchar *const *
+tps_server_get_addresses (TpsServer *server)
+{
+  return tps_acceptor_get_addresses (server->acceptor);
+}
+
+guint
+tps_server_get_n_connections (TpsServer *server)
+{
+  return atomic_load (&server->core->n_connections);
+}
+
+guint
+tps_server_get_n_calls (TpsServer *server)
+{
+  return atomic_load (&server->core->n_calls);
+}
+
+/* ---- sessions that do not move -------------------------------------------------------------- */
+
+static void
+check_progress (gpointer data)
+{
+  TpsIoThread *io = data;
+  gint64 now_ns = tps_clock_now_ns ();
+
+  for (GList *item = io->sessions.head; item != NULL; item = item->next)
+    tps_session_check_progress (item->data, now_ns);
+  tps_loop_add_timer (io->loop, now_ns + io->core->limits.patience_ns / 4, check_progress, io);
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static gboolean
+start_loops (TpsServer *server, GError **error)
+{
+  for (guint i = 0; i < server->n_io; i++)
+    {
+      TpsIoThread *io = &server->io[i];
+      gchar name[16];
+
+      g_snprintf (name, sizeof name, "tps-io-%u", i);
+      io->core = server->core;
+      g_queue_init (&io->sessions);
+      io->loop = tps_loop_new (name, error);
+      if (io->loop == NULL)
+        return FALSE;
+      tps_loop_post (io->loop, check_progress, io);
+    }
+  return TRUE;
+}
+
+static void
+free_loops (TpsServer *server)
+{
+  for (guint i = 0; i < server->n_io; i++)
+    g_clear_pointer (&server->io[i].loop, tps_loop_free);
+}
+
+static gboolean
+start (TpsServer *server, GError **error)
+{
+  server->core->dispatcher = tps_dispatcher_new (
+      (const TpsService *) (gpointer) server->services->data, server->services->len,
+      server->default_service, error);
+  if (server->core->dispatcher == NULL)
+    return FALSE;
+  if (!start_loops (server, error))
+    {
+      free_loops (server);
+      return FALSE;
+    }
+  tps_acceptor_start (server->acceptor, server->io, server->n_io);
+  return TRUE;
+}
+
+gboolean
+tps_server_start (TpsServer *server, GError **error)
+{
+  gboolean started = FALSE;
+
+  tps_mutex_lock (&server->lock);
+  if (server->state == STATE_NEW)
+    {
+      started = start (server, error);
+      server->state = started ? STATE_RUNNING : STATE_STOPPED;
+    }
+  else
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a server starts only once");
+  tps_mutex_unlock (&server->lock);
+  return started;
+}
+
+/* ---- stop ----------------------------------------------------------------------------------- */
+
+static void
+for_each_session (TpsIoThread *io, void (*func) (TpsSession *session))
+{
+  for (GList *item = io->sessions.head; item != NULL; item = item->next)
+    func (item->data);
+}
+
+static void
+close_sent_sessions (gpointer data)
+{
+  for_each_session (data, tps_session_close_when_sent);
+}
+
+static void
+close_sessions (gpointer data)
+{
+  for_each_session (data, tps_session_close);
+}
+
+static void
+run_on_loops (TpsServer *server, TpsLoopFunc func)
+{
+  for (guint i = 0; i < server->n_io; i++)
+    tps_loop_post (server->io[i].loop, func, &server->io[i]);
+}
+
+static gboolean
+wait_for_none (TpsServer *server, atomic_uint *count, gint64 patience_ns)
+{
+  return tps_server_core_wait_for_none (server->core, count, tps_clock_now_ns () + patience_ns);
+}
+
+static gboolean
+drain (TpsServer *server)
+{
+  TpsServerCore *core = server->core;
+  gboolean all_answered;
+
+  tps_acceptor_stop (server->acceptor);
+  atomic_store (&core->stopping, TRUE);
+  tps_dispatcher_shut_down (core->dispatcher);
+  all_answered = wait_for_none (server, &core->n_calls, RUNNING_CALLS_NS);
+  run_on_loops (server, close_sent_sessions);
+  if (!wait_for_none (server, &core->n_connections, UNSENT_ANSWERS_NS))
+    {
+      run_on_loops (server, close_sessions);
+      wait_for_none (server, &core->n_connections, UNSENT_ANSWERS_NS);
+    }
+  return all_answered;
+}
+
+gboolean
+tps_server_stop (TpsServer *server)
+{
+  gboolean mine;
+
+  tps_mutex_lock (&server->lock);
+  while (server->state == STATE_STOPPING)
+    tps_cond_wait (&server->changed, &server->lock);
+  mine = server->state == STATE_RUNNING;
+  server->state = mine ? STATE_STOPPING : STATE_STOPPED;
+  tps_mutex_unlock (&server->lock);
+
+  if (mine)
+    {
+      gboolean all_answered = drain (server);
+
+      tps_mutex_lock (&server->lock);
+      server->all_answered = all_answered;
+      server->state = STATE_STOPPED;
+      tps_cond_broadcast (&server->changed);
+      tps_mutex_unlock (&server->lock);
+    }
+  return server->all_answered;
+}
+
+/* ---- as a ThriftServer ---------------------------------------------------------------------- */
+
+static gboolean
+serve (ThriftServer *base, GError **error)
+{
+  TpsServer *server = TPS_SERVER (base);
+
+  if (!tps_server_start (server, error))
+    return FALSE;
+  tps_mutex_lock (&server->lock);
+  while (server->state != STATE_STOPPED)
+    tps_cond_wait (&server->changed, &server->lock);
+  tps_mutex_unlock (&server->lock);
+  return TRUE;
+}
+
+static void
+stop (ThriftServer *base)
+{
+  tps_server_stop (TPS_SERVER (base));
+}
+
+static void
+finalize (GObject *object)
+{
+  TpsServer *server = TPS_SERVER (object);
+
+  tps_server_stop (server);
+  g_clear_pointer (&server->own_workers, tps_worker_pool_free);
+  free_loops (server);
+  tps_acceptor_free (server->acceptor);
+  tps_server_core_unref (server->core);
+  g_free (server->io);
+  g_array_unref (server->services);
+  g_free (server->default_service);
+  tps_cond_clear (&server->changed);
+  tps_mutex_clear (&server->lock);
+  G_OBJECT_CLASS (tps_server_parent_class)->finalize (object);
+}
+
+static void
+tps_server_class_init (TpsServerClass *class)
+{
+  G_OBJECT_CLASS (class)->finalize = finalize;
+  THRIFT_SERVER_CLASS (class)->serve = serve;
+  THRIFT_SERVER_CLASS (class)->stop = stop;
+}

@@ -1,0 +1,87 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* TpsServer, a ThriftServer that serves many connections on a few threads: TCP and Unix sockets, framed and unframed, binary
+ * and compact protocol, multiplexed and plain, told apart by the first bytes.
+ *
+ *   server = tps_server_new (&options);
+ *   service = tps_parameter_server_service (…);
+ *   tps_server_add_service (server, &service);
+ *   tps_server_listen (server, "127.0.0.1:0", &error);
+ *   tps_server_start (server, &error);
+ *   …
+ *   tps_server_stop (server);
+ *   g_object_unref (server);
+ *
+ * thrift_server_serve() starts and returns when another thread stops it. The processor, transports and factories that a
+ * ThriftServer has are not used: what is served are TpsServices.
+ */
+
+#pragma once
+
+#include <thrift/c_glib/server/thrift_server.h>
+
+#include "plugin/service/call.h"
+#include "runtime/buffer.h"
+#include "runtime/worker_pool.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TYPE_SERVER (tps_server_get_type ())
+#define TPS_SERVER(object) (G_TYPE_CHECK_INSTANCE_CAST ((object), TPS_TYPE_SERVER, TpsServer))
+#define TPS_IS_SERVER(object) (G_TYPE_CHECK_INSTANCE_TYPE ((object), TPS_TYPE_SERVER))
+
+typedef struct TpsServer TpsServer;
+typedef struct TpsServerClass TpsServerClass;
+
+/* All zero = the defaults. */
+typedef struct
+{
+  guint n_io_threads;      /* 0 = one per core, at most 4 */
+  guint n_workers;         /* 0 = one per core; not used where `workers` is given */
+  TpsWorkerPool *workers;  /* borrowed, outlives the server; NULL = a pool of its own */
+  gsize max_frame_bytes;   /* 0 = 256 MiB */
+  gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
+  guint max_in_flight;     /* calls of one connection; 0 = 64 */
+  guint max_connections;   /* 0 = 1024 */
+  gint64 patience_ns;      /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
+  const gchar *default_service; /* NULL = the only one where there is one */
+} TpsServerOptions;
+
+GType tps_server_get_type (void);
+
+/* `options` NULL = the defaults; copied. A GObject: g_object_unref() stops it and frees it. */
+TpsServer *tps_server_new (const TpsServerOptions *options);
+
+/* The pool that handlers' long work runs on, borrowed. Lives as long as the server. */
+TpsWorkerPool *tps_server_get_workers (TpsServer *server);
+
+/* The pool of received bodies, borrowed: its limit is max_pending_bytes. */
+TpsBufferPool *tps_server_get_bodies (TpsServer *server);
+
+gsize tps_server_get_max_frame_bytes (TpsServer *server);
+
+/* Before start. The entry is copied; what it points to is borrowed and must live until the server is freed. */
+void tps_server_add_service (TpsServer *server, const TpsService *service);
+
+/* Opens one more socket to listen on, see tps_address_listen() for the address and the errors. Before start. */
+gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);
+
+/* Where clients reach it, in the order of listen, with the ports that were picked; ended by NULL, borrowed. */
+const gchar *const *tps_server_get_addresses (TpsServer *server);
+
+/* Serves from now on, on threads of its own. Once only. Errors: INVALID_ARGUMENT (a service twice, no such default service,
+ * started before), RESOURCE_EXHAUSTED. */
+gboolean tps_server_start (TpsServer *server, GError **error);
+
+/* Stops: no more connections are accepted, waiting calls get UNAVAILABLE, running calls get 3 s to end, connections are closed
+ * when their answers have left. Returns within 5 s: TRUE when every call was answered, FALSE when some still run (freeing the
+ * server then waits for them). May be called again. Not from a handler or a callback. Thread: any. */
+gboolean tps_server_stop (TpsServer *server);
+
+/* Connections that are open, and calls not yet answered. Thread: any; a snapshot. */
+guint tps_server_get_n_connections (TpsServer *server);
+guint tps_server_get_n_calls (TpsServer *server);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsServer, g_object_unref)
+
+G_END_DECLS

@@ -1,0 +1,278 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A message comes in -> it is entered at the end of `calls` -> the dispatcher runs its handler -> finish_call(), now or later, on
+ * any thread -> its answer is sent as soon as no earlier call stands in its way -> the call leaves the list.
+ *
+ * A call stands in the way of a later one when both have the same sequence id, or the connection does not frame: such a peer
+ * takes the next answer for that of its oldest call. It stays in the list while its answer is being handed to the socket, so
+ * that two threads cannot change the order.
+ *
+ * Too many calls: the connection is not read until half of them have been answered.
+ */
+
+#include "plugin/server/session.h"
+
+#include "plugin/server/log.h"
+#include "runtime/error.h"
+
+typedef enum
+{
+  CALL_RUNNING = 0,
+  CALL_ANSWERED = 1,
+  CALL_SENDING = 2,
+} CallState;
+
+typedef struct
+{
+  TpsSession *session;
+  GList link;
+  gint32 seqid;
+  gboolean ordered; /* has an answer that others may have to wait for */
+  CallState state;
+  TpsWriter *reply;
+} Call;
+
+struct TpsSession
+{
+  TpsRefcount refcount;
+  TpsServerCore *core;
+  TpsIoThread *io;
+  GList link; /* in io->sessions; the loop's thread only */
+  TpsConnection *connection;
+  gchar *peer;
+  atomic_bool closed;
+
+  TpsMutex lock; /* guards everything below; taken before the connection's */
+  GQueue calls;  /* of Call, in order of arrival */
+  gboolean framed;
+  gboolean paused;
+};
+
+static void
+session_unref (TpsSession *session)
+{
+  if (!tps_refcount_dec (&session->refcount))
+    return;
+  tps_connection_unref (session->connection);
+  tps_server_core_unref (session->core);
+  tps_mutex_clear (&session->lock);
+  g_free (session->peer);
+  g_free (session);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static gboolean
+stands_in_the_way (const TpsSession *session, const Call *earlier, const Call *later)
+{
+  return earlier->ordered && later->ordered && (!session->framed || earlier->seqid == later->seqid);
+}
+
+static gboolean
+is_next (const TpsSession *session, const Call *call)
+{
+  for (const GList *item = session->calls.head; item != &call->link; item = item->next)
+    if (stands_in_the_way (session, item->data, call))
+      return FALSE;
+  return TRUE;
+}
+
+static Call *
+find_sendable (const TpsSession *session)
+{
+  for (const GList *item = session->calls.head; item != NULL; item = item->next)
+    {
+      Call *call = item->data;
+
+      if (call->state == CALL_ANSWERED && is_next (session, call))
+        return call;
+    }
+  return NULL;
+}
+
+static void
+enter_call (TpsSession *session, Call *call, gboolean framed)
+{
+  const TpsServerLimits *limits = &session->core->limits;
+
+  atomic_fetch_add (&session->core->n_calls, 1);
+  tps_refcount_inc (&session->refcount);
+  tps_mutex_lock (&session->lock);
+  session->framed = framed;
+  g_queue_push_tail_link (&session->calls, &call->link);
+  if (session->calls.length >= limits->max_in_flight && !session->paused)
+    {
+      session->paused = TRUE;
+      tps_connection_pause (session->connection);
+    }
+  tps_mutex_unlock (&session->lock);
+}
+
+/* With the lock held. */
+static void
+leave_call (TpsSession *session, Call *call)
+{
+  g_queue_unlink (&session->calls, &call->link);
+  g_free (call);
+  if (session->paused && session->calls.length <= session->core->limits.max_in_flight / 2)
+    {
+      session->paused = FALSE;
+      tps_connection_resume (session->connection);
+    }
+}
+
+/* With the lock held, released meanwhile: sends what may be sent now. The number of calls that left. */
+static guint
+send_answers (TpsSession *session)
+{
+  guint n_left = 0;
+  Call *call;
+
+  while ((call = find_sendable (session)) != NULL)
+    {
+      call->state = CALL_SENDING;
+      tps_mutex_unlock (&session->lock);
+      if (call->reply != NULL)
+        tps_connection_send (session->connection, call->reply);
+      tps_mutex_lock (&session->lock);
+      leave_call (session, call);
+      n_left++;
+    }
+  return n_left;
+}
+
+/* ---- the carrier ---------------------------------------------------------------------------- */
+
+static gboolean
+may_wait (gpointer carried)
+{
+  return TRUE;
+}
+
+static gboolean
+is_wanted (gpointer carried)
+{
+  const Call *call = carried;
+
+  return !atomic_load_explicit (&call->session->closed, memory_order_relaxed);
+}
+
+static void
+run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+{
+  const Call *call = carried;
+
+  tps_worker_pool_submit (call->session->core->workers, func, user_data);
+}
+
+static void
+finish_call (gpointer carried, TpsWriter *reply)
+{
+  Call *call = carried;
+  TpsSession *session = call->session;
+  guint n_left;
+
+  tps_mutex_lock (&session->lock);
+  call->reply = reply;
+  call->ordered = call->ordered && reply != NULL;
+  call->state = CALL_ANSWERED;
+  n_left = send_answers (session);
+  tps_mutex_unlock (&session->lock);
+  for (; n_left > 0; n_left--)
+    {
+      tps_server_core_drop (session->core, &session->core->n_calls);
+      session_unref (session);
+    }
+}
+
+static const TpsCarrierOps carrier_ops = {
+  .may_wait = may_wait,
+  .is_wanted = is_wanted,
+  .run_on_worker = run_on_worker,
+  .finish = finish_call,
+};
+
+/* ---- events of the connection --------------------------------------------------------------- */
+
+static void
+on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
+{
+  TpsSession *session = data;
+  TpsServerCore *core = session->core;
+  gboolean stopping = atomic_load_explicit (&core->stopping, memory_order_relaxed);
+  Call *call = g_new0 (Call, 1);
+
+  call->session = session;
+  call->link.data = call;
+  call->seqid = message->seqid;
+  call->ordered = message->kind != TPS_MESSAGE_ONEWAY;
+  enter_call (session, call, message->framed);
+  tps_dispatcher_handle (core->dispatcher, message, stopping ? core->stopping_error : NULL,
+                         &carrier_ops, call);
+}
+
+static void
+on_closed (TpsConnection *connection, const GError *error, gpointer data)
+{
+  TpsSession *session = data;
+
+  atomic_store (&session->closed, TRUE);
+  if (error != NULL)
+    tps_log (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? TPS_LOG_INFO
+                                                                           : TPS_LOG_WARNING,
+             "%s: connection closed: %s", session->peer, error->message);
+  g_queue_unlink (&session->io->sessions, &session->link);
+  tps_server_core_drop (session->core, &session->core->n_connections);
+  session_unref (session);
+}
+
+static void
+start_session (gpointer data)
+{
+  TpsSession *session = data;
+
+  g_queue_push_tail_link (&session->io->sessions, &session->link);
+  tps_connection_start (session->connection);
+}
+
+void
+tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
+{
+  const TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
+  const TpsServerLimits *limits = &io->core->limits;
+  TpsScannerOptions options = {
+    .max_message_bytes = limits->max_frame_bytes,
+    .max_head_bytes = limits->max_head_bytes,
+    .bodies = io->core->bodies,
+  };
+  TpsSession *session = g_new0 (TpsSession, 1);
+
+  tps_refcount_init (&session->refcount);
+  tps_mutex_init (&session->lock);
+  g_queue_init (&session->calls);
+  session->core = tps_server_core_ref (io->core);
+  session->io = io;
+  session->peer = g_strdup (peer);
+  session->link.data = session;
+  session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
+  tps_connection_set_max_queued (session->connection, limits->max_queued_bytes);
+  tps_loop_post (io->loop, start_session, session);
+}
+
+void
+tps_session_check_progress (TpsSession *session, gint64 now_ns)
+{
+  tps_connection_check_progress (session->connection, now_ns, session->core->limits.patience_ns);
+}
+
+void
+tps_session_close_when_sent (TpsSession *session)
+{
+  tps_connection_close_when_sent (session->connection);
+}
+
+void
+tps_session_close (TpsSession *session)
+{
+  tps_connection_close (session->connection);
+}

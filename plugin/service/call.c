@@ -1,0 +1,184 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/call.h"
+
+#include <string.h>
+
+#include "plugin/service/call_internal.h"
+#include "runtime/error.h"
+
+struct TpsCall
+{
+  TpsMessage *message;
+  const TpsCarrierOps *ops;
+  gpointer carried;
+};
+
+TpsCall *
+tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried)
+{
+  TpsCall *call = g_new (TpsCall, 1);
+
+  call->message = message;
+  call->ops = ops;
+  call->carried = carried;
+  return call;
+}
+
+/* The end of the call. Its bodies go before the carrier hears of it, so that what it then reads finds room. */
+static void
+finish (TpsCall *call, TpsWriter *reply)
+{
+  tps_message_free (call->message);
+  call->ops->finish (call->carried, reply);
+  g_free (call);
+}
+
+/* ---- writing answers ------------------------------------------------------------------------ */
+
+static gboolean
+wants_answer (TpsCall *call)
+{
+  if (call->message->kind == TPS_MESSAGE_ONEWAY)
+    return FALSE;
+  return call->ops->is_wanted == NULL || call->ops->is_wanted (call->carried);
+}
+
+/* The name without its service, as Thrift's multiplexed processors hand it on and answer with. */
+static const gchar *
+get_method_name (const TpsMessage *message)
+{
+  const gchar *colon = strchr (message->name, ':');
+
+  return colon != NULL ? colon + 1 : message->name;
+}
+
+static TpsWriter *
+begin_answer (const TpsMessage *message, TpsMessageKind kind)
+{
+  TpsWriter *out = tps_writer_new (message->protocol, message->framed);
+
+  tps_writer_message_begin (out, get_method_name (message), kind, message->seqid);
+  tps_writer_struct_begin (out);
+  return out;
+}
+
+/* NULL with an error when the answer is longer than a message can be. */
+static TpsWriter *
+end_answer (TpsWriter *out, GError **error)
+{
+  tps_writer_struct_end (out);
+  if (tps_writer_message_end (out, error))
+    return out;
+  tps_writer_free (out);
+  return NULL;
+}
+
+/* struct ServiceError { 1: i32 code, 2: string message, 3: optional i32 retry_after_ms } as field 1 of a result. */
+static TpsWriter *
+write_service_error (const TpsMessage *message, const GError *failure)
+{
+  TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
+  gint retry_after_ms = failure->domain == TPS_ERROR ? tps_error_get_retry_after_ms (failure) : -1;
+
+  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_I32);
+  tps_writer_i32 (out, tps_error_to_wire_code (failure));
+  tps_writer_field (out, 2, TPS_WIRE_BINARY);
+  tps_writer_string (out, failure->message);
+  if (retry_after_ms >= 0)
+    {
+      tps_writer_field (out, 3, TPS_WIRE_I32);
+      tps_writer_i32 (out, retry_after_ms);
+    }
+  tps_writer_struct_end (out);
+  return end_answer (out, NULL);
+}
+
+static TpsWriter *
+write_result (const TpsMessage *message, TpsWriteResult write, gconstpointer user_data)
+{
+  g_autoptr (GError) error = NULL;
+  TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
+
+  if (write != NULL)
+    write (out, user_data);
+  out = end_answer (out, &error);
+  return out != NULL ? out : write_service_error (message, error);
+}
+
+/* ---- for handlers --------------------------------------------------------------------------- */
+
+void
+tps_call_get_arguments (TpsCall *call, TpsReader *in)
+{
+  tps_reader_init (in, call->message);
+}
+
+gboolean
+tps_call_may_wait (TpsCall *call)
+{
+  return call->ops->may_wait (call->carried);
+}
+
+typedef struct
+{
+  TpsCall *call;
+  void (*func) (TpsCall *call, gpointer user_data);
+  gpointer user_data;
+} Job;
+
+static void
+run_job (gpointer data)
+{
+  Job job = *(Job *) data;
+
+  g_free (data);
+  job.func (job.call, job.user_data);
+}
+
+void
+tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
+                        gpointer user_data)
+{
+  Job *job = g_new (Job, 1);
+
+  job->call = call;
+  job->func = func;
+  job->user_data = user_data;
+  call->ops->run_on_worker (call->carried, run_job, job);
+}
+
+void
+tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
+{
+  TpsWriter *out = wants_answer (call) ? write_result (call->message, write, user_data) : NULL;
+
+  finish (call, out);
+}
+
+void
+tps_call_reply_error (TpsCall *call, const GError *error)
+{
+  TpsWriter *out = wants_answer (call) ? write_service_error (call->message, error) : NULL;
+
+  finish (call, out);
+}
+
+void
+tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
+{
+  TpsWriter *out = NULL;
+
+  if (wants_answer (call))
+    {
+      out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);
+      tps_writer_field (out, 1, TPS_WIRE_BINARY);
+      tps_writer_string (out, text);
+      tps_writer_field (out, 2, TPS_WIRE_I32);
+      tps_writer_i32 (out, kind);
+      out = end_answer (out, NULL);
+    }
+  finish (call, out);
+}

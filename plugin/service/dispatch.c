@@ -1,0 +1,198 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include <string.h>
+
+#include "plugin/service/call_internal.h"
+#include "plugin/service/carrier.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+/* How long a client should wait before it sends a message again that found no room. */
+#define RETRY_AFTER_MS 100
+
+typedef struct
+{
+  const TpsMethod *method;
+  gpointer object;
+} Target;
+
+struct TpsDispatcher
+{
+  TpsRefcount refcount;
+  GArray *services;    /* of TpsService */
+  GHashTable *targets; /* name as sent, with or without its service, to Target */
+};
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void
+add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method, gpointer object)
+{
+  Target *target = g_new (Target, 1);
+
+  target->method = method;
+  target->object = object;
+  g_hash_table_insert (dispatcher->targets, name, target);
+}
+
+static void
+add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
+{
+  for (const TpsMethod *method = service->methods; method != NULL && method->name != NULL; method++)
+    {
+      add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->name), method,
+                  service->object);
+      if (is_default)
+        add_target (dispatcher, g_strdup (method->name), method, service->object);
+    }
+}
+
+static const TpsService *
+find_service (const TpsDispatcher *dispatcher, const gchar *name, gsize n_bytes)
+{
+  for (guint i = 0; i < dispatcher->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+
+      if (strlen (service->name) == n_bytes && memcmp (service->name, name, n_bytes) == 0)
+        return service;
+    }
+  return NULL;
+}
+
+static gboolean
+add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_services,
+              const gchar *default_service, GError **error)
+{
+  if (default_service == NULL && n_services == 1)
+    default_service = services[0].name;
+  for (guint i = 0; i < n_services; i++)
+    {
+      if (find_service (dispatcher, services[i].name, strlen (services[i].name)) != NULL)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is there twice",
+                       services[i].name);
+          return FALSE;
+        }
+      g_array_append_val (dispatcher->services, services[i]);
+      add_methods (dispatcher, &services[i], g_strcmp0 (services[i].name, default_service) == 0);
+    }
+  if (default_service == NULL
+      || find_service (dispatcher, default_service, strlen (default_service)) != NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "default service %s is not among the services", default_service);
+  return FALSE;
+}
+
+TpsDispatcher *
+tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *default_service,
+                    GError **error)
+{
+  TpsDispatcher *dispatcher = g_new0 (TpsDispatcher, 1);
+
+  tps_refcount_init (&dispatcher->refcount);
+  dispatcher->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
+  dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  if (add_services (dispatcher, services, n_services, default_service, error))
+    return dispatcher;
+  tps_dispatcher_unref (dispatcher);
+  return NULL;
+}
+
+TpsDispatcher *
+tps_dispatcher_ref (TpsDispatcher *dispatcher)
+{
+  tps_refcount_inc (&dispatcher->refcount);
+  return dispatcher;
+}
+
+void
+tps_dispatcher_unref (TpsDispatcher *dispatcher)
+{
+  if (!tps_refcount_dec (&dispatcher->refcount))
+    return;
+  g_array_unref (dispatcher->services);
+  g_hash_table_unref (dispatcher->targets);
+  g_free (dispatcher);
+}
+
+void
+tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
+{
+  for (guint i = 0; i < dispatcher->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+
+      if (service->shut_down != NULL)
+        service->shut_down (service->object);
+    }
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static void
+refuse_unknown (const TpsDispatcher *dispatcher, TpsCall *call, const gchar *name)
+{
+  const gchar *colon = strchr (name, ':');
+  g_autofree gchar *text = NULL;
+
+  if (colon == NULL)
+    text = g_strdup_printf ("unknown method \"%s\": no such method in the default service", name);
+  else if (find_service (dispatcher, name, (gsize) (colon - name)) == NULL)
+    text = g_strdup_printf ("unknown service \"%.*s\" in \"%s\"", (gint) (colon - name), name,
+                            name);
+  else
+    text = g_strdup_printf ("unknown method \"%s\" of service %.*s", colon + 1,
+                            (gint) (colon - name), name);
+  tps_call_reply_exception (call, TPS_EXCEPTION_UNKNOWN_METHOD, text);
+}
+
+static void
+refuse_kind (TpsCall *call, TpsMessageKind kind)
+{
+  g_autofree gchar *text = g_strdup_printf ("message type %d is neither a call (1) nor oneway (4)",
+                                            (gint) kind);
+
+  tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
+}
+
+static void
+refuse_bodies (TpsCall *call, gsize n_bytes)
+{
+  g_autoptr (GError) error = g_error_new (
+      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+      "no room for %" G_GSIZE_FORMAT " bytes: too much is waiting in this server", n_bytes);
+
+  tps_error_set_retry_after_ms (error, RETRY_AFTER_MS);
+  tps_call_reply_error (call, error);
+}
+
+static void
+run_target (TpsCall *call, gpointer user_data)
+{
+  const Target *target = user_data;
+
+  target->method->handle (call, target->object);
+}
+
+void
+tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
+                       const TpsCarrierOps *ops, gpointer carried)
+{
+  Target *target = g_hash_table_lookup (dispatcher->targets, message->name);
+  TpsCall *call = tps_call_new (message, ops, carried);
+
+  if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
+    refuse_kind (call, message->kind);
+  else if (target == NULL)
+    refuse_unknown (dispatcher, call, message->name);
+  else if (message->n_bytes_refused > 0)
+    refuse_bodies (call, message->n_bytes_refused);
+  else if (refuse != NULL)
+    tps_call_reply_error (call, refuse);
+  else if (target->method->may_block)
+    tps_call_run_on_worker (call, run_target, target);
+  else
+    target->method->handle (call, target->object);
+}

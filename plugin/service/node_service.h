@@ -1,0 +1,24 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Node service: who this process is and how it is doing. */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "runtime/metrics.h"
+
+G_BEGIN_DECLS
+
+/* Everything borrowed; must not change while the service is served. */
+typedef struct
+{
+  const gchar *name;            /* "server2" */
+  gint64 max_frame_bytes;       /* 0 = not said */
+  const gchar *const *services; /* ended by NULL; NULL = not said */
+  const gchar *const *devices;  /* the same */
+  TpsMetrics *metrics;          /* NULL = there are none */
+} TpsNode;
+
+TpsService tps_node_service (TpsNode *node);
+
+G_END_DECLS

@@ -1,0 +1,28 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Rendezvous service: the store of rendezvous_store.h with a clock. */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "plugin/service/rendezvous_store.h"
+#include "runtime/worker_pool.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsRendezvous TpsRendezvous;
+
+/* `workers` (borrowed, outlives the object) runs the timers of waiting calls. */
+TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers);
+
+/* Ends what waits with UNAVAILABLE. */
+void tps_rendezvous_free (TpsRendezvous *rendezvous);
+
+/* Borrowed; for the process that serves it. */
+TpsRendezvousStore *tps_rendezvous_get_store (TpsRendezvous *rendezvous);
+
+TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvous, tps_rendezvous_free)
+
+G_END_DECLS

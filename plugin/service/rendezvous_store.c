@@ -1,0 +1,412 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/rendezvous_store.h"
+
+#include <string.h>
+
+#include "plugin/service/push_window.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define MAX_KEY_BYTES 255
+
+typedef struct
+{
+  gchar *key;
+  gint64 deadline_ns;
+  TpsRendezvousDone done;
+  gpointer user_data;
+  GBytes *value; /* set when it is taken out to be answered */
+} Waiter;
+
+struct TpsRendezvousStore
+{
+  TpsMutex lock;      /* guards everything below; nobody is called back with it held */
+  GHashTable *values; /* gchar * to GBytes */
+  gsize n_bytes;
+  GQueue waiters; /* of Waiter */
+  TpsPushWindow *pushes;
+  gboolean down;
+};
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static gboolean
+check_key (const gchar *key, const gchar *what, GError **error)
+{
+  gsize n_bytes = key != NULL ? strlen (key) : 0;
+
+  if (n_bytes >= 1 && n_bytes <= MAX_KEY_BYTES
+      && strspn (key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/-")
+             == n_bytes)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s \"%.64s\"%s: expected [A-Za-z0-9_.:/-]{1,255}", what, key != NULL ? key : "",
+               n_bytes > 64 ? "..." : "");
+  return FALSE;
+}
+
+static gboolean
+check_up (const TpsRendezvousStore *store, GError **error)
+{
+  if (!store->down)
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "the rendezvous store is shutting down");
+  return FALSE;
+}
+
+static gboolean
+refuse_growth (GError **error, const gchar *key, const gchar *limit)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "key %s: a store holds at most %s",
+               key, limit);
+  return FALSE;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static gsize
+count_bytes (const gchar *key, GBytes *value)
+{
+  return strlen (key) + g_bytes_get_size (value);
+}
+
+static gboolean
+check_room (const TpsRendezvousStore *store, const gchar *key, GBytes *value, GBytes *old,
+            GError **error)
+{
+  gsize n_old = old != NULL ? count_bytes (key, old) : 0;
+
+  if (g_bytes_get_size (value) > TPS_RENDEZVOUS_MAX_VALUE_BYTES)
+    return refuse_growth (error, key, "1 MiB per value");
+  if (old == NULL && g_hash_table_size (store->values) >= TPS_RENDEZVOUS_MAX_KEYS)
+    return refuse_growth (error, key, "65,536 keys");
+  if (store->n_bytes - n_old + count_bytes (key, value) > TPS_RENDEZVOUS_MAX_BYTES)
+    return refuse_growth (error, key, "256 MiB");
+  return TRUE;
+}
+
+/* Moves the waiters that `matches` says to `ended`. */
+static void
+take_waiters (TpsRendezvousStore *store,
+              gboolean (*matches) (const Waiter *waiter, gconstpointer data), gconstpointer data,
+              GBytes *value, GQueue *ended)
+{
+  for (GList *item = store->waiters.head, *next; item != NULL; item = next)
+    {
+      Waiter *waiter = item->data;
+
+      next = item->next;
+      if (!matches (waiter, data))
+        continue;
+      if (value != NULL)
+        waiter->value = g_bytes_ref (value);
+      g_queue_unlink (&store->waiters, item);
+      g_queue_push_tail_link (ended, item);
+    }
+}
+
+static gboolean
+waits_for_key (const Waiter *waiter, gconstpointer key)
+{
+  return strcmp (waiter->key, key) == 0;
+}
+
+static gboolean
+is_late (const Waiter *waiter, gconstpointer now_ns)
+{
+  return waiter->deadline_ns <= *(const gint64 *) now_ns;
+}
+
+static gboolean
+is_anybody (const Waiter *waiter, gconstpointer unused)
+{
+  return TRUE;
+}
+
+/* With the lock held. */
+static gboolean
+set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *ended,
+           GError **error)
+{
+  GBytes *old = g_hash_table_lookup (store->values, key);
+
+  if (!check_room (store, key, value, old, error))
+    return FALSE;
+  store->n_bytes += count_bytes (key, value) - (old != NULL ? count_bytes (key, old) : 0);
+  g_hash_table_replace (store->values, g_strdup (key), g_bytes_ref (value));
+  take_waiters (store, waits_for_key, key, value, ended);
+  return TRUE;
+}
+
+/* ---- answers, without the lock -------------------------------------------------------------- */
+
+static void
+free_waiter (Waiter *waiter)
+{
+  g_clear_pointer (&waiter->value, g_bytes_unref);
+  g_free (waiter->key);
+  g_free (waiter);
+}
+
+static GError *
+new_wait_error (const Waiter *waiter, TpsErrorCode code)
+{
+  if (code == TPS_ERROR_DEADLINE_EXCEEDED)
+    return g_error_new (TPS_ERROR, code, "key %s did not come in time", waiter->key);
+  return g_error_new (TPS_ERROR, code,
+                      "key %s will not come: the rendezvous store is shutting down", waiter->key);
+}
+
+/* With their values; those that have none get `code`. */
+static void
+answer_waiters (GQueue *ended, TpsErrorCode code)
+{
+  Waiter *waiter;
+
+  while ((waiter = g_queue_pop_head (ended)) != NULL)
+    {
+      g_autoptr (GError) error = waiter->value == NULL ? new_wait_error (waiter, code) : NULL;
+
+      waiter->done (waiter->user_data, waiter->value, error);
+      free_waiter (waiter);
+    }
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+TpsRendezvousStore *
+tps_rendezvous_store_new (void)
+{
+  TpsRendezvousStore *store = g_new0 (TpsRendezvousStore, 1);
+
+  tps_mutex_init (&store->lock);
+  store->values = g_hash_table_new_full (g_str_hash, g_str_equal, g_free,
+                                         (GDestroyNotify) g_bytes_unref);
+  g_queue_init (&store->waiters);
+  store->pushes = tps_push_window_new ();
+  return store;
+}
+
+void
+tps_rendezvous_store_free (TpsRendezvousStore *store)
+{
+  g_assert (g_queue_is_empty (&store->waiters));
+  g_hash_table_unref (store->values);
+  tps_push_window_free (store->pushes);
+  tps_mutex_clear (&store->lock);
+  g_free (store);
+}
+
+gboolean
+tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *value,
+                          GError **error)
+{
+  GQueue ended = G_QUEUE_INIT;
+  gboolean ok;
+
+  if (!check_key (key, "key", error))
+    return FALSE;
+  tps_mutex_lock (&store->lock);
+  ok = check_up (store, error) && set_value (store, key, value, &ended, error);
+  tps_mutex_unlock (&store->lock);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+  return ok;
+}
+
+GBytes *
+tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error)
+{
+  GBytes *value = NULL;
+
+  if (!check_key (key, "key", error))
+    return NULL;
+  tps_mutex_lock (&store->lock);
+  if (check_up (store, error))
+    {
+      value = g_hash_table_lookup (store->values, key);
+      if (value != NULL)
+        g_bytes_ref (value);
+      else
+        g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s is not there", key);
+    }
+  tps_mutex_unlock (&store->lock);
+  return value;
+}
+
+static Waiter *
+new_waiter (const gchar *key, gint64 deadline_ns, TpsRendezvousDone done, gpointer user_data)
+{
+  Waiter *waiter = g_new0 (Waiter, 1);
+
+  waiter->key = g_strdup (key);
+  waiter->deadline_ns = deadline_ns;
+  waiter->done = done;
+  waiter->user_data = user_data;
+  return waiter;
+}
+
+void
+tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key, gint64 deadline_ns,
+                          TpsRendezvousDone done, gpointer user_data)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GBytes) value = NULL;
+  gboolean waits = FALSE;
+
+  if (check_key (key, "key", &error))
+    {
+      tps_mutex_lock (&store->lock);
+      if (check_up (store, &error))
+        {
+          value = g_hash_table_lookup (store->values, key);
+          waits = value == NULL;
+          if (waits)
+            g_queue_push_tail (&store->waiters, new_waiter (key, deadline_ns, done, user_data));
+          else
+            g_bytes_ref (value);
+        }
+      tps_mutex_unlock (&store->lock);
+    }
+  if (!waits)
+    done (user_data, value, error);
+}
+
+static gboolean
+parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
+{
+  gsize n_bytes;
+  const gchar *bytes = g_bytes_get_data (value, &n_bytes);
+  g_autofree gchar *text = g_strndup (bytes, MIN (n_bytes, 32));
+
+  if (n_bytes < 32 && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "key %s holds no decimal number", key);
+  return FALSE;
+}
+
+/* With the lock held. */
+static gboolean
+add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64 *sum,
+              GQueue *ended, GError **error)
+{
+  g_autoptr (GBytes) value = NULL;
+  GBytes *old = g_hash_table_lookup (store->values, key);
+  gint64 number = 0;
+  gchar *text;
+
+  if (old != NULL && !parse_number (key, old, &number, error))
+    return FALSE;
+  if (__builtin_add_overflow (number, amount, sum))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "key %s: %" G_GINT64_FORMAT " + %" G_GINT64_FORMAT " overflows", key, number,
+                   amount);
+      return FALSE;
+    }
+  text = g_strdup_printf ("%" G_GINT64_FORMAT, *sum);
+  value = g_bytes_new_take (text, strlen (text));
+  return set_value (store, key, value, ended, error);
+}
+
+/* With the lock held. */
+static gboolean
+add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsRendezvousPush *push,
+          gint64 *sum, GQueue *ended, GError **error)
+{
+  g_autofree gchar *request = g_strdup_printf ("%s %" G_GINT64_FORMAT, key, amount);
+
+  switch (tps_push_window_check (store->pushes, push->client, push->sequence, request, sum, error))
+    {
+    case TPS_PUSH_REPEAT:
+      return TRUE;
+    case TPS_PUSH_REFUSED:
+      return FALSE;
+    case TPS_PUSH_NEW:
+      break;
+    }
+  if (!add_to_value (store, key, amount, sum, ended, error))
+    return FALSE;
+  tps_push_window_remember (store->pushes, push->client, push->sequence, request, *sum);
+  return TRUE;
+}
+
+gboolean
+tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,
+                          const TpsRendezvousPush *push, gint64 *sum, GError **error)
+{
+  GQueue ended = G_QUEUE_INIT;
+  gboolean has_push = push != NULL && push->client != NULL;
+  gboolean ok;
+
+  if (!check_key (key, "key", error) || (has_push && !check_key (push->client, "client", error)))
+    return FALSE;
+  tps_mutex_lock (&store->lock);
+  ok = check_up (store, error)
+       && (has_push ? add_once (store, key, amount, push, sum, &ended, error)
+                    : add_to_value (store, key, amount, sum, &ended, error));
+  tps_mutex_unlock (&store->lock);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+  return ok;
+}
+
+gboolean
+tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GError **error)
+{
+  GHashTableIter iter;
+  gpointer key;
+  gpointer value;
+  gboolean ok;
+
+  if (!check_key (prefix, "prefix", error))
+    return FALSE;
+  tps_mutex_lock (&store->lock);
+  ok = check_up (store, error);
+  g_hash_table_iter_init (&iter, store->values);
+  while (ok && g_hash_table_iter_next (&iter, &key, &value))
+    if (g_str_has_prefix (key, prefix))
+      {
+        store->n_bytes -= count_bytes (key, value);
+        g_hash_table_iter_remove (&iter);
+      }
+  tps_mutex_unlock (&store->lock);
+  return ok;
+}
+
+/* ---- time and the end ----------------------------------------------------------------------- */
+
+gint64
+tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)
+{
+  gint64 next_ns = G_MAXINT64;
+
+  tps_mutex_lock (&store->lock);
+  for (const GList *item = store->waiters.head; item != NULL; item = item->next)
+    next_ns = MIN (next_ns, ((const Waiter *) item->data)->deadline_ns);
+  tps_mutex_unlock (&store->lock);
+  return next_ns;
+}
+
+void
+tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns)
+{
+  GQueue ended = G_QUEUE_INIT;
+
+  tps_mutex_lock (&store->lock);
+  take_waiters (store, is_late, &now_ns, NULL, &ended);
+  tps_mutex_unlock (&store->lock);
+  answer_waiters (&ended, TPS_ERROR_DEADLINE_EXCEEDED);
+}
+
+void
+tps_rendezvous_store_shut_down (TpsRendezvousStore *store)
+{
+  GQueue ended = G_QUEUE_INIT;
+
+  tps_mutex_lock (&store->lock);
+  store->down = TRUE;
+  take_waiters (store, is_anybody, NULL, NULL, &ended);
+  tps_mutex_unlock (&store->lock);
+  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+}

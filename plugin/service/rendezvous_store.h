@@ -1,0 +1,66 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The key-value store beneath the Rendezvous service: put, waiting get, add, remove.
+ *
+ * Has a lock but no clock: whoever waits gives a deadline, and somebody calls tps_rendezvous_store_expire(). Limits are those
+ * of thrift/rendezvous.thrift. All functions: thread any.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define TPS_RENDEZVOUS_MAX_VALUE_BYTES ((gsize) 1 << 20)
+#define TPS_RENDEZVOUS_MAX_KEYS 65536
+#define TPS_RENDEZVOUS_MAX_BYTES ((gsize) 256 << 20)
+
+typedef struct TpsRendezvousStore TpsRendezvousStore;
+
+/* Called once, never while a lock is held. `value` is borrowed; NULL on error. */
+typedef void (*TpsRendezvousDone) (gpointer user_data, GBytes *value, const GError *error);
+
+/* `client` NULL = no push id. */
+typedef struct
+{
+  const gchar *client;
+  gint64 sequence;
+} TpsRendezvousPush;
+
+TpsRendezvousStore *tps_rendezvous_store_new (void);
+
+/* Nobody may wait any more: shut down first. */
+void tps_rendezvous_store_free (TpsRendezvousStore *store);
+
+/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, bytes in all), UNAVAILABLE after shut-down. */
+gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *value,
+                                   GError **error);
+
+/* The value, owned, or NULL with NOT_FOUND; does not wait. */
+GBytes *tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error);
+
+/* Waits for the key: `done` may be called before this returns. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE. */
+void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key, gint64 deadline_ns,
+                               TpsRendezvousDone done, gpointer user_data);
+
+/* Errors: INVALID_ARGUMENT (key, the value is no decimal number, overflow), DUPLICATE, STALE, and those of put. */
+gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,
+                                   const TpsRendezvousPush *push, gint64 *sum, GError **error);
+
+/* Errors: INVALID_ARGUMENT (an empty or bad prefix), UNAVAILABLE. */
+gboolean tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix,
+                                      GError **error);
+
+/* The deadline that comes first; G_MAXINT64 when nobody waits. */
+gint64 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store);
+
+/* Ends what has waited until its deadline. */
+void tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns);
+
+/* Ends what waits with UNAVAILABLE and refuses everything from now on. */
+void tps_rendezvous_store_shut_down (TpsRendezvousStore *store);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvousStore, tps_rendezvous_store_free)
+
+G_END_DECLS
