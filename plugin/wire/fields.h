@@ -37,8 +37,7 @@ gchar *tps_field_path_to_string (const TpsFieldPath *path);
 gboolean tps_field_refuse (const TpsFieldPath *path, GError **error, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* Reads one value into `target`, as a row of a table says. What `target` held before is released by whoever owns it,
- * whether reading succeeds or not: a value is read once. */
+/* Reads one value into `target`, as a row of a table says. `target` is zero or holds a value, which is released. */
 typedef gboolean (*TpsFieldRead) (TpsReader *in, const TpsFieldPath *path, gpointer target,
                                   GError **error);
 
@@ -63,8 +62,17 @@ gboolean tps_fields_read (TpsReader *in, const TpsFieldPath *path, const TpsFiel
 gboolean tps_field_list_begin (TpsReader *in, const TpsFieldPath *path, TpsWireType type,
                                guint32 *n_elems, GError **error);
 
+/* INVALID_ARGUMENT "PATH is of type i64, expected string" where they differ; STOP means
+ * "PATH is missing". */
+gboolean tps_field_check_type (const TpsFieldPath *path, TpsWireType type, TpsWireType expected,
+                               GError **error);
+
 /* Whether the reader is still good, for decoders that end outside of tps_fields_read(). */
 gboolean tps_field_check_reader (const TpsReader *in, const TpsFieldPath *path, GError **error);
+
+/* A TpsFieldRead for text, UTF-8 without NUL, into a gchar *. */
+gboolean tps_field_read_string (TpsReader *in, const TpsFieldPath *path, gpointer target,
+                                GError **error);
 
 /* A TpsFieldRead for names of tables, parameters, keys and clients: [A-Za-z0-9_.:/-]{1,255}, into a gchar *. */
 gboolean tps_field_read_name (TpsReader *in, const TpsFieldPath *path, gpointer target,

@@ -1,0 +1,423 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/wire/wire_tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped here */
+
+/* ---- Tensor --------------------------------------------------------------------------------- */
+
+/* What is received of a Tensor before it is known to be one. */
+typedef struct
+{
+  gint32 dtype;
+  guint n_dims;
+  gint64 dims[TPS_TENSOR_MAX_DIMS];
+  TpsBytesView data;
+} ReceivedTensor;
+
+static gboolean
+read_dims (TpsReader *in, const TpsFieldPath *path, guint *n_dims, gint64 *dims, GError **error)
+{
+  guint32 n_elems;
+
+  if (!tps_field_list_begin (in, path, TPS_WIRE_I64, &n_elems, error))
+    return FALSE;
+  if (n_elems > TPS_TENSOR_MAX_DIMS)
+    return tps_field_refuse (path, error, "has %u dimensions, at most %d are allowed", n_elems,
+                             TPS_TENSOR_MAX_DIMS);
+  for (guint i = 0; i < n_elems; i++)
+    dims[i] = tps_reader_i64 (in);
+  *n_dims = n_elems;
+  return TRUE;
+}
+
+static gboolean
+read_shape (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  ReceivedTensor *received = target;
+
+  return read_dims (in, path, &received->n_dims, received->dims, error);
+}
+
+static gboolean
+read_data (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  ReceivedTensor *received = target;
+
+  received->data = tps_reader_binary (in);
+  return TRUE;
+}
+
+static gboolean
+refuse_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  return tps_field_refuse (path, error, "is set: shared memory is not offered on this connection");
+}
+
+static const TpsFieldSpec tensor_fields[] = {
+  { "dtype", 1, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (ReceivedTensor, dtype) },
+  { "shape", 2, TPS_WIRE_LIST, .required = TRUE, .read = read_shape },
+  { "data", 3, TPS_WIRE_BINARY, .read = read_data },
+  { "shared", 4, TPS_WIRE_STRUCT, .read = refuse_shared },
+  { NULL },
+};
+
+enum
+{
+  TENSOR_HAS_DATA = 1 << 2, /* bit of its row */
+};
+
+static gboolean
+refuse_data (const TpsFieldPath *path, const TpsShape *shape, const TpsBytesView *data,
+             GError **error)
+{
+  TpsFieldPath at = { .parent = path, .name = "data" };
+  g_autofree gchar *text = tps_shape_to_string (shape);
+
+  if (data == NULL)
+    return tps_field_refuse (&at, error, "is missing, %s needs %" G_GSIZE_FORMAT " bytes", text,
+                             tps_shape_n_bytes (shape));
+  return tps_field_refuse (&at, error, "has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT,
+                           data->n_bytes, text, tps_shape_n_bytes (shape));
+}
+
+/* A buffer with a copy, in one piece of memory not much larger than `n_bytes`: a message may hold millions of small
+ * tensors, and the pool's least buffer is a page. */
+static TpsBuffer *
+copy_small (const guint8 *data, gsize n_bytes)
+{
+  guint8 *memory = g_malloc (n_bytes + TPS_BUFFER_ALIGNMENT);
+  guint8 *aligned = memory + (-(guintptr) memory & (TPS_BUFFER_ALIGNMENT - 1));
+
+  if (n_bytes > 0)
+    memcpy (aligned, data, n_bytes);
+  return tps_buffer_new_foreign (aligned, n_bytes, NULL, g_free, memory);
+}
+
+static gboolean
+init_shape (TpsShape *shape, const ReceivedTensor *received, const TpsFieldPath *path,
+            GError **error)
+{
+  g_autofree gchar *where = NULL;
+
+  if (tps_shape_init (shape, received->dtype, received->n_dims, received->dims, "", NULL))
+    return TRUE;
+  where = tps_field_path_to_string (path); /* made for an error only: this is a hot path */
+  return tps_shape_init (shape, received->dtype, received->n_dims, received->dims, where, error);
+}
+
+gboolean
+tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
+{
+  ReceivedTensor received = { 0 };
+  TpsShape shape;
+  guint64 seen;
+
+  if (!tps_fields_read (in, path, tensor_fields, &received, &seen, error)
+      || !init_shape (&shape, &received, path, error))
+    return FALSE;
+  if (received.data.n_bytes != tps_shape_n_bytes (&shape))
+    return refuse_data (path, &shape, (seen & TENSOR_HAS_DATA) ? &received.data : NULL, error);
+  tps_tensor_clear (tensor);
+  tps_tensor_init_take (tensor, &shape,
+                        received.data.buffer != NULL
+                            ? tps_buffer_ref (received.data.buffer)
+                            : copy_small (received.data.data, received.data.n_bytes),
+                        0);
+  return TRUE;
+}
+
+gboolean
+tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+{
+  return tps_tensor_decode (in, path, tensor, error);
+}
+
+static void
+encode_dims (TpsWriter *out, gint16 id, guint n_dims, const gint64 *dims)
+{
+  tps_writer_field (out, id, TPS_WIRE_LIST);
+  tps_writer_list_begin (out, TPS_WIRE_I64, n_dims);
+  for (guint i = 0; i < n_dims; i++)
+    tps_writer_i64 (out, dims[i]);
+}
+
+static void
+encode_shape (TpsWriter *out, const TpsShape *shape)
+{
+  tps_writer_field (out, 1, TPS_WIRE_I32);
+  tps_writer_i32 (out, shape->dtype);
+  encode_dims (out, 2, shape->n_dims, shape->dims);
+  tps_writer_field (out, 3, TPS_WIRE_BINARY);
+}
+
+void
+tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
+{
+  gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
+
+  tps_writer_struct_begin (out);
+  encode_shape (out, &tensor->shape);
+  if (n_bytes > 0)
+    tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);
+  else
+    tps_writer_binary (out, NULL, 0);
+  tps_writer_struct_end (out);
+}
+
+void
+tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
+{
+  tps_writer_struct_begin (out);
+  encode_shape (out, &view.shape);
+  tps_writer_binary_borrowed (out, view.data, tps_shape_n_bytes (&view.shape));
+  tps_writer_struct_end (out);
+}
+
+/* ---- Gradient, SparseTensor ----------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsTensor indices;
+  TpsTensor values;
+  guint n_dims;
+  gint64 dims[TPS_TENSOR_MAX_DIMS];
+} ReceivedSparse;
+
+static gboolean
+read_sparse_shape (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  ReceivedSparse *received = target;
+
+  if (!read_dims (in, path, &received->n_dims, received->dims, error))
+    return FALSE;
+  if (received->n_dims != 2 || received->dims[0] < 0 || received->dims[1] < 0)
+    return tps_field_refuse (path, error, "is not of the form [rows, dim], both >= 0");
+  return TRUE;
+}
+
+static const TpsFieldSpec sparse_fields[] = {
+  { "indices", 1, TPS_WIRE_STRUCT, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (ReceivedSparse, indices), .read = tps_field_read_tensor },
+  { "values", 2, TPS_WIRE_STRUCT, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (ReceivedSparse, values), .read = tps_field_read_tensor },
+  { "shape", 3, TPS_WIRE_LIST, .required = TRUE, .read = read_sparse_shape },
+  { NULL },
+};
+
+static gboolean
+check_sparse (const TpsFieldPath *path, const ReceivedSparse *received, GError **error)
+{
+  const TpsShape *values = &received->values.shape;
+  g_autofree gchar *text = NULL;
+
+  if (values->n_dims == 2 && values->dims[1] == received->dims[1])
+    return TRUE;
+  text = tps_shape_to_string (values);
+  return tps_field_refuse (path, error,
+                           "has values %s, shape [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
+                           "] needs [nnz, %" G_GINT64_FORMAT "]",
+                           text, received->dims[0], received->dims[1], received->dims[1]);
+}
+
+static gboolean
+read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  TpsGradient *gradient = target;
+  ReceivedSparse received = { 0 };
+  gboolean ok = tps_fields_read (in, path, sparse_fields, &received, NULL, error)
+                && check_sparse (path, &received, error);
+
+  if (ok)
+    {
+      tps_tensor_move (&gradient->indices, &received.indices);
+      tps_tensor_move (&gradient->values, &received.values);
+      gradient->rows = received.dims[0];
+    }
+  tps_tensor_clear (&received.indices);
+  tps_tensor_clear (&received.values);
+  return ok;
+}
+
+static const TpsFieldSpec gradient_fields[] = {
+  { "dense", 1, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (TpsGradient, dense),
+    .read = tps_field_read_tensor },
+  { "sparse", 2, TPS_WIRE_STRUCT, .read = read_sparse },
+  { "weight", 3, TPS_WIRE_DOUBLE, .offset = G_STRUCT_OFFSET (TpsGradient, weight) },
+  { NULL },
+};
+
+enum
+{
+  GRADIENT_HAS_DENSE = 1 << 0, /* bits of their rows */
+  GRADIENT_HAS_SPARSE = 1 << 1,
+};
+
+gboolean
+tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
+{
+  guint64 seen;
+
+  gradient->weight = 1;
+  if (!tps_fields_read (in, path, gradient_fields, gradient, &seen, error))
+    return FALSE;
+  if ((seen & GRADIENT_HAS_DENSE) && (seen & GRADIENT_HAS_SPARSE))
+    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
+  if (seen & GRADIENT_HAS_DENSE)
+    gradient->kind = TPS_GRADIENT_DENSE;
+  else
+    gradient->kind = (seen & GRADIENT_HAS_SPARSE) ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_NONE;
+  return TRUE;
+}
+
+static void
+encode_sparse (TpsWriter *out, const TpsGradient *gradient)
+{
+  gint64 dims[2] = { gradient->rows, gradient->values.shape.dims[1] };
+
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+  tps_tensor_encode (out, &gradient->indices);
+  tps_writer_field (out, 2, TPS_WIRE_STRUCT);
+  tps_tensor_encode (out, &gradient->values);
+  encode_dims (out, 3, 2, dims);
+  tps_writer_struct_end (out);
+}
+
+void
+tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+{
+  tps_writer_struct_begin (out);
+  if (gradient->kind == TPS_GRADIENT_DENSE)
+    {
+      tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+      tps_tensor_encode (out, &gradient->dense);
+    }
+  if (gradient->kind == TPS_GRADIENT_SPARSE)
+    {
+      tps_writer_field (out, 2, TPS_WIRE_STRUCT);
+      encode_sparse (out, gradient);
+    }
+  tps_writer_field (out, 3, TPS_WIRE_DOUBLE);
+  tps_writer_double (out, gradient->weight);
+  tps_writer_struct_end (out);
+}
+
+/* ---- PushId --------------------------------------------------------------------------------- */
+
+static const TpsFieldSpec push_fields[] = {
+  { "client", 1, TPS_WIRE_BINARY, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsPushId, client),
+    .read = tps_field_read_name },
+  { "sequence", 2, TPS_WIRE_I64, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (TpsPushId, sequence) },
+  { NULL },
+};
+
+gboolean
+tps_push_id_decode (TpsReader *in, const TpsFieldPath *path, TpsPushId *push, GError **error)
+{
+  return tps_fields_read (in, path, push_fields, push, NULL, error);
+}
+
+void
+tps_push_id_encode (TpsWriter *out, const TpsPushId *push)
+{
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_BINARY);
+  tps_writer_string (out, push->client);
+  tps_writer_field (out, 2, TPS_WIRE_I64);
+  tps_writer_i64 (out, push->sequence);
+  tps_writer_struct_end (out);
+}
+
+void
+tps_push_id_clear (TpsPushId *push)
+{
+  g_clear_pointer (&push->client, g_free);
+  push->sequence = 0;
+}
+
+/* ---- Optimizer ------------------------------------------------------------------------------ */
+
+static gboolean
+read_kind (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  gint32 kind = tps_reader_i32 (in);
+
+  if (kind < TPS_OPTIMIZER_SGD || kind > TPS_OPTIMIZER_FTRL)
+    return tps_field_refuse (path, error, "is %d, which is no OptimizerKind", kind);
+  *(TpsOptimizerKind *) target = (TpsOptimizerKind) kind;
+  return TRUE;
+}
+
+static gboolean
+read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  gdouble value = tps_reader_double (in);
+
+  if (!isfinite (value))
+    return tps_field_refuse (path, error, "is %g, expected a finite number", value);
+  *(gdouble *) target = value;
+  return TRUE;
+}
+
+#define OPTIMIZER_NUMBER(number, field)                                             \
+  {                                                                                 \
+    .name = #field, .id = number, .type = TPS_WIRE_DOUBLE, .required = number == 2, \
+    .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, field), .read = read_finite        \
+  }
+
+static const TpsFieldSpec optimizer_fields[] = {
+  { "kind", 1, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, kind),
+    .read = read_kind },
+  OPTIMIZER_NUMBER (2, learning_rate),
+  OPTIMIZER_NUMBER (3, momentum),
+  OPTIMIZER_NUMBER (4, weight_decay),
+  OPTIMIZER_NUMBER (5, epsilon),
+  OPTIMIZER_NUMBER (6, beta1),
+  OPTIMIZER_NUMBER (7, beta2),
+  OPTIMIZER_NUMBER (8, l1),
+  OPTIMIZER_NUMBER (9, l2),
+  OPTIMIZER_NUMBER (10, beta),
+  { NULL },
+};
+
+static gdouble *
+optimizer_number (TpsOptimizerSpec *spec, const TpsFieldSpec *field)
+{
+  return (gdouble *) (gpointer) ((guint8 *) spec + field->offset);
+}
+
+gboolean
+tps_optimizer_spec_decode (TpsReader *in, const TpsFieldPath *path, TpsOptimizerSpec *spec,
+                           GError **error)
+{
+  for (const TpsFieldSpec *field = &optimizer_fields[1]; field->name != NULL; field++)
+    *optimizer_number (spec, field) = NAN;
+  return tps_fields_read (in, path, optimizer_fields, spec, NULL, error);
+}
+
+void
+tps_optimizer_spec_encode (TpsWriter *out, const TpsOptimizerSpec *spec)
+{
+  TpsOptimizerSpec copy = *spec;
+
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_I32);
+  tps_writer_i32 (out, spec->kind);
+  for (const TpsFieldSpec *field = &optimizer_fields[1]; field->name != NULL; field++)
+    {
+      gdouble value = *optimizer_number (&copy, field);
+
+      if (isnan (value))
+        continue;
+      tps_writer_field (out, field->id, TPS_WIRE_DOUBLE);
+      tps_writer_double (out, value);
+    }
+  tps_writer_struct_end (out);
+}
