@@ -16,13 +16,13 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gchar *name;       /* as PyTorch's: "embedding.weight", "fc1.weight", … */
-  TpsShape shape;    /* FLOAT32 */
+  gchar *name;    /* as PyTorch's: "embedding.weight", "fc1.weight", … */
+  TpsShape shape; /* FLOAT32 */
   gboolean is_sparse;
 
   /* Bound by the owner of the storage before init_parameters; 64-byte alignment is not promised. */
-  gfloat *value;     /* [n_elems] */
-  gfloat *gradient;  /* [n_elems] for dense parameters, NULL for sparse ones */
+  gfloat *value;    /* [n_elems] */
+  gfloat *gradient; /* [n_elems] for dense parameters, NULL for sparse ones */
 
   /* Of a sparse parameter: filled by backward, coalesced (ids ascending and unique), weight 1. */
   TpsGradient sparse_gradient;
@@ -45,11 +45,13 @@ typedef struct
   void (*init_parameters) (TpsModel *model, gint64 seed);
   /* Whether a batch fits: dtypes, shapes, ids and targets in range. Errors: INVALID_ARGUMENT naming which. */
   gboolean (*check_batch) (TpsModel *model, const TpsTrainBatch *batch, GError **error);
-  /* Computes the output [batch, classes] FLOAT32, kept by the model until the next forward; the view is borrowed. */
+  /* Computes the output [batch, classes] FLOAT32, kept by the model until the next forward; the view is borrowed.
+   * `input` stays borrowed until the end of the backward pass. */
   TpsTensorView (*forward) (TpsModel *model, TpsTensorView input);
   /* From the gradient of the output (same shape, borrowed) all parameters' gradients, last layer first; `ready` is called
    * from this thread as soon as each is complete, before the gradient of that layer's input is computed. */
-  void (*backward) (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready, gpointer user_data);
+  void (*backward) (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
+                    gpointer user_data);
 } TpsModelClass;
 
 /* Implementations embed this as their first member. */

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Losses with the gradient of their input. Sums are in double, so that the mean of many rows loses nothing. */
+/* Sums are in double, so that the mean of many rows loses nothing. */
 
 #include <math.h>
 
@@ -46,23 +46,4 @@ tps_cpu_cross_entropy (gdouble *loss, gfloat *input_gradient, const gfloat *inpu
                               input + row * columns, (gsize) target[row], rows, columns);
   if (loss != NULL)
     *loss = rows > 0 ? sum / (gdouble) rows : 0;
-}
-
-void
-tps_cpu_l1_loss (gdouble *loss, gfloat *input_gradient, const gfloat *input, const gfloat *target,
-                 gsize n_elems)
-{
-  gfloat step = n_elems > 0 ? 1 / (gfloat) n_elems : 0;
-  gdouble sum = 0;
-
-  for (gsize i = 0; i < n_elems; i++)
-    {
-      gfloat difference = input[i] - target[i];
-
-      sum += (gdouble) fabsf (difference);
-      if (input_gradient != NULL)
-        input_gradient[i] = difference > 0 ? step : difference < 0 ? -step : 0 * difference;
-    }
-  if (loss != NULL)
-    *loss = n_elems > 0 ? sum / (gdouble) n_elems : 0;
 }

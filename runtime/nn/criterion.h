@@ -1,0 +1,18 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The built-in losses. */
+
+#pragma once
+
+#include "runtime/nn/model.h"
+
+G_BEGIN_DECLS
+
+/* "cel": cross-entropy of the softmax of output [batch, classes] with target INT64 [batch], mean over the batch, as
+ * torch.nn.CrossEntropyLoss. */
+extern const TpsCriterion tps_criterion_cross_entropy;
+
+/* "l1": mean of |output - target|, both of one shape, as torch.nn.L1Loss. */
+extern const TpsCriterion tps_criterion_l1;
+
+G_END_DECLS

@@ -1,0 +1,347 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/nn/dummy_model.h"
+
+#include "runtime/config.h"
+#include "runtime/error.h"
+#include "runtime/nn/embedding_bag.h"
+#include "runtime/nn/linear.h"
+
+#define MAX_SIZE G_MAXINT32 /* of a dimension of gemm */
+#define MAX_LAYERS 4096
+
+typedef struct
+{
+  gint64 num_embeddings;
+  gint64 embedding_dim;
+  gint64 dense_input_size;
+  gint64 dense_output_size;
+  gint64 dense_layers_count;
+  gboolean sparse;
+} DummyConfig;
+
+typedef struct
+{
+  TpsModel model;
+  DummyConfig config;
+  TpsStream *stream;
+  TpsEmbeddingBag embedding;
+  TpsLinear *layers; /* [dense_layers_count] */
+
+  /* Of the last forward pass. activations[0] is the pooled embedding, activations[i] the output of layer i, all [batch,
+   * its width]; they are made anew when the batch grows. */
+  gsize capacity; /* samples */
+  TpsTensor *activations;
+  TpsTensor output;
+  TpsTensor gradients[2]; /* of the activation that is backpropagated, and of the one before it */
+  TpsTensorView input;    /* borrowed */
+} DummyModel;
+
+/* -- creation -- */
+
+static gboolean
+read_config (GVariant *values, DummyConfig *config, GError **error)
+{
+  TpsConfig reader;
+
+  tps_config_init (&reader, values, "model DummyModel", error);
+  return tps_config_get_int (&reader, "num_embeddings", 1, MAX_SIZE, &config->num_embeddings)
+         && tps_config_get_int (&reader, "embedding_dim", 1, MAX_SIZE, &config->embedding_dim)
+         && tps_config_get_int (&reader, "dense_input_size", 1, MAX_SIZE, &config->dense_input_size)
+         && tps_config_get_int (&reader, "dense_output_size", 1, MAX_SIZE,
+                                &config->dense_output_size)
+         && tps_config_get_int (&reader, "dense_layers_count", 1, MAX_LAYERS,
+                                &config->dense_layers_count)
+         && tps_config_get_bool (&reader, "sparse", &config->sparse) && tps_config_finish (&reader);
+}
+
+static gboolean
+check_config (const DummyConfig *config, GError **error)
+{
+  if (config->embedding_dim != config->dense_input_size)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "model DummyModel: embedding_dim %" G_GINT64_FORMAT
+                   " must be equal to dense_input_size %" G_GINT64_FORMAT,
+                   config->embedding_dim, config->dense_input_size);
+      return FALSE;
+    }
+  if (config->dense_layers_count > 1 && config->dense_input_size != config->dense_output_size)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "model DummyModel: with %" G_GINT64_FORMAT
+                   " layers dense_input_size %" G_GINT64_FORMAT
+                   " must be equal to dense_output_size %" G_GINT64_FORMAT,
+                   config->dense_layers_count, config->dense_input_size, config->dense_output_size);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Takes over `name`. */
+static gboolean
+init_parameter (TpsParameter *parameter, gchar *name, guint n_dims, const gint64 *dims,
+                GError **error)
+{
+  parameter->name = name;
+  return tps_shape_init (&parameter->shape, TPS_DTYPE_FLOAT32, n_dims, dims, name, error);
+}
+
+static gboolean
+init_layer (DummyModel *self, guint i, GError **error)
+{
+  const DummyConfig *config = &self->config;
+  const gint64 dims[] = { config->dense_output_size, config->dense_input_size };
+  TpsParameter *weight = &self->model.parameters[1 + 2 * i];
+
+  self->layers[i] = (TpsLinear) {
+    .n_in = (gsize) config->dense_input_size,
+    .n_out = (gsize) config->dense_output_size,
+    .weight = weight,
+    .bias = weight + 1,
+  };
+  return init_parameter (weight, g_strdup_printf ("dense.%u.weight", i), 2, dims, error)
+         && init_parameter (weight + 1, g_strdup_printf ("dense.%u.bias", i), 1, dims, error);
+}
+
+static gboolean
+init_layers (DummyModel *self, GError **error)
+{
+  const DummyConfig *config = &self->config;
+  const gint64 dims[] = { config->num_embeddings, config->embedding_dim };
+  guint n_layers = (guint) config->dense_layers_count;
+  TpsParameter *parameters = g_new0 (TpsParameter, 1 + 2 * n_layers);
+
+  self->model.parameters = parameters;
+  self->model.n_parameters = 1 + 2 * n_layers;
+  self->layers = g_new0 (TpsLinear, n_layers);
+  self->activations = g_new0 (TpsTensor, n_layers + 1);
+  self->embedding = (TpsEmbeddingBag) {
+    .rows = config->num_embeddings,
+    .dim = config->embedding_dim,
+    .pooling = TPS_POOLING_MEAN,
+    .table = parameters,
+  };
+  parameters[0].is_sparse = config->sparse;
+  if (!init_parameter (&parameters[0], g_strdup ("embedding.weight"), 2, dims, error))
+    return FALSE;
+  for (guint i = 0; i < n_layers; i++)
+    if (!init_layer (self, i, error))
+      return FALSE;
+  return TRUE;
+}
+
+static void
+clear_activations (DummyModel *self)
+{
+  for (guint i = 0; self->activations != NULL && i <= self->config.dense_layers_count; i++)
+    tps_tensor_clear (&self->activations[i]);
+  tps_tensor_clear (&self->output);
+  for (guint i = 0; i < G_N_ELEMENTS (self->gradients); i++)
+    tps_tensor_clear (&self->gradients[i]);
+  self->capacity = 0;
+}
+
+static void
+dummy_model_free (TpsModel *model)
+{
+  DummyModel *self = (DummyModel *) model;
+
+  clear_activations (self);
+  for (guint i = 0; i < model->n_parameters; i++)
+    {
+      g_free (model->parameters[i].name);
+      tps_gradient_clear (&model->parameters[i].sparse_gradient);
+    }
+  if (self->stream != NULL)
+    self->stream->device->ops->stream_free (self->stream);
+  g_free (model->parameters);
+  g_free (self->layers);
+  g_free (self->activations);
+  g_free (self);
+}
+
+static gboolean
+init_stream (DummyModel *self, GError **error)
+{
+  TpsDevice *device = tps_device_find ("cpu", error);
+
+  self->stream = device != NULL ? device->ops->stream_new (device, error) : NULL;
+  return self->stream != NULL;
+}
+
+static TpsModel *
+dummy_model_create (GVariant *values, GError **error)
+{
+  DummyConfig config;
+  DummyModel *self;
+
+  if (!read_config (values, &config, error) || !check_config (&config, error))
+    return NULL;
+  self = g_new0 (DummyModel, 1);
+  self->model.klass = &tps_dummy_model_class;
+  self->config = config;
+  if (!init_layers (self, error) || !init_stream (self, error))
+    {
+      dummy_model_free (&self->model);
+      return NULL;
+    }
+  return &self->model;
+}
+
+static void
+dummy_model_init_parameters (TpsModel *model, gint64 seed)
+{
+  DummyModel *self = (DummyModel *) model;
+
+  tps_embedding_bag_init_parameters (&self->embedding, seed, 0);
+  for (guint i = 0; i < self->config.dense_layers_count; i++)
+    tps_linear_init_parameters (&self->layers[i], seed, 1 + 2 * i);
+}
+
+/* -- what a batch must look like -- */
+
+static gboolean
+check_shapes (const TpsTrainBatch *batch, GError **error)
+{
+  const TpsShape *input = &batch->input.shape;
+  const TpsShape *target = &batch->target.shape;
+  g_autofree gchar *input_text = tps_shape_to_string (input);
+  g_autofree gchar *target_text = tps_shape_to_string (target);
+
+  if (input->dtype != TPS_DTYPE_INT64 || input->n_dims != 2 || input->dims[0] == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "batch: input is %s, INT64 [batch, length] with at least one sample is expected",
+                   input_text);
+      return FALSE;
+    }
+  if (target->dtype != TPS_DTYPE_INT64 || target->n_dims != 1 || target->dims[0] != input->dims[0])
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "batch: target is %s, INT64 [%" G_GINT64_FORMAT "] is expected", target_text,
+                   input->dims[0]);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_range (const TpsTensor *tensor, gint64 bound, const gchar *what, const gchar *bound_name,
+             GError **error)
+{
+  const gint64 *values = tps_tensor_data (tensor);
+  gint64 n = tps_shape_n_elems (&tensor->shape);
+
+  for (gint64 i = 0; i < n; i++)
+    if (values[i] < 0 || values[i] >= bound)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "batch: %s %" G_GINT64_FORMAT " is %" G_GINT64_FORMAT
+                     ", outside [0, %s = %" G_GINT64_FORMAT ")",
+                     what, i, values[i], bound_name, bound);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+dummy_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **error)
+{
+  const DummyConfig *config = &((DummyModel *) model)->config;
+
+  return check_shapes (batch, error)
+         && check_range (&batch->input, config->num_embeddings, "input element", "num_embeddings",
+                         error)
+         && check_range (&batch->target, config->dense_output_size, "target element",
+                         "dense_output_size", error);
+}
+
+/* -- forward and backward -- */
+
+static void
+reserve (DummyModel *self, gsize batch)
+{
+  const DummyConfig *config = &self->config;
+  gint64 n = (gint64) batch;
+  gint64 width = MAX (config->dense_input_size, config->dense_output_size);
+
+  if (batch <= self->capacity)
+    return;
+  clear_activations (self);
+  tps_tensor_init_2d (&self->activations[0], TPS_DTYPE_FLOAT32, n, config->dense_input_size);
+  for (guint i = 1; i <= config->dense_layers_count; i++)
+    tps_tensor_init_2d (&self->activations[i], TPS_DTYPE_FLOAT32, n, config->dense_output_size);
+  tps_tensor_init_2d (&self->output, TPS_DTYPE_FLOAT32, n, config->dense_output_size);
+  for (guint i = 0; i < G_N_ELEMENTS (self->gradients); i++)
+    tps_tensor_init_2d (&self->gradients[i], TPS_DTYPE_FLOAT32, n, width);
+  self->capacity = batch;
+}
+
+static TpsTensorView
+dummy_model_forward (TpsModel *model, TpsTensorView input)
+{
+  DummyModel *self = (DummyModel *) model;
+  gsize batch = (gsize) input.shape.dims[0];
+  guint n_layers = (guint) self->config.dense_layers_count;
+  TpsTensorView output;
+
+  reserve (self, batch);
+  self->input = input;
+  tps_embedding_bag_forward (&self->embedding, self->stream, input,
+                             tps_tensor_data (&self->activations[0]));
+  for (guint i = 0; i < n_layers; i++)
+    tps_linear_forward (&self->layers[i], self->stream, tps_tensor_data (&self->activations[i]),
+                        tps_tensor_data (&self->activations[i + 1]), batch);
+  self->stream->device->ops->softmax (self->stream, tps_tensor_data (&self->output),
+                                      tps_tensor_data (&self->activations[n_layers]), batch,
+                                      (gsize) self->config.dense_output_size);
+  output = tps_tensor_view (&self->output);
+  output.shape.dims[0] = (gint64) batch;
+  return output;
+}
+
+/* Returns where the gradient of the layer's input lies. */
+static gfloat *
+backward_layer (DummyModel *self, guint i, gfloat *output_gradient, TpsGradientReady ready,
+                gpointer user_data)
+{
+  const TpsLinear *layer = &self->layers[i];
+  gsize batch = (gsize) self->input.shape.dims[0];
+  gfloat *first = tps_tensor_data (&self->gradients[0]);
+  gfloat *input_gradient = output_gradient == first ? tps_tensor_data (&self->gradients[1]) : first;
+
+  tps_linear_backward_bias (layer, self->stream, output_gradient, batch);
+  ready (user_data, 2 + 2 * i);
+  tps_linear_backward_weight (layer, self->stream, tps_tensor_data (&self->activations[i]),
+                              output_gradient, batch);
+  ready (user_data, 1 + 2 * i);
+  tps_linear_backward_input (layer, self->stream, output_gradient, input_gradient, batch);
+  return input_gradient;
+}
+
+static void
+dummy_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
+                      gpointer user_data)
+{
+  DummyModel *self = (DummyModel *) model;
+  gfloat *gradient = tps_tensor_data (&self->gradients[0]);
+
+  self->stream->device->ops->softmax_backward (
+      self->stream, gradient, output_gradient, tps_tensor_data (&self->output),
+      (gsize) self->input.shape.dims[0], (gsize) self->config.dense_output_size);
+  for (guint i = (guint) self->config.dense_layers_count; i > 0; i--)
+    gradient = backward_layer (self, i - 1, gradient, ready, user_data);
+  tps_embedding_bag_backward (&self->embedding, self->stream, self->input, gradient);
+  ready (user_data, 0);
+}
+
+const TpsModelClass tps_dummy_model_class = {
+  .name = "DummyModel",
+  .create = dummy_model_create,
+  .free = dummy_model_free,
+  .init_parameters = dummy_model_init_parameters,
+  .check_batch = dummy_model_check_batch,
+  .forward = dummy_model_forward,
+  .backward = dummy_model_backward,
+};

@@ -1,0 +1,28 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/nn/model.h"
+
+#include "runtime/nn/dummy_model.h"
+#include "runtime/nn/entries.h"
+
+static const gconstpointer built_in[] = { &tps_dummy_model_class };
+
+static TpsNnEntries models = TPS_NN_ENTRIES_INIT ("model", built_in);
+
+const TpsModelClass *
+tps_model_class_find (const gchar *name, GError **error)
+{
+  return tps_nn_entries_find (&models, name, error);
+}
+
+void
+tps_model_class_register (const TpsModelClass *klass)
+{
+  tps_nn_entries_register (&models, klass);
+}
+
+const gchar **
+tps_model_class_list (void)
+{
+  return tps_nn_entries_list (&models);
+}

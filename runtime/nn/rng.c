@@ -1,0 +1,159 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/nn/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+#define N_ROUNDS 10
+#define MULTIPLIER_0 G_GUINT64_CONSTANT (0xd2511f53)
+#define MULTIPLIER_1 G_GUINT64_CONSTANT (0xcd9e8d57)
+#define WEYL_0 0x9e3779b9u
+#define WEYL_1 0xbb67ae85u
+
+void
+tps_rng_philox (const guint32 counter[4], const guint32 key[2], guint32 block[4])
+{
+  guint32 c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+  guint32 k0 = key[0], k1 = key[1];
+
+  for (guint round = 0; round < N_ROUNDS; round++)
+    {
+      guint64 product_0 = MULTIPLIER_0 * c0;
+      guint64 product_1 = MULTIPLIER_1 * c2;
+
+      c0 = (guint32) (product_1 >> 32) ^ c1 ^ k0;
+      c1 = (guint32) product_1;
+      c2 = (guint32) (product_0 >> 32) ^ c3 ^ k1;
+      c3 = (guint32) product_0;
+      k0 += WEYL_0;
+      k1 += WEYL_1;
+    }
+  block[0] = c0;
+  block[1] = c1;
+  block[2] = c2;
+  block[3] = c3;
+}
+
+void
+tps_rng_init (TpsRng *rng, gint64 seed, guint64 stream)
+{
+  memset (rng, 0, sizeof *rng);
+  rng->key[0] = (guint32) (guint64) seed;
+  rng->key[1] = (guint32) ((guint64) seed >> 32);
+  rng->counter[2] = (guint32) stream;
+  rng->counter[3] = (guint32) (stream >> 32);
+}
+
+guint32
+tps_rng_next_u32 (TpsRng *rng)
+{
+  if (rng->n_left == 0)
+    {
+      tps_rng_philox (rng->counter, rng->key, rng->block);
+      if (++rng->counter[0] == 0)
+        rng->counter[1]++;
+      rng->n_left = 4;
+    }
+  return rng->block[4 - rng->n_left--];
+}
+
+guint64
+tps_rng_next_u64 (TpsRng *rng)
+{
+  guint64 low = tps_rng_next_u32 (rng);
+
+  return low | (guint64) tps_rng_next_u32 (rng) << 32;
+}
+
+/* Numbers beyond the largest multiple of the bound are drawn again. */
+guint64
+tps_rng_next_below (TpsRng *rng, guint64 bound)
+{
+  guint64 excess = (G_MAXUINT64 % bound + 1) % bound;
+  guint64 number;
+
+  do
+    number = tps_rng_next_u64 (rng);
+  while (number > G_MAXUINT64 - excess);
+  return number % bound;
+}
+
+gdouble
+tps_rng_next_double (TpsRng *rng)
+{
+  return (gdouble) (tps_rng_next_u64 (rng) >> 11) * 0x1p-53;
+}
+
+/* ln x of a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in [1/2, 1) times at most 2,
+ * ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach 1e-20. */
+static gdouble
+natural_log (gdouble x)
+{
+  gint exponent;
+  gdouble m = frexp (x, &exponent);
+  gdouble s, square, sum = 0;
+
+  if (m < 0x1.6a09e667f3bcdp-1) /* the root of 1/2 */
+    {
+      m *= 2;
+      exponent--;
+    }
+  s = (m - 1) / (m + 1);
+  square = s * s;
+  for (gint k = 27; k >= 1; k -= 2)
+    sum = sum * square + 1.0 / k;
+  return 2 * s * sum + exponent * 0x1.62e42fefa39efp-1;
+}
+
+gdouble
+tps_rng_next_normal (TpsRng *rng)
+{
+  gdouble x, y, square, factor;
+
+  if (rng->has_normal)
+    {
+      rng->has_normal = FALSE;
+      return rng->normal;
+    }
+  do
+    {
+      x = 2 * tps_rng_next_double (rng) - 1;
+      y = 2 * tps_rng_next_double (rng) - 1;
+      square = x * x + y * y;
+    }
+  while (square >= 1 || square == 0);
+  factor = sqrt (-2 * natural_log (square) / square);
+  rng->normal = y * factor;
+  rng->has_normal = TRUE;
+  return x * factor;
+}
+
+void
+tps_rng_fill_uniform (TpsRng *rng, gfloat *values, gsize n, gdouble low, gdouble high)
+{
+  gdouble step = (high - low) * 0x1p-24;
+
+  for (gsize i = 0; i < n; i++)
+    values[i] = (gfloat) (low + step * (gdouble) (tps_rng_next_u32 (rng) >> 8));
+}
+
+void
+tps_rng_fill_normal (TpsRng *rng, gfloat *values, gsize n, gdouble mean, gdouble stdev)
+{
+  for (gsize i = 0; i < n; i++)
+    values[i] = (gfloat) (mean + stdev * tps_rng_next_normal (rng));
+}
+
+void
+tps_rng_shuffle (TpsRng *rng, gint64 *values, gsize n)
+{
+  for (gsize i = n; i > 1; i--)
+    {
+      gsize j = (gsize) tps_rng_next_below (rng, i);
+      gint64 value = values[i - 1];
+
+      values[i - 1] = values[j];
+      values[j] = value;
+    }
+}
