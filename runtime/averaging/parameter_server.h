@@ -3,8 +3,9 @@
 /* The averaging parameter server: collects one gradient a trainer for each round (batch, param_loc) and answers all of
  * them with the average.
  *
- * This is the thread-safe shell that handlers call. The rules live in the state machine beneath (runtime/averaging.h),
- * which has no lock, clock or thread; arithmetic runs on the worker pool; answers are given outside the lock.
+ * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
+ * (runtime/averaging/averaging.h), which has no lock, clock or thread; arithmetic on more than 64 KiB runs on the worker
+ * pool; answers are given outside the lock.
  *
  * Happy path: average_gradient() takes the gradient -> the machine says which contributions may be folded into the sum
  * now -> a worker folds them -> when all have come, a worker divides -> every waiting call is answered.
@@ -29,32 +30,36 @@ typedef enum
 
 typedef struct
 {
-  const gchar *kind;        /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */
-  guint n_trainers;         /* >= 1 */
+  const gchar *
+      kind; /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */
+  guint n_trainers; /* >= 1 */
   TpsReduce reduce;
-  gint64 round_timeout_ns;  /* from a round's first arrival; 0 = 30 s */
-  TpsWorkerPool *workers;   /* borrowed; outlives the server */
-  TpsBufferPool *buffers;   /* for sums; NULL = the default pool */
-  TpsMetrics *metrics;      /* a reference is taken; NULL = its own */
+  gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
+  TpsWorkerPool *workers;  /* borrowed; outlives the server */
+  TpsBufferPool *buffers;  /* for sums; NULL = the default pool */
+  TpsMetrics *metrics;     /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;
 
 /* Called exactly once for each call, from any thread, never while a lock of the server is held; may call back into the
  * server. `average` is borrowed for the call (tps_gradient_init_ref() keeps it) and immutable; NULL on error. */
-typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average, const GError *error);
+typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
+                                const GError *error);
 
 /* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known), INVALID_ARGUMENT. */
-TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error);
+TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
+                                              GError **error);
 
-/* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. */
+/* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
 /* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server), whatever comes.
  * Rules and errors: SPEC of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
  * `may_wait` FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE.
  * Never blocks. Thread: any. */
-void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer, gint64 batch,
-                                            gint32 param_loc, TpsGradient *gradient, gboolean may_wait,
-                                            TpsAverageDone done, gpointer user_data);
+void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
+                                            gint64 batch, gint32 param_loc, TpsGradient *gradient,
+                                            gboolean may_wait, TpsAverageDone done,
+                                            gpointer user_data);
 
 /* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);

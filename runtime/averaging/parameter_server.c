@@ -1,0 +1,507 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The shell around the state machine.
+ *
+ * Happy path: average_gradient() makes a call -> checks it (on a worker where that means to read much) -> push() under the
+ * lock -> carry_out() without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
+ * under the lock -> carry_out() again, until there is nothing left to do.
+ * Deadlines: one timer at a time, for the machine's earliest. Deadlines only grow, so a timer that is set is never late;
+ * one that comes too early sets the next.
+ *
+ * Locks: the server's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
+ * any of them.
+ */
+
+#include "runtime/averaging/parameter_server.h"
+
+#include "runtime/averaging/averaging.h"
+#include "runtime/averaging/server_kind.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+/* Work on more bytes goes to a worker. */
+#define MAX_INLINE_BYTES (64 * 1024)
+#define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
+
+#define STRAGGLER_METRIC "parameter_server_straggler_metric"
+#define BATCH_METRIC "parameter_server_batch_metric"
+
+typedef struct
+{
+  TpsAveragingTicket ticket; /* first: a ticket is a call */
+  TpsParameterServer *server;
+  TpsAverageDone done;
+  gpointer user_data;
+} Call;
+
+typedef struct
+{
+  TpsParameterServer *server;
+  TpsAveragingJob *job;
+} WorkerJob;
+
+struct TpsParameterServer
+{
+  TpsWorkerPool *workers;
+  TpsMetrics *metrics;
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond idle;  /* n_pending has become 0 */
+  TpsAveraging *averaging;
+  gboolean is_shut_down;
+  guint64 timer_id; /* 0 = none is set */
+  guint n_pending;  /* jobs, checks and timers that a worker holds or will */
+  guint64 epoch;    /* counts resets, so that metrics of before do not end spans of after */
+};
+
+/* What is to be done outside the lock. */
+typedef struct
+{
+  TpsAveragingOutput output;
+  guint64 epoch;
+} Todo;
+
+static void run_timer (gpointer user_data);
+
+/* The lock is held. */
+static void
+begin_pending (TpsParameterServer *server)
+{
+  server->n_pending++;
+}
+
+static void
+end_pending (TpsParameterServer *server)
+{
+  tps_mutex_lock (&server->lock);
+  if (--server->n_pending == 0)
+    tps_cond_broadcast (&server->idle);
+  tps_mutex_unlock (&server->lock);
+}
+
+/* ---- answers ---- */
+
+/* The calls that this thread is about to answer. A callback may call back into a server and be answered at once; that
+ * answer is given when the callback has returned, so that the stack does not grow with the number of rounds. */
+static _Thread_local struct
+{
+  gboolean is_active;
+  TpsAveragingTicket *first;
+  TpsAveragingTicket *last;
+} delivery;
+
+static void
+deliver_one (TpsAveragingTicket *ticket)
+{
+  Call *call = (Call *) ticket;
+
+  call->done (call->user_data, ticket->error == NULL ? &ticket->average : NULL, ticket->error);
+  tps_averaging_ticket_clear (ticket);
+  g_free (call);
+}
+
+static void
+deliver (TpsAveragingTicket *first, TpsAveragingTicket *last)
+{
+  if (first == NULL)
+    return;
+  if (delivery.first == NULL)
+    delivery.first = first;
+  else
+    delivery.last->next = first;
+  delivery.last = last;
+  if (delivery.is_active)
+    return;
+  delivery.is_active = TRUE;
+  while (delivery.first != NULL)
+    {
+      TpsAveragingTicket *ticket = delivery.first;
+
+      delivery.first = ticket->next;
+      deliver_one (ticket);
+    }
+  delivery.is_active = FALSE;
+}
+
+/* ---- metrics ---- */
+
+#define KEY_BYTES 32
+
+static void
+format_key (gchar *key, const TpsAveragingOutput *output)
+{
+  g_snprintf (key, KEY_BYTES, "%" G_GINT64_FORMAT ",%d", output->batch, output->param_loc);
+}
+
+/* Errors mean that the metrics were cleared in between: then there is nothing to end. The lock is held. */
+static void
+record_arrival (TpsParameterServer *server, const TpsAveragingOutput *output)
+{
+  gchar key[KEY_BYTES];
+
+  if (!output->has_started && !output->has_all)
+    return;
+  format_key (key, output);
+  if (output->has_started)
+    {
+      tps_metrics_record_start (server->metrics, BATCH_METRIC, key, "param_index_batch", NULL);
+      tps_metrics_record_start (server->metrics, STRAGGLER_METRIC, key, "param_index_straggler",
+                                NULL);
+    }
+  if (output->has_all)
+    tps_metrics_record_end (server->metrics, STRAGGLER_METRIC, key, NULL);
+}
+
+static void
+record_completion (TpsParameterServer *server, const Todo *todo)
+{
+  gchar key[KEY_BYTES];
+
+  format_key (key, &todo->output);
+  tps_mutex_lock (&server->lock);
+  if (server->epoch == todo->epoch)
+    tps_metrics_record_end (server->metrics, BATCH_METRIC, key, NULL);
+  tps_mutex_unlock (&server->lock);
+}
+
+/* ---- what follows from a step of the machine ---- */
+
+/* Sets the timer for the earliest deadline, unless one is set. The lock is held. */
+static void
+ensure_timer (TpsParameterServer *server)
+{
+  gint64 deadline_ns = tps_averaging_get_deadline (server->averaging);
+
+  if (server->timer_id != 0 || deadline_ns == G_MAXINT64)
+    return;
+  begin_pending (server);
+  server->timer_id = tps_worker_pool_add_timer (server->workers, deadline_ns, run_timer, server);
+}
+
+/* Notes what the lock guards; to be called once after a step, before the lock is given up. */
+static void
+after_step (TpsParameterServer *server, Todo *todo)
+{
+  record_arrival (server, &todo->output);
+  for (TpsAveragingJob *job = todo->output.jobs; job != NULL; job = job->next)
+    begin_pending (server);
+  todo->epoch = server->epoch;
+  ensure_timer (server);
+}
+
+static void
+run_job (TpsParameterServer *server, TpsAveragingJob *job, Todo *todo)
+{
+  gint64 start_ns = tps_clock_now_ns ();
+  gboolean is_last = job->is_last;
+
+  tps_averaging_job_run (job);
+  if (is_last)
+    tps_metrics_record (server->metrics, "method_metric", "average computation",
+                        (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
+  tps_averaging_output_init (&todo->output);
+  tps_mutex_lock (&server->lock);
+  tps_averaging_job_done (server->averaging, job, &todo->output);
+  after_step (server, todo);
+  tps_mutex_unlock (&server->lock);
+}
+
+static void run_on_worker (gpointer user_data);
+
+static void
+submit_job (TpsParameterServer *server, TpsAveragingJob *job)
+{
+  WorkerJob *worker_job = g_new (WorkerJob, 1);
+
+  *worker_job = (WorkerJob) { .server = server, .job = job };
+  tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
+}
+
+/* Gives the large jobs of `jobs` to the workers, all but one where we are a worker ourselves, and puts the others before
+ * `ours`. */
+static void
+share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, gboolean is_worker,
+            TpsAveragingJob **ours)
+{
+  for (TpsAveragingJob *job = jobs, *next; job != NULL; job = next)
+    {
+      next = job->next;
+      if (job->n_bytes > MAX_INLINE_BYTES && (!is_worker || *ours != NULL))
+        {
+          submit_job (server, job);
+          continue;
+        }
+      job->next = *ours;
+      *ours = job;
+    }
+}
+
+/* Does what a step has asked for, except for the jobs that are ours to run. No lock is held. */
+static void
+finish_step (TpsParameterServer *server, Todo *todo, gboolean is_worker, TpsAveragingJob **ours)
+{
+  share_jobs (server, todo->output.jobs, is_worker, ours);
+  deliver (todo->output.answered, todo->output.last_answered);
+  if (todo->output.has_completed)
+    record_completion (server, todo);
+  tps_averaging_output_clear (&todo->output);
+}
+
+/* Runs our jobs and what follows from them. */
+static void
+run_jobs (TpsParameterServer *server, TpsAveragingJob *ours, gboolean is_worker)
+{
+  Todo todo;
+
+  while (ours != NULL)
+    {
+      TpsAveragingJob *job = ours;
+
+      ours = job->next;
+      run_job (server, job, &todo);
+      finish_step (server, &todo, is_worker, &ours);
+      end_pending (server);
+    }
+}
+
+/* Does everything that a step has asked for. No lock is held. */
+static void
+carry_out (TpsParameterServer *server, Todo *todo, gboolean is_worker)
+{
+  TpsAveragingJob *ours = NULL;
+
+  finish_step (server, todo, is_worker, &ours);
+  run_jobs (server, ours, is_worker);
+}
+
+static void
+run_on_worker (gpointer user_data)
+{
+  g_autofree WorkerJob *worker_job = user_data;
+
+  worker_job->job->next = NULL;
+  run_jobs (worker_job->server, worker_job->job, TRUE);
+}
+
+static void
+run_timer (gpointer user_data)
+{
+  TpsParameterServer *server = user_data;
+  Todo todo;
+
+  tps_averaging_output_init (&todo.output);
+  tps_mutex_lock (&server->lock);
+  server->timer_id = 0;
+  tps_averaging_expire (server->averaging, tps_clock_now_ns (), &todo.output);
+  after_step (server, &todo);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &todo, TRUE);
+  end_pending (server);
+}
+
+/* ---- calls ---- */
+
+static void
+fail_call (Call *call, GError *error)
+{
+  call->ticket.error = error;
+  call->ticket.next = NULL;
+  deliver (&call->ticket, &call->ticket);
+}
+
+static void
+take_part (Call *call, gboolean is_worker)
+{
+  TpsParameterServer *server = call->server;
+  gboolean is_shut_down;
+  Todo todo;
+
+  tps_averaging_output_init (&todo.output);
+  tps_mutex_lock (&server->lock);
+  is_shut_down = server->is_shut_down;
+  if (!is_shut_down)
+    {
+      tps_averaging_push (server->averaging, &call->ticket, tps_clock_now_ns (), &todo.output);
+      after_step (server, &todo);
+    }
+  tps_mutex_unlock (&server->lock);
+  if (is_shut_down)
+    fail_call (call,
+               g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down"));
+  else
+    carry_out (server, &todo, is_worker);
+}
+
+static gsize
+tensor_n_bytes (const TpsTensor *tensor)
+{
+  return tps_tensor_is_empty (tensor) ? 0 : tps_shape_n_bytes (&tensor->shape);
+}
+
+static void
+check_and_take_part (Call *call, gboolean is_worker)
+{
+  const TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
+  GError *error = NULL;
+
+  if (!tps_gradient_check (gradient, &error))
+    {
+      fail_call (call, error);
+      return;
+    }
+  if (tensor_n_bytes (&gradient->dense) + tensor_n_bytes (&gradient->indices)
+          + tensor_n_bytes (&gradient->values)
+      <= MAX_INLINE_BYTES)
+    tps_averaging_ticket_compute_digest (&call->ticket);
+  take_part (call, is_worker);
+}
+
+static void
+check_on_worker (gpointer user_data)
+{
+  Call *call = user_data;
+  TpsParameterServer *server = call->server;
+
+  check_and_take_part (call, TRUE);
+  end_pending (server);
+}
+
+void
+tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer, gint64 batch,
+                                       gint32 param_loc, TpsGradient *gradient, gboolean may_wait,
+                                       TpsAverageDone done, gpointer user_data)
+{
+  gsize n_index_bytes = tensor_n_bytes (&gradient->indices);
+  Call *call = g_new0 (Call, 1);
+
+  call->server = server;
+  call->done = done;
+  call->user_data = user_data;
+  tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, gradient, may_wait);
+  if (n_index_bytes <= MAX_INLINE_BYTES)
+    {
+      check_and_take_part (call, FALSE);
+      return;
+    }
+  tps_mutex_lock (&server->lock);
+  begin_pending (server);
+  tps_mutex_unlock (&server->lock);
+  tps_worker_pool_submit (server->workers, check_on_worker, call);
+}
+
+/* ---- life ---- */
+
+static gboolean
+check_options (const TpsParameterServerOptions *options, GError **error)
+{
+  if (options->n_trainers < 1 || options->n_trainers > G_MAXINT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
+                   options->n_trainers, G_MAXINT32);
+      return FALSE;
+    }
+  if (options->round_timeout_ns < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
+                   options->round_timeout_ns);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+TpsParameterServer *
+tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error)
+{
+  const TpsServerKind *kind = tps_server_kind_find (options->kind, error);
+  TpsAveragingOptions averaging_options;
+  TpsParameterServer *server;
+
+  if (kind == NULL || !check_options (options, error))
+    return NULL;
+  averaging_options = (TpsAveragingOptions) {
+    .n_trainers = options->n_trainers,
+    .is_sum = options->reduce == TPS_REDUCE_SUM,
+    .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
+                                                      : DEFAULT_ROUND_TIMEOUT_NS,
+    .may_fold = kind->may_fold,
+    .buffers = options->buffers,
+  };
+  server = g_new0 (TpsParameterServer, 1);
+  server->workers = options->workers;
+  server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
+                                             : tps_metrics_new (NULL, NULL);
+  server->averaging = tps_averaging_new (&averaging_options);
+  tps_mutex_init (&server->lock);
+  tps_cond_init (&server->idle);
+  return server;
+}
+
+/* The lock is held. A timer that a worker already holds finds nothing to do. */
+static void
+cancel_timer (TpsParameterServer *server)
+{
+  if (server->timer_id == 0 || !tps_worker_pool_cancel_timer (server->workers, server->timer_id))
+    return;
+  server->timer_id = 0;
+  server->n_pending--;
+}
+
+void
+tps_parameter_server_reset_state (TpsParameterServer *server)
+{
+  g_autoptr (GError)
+      error = g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the parameter server's state was reset");
+  Todo todo;
+
+  tps_averaging_output_init (&todo.output);
+  tps_mutex_lock (&server->lock);
+  if (!server->is_shut_down)
+    {
+      tps_averaging_end_all (server->averaging, error, &todo.output);
+      server->epoch++;
+      tps_metrics_clear (server->metrics);
+    }
+  after_step (server, &todo);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &todo, FALSE);
+}
+
+void
+tps_parameter_server_shut_down (TpsParameterServer *server)
+{
+  g_autoptr (GError)
+      error = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down");
+  Todo todo;
+
+  tps_averaging_output_init (&todo.output);
+  tps_mutex_lock (&server->lock);
+  server->is_shut_down = TRUE;
+  tps_averaging_end_all (server->averaging, error, &todo.output);
+  cancel_timer (server);
+  after_step (server, &todo);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &todo, FALSE);
+}
+
+void
+tps_parameter_server_free (TpsParameterServer *server)
+{
+  tps_parameter_server_shut_down (server);
+  tps_mutex_lock (&server->lock);
+  while (server->n_pending > 0)
+    tps_cond_wait (&server->idle, &server->lock);
+  tps_mutex_unlock (&server->lock);
+
+  tps_averaging_free (server->averaging);
+  tps_metrics_unref (server->metrics);
+  tps_cond_clear (&server->idle);
+  tps_mutex_clear (&server->lock);
+  g_free (server);
+}
+
+TpsMetrics *
+tps_parameter_server_get_metrics (TpsParameterServer *server)
+{
+  return server->metrics;
+}
