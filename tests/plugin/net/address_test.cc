@@ -1,0 +1,213 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/net/address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "runtime/error.h"
+
+namespace {
+
+std::string
+Normalized (const char *text)
+{
+  g_auto (TpsAddress) address = {};
+  g_autoptr (GError) error = nullptr;
+  if (!tps_address_parse (text, &address, &error))
+    return std::string ("error: ") + error->message;
+  g_autofree gchar *normal = tps_address_to_string (&address);
+  return normal;
+}
+
+// Listens; the descriptor, and the bound address or the error's message.
+struct Listening
+{
+  explicit Listening (const std::string &text)
+  {
+    g_auto (TpsAddress) address = {};
+    g_autoptr (GError) error = nullptr;
+    g_autofree gchar *text_bound = nullptr;
+    if (tps_address_parse (text.c_str (), &address, &error))
+      fd = tps_address_listen (&address, &text_bound, &error);
+    if (text_bound != nullptr)
+      bound = text_bound;
+    if (error != nullptr)
+      {
+        code = error->code;
+        message = error->message;
+      }
+  }
+  ~Listening ()
+  {
+    if (fd >= 0)
+      close (fd);
+  }
+  int fd = -1;
+  int code = 0;
+  std::string bound;
+  std::string message;
+};
+
+bool
+CanConnect (const std::string &text)
+{
+  g_auto (TpsAddress) address = {};
+  g_autoptr (GError) error = nullptr;
+  gboolean in_progress = FALSE;
+  if (!tps_address_parse (text.c_str (), &address, &error))
+    return false;
+  int fd = tps_address_connect (&address, &in_progress, &error);
+  if (fd < 0)
+    return false;
+  bool fine = tps_socket_check (fd, "connect", nullptr);
+  close (fd);
+  return fine;
+}
+
+std::string
+FreshPath (const char *name)
+{
+  static int count = 0;
+  std::string path = "/tmp/tps-address-" + std::to_string (getpid ()) + "-"
+                     + std::to_string (count++) + name;
+  unlink (path.c_str ());
+  return path;
+}
+
+TEST (Address, TakesHostAndPort)
+{
+  EXPECT_EQ (Normalized ("127.0.0.1:9090"), "127.0.0.1:9090");
+  EXPECT_EQ (Normalized ("example.org:0"), "example.org:0");
+  EXPECT_EQ (Normalized (":65535"), "127.0.0.1:65535");
+  EXPECT_EQ (Normalized ("[::1]:80"), "[::1]:80");
+  EXPECT_EQ (Normalized ("unix:/run/a.sock"), "unix:/run/a.sock");
+}
+
+TEST (Address, SaysWhatIsWrong)
+{
+  EXPECT_THAT (Normalized ("localhost"), testing::HasSubstr ("there is no port"));
+  EXPECT_THAT (Normalized ("h:65536"), testing::HasSubstr ("0 to 65535"));
+  EXPECT_THAT (Normalized ("h:-1"), testing::HasSubstr ("0 to 65535"));
+  EXPECT_THAT (Normalized ("h:"), testing::HasSubstr ("0 to 65535"));
+  EXPECT_THAT (Normalized ("::1:80"), testing::HasSubstr ("brackets"));
+  EXPECT_THAT (Normalized ("[::1:80"), testing::HasSubstr ("not closed"));
+  EXPECT_THAT (Normalized ("[]:80"), testing::HasSubstr ("not closed"));
+  EXPECT_THAT (Normalized ("unix:"), testing::HasSubstr ("empty"));
+  EXPECT_THAT (Normalized (("unix:/" + std::string (107, 'x')).c_str ()),
+               testing::HasSubstr ("107"));
+  EXPECT_EQ (Normalized (("unix:/" + std::string (106, 'x')).c_str ()),
+             "unix:/" + std::string (106, 'x'));
+}
+
+TEST (Address, PicksAPortWhereZeroIsAskedFor)
+{
+  Listening first ("127.0.0.1:0");
+  ASSERT_GE (first.fd, 0) << first.message;
+  EXPECT_NE (first.bound, "127.0.0.1:0");
+  EXPECT_TRUE (CanConnect (first.bound));
+
+  Listening second (first.bound);
+  EXPECT_LT (second.fd, 0);
+  EXPECT_EQ (second.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_THAT (second.message, testing::HasSubstr (first.bound));
+}
+
+TEST (Address, ListensOnIpv6)
+{
+  Listening listening ("[::1]:0");
+  if (listening.fd < 0)
+    GTEST_SKIP () << listening.message;
+  EXPECT_TRUE (CanConnect (listening.bound));
+}
+
+TEST (Address, GivesUnixSocketsToTheirOwnerAlone)
+{
+  std::string path = FreshPath ("mode");
+  Listening listening ("unix:" + path);
+  struct stat status;
+
+  ASSERT_GE (listening.fd, 0) << listening.message;
+  ASSERT_EQ (stat (path.c_str (), &status), 0);
+  EXPECT_EQ (status.st_mode & 0777, 0600u);
+  EXPECT_TRUE (CanConnect ("unix:" + path));
+  unlink (path.c_str ());
+}
+
+TEST (Address, ReplacesAStaleUnixSocket)
+{
+  std::string path = FreshPath ("stale");
+  {
+    Listening first ("unix:" + path);
+    ASSERT_GE (first.fd, 0);
+  }
+  EXPECT_FALSE (CanConnect ("unix:" + path));
+  Listening second ("unix:" + path);
+  EXPECT_GE (second.fd, 0) << second.message;
+  EXPECT_TRUE (CanConnect ("unix:" + path));
+  unlink (path.c_str ());
+}
+
+TEST (Address, LeavesAUnixSocketThatIsInUse)
+{
+  std::string path = FreshPath ("used");
+  Listening first ("unix:" + path);
+  Listening second ("unix:" + path);
+
+  ASSERT_GE (first.fd, 0);
+  EXPECT_LT (second.fd, 0);
+  EXPECT_EQ (second.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_TRUE (CanConnect ("unix:" + path));
+  unlink (path.c_str ());
+}
+
+TEST (Address, LeavesAFileThatIsNoSocket)
+{
+  std::string path = FreshPath ("file");
+  ASSERT_TRUE (g_file_set_contents (path.c_str (), "precious", -1, nullptr));
+  Listening listening ("unix:" + path);
+  g_autofree gchar *contents = nullptr;
+
+  EXPECT_EQ (listening.code, TPS_ERROR_INVALID_ARGUMENT);
+  ASSERT_TRUE (g_file_get_contents (path.c_str (), &contents, nullptr, nullptr));
+  EXPECT_STREQ (contents, "precious");
+  unlink (path.c_str ());
+}
+
+TEST (Address, NamesAFolderThatIsNotThere)
+{
+  Listening listening ("unix:/no/such/folder/socket");
+  EXPECT_EQ (listening.code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT (listening.message, testing::HasSubstr ("/no/such/folder/socket"));
+}
+
+TEST (Address, SaysWhoDoesNotAnswer)
+{
+  std::string bound;
+  {
+    Listening listening ("127.0.0.1:0");
+    bound = listening.bound;
+  }
+  g_auto (TpsAddress) address = {};
+  g_autoptr (GError) error = nullptr;
+  gboolean in_progress = FALSE;
+  ASSERT_TRUE (tps_address_parse (bound.c_str (), &address, nullptr));
+  int fd = tps_address_connect (&address, &in_progress, &error);
+  if (fd >= 0)
+    {
+      EXPECT_FALSE (tps_socket_check (fd, bound.c_str (), &error));
+      close (fd);
+    }
+  ASSERT_NE (error, nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_CONNECTION_LOST);
+  EXPECT_THAT (error->message, testing::HasSubstr (bound));
+}
+
+} // namespace

@@ -1,0 +1,444 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/net/connection.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/frame/reader.h"
+#include "runtime/error.h"
+
+namespace {
+
+constexpr gint64 kSecond = 1000000000;
+
+TpsWriter *
+NewMessage (int seqid, size_t body_bytes)
+{
+  TpsWriter *out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+  std::string body (body_bytes, (char) ('a' + seqid % 26));
+  tps_writer_message_begin (out, "call", TPS_MESSAGE_CALL, seqid);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 1, TPS_WIRE_BINARY);
+  tps_writer_binary (out, body.data (), body.size ());
+  tps_writer_struct_end (out);
+  EXPECT_TRUE (tps_writer_message_end (out, nullptr));
+  return out;
+}
+
+std::string
+ToBytes (int seqid, size_t body_bytes)
+{
+  g_autoptr (TpsWriter) out = NewMessage (seqid, body_bytes);
+  std::string bytes;
+  guint n_pieces;
+  gsize n_bytes;
+  const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+  for (guint i = 0; i < n_pieces; i++)
+    bytes.append (static_cast<const char *> (pieces[i].iov_base), pieces[i].iov_len);
+  return bytes;
+}
+
+// One end is a connection on a loop, the other a plain blocking socket.
+class ConnectionTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    int fds[2];
+    ASSERT_EQ (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    ASSERT_EQ (fcntl (fds[0], F_SETFL, O_NONBLOCK), 0);
+    peer_ = fds[1];
+    loop_ = tps_loop_new ("test", nullptr);
+    TpsScannerOptions options = {};
+    options.max_message_bytes = 64 << 20;
+    TpsConnectionEvents events = { OnMessage, OnClosed };
+    connection_ = tps_connection_new (loop_, fds[0], &options, &events, this);
+  }
+
+  void
+  TearDown () override
+  {
+    tps_connection_close (connection_);
+    WaitUntil ([this] { return closed_; });
+    tps_connection_unref (connection_);
+    tps_loop_free (loop_);
+    ClosePeer ();
+    for (auto *message : messages_)
+      tps_message_free (message);
+  }
+
+  void
+  Start ()
+  {
+    OnLoop ([this] { tps_connection_start (connection_); });
+  }
+  void
+  ClosePeer ()
+  {
+    if (peer_ >= 0)
+      close (peer_);
+    peer_ = -1;
+  }
+  static void
+  RunFunction (gpointer data)
+  {
+    (*static_cast<std::function<void ()> *> (data)) ();
+  }
+  void
+  OnLoop (std::function<void ()> function)
+  {
+    tps_loop_call (loop_, RunFunction, &function);
+  }
+  // Two turns: one that sees what is ready, one that runs what it posted.
+  void
+  Settle ()
+  {
+    for (int i = 0; i < 4; i++)
+      OnLoop ([] {});
+  }
+  void
+  WaitUntil (const std::function<bool ()> &condition)
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+    changed_.wait (guard, condition);
+  }
+  void
+  WaitForMessages (size_t n)
+  {
+    WaitUntil ([this, n] { return messages_.size () >= n || closed_; });
+  }
+  void
+  PeerSends (const std::string &bytes)
+  {
+    for (size_t sent = 0; sent < bytes.size ();)
+      {
+        ssize_t n = send (peer_, bytes.data () + sent, bytes.size () - sent, MSG_NOSIGNAL);
+        ASSERT_GT (n, 0);
+        sent += (size_t) n;
+      }
+  }
+  std::string
+  PeerReceives (size_t n_bytes)
+  {
+    std::string bytes (n_bytes, '\0');
+    EXPECT_EQ (recv (peer_, &bytes[0], n_bytes, MSG_WAITALL), (ssize_t) n_bytes);
+    return bytes;
+  }
+
+  static void
+  OnMessage (TpsConnection *, TpsMessage *message, gpointer data)
+  {
+    auto *test = static_cast<ConnectionTest *> (data);
+    if (test->on_message_)
+      test->on_message_ (message);
+    std::lock_guard<std::mutex> guard (test->lock_);
+    test->messages_.push_back (message);
+    test->changed_.notify_all ();
+  }
+  static void
+  OnClosed (TpsConnection *, const GError *error, gpointer data)
+  {
+    auto *test = static_cast<ConnectionTest *> (data);
+    std::lock_guard<std::mutex> guard (test->lock_);
+    EXPECT_FALSE (test->closed_);
+    test->closed_ = true;
+    test->error_ = error != nullptr ? error->message : "";
+    test->error_code_ = error != nullptr ? error->code : 0;
+    test->changed_.notify_all ();
+  }
+
+  TpsLoop *loop_ = nullptr;
+  TpsConnection *connection_ = nullptr;
+  int peer_ = -1;
+  std::function<void (TpsMessage *)> on_message_;
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::vector<TpsMessage *> messages_;
+  bool closed_ = false;
+  std::string error_;
+  int error_code_ = 0;
+};
+
+TEST_F (ConnectionTest, ReceivesSmallAndLargeMessagesInOrder)
+{
+  std::vector<size_t> sizes = { 0, 10, 5000, 4 << 20, 1, 70000, 4096, 3 };
+  std::string bytes;
+  for (size_t i = 0; i < sizes.size (); i++)
+    bytes += ToBytes ((int) i, sizes[i]);
+  Start ();
+  PeerSends (bytes);
+  WaitForMessages (sizes.size ());
+
+  ASSERT_EQ (NMessages (), sizes.size ());
+  for (size_t i = 0; i < sizes.size (); i++)
+    {
+      TpsReader in;
+      gint16 id;
+      TpsWireType type;
+      tps_reader_init (&in, messages_[i]);
+      tps_reader_struct_begin (&in);
+      ASSERT_TRUE (tps_reader_field (&in, &id, &type));
+      TpsBytesView view = tps_reader_binary (&in);
+      EXPECT_EQ (messages_[i]->seqid, (int) i);
+      EXPECT_EQ (std::string ((const char *) view.data, view.n_bytes),
+                 std::string (sizes[i], (char) ('a' + i)));
+    }
+}
+
+TEST_F (ConnectionTest, ReceivesByteByByte)
+{
+  Start ();
+  for (char byte : ToBytes (7, 5000))
+    PeerSends (std::string (1, byte));
+  WaitForMessages (1);
+  EXPECT_EQ (messages_.at (0)->seqid, 7);
+}
+
+TEST_F (ConnectionTest, SendsEverythingToASlowReaderInOrder)
+{
+  std::vector<size_t> sizes = { 10, 8 << 20, 100, 100000, 0, 2 << 20 };
+  std::string expected;
+  Start ();
+  for (size_t i = 0; i < sizes.size (); i++)
+    {
+      expected += ToBytes ((int) i, sizes[i]);
+      tps_connection_send (connection_, NewMessage ((int) i, sizes[i]));
+    }
+  EXPECT_GT (tps_connection_get_n_bytes_queued (connection_), 0u);
+  std::string received;
+  while (received.size () < expected.size ())
+    received += PeerReceives (std::min<size_t> (50000, expected.size () - received.size ()));
+  EXPECT_TRUE (received == expected);
+  Settle ();
+  EXPECT_EQ (tps_connection_get_n_bytes_queued (connection_), 0u);
+}
+
+TEST_F (ConnectionTest, SendsWholeMessagesOfManyThreads)
+{
+  constexpr int kThreads = 4;
+  constexpr int kMessages = 500;
+  std::vector<std::thread> threads;
+  TpsScannerOptions options = {};
+  options.max_message_bytes = 1 << 20;
+  g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
+  std::vector<int> next (kThreads, 0);
+  Start ();
+  for (int t = 0; t < kThreads; t++)
+    threads.emplace_back ([this, t] {
+      for (int i = 0; i < kMessages; i++)
+        tps_connection_send (connection_, NewMessage (t * kMessages + i, (size_t) (i % 7) * 900));
+    });
+  for (int n_messages = 0; n_messages < kThreads * kMessages;)
+    {
+      guint8 chunk[3000];
+      ssize_t n = recv (peer_, chunk, sizeof chunk, 0);
+      ASSERT_GT (n, 0);
+      for (gsize at = 0; at < (gsize) n;)
+        {
+          gsize n_consumed;
+          ASSERT_TRUE (
+              tps_scanner_feed (scanner, chunk + at, (gsize) n - at, &n_consumed, nullptr));
+          at += n_consumed;
+          while (TpsMessage *message = tps_scanner_take (scanner))
+            {
+              EXPECT_EQ (message->seqid % kMessages, next[(size_t) (message->seqid / kMessages)]++);
+              tps_message_free (message);
+              n_messages++;
+            }
+        }
+    }
+  for (auto &thread : threads)
+    thread.join ();
+}
+
+TEST_F (ConnectionTest, HandsOutNothingWhilePaused)
+{
+  std::string bytes;
+  for (int i = 0; i < 10; i++)
+    bytes += ToBytes (i, 5);
+  on_message_ = [this] (TpsMessage *message) {
+    if (message->seqid % 3 == 2)
+      tps_connection_pause (connection_);
+  };
+  Start ();
+  PeerSends (bytes);
+  for (size_t expected : { 3u, 6u, 9u, 10u })
+    {
+      WaitForMessages (expected);
+      Settle ();
+      EXPECT_EQ (NMessages (), expected);
+      tps_connection_resume (connection_);
+    }
+}
+
+TEST_F (ConnectionTest, DoesNotReadWhileTooMuchIsQueued)
+{
+  on_message_ = [this] (TpsMessage *message) {
+    tps_connection_send (connection_, NewMessage (message->seqid, 1 << 20));
+  };
+  tps_connection_set_max_queued (connection_, 1000);
+  Start ();
+  for (int i = 0; i < 5; i++)
+    PeerSends (ToBytes (i, 5000));
+  WaitForMessages (1);
+  Settle ();
+  EXPECT_EQ (NMessages (), 1u);
+  for (int i = 0; i < 5; i++)
+    EXPECT_TRUE (PeerReceives (ToBytes (i, 1 << 20).size ()) == ToBytes (i, 1 << 20));
+  WaitForMessages (5);
+  EXPECT_EQ (NMessages (), 5u);
+}
+
+TEST_F (ConnectionTest, EndsWithoutErrorBetweenMessages)
+{
+  Start ();
+  PeerSends (ToBytes (1, 10));
+  ClosePeer ();
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (NMessages (), 1u);
+  EXPECT_EQ (error_code_, 0) << error_;
+}
+
+TEST_F (ConnectionTest, AnswersWhatCameBeforeThePeerStoppedSending)
+{
+  on_message_ = [this] (TpsMessage *message) {
+    tps_connection_send (connection_, NewMessage (message->seqid, 3 << 20));
+  };
+  Start ();
+  PeerSends (ToBytes (1, 10));
+  shutdown (peer_, SHUT_WR);
+  std::string expected = ToBytes (1, 3 << 20);
+  EXPECT_TRUE (PeerReceives (expected.size ()) == expected);
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (error_code_, 0) << error_;
+}
+
+TEST_F (ConnectionTest, EndsWithAnErrorInsideAMessage)
+{
+  Start ();
+  PeerSends (ToBytes (1, 10).substr (0, 20));
+  ClosePeer ();
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
+  EXPECT_THAT (error_, testing::HasSubstr ("in the middle of a message"));
+}
+
+TEST_F (ConnectionTest, ClosesOnBytesThatAreNoMessage)
+{
+  Start ();
+  PeerSends (std::string ("\0\0\0\4GET ", 8));
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (error_code_, TPS_ERROR_PROTOCOL) << error_;
+  char byte;
+  EXPECT_LE (recv (peer_, &byte, 1, 0), 0);
+}
+
+TEST_F (ConnectionTest, ClosesWhenEverythingIsSent)
+{
+  Start ();
+  tps_connection_send (connection_, NewMessage (1, 3 << 20));
+  tps_connection_close_when_sent (connection_);
+  std::string expected = ToBytes (1, 3 << 20);
+  EXPECT_TRUE (PeerReceives (expected.size ()) == expected);
+  char byte;
+  EXPECT_EQ (recv (peer_, &byte, 1, 0), 0);
+  WaitUntil ([this] { return closed_; });
+}
+
+TEST_F (ConnectionTest, DropsWhatIsSentAfterTheEnd)
+{
+  Start ();
+  ClosePeer ();
+  WaitUntil ([this] { return closed_; });
+  tps_connection_send (connection_, NewMessage (1, 10));
+  EXPECT_EQ (tps_connection_get_n_bytes_queued (connection_), 0u);
+}
+
+TEST_F (ConnectionTest, SurvivesAPeerThatGoesAwayWhileItIsSentTo)
+{
+  Start ();
+  tps_connection_send (connection_, NewMessage (1, 16 << 20));
+  PeerReceives (100);
+  ClosePeer ();
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
+}
+
+TEST_F (ConnectionTest, EndsOnceHoweverOftenItIsClosed)
+{
+  Start ();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back ([this] {
+      tps_connection_send (connection_, NewMessage (1, 1 << 20));
+      tps_connection_close (connection_);
+    });
+  for (auto &thread : threads)
+    thread.join ();
+  WaitUntil ([this] { return closed_; });
+}
+
+TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
+{
+  std::string bytes = ToBytes (1, 100000);
+  Start ();
+  OnLoop ([this] { tps_connection_check_progress (connection_, 1 * kSecond, 60 * kSecond); });
+  PeerSends (bytes.substr (0, 5000));
+  Settle ();
+  auto check = [this] (gint64 now_ns) {
+    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, 60 * kSecond); });
+    Settle ();
+  };
+  check (10 * kSecond);
+  check (69 * kSecond);
+  EXPECT_FALSE (IsClosed ());
+  PeerSends (bytes.substr (5000, 2000)); // moves
+  Settle ();
+  check (71 * kSecond);
+  check (130 * kSecond);
+  EXPECT_FALSE (IsClosed ());
+  PeerSends (bytes.substr (7000, 3)); // a trickle does not count
+  Settle ();
+  check (131 * kSecond);
+  WaitUntil ([this] { return closed_; });
+  EXPECT_EQ (error_code_, TPS_ERROR_CONNECTION_LOST);
+  EXPECT_THAT (error_, testing::HasSubstr ("does not go on"));
+}
+
+TEST_F (ConnectionTest, ClosesOnAPeerThatDoesNotRead)
+{
+  Start ();
+  tps_connection_send (connection_, NewMessage (1, 16 << 20));
+  for (gint64 now_ns : { 1 * kSecond, 31 * kSecond, 61 * kSecond })
+    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, 60 * kSecond); });
+  WaitUntil ([this] { return closed_; });
+  EXPECT_THAT (error_, testing::HasSubstr ("does not read"));
+}
+
+TEST_F (ConnectionTest, LeavesAnIdlePeerAlone)
+{
+  Start ();
+  PeerSends (ToBytes (1, 10));
+  WaitForMessages (1);
+  for (int i = 1; i < 100; i++)
+    OnLoop ([this, i] {
+      tps_connection_check_progress (connection_, i * 100 * kSecond, 60 * kSecond);
+    });
+  Settle ();
+  EXPECT_FALSE (IsClosed ());
+}
+
+} // namespace

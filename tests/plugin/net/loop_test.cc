@@ -1,0 +1,214 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/net/loop.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+gint64
+NowNs ()
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+class LoopTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    loop_ = tps_loop_new ("test", nullptr);
+    ASSERT_NE (loop_, nullptr);
+  }
+  void
+  TearDown () override
+  {
+    g_clear_pointer (&loop_, tps_loop_free);
+  }
+
+  static void
+  RunFunction (gpointer data)
+  {
+    (*static_cast<std::function<void ()> *> (data)) ();
+  }
+  static void
+  RunAndDelete (gpointer data)
+  {
+    RunFunction (data);
+    delete static_cast<std::function<void ()> *> (data);
+  }
+  void
+  Call (std::function<void ()> function)
+  {
+    tps_loop_call (loop_, RunFunction, &function);
+  }
+  void
+  Post (std::function<void ()> function)
+  {
+    tps_loop_post (loop_, RunAndDelete, new std::function<void ()> (std::move (function)));
+  }
+
+  TpsLoop *loop_ = nullptr;
+};
+
+TEST_F (LoopTest, RunsPostsInOrderOnItsThread)
+{
+  std::vector<int> order;
+  bool current = false;
+  for (int i = 0; i < 1000; i++)
+    Post ([&order, i] { order.push_back (i); });
+  Call ([&] { current = tps_loop_is_current (loop_); });
+
+  ASSERT_EQ (order.size (), 1000u);
+  for (int i = 0; i < 1000; i++)
+    EXPECT_EQ (order[(size_t) i], i);
+  EXPECT_TRUE (current);
+  EXPECT_FALSE (tps_loop_is_current (loop_));
+}
+
+TEST_F (LoopTest, TakesPostsOfManyThreads)
+{
+  std::vector<std::thread> threads;
+  int count = 0;
+  for (int t = 0; t < 8; t++)
+    threads.emplace_back ([this, &count] {
+      for (int i = 0; i < 5000; i++)
+        Post ([&count] { count++; });
+    });
+  for (auto &thread : threads)
+    thread.join ();
+  Call ([] {});
+  EXPECT_EQ (count, 40000);
+}
+
+TEST_F (LoopTest, RunsWhatWasPostedBeforeItWasFreed)
+{
+  int count = 0;
+  Post ([this, &count] {
+    count++;
+    Post ([this, &count] {
+      count++;
+      Post ([&count] { count++; });
+    });
+  });
+  tps_loop_free (loop_); // clears loop_ only then: the posts use it
+  loop_ = nullptr;
+  EXPECT_EQ (count, 3);
+}
+
+TEST_F (LoopTest, RunsTimersByDeadlineAndNotTheCancelled)
+{
+  std::vector<int> order;
+  std::promise<void> done;
+  std::function<void ()> first = [&] { order.push_back (1); };
+  std::function<void ()> never = [&] { order.push_back (2); };
+  std::function<void ()> last = [&] {
+    order.push_back (3);
+    done.set_value ();
+  };
+  Call ([&] {
+    gint64 now_ns = NowNs ();
+    tps_loop_add_timer (loop_, now_ns + 3000000, RunFunction, &last);
+    guint64 id = tps_loop_add_timer (loop_, now_ns + 2000000, RunFunction, &never);
+    tps_loop_add_timer (loop_, now_ns + 1000000, RunFunction, &first);
+    tps_loop_cancel_timer (loop_, id);
+  });
+  done.get_future ().wait ();
+  EXPECT_EQ (order, (std::vector<int> { 1, 3 }));
+}
+
+// Reads one byte for each event, so that level-triggered events go on until the pipe is empty.
+struct PipeReader
+{
+  int fd;
+  int n_events = 0;
+  std::promise<void> third;
+  static void
+  OnReady (guint32, gpointer data)
+  {
+    auto *reader = static_cast<PipeReader *> (data);
+    char byte;
+    ASSERT_EQ (read (reader->fd, &byte, 1), 1);
+    if (++reader->n_events == 3)
+      reader->third.set_value ();
+  }
+};
+
+TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
+{
+  int fds[2];
+  ASSERT_EQ (pipe (fds), 0);
+  PipeReader reader { fds[0] };
+  TpsWatch *watch = nullptr;
+  Call ([&] { watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, PipeReader::OnReady, &reader); });
+  ASSERT_EQ (write (fds[1], "abc", 3), 3);
+  reader.third.get_future ().wait ();
+  Call ([&] { tps_loop_remove_watch (loop_, watch); });
+  ASSERT_EQ (write (fds[1], "d", 1), 1);
+  Call ([] {});
+  EXPECT_EQ (reader.n_events, 3);
+  close (fds[0]);
+  close (fds[1]);
+}
+
+// Two descriptors are ready in one turn; whoever comes first removes both.
+struct Pair
+{
+  TpsLoop *loop;
+  TpsWatch *watches[2];
+  int n_events = 0;
+  static void
+  OnReady (guint32, gpointer data)
+  {
+    auto *pair = static_cast<Pair *> (data);
+    pair->n_events++;
+    tps_loop_remove_watch (pair->loop, pair->watches[0]);
+    tps_loop_remove_watch (pair->loop, pair->watches[1]);
+  }
+};
+
+TEST_F (LoopTest, DoesNotCallAWatchRemovedInTheSameTurn)
+{
+  int fds[2][2];
+  Pair pair { loop_, {} };
+  for (auto &ends : fds)
+    {
+      ASSERT_EQ (pipe (ends), 0);
+      ASSERT_EQ (write (ends[1], "x", 1), 1);
+    }
+  Call ([&] {
+    for (int i = 0; i < 2; i++)
+      pair.watches[i] = tps_loop_add_watch (loop_, fds[i][0], EPOLLIN, Pair::OnReady, &pair);
+  });
+  Call ([] {});
+  Call ([] {});
+  EXPECT_EQ (pair.n_events, 1);
+  for (auto &ends : fds)
+    {
+      close (ends[0]);
+      close (ends[1]);
+    }
+}
+
+TEST_F (LoopTest, LeavesSignalsToTheProgram)
+{
+  sigset_t blocked;
+  Call ([&] { pthread_sigmask (SIG_SETMASK, nullptr, &blocked); });
+  EXPECT_TRUE (sigismember (&blocked, SIGTERM));
+  EXPECT_TRUE (sigismember (&blocked, SIGPIPE));
+}
+
+} // namespace

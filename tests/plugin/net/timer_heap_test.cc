@@ -1,0 +1,100 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/net/timer_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace {
+
+void
+Ignore (gpointer)
+{
+}
+
+// The user data of the timers that are due, in order.
+std::vector<gsize>
+PopAll (TpsTimerHeap *heap, gint64 now_ns)
+{
+  std::vector<gsize> popped;
+  TpsTimerFunc func;
+  gpointer data;
+  while (tps_timer_heap_pop (heap, now_ns, &func, &data))
+    popped.push_back (GPOINTER_TO_SIZE (data));
+  return popped;
+}
+
+TEST (TimerHeap, RunsByDeadlineThenByOrderOfAdding)
+{
+  TpsTimerHeap heap;
+  tps_timer_heap_init (&heap);
+  tps_timer_heap_add (&heap, 30, Ignore, GSIZE_TO_POINTER (1));
+  tps_timer_heap_add (&heap, 10, Ignore, GSIZE_TO_POINTER (2));
+  tps_timer_heap_add (&heap, 30, Ignore, GSIZE_TO_POINTER (3));
+  tps_timer_heap_add (&heap, 20, Ignore, GSIZE_TO_POINTER (4));
+
+  EXPECT_EQ (tps_timer_heap_get_next_ns (&heap), 10);
+  EXPECT_TRUE (PopAll (&heap, 9).empty ());
+  EXPECT_EQ (PopAll (&heap, 20), (std::vector<gsize> { 2, 4 }));
+  EXPECT_EQ (PopAll (&heap, 100), (std::vector<gsize> { 1, 3 }));
+  EXPECT_EQ (tps_timer_heap_get_next_ns (&heap), G_MAXINT64);
+  tps_timer_heap_clear (&heap);
+}
+
+TEST (TimerHeap, CancelsOnce)
+{
+  TpsTimerHeap heap;
+  tps_timer_heap_init (&heap);
+  guint64 id = tps_timer_heap_add (&heap, 10, Ignore, nullptr);
+  EXPECT_NE (id, 0u);
+  EXPECT_TRUE (tps_timer_heap_cancel (&heap, id));
+  EXPECT_FALSE (tps_timer_heap_cancel (&heap, id));
+  EXPECT_FALSE (tps_timer_heap_cancel (&heap, 0));
+  EXPECT_TRUE (PopAll (&heap, 10).empty ());
+  tps_timer_heap_clear (&heap);
+}
+
+TEST (TimerHeap, AgreesWithASortedMapUnderRandomUse)
+{
+  for (unsigned seed = 0; seed < 500; seed++)
+    {
+      std::mt19937 random (seed);
+      TpsTimerHeap heap;
+      std::map<std::pair<gint64, guint64>, gsize> model;
+      gint64 now_ns = 0;
+      tps_timer_heap_init (&heap);
+      for (gsize step = 1; step <= 200; step++)
+        {
+          if (random () % 3 != 0)
+            {
+              gint64 deadline_ns = now_ns + (gint64) (random () % 50);
+              guint64 id = tps_timer_heap_add (&heap, deadline_ns, Ignore, GSIZE_TO_POINTER (step));
+              model[{ deadline_ns, id }] = step;
+            }
+          else if (!model.empty () && random () % 2 == 0)
+            {
+              auto victim = std::next (model.begin (), (long) (random () % model.size ()));
+              EXPECT_TRUE (tps_timer_heap_cancel (&heap, victim->first.second));
+              model.erase (victim);
+            }
+          else
+            {
+              std::vector<gsize> expected;
+              now_ns += (gint64) (random () % 20);
+              while (!model.empty () && model.begin ()->first.first <= now_ns)
+                {
+                  expected.push_back (model.begin ()->second);
+                  model.erase (model.begin ());
+                }
+              ASSERT_EQ (PopAll (&heap, now_ns), expected) << "seed " << seed;
+            }
+        }
+      tps_timer_heap_clear (&heap);
+    }
+}
+
+} // namespace
