@@ -16,7 +16,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsProcessGroup TpsProcessGroup;
 
-/* Called exactly once, on the group's thread; must not block on another collective of the group. */
+/* Called exactly once, on the group's thread (a group of one rank has none: there before the call returns); must not block
+ * on another collective of the group. */
 typedef void (*TpsCollectiveDone) (gpointer user_data, const GError *error);
 
 typedef struct
@@ -24,19 +25,21 @@ typedef struct
   const gchar *name; /* "gloo", "single" */
 
   /* Sums `n_elems` floats of all ranks in place. `data` stays borrowed until `done`. */
-  void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCollectiveDone done,
-                          gpointer user_data);
+  void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems,
+                          TpsCollectiveDone done, gpointer user_data);
 
   /* Gathers `n_bytes` from each rank, which may differ: `counts` [size] is filled first with everybody's n_bytes, then
    * `gathered` is set to one buffer with all ranks' bytes in rank order (owned by the caller). All outputs stay
    * borrowed until `done`. */
-  void (*all_gather_bytes) (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
-                            TpsBuffer **gathered, TpsCollectiveDone done, gpointer user_data);
+  void (*all_gather_bytes) (TpsProcessGroup *group, gconstpointer data, gsize n_bytes,
+                            gsize *counts, TpsBuffer **gathered, TpsCollectiveDone done,
+                            gpointer user_data);
 
   /* Ends outstanding and later calls with GROUP_BROKEN. Thread: any. */
   void (*abort) (TpsProcessGroup *group);
 
-  /* Aborts, joins, frees. */
+  /* Waits until the other ranks have finished their collectives too (at most the group's time-out, not at all after
+   * abort() or an error), ends what is outstanding, joins, frees. */
   void (*free) (TpsProcessGroup *group);
 } TpsProcessGroupOps;
 
@@ -55,11 +58,19 @@ typedef struct
   TpsStore *store;     /* borrowed until the constructor returns; not needed where size is 1 */
   const gchar *prefix; /* of this group's keys; a new one for every group */
   gint64 timeout_ns;   /* for joining and for each collective */
+  const gchar *host; /* address of this process that the other ranks can reach; NULL = 127.0.0.1 */
+
+  /* Optional: asked again and again while joining; TRUE ends it with ABORTED. */
+  gboolean (*is_cancelled) (gpointer user_data);
+  gpointer user_data;
 } TpsProcessGroupOptions;
 
+/* Whether `backend` is a known name, usable here or not. Errors: NOT_FOUND, the message lists the known ones. */
+gboolean tps_process_group_check_backend (const gchar *backend, GError **error);
+
 /* `backend`: "gloo" (also what "multi" means where there is no GPU) or, for size 1, anything. Blocks until all ranks have
- * joined. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device: the message says which), DEADLINE_EXCEEDED,
- * GROUP_BROKEN. */
+ * joined. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device: the message says which), DEADLINE_EXCEEDED
+ * (naming a rank that has not come), ABORTED (cancelled), those of the store, GROUP_BROKEN. */
 TpsProcessGroup *tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options,
                                         GError **error);
 

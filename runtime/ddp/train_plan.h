@@ -20,14 +20,14 @@ typedef struct
   gchar *pass_name;
   guint rank;
   guint world_size;
-  gchar *model_class;        /* key of the model registry */
-  GVariant *model_config;    /* a{sv}: named arguments of the class, never NULL */
-  GArray *batches; /* of TpsTrainBatch, cleared with the plan */
+  gchar *model_class;     /* key of the model registry */
+  GVariant *model_config; /* a{sv}: named arguments of the class, never NULL */
+  GArray *batches;        /* of TpsTrainBatch, cleared with the plan */
   guint steps_per_epoch;
   guint epochs;
   gint64 seed;
   gchar *trainer;
-  GVariant *trainer_config;  /* a{sv}: named arguments of the trainer class, never NULL */
+  GVariant *trainer_config; /* a{sv}: named arguments of the trainer class, never NULL */
   gchar *backend;
   gchar *preprocess_data;
   gchar *create_criterion;

@@ -14,15 +14,18 @@ G_BEGIN_DECLS
 typedef struct TpsTrainer TpsTrainer;
 
 /* Makes what a pass needs from outside; called on the training thread, may block until a deadline.
- * Both return NULL with an error; what they return belongs to the trainer. */
+ * Both return NULL with an error; what they return belongs to the trainer. The exchange speaks for trainer plan->rank, or,
+ * where plan->partition_by_trainer, for that trainer's number within its server's block (runtime/averaging/partition.h). */
 typedef struct
 {
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;
+  const gchar *
+      host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
 } TpsTrainerLinks;
 
-/* `metrics`: a reference is taken. */
+/* `metrics`: a reference is taken. `links` is copied, `host` included. */
 TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
 
 /* Cancels, joins the thread, frees. */

@@ -1,0 +1,76 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Distributed data parallel: a model whose gradients are averaged among trainers, bucket by bucket, while the rest of the
+ * backward pass is still computed.
+ *
+ * It owns the memory of all parameters and gradients: one buffer of each for every bucket, so that a bucket is sent as it
+ * lies. The averages stay in the buffers they came in; the optimizer reads them there.
+ *
+ * One thread at a time, but for tps_ddp_get_layout().
+ */
+
+#pragma once
+
+#include "runtime/ddp/buckets.h"
+#include "runtime/ddp/hook.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsDdp TpsDdp;
+
+typedef struct
+{
+  gdouble first_bucket_mib;
+  gdouble bucket_cap_mib;
+  const TpsHook *hook;
+  const TpsHookContext
+      *context; /* borrowed; what it points to outlives every step, see tps_ddp_free() */
+
+  /* Optional: called on the training thread when there was progress (0), or before it waits until at most
+   * `until_ns`. */
+  void (*alive) (gpointer user_data, gint64 until_ns);
+  gpointer user_data;
+} TpsDdpOptions;
+
+/* Lays out buckets and binds the model's parameters to them; values and gradients are zero. Borrows the model.
+ * Errors: INVALID_ARGUMENT (a bucket size; a sparse parameter that is no matrix). */
+TpsDdp *tps_ddp_new (TpsModel *model, const TpsDdpOptions *options, GError **error);
+
+/* Unbinds the model. Free the exchange and the group first: after a failed step they may still hold on to memory of the
+ * buckets. */
+void tps_ddp_free (TpsDdp *ddp);
+
+/* Borrowed. */
+const TpsBucketLayout *tps_ddp_get_layout (const TpsDdp *ddp);
+
+/* With a group: whether all ranks have the same layout. Errors: INVALID_ARGUMENT naming a rank that differs, those of the
+ * group. */
+gboolean tps_ddp_check_layouts (TpsDdp *ddp, GError **error);
+
+/* Lets go of the averages of the last step. */
+void tps_ddp_zero_grad (TpsDdp *ddp);
+
+/* Runs the model's backward pass and waits until every bucket is reduced. The hook of a bucket is called as soon as its
+ * last gradient, and those of the buckets before it, are ready.
+ *
+ * Errors: the first of any bucket, everything else of this pass is then cancelled; DEADLINE_EXCEEDED naming the buckets
+ * that were not answered. The DDP may not be used again after an error. No hook holds on to a gradient when this returns,
+ * unless it does not even end after it was cancelled. */
+gboolean tps_ddp_backward (TpsDdp *ddp, const gfloat *output_gradient, GError **error);
+
+/* Takes part in a step without data: every bucket with weight 0. Errors as above. */
+gboolean tps_ddp_join_step (TpsDdp *ddp, GError **error);
+
+/* The average of a bucket after a step: DENSE (FLOAT32 [n_elems], in packing order), SPARSE, or NONE where there is nothing
+ * to apply. Borrowed until tps_ddp_zero_grad() or the next step. */
+const TpsGradient *tps_ddp_get_reduced (const TpsDdp *ddp, guint bucket);
+
+/* parameters -= learning_rate x average, as torch.optim.SGD without momentum. */
+void tps_ddp_step_sgd (TpsDdp *ddp, gdouble learning_rate);
+
+/* XXH3-128, in its canonical (big-endian) form, of all parameters' elements in the model's order. */
+void tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16]);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDdp, tps_ddp_free)
+
+G_END_DECLS

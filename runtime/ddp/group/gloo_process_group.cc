@@ -1,0 +1,761 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Collectives over the Gloo library's transport.
+ *
+ * The group's thread takes jobs from a queue, one after the other. Connections, threads and buffers are Gloo's; the
+ * all-reduce itself is written here on Gloo's sends and receives, because Gloo's ring adds in an order that depends on
+ * the position in the buffer and the number of ranks, while ours promises rank order, as the averaging server does, and
+ * because waits must be open to abort(). It moves as many bytes as a ring: segments of the data are dealt to the ranks;
+ * everybody sends its piece of a segment to the segment's owner, who adds all pieces in rank order and sends the sum to
+ * everybody. Segments overlap.
+ *
+ * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later fails at once, and the
+ * connections are closed, so that the other ranks need not wait for their time-out. No exception leaves this file.
+ *
+ * Sizes must match between ranks (Gloo ends the process if a message is larger than its receive): ddp.c compares bucket
+ * layouts when a pass begins, and gathers exchange their sizes first.
+ *
+ * Threads: `mutex_` guards what is marked; everything else belongs to the group's thread once it runs. SIGPIPE is
+ * blocked on the threads that write to sockets, since Gloo uses writev().
+ */
+
+#include "runtime/ddp/group/process_groups.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include "runtime/cpu/elementwise.h"
+#include "runtime/error.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock; /* CLOCK_MONOTONIC, as the store's deadlines */
+using std::chrono::milliseconds;
+
+constexpr size_t SEGMENT_ELEMS = 256 * 1024; /* 1 MiB */
+constexpr milliseconds JOIN_SLICE (200);     /* how often a cancelled join is noticed */
+constexpr milliseconds FAREWELL_LIMIT (5000);
+
+/* What a GError becomes on its way through C++. */
+class Failure : public std::exception
+{
+public:
+  Failure (TpsErrorCode code, std::string text) : code_ (code), text_ (std::move (text))
+  {
+  }
+
+  const char *
+  what () const noexcept override
+  {
+    return text_.c_str ();
+  }
+
+  TpsErrorCode
+  code () const
+  {
+    return code_;
+  }
+
+private:
+  TpsErrorCode code_;
+  std::string text_;
+};
+
+int64_t
+to_ns (Clock::time_point when)
+{
+  return std::chrono::duration_cast<std::chrono::nanoseconds> (when.time_since_epoch ()).count ();
+}
+
+milliseconds
+remaining (Clock::time_point deadline)
+{
+  auto left = std::chrono::ceil<milliseconds> (deadline - Clock::now ());
+
+  return std::max (left, milliseconds (1)); /* 0 would mean for ever */
+}
+
+/* Blocks SIGPIPE on this thread, and on threads that it starts, while it lives. */
+class SigpipeBlock
+{
+public:
+  SigpipeBlock ()
+  {
+    sigset_t pipe;
+
+    sigemptyset (&pipe);
+    sigaddset (&pipe, SIGPIPE);
+    pthread_sigmask (SIG_BLOCK, &pipe, &before_);
+  }
+
+  ~SigpipeBlock ()
+  {
+    pthread_sigmask (SIG_SETMASK, &before_, nullptr);
+  }
+
+  SigpipeBlock (const SigpipeBlock &) = delete;
+  SigpipeBlock &operator= (const SigpipeBlock &) = delete;
+
+private:
+  sigset_t before_;
+};
+
+/* Gloo's view of our store: keys under the group's prefix, every wait bounded by the time for joining. */
+class JoinStore : public gloo::rendezvous::Store
+{
+public:
+  JoinStore (const TpsProcessGroupOptions *options, Clock::time_point deadline)
+      : options_ (options), deadline_ (deadline)
+  {
+  }
+
+  void
+  set (const std::string &key, const std::vector<char> &data) override
+  {
+    GError *error = nullptr;
+    GBytes *value = g_bytes_new (data.data (), data.size ());
+    gboolean ok = options_->store->ops->put (options_->store, full (key).c_str (), value, &error);
+
+    g_bytes_unref (value);
+    if (!ok)
+      fail (error);
+  }
+
+  std::vector<char>
+  get (const std::string &key) override
+  {
+    GBytes *value = wait_for (key);
+    gsize n_bytes = 0;
+    const char *data = static_cast<const char *> (g_bytes_get_data (value, &n_bytes));
+    std::vector<char> copy (data, data + n_bytes);
+
+    g_bytes_unref (value);
+    check_size (key, n_bytes);
+    return copy;
+  }
+
+  /* get() waits, and always follows. */
+  void
+  wait (const std::vector<std::string> &) override
+  {
+  }
+
+  void
+  wait (const std::vector<std::string> &, const milliseconds &) override
+  {
+  }
+
+private:
+  std::string
+  full (const std::string &key) const
+  {
+    return std::string (options_->prefix == nullptr ? "" : options_->prefix) + key;
+  }
+
+  [[noreturn]] static void
+  fail (GError *error)
+  {
+    Failure failure (error->domain == TPS_ERROR ? static_cast<TpsErrorCode> (error->code)
+                                                : TPS_ERROR_INTERNAL,
+                     std::string ("process group: ") + error->message);
+
+    g_error_free (error);
+    throw failure;
+  }
+
+  [[noreturn]] void
+  fail_missing (const std::string &key) const
+  {
+    std::string rank = key.substr (key.find ('_') + 1); /* "rank_1" or "1" */
+
+    throw Failure (TPS_ERROR_DEADLINE_EXCEEDED,
+                   "process group: rank " + rank + " has not joined within "
+                       + std::to_string (options_->timeout_ns / 1000000) + " ms");
+  }
+
+  GBytes *
+  wait_for (const std::string &key) const
+  {
+    for (;;)
+      {
+        GError *error = nullptr;
+        Clock::time_point until = std::min (deadline_, Clock::now () + JOIN_SLICE);
+        GBytes *value;
+
+        if (options_->is_cancelled != nullptr && options_->is_cancelled (options_->user_data))
+          throw Failure (TPS_ERROR_ABORTED, "process group: joining was cancelled");
+        value = options_->store->ops->get (options_->store, full (key).c_str (), to_ns (until),
+                                           &error);
+        if (value != nullptr)
+          return value;
+        if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+          fail (error);
+        g_error_free (error);
+        if (Clock::now () >= deadline_)
+          fail_missing (key);
+      }
+  }
+
+  /* Gloo takes the addresses of a rank from fixed places in its value, without looking at the size. */
+  void
+  check_size (const std::string &key, size_t n_bytes) const
+  {
+    size_t n_peers = options_->size - 1;
+
+    if (key.compare (0, 5, "rank_") == 0 || (n_bytes > 0 && n_bytes % n_peers == 0))
+      return;
+    throw Failure (TPS_ERROR_INVALID_ARGUMENT,
+                   "process group: rank " + key + " stored " + std::to_string (n_bytes)
+                       + " bytes of addresses, expected a multiple of " + std::to_string (n_peers));
+  }
+
+  const TpsProcessGroupOptions *options_;
+  Clock::time_point deadline_;
+};
+
+/* out = parts[0] + parts[1] + …, in this order; `out` is one of them. */
+void
+sum_in_order (float *out, const std::vector<const float *> &parts, size_t n_elems)
+{
+  constexpr size_t BLOCK = 4096; /* stays in the first-level cache */
+  float sum[BLOCK];
+
+  if (parts.size () == 2) /* order does not matter to two */
+    {
+      tps_cpu_accumulate (TPS_DTYPE_FLOAT32, out, parts[0] == out ? parts[1] : parts[0], n_elems);
+      return;
+    }
+  for (size_t start = 0; start < n_elems; start += BLOCK)
+    {
+      size_t n = std::min (BLOCK, n_elems - start);
+
+      memcpy (sum, parts[0] + start, n * sizeof sum[0]);
+      for (size_t p = 1; p < parts.size (); p++)
+        tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, parts[p] + start, n);
+      memcpy (out + start, sum, n * sizeof sum[0]);
+    }
+}
+
+struct Job
+{
+  enum Kind
+  {
+    ALL_REDUCE,
+    ALL_GATHER,
+    FAREWELL,
+  } kind;
+
+  float *data;
+  size_t n_elems;
+
+  const void *sent;
+  size_t n_bytes;
+  gsize *counts;
+  TpsBuffer **gathered;
+
+  TpsCollectiveDone done;
+  gpointer user_data;
+
+  const char *
+  name () const
+  {
+    return kind == ALL_REDUCE ? "all-reduce" : kind == ALL_GATHER ? "all-gather" : "farewell";
+  }
+};
+
+class GlooGroup : public TpsProcessGroup
+{
+public:
+  GlooGroup (const TpsProcessGroupOptions *options);
+  ~GlooGroup (); /* noexcept, as all destructors */
+
+  void enqueue (const Job &job) noexcept;
+  void abort () noexcept;
+
+private:
+  using Buffer = gloo::transport::UnboundBuffer;
+  using BufferPtr = std::unique_ptr<Buffer>;
+
+  void run () noexcept;
+  void run_job (const Job &job);
+  void do_job (const Job &job);
+  void break_group (const std::string &text);
+  void end_job (const Job &job);
+
+  void all_reduce (float *data, size_t n_elems);
+  void all_gather (const Job &job);
+  void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
+
+  BufferPtr start_send (const void *data, size_t n_bytes, unsigned peer, uint64_t part);
+  BufferPtr start_recv (void *data, size_t n_bytes, unsigned peer, uint64_t part);
+  void set_waiting (Buffer *buffer);
+  void wait (Buffer *buffer, bool for_recv, unsigned peer);
+  void wait_all (std::vector<std::pair<unsigned, BufferPtr>> *buffers, bool for_recv);
+
+  milliseconds timeout_;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::vector<float> scratch_;
+  uint64_t sequence_ = 0; /* of jobs; tags their messages */
+  Clock::time_point deadline_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;      /* under mutex_ */
+  bool stopping_ = false;     /* under mutex_ */
+  bool aborted_ = false;      /* under mutex_ */
+  std::string broken_;        /* under mutex_; empty while the group works */
+  Buffer *waiting_ = nullptr; /* under mutex_: what abort() must wake */
+
+  std::thread thread_; /* last: uses all of the above */
+};
+
+extern "C"
+{
+  static void gloo_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems,
+                                   TpsCollectiveDone done, gpointer user_data);
+  static void gloo_all_gather_bytes (TpsProcessGroup *group, gconstpointer data, gsize n_bytes,
+                                     gsize *counts, TpsBuffer **gathered, TpsCollectiveDone done,
+                                     gpointer user_data);
+  static void gloo_abort (TpsProcessGroup *group);
+  static void gloo_free (TpsProcessGroup *group);
+}
+
+const TpsProcessGroupOps gloo_ops = {
+  "gloo", gloo_all_reduce_f32, gloo_all_gather_bytes, gloo_abort, gloo_free,
+};
+
+GlooGroup::GlooGroup (const TpsProcessGroupOptions *options)
+    : timeout_ (std::max<int64_t> (1, options->timeout_ns / 1000000))
+{
+  SigpipeBlock block;
+  JoinStore store (options, Clock::now () + timeout_);
+  gloo::transport::tcp::attr attr (options->host == nullptr ? "127.0.0.1" : options->host);
+  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice (attr);
+
+  ops = &gloo_ops;
+  rank = options->rank;
+  size = options->size;
+  context_ = std::make_shared<gloo::rendezvous::Context> (static_cast<int> (rank),
+                                                          static_cast<int> (size));
+  context_->setTimeout (timeout_);
+  context_->connectFullMesh (store, device);
+  thread_ = std::thread ([this] { run (); });
+}
+
+GlooGroup::~GlooGroup ()
+{
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    stopping_ = true;
+    if (!aborted_ && broken_.empty ())
+      jobs_.push_back (
+          Job { Job::FAREWELL, nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr, nullptr });
+    changed_.notify_all ();
+  }
+  thread_.join ();
+}
+
+void
+GlooGroup::enqueue (const Job &job) noexcept
+{
+  std::lock_guard<std::mutex> lock (mutex_);
+
+  jobs_.push_back (job);
+  changed_.notify_all ();
+}
+
+void
+GlooGroup::abort () noexcept
+{
+  std::lock_guard<std::mutex> lock (mutex_);
+
+  aborted_ = true;
+  if (broken_.empty ())
+    broken_ = "the process group was closed by this rank";
+  if (waiting_ != nullptr)
+    {
+      waiting_->abortWaitRecv ();
+      waiting_->abortWaitSend ();
+    }
+}
+
+void
+GlooGroup::run () noexcept
+{
+  std::unique_lock<std::mutex> lock (mutex_);
+
+  for (;;)
+    {
+      changed_.wait (lock, [this] { return stopping_ || !jobs_.empty (); });
+      if (jobs_.empty ())
+        return;
+      Job job = jobs_.front ();
+      jobs_.pop_front ();
+      lock.unlock ();
+      run_job (job);
+      lock.lock ();
+    }
+}
+
+/* Runs it unless the group is broken, breaks the group if it fails, and ends it either way. */
+void
+GlooGroup::run_job (const Job &job)
+{
+  bool usable;
+
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    usable = broken_.empty ();
+  }
+  if (usable)
+    {
+      try
+        {
+          do_job (job);
+        }
+      catch (const std::exception &e)
+        {
+          break_group (std::string (job.name ()) + " on rank " + std::to_string (rank) + " of "
+                       + std::to_string (size) + ": " + e.what ());
+        }
+    }
+  end_job (job);
+}
+
+void
+GlooGroup::do_job (const Job &job)
+{
+  sequence_++;
+  deadline_ = Clock::now ()
+              + (job.kind == Job::FAREWELL ? std::min (timeout_, FAREWELL_LIMIT) : timeout_);
+  switch (job.kind)
+    {
+    case Job::ALL_REDUCE:
+      all_reduce (job.data, job.n_elems);
+      break;
+    case Job::ALL_GATHER:
+      all_gather (job);
+      break;
+    case Job::FAREWELL:
+      std::vector<uint64_t> counts (size);
+
+      /* Closing a connection drops what the peer has not received yet, so wait until all have said that they are done. */
+      gather_counts (0, &counts);
+      break;
+    }
+}
+
+void
+GlooGroup::break_group (const std::string &text)
+{
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    if (broken_.empty ())
+      broken_ = text;
+  }
+  try
+    {
+      context_->closeConnections (); /* the others learn at once */
+    }
+  catch (const std::exception &)
+    {
+      /* A pair that is closed already is what we want. */
+    }
+}
+
+void
+GlooGroup::end_job (const Job &job)
+{
+  std::string broken;
+
+  if (job.done == nullptr)
+    return;
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    broken = broken_;
+  }
+  if (broken.empty ())
+    {
+      job.done (job.user_data, nullptr);
+      return;
+    }
+  if (job.kind == Job::ALL_GATHER && *job.gathered != nullptr)
+    {
+      tps_buffer_unref (*job.gathered);
+      *job.gathered = nullptr;
+    }
+  GError *error = g_error_new_literal (TPS_ERROR, TPS_ERROR_GROUP_BROKEN, broken.c_str ());
+  job.done (job.user_data, error);
+  g_error_free (error);
+}
+
+/* Messages: `part` tells those of one job apart; both sides compute the same. */
+
+[[noreturn]] void
+fail_with_peer (unsigned peer, const std::exception &e)
+{
+  throw Failure (TPS_ERROR_GROUP_BROKEN, "rank " + std::to_string (peer) + ": " + e.what ());
+}
+
+GlooGroup::BufferPtr
+GlooGroup::start_send (const void *data, size_t n_bytes, unsigned peer, uint64_t part)
+{
+  BufferPtr buffer = context_->createUnboundBuffer (const_cast<void *> (data), n_bytes);
+
+  try
+    {
+      buffer->send (static_cast<int> (peer), sequence_ << 24 | part);
+    }
+  catch (const std::exception &e)
+    {
+      fail_with_peer (peer, e);
+    }
+  return buffer;
+}
+
+GlooGroup::BufferPtr
+GlooGroup::start_recv (void *data, size_t n_bytes, unsigned peer, uint64_t part)
+{
+  BufferPtr buffer = context_->createUnboundBuffer (data, n_bytes);
+
+  try
+    {
+      buffer->recv (static_cast<int> (peer), sequence_ << 24 | part);
+    }
+  catch (const std::exception &e)
+    {
+      fail_with_peer (peer, e);
+    }
+  return buffer;
+}
+
+void
+GlooGroup::set_waiting (Buffer *buffer)
+{
+  std::lock_guard<std::mutex> lock (mutex_);
+
+  if (buffer != nullptr && aborted_)
+    throw Failure (TPS_ERROR_ABORTED, "aborted");
+  waiting_ = buffer;
+}
+
+void
+GlooGroup::wait (Buffer *buffer, bool for_recv, unsigned peer)
+{
+  bool completed;
+
+  set_waiting (buffer);
+  try
+    {
+      completed = for_recv ? buffer->waitRecv (remaining (deadline_))
+                           : buffer->waitSend (remaining (deadline_));
+    }
+  catch (const std::exception &e)
+    {
+      set_waiting (nullptr);
+      fail_with_peer (peer, e);
+    }
+  set_waiting (nullptr);
+  if (!completed)
+    throw Failure (TPS_ERROR_ABORTED, "aborted");
+}
+
+void
+GlooGroup::wait_all (std::vector<std::pair<unsigned, BufferPtr>> *buffers, bool for_recv)
+{
+  for (auto &[peer, buffer] : *buffers)
+    wait (buffer.get (), for_recv, peer);
+}
+
+void
+GlooGroup::all_reduce (float *data, size_t n_elems)
+{
+  struct Owned
+  {
+    size_t start, n;
+    std::vector<const float *> parts;                  /* by rank */
+    std::vector<std::pair<unsigned, BufferPtr>> recvs; /* of the others' pieces */
+  };
+  std::vector<Owned> owned;
+  std::vector<std::pair<unsigned, BufferPtr>> sends, results;
+  size_t n_segments = (n_elems + SEGMENT_ELEMS - 1) / SEGMENT_ELEMS;
+  /* Small data: one segment a rank, so that all share the work; large data: segments of fixed size. */
+  size_t segment = n_segments >= size ? SEGMENT_ELEMS : (n_elems + size - 1) / size;
+  size_t used = 0;
+
+  scratch_.resize (std::max (scratch_.size (), n_elems + size * segment));
+  for (uint64_t s = 0; s * segment < n_elems; s++)
+    {
+      unsigned owner = static_cast<unsigned> (s % size);
+      size_t start = s * segment;
+      size_t n = std::min (segment, n_elems - start);
+
+      if (owner != rank)
+        {
+          sends.emplace_back (owner, start_send (data + start, n * sizeof (float), owner, 2 * s));
+          results.emplace_back (owner,
+                                start_recv (data + start, n * sizeof (float), owner, 2 * s + 1));
+          continue;
+        }
+      owned.push_back (Owned { start, n, {}, {} });
+      for (unsigned peer = 0; peer < size; peer++)
+        {
+          if (peer == rank)
+            {
+              owned.back ().parts.push_back (data + start);
+              continue;
+            }
+          owned.back ().parts.push_back (scratch_.data () + used);
+          owned.back ().recvs.emplace_back (
+              peer, start_recv (scratch_.data () + used, n * sizeof (float), peer, 2 * s));
+          used += n;
+        }
+    }
+  for (Owned &segment_ : owned)
+    {
+      uint64_t s = segment_.start / segment;
+
+      wait_all (&segment_.recvs, true);
+      sum_in_order (data + segment_.start, segment_.parts, segment_.n);
+      for (unsigned peer = 0; peer < size; peer++)
+        if (peer != rank)
+          sends.emplace_back (peer, start_send (data + segment_.start, segment_.n * sizeof (float),
+                                                peer, 2 * s + 1));
+    }
+  wait_all (&results, true);
+  wait_all (&sends, false);
+}
+
+void
+GlooGroup::gather_counts (uint64_t mine, std::vector<uint64_t> *counts)
+{
+  std::vector<std::pair<unsigned, BufferPtr>> sends, recvs;
+
+  (*counts)[rank] = mine;
+  for (unsigned peer = 0; peer < size; peer++)
+    {
+      if (peer == rank)
+        continue;
+      recvs.emplace_back (peer, start_recv (&(*counts)[peer], sizeof mine, peer, 0));
+      sends.emplace_back (peer, start_send (&mine, sizeof mine, peer, 0));
+    }
+  wait_all (&recvs, true);
+  wait_all (&sends, false);
+}
+
+void
+GlooGroup::all_gather (const Job &job)
+{
+  std::vector<std::pair<unsigned, BufferPtr>> sends, recvs;
+  std::vector<uint64_t> counts (size);
+  size_t n_bytes = 0, offset = 0;
+
+  gather_counts (job.n_bytes, &counts);
+  for (unsigned peer = 0; peer < size; peer++)
+    {
+      job.counts[peer] = counts[peer];
+      if (counts[peer] > SIZE_MAX / 2 - n_bytes)
+        throw Failure (TPS_ERROR_RESOURCE_EXHAUSTED,
+                       "rank " + std::to_string (peer) + " announces too many bytes");
+      n_bytes += counts[peer];
+    }
+  *job.gathered = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  if (*job.gathered == nullptr)
+    throw Failure (TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for " + std::to_string (n_bytes) + " bytes");
+
+  for (unsigned peer = 0; peer < size; offset += counts[peer], peer++)
+    {
+      guint8 *place = tps_buffer_get_data (*job.gathered) + offset;
+
+      if (peer == rank)
+        {
+          if (job.n_bytes > 0)
+            memcpy (place, job.sent, job.n_bytes);
+          continue;
+        }
+      if (counts[peer] > 0)
+        recvs.emplace_back (peer, start_recv (place, counts[peer], peer, 1));
+      if (job.n_bytes > 0)
+        sends.emplace_back (peer, start_send (job.sent, job.n_bytes, peer, 1));
+    }
+  wait_all (&recvs, true);
+  wait_all (&sends, false);
+}
+
+extern "C"
+{
+  static void
+  gloo_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCollectiveDone done,
+                       gpointer user_data)
+  {
+    static_cast<GlooGroup *> (group)->enqueue (
+        Job { Job::ALL_REDUCE, data, n_elems, nullptr, 0, nullptr, nullptr, done, user_data });
+  }
+
+  static void
+  gloo_all_gather_bytes (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
+                         TpsBuffer **gathered, TpsCollectiveDone done, gpointer user_data)
+  {
+    *gathered = nullptr;
+    static_cast<GlooGroup *> (group)->enqueue (
+        Job { Job::ALL_GATHER, nullptr, 0, data, n_bytes, counts, gathered, done, user_data });
+  }
+
+  static void
+  gloo_abort (TpsProcessGroup *group)
+  {
+    static_cast<GlooGroup *> (group)->abort ();
+  }
+
+  static void
+  gloo_free (TpsProcessGroup *group)
+  {
+    delete static_cast<GlooGroup *> (group);
+  }
+}
+
+} /* namespace */
+
+TpsProcessGroup *
+tps_gloo_process_group_new (const TpsProcessGroupOptions *options, GError **error)
+{
+  try
+    {
+      return new GlooGroup (options);
+    }
+  catch (const Failure &failure)
+    {
+      g_set_error_literal (error, TPS_ERROR, failure.code (), failure.what ());
+    }
+  catch (const std::exception &e)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
+                   "process group: rank %u of %u could not connect: %s", options->rank,
+                   options->size, e.what ());
+    }
+  return nullptr;
+}

@@ -1,0 +1,75 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/ddp/process_group.h"
+
+#include "runtime/ddp/group/process_groups.h"
+#include "runtime/error.h"
+
+typedef TpsProcessGroup *(*GroupConstructor) (const TpsProcessGroupOptions *options,
+                                              GError **error);
+
+/* "multi" keeps dense tensors on NCCL and sparse ones on Gloo; without a GPU all of it is Gloo's. */
+static const struct
+{
+  const gchar *name;
+  GroupConstructor construct; /* NULL: not in this build */
+} backends[] = {
+  { "gloo", tps_gloo_process_group_new },
+  { "multi", tps_gloo_process_group_new },
+  { "nccl", NULL },
+};
+
+static gint
+find_backend (const gchar *name)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (backends); i++)
+    if (g_strcmp0 (backends[i].name, name) == 0)
+      return (gint) i;
+  return -1;
+}
+
+gboolean
+tps_process_group_check_backend (const gchar *backend, GError **error)
+{
+  if (find_backend (backend) >= 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "unknown backend '%s'; known: gloo, multi, nccl", backend == NULL ? "" : backend);
+  return FALSE;
+}
+
+static gboolean
+check_options (const TpsProcessGroupOptions *options, GError **error)
+{
+  if (options->rank < options->size && (options->size == 1 || options->store != NULL)
+      && options->timeout_ns > 0)
+    return TRUE;
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+      "process group: rank %u of %u, time-out %" G_GINT64_FORMAT
+      " ns: expected a rank below the size, a time-out, and a store where the size is not 1",
+      options->rank, options->size, options->timeout_ns);
+  return FALSE;
+}
+
+TpsProcessGroup *
+tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
+{
+  gint index;
+
+  if (!check_options (options, error))
+    return NULL;
+  if (options->size == 1)
+    return tps_single_process_group_new ();
+  if (!tps_process_group_check_backend (backend, error))
+    return NULL;
+  index = find_backend (backend);
+  if (backends[index].construct == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+                   "backend '%s' needs a CUDA device, and this process has none; use gloo",
+                   backend);
+      return NULL;
+    }
+  return backends[index].construct (options, error);
+}

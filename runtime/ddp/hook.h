@@ -1,0 +1,128 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Communication hooks: what happens to a bucket's gradient when it is complete.
+ *
+ * A hook is given one call for each bucket and step, starts the communication and returns; whoever completes it calls
+ * tps_bucket_call_finish(), once, from any thread, and possibly before the hook has returned. Hooks of one trainer are
+ * called in the order of the bucket numbers, also by trainers without data in this step, so that collectives meet.
+ *
+ * The building blocks at the end are what the built-in hooks are made of.
+ */
+
+#pragma once
+
+#include "runtime/ddp/exchange.h"
+#include "runtime/ddp/process_group.h"
+#include "runtime/metrics.h"
+
+G_BEGIN_DECLS
+
+/* How much longer than the round itself a caller waits for the answer that ends it, so that the answer which names the
+ * missing wins over the bare time-out of the caller. */
+#define TPS_HOOK_GRACE_NS (G_GINT64_CONSTANT (500) * 1000 * 1000)
+
+typedef struct TpsHookState TpsHookState;
+
+/* One entry of the hook state registry ("BasicHookState"). */
+typedef struct
+{
+  const gchar *name;
+  TpsHookState *(*create) (void);
+  void (*free) (TpsHookState *state);
+  /* Called at the start of every step. */
+  void (*next_batch) (TpsHookState *state);
+  /* The metric key of a bucket in this step; owned by the caller. */
+  gchar *(*get_key) (const TpsHookState *state, guint bucket);
+} TpsHookStateClass;
+
+/* Implementations embed this as their first member. */
+struct TpsHookState
+{
+  const TpsHookStateClass *klass;
+  gint64 batch_number; /* -1 before the first step; grows over all epochs of a pass */
+};
+
+/* What a hook works with; the same for all calls of a pass. All borrowed. */
+typedef struct
+{
+  TpsHookState *state;
+  TpsMetrics *metrics;
+  TpsExchange *exchange;   /* NULL unless the hook needs servers */
+  TpsProcessGroup *group;  /* NULL unless the hook needs a group */
+  const guint *owners;     /* [buckets]: number of the server that averages it */
+  gboolean owned_by_block; /* servers average blocks of trainers instead of all */
+  gboolean delivers_sum;   /* all-reduce hooks: the sum instead of the mean */
+  gint64 timeout_ns;       /* of one round */
+} TpsHookContext;
+
+typedef struct TpsBucketCall TpsBucketCall;
+
+/* One bucket in one step. Everything stays valid and unchanged until tps_bucket_call_finish(). */
+struct TpsBucketCall
+{
+  guint index;
+  gboolean is_sparse;
+  gsize n_elems; /* of the bucket */
+  gint64 rows;   /* sparse: of the matrix */
+  gint64 dim;
+
+  /* This trainer's part: DENSE (FLOAT32 [n_elems]), SPARSE (FLOAT32, coalesced), or NONE with weight 0. */
+  TpsGradient contribution;
+
+  /* Dense: the bucket's own gradient memory, which `contribution` is a view of, and one more element at its end for the
+   * weight. A hook may reduce in place; a server hook leaves it alone. */
+  TpsTensor storage;
+
+  /* Where the result goes; called once. `reduced` is the receiver's to keep, NULL on error. */
+  void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+  gpointer user_data;
+};
+
+/* Exactly once for each call. Moves `reduced` away; it is NULL exactly if there is an error. Thread: any. */
+void tps_bucket_call_finish (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+
+typedef enum
+{
+  TPS_HOOK_NEEDS_SERVERS = 1 << 0,
+  TPS_HOOK_NEEDS_GROUP = 1 << 1,
+} TpsHookNeeds;
+
+/* One entry of the hook registry. */
+typedef struct
+{
+  const gchar *name;
+  guint needs; /* TpsHookNeeds */
+  /* Called on the training thread, must not block for long. */
+  void (*reduce) (const TpsHookContext *context, TpsBucketCall *call);
+} TpsHook;
+
+/* Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook". Find: NULL with NOT_FOUND, the message lists
+ * the known names. What is registered must stay; before any trainer runs. Lists: static strings, NULL at the end, in an
+ * array owned by the caller (g_free). */
+const TpsHook *tps_hook_find (const gchar *name, GError **error);
+void tps_hook_register (const TpsHook *hook);
+const gchar **tps_hook_list (void);
+
+/* Built-in: "BasicHookState". */
+const TpsHookStateClass *tps_hook_state_class_find (const gchar *name, GError **error);
+void tps_hook_state_class_register (const TpsHookStateClass *klass);
+const gchar **tps_hook_state_class_list (void);
+
+/* Metric types of SPEC's hooks. */
+#define TPS_METRIC_HOOK_FUTURE "hook_future_metric"
+#define TPS_METRIC_HOOK_C10D "hook_c10d_metric"
+
+/* Sends the bucket to the server that owns it; the result is the server's answer, whose buffers are not copied. Metric:
+ * hook_future_metric, rpc_dense or rpc_sparse. */
+void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
+
+/* All-reduces a dense bucket in place; the result is the bucket's storage. The weight travels as an extra element. The
+ * same bits on all ranks. Metric: hook_future_metric, <backend>_dense_allreduce. */
+void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call);
+
+/* Gathers counts, ids and rows from all ranks, then adds them in rank order on the group's thread: the same arithmetic
+ * as the averaging server's. Metric: `metric_type`, <backend>_sparse_allreduce. */
+void tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
+                                 const gchar *metric_type);
+
+G_END_DECLS

@@ -1,0 +1,93 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A dense bucket's way through the process group: in place, with the weight as one more element. */
+
+#include "runtime/ddp/hook.h"
+
+#include <string.h>
+
+#include "runtime/cpu/elementwise.h"
+#include "runtime/error.h"
+
+typedef struct
+{
+  const TpsHookContext *context;
+  TpsBucketCall *call;
+  gchar *key;
+} DenseCall;
+
+static void
+dense_call_free (DenseCall *self)
+{
+  g_free (self->key);
+  g_free (self);
+}
+
+/* What this rank adds to the sum: weight x gradient, and the weight. */
+static void
+fill_storage (TpsBucketCall *call)
+{
+  gfloat *data = tps_tensor_data (&call->storage);
+  gdouble weight = call->contribution.weight;
+
+  if (call->contribution.kind == TPS_GRADIENT_NONE)
+    memset (data, 0, call->n_elems * sizeof *data);
+  else if (weight != 1)
+    tps_cpu_scale (TPS_DTYPE_FLOAT32, data, data, weight, call->n_elems);
+  data[call->n_elems] = (gfloat) weight;
+}
+
+static void
+finish_with_storage (TpsBucketCall *call)
+{
+  g_auto (TpsGradient) reduced = { .kind = TPS_GRADIENT_DENSE, .weight = 1 };
+
+  tps_tensor_init_ref (&reduced.dense, &call->storage);
+  reduced.dense.shape.dims[0] = (gint64) call->n_elems;
+  tps_bucket_call_finish (call, &reduced, NULL);
+}
+
+static void
+on_summed (gpointer user_data, const GError *error)
+{
+  DenseCall *self = user_data;
+  const TpsHookContext *context = self->context;
+  TpsBucketCall *call = self->call;
+  gfloat *data = tps_tensor_data (&call->storage);
+  gfloat weights = data[call->n_elems];
+  g_autoptr (GError) no_data = NULL;
+
+  if (error == NULL && !(weights > 0))
+    error = no_data = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                                   "all-reduce of bucket %u: the weights of all trainers are 0",
+                                   call->index);
+  if (error == NULL && !context->delivers_sum && weights != 1.0f)
+    tps_cpu_divide (TPS_DTYPE_FLOAT32, data, data, weights, call->n_elems);
+  tps_metrics_record_end (context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
+  dense_call_free (self);
+  if (error != NULL)
+    tps_bucket_call_finish (call, NULL, error);
+  else
+    finish_with_storage (call);
+}
+
+void
+tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call)
+{
+  g_autofree gchar *name = g_strdup_printf ("%s_dense_allreduce", context->group->ops->name);
+  DenseCall *self = g_new0 (DenseCall, 1);
+  g_autoptr (GError) error = NULL;
+
+  self->context = context;
+  self->call = call;
+  self->key = context->state->klass->get_key (context->state, call->index);
+  if (!tps_metrics_record_start (context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, name, &error))
+    {
+      dense_call_free (self);
+      tps_bucket_call_finish (call, NULL, error);
+      return;
+    }
+  fill_storage (call);
+  context->group->ops->all_reduce_f32 (context->group, tps_tensor_data (&call->storage),
+                                       call->n_elems + 1, on_summed, self);
+}

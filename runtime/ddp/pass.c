@@ -1,0 +1,428 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What a pass does with the world: connects, trains, closes, and can be cancelled and watched from other threads while
+ * it runs. Those other threads touch `control` only.
+ *
+ * Order of locks: links_lock, then whatever cancelling an exchange or a group takes; `lock` is a leaf.
+ */
+
+#include "runtime/ddp/pass.h"
+
+#include <string.h>
+
+#include "runtime/averaging/partition.h"
+#include "runtime/ddp/pass_plan.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+/* What connecting may take beyond the time for one round: the links have deadlines of their own. */
+#define CONNECT_NS (G_GINT64_CONSTANT (30) * 1000 * 1000 * 1000)
+
+struct TpsPassControl
+{
+  TpsTrainerLinks links;
+
+  TpsMutex links_lock; /* keeps what is cancelled alive */
+  TpsExchange *exchange;
+  TpsProcessGroup *group;
+
+  TpsMutex lock;
+  gboolean is_cancelled;
+  gint64 steps_done;
+  gint64 steps_total;
+  gint64 heartbeat;
+  gint64 alive_until_ns; /* the training thread waits for something that ends by then */
+  gboolean has_loss;
+  gdouble loss;
+  gboolean has_digest;
+  guint8 digest[16];
+};
+
+static TpsPassControl *
+control_new (const TpsTrainerLinks *links, const TpsTrainPlan *plan)
+{
+  TpsPassControl *control = g_new0 (TpsPassControl, 1);
+
+  control->links = *links;
+  control->steps_total = (gint64) plan->epochs * plan->steps_per_epoch;
+  tps_mutex_init (&control->links_lock);
+  tps_mutex_init (&control->lock);
+  return control;
+}
+
+static void
+control_free (TpsPassControl *control)
+{
+  tps_mutex_clear (&control->links_lock);
+  tps_mutex_clear (&control->lock);
+  g_free (control);
+}
+
+TpsPass *
+tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics, GError **error)
+{
+  g_autoptr (TpsPass) pass = g_new0 (TpsPass, 1);
+
+  pass->plan = plan;
+  pass->metrics = tps_metrics_ref (metrics);
+  pass->control = control_new (links, plan);
+  if (!tps_pass_resolve (pass, error))
+    return NULL;
+  return g_steal_pointer (&pass);
+}
+
+/* The order matters: exchange and group let go of gradient memory when they are freed. */
+static void
+disconnect (TpsPass *pass)
+{
+  TpsPassControl *control = pass->control;
+  TpsExchange *exchange;
+  TpsProcessGroup *group;
+
+  tps_mutex_lock (&control->links_lock);
+  exchange = g_steal_pointer (&control->exchange);
+  group = g_steal_pointer (&control->group);
+  tps_mutex_unlock (&control->links_lock);
+  pass->context.exchange = NULL;
+  pass->context.group = NULL;
+  if (exchange != NULL)
+    exchange->ops->free (exchange);
+  if (group != NULL)
+    group->ops->free (group);
+}
+
+/* Parameters, gradients, batches: a pass that has ended is kept for its status only. */
+static void
+release_memory (TpsPass *pass)
+{
+  g_clear_pointer (&pass->ddp, tps_ddp_free);
+  if (pass->hook_state != NULL)
+    pass->hook_state->klass->free (pass->hook_state);
+  pass->hook_state = NULL;
+  if (pass->model != NULL)
+    pass->model->klass->free (pass->model);
+  pass->model = NULL;
+  g_clear_pointer (&pass->owners, g_free);
+  tps_tensor_clear (&pass->output_gradient);
+  g_array_set_size (pass->plan->batches, 0);
+}
+
+void
+tps_pass_free (TpsPass *pass)
+{
+  if (pass == NULL)
+    return;
+  disconnect (pass);
+  release_memory (pass);
+  control_free (pass->control);
+  tps_metrics_unref (pass->metrics);
+  tps_train_plan_free (pass->plan);
+  g_free (pass);
+}
+
+/* Connections */
+
+static void
+cancel_links (TpsPass *pass)
+{
+  TpsPassControl *control = pass->control;
+
+  tps_mutex_lock (&control->links_lock);
+  if (control->exchange != NULL)
+    control->exchange->ops->cancel (control->exchange);
+  if (control->group != NULL)
+    control->group->ops->abort (control->group);
+  tps_mutex_unlock (&control->links_lock);
+}
+
+/* FALSE when the pass was cancelled meanwhile: cancelling reaches only what is here. */
+static gboolean
+adopt_exchange (TpsPass *pass, TpsExchange *exchange, GError **error)
+{
+  tps_mutex_lock (&pass->control->links_lock);
+  pass->control->exchange = exchange;
+  tps_mutex_unlock (&pass->control->links_lock);
+  pass->context.exchange = exchange;
+  return tps_pass_check_cancelled (pass, error);
+}
+
+static gboolean
+adopt_group (TpsPass *pass, TpsProcessGroup *group, GError **error)
+{
+  tps_mutex_lock (&pass->control->links_lock);
+  pass->control->group = group;
+  tps_mutex_unlock (&pass->control->links_lock);
+  pass->context.group = group;
+  return tps_pass_check_cancelled (pass, error);
+}
+
+static gboolean
+connect_servers (TpsPass *pass, GError **error)
+{
+  const TpsTrainerLinks *links = &pass->control->links;
+  TpsExchange *exchange;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + pass->plan->rpc_timeout_ns);
+  exchange = links->connect_servers (links->user_data, pass->plan, error);
+  tps_pass_alive (pass, 0);
+  return exchange != NULL && adopt_exchange (pass, exchange, error);
+}
+
+static gboolean
+is_cancelled_func (gpointer user_data)
+{
+  return tps_pass_is_cancelled (user_data);
+}
+
+static gboolean
+join_group (TpsPass *pass, GError **error)
+{
+  const TpsTrainerLinks *links = &pass->control->links;
+  const TpsTrainPlan *plan = pass->plan;
+  g_autofree gchar *prefix = g_strdup_printf ("%s/group/", plan->pass_name);
+  TpsProcessGroupOptions options = {
+    .rank = plan->rank,
+    .size = plan->world_size,
+    .prefix = prefix,
+    .timeout_ns = plan->rpc_timeout_ns,
+    .host = links->host,
+    .is_cancelled = is_cancelled_func,
+    .user_data = pass,
+  };
+  TpsProcessGroup *group;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + plan->rpc_timeout_ns);
+  if (plan->world_size > 1)
+    {
+      options.store = links->connect_store (links->user_data, plan, error);
+      if (options.store == NULL)
+        return FALSE;
+    }
+  group = tps_process_group_new (plan->backend, &options, error);
+  if (options.store != NULL)
+    options.store->ops->free (options.store);
+  tps_pass_alive (pass, 0);
+  return group != NULL && adopt_group (pass, group, error);
+}
+
+gboolean
+tps_pass_connect (TpsPass *pass, GError **error)
+{
+  TpsHookContext *context = &pass->context;
+
+  context->metrics = pass->metrics;
+  context->owned_by_block = pass->plan->partition_by_trainer;
+  context->delivers_sum = g_str_equal (pass->plan->reduce, "sum");
+  context->timeout_ns = pass->plan->rpc_timeout_ns;
+  if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && !connect_servers (pass, error))
+    return FALSE;
+  if ((pass->hook->needs & TPS_HOOK_NEEDS_GROUP) != 0 && !join_group (pass, error))
+    return FALSE;
+  return TRUE;
+}
+
+/* The model */
+
+/* A sparse bucket counts as its whole matrix: what it will really carry is not known. */
+static void
+assign_owners (TpsPass *pass)
+{
+  const TpsBucketLayout *layout = tps_ddp_get_layout (pass->ddp);
+  const TpsTrainPlan *plan = pass->plan;
+  guint n_servers = plan->servers->len;
+  g_autofree gint64 *n_bytes = g_new0 (gint64, layout->n_buckets);
+
+  pass->owners = g_new0 (guint, layout->n_buckets);
+  pass->context.owners = pass->owners;
+  if (n_servers == 0)
+    return;
+  for (guint b = 0; b < layout->n_buckets; b++)
+    {
+      n_bytes[b] = (gint64) tps_bucket_n_bytes (&layout->buckets[b]);
+      pass->owners[b] = tps_partition_find_server (plan->rank, plan->world_size, n_servers);
+    }
+  if (!plan->partition_by_trainer)
+    tps_partition_buckets (n_bytes, layout->n_buckets, n_servers, pass->owners);
+}
+
+static void
+alive_func (gpointer user_data, gint64 until_ns)
+{
+  tps_pass_alive (user_data, until_ns);
+}
+
+gboolean
+tps_pass_create_ddp (TpsPass *pass, GError **error)
+{
+  TpsDdpOptions options = {
+    .first_bucket_mib = pass->plan->first_bucket_mib,
+    .bucket_cap_mib = pass->plan->bucket_cap_mib,
+    .hook = pass->hook,
+    .context = &pass->context,
+    .alive = alive_func,
+    .user_data = pass,
+  };
+
+  pass->context.state = pass->hook_state;
+  pass->ddp = tps_ddp_new (pass->model, &options, error);
+  if (pass->ddp == NULL || !tps_ddp_check_layouts (pass->ddp, error))
+    return FALSE;
+  assign_owners (pass);
+  pass->model->klass->init_parameters (pass->model, pass->plan->seed);
+  return TRUE;
+}
+
+void
+tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch)
+{
+  TpsPassControl *control = pass->control;
+  TpsTensorView output;
+  gdouble loss;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  output = pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input));
+  if (!tps_shape_equal (&output.shape, &pass->output_gradient.shape))
+    {
+      tps_tensor_clear (&pass->output_gradient);
+      tps_tensor_init (&pass->output_gradient, &output.shape);
+    }
+  loss = pass->criterion->forward_backward (output, tps_tensor_view (&batch->target),
+                                            tps_tensor_data (&pass->output_gradient));
+  tps_mutex_lock (&control->lock);
+  control->has_loss = TRUE;
+  control->loss = loss;
+  tps_mutex_unlock (&control->lock);
+}
+
+static void
+publish_digest (TpsPass *pass)
+{
+  TpsPassControl *control = pass->control;
+  guint8 digest[16];
+
+  if (pass->ddp == NULL) /* a trainer class of somebody else may do without */
+    return;
+  tps_ddp_digest (pass->ddp, digest);
+  tps_mutex_lock (&control->lock);
+  memcpy (control->digest, digest, sizeof digest);
+  control->has_digest = TRUE;
+  tps_mutex_unlock (&control->lock);
+}
+
+gboolean
+tps_pass_run (TpsPass *pass, GError **error)
+{
+  gboolean ok = pass->trainer->run (pass, error);
+
+  if (ok)
+    publish_digest (pass);
+  else
+    cancel_links (pass);
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  disconnect (pass);
+  release_memory (pass);
+  tps_pass_alive (pass, 0);
+  return ok;
+}
+
+/* Seen from other threads */
+
+void
+tps_pass_cancel (TpsPass *pass)
+{
+  TpsPassControl *control = pass->control;
+
+  tps_mutex_lock (&control->lock);
+  control->is_cancelled = TRUE;
+  tps_mutex_unlock (&control->lock);
+  cancel_links (pass);
+}
+
+gboolean
+tps_pass_is_cancelled (TpsPass *pass)
+{
+  gboolean is_cancelled;
+
+  tps_mutex_lock (&pass->control->lock);
+  is_cancelled = pass->control->is_cancelled;
+  tps_mutex_unlock (&pass->control->lock);
+  return is_cancelled;
+}
+
+gboolean
+tps_pass_check_cancelled (TpsPass *pass, GError **error)
+{
+  if (!tps_pass_is_cancelled (pass))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "pass %s was cancelled", pass->plan->pass_name);
+  return FALSE;
+}
+
+void
+tps_pass_step_done (TpsPass *pass)
+{
+  tps_mutex_lock (&pass->control->lock);
+  pass->control->steps_done++;
+  tps_mutex_unlock (&pass->control->lock);
+  tps_pass_alive (pass, 0);
+}
+
+void
+tps_pass_alive (TpsPass *pass, gint64 until_ns)
+{
+  tps_mutex_lock (&pass->control->lock);
+  pass->control->heartbeat++;
+  pass->control->alive_until_ns = until_ns;
+  tps_mutex_unlock (&pass->control->lock);
+}
+
+void
+tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
+{
+  TpsPassControl *control = pass->control;
+
+  tps_mutex_lock (&control->lock);
+  /* Who waits within a deadline is alive, and beats whenever somebody looks. */
+  if (tps_clock_now_ns () < control->alive_until_ns)
+    control->heartbeat++;
+  status->steps_done = control->steps_done;
+  status->steps_total = control->steps_total;
+  status->heartbeat = control->heartbeat;
+  status->has_loss = control->has_loss;
+  status->loss = control->loss;
+  status->has_digest = control->has_digest;
+  memcpy (status->parameters_digest, control->digest, sizeof control->digest);
+  tps_mutex_unlock (&control->lock);
+}
+
+/* Metrics */
+
+gboolean
+tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key, const gchar *name,
+                       GError **error)
+{
+  return tps_metrics_record_start (pass->metrics, type, key, name, error);
+}
+
+gboolean
+tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error)
+{
+  return tps_metrics_record_end (pass->metrics, type, key, error);
+}
+
+void
+tps_pass_record_method (TpsPass *pass, const gchar *type, const gchar *name,
+                        void (*method) (gpointer user_data), gpointer user_data)
+{
+  gint64 start_ns = tps_clock_now_ns ();
+
+  method (user_data);
+  tps_metrics_record (pass->metrics, type == NULL ? "method_metric" : type, name,
+                      (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
+}
+
+gchar *
+tps_pass_epoch_key (guint epoch, guint index)
+{
+  return g_strdup_printf ("%u,%u", epoch, index);
+}

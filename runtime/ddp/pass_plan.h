@@ -1,0 +1,15 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* From a plan to the parts it names. Internal to runtime/ddp. */
+
+#pragma once
+
+#include "runtime/ddp/pass.h"
+
+G_BEGIN_DECLS
+
+/* Checks pass->plan, looks up its parts, creates the model and prepares the batches. Errors: INVALID_ARGUMENT naming the
+ * argument. */
+gboolean tps_pass_resolve (TpsPass *pass, GError **error);
+
+G_END_DECLS

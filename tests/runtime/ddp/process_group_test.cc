@@ -1,0 +1,342 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/ddp/process_group.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <numeric>
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+#include "tests/runtime/ddp/fakes.h"
+
+namespace {
+
+/* Where a collective ends. */
+class Waiter
+{
+public:
+  static void
+  done (gpointer user_data, const GError *error)
+  {
+    Waiter *self = static_cast<Waiter *> (user_data);
+
+    self->promise_.set_value (error == nullptr ? std::string ()
+                                               : std::string (tps_error_code_name (error->code))
+                                                     + ": " + error->message);
+  }
+
+  /* Empty, or the error's code and text. */
+  std::string
+  wait ()
+  {
+    return promise_.get_future ().get ();
+  }
+
+private:
+  std::promise<std::string> promise_;
+};
+
+std::string
+all_reduce (TpsProcessGroup *group, std::vector<float> *data)
+{
+  Waiter waiter;
+
+  group->ops->all_reduce_f32 (group, data->data (), data->size (), Waiter::done, &waiter);
+  return waiter.wait ();
+}
+
+std::string
+all_gather (TpsProcessGroup *group, const std::string &mine, std::vector<gsize> *counts,
+            std::string *all)
+{
+  Waiter waiter;
+  TpsBuffer *gathered = nullptr;
+
+  counts->resize (group->size);
+  group->ops->all_gather_bytes (group, mine.data (), mine.size (), counts->data (), &gathered,
+                                Waiter::done, &waiter);
+  std::string error = waiter.wait ();
+  if (gathered != nullptr)
+    {
+      gsize n = std::accumulate (counts->begin (), counts->end (), gsize (0));
+
+      *all = std::string (reinterpret_cast<char *> (tps_buffer_get_data (gathered)), n);
+      tps_buffer_unref (gathered);
+    }
+  return error;
+}
+
+void
+free_all (const std::vector<TpsProcessGroup *> &groups)
+{
+  run_ranks (static_cast<guint> (groups.size ()),
+             [&] (guint r) { groups[r]->ops->free (groups[r]); });
+}
+
+float
+element (guint rank, size_t i)
+{
+  return std::sin (static_cast<float> (i) * 0.37f + static_cast<float> (rank) * 1.7f) * 1000.0f;
+}
+
+class GlooRanks : public testing::TestWithParam<guint>
+{
+};
+
+TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
+{
+  guint n_ranks = GetParam ();
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
+
+  for (size_t n : { size_t (0), size_t (1), size_t (2), size_t (7), size_t (1000), size_t (262144),
+                    size_t (1000003) })
+    {
+      std::vector<std::vector<float>> data (n_ranks, std::vector<float> (n));
+      std::vector<float> expected (n);
+
+      for (guint r = 0; r < n_ranks; r++)
+        for (size_t i = 0; i < n; i++)
+          {
+            data[r][i] = element (r, i);
+            expected[i] = r == 0 ? data[r][i] : expected[i] + data[r][i];
+          }
+      run_ranks (n_ranks, [&] (guint r) { EXPECT_EQ (all_reduce (groups[r], &data[r]), ""); });
+      for (guint r = 0; r < n_ranks; r++)
+        EXPECT_TRUE (n == 0 || memcmp (data[r].data (), expected.data (), n * sizeof (float)) == 0)
+            << n << " elements, rank " << r;
+    }
+  free_all (groups);
+}
+
+TEST_P (GlooRanks, AllGatherTakesOtherSizesFromEachRankNoneIncluded)
+{
+  guint n_ranks = GetParam ();
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
+
+  run_ranks (n_ranks, [&] (guint r) {
+    for (guint round = 0; round < 3; round++)
+      {
+        std::vector<gsize> counts;
+        std::string all, expected;
+
+        for (guint i = 0; i < n_ranks; i++)
+          expected += std::string (round * i * 1000, static_cast<char> ('a' + i));
+        EXPECT_EQ (all_gather (groups[r],
+                               std::string (round * r * 1000, static_cast<char> ('a' + r)), &counts,
+                               &all),
+                   "");
+        EXPECT_EQ (all, expected);
+        for (guint i = 0; i < n_ranks; i++)
+          EXPECT_EQ (counts[i], round * i * 1000);
+      }
+  });
+  free_all (groups);
+}
+
+TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
+{
+  guint n_ranks = GetParam ();
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
+
+  run_ranks (n_ranks, [&] (guint r) {
+    constexpr size_t N = 40;
+    std::vector<std::vector<float>> data (N, std::vector<float> (5000, 1.0f));
+    std::vector<Waiter> waiters (N);
+
+    for (size_t i = 0; i < N; i++)
+      groups[r]->ops->all_reduce_f32 (groups[r], data[i].data (), data[i].size (), Waiter::done,
+                                      &waiters[i]);
+    for (size_t i = 0; i < N; i++)
+      {
+        EXPECT_EQ (waiters[i].wait (), "");
+        EXPECT_EQ (data[i][4999], static_cast<float> (n_ranks));
+      }
+  });
+  free_all (groups);
+}
+
+INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
+
+TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
+  std::vector<float> data (100000, 1.0f);
+
+  groups[1]->ops->abort (groups[1]);
+  groups[1]->ops->free (groups[1]);
+  std::string error = all_reduce (groups[0], &data);
+  EXPECT_EQ (error.find ("GROUP_BROKEN"), 0u) << error;
+  EXPECT_NE (error.find ("rank 1"), std::string::npos) << error;
+
+  /* And stays broken. */
+  EXPECT_EQ (all_reduce (groups[0], &data), error);
+  groups[0]->ops->free (groups[0]);
+}
+
+TEST (Gloo, ASilentPeerBreaksTheGroupAtTheTimeOut)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, G_GINT64_CONSTANT (200000000));
+  std::vector<float> data (10, 1.0f);
+
+  std::string error = all_reduce (groups[0], &data);
+  EXPECT_EQ (error.find ("GROUP_BROKEN"), 0u) << error;
+  EXPECT_NE (error.find ("Timed out"), std::string::npos) << error;
+  for (TpsProcessGroup *group : groups)
+    {
+      group->ops->abort (group);
+      group->ops->free (group);
+    }
+}
+
+TEST (Gloo, AbortEndsACollectiveThatWaits)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
+  std::vector<float> data (3000000, 1.0f);
+  Waiter first, second;
+
+  groups[0]->ops->all_reduce_f32 (groups[0], data.data (), data.size (), Waiter::done, &first);
+  groups[0]->ops->all_reduce_f32 (groups[0], data.data (), data.size (), Waiter::done, &second);
+  groups[0]->ops->abort (groups[0]);
+  EXPECT_EQ (first.wait (), "GROUP_BROKEN: the process group was closed by this rank");
+  EXPECT_EQ (second.wait (), "GROUP_BROKEN: the process group was closed by this rank");
+  for (TpsProcessGroup *group : groups)
+    {
+      group->ops->abort (group);
+      group->ops->free (group);
+    }
+}
+
+TEST (Gloo, FreeingWaitsUntilTheOthersHaveTheirResults)
+{
+  for (int round = 0; round < 10; round++)
+    {
+      std::vector<TpsProcessGroup *> groups = join_gloo_groups (3);
+
+      run_ranks (3, [&] (guint r) {
+        std::vector<float> data (1500000, 1.0f);
+
+        EXPECT_EQ (all_reduce (groups[r], &data), "");
+        EXPECT_EQ (data.back (), 3.0f);
+        groups[r]->ops->free (groups[r]);
+      });
+    }
+}
+
+TEST (Gloo, JoiningNamesTheRankThatDoesNotCome)
+{
+  MemoryStore shared;
+  TpsStore *store = shared.open ();
+  TpsProcessGroupOptions options = {};
+  GError *error = nullptr;
+
+  options.rank = 0;
+  options.size = 2;
+  options.store = store;
+  options.prefix = "pass/";
+  options.timeout_ns = 100000000;
+  EXPECT_EQ (tps_process_group_new ("gloo", &options, &error), nullptr);
+  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)) << error->message;
+  EXPECT_NE (strstr (error->message, "rank 1 has not joined within 100 ms"), nullptr)
+      << error->message;
+  g_error_free (error);
+  store->ops->free (store);
+}
+
+TEST (Gloo, JoiningCanBeCancelled)
+{
+  MemoryStore shared;
+  TpsStore *store = shared.open ();
+  TpsProcessGroupOptions options = {};
+  std::atomic<int> n_asked = 0;
+  GError *error = nullptr;
+
+  options.size = 2;
+  options.store = store;
+  options.prefix = "pass/";
+  options.timeout_ns = G_GINT64_CONSTANT (600000000000);
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    return ++*static_cast<std::atomic<int> *> (data) > 2;
+  };
+  options.user_data = &n_asked;
+  EXPECT_EQ (tps_process_group_new ("multi", &options, &error), nullptr);
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED)) << error->message;
+  g_error_free (error);
+  store->ops->free (store);
+}
+
+TEST (Gloo, RefusesAddressesOfAWrongSizeFromTheStore)
+{
+  MemoryStore shared;
+  TpsStore *store = shared.open ();
+  TpsProcessGroupOptions options = {};
+  GError *error = nullptr;
+
+  shared.put ("pass/rank_1", "host");
+  shared.put ("pass/rank_2", "host");
+  shared.put ("pass/1", "abc");
+  options.size = 3;
+  options.store = store;
+  options.prefix = "pass/";
+  options.timeout_ns = G_GINT64_CONSTANT (5000000000);
+  EXPECT_EQ (tps_process_group_new ("gloo", &options, &error), nullptr);
+  EXPECT_NE (error, nullptr);
+  EXPECT_NE (strstr (error->message, "rank 1 stored 3 bytes"), nullptr) << error->message;
+  g_error_free (error);
+  store->ops->free (store);
+}
+
+TEST (ProcessGroup, OneRankNeedsNoBackendAndNoStore)
+{
+  TpsProcessGroupOptions options = {};
+  GError *error = nullptr;
+
+  options.size = 1;
+  options.timeout_ns = 1000;
+  TpsProcessGroup *group = tps_process_group_new ("nccl", &options, &error);
+  ASSERT_NE (group, nullptr);
+  EXPECT_STREQ (group->ops->name, "single");
+
+  std::vector<float> data = { 1, 2, 3 };
+  std::vector<gsize> counts;
+  std::string all;
+  EXPECT_EQ (all_reduce (group, &data), "");
+  EXPECT_EQ (data, (std::vector<float> { 1, 2, 3 }));
+  EXPECT_EQ (all_gather (group, "abc", &counts, &all), "");
+  EXPECT_EQ (counts[0], 3u);
+  EXPECT_EQ (all, "abc");
+
+  group->ops->abort (group);
+  EXPECT_EQ (all_reduce (group, &data).find ("GROUP_BROKEN"), 0u);
+  EXPECT_EQ (all_gather (group, "abc", &counts, &all).find ("GROUP_BROKEN"), 0u);
+  group->ops->free (group);
+}
+
+TEST (ProcessGroup, BackendsThatCannotBeHadAreNamed)
+{
+  MemoryStore shared;
+  TpsStore *store = shared.open ();
+  TpsProcessGroupOptions options = {};
+  const std::pair<const char *, const char *> expected[] = {
+    { "nccl", "backend 'nccl' needs a CUDA device, and this process has none; use gloo" },
+    { "mpi", "unknown backend 'mpi'; known: gloo, multi, nccl" },
+  };
+
+  options.size = 2;
+  options.store = store;
+  options.timeout_ns = 1000;
+  for (auto [backend, text] : expected)
+    {
+      GError *error = nullptr;
+
+      EXPECT_EQ (tps_process_group_new (backend, &options, &error), nullptr);
+      ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
+      EXPECT_STREQ (error->message, text);
+      g_error_free (error);
+    }
+  store->ops->free (store);
+}
+
+} /* namespace */
