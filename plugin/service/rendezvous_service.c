@@ -2,7 +2,7 @@
 
 #include "plugin/service/rendezvous_service.h"
 
-#include "plugin/service/arguments.h"
+#include "plugin/wire/wire_rendezvous.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -95,85 +95,7 @@ tps_rendezvous_get_store (TpsRendezvous *rendezvous)
   return rendezvous->store;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------ */
-
-/* All arguments of all methods; each method reads those it has. */
-typedef struct
-{
-  gchar *key;
-  GBytes *value;
-  gint32 timeout_ms;
-  gint64 amount;
-  gchar *client;
-  gint64 sequence;
-  guint seen; /* bit i: field i + 1 */
-} Arguments;
-
-static void
-arguments_clear (Arguments *arguments)
-{
-  g_free (arguments->key);
-  g_clear_pointer (&arguments->value, g_bytes_unref);
-  g_free (arguments->client);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Arguments, arguments_clear)
-
-/* Puts field `id` of the arguments, of type `type`, where it belongs; FALSE when the method has no such field. */
-typedef gboolean (*ReadField) (TpsReader *in, gint16 id, TpsWireType type, Arguments *arguments);
-
-static gboolean
-read_arguments (TpsCall *call, ReadField read_field, const gchar *const *names,
-                Arguments *arguments, GError **error)
-{
-  TpsReader in;
-  TpsWireType type;
-  gint16 id;
-
-  tps_call_get_arguments (call, &in);
-  tps_reader_struct_begin (&in);
-  while (tps_reader_field (&in, &id, &type))
-    if (id >= 1 && id <= 3 && read_field (&in, id, type, arguments))
-      arguments->seen |= 1u << (id - 1);
-    else
-      tps_reader_skip (&in, type);
-  tps_reader_struct_end (&in);
-  return tps_arguments_check (arguments->seen, names, error);
-}
-
-/* A value that is too long is cut behind the first byte too many: it will be refused, and need not be copied. */
-static GBytes *
-read_bytes (TpsReader *in)
-{
-  TpsBytesView view = tps_reader_binary (in);
-
-  return g_bytes_new (view.data, MIN (view.n_bytes, TPS_RENDEZVOUS_MAX_VALUE_BYTES + 1));
-}
-
-static gboolean
-read_push (TpsReader *in, Arguments *arguments)
-{
-  TpsWireType type;
-  gint16 id;
-
-  tps_reader_struct_begin (in);
-  while (tps_reader_field (in, &id, &type))
-    if (id == 1 && type == TPS_WIRE_BINARY)
-      arguments->client = tps_arguments_dup_string (in);
-    else if (id == 2 && type == TPS_WIRE_I64)
-      arguments->sequence = tps_reader_i64 (in);
-    else
-      tps_reader_skip (in, type);
-  tps_reader_struct_end (in);
-  return TRUE;
-}
-
-static gboolean
-read_key (TpsReader *in, Arguments *arguments)
-{
-  arguments->key = tps_arguments_dup_string (in);
-  return TRUE;
-}
+/* ---- methods -------------------------------------------------------------------------------- */
 
 static void
 answer (TpsCall *call, gboolean ok, const GError *error)
@@ -184,54 +106,29 @@ answer (TpsCall *call, gboolean ok, const GError *error)
     tps_call_reply_error (call, error);
 }
 
-/* ---- put ------------------------------------------------------------------------------------ */
-
-static gboolean
-read_put_field (TpsReader *in, gint16 id, TpsWireType type, Arguments *arguments)
-{
-  if (type != TPS_WIRE_BINARY || id > 2)
-    return FALSE;
-  if (id == 1)
-    return read_key (in, arguments);
-  arguments->value = read_bytes (in);
-  return TRUE;
-}
-
 static void
 handle_put (TpsCall *call, gpointer service)
 {
-  static const gchar *const names[] = { "key", "value", NULL };
   TpsRendezvous *rendezvous = service;
-  g_auto (Arguments) arguments = { NULL };
+  g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
+  TpsReader in;
   gboolean ok;
 
-  ok = read_arguments (call, read_put_field, names, &arguments, &error)
+  tps_call_get_arguments (call, &in);
+  ok = tps_rendezvous_put_arguments_decode (&in, &arguments, &error)
        && tps_rendezvous_store_put (rendezvous->store, arguments.key, arguments.value, &error);
   answer (call, ok, error);
 }
 
-/* ---- get ------------------------------------------------------------------------------------ */
-
-static gboolean
-read_get_field (TpsReader *in, gint16 id, TpsWireType type, Arguments *arguments)
-{
-  if (id == 1 && type == TPS_WIRE_BINARY)
-    return read_key (in, arguments);
-  if (id != 2 || type != TPS_WIRE_I32)
-    return FALSE;
-  arguments->timeout_ms = tps_reader_i32 (in);
-  return TRUE;
-}
-
+/* The value stays until it has left. */
 static void
 write_value (TpsWriter *out, gconstpointer data)
 {
-  gsize n_bytes;
-  gconstpointer bytes = g_bytes_get_data ((GBytes *) (gsize) data, &n_bytes);
+  GBytes *value = (GBytes *) (gsize) data;
 
-  tps_writer_field (out, 0, TPS_WIRE_BINARY);
-  tps_writer_binary (out, bytes, n_bytes);
+  tps_rendezvous_get_result_encode (out, value);
+  tps_writer_set_released (out, (GDestroyNotify) g_bytes_unref, g_bytes_ref (value));
 }
 
 static void
@@ -246,7 +143,7 @@ answer_get (gpointer data, GBytes *value, const GError *error)
 }
 
 static void
-wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const Arguments *arguments)
+wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArguments *arguments)
 {
   gint64 deadline_ns = tps_clock_now_ns () + (gint64) arguments->timeout_ms * 1000000;
 
@@ -256,42 +153,33 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const Arguments *argumen
   tps_mutex_unlock (&rendezvous->lock);
 }
 
-/* Whether an answer that `peek` did not have may be waited for; sets the error where not. */
+/* Whether a key that is not there may be waited for; sets the error where not. */
 static gboolean
-may_wait_for_key (TpsCall *call, const Arguments *arguments, GError **error)
+may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError **error)
 {
   if (arguments->timeout_ms == 0 || !g_error_matches (*error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     return FALSE;
   g_clear_error (error);
   if (tps_call_may_wait (call))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "key %s is not there, and this server cannot wait: it serves one call at a time",
-               arguments->key);
-  return FALSE;
-}
-
-static gboolean
-check_timeout (const Arguments *arguments, GError **error)
-{
-  if (arguments->timeout_ms >= 0)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "timeout_ms is %d: expected 0 or more",
-               arguments->timeout_ms);
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+      "key %s is not there, and this server cannot wait: it serves one connection at a time",
+      arguments->key);
   return FALSE;
 }
 
 static void
 handle_get (TpsCall *call, gpointer service)
 {
-  static const gchar *const names[] = { "key", "timeout_ms", NULL };
   TpsRendezvous *rendezvous = service;
-  g_auto (Arguments) arguments = { NULL };
+  g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) value = NULL;
+  TpsReader in;
 
-  if (read_arguments (call, read_get_field, names, &arguments, &error)
-      && check_timeout (&arguments, &error))
+  tps_call_get_arguments (call, &in);
+  if (tps_rendezvous_get_arguments_decode (&in, &arguments, &error))
     {
       value = tps_rendezvous_store_peek (rendezvous->store, arguments.key, &error);
       if (value == NULL && may_wait_for_key (call, &arguments, &error))
@@ -303,69 +191,41 @@ handle_get (TpsCall *call, gpointer service)
   answer_get (call, value, error);
 }
 
-/* ---- add ------------------------------------------------------------------------------------ */
-
-static gboolean
-read_add_field (TpsReader *in, gint16 id, TpsWireType type, Arguments *arguments)
-{
-  if (id == 1 && type == TPS_WIRE_BINARY)
-    return read_key (in, arguments);
-  if (id == 3 && type == TPS_WIRE_STRUCT)
-    return read_push (in, arguments);
-  if (id != 2 || type != TPS_WIRE_I64)
-    return FALSE;
-  arguments->amount = tps_reader_i64 (in);
-  return TRUE;
-}
-
-static void
-write_sum (TpsWriter *out, gconstpointer data)
-{
-  tps_writer_field (out, 0, TPS_WIRE_I64);
-  tps_writer_i64 (out, *(const gint64 *) data);
-}
-
 static void
 handle_add (TpsCall *call, gpointer service)
 {
-  static const gchar *const names[] = { "key", "amount", NULL };
   TpsRendezvous *rendezvous = service;
-  g_auto (Arguments) arguments = { NULL };
+  g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
-  gint64 sum = 0;
+  TpsRendezvousPush push;
+  TpsReader in;
+  gint64 sum;
 
-  if (read_arguments (call, read_add_field, names, &arguments, &error))
+  tps_call_get_arguments (call, &in);
+  if (!tps_rendezvous_add_arguments_decode (&in, &arguments, &error))
     {
-      TpsRendezvousPush push = { arguments.client, arguments.sequence };
-
-      if (tps_rendezvous_store_add (rendezvous->store, arguments.key, arguments.amount, &push, &sum,
-                                    &error))
-        {
-          tps_call_reply (call, write_sum, &sum);
-          return;
-        }
+      tps_call_reply_error (call, error);
+      return;
     }
-  tps_call_reply_error (call, error);
-}
-
-/* ---- remove --------------------------------------------------------------------------------- */
-
-static gboolean
-read_remove_field (TpsReader *in, gint16 id, TpsWireType type, Arguments *arguments)
-{
-  return id == 1 && type == TPS_WIRE_BINARY && read_key (in, arguments);
+  push = (TpsRendezvousPush) { arguments.push.client, arguments.push.sequence };
+  if (tps_rendezvous_store_add (rendezvous->store, arguments.key, arguments.amount, &push, &sum,
+                                &error))
+    tps_call_reply (call, tps_rendezvous_add_result_encode, &sum);
+  else
+    tps_call_reply_error (call, error);
 }
 
 static void
 handle_remove (TpsCall *call, gpointer service)
 {
-  static const gchar *const names[] = { "prefix", NULL };
   TpsRendezvous *rendezvous = service;
-  g_auto (Arguments) arguments = { NULL };
+  g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
+  TpsReader in;
   gboolean ok;
 
-  ok = read_arguments (call, read_remove_field, names, &arguments, &error)
+  tps_call_get_arguments (call, &in);
+  ok = tps_rendezvous_remove_arguments_decode (&in, &arguments, &error)
        && tps_rendezvous_store_remove (rendezvous->store, arguments.key, &error);
   answer (call, ok, error);
 }

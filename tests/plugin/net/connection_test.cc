@@ -119,6 +119,18 @@ protected:
   {
     WaitUntil ([this, n] { return messages_.size () >= n || closed_; });
   }
+  size_t
+  NMessages ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+    return messages_.size ();
+  }
+  bool
+  IsClosed ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+    return closed_;
+  }
   void
   PeerSends (const std::string &bytes)
   {

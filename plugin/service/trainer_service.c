@@ -1,0 +1,57 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/trainer_service.h"
+
+#include "plugin/wire/wire_trainer.h"
+
+static void
+handle_train (TpsCall *call, gpointer service)
+{
+  g_autoptr (GError) error = NULL;
+  TpsTrainPlan *plan;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  plan = tps_train_arguments_decode (&in, &error);
+  if (plan != NULL && tps_trainer_train (service, plan, &error))
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
+static void
+handle_status (TpsCall *call, gpointer service)
+{
+  g_auto (TpsTrainStatus) status = { 0 };
+
+  tps_trainer_get_status (service, &status);
+  tps_call_reply (call, tps_train_status_result_encode, &status);
+}
+
+static void
+handle_cancel (TpsCall *call, gpointer service)
+{
+  tps_trainer_cancel (service);
+  tps_call_reply (call, NULL, NULL);
+}
+
+static void
+shut_down (gpointer object)
+{
+  tps_trainer_cancel (object);
+}
+
+static const TpsMethod methods[] = {
+  { "train", handle_train, TRUE }, /* checks every id of every batch */
+  { "status", handle_status, FALSE },
+  { "cancel", handle_cancel, FALSE },
+  { NULL },
+};
+
+TpsService
+tps_trainer_service (TpsTrainer *trainer)
+{
+  return (TpsService) {
+    .name = "Trainer", .methods = methods, .object = trainer, .shut_down = shut_down
+  };
+}

@@ -1,0 +1,15 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Trainer service: starts passes and tells how they go. */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "runtime/ddp/trainer.h"
+
+G_BEGIN_DECLS
+
+/* `trainer` is borrowed and outlives whoever serves it. */
+TpsService tps_trainer_service (TpsTrainer *trainer);
+
+G_END_DECLS
