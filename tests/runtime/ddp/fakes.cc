@@ -259,6 +259,8 @@ FakeModel::FakeModel (const std::vector<Parameter> &parameters) : base_ { {}, th
       parameter.is_sparse = described.is_sparse;
       parameters_.push_back (parameter);
     }
+  for (guint i = static_cast<guint> (parameters_.size ()); i-- > 0;)
+    order.push_back (i);
   base_.model.klass = &klass;
   base_.model.n_parameters = static_cast<guint> (parameters_.size ());
   base_.model.parameters = parameters_.data ();
@@ -282,36 +284,41 @@ FakeModel::init_parameters (TpsModel *model, gint64 seed)
                                       + 0.25f * static_cast<float> (j % 7);
 }
 
+/* A new gradient of a sparse parameter; owned by the caller. */
+TpsGradient
+FakeModel::make_rows (guint index)
+{
+  std::vector<gint64> ids = ids_of (index);
+  gint64 n = static_cast<gint64> (ids.size ()), dim = parameters_[index].shape.dims[1];
+  TpsGradient gradient = {};
+
+  gradient.kind = TPS_GRADIENT_SPARSE;
+  gradient.weight = 1;
+  gradient.rows = parameters_[index].shape.dims[0];
+  tps_tensor_init_1d (&gradient.indices, TPS_DTYPE_INT64, n);
+  tps_tensor_init_2d (&gradient.values, TPS_DTYPE_FLOAT32, n, dim);
+  std::copy (ids.begin (), ids.end (), static_cast<gint64 *> (tps_tensor_data (&gradient.indices)));
+  for (gint64 r = 0; r < n; r++)
+    for (gint64 j = 0; j < dim; j++)
+      static_cast<gfloat *> (tps_tensor_data (&gradient.values))[r * dim + j] = gradient_of (
+          index, ids[r] * dim + j);
+  return gradient;
+}
+
 void
 FakeModel::backward (TpsModel *model, const gfloat *, TpsGradientReady ready, gpointer user_data)
 {
   FakeModel *self = reinterpret_cast<Base *> (model)->self;
 
-  for (guint i = model->n_parameters; i-- > 0;)
+  for (guint i : self->order)
     {
       TpsParameter *parameter = &model->parameters[i];
 
       self->before (i);
       if (parameter->is_sparse)
         {
-          std::vector<gint64> ids = self->ids_of (i);
-          gint64 dim = parameter->shape.dims[1];
-          TpsGradient gradient = {};
+          TpsGradient gradient = self->make_rows (i);
 
-          gradient.kind = TPS_GRADIENT_SPARSE;
-          gradient.weight = 1;
-          gradient.rows = parameter->shape.dims[0];
-          tps_tensor_init_1d (&gradient.indices, TPS_DTYPE_INT64,
-                              static_cast<gint64> (ids.size ()));
-          tps_tensor_init_2d (&gradient.values, TPS_DTYPE_FLOAT32,
-                              static_cast<gint64> (ids.size ()), dim);
-          std::copy (ids.begin (), ids.end (),
-                     static_cast<gint64 *> (tps_tensor_data (&gradient.indices)));
-          for (size_t r = 0; r < ids.size (); r++)
-            for (gint64 j = 0; j < dim; j++)
-              static_cast<gfloat *> (
-                  tps_tensor_data (&gradient.values))[static_cast<gint64> (r) * dim + j] =
-                  self->gradient_of (i, ids[r] * dim + j);
           tps_gradient_move (&parameter->sparse_gradient, &gradient);
         }
       else

@@ -128,6 +128,8 @@ public:
   };
   /* Called before a parameter's gradient is computed. */
   std::function<void (guint index)> before = [] (guint) {};
+  /* The order in which backward computes and reports gradients; last parameter first unless set. */
+  std::vector<guint> order;
   /* Parameters that backward forgets to report. */
   std::function<bool (guint index)> is_forgotten = [] (guint) { return false; };
 
@@ -138,6 +140,7 @@ private:
     FakeModel *self;
   };
 
+  TpsGradient make_rows (guint index);
   static void init_parameters (TpsModel *model, gint64 seed);
   static void backward (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
                         gpointer user_data);
