@@ -1,0 +1,177 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/frame/writer.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+#include "tests/plugin/frame/wire_bytes.h"
+
+namespace thriftps {
+namespace {
+
+class Writer : public testing::Test
+{
+protected:
+  Writer ()
+  {
+    out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+  }
+  ~Writer () override
+  {
+    tps_writer_free (out);
+  }
+
+  void
+  begin ()
+  {
+    tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+  }
+
+  bool
+  end (GError **error = nullptr)
+  {
+    tps_writer_struct_end (out);
+    return tps_writer_message_end (out, error);
+  }
+
+  std::vector<struct iovec>
+  pieces ()
+  {
+    guint n_pieces;
+    gsize n_bytes, sum = 0;
+    const struct iovec *first = tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+
+    for (guint i = 0; i < n_pieces; i++)
+      sum += first[i].iov_len;
+    EXPECT_EQ (sum, n_bytes);
+    return { first, first + n_pieces };
+  }
+
+  TpsWriter *out;
+};
+
+TEST_F (Writer, largeBuffersGoOutFromWhereTheyLie)
+{
+  g_autoptr (TpsBuffer) buffer = tps_buffer_new_zeroed (10000);
+
+  begin ();
+  tps_writer_binary_buffer (out, buffer, 64, 9000);
+  ASSERT_TRUE (end ());
+  ASSERT_EQ (pieces ().size (), 3u);
+  EXPECT_EQ (pieces ()[1].iov_base, tps_buffer_get_data (buffer) + 64);
+  EXPECT_EQ (pieces ()[1].iov_len, 9000u);
+  EXPECT_FALSE (tps_buffer_is_exclusive (buffer));
+  tps_writer_reset (out, TPS_PROTOCOL_COMPACT, FALSE);
+  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
+}
+
+TEST_F (Writer, largeBorrowedBytesGoOutFromWhereTheyLie)
+{
+  std::string bytes (TPS_MESSAGE_BODY_THRESHOLD, 'x');
+
+  begin ();
+  tps_writer_binary_borrowed (out, bytes.data (), bytes.size ());
+  ASSERT_TRUE (end ());
+  ASSERT_EQ (pieces ().size (), 3u);
+  EXPECT_EQ (pieces ()[1].iov_base, bytes.data ());
+}
+
+TEST_F (Writer, smallOnesAreCopied)
+{
+  g_autoptr (TpsBuffer) buffer = tps_buffer_new_zeroed (TPS_MESSAGE_BODY_THRESHOLD);
+
+  begin ();
+  tps_writer_binary_buffer (out, buffer, 1, TPS_MESSAGE_BODY_THRESHOLD - 1);
+  ASSERT_TRUE (end ());
+  EXPECT_EQ (pieces ().size (), 1u);
+  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
+}
+
+TEST_F (Writer, piecesAreRightWhenTheHeadMovesAfterThem)
+{
+  std::string large (5000, 'l');
+  std::string expected;
+
+  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  for (gint16 id = 1; id <= 200; id++)
+    {
+      tps_writer_field (out, id, TPS_WIRE_BINARY);
+      if (id % 3 == 0)
+        tps_writer_binary_borrowed (out, large.data (), large.size ());
+      else
+        tps_writer_string (out, "small");
+    }
+  ASSERT_TRUE (end ());
+  Scan scan = scan_bytes (join_pieces (out));
+  ASSERT_EQ (scan.error, "");
+  ASSERT_EQ (scan.messages.size (), 1u);
+  EXPECT_EQ (scan.messages[0]->bodies->len, 66u);
+}
+
+TEST_F (Writer, aResetWriterWritesAsANewOne)
+{
+  g_autoptr (TpsWriter) fresh = tps_writer_new (TPS_PROTOCOL_COMPACT, TRUE);
+
+  begin ();
+  tps_writer_string (out, std::string (100000, 'x').c_str ());
+  ASSERT_TRUE (end ());
+  tps_writer_reset (out, TPS_PROTOCOL_COMPACT, TRUE);
+  for (TpsWriter *each : { out, fresh })
+    {
+      tps_writer_message_begin (each, "name", TPS_MESSAGE_REPLY, -1);
+      tps_writer_struct_begin (each);
+      tps_writer_field (each, 20, TPS_WIRE_BOOL);
+      tps_writer_bool (each, FALSE);
+      tps_writer_struct_end (each);
+      ASSERT_TRUE (tps_writer_message_end (each, nullptr));
+    }
+  EXPECT_EQ (join_pieces (out), join_pieces (fresh));
+}
+
+TEST_F (Writer, saysOnceThatItLetsGo)
+{
+  int n_calls = 0;
+  auto count = [] (gpointer calls) { ++*static_cast<int *> (calls); };
+
+  tps_writer_set_released (out, count, &n_calls);
+  begin ();
+  tps_writer_string (out, "x");
+  ASSERT_TRUE (end ());
+  EXPECT_EQ (n_calls, 0);
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, FALSE);
+  EXPECT_EQ (n_calls, 1);
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, FALSE);
+  EXPECT_EQ (n_calls, 1);
+  tps_writer_set_released (out, count, &n_calls);
+  tps_writer_free (g_steal_pointer (&out));
+  EXPECT_EQ (n_calls, 2);
+}
+
+/* The bytes are never looked at, so they need not be there. */
+TEST_F (Writer, aMessageThatNoFrameCanHoldIsRefused)
+{
+  const gsize half = (gsize) 1 << 30;
+  g_autoptr (GError) error = nullptr;
+  g_autoptr (GError) binary_error = nullptr;
+  char byte = 0;
+
+  begin ();
+  tps_writer_binary_borrowed (out, &byte, half);
+  tps_writer_field (out, 2, TPS_WIRE_BINARY);
+  tps_writer_binary_borrowed (out, &byte, half);
+  EXPECT_FALSE (end (&error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, FALSE);
+  begin ();
+  tps_writer_binary_borrowed (out, &byte, 2 * half);
+  EXPECT_FALSE (end (&binary_error));
+  EXPECT_TRUE (g_error_matches (binary_error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+}
+
+} // namespace
+} // namespace thriftps
