@@ -143,8 +143,7 @@ refuse_unknown (const TpsDispatcher *dispatcher, TpsCall *call, const gchar *nam
     text = g_strdup_printf ("unknown service \"%.*s\" in \"%s\"", (gint) (colon - name), name,
                             name);
   else
-    text = g_strdup_printf ("unknown method \"%s\" of service %.*s", colon + 1,
-                            (gint) (colon - name), name);
+    text = g_strdup_printf ("unknown method \"%s\"", name);
   tps_call_reply_exception (call, TPS_EXCEPTION_UNKNOWN_METHOD, text);
 }
 

@@ -1,0 +1,160 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// What a client that wants too much gets.
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <thread>
+
+#include "tests/plugin/server/test_service.h"
+
+namespace thriftps_test {
+namespace {
+
+class BoundsTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsServerOptions options = {};
+    options.n_io_threads = 2;
+    options.max_frame_bytes = 8 << 20;
+    options.max_pending_bytes = 4 << 20;
+    options.max_in_flight = 16;
+    options.max_connections = 8;
+    options.patience_ns = 400000000;
+    return options;
+  }
+};
+
+TEST_F (BoundsTest, ReadsNoMoreThanItsCallsInFlight)
+{
+  RawClient flooding (tcp_);
+  std::string flood;
+  for (int i = 0; i < 1000; i++)
+    flood += MessageBytes ({}, "Test:hold", i, IntField (i));
+  ASSERT_TRUE (flooding.SendBytes (flood));
+  service_.WaitForHeld (16);
+  RawClient other (tcp_);
+  for (int i = 0; i < 10; i++)
+    EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (i))), i);
+  EXPECT_EQ (service_.NHeld (), 16u);
+  EXPECT_EQ (tps_server_get_n_calls (server_), 16u);
+  for (int i = 0; i < 1000; i++)
+    {
+      service_.Release (i);
+      EXPECT_EQ (flooding.Receive ()->seqid, i);
+      EXPECT_LE (service_.NHeld (), 16u);
+    }
+}
+
+TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
+{
+  RawClient client (unix_);
+  client.Send ("Test:take", 1, BinaryField (3 << 20));
+  service_.WaitForHeld (1);
+  Message refused = client.Call ("Test:take", BinaryField (3 << 20), 2);
+  EXPECT_EQ (ErrorCode (refused), 7);
+  EXPECT_EQ (refused->seqid, 2);
+  EXPECT_GT (RetryAfterMs (refused), 0);
+  service_.Release (0);
+  EXPECT_EQ (IntResult (client.Receive ()), 0);
+  client.Send ("Test:take", 3, BinaryField (3 << 20));
+  service_.Release (0);
+  EXPECT_EQ (client.Receive ()->seqid, 3);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
+}
+
+TEST_F (BoundsTest, ClosesOnAFrameBeyondTheLimit)
+{
+  RawClient client (tcp_);
+  EXPECT_TRUE (client.SendBytes (std::string ("\x00\x80\x00\x01", 4)));
+  EXPECT_TRUE (client.IsClosedByPeer ());
+  RawClient other (tcp_);
+  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
+}
+
+TEST_F (BoundsTest, ClosesConnectionsBeyondTheCap)
+{
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 8; i++)
+    {
+      clients.push_back (std::make_unique<RawClient> (i % 2 == 0 ? tcp_ : unix_));
+      ASSERT_EQ (IntResult (clients.back ()->Call ("Test:echo", IntField (i))), i);
+    }
+  RawClient beyond (tcp_);
+  EXPECT_TRUE (beyond.IsClosedByPeer ());
+  clients.pop_back ();
+  while (tps_server_get_n_connections (server_) == 8)
+    std::this_thread::yield ();
+  RawClient next (tcp_);
+  EXPECT_EQ (IntResult (next.Call ("Test:echo", IntField (9))), 9);
+}
+
+TEST_F (BoundsTest, ClosesAClientThatDoesNotReadItsAnswers)
+{
+  RawClient greedy (tcp_);
+  std::string flood;
+  for (int i = 0; i < 2000; i++)
+    flood += MessageBytes ({}, "Test:make", i, IntField (1 << 20));
+  greedy.SendUntilStuck (flood, 50);
+  while (tps_server_get_n_connections (server_) > 0)
+    std::this_thread::yield ();
+  RawClient other (tcp_);
+  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
+}
+
+TEST_F (BoundsTest, AnswersAClientThatReadsLate)
+{
+  constexpr int kCalls = 300;
+  RawClient client (tcp_);
+  std::string flood;
+  for (int i = 0; i < kCalls; i++)
+    flood += MessageBytes ({}, "Test:make", i, IntField (500000));
+  ASSERT_TRUE (client.SendBytes (flood));
+  for (int i = 0; i < kCalls; i++)
+    {
+      Message answer = client.Receive ();
+      ASSERT_NE (answer, nullptr) << i;
+      EXPECT_EQ (BinaryResult (answer).size (), 500000u);
+    }
+}
+
+TEST_F (BoundsTest, ClosesAMessageThatDoesNotGoOn)
+{
+  std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (3 << 20)).substr (0, 100000);
+  RawClient stalled (tcp_);
+  ASSERT_TRUE (stalled.SendBytes (half));
+  EXPECT_TRUE (stalled.IsClosedByPeer ());
+  while (tps_server_get_n_connections (server_) > 0)
+    std::this_thread::yield ();
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
+}
+
+// With calls that wait, with answers half taken, with messages half sent.
+TEST_F (BoundsTest, OutlivesClientsThatVanish)
+{
+  std::string half = MessageBytes ({}, "Test:take", 1, BinaryField (1 << 20)).substr (0, 5000);
+  for (int round = 0; round < 20; round++)
+    {
+      auto client = std::make_unique<RawClient> (round % 2 == 0 ? tcp_ : unix_);
+      client->Send ("Test:hold", 1, IntField (round));
+      client->Send ("Test:make", 2, IntField (4 << 20));
+      service_.WaitForHeld (1);
+      if (round % 4 == 0)
+        client->Receive ();
+      if (round % 4 == 1)
+        client->SendBytes (half);
+      client.reset ();
+      service_.Release (round);
+    }
+  while (tps_server_get_n_connections (server_) > 0 || tps_server_get_n_calls (server_) > 0)
+    std::this_thread::yield ();
+  RawClient other (tcp_);
+  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
+}
+
+} // namespace
+} // namespace thriftps_test
