@@ -1,0 +1,236 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/role.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/configuration.h"
+#include "bench/interrupt.h"
+#include "bench/reachable.h"
+#include "bench/world.h"
+#include "plugin/client/client.h"
+#include "plugin/client/remote_exchange.h"
+#include "plugin/client/remote_store.h"
+#include "plugin/client/stubs.h"
+#include "plugin/plugin.h"
+#include "runtime/averaging/partition.h"
+#include "runtime/config.h"
+#include "runtime/cpu/blas.h"
+#include "runtime/ddp/trainer.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+#define FIND_MASTER_NS (60 * SECOND_NS)
+#define CALL_NS (30 * SECOND_NS)
+#define STOP_POLL_MS 200
+
+typedef struct
+{
+  const TpsBenchOptions *options;
+  gchar *name;
+  gchar *master;
+  TpsMetrics *metrics;
+  TpsTrainer *trainer; /* NULL in a server */
+  TpsPlugin *plugin;
+  TpsServer *server;
+  TpsClient *client; /* of the master */
+} Role;
+
+static void
+role_clear (Role *role)
+{
+  g_clear_pointer (&role->client, tps_client_free);
+  if (role->trainer != NULL)
+    tps_trainer_cancel (role->trainer);
+  if (role->server != NULL)
+    tps_server_stop (role->server);
+  g_clear_object (&role->server);
+  g_clear_pointer (&role->plugin, tps_plugin_free);
+  g_clear_pointer (&role->trainer, tps_trainer_free);
+  g_clear_pointer (&role->metrics, tps_metrics_unref);
+  g_free (role->name);
+  g_free (role->master);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
+
+static TpsExchange *
+connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = g_ptr_array_new ();
+  TpsRemoteExchangeOptions options = { .trainer = (gint32) plan->rank };
+  guint first = 0, n;
+
+  for (guint i = 0; i < plan->servers->len; i++)
+    g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
+  if (plan->partition_by_trainer && plan->servers->len > 0)
+    tps_partition_get_trainers (
+        tps_partition_find_server (plan->rank, plan->world_size, plan->servers->len),
+        plan->world_size, plan->servers->len, &first, &n);
+  options.trainer -= (gint32) first;
+  options.addresses = (const gchar *const *) addresses->pdata;
+  options.n_addresses = addresses->len;
+  return tps_remote_exchange_new (&options, error);
+}
+
+static TpsStore *
+connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  Role *role = user_data;
+
+  return tps_remote_store_new (plan->rendezvous[0] != '\0' ? plan->rendezvous : role->master,
+                               CALL_NS, error);
+}
+
+static guint
+count_trainers (const TpsBenchOptions *o)
+{
+  guint first, n;
+
+  if (!g_str_equal (o->partition, "trainers"))
+    return (guint) o->ntrainer;
+  tps_partition_get_trainers ((guint) (o->rank - o->ntrainer - o->ncudatrainer),
+                              (guint) o->ntrainer, (guint) o->nserver, &first, &n);
+  return MAX (n, 1);
+}
+
+/* The shipped server classes take no arguments: anything in the file is unknown. */
+static gboolean
+check_server_arguments (const TpsBenchOptions *o, GError **error)
+{
+  g_autoptr (GVariant)
+      arguments = tps_bench_arguments_load (o->server_config_path, o->server, error);
+  g_autofree gchar *what = g_strdup_printf ("server %s", o->server);
+  TpsConfig config;
+
+  if (arguments == NULL)
+    return FALSE;
+  tps_config_init (&config, arguments, what, error);
+  return tps_config_finish (&config);
+}
+
+static gboolean
+make_plugin (Role *role, GError **error)
+{
+  const TpsBenchOptions *o = role->options;
+  gboolean is_server = tps_world_get_kind (o, (guint) o->rank) == TPS_WORLD_SERVER;
+  TpsPluginOptions options = {
+    .name = role->name,
+    .parameter_server = {
+      .kind = o->server,
+      .n_trainers = is_server ? count_trainers (o) : 1,
+      .reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM : TPS_REDUCE_MEAN,
+      .round_timeout_ns = o->rpc_timeout * SECOND_NS,
+      .metrics = role->metrics,
+    },
+  };
+
+  if (is_server && !check_server_arguments (o, error))
+    return FALSE;
+  role->plugin = tps_plugin_new (&options, error);
+  if (role->plugin == NULL || is_server)
+    return role->plugin != NULL;
+  role->trainer = tps_trainer_new (&(TpsTrainerLinks) { .connect_servers = connect_servers,
+                                                        .connect_store = connect_store,
+                                                        .user_data = role },
+                                   role->metrics);
+  tps_plugin_add_trainer (role->plugin, role->trainer);
+  return TRUE;
+}
+
+static gchar *
+choose_address (const TpsBenchOptions *o, const gchar *name, GError **error)
+{
+  g_autofree gchar *folder = NULL;
+  g_autofree gchar *host = NULL;
+
+  if (g_str_equal (o->transport, "unix"))
+    {
+      folder = g_strdup (o->socket_dir != NULL ? o->socket_dir : g_get_tmp_dir ());
+      return g_strdup_printf ("unix:%s/%s.sock", folder, name);
+    }
+  host = tps_reachable_address (o->master_addr, error);
+  return host != NULL ? g_strdup_printf ("%s:0", host) : NULL;
+}
+
+static gboolean
+serve (Role *role, GError **error)
+{
+  g_autofree gchar *address = choose_address (role->options, role->name, error);
+
+  if (address == NULL)
+    return FALSE;
+  role->server = tps_plugin_new_server (role->plugin, NULL);
+  return tps_server_listen (role->server, address, error) && tps_server_start (role->server, error);
+}
+
+/* The master may come up after its roles. */
+static gboolean
+announce (Role *role, GError **error)
+{
+  g_autofree gchar *key = tps_world_get_address_key ((guint) role->options->rank);
+  const gchar *address = tps_server_get_addresses (role->server)[0];
+  g_autoptr (GBytes) value = g_bytes_new (address, strlen (address));
+  TpsClientOptions options = { .address = role->master };
+  gint64 deadline_ns = tps_clock_now_ns () + FIND_MASTER_NS;
+
+  role->client = tps_client_new (&options, error);
+  if (role->client == NULL)
+    return FALSE;
+  for (;;)
+    {
+      g_autoptr (GError) local = NULL;
+
+      if (tps_remote_put (role->client, key, value, tps_clock_now_ns () + CALL_NS, &local))
+        return TRUE;
+      if (!tps_interrupt_check (error))
+        return FALSE;
+      if (tps_error_damage (local) != TPS_DAMAGE_CONNECTION || tps_clock_now_ns () > deadline_ns)
+        {
+          g_propagate_prefixed_error (error, g_steal_pointer (&local),
+                                      "no master at %s: ", role->master);
+          return FALSE;
+        }
+      g_usleep (STOP_POLL_MS * 1000);
+    }
+}
+
+/* Returns when the master says so; an error when it is gone. */
+static gboolean
+wait_for_stop (Role *role, GError **error)
+{
+  for (;;)
+    {
+      g_autoptr (GError) local = NULL;
+      g_autoptr (GBytes) stop = tps_remote_get (role->client, TPS_WORLD_STOP_KEY, STOP_POLL_MS,
+                                                tps_clock_now_ns () + CALL_NS, &local);
+
+      if (stop != NULL || tps_interrupt_is_set ())
+        return TRUE;
+      if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+        {
+          g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master is gone: ");
+          return FALSE;
+        }
+    }
+}
+
+gint
+tps_role_run (const TpsBenchOptions *options)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Role) role = { .options = options };
+
+  role.name = tps_world_get_name (options, (guint) options->rank);
+  role.master = g_strdup_printf (strchr (options->master_addr, ':') != NULL ? "[%s]:%d" : "%s:%d",
+                                 options->master_addr, options->master_port);
+  role.metrics = tps_metrics_new (NULL, NULL);
+  tps_blas_set_num_threads (1);
+  if (make_plugin (&role, &error) && serve (&role, &error) && announce (&role, &error)
+      && wait_for_stop (&role, &error))
+    return 0;
+  fprintf (stderr, "parameter_server: %s: %s\n", role.name, error->message);
+  return 1;
+}
