@@ -1,0 +1,205 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "tests/conformance/reference.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace reference {
+
+double
+load (TpsDType dtype, const void *values, size_t i)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT32:
+      return (double) ((const float *) values)[i];
+    case TPS_DTYPE_FLOAT64:
+      return ((const double *) values)[i];
+    case TPS_DTYPE_FLOAT16:
+      return (double) tps_float16_to_float (((const uint16_t *) values)[i]);
+    case TPS_DTYPE_BFLOAT16:
+      return (double) tps_bfloat16_to_float (((const uint16_t *) values)[i]);
+    case TPS_DTYPE_INT32:
+      return ((const int32_t *) values)[i];
+    case TPS_DTYPE_INT64:
+      return (double) ((const int64_t *) values)[i];
+    }
+  abort ();
+}
+
+// To a multiple of 2^(exponent of the value - digits + 1), at least 2^min_exponent; ties to even by rint().
+static double
+round_to (double value, int digits, int min_exponent)
+{
+  int exponent;
+
+  if (value == 0 || !std::isfinite (value))
+    return value;
+  std::frexp (value, &exponent);
+  int unit = std::max (exponent - digits, min_exponent);
+  return std::ldexp (std::rint (std::ldexp (value, -unit)), unit);
+}
+
+template <typename Int>
+static Int
+to_int (double value, double low, double high)
+{
+  if (std::isnan (value))
+    return 0;
+  if (value < low)
+    return std::numeric_limits<Int>::min ();
+  return value >= high ? std::numeric_limits<Int>::max () : (Int) value;
+}
+
+void
+store (TpsDType dtype, void *values, size_t i, double value)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT32:
+      ((float *) values)[i] = (float) value;
+      return;
+    case TPS_DTYPE_FLOAT64:
+      ((double *) values)[i] = value;
+      return;
+    case TPS_DTYPE_FLOAT16:
+      ((uint16_t *) values)[i] = tps_float16_from_float ((float) round_to (value, 11, -24));
+      return;
+    case TPS_DTYPE_BFLOAT16:
+      ((uint16_t *) values)[i] = tps_bfloat16_from_float ((float) round_to (value, 8, -133));
+      return;
+    case TPS_DTYPE_INT32:
+      ((int32_t *) values)[i] = to_int<int32_t> (value, -0x1p31, 0x1p31);
+      return;
+    case TPS_DTYPE_INT64:
+      ((int64_t *) values)[i] = to_int<int64_t> (value, -0x1p63, 0x1p63);
+      return;
+    }
+  abort ();
+}
+
+void
+accumulate (TpsDType dtype, void *sum, const void *gradient, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (dtype == TPS_DTYPE_FLOAT64)
+      ((double *) sum)[i] += load (dtype, gradient, i);
+    else
+      ((float *) sum)[i] += (float) load (dtype, gradient, i);
+}
+
+void
+scale (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (dtype == TPS_DTYPE_FLOAT64)
+      ((double *) sum)[i] = weight * load (dtype, gradient, i);
+    else
+      ((float *) sum)[i] = (float) (weight * load (dtype, gradient, i));
+}
+
+void
+scale_accumulate (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (dtype == TPS_DTYPE_FLOAT64)
+      ((double *) sum)[i] += weight * load (dtype, gradient, i);
+    else
+      ((float *) sum)[i] += (float) (weight * load (dtype, gradient, i));
+}
+
+void
+divide (TpsDType dtype, void *average, const void *sum, double divisor, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    store (
+        dtype, average, i,
+        (dtype == TPS_DTYPE_FLOAT64 ? ((const double *) sum)[i] : (double) ((const float *) sum)[i])
+            / divisor);
+}
+
+static void
+pool_bag (const Bags &bags, size_t bag, const float *table, float *output, int64_t *argmax)
+{
+  bool is_first = true;
+
+  for (int64_t d = 0; d < bags.dim; d++)
+    {
+      output[d] = 0;
+      if (argmax != nullptr)
+        argmax[d] = -1;
+    }
+  for (size_t i = bags.begin (bag); i < bags.end (bag); i++, is_first = false)
+    for (int64_t d = 0; d < bags.dim; d++)
+      {
+        float x = table[bags.indices[i] * bags.dim + d];
+
+        if (!bags.weights.empty ())
+          x = bags.weights[i] * x;
+        if (bags.pooling != TPS_POOLING_MAX)
+          output[d] = is_first ? x : output[d] + x;
+        else if (is_first || x > output[d] || (std::isnan (x) && !std::isnan (output[d])))
+          {
+            output[d] = x;
+            if (argmax != nullptr)
+              argmax[d] = bags.indices[i];
+          }
+      }
+  if (bags.pooling == TPS_POOLING_MEAN && !is_first)
+    for (int64_t d = 0; d < bags.dim; d++)
+      output[d] /= (float) (bags.end (bag) - bags.begin (bag));
+}
+
+void
+pool (const Bags &bags, const float *table, float *output, int64_t *argmax)
+{
+  for (size_t bag = 0; bag < bags.offsets.size (); bag++)
+    pool_bag (bags, bag, table, output + bag * bags.dim,
+              argmax != nullptr ? argmax + bag * bags.dim : nullptr);
+}
+
+void
+pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
+               float *table_gradient)
+{
+  std::fill_n (table_gradient, bags.rows * bags.dim, 0.0f);
+  for (size_t bag = 0; bag < bags.offsets.size (); bag++)
+    {
+      const float *gradient = output_gradient + bag * bags.dim;
+
+      for (int64_t d = 0; bags.pooling == TPS_POOLING_MAX && d < bags.dim; d++)
+        if (argmax[bag * bags.dim + d] >= 0)
+          table_gradient[argmax[bag * bags.dim + d] * bags.dim + d] += gradient[d];
+      for (size_t i = bags.begin (bag); bags.pooling != TPS_POOLING_MAX && i < bags.end (bag); i++)
+        for (int64_t d = 0; d < bags.dim; d++)
+          {
+            float x = gradient[d];
+
+            if (bags.pooling == TPS_POOLING_MEAN)
+              x /= (float) (bags.end (bag) - bags.begin (bag));
+            if (!bags.weights.empty ())
+              x = bags.weights[i] * x;
+            table_gradient[bags.indices[i] * bags.dim + d] += x;
+          }
+    }
+}
+
+void
+gemm (const TpsGemm &gemm, float *c)
+{
+  for (size_t i = 0; i < gemm.m; i++)
+    for (size_t j = 0; j < gemm.n; j++)
+      {
+        double sum = 0;
+
+        for (size_t k = 0; k < gemm.k; k++)
+          sum += (double) (gemm.transpose_a ? gemm.a[k * gemm.m + i] : gemm.a[i * gemm.k + k])
+                 * (double) (gemm.transpose_b ? gemm.b[j * gemm.k + k] : gemm.b[k * gemm.n + j]);
+        c[i * gemm.n + j] =
+            (float) ((double) gemm.alpha * sum
+                     + (gemm.beta != 0 ? (double) gemm.beta * (double) c[i * gemm.n + j] : 0));
+      }
+}
+
+} // namespace reference

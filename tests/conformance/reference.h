@@ -1,0 +1,52 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What every operation of runtime/backend.h means, one element at a time and as plainly as possible: the reference that
+ * each device is compared with. Where bits are promised these functions give the bits. */
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/backend.h"
+
+namespace reference {
+
+// An element of any dtype, converted exactly (INT64 aside) to double, and back with one rounding.
+double load (TpsDType dtype, const void *values, size_t i);
+void store (TpsDType dtype, void *values, size_t i, double value);
+
+// One float or double operation in the sum's type.
+void accumulate (TpsDType dtype, void *sum, const void *gradient, size_t n);
+void scale (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);
+void scale_accumulate (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);
+void divide (TpsDType dtype, void *average, const void *sum, double divisor, size_t n);
+
+struct Bags
+{
+  int64_t rows, dim;
+  std::vector<int64_t> indices;
+  std::vector<int64_t> offsets;
+  std::vector<float> weights; // empty = none
+  TpsPooling pooling;
+
+  size_t
+  begin (size_t bag) const
+  {
+    return offsets[bag];
+  }
+  size_t
+  end (size_t bag) const
+  {
+    return bag + 1 < offsets.size () ? offsets[bag + 1] : indices.size ();
+  }
+};
+
+void pool (const Bags &bags, const float *table, float *output, int64_t *argmax);
+// Dense [rows, dim].
+void pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
+                    float *table_gradient);
+
+void gemm (const TpsGemm &gemm, float *c);
+
+} // namespace reference

@@ -1,0 +1,287 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows by id: coalescing, embedding bags forward and backward. Bits, but where any order is allowed (bound: 1e-5 of the
+ * sum of the magnitudes). */
+
+#include <cmath>
+#include <map>
+
+#include "tests/conformance/device_test.h"
+#include "tests/conformance/reference.h"
+#include "tests/oracle/vectors.h"
+
+namespace {
+
+class Rows : public DeviceTest
+{
+protected:
+  reference::Bags
+  random_bags (TpsPooling pooling, bool weighted)
+  {
+    reference::Bags bags;
+    size_t n_bags = random () % 6;
+
+    bags.rows = 1 + (int64_t) (random () % 40);
+    bags.dim = (int64_t) (random () % 20);
+    bags.pooling = pooling;
+    for (size_t bag = 0; bag < n_bags; bag++)
+      {
+        bags.offsets.push_back ((int64_t) bags.indices.size ());
+        for (int64_t id : random_ids (random () % 3 == 0 ? 0 : random () % 30, bags.rows))
+          bags.indices.push_back (id);
+      }
+    if (weighted)
+      bags.weights = random_floats (bags.indices.size ());
+    return bags;
+  }
+};
+
+// Bags in the device's memory.
+class DeviceBags
+{
+public:
+  DeviceBags (TpsStream *stream, const reference::Bags &bags, bool is_any_order)
+      : indices_ (stream, bags.indices), offsets_ (stream, bags.offsets),
+        weights_ (stream, bags.weights)
+  {
+    args.rows = bags.rows;
+    args.dim = bags.dim;
+    args.indices = indices_.data ();
+    args.n_indices = bags.indices.size ();
+    args.offsets = offsets_.data ();
+    args.n_bags = bags.offsets.size ();
+    args.weights = bags.weights.empty () ? nullptr : weights_.data ();
+    args.pooling = bags.pooling;
+    args.is_any_order = is_any_order;
+  }
+
+  TpsBags args {};
+
+private:
+  DeviceArray<int64_t> indices_, offsets_;
+  DeviceArray<float> weights_;
+};
+
+TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
+{
+  for (int round = 0; round < 300; round++)
+    {
+      size_t n = random () % 60, dim = random () % 9;
+      int64_t bound = round % 3 == 0 ? INT64_MAX : 1 + (int64_t) (random () % 50);
+      std::vector<int64_t> ids = random_ids (n, bound);
+      std::vector<float> values = random_floats (n * dim);
+      std::map<int64_t, std::vector<float>> wanted;
+      if (round % 5 == 0)
+        std::sort (ids.begin (), ids.end ());
+
+      for (size_t i = 0; i < n; i++)
+        {
+          bool is_new = wanted.count (ids[i]) == 0;
+          std::vector<float> &sum = wanted[ids[i]];
+
+          sum.resize (dim);
+          for (size_t d = 0; d < dim; d++)
+            sum[d] = is_new ? values[i * dim + d] : sum[d] + values[i * dim + d];
+        }
+      DeviceArray<int64_t> indices (stream, ids), unique (stream, n);
+      DeviceArray<float> rows (stream, values), sums (stream, n * dim);
+      size_t n_unique = 77;
+      ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), n, dim,
+                          unique.data (), sums.data (), &n_unique);
+      ASSERT_EQ (n_unique, wanted.size ());
+      std::vector<int64_t> got_ids = unique.read ();
+      std::vector<float> got = sums.read ();
+      size_t u = 0;
+      for (const auto &entry : wanted)
+        {
+          ASSERT_EQ (got_ids[u], entry.first);
+          ASSERT_TRUE (
+              same_bits (std::vector<float> (got.begin () + u * dim, got.begin () + (u + 1) * dim),
+                         entry.second));
+          u++;
+        }
+    }
+}
+
+TEST_P (Rows, CoalesceAddsHalvesInFloatAndDoublesInDouble)
+{
+  std::vector<int64_t> ids = { 9, 2, 9, 9 };
+  std::vector<uint16_t> halves = { 0x3c00, 0x4000, 0x1000, 0x1000 }; /* 1, 2, 2^-11, 2^-11 */
+  std::vector<double> doubles = { 1, 2, 0x1p-50, 0x1p-50 };
+  DeviceArray<int64_t> indices (stream, ids), unique (stream, 4);
+  DeviceArray<uint16_t> half_rows (stream, halves);
+  DeviceArray<double> double_rows (stream, doubles), double_sums (stream, 4);
+  DeviceArray<float> sums (stream, 4);
+  size_t n_unique;
+
+  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT16, indices.data (), half_rows.data (), 4, 1,
+                      unique.data (), sums.data (), &n_unique);
+  ASSERT_EQ (n_unique, 2u);
+  EXPECT_EQ (sums.read ()[0], 2);
+  EXPECT_EQ (sums.read ()[1], 1 + 0x1p-10f);
+  ops->coalesce_rows (stream, TPS_DTYPE_FLOAT64, indices.data (), double_rows.data (), 4, 1,
+                      unique.data (), double_sums.data (), &n_unique);
+  EXPECT_EQ (double_sums.read ()[1], 1 + 0x1p-49);
+}
+
+TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
+{
+  for (int round = 0; round < 400; round++)
+    {
+      TpsPooling pooling = (TpsPooling) (1 + round % 3);
+      reference::Bags bags = random_bags (pooling, pooling == TPS_POOLING_SUM && round % 2 == 0);
+      size_t n_out = bags.offsets.size () * bags.dim, n_table = bags.rows * bags.dim;
+      std::vector<float> table = random_floats (n_table), gradient = random_floats (n_out);
+      std::vector<float> wanted (n_out), wanted_gradient (n_table);
+      std::vector<int64_t> wanted_argmax (n_out, -5);
+      bool is_max = pooling == TPS_POOLING_MAX;
+      DeviceBags device_bags (stream, bags, false);
+      DeviceArray<float> device_table (stream, table), output (stream, n_out);
+      DeviceArray<float> device_gradient (stream, gradient), table_gradient (stream, n_table);
+      DeviceArray<int64_t> argmax (stream, n_out);
+
+      reference::pool (bags, table.data (), wanted.data (), wanted_argmax.data ());
+      reference::pool_backward (bags, gradient.data (), wanted_argmax.data (),
+                                wanted_gradient.data ());
+      ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                           is_max ? argmax.data () : nullptr);
+      ASSERT_TRUE (same_bits (output.read (), wanted));
+      if (is_max)
+        {
+          ASSERT_EQ (argmax.read (), wanted_argmax);
+        }
+      ops->embedding_backward (stream, &device_bags.args, device_gradient.data (),
+                               is_max ? argmax.data () : nullptr, table_gradient.data ());
+      ASSERT_TRUE (same_bits (table_gradient.read (), wanted_gradient));
+    }
+}
+
+TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
+{
+  for (int round = 0; round < 400; round++)
+    {
+      TpsPooling pooling = (TpsPooling) (1 + round % 3);
+      reference::Bags bags = random_bags (pooling, pooling == TPS_POOLING_SUM && round % 2 == 0);
+      size_t n_out = bags.offsets.size () * bags.dim, n_table = bags.rows * bags.dim;
+      std::vector<float> gradient = random_floats (n_out), table = random_floats (n_table);
+      std::vector<float> output (n_out), wanted (n_table), dense (n_table);
+      std::vector<int64_t> argmax (n_out);
+      DeviceBags device_bags (stream, bags, false);
+      DeviceArray<float> device_gradient (stream, gradient), rows (stream, n_table);
+      DeviceArray<int64_t> unique (stream, bags.rows);
+      size_t n_unique = 99;
+
+      reference::pool (bags, table.data (), output.data (), argmax.data ());
+      reference::pool_backward (bags, gradient.data (), argmax.data (), wanted.data ());
+      DeviceArray<int64_t> device_argmax (stream, argmax);
+      ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (),
+                                    device_argmax.data (), unique.data (), rows.data (), &n_unique);
+      ASSERT_LE (n_unique, (size_t) bags.rows);
+      std::vector<int64_t> ids = unique.read ();
+      std::vector<float> got = rows.read ();
+      for (size_t u = 0; u < n_unique; u++)
+        {
+          ASSERT_TRUE (u == 0 || ids[u - 1] < ids[u]);
+          for (int64_t d = 0; d < bags.dim; d++)
+            dense[ids[u] * bags.dim + d] = got[u * bags.dim + d];
+        }
+      ASSERT_EQ (dense, wanted);
+    }
+}
+
+TEST_P (Rows, AnyOrderStaysNearTheExactResult)
+{
+  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN })
+    for (int64_t n_rows : { 13, 64, 3000 }) /* counts pay for few rows, not for many */
+      {
+        reference::Bags bags { n_rows, 300,    random_ids (4 * 150, n_rows), { 0, 150, 300, 450 },
+                               {},     pooling };
+        std::vector<float> table = random_floats (n_rows * 300), gradient = random_floats (4 * 300);
+        std::vector<float> wanted (4 * 300), wanted_gradient (n_rows * 300);
+        DeviceBags device_bags (stream, bags, true);
+        DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
+        DeviceArray<float> device_gradient (stream, gradient),
+            table_gradient (stream, n_rows * 300);
+        DeviceArray<float> rows (stream, n_rows * 300);
+        DeviceArray<int64_t> unique (stream, n_rows);
+        size_t n_unique;
+
+        device_bags.args.offsets = nullptr; /* all of the same length */
+        reference::pool (bags, table.data (), wanted.data (), nullptr);
+        reference::pool_backward (bags, gradient.data (), nullptr, wanted_gradient.data ());
+        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                             nullptr);
+        EXPECT_LT (oracle::worst_difference (output.read (), wanted), 150 * 1e-5);
+        ops->embedding_backward (stream, &device_bags.args, device_gradient.data (), nullptr,
+                                 table_gradient.data ());
+        EXPECT_LT (oracle::worst_difference (table_gradient.read (), wanted_gradient), 150 * 1e-6);
+        ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (), nullptr,
+                                      unique.data (), rows.data (), &n_unique);
+        std::vector<float> dense (n_rows * 300), got = rows.read ();
+        std::vector<int64_t> ids = unique.read ();
+        for (size_t u = 0; u < n_unique; u++)
+          std::copy_n (got.begin () + u * 300, 300, dense.begin () + ids[u] * 300);
+        EXPECT_LT (oracle::worst_difference (dense, wanted_gradient), 150 * 1e-6);
+      }
+}
+
+TEST_P (Rows, MaximumOfNotANumberIsNotANumberAndOfEqualsTheFirst)
+{
+  reference::Bags bags { 3, 2, { 0, 1, 2, 1 }, { 0 }, {}, TPS_POOLING_MAX };
+  DeviceBags device_bags (stream, bags, false);
+  DeviceArray<float> table (stream, std::vector<float> { 1, 5, NAN, 5, 7, 2 }), output (stream, 2);
+  DeviceArray<int64_t> argmax (stream, 2);
+
+  ops->embedding_pool (stream, &device_bags.args, table.data (), output.data (), argmax.data ());
+  EXPECT_TRUE (std::isnan (output.read ()[0]));
+  EXPECT_EQ (output.read ()[1], 5);
+  EXPECT_EQ (argmax.read (), (std::vector<int64_t> { 1, 0 }));
+}
+
+// Within 1e-6 of torch.nn.functional.embedding_bag.
+TEST_P (Rows, BagsMatchPyTorch)
+{
+  const struct
+  {
+    const char *name;
+    TpsPooling pooling;
+  } cases[] = { { "bags_sum", TPS_POOLING_SUM },
+                { "bags_mean", TPS_POOLING_MEAN },
+                { "bags_max", TPS_POOLING_MAX },
+                { "bags_weighted", TPS_POOLING_SUM } };
+
+  for (const auto &test : cases)
+    {
+      const oracle::Vectors &v = oracle::vectors ();
+      std::string name = test.name;
+      const oracle::Tensor &table = v.get (name + "/table");
+      reference::Bags bags { table.dims[0],
+                             table.dims[1],
+                             v.ints (name + "/indices"),
+                             v.ints (name + "/offsets"),
+                             v.has (name + "/weights") ? v.floats (name + "/weights")
+                                                       : std::vector<float> {},
+                             test.pooling };
+      DeviceBags device_bags (stream, bags, false);
+      DeviceArray<float> device_table (stream, table.floats);
+      DeviceArray<float> output (stream, bags.offsets.size () * bags.dim);
+      DeviceArray<float> gradient (stream, v.floats (name + "/output.grad"));
+      DeviceArray<float> table_gradient (stream, table.floats.size ());
+      DeviceArray<int64_t> argmax (stream, bags.offsets.size () * bags.dim);
+      int64_t *argmax_data = test.pooling == TPS_POOLING_MAX ? argmax.data () : nullptr;
+
+      ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                           argmax_data);
+      ops->embedding_backward (stream, &device_bags.args, gradient.data (), argmax_data,
+                               table_gradient.data ());
+      EXPECT_LT (oracle::worst_difference (output.read (), v.floats (name + "/output")), 1e-6)
+          << name;
+      EXPECT_LT (oracle::worst_difference (table_gradient.read (), v.floats (name + "/table.grad")),
+                 1e-6)
+          << name;
+    }
+}
+
+INSTANTIATE_FOR_ALL_DEVICES (Rows);
+
+} // namespace
