@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <random>
 #include <thread>
@@ -30,6 +31,7 @@ class ClientCallsInFlight : public ClientTest
 protected:
   ClientCallsInFlight ()
   {
+    options_.max_in_flight = 4096;
     connect_to (listener_.address ());
   }
 
@@ -108,9 +110,10 @@ TEST_F (ClientCallsInFlight, ThreadsShareOneConnection)
 /* Deadlines, answers and lost connections meet in every order; each call ends exactly once. */
 TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
 {
-  constexpr int N_CALLS = 2000;
+  constexpr int N_CALLS = 2000, N_AT_ONCE = 100;
   std::unique_ptr<Outcome[]> outcomes (new Outcome[N_CALLS]);
-  std::string large (1 << 20, 'x');
+  std::map<int, int> n_ended; /* by error code */
+  std::string large (1 << 16, 'x');
   std::atomic<bool> stop { false };
   std::thread peer ([this, &stop] {
     std::mt19937 dice (2);
@@ -135,8 +138,10 @@ TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
 
   for (int i = 0; i < N_CALLS; i++)
     {
-      gint64 deadline_ns = now_ns () + (i % 7 == 0 ? i * 1000 : 20000000);
+      gint64 deadline_ns = now_ns () + (i % 7 == 0 ? i * 1000 : 30000000);
 
+      if (i >= N_AT_ONCE)
+        outcomes[i - N_AT_ONCE].wait ();
       if (i % 5 == 0)
         push (&outcomes[i], &large, deadline_ns);
       else
@@ -146,7 +151,12 @@ TEST_F (ClientCallsInFlight, EveryCallEndsOnceWhateverHappens)
     {
       outcomes[i].wait ();
       ASSERT_EQ (outcomes[i].n_done (), 1);
+      n_ended[outcomes[i].code ()]++;
     }
+  EXPECT_GT (n_ended[0], 0);
+  EXPECT_GT (n_ended[TPS_ERROR_DEADLINE_EXCEEDED], 0);
+  EXPECT_GT (n_ended[TPS_ERROR_CONNECTION_LOST], 0);
+  EXPECT_EQ (n_ended[TPS_ERROR_RESOURCE_EXHAUSTED], 0);
   stop = true;
   Outcome last;
   call (&last, 1, in_ms (200)); /* wakes the peer's accept() or read() */

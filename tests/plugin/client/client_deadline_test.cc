@@ -11,7 +11,7 @@
 
 namespace tps_test {
 
-constexpr size_t LARGE = 64 << 20; /* more than any socket takes */
+constexpr size_t LARGE = 24 << 20; /* more than any socket takes */
 
 /* Memory that nobody may touch once the call has ended: then it is taken away. */
 class Borrowed

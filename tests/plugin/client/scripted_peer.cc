@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -125,22 +126,31 @@ Connection &
 Connection::operator= (Connection &&other) noexcept
 {
   std::swap (fd_, other.fd_);
+  received_.swap (other.received_);
+  std::swap (n_taken_, other.n_taken_);
   return *this;
 }
 
 std::string
 Connection::read (size_t n_bytes)
 {
-  std::string bytes (n_bytes, '\0');
-  size_t n_read = 0;
+  static thread_local char chunk[1 << 16];
+  std::string bytes;
 
-  while (n_read < n_bytes)
+  while (received_.size () - n_taken_ < n_bytes)
     {
       wait_for (fd_, POLLIN);
-      ssize_t rc = ::recv (fd_, &bytes[n_read], n_bytes - n_read, 0);
+      ssize_t rc = ::recv (fd_, chunk, sizeof chunk, 0);
       if (rc <= 0)
         throw std::runtime_error ("the client closed the connection");
-      n_read += static_cast<size_t> (rc);
+      received_.append (chunk, static_cast<size_t> (rc));
+    }
+  bytes = received_.substr (n_taken_, n_bytes);
+  n_taken_ += n_bytes;
+  if (n_taken_ == received_.size ())
+    {
+      received_.clear ();
+      n_taken_ = 0;
     }
   return bytes;
 }
@@ -183,7 +193,7 @@ size_t
 Connection::drain ()
 {
   static thread_local char scratch[1 << 16];
-  size_t n_bytes = 0;
+  size_t n_bytes = received_.size () - n_taken_;
   ssize_t rc;
 
   do
@@ -236,8 +246,13 @@ Listener::address () const
 Connection
 Listener::accept ()
 {
+  int on = 1;
+  int fd;
+
   wait_for (fd_, POLLIN);
-  return Connection (::accept4 (fd_, nullptr, nullptr, SOCK_CLOEXEC));
+  fd = ::accept4 (fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  ::setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return Connection (fd);
 }
 
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace tps_test {
 
@@ -70,6 +71,8 @@ public:
 
 private:
   int fd_;
+  std::string received_; /* and not yet taken from `n_taken_` on */
+  size_t n_taken_ = 0;
 };
 
 class Listener

@@ -1,0 +1,174 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/remote_exchange.h"
+
+#include "plugin/client/client.h"
+#include "plugin/wire/wire_parameter_server.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define NS_PER_MS 1000000
+
+typedef struct
+{
+  TpsExchange base;
+  gint32 trainer;
+  TpsClient **clients; /* one a server */
+} RemoteExchange;
+
+/* One average_gradient, over all its tries. */
+typedef struct
+{
+  TpsClient *client;
+  TpsAverageGradientArguments arguments;
+  gint64 deadline_ns;
+  gboolean tried_anew;
+  TpsExchangeDone done;
+  gpointer user_data;
+} Push;
+
+static void send_push (Push *push);
+
+static void
+finish (Push *push, TpsGradient *average, const GError *error)
+{
+  push->done (push->user_data, average, error);
+  tps_average_gradient_arguments_clear (&push->arguments);
+  g_free (push);
+}
+
+static void
+on_retry_time (gpointer user_data, const GError *error)
+{
+  Push *push = user_data;
+
+  if (error != NULL)
+    finish (push, NULL, error);
+  else
+    send_push (push);
+}
+
+/* FALSE when the error is final. */
+static gboolean
+try_again (Push *push, const GError *error)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+  gint64 retry_ns;
+
+  if (error->domain != TPS_ERROR || now_ns >= push->deadline_ns)
+    return FALSE;
+  if (error->code == TPS_ERROR_CONNECTION_LOST && !push->tried_anew)
+    {
+      push->tried_anew = TRUE;
+      send_push (push);
+      return TRUE;
+    }
+  if (error->code != TPS_ERROR_RESOURCE_EXHAUSTED || tps_error_get_retry_after_ms (error) < 0)
+    return FALSE;
+  retry_ns = now_ns + (gint64) MAX (tps_error_get_retry_after_ms (error), 1) * NS_PER_MS;
+  if (retry_ns >= push->deadline_ns)
+    return FALSE;
+  tps_client_delay (push->client, retry_ns, on_retry_time, push);
+  return TRUE;
+}
+
+static void
+on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Push *push = user_data;
+  g_auto (TpsGradient) average = { 0 };
+  g_autoptr (GError) unclear = NULL;
+  g_autoptr (GError) why = NULL;
+
+  if (error != NULL)
+    {
+      if (!try_again (push, error))
+        finish (push, NULL, error);
+      return;
+    }
+  if (tps_average_gradient_result_decode (result, type, &average, &why))
+    {
+      finish (push, &average, NULL);
+      return;
+    }
+  unclear = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
+                         "the answer of a parameter server cannot be understood: %s", why->message);
+  finish (push, NULL, unclear);
+}
+
+static void
+send_push (Push *push)
+{
+  tps_client_call (push->client, "ParameterServer", "average_gradient",
+                   tps_average_gradient_arguments_encode, &push->arguments, push->deadline_ns,
+                   on_answer, push);
+}
+
+static void
+remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch, gint32 param_loc,
+                                  const TpsGradient *gradient, gint64 deadline_ns,
+                                  TpsExchangeDone done, gpointer user_data)
+{
+  RemoteExchange *exchange = (RemoteExchange *) base;
+  Push *push = g_new0 (Push, 1);
+
+  g_assert (server < base->n_servers);
+  push->client = exchange->clients[server];
+  push->arguments.trainer = exchange->trainer;
+  push->arguments.batch = batch;
+  push->arguments.param_loc = param_loc;
+  tps_gradient_init_ref (&push->arguments.gradient, gradient);
+  push->deadline_ns = deadline_ns;
+  push->done = done;
+  push->user_data = user_data;
+  send_push (push);
+}
+
+static void
+remote_exchange_cancel (TpsExchange *base)
+{
+  RemoteExchange *exchange = (RemoteExchange *) base;
+
+  for (guint i = 0; i < base->n_servers; i++)
+    tps_client_cancel (exchange->clients[i]);
+}
+
+static void
+remote_exchange_free (TpsExchange *base)
+{
+  RemoteExchange *exchange = (RemoteExchange *) base;
+
+  for (guint i = 0; i < base->n_servers; i++)
+    tps_client_free (exchange->clients[i]);
+  g_free (exchange->clients);
+  g_free (exchange);
+}
+
+TpsExchange *
+tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error)
+{
+  static const TpsExchangeOps ops = {
+    .average_gradient = remote_exchange_average_gradient,
+    .cancel = remote_exchange_cancel,
+    .free = remote_exchange_free,
+  };
+  RemoteExchange *exchange = g_new0 (RemoteExchange, 1);
+
+  exchange->base.ops = &ops;
+  exchange->trainer = options->trainer;
+  exchange->clients = g_new0 (TpsClient *, options->n_addresses);
+  for (guint i = 0; i < options->n_addresses; i++)
+    {
+      TpsClientOptions client = { .address = options->addresses[i],
+                                  .max_message_bytes = options->max_message_bytes };
+
+      exchange->clients[i] = tps_client_new (&client, error);
+      if (exchange->clients[i] == NULL)
+        {
+          remote_exchange_free (&exchange->base);
+          return NULL;
+        }
+      exchange->base.n_servers++;
+    }
+  return &exchange->base;
+}

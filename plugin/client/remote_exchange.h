@@ -1,0 +1,31 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The exchange of runtime/ddp over one client per parameter server.
+ *
+ * Gradients go out from where they lie, averages refer to the buffers that they were received into: neither is copied.
+ *
+ * What is tried again, within the deadline of the call:
+ *   CONNECTION_LOST      once, on a new connection. The server may have counted the first push: the same bytes in the
+ *                        same round get the same answer, so a second one does no harm.
+ *   RESOURCE_EXHAUSTED   with retry_after_ms: after that time, as often as the deadline allows.
+ * Everything else, and what comes too late to be tried again, goes to `done` as it is.
+ */
+
+#pragma once
+
+#include "runtime/ddp/exchange.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gint32 trainer;                /* who we are */
+  const gchar *const *addresses; /* of the servers, in their order */
+  guint n_addresses;
+  gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+} TpsRemoteExchangeOptions;
+
+/* Does not connect yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. Freed with its ops. */
+TpsExchange *tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,138 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/remote_store.h"
+
+#include "plugin/client/stubs.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define DEFAULT_TIMEOUT_NS ((gint64) 30 * 1000000000)
+#define NS_PER_MS 1000000
+#define MAX_WAIT_MS 10000 /* asked of the server at a time */
+#define GRACE_NS ((gint64) 200 * NS_PER_MS)
+
+typedef struct
+{
+  TpsStore base;
+  gchar *address;
+  gint64 timeout_ns;
+  TpsClient *client;
+} RemoteStore;
+
+/* Whether to try the same once more: counts the lost connections, the first is forgiven. */
+static gboolean
+forgive (const GError *error, guint *n_lost)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
+}
+
+static gboolean
+remote_store_put (TpsStore *base, const gchar *key, GBytes *value, GError **error)
+{
+  RemoteStore *store = (RemoteStore *) base;
+  gint64 deadline_ns = tps_clock_now_ns () + store->timeout_ns;
+  g_autoptr (GError) local_error = NULL;
+  guint n_lost = 0;
+
+  while (!tps_remote_put (store->client, key, value, deadline_ns, &local_error))
+    {
+      if (!forgive (local_error, &n_lost))
+        {
+          g_propagate_error (error, g_steal_pointer (&local_error));
+          return FALSE;
+        }
+      g_clear_error (&local_error);
+    }
+  return TRUE;
+}
+
+static gboolean
+remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
+{
+  RemoteStore *store = (RemoteStore *) base;
+  gint64 deadline_ns = tps_clock_now_ns () + store->timeout_ns;
+  g_autoptr (GError) local_error = NULL;
+  guint n_lost = 0;
+
+  while (!tps_remote_remove (store->client, prefix, deadline_ns, &local_error))
+    {
+      if (!forgive (local_error, &n_lost))
+        {
+          g_propagate_error (error, g_steal_pointer (&local_error));
+          return FALSE;
+        }
+      g_clear_error (&local_error);
+    }
+  return TRUE;
+}
+
+/* Never 0, which would mean "do not wait". */
+static gint32
+server_timeout_ms (gint64 deadline_ns)
+{
+  gint64 left_ms = (deadline_ns - tps_clock_now_ns () + NS_PER_MS - 1) / NS_PER_MS;
+
+  return (gint32) CLAMP (left_ms, 1, MAX_WAIT_MS);
+}
+
+static GBytes *
+remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError **error)
+{
+  RemoteStore *store = (RemoteStore *) base;
+  guint n_lost = 0;
+
+  for (;;)
+    {
+      g_autoptr (GError) local_error = NULL;
+      /* The server names the deadline better than our own timer: it gets a moment to say so. */
+      GBytes *value = tps_remote_get (store->client, key, server_timeout_ms (deadline_ns),
+                                      deadline_ns + GRACE_NS, &local_error);
+      gboolean in_time = tps_clock_now_ns () < deadline_ns;
+
+      if (value != NULL)
+        return value;
+      if (in_time
+          && (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
+              || forgive (local_error, &n_lost)))
+        continue;
+      if (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+        g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+                     "nobody has put \"%s\" into the store at %s in time", key, store->address);
+      else
+        g_propagate_error (error, g_steal_pointer (&local_error));
+      return NULL;
+    }
+}
+
+static void
+remote_store_free (TpsStore *base)
+{
+  RemoteStore *store = (RemoteStore *) base;
+
+  tps_client_free (store->client);
+  g_free (store->address);
+  g_free (store);
+}
+
+TpsStore *
+tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error)
+{
+  static const TpsStoreOps ops = {
+    .put = remote_store_put,
+    .get = remote_store_get,
+    .remove = remote_store_remove,
+    .free = remote_store_free,
+  };
+  TpsClientOptions options = { .address = address };
+  TpsClient *client = tps_client_new (&options, error);
+  RemoteStore *store;
+
+  if (client == NULL)
+    return NULL;
+  store = g_new0 (RemoteStore, 1);
+  store->base.ops = &ops;
+  store->address = g_strdup (address);
+  store->timeout_ns = timeout_ns > 0 ? timeout_ns : DEFAULT_TIMEOUT_NS;
+  store->client = client;
+  return &store->base;
+}

@@ -1,0 +1,43 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The methods of the contract as functions that wait for their answer.
+ *
+ * All of them: `deadline_ns` is monotonic; outputs are written on success only and owned by the caller; errors are those of
+ * tps_client_call(), and INTERNAL for an answer that cannot be understood. Thread: any but the client's own, one call or
+ * many at a time.
+ */
+
+#pragma once
+
+#include "plugin/client/client.h"
+#include "plugin/wire/wire_node.h"
+#include "runtime/ddp/train_plan.h"
+
+G_BEGIN_DECLS
+
+/* Node. Summaries: an array of TpsMetricSummary that frees its elements. */
+gboolean tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo *info,
+                              GError **error);
+GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadline_ns,
+                                   GError **error);
+gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
+
+/* ParameterServer. */
+gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
+
+/* Trainer. */
+gboolean tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns,
+                           GError **error);
+gboolean tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, TpsTrainStatus *status,
+                                      GError **error);
+gboolean tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error);
+
+/* Rendezvous. `timeout_ms`: how long the server waits for the key (DEADLINE_EXCEEDED); 0 = NOT_FOUND at once. */
+gboolean tps_remote_put (TpsClient *client, const gchar *key, GBytes *value, gint64 deadline_ns,
+                         GError **error);
+GBytes *tps_remote_get (TpsClient *client, const gchar *key, gint32 timeout_ms, gint64 deadline_ns,
+                        GError **error);
+gboolean tps_remote_remove (TpsClient *client, const gchar *prefix, gint64 deadline_ns,
+                            GError **error);
+
+G_END_DECLS

@@ -1,0 +1,353 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The exchange against a scripted parameter server: what goes out, what comes back, what is tried again. */
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "plugin/client/remote_exchange.h"
+#include "tests/plugin/client/client_fixture.h"
+
+namespace tps_test {
+
+static std::string
+bytes_of (const std::vector<float> &values)
+{
+  return std::string (reinterpret_cast<const char *> (values.data ()), values.size () * 4);
+}
+
+/* The inside of a Gradient with one dense FLOAT32 tensor. */
+static std::string
+dense_gradient (const std::vector<float> &values)
+{
+  std::string tensor = field (8, 1, be32 (TPS_DTYPE_FLOAT32))
+                       + field (15, 2, std::string (1, 10) + be32 (1) + be64 (values.size ()))
+                       + field (11, 3, binary (bytes_of (values))) + '\0';
+
+  return field (12, 1, tensor);
+}
+
+static std::string
+average (int seqid, const std::vector<float> &values)
+{
+  return reply ("average_gradient", seqid, field (12, 0, dense_gradient (values) + '\0'));
+}
+
+class Average
+{
+public:
+  ~Average ()
+  {
+    tps_gradient_clear (&gradient_);
+    g_clear_error (&error_);
+  }
+
+  static void
+  done (gpointer user_data, TpsGradient *average, const GError *error)
+  {
+    Average *self = static_cast<Average *> (user_data);
+    std::lock_guard<std::mutex> lock (self->mutex_);
+
+    if (average != nullptr)
+      tps_gradient_move (&self->gradient_, average);
+    if (error != nullptr)
+      self->error_ = g_error_copy (error);
+    self->done_ns_ = now_ns ();
+    self->n_done_++;
+    self->condition_.notify_all ();
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> lock (mutex_);
+
+    if (!condition_.wait_for (lock, std::chrono::seconds (30), [this] { return n_done_ > 0; }))
+      ADD_FAILURE () << "the exchange never ended";
+    EXPECT_EQ (n_done_, 1);
+  }
+
+  std::vector<float>
+  values () const
+  {
+    std::vector<float> values;
+
+    if (gradient_.kind != TPS_GRADIENT_DENSE)
+      return values;
+    values.resize (static_cast<size_t> (tps_shape_n_elems (&gradient_.dense.shape)));
+    memcpy (values.data (), tps_tensor_data (&gradient_.dense), values.size () * 4);
+    return values;
+  }
+
+  int
+  code () const
+  {
+    return error_ != nullptr ? error_->code : 0;
+  }
+  std::string
+  text () const
+  {
+    return error_ != nullptr ? error_->message : "";
+  }
+  gint64
+  done_ns () const
+  {
+    return done_ns_;
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  int n_done_ = 0;
+  gint64 done_ns_ = 0;
+  TpsGradient gradient_ = {};
+  GError *error_ = nullptr;
+};
+
+class RemoteExchange : public testing::Test
+{
+protected:
+  RemoteExchange ()
+  {
+    std::string first = listener_.address (), second = other_.address ();
+    const gchar *addresses[] = { first.c_str (), second.c_str () };
+    TpsRemoteExchangeOptions options = {};
+
+    options.trainer = 3;
+    options.addresses = addresses;
+    options.n_addresses = 2;
+    exchange_ = tps_remote_exchange_new (&options, nullptr);
+    set_gradient ({ 1, 2, 3 });
+  }
+
+  ~RemoteExchange () override
+  {
+    free_exchange ();
+    tps_gradient_clear (&gradient_);
+  }
+
+  void
+  free_exchange ()
+  {
+    if (exchange_ != nullptr)
+      exchange_->ops->free (exchange_);
+    exchange_ = nullptr;
+  }
+
+  void
+  set_gradient (const std::vector<float> &values)
+  {
+    tps_gradient_clear (&gradient_);
+    gradient_.kind = TPS_GRADIENT_DENSE;
+    gradient_.weight = 1;
+    tps_tensor_init_1d (&gradient_.dense, TPS_DTYPE_FLOAT32, static_cast<gint64> (values.size ()));
+    memcpy (tps_tensor_data (&gradient_.dense), values.data (), values.size () * 4);
+  }
+
+  void
+  push (Average *result, gint64 deadline_ns, guint server = 0)
+  {
+    exchange_->ops->average_gradient (exchange_, server, 5, 2, &gradient_, deadline_ns,
+                                      Average::done, result);
+  }
+
+  Listener listener_, other_;
+  TpsExchange *exchange_ = nullptr;
+  TpsGradient gradient_ = {};
+};
+
+TEST_F (RemoteExchange, GradientGoesOutAndTheAverageComesBack)
+{
+  Average result;
+
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.name, "ParameterServer:average_gradient");
+  EXPECT_EQ (
+      call.inside.find (field (8, 1, be32 (3)) + field (10, 2, be64 (5)) + field (8, 3, be32 (2))),
+      0u);
+  EXPECT_NE (call.inside.find (bytes_of ({ 1, 2, 3 })), std::string::npos);
+  connection.send (average (call.seqid, { 2, 3, 4 }));
+  result.wait ();
+  EXPECT_EQ (result.values (), std::vector<float> ({ 2, 3, 4 })) << result.text ();
+}
+
+TEST_F (RemoteExchange, EachServerHasAConnectionOfItsOwn)
+{
+  Average first, second;
+
+  push (&first, later (), 0);
+  push (&second, later (), 1);
+  Connection to_second = other_.accept ();
+  to_second.send (average (to_second.read_call ().seqid, { 2 }));
+  second.wait ();
+  Connection to_first = listener_.accept ();
+  to_first.send (average (to_first.read_call ().seqid, { 1 }));
+  first.wait ();
+  EXPECT_EQ (first.values (), std::vector<float> ({ 1 }));
+  EXPECT_EQ (second.values (), std::vector<float> ({ 2 }));
+}
+
+TEST_F (RemoteExchange, LargeAverageIsNotCopied)
+{
+  std::vector<float> large (1 << 18, 0.5f);
+  Average result;
+
+  set_gradient (large);
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  connection.send (average (connection.read_call ().seqid, large));
+  result.wait ();
+  free_exchange (); /* the average holds what it needs */
+  EXPECT_EQ (result.values (), large);
+}
+
+TEST_F (RemoteExchange, LostConnectionIsTriedOnceMoreWithTheSameBytes)
+{
+  Average result;
+  std::string first;
+
+  push (&result, later ());
+  {
+    Connection lost = listener_.accept ();
+    first = lost.read_call ().inside;
+  }
+  Connection connection = listener_.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.inside, first);
+  connection.send (average (call.seqid, { 2 }));
+  result.wait ();
+  EXPECT_EQ (result.values (), std::vector<float> ({ 2 })) << result.text ();
+}
+
+TEST_F (RemoteExchange, ConnectionLostTwiceIsReported)
+{
+  Average result;
+
+  push (&result, later ());
+  listener_.accept ().read_call ();
+  listener_.accept ().read_call ();
+  result.wait ();
+  EXPECT_EQ (result.code (), TPS_ERROR_CONNECTION_LOST);
+}
+
+TEST_F (RemoteExchange, FullServerIsAskedAgainAfterItsTime)
+{
+  Average result;
+  gint64 asked_ns;
+
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  asked_ns = now_ns ();
+  for (int i = 0; i < 3; i++)
+    connection.send (
+        service_error ("average_gradient", connection.read_call ().seqid, 7, "full", 10));
+  connection.send (average (connection.read_call ().seqid, { 2 }));
+  result.wait ();
+  EXPECT_EQ (result.values (), std::vector<float> ({ 2 })) << result.text ();
+  EXPECT_GE (result.done_ns () - asked_ns, 3 * 10 * 1000000);
+}
+
+TEST_F (RemoteExchange, RetryBeyondTheDeadlineIsNotWaitedFor)
+{
+  Average result;
+
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  connection.send (
+      service_error ("average_gradient", connection.read_call ().seqid, 7, "full", 1000000));
+  result.wait ();
+  EXPECT_EQ (result.code (), TPS_ERROR_RESOURCE_EXHAUSTED);
+}
+
+TEST_F (RemoteExchange, OtherErrorsAreReportedAsTheyAre)
+{
+  Average missing, stale;
+
+  push (&missing, later ());
+  Connection connection = listener_.accept ();
+  connection.send (
+      service_error ("average_gradient", connection.read_call ().seqid, 6, "missing: trainer 1"));
+  missing.wait ();
+  EXPECT_EQ (missing.code (), TPS_ERROR_DEADLINE_EXCEEDED);
+  EXPECT_EQ (missing.text (), "missing: trainer 1");
+  push (&stale, later ());
+  connection.send (service_error ("average_gradient", connection.read_call ().seqid, 4, "old", 5));
+  stale.wait ();
+  EXPECT_EQ (stale.code (), TPS_ERROR_STALE);
+}
+
+TEST_F (RemoteExchange, AnswerThatIsNoGradientIsInternal)
+{
+  Average result;
+
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  connection.send (
+      reply ("average_gradient", connection.read_call ().seqid, field (10, 0, be64 (1))));
+  result.wait ();
+  EXPECT_EQ (result.code (), TPS_ERROR_INTERNAL);
+}
+
+TEST_F (RemoteExchange, WeightZeroTakesPartWithoutData)
+{
+  Average result;
+
+  tps_gradient_clear (&gradient_);
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_NE (call.inside.find (field (4, 3, be64 (0))), std::string::npos);
+  connection.send (average (call.seqid, { 2 }));
+  result.wait ();
+  EXPECT_EQ (result.values (), std::vector<float> ({ 2 })) << result.text ();
+}
+
+TEST_F (RemoteExchange, CancelEndsCallsAndRetriesAndLaterCalls)
+{
+  Average waiting, retrying, later_call;
+
+  push (&waiting, later (), 0);
+  push (&retrying, in_ms (100000), 1);
+  Connection full = other_.accept ();
+  full.send (service_error ("average_gradient", full.read_call ().seqid, 7, "full", 50000));
+  Connection silent = listener_.accept ();
+  silent.read_call ();
+  exchange_->ops->cancel (exchange_);
+  push (&later_call, later ());
+  for (Average *result : { &waiting, &retrying, &later_call })
+    {
+      result->wait ();
+      EXPECT_EQ (result->code (), TPS_ERROR_ABORTED);
+    }
+}
+
+TEST_F (RemoteExchange, FreeEndsCallsInFlight)
+{
+  Average result;
+
+  push (&result, later ());
+  Connection connection = listener_.accept ();
+  connection.read_call ();
+  free_exchange ();
+  result.wait ();
+  EXPECT_EQ (result.code (), TPS_ERROR_ABORTED);
+}
+
+TEST (RemoteExchangeOptions, BadAddressIsNamed)
+{
+  const gchar *addresses[] = { "127.0.0.1:1", "nowhere" };
+  TpsRemoteExchangeOptions options = {};
+  g_autoptr (GError) error = nullptr;
+
+  options.addresses = addresses;
+  options.n_addresses = 2;
+  EXPECT_EQ (tps_remote_exchange_new (&options, &error), nullptr);
+  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  EXPECT_NE (std::string (error->message).find ("nowhere"), std::string::npos);
+}
+
+}
