@@ -51,15 +51,7 @@ struct TpsParameterServer
   gboolean is_shut_down;
   guint64 timer_id; /* 0 = none is set */
   guint n_pending;  /* jobs, checks and timers that a worker holds or will */
-  guint64 epoch;    /* counts resets, so that metrics of before do not end spans of after */
 };
-
-/* What is to be done outside the lock. */
-typedef struct
-{
-  TpsAveragingOutput output;
-  guint64 epoch;
-} Todo;
 
 static void run_timer (gpointer user_data);
 
@@ -133,35 +125,26 @@ format_key (gchar *key, const TpsAveragingOutput *output)
   g_snprintf (key, KEY_BYTES, "%" G_GINT64_FORMAT ",%d", output->batch, output->param_loc);
 }
 
-/* Errors mean that the metrics were cleared in between: then there is nothing to end. The lock is held. */
+/* Spans end before the answers are given: who has its answer finds them. Errors mean that the metrics were cleared in
+ * between; then there is nothing to end. The lock is held. */
 static void
-record_arrival (TpsParameterServer *server, const TpsAveragingOutput *output)
+record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
 {
   gchar key[KEY_BYTES];
 
-  if (!output->has_started && !output->has_all)
+  if (!output->has_started && !output->has_all && !output->has_completed)
     return;
   format_key (key, output);
   if (output->has_started)
     {
-      tps_metrics_record_start (server->metrics, BATCH_METRIC, key, "param_index_batch", NULL);
       tps_metrics_record_start (server->metrics, STRAGGLER_METRIC, key, "param_index_straggler",
                                 NULL);
+      tps_metrics_record_start (server->metrics, BATCH_METRIC, key, "param_index_batch", NULL);
     }
   if (output->has_all)
     tps_metrics_record_end (server->metrics, STRAGGLER_METRIC, key, NULL);
-}
-
-static void
-record_completion (TpsParameterServer *server, const Todo *todo)
-{
-  gchar key[KEY_BYTES];
-
-  format_key (key, &todo->output);
-  tps_mutex_lock (&server->lock);
-  if (server->epoch == todo->epoch)
+  if (output->has_completed)
     tps_metrics_record_end (server->metrics, BATCH_METRIC, key, NULL);
-  tps_mutex_unlock (&server->lock);
 }
 
 /* ---- what follows from a step of the machine ---- */
@@ -180,29 +163,28 @@ ensure_timer (TpsParameterServer *server)
 
 /* Notes what the lock guards; to be called once after a step, before the lock is given up. */
 static void
-after_step (TpsParameterServer *server, Todo *todo)
+after_step (TpsParameterServer *server, TpsAveragingOutput *output)
 {
-  record_arrival (server, &todo->output);
-  for (TpsAveragingJob *job = todo->output.jobs; job != NULL; job = job->next)
+  record_spans (server, output);
+  for (TpsAveragingJob *job = output->jobs; job != NULL; job = job->next)
     begin_pending (server);
-  todo->epoch = server->epoch;
   ensure_timer (server);
 }
 
 static void
-run_job (TpsParameterServer *server, TpsAveragingJob *job, Todo *todo)
+run_job (TpsParameterServer *server, TpsAveragingJob *job, TpsAveragingOutput *output)
 {
   gint64 start_ns = tps_clock_now_ns ();
-  gboolean is_last = job->is_last;
+  gint64 elapsed_ns;
 
   tps_averaging_job_run (job);
-  if (is_last)
-    tps_metrics_record (server->metrics, "method_metric", "average computation",
-                        (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
-  tps_averaging_output_init (&todo->output);
+  elapsed_ns = tps_clock_now_ns () - start_ns;
+  tps_averaging_output_init (output);
   tps_mutex_lock (&server->lock);
-  tps_averaging_job_done (server->averaging, job, &todo->output);
-  after_step (server, todo);
+  tps_averaging_job_done (server->averaging, job, output);
+  if (output->has_completed)
+    tps_metrics_record (server->metrics, "method_metric", "average computation", (gdouble) elapsed_ns / 1e6);
+  after_step (server, output);
   tps_mutex_unlock (&server->lock);
 }
 
@@ -238,39 +220,38 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, gboolean is_worke
 
 /* Does what a step has asked for, except for the jobs that are ours to run. No lock is held. */
 static void
-finish_step (TpsParameterServer *server, Todo *todo, gboolean is_worker, TpsAveragingJob **ours)
+finish_step (TpsParameterServer *server, TpsAveragingOutput *output, gboolean is_worker,
+             TpsAveragingJob **ours)
 {
-  share_jobs (server, todo->output.jobs, is_worker, ours);
-  deliver (todo->output.answered, todo->output.last_answered);
-  if (todo->output.has_completed)
-    record_completion (server, todo);
-  tps_averaging_output_clear (&todo->output);
+  share_jobs (server, output->jobs, is_worker, ours);
+  deliver (output->answered, output->last_answered);
+  tps_averaging_output_clear (output);
 }
 
 /* Runs our jobs and what follows from them. */
 static void
 run_jobs (TpsParameterServer *server, TpsAveragingJob *ours, gboolean is_worker)
 {
-  Todo todo;
+  TpsAveragingOutput output;
 
   while (ours != NULL)
     {
       TpsAveragingJob *job = ours;
 
       ours = job->next;
-      run_job (server, job, &todo);
-      finish_step (server, &todo, is_worker, &ours);
+      run_job (server, job, &output);
+      finish_step (server, &output, is_worker, &ours);
       end_pending (server);
     }
 }
 
 /* Does everything that a step has asked for. No lock is held. */
 static void
-carry_out (TpsParameterServer *server, Todo *todo, gboolean is_worker)
+carry_out (TpsParameterServer *server, TpsAveragingOutput *output, gboolean is_worker)
 {
   TpsAveragingJob *ours = NULL;
 
-  finish_step (server, todo, is_worker, &ours);
+  finish_step (server, output, is_worker, &ours);
   run_jobs (server, ours, is_worker);
 }
 
@@ -287,15 +268,15 @@ static void
 run_timer (gpointer user_data)
 {
   TpsParameterServer *server = user_data;
-  Todo todo;
+  TpsAveragingOutput output;
 
-  tps_averaging_output_init (&todo.output);
+  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->lock);
   server->timer_id = 0;
-  tps_averaging_expire (server->averaging, tps_clock_now_ns (), &todo.output);
-  after_step (server, &todo);
+  tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
+  after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &todo, TRUE);
+  carry_out (server, &output, TRUE);
   end_pending (server);
 }
 
@@ -314,22 +295,22 @@ take_part (Call *call, gboolean is_worker)
 {
   TpsParameterServer *server = call->server;
   gboolean is_shut_down;
-  Todo todo;
+  TpsAveragingOutput output;
 
-  tps_averaging_output_init (&todo.output);
+  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->lock);
   is_shut_down = server->is_shut_down;
   if (!is_shut_down)
     {
-      tps_averaging_push (server->averaging, &call->ticket, tps_clock_now_ns (), &todo.output);
-      after_step (server, &todo);
+      tps_averaging_push (server->averaging, &call->ticket, tps_clock_now_ns (), &output);
+      after_step (server, &output);
     }
   tps_mutex_unlock (&server->lock);
   if (is_shut_down)
     fail_call (call,
                g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down"));
   else
-    carry_out (server, &todo, is_worker);
+    carry_out (server, &output, is_worker);
 }
 
 static gsize
@@ -452,19 +433,18 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the parameter server's state was reset");
-  Todo todo;
+  TpsAveragingOutput output;
 
-  tps_averaging_output_init (&todo.output);
+  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->lock);
   if (!server->is_shut_down)
     {
-      tps_averaging_end_all (server->averaging, error, &todo.output);
-      server->epoch++;
+      tps_averaging_end_all (server->averaging, error, &output);
       tps_metrics_clear (server->metrics);
     }
-  after_step (server, &todo);
+  after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &todo, FALSE);
+  carry_out (server, &output, FALSE);
 }
 
 void
@@ -472,16 +452,16 @@ tps_parameter_server_shut_down (TpsParameterServer *server)
 {
   g_autoptr (GError)
       error = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down");
-  Todo todo;
+  TpsAveragingOutput output;
 
-  tps_averaging_output_init (&todo.output);
+  tps_averaging_output_init (&output);
   tps_mutex_lock (&server->lock);
   server->is_shut_down = TRUE;
-  tps_averaging_end_all (server->averaging, error, &todo.output);
+  tps_averaging_end_all (server->averaging, error, &output);
   cancel_timer (server);
-  after_step (server, &todo);
+  after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &todo, FALSE);
+  carry_out (server, &output, FALSE);
 }
 
 void

@@ -1,0 +1,215 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/metrics.h"
+
+#include <cmath>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace {
+
+gint64
+read_clock (gpointer user_data)
+{
+  return *(gint64 *) user_data;
+}
+
+class MetricsTest : public testing::Test
+{
+protected:
+  ~MetricsTest () override
+  {
+    tps_metrics_unref (metrics);
+  }
+
+  /* "type,name" of all summaries in order. */
+  std::vector<std::string>
+  names ()
+  {
+    g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, FALSE);
+    std::vector<std::string> result;
+
+    for (guint i = 0; i < all->len; i++)
+      {
+        const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[i];
+
+        result.push_back (std::string (summary->type) + "," + summary->name);
+      }
+    return result;
+  }
+
+  std::vector<double>
+  samples (guint index = 0)
+  {
+    g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, TRUE);
+    const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[index];
+
+    return std::vector<double> (summary->samples_ms, summary->samples_ms + summary->n_samples);
+  }
+
+  gint64 now = 0;
+  TpsMetrics *metrics = tps_metrics_new (read_clock, &now);
+};
+
+TEST_F (MetricsTest, SpansAreInMillisecondsAndInTheOrderOfTheirStart)
+{
+  EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "0,0", "n", NULL));
+  now = 1000000;
+  EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "0,1", "n", NULL));
+  now = 3500000;
+  EXPECT_TRUE (tps_metrics_record_end (metrics, "t", "0,1", NULL));
+  now = 4000000;
+  EXPECT_TRUE (tps_metrics_record_end (metrics, "t", "0,0", NULL));
+  EXPECT_EQ (samples (), (std::vector<double> { 4, 2.5 }));
+}
+
+TEST_F (MetricsTest, ErrorsAreTheOriginals)
+{
+  g_autoptr (GError) error = NULL;
+
+  tps_metrics_record_start (metrics, "t", "k", "n", NULL);
+  EXPECT_FALSE (tps_metrics_record_start (metrics, "t", "k", "other", &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS));
+  EXPECT_STREQ (error->message, "metric_type=t with key=k already exists");
+  g_clear_error (&error);
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "t", "x", &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
+  EXPECT_STREQ (error->message, "metric_type=t with key=x not found");
+  g_clear_error (&error);
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "u", "k", &error));
+  EXPECT_STREQ (error->message, "metric_type=u with key=k not found");
+  g_clear_error (&error);
+  EXPECT_TRUE (tps_metrics_record_end (metrics, "t", "k", NULL));
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "t", "k", &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS));
+  EXPECT_STREQ (error->message, "end for metric_type=t with key=k already exists");
+  EXPECT_FALSE (tps_metrics_record_start (metrics, "t", "k", "n", NULL));
+}
+
+TEST_F (MetricsTest, TypesAndNamesKeepTheOrderOfFirstUse)
+{
+  tps_metrics_record (metrics, "z", "b", 1);
+  tps_metrics_record (metrics, "a", "x", 1);
+  tps_metrics_record (metrics, "z", "a", 1);
+  tps_metrics_record (metrics, "z", "b", 1);
+  EXPECT_EQ (names (), (std::vector<std::string> { "z,b", "z,a", "a,x" }));
+}
+
+TEST_F (MetricsTest, UnfinishedSpansAreLeftOut)
+{
+  tps_metrics_record_start (metrics, "t", "1", "n", NULL);
+  EXPECT_TRUE (names ().empty ());
+  tps_metrics_record (metrics, "t", "n", 5);
+  EXPECT_EQ (samples (), (std::vector<double> { 5 }));
+}
+
+TEST_F (MetricsTest, ClearForgetsUnfinishedSpansToo)
+{
+  g_autoptr (GError) error = NULL;
+
+  tps_metrics_record_start (metrics, "t", "1", "n", NULL);
+  tps_metrics_record (metrics, "t", "n", 5);
+  tps_metrics_clear (metrics);
+  EXPECT_TRUE (names ().empty ());
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "t", "1", &error));
+  EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "1", "n", NULL));
+}
+
+TEST_F (MetricsTest, KeepsTheNewestAndCountsAll)
+{
+  const int n = TPS_METRICS_MAX_SAMPLES + 10;
+
+  for (int i = 0; i < n; i++)
+    {
+      std::string key = std::to_string (i);
+
+      tps_metrics_record_start (metrics, "t", key.c_str (), "n", NULL);
+      now += 1000000;
+      if (i != 3) /* one that never ends does not stay either */
+        tps_metrics_record_end (metrics, "t", key.c_str (), NULL);
+    }
+  tps_metrics_record (metrics, "t", "n", 77);
+  g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, TRUE);
+  const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[0];
+  EXPECT_EQ (summary->count, n); /* one did not end, one was recorded without a key */
+  EXPECT_EQ (summary->n_samples, (guint) TPS_METRICS_MAX_SAMPLES);
+  EXPECT_EQ (summary->samples_ms[0], 1);
+  EXPECT_EQ (summary->samples_ms[TPS_METRICS_MAX_SAMPLES - 1], 77);
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "t", "3", NULL));
+  EXPECT_TRUE (tps_metrics_record_start (metrics, "t", "3", "n", NULL));
+}
+
+TEST_F (MetricsTest, SamplesComeOnlyWhereAskedFor)
+{
+  tps_metrics_record (metrics, "t", "n", 5);
+  g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, FALSE);
+  const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[0];
+
+  EXPECT_EQ (summary->samples_ms, nullptr);
+  EXPECT_EQ (summary->n_samples, 1u);
+}
+
+/* Values from numpy 1.24 (percentile, linear) and Python's statistics. */
+TEST (MetricSummary, AgreesWithNumpyAndStatistics)
+{
+  const gdouble values[] = { 3.5, 1.25, 9, 4, 4, 0.5, 7.75 };
+  g_autoptr (TpsMetricSummary)
+      summary = tps_metric_summary_new ("t", "n", values, G_N_ELEMENTS (values));
+
+  EXPECT_EQ (summary->count, 7);
+  EXPECT_EQ (summary->min_ms, 0.5);
+  EXPECT_EQ (summary->max_ms, 9);
+  EXPECT_DOUBLE_EQ (summary->mean_ms, 4.285714285714286);
+  EXPECT_DOUBLE_EQ (summary->variance_ms2, 9.758928571428571);
+  EXPECT_DOUBLE_EQ (summary->stdev_ms, 3.1239283876921013);
+  EXPECT_EQ (summary->p50_ms, 4);
+  EXPECT_DOUBLE_EQ (summary->p95_ms, 8.625);
+  EXPECT_DOUBLE_EQ (summary->p99_ms, 8.925);
+}
+
+TEST (MetricSummary, OneSampleHasNoVariance)
+{
+  const gdouble value = 2;
+  g_autoptr (TpsMetricSummary) summary = tps_metric_summary_new ("t", "n", &value, 1);
+
+  EXPECT_TRUE (std::isnan (summary->variance_ms2));
+  EXPECT_TRUE (std::isnan (summary->stdev_ms));
+  EXPECT_EQ (summary->p50_ms, 2);
+  EXPECT_EQ (summary->p99_ms, 2);
+}
+
+TEST (Metrics, ThreadsRecordAtTheSameTime)
+{
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);
+  std::vector<std::thread> threads;
+
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([t, &metrics] {
+      for (int i = 0; i < 1000; i++)
+        {
+          std::string key = std::to_string (t) + "," + std::to_string (i);
+
+          tps_metrics_record_start (metrics, "spans", key.c_str (), "n", NULL);
+          tps_metrics_record (metrics, "others", "n", 1);
+          tps_metrics_record_end (metrics, "spans", key.c_str (), NULL);
+          if (i % 100 == 0)
+            {
+              g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, TRUE);
+              (void) all;
+            }
+        }
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, FALSE);
+  ASSERT_EQ (all->len, 2u);
+  for (guint i = 0; i < 2; i++)
+    EXPECT_EQ (((const TpsMetricSummary *) all->pdata[i])->count, 4000);
+}
+
+} // namespace

@@ -1,0 +1,219 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/worker_pool.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+/* The pool's clock. (runtime/sync.h is C only.) */
+gint64
+now_ns ()
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Opens once. */
+class Gate
+{
+public:
+  void
+  open ()
+  {
+    std::lock_guard<std::mutex> guard (lock);
+
+    is_open = true;
+    changed.notify_all ();
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+
+    changed.wait (guard, [this] { return is_open; });
+  }
+
+  static void
+  open_it (gpointer gate)
+  {
+    ((Gate *) gate)->open ();
+  }
+
+  static void
+  wait_for_it (gpointer gate)
+  {
+    ((Gate *) gate)->wait ();
+  }
+
+private:
+  std::mutex lock;
+  std::condition_variable changed;
+  bool is_open = false;
+};
+
+void
+count (gpointer counter)
+{
+  (*(std::atomic<int> *) counter)++;
+}
+
+struct Numbered
+{
+  std::vector<int> *order;
+  int number;
+};
+
+void
+append (gpointer user_data)
+{
+  Numbered *numbered = (Numbered *) user_data;
+
+  numbered->order->push_back (numbered->number);
+}
+
+TEST (WorkerPool, OneThreadRunsJobsInOrder)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  std::vector<Numbered> jobs;
+  std::vector<int> order;
+
+  for (int i = 0; i < 100; i++)
+    jobs.push_back ({ &order, i });
+  for (Numbered &job : jobs)
+    tps_worker_pool_submit (pool, append, &job);
+  tps_worker_pool_free (pool);
+  ASSERT_EQ (order.size (), 100u);
+  for (int i = 0; i < 100; i++)
+    EXPECT_EQ (order[(size_t) i], i);
+}
+
+TEST (WorkerPool, FreeRunsWhatIsQueued)
+{
+  std::atomic<int> n { 0 };
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);
+
+  for (int i = 0; i < 1000; i++)
+    tps_worker_pool_submit (pool, count, &n);
+  tps_worker_pool_free (pool);
+  EXPECT_EQ (n, 1000);
+}
+
+TEST (WorkerPool, ThreadsRunAtTheSameTime)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
+  Gate gate;
+
+  tps_worker_pool_submit (pool, Gate::wait_for_it,
+                          &gate); /* holds one thread until the other opens */
+  tps_worker_pool_submit (pool, Gate::open_it, &gate);
+  tps_worker_pool_free (pool);
+}
+
+struct Nested
+{
+  TpsWorkerPool *pool;
+  std::atomic<int> n;
+  int depth;
+};
+
+void
+submit_nested (gpointer user_data)
+{
+  Nested *nested = (Nested *) user_data;
+
+  nested->n++;
+  if (--nested->depth > 0)
+    tps_worker_pool_submit (nested->pool, submit_nested, nested);
+}
+
+TEST (WorkerPool, JobsOfJobsRunEvenWhileItEnds)
+{
+  Nested nested = { tps_worker_pool_new ("test", 1), { 0 }, 100 };
+
+  tps_worker_pool_submit (nested.pool, submit_nested, &nested);
+  tps_worker_pool_free (nested.pool);
+  EXPECT_EQ (nested.n, 100);
+}
+
+TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  gint64 now = now_ns ();
+  std::vector<int> order;
+  Numbered late = { &order, 2 }, early = { &order, 1 };
+  Gate holds, last;
+
+  /* The one worker is held until both are due and queued. */
+  tps_worker_pool_submit (pool, Gate::wait_for_it, &holds);
+  tps_worker_pool_add_timer (pool, now + 3000000, Gate::open_it, &last);
+  EXPECT_NE (tps_worker_pool_add_timer (pool, now + 2000000, append, &late), 0u);
+  tps_worker_pool_add_timer (pool, now + 1000000, append, &early);
+  holds.open ();
+  last.wait ();
+  EXPECT_GE (now_ns (), now + 3000000);
+  tps_worker_pool_free (pool);
+  EXPECT_EQ (order, (std::vector<int> { 1, 2 }));
+}
+
+TEST (WorkerPool, CancelledTimersNeverRun)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  std::atomic<int> n { 0 };
+  gint64 soon = now_ns () + 1000000;
+  Gate later;
+  guint64 far = tps_worker_pool_add_timer (pool, G_MAXINT64, count, &n);
+  guint64 near = tps_worker_pool_add_timer (pool, soon + 1000000000, count, &n);
+
+  EXPECT_TRUE (tps_worker_pool_cancel_timer (pool, near));
+  EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, near));
+  EXPECT_TRUE (tps_worker_pool_cancel_timer (pool, far));
+  guint64 ran = tps_worker_pool_add_timer (pool, soon, Gate::open_it, &later);
+  later.wait ();
+  EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, ran));
+  tps_worker_pool_add_timer (pool, G_MAXINT64, count,
+                             &n); /* not due when the pool ends: never runs */
+  tps_worker_pool_free (pool);
+  EXPECT_EQ (n, 0);
+}
+
+TEST (WorkerPool, TimersOfThePastRunAtOnce)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
+  Gate gate;
+
+  tps_worker_pool_add_timer (pool, 0, Gate::open_it, &gate);
+  gate.wait ();
+  tps_worker_pool_free (pool);
+}
+
+void
+read_signal_mask (gpointer mask)
+{
+  pthread_sigmask (SIG_SETMASK, NULL, (sigset_t *) mask);
+}
+
+TEST (WorkerPool, SignalsAreLeftToTheHost)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  sigset_t inside, outside;
+
+  tps_worker_pool_submit (pool, read_signal_mask, &inside);
+  tps_worker_pool_free (pool);
+  read_signal_mask (&outside);
+  EXPECT_TRUE (sigismember (&inside, SIGTERM));
+  EXPECT_FALSE (sigismember (&outside, SIGTERM));
+}
+
+} // namespace
