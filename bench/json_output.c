@@ -8,9 +8,90 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "runtime/metrics.h"
 #include "runtime/version.h"
 
-static const gchar *const kinds[] = { "trainer", "server" };
+static void
+figure_clear (gpointer data)
+{
+  TpsBenchFigure *figure = data;
+
+  g_free (figure->name);
+  g_array_unref (figure->samples);
+}
+
+static void
+system_init (TpsBenchSystem *system, const gchar *name, const gchar *version)
+{
+  *system = (TpsBenchSystem) { .name = g_strdup (name), .version = g_strdup (version) };
+  system->figures = g_array_new (FALSE, FALSE, sizeof (TpsBenchFigure));
+  g_array_set_clear_func (system->figures, figure_clear);
+}
+
+static void
+system_clear (gpointer data)
+{
+  TpsBenchSystem *system = data;
+
+  g_free (system->name);
+  g_free (system->version);
+  g_array_unref (system->figures);
+}
+
+static void
+ratio_clear (gpointer data)
+{
+  g_free (((TpsBenchRatio *) data)->name);
+}
+
+void
+tps_bench_output_init (TpsBenchOutput *output, const gchar *benchmark, GPtrArray *flags)
+{
+  *output = (TpsBenchOutput) { .benchmark = benchmark, .flags = flags };
+  system_init (&output->ours, "thriftps", TPS_VERSION);
+  output->peers = g_array_new (FALSE, FALSE, sizeof (TpsBenchSystem));
+  g_array_set_clear_func (output->peers, system_clear);
+  output->ratios = g_array_new (FALSE, FALSE, sizeof (TpsBenchRatio));
+  g_array_set_clear_func (output->ratios, ratio_clear);
+}
+
+void
+tps_bench_output_clear (TpsBenchOutput *output)
+{
+  system_clear (&output->ours);
+  g_array_unref (output->peers);
+  g_array_unref (output->ratios);
+}
+
+TpsBenchSystem *
+tps_bench_output_add_peer (TpsBenchOutput *output, const gchar *name, const gchar *version)
+{
+  TpsBenchSystem peer;
+
+  system_init (&peer, name, version);
+  g_array_append_val (output->peers, peer);
+  return &g_array_index (output->peers, TpsBenchSystem, output->peers->len - 1);
+}
+
+void
+tps_bench_system_add_figure (TpsBenchSystem *system, const gchar *name, const gchar *unit,
+                             GArray *samples)
+{
+  TpsBenchFigure figure = { .name = g_strdup (name),
+                            .unit = unit,
+                            .samples = g_array_ref (samples) };
+
+  g_array_append_val (system->figures, figure);
+}
+
+void
+tps_bench_output_add_ratio (TpsBenchOutput *output, const gchar *name, gdouble ours, gdouble peer,
+                            const gchar *better)
+{
+  TpsBenchRatio ratio = { .name = g_strdup (name), .ours = ours, .peer = peer, .better = better };
+
+  g_array_append_val (output->ratios, ratio);
+}
 
 static gchar *
 read_cpu_model (void)
@@ -94,18 +175,18 @@ add_flags (JsonBuilder *json, GPtrArray *flags)
 }
 
 static void
-add_figure (JsonBuilder *json, const TpsBenchSeries *series)
+add_figure (JsonBuilder *json, const TpsBenchFigure *figure)
 {
-  const gdouble *samples_ms = (const gdouble *) (const void *) series->samples_ms->data;
+  const gdouble *samples = (const gdouble *) (const void *) figure->samples->data;
   g_autoptr (TpsMetricSummary)
-      summary = tps_metric_summary_new ("", series->name, samples_ms, series->samples_ms->len);
-  g_autofree gchar *title = tps_bench_series_get_title (series);
+      summary = tps_metric_summary_new ("", figure->name, samples, figure->samples->len);
 
   json_builder_begin_object (json);
-  add_string (json, "name", title);
-  add_string (json, "unit", "ms");
+  add_string (json, "name", figure->name);
+  add_string (json, "unit", figure->unit);
   json_builder_set_member_name (json, "n");
   json_builder_add_int_value (json, summary->count);
+  /* The summary's names say milliseconds; its arithmetic knows no unit. */
   add_double (json, "p50", summary->p50_ms);
   add_double (json, "p95", summary->p95_ms);
   add_double (json, "p99", summary->p99_ms);
@@ -114,34 +195,19 @@ add_figure (JsonBuilder *json, const TpsBenchSeries *series)
   add_double (json, "mean", summary->mean_ms);
   json_builder_set_member_name (json, "samples");
   json_builder_begin_array (json);
-  for (guint i = 0; i < series->samples_ms->len; i++)
-    json_builder_add_double_value (json, samples_ms[i]);
+  for (guint i = 0; i < figure->samples->len; i++)
+    json_builder_add_double_value (json, samples[i]);
   json_builder_end_array (json);
   json_builder_end_object (json);
 }
 
 static void
-add_figures_of (JsonBuilder *json, TpsBenchResults *results, const gchar *kind, gint rank)
-{
-  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
-
-  for (guint i = 0; i < rows->len; i++)
-    add_figure (json, rows->pdata[i]);
-}
-
-static void
-add_figures (JsonBuilder *json, TpsBenchResults *results)
+add_figures (JsonBuilder *json, const TpsBenchSystem *system)
 {
   json_builder_set_member_name (json, "figures");
   json_builder_begin_array (json);
-  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
-    {
-      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
-
-      for (guint i = 0; i < ranks->len; i++)
-        add_figures_of (json, results, kinds[k], g_array_index (ranks, gint, i));
-      add_figures_of (json, results, kinds[k], -1);
-    }
+  for (guint i = 0; i < system->figures->len; i++)
+    add_figure (json, &g_array_index (system->figures, TpsBenchFigure, i));
   json_builder_end_array (json);
 }
 
@@ -150,30 +216,17 @@ add_peers (JsonBuilder *json, const TpsBenchOutput *output)
 {
   json_builder_set_member_name (json, "peers");
   json_builder_begin_array (json);
-  if (output->peer != NULL)
+  for (guint i = 0; i < output->peers->len; i++)
     {
+      const TpsBenchSystem *peer = &g_array_index (output->peers, TpsBenchSystem, i);
+
       json_builder_begin_object (json);
-      add_string (json, "name", output->peer_name);
-      add_string (json, "version", output->peer_version);
-      add_figures (json, output->peer);
+      add_string (json, "name", peer->name);
+      add_string (json, "version", peer->version);
+      add_figures (json, peer);
       json_builder_end_object (json);
     }
   json_builder_end_array (json);
-}
-
-static void
-add_ratio (JsonBuilder *json, const TpsBenchSeries *ours, const TpsBenchSeries *peer)
-{
-  g_autofree gchar *title = tps_bench_series_get_title (ours);
-  gdouble mine = tps_bench_series_get_median (ours), theirs = tps_bench_series_get_median (peer);
-
-  json_builder_begin_object (json);
-  add_string (json, "name", title);
-  add_double (json, "ours", mine);
-  add_double (json, "peer", theirs);
-  add_double (json, "ratio", mine / theirs);
-  add_string (json, "better", "lower");
-  json_builder_end_object (json);
 }
 
 static void
@@ -181,24 +234,23 @@ add_ratios (JsonBuilder *json, const TpsBenchOutput *output)
 {
   json_builder_set_member_name (json, "ratios");
   json_builder_begin_array (json);
-  for (guint k = 0; k < G_N_ELEMENTS (kinds) && output->peer != NULL; k++)
+  for (guint i = 0; i < output->ratios->len; i++)
     {
-      g_autoptr (GPtrArray) rows = tps_bench_results_get_series (output->ours, kinds[k], -1);
+      const TpsBenchRatio *ratio = &g_array_index (output->ratios, TpsBenchRatio, i);
 
-      for (guint i = 0; i < rows->len; i++)
-        {
-          TpsBenchSeries *mine = rows->pdata[i];
-          TpsBenchSeries *theirs = tps_bench_results_find (output->peer, kinds[k], -1, mine->name);
-
-          if (theirs != NULL)
-            add_ratio (json, mine, theirs);
-        }
+      json_builder_begin_object (json);
+      add_string (json, "name", ratio->name);
+      add_double (json, "ours", ratio->ours);
+      add_double (json, "peer", ratio->peer);
+      add_double (json, "ratio", ratio->ours / ratio->peer);
+      add_string (json, "better", ratio->better);
+      json_builder_end_object (json);
     }
   json_builder_end_array (json);
 }
 
 gboolean
-tps_bench_json_write (const TpsBenchOutput *output, const gchar *path, GError **error)
+tps_bench_output_write_json (const TpsBenchOutput *output, const gchar *path, GError **error)
 {
   g_autoptr (JsonBuilder) json = json_builder_new ();
   g_autoptr (JsonGenerator) generator = json_generator_new ();
@@ -211,7 +263,7 @@ tps_bench_json_write (const TpsBenchOutput *output, const gchar *path, GError **
   add_string (json, "version", TPS_VERSION);
   add_host (json);
   add_flags (json, output->flags);
-  add_figures (json, output->ours);
+  add_figures (json, &output->ours);
   add_peers (json, output);
   add_ratios (json, output);
   json_builder_end_object (json);

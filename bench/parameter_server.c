@@ -171,19 +171,27 @@ print_report (Bench *bench, const TpsPeer *peer)
 }
 
 static gboolean
-write_files (Bench *bench, const TpsPeer *peer, GError **error)
+write_json (Bench *bench, const TpsPeer *peer, GError **error)
 {
   g_autoptr (GPtrArray) flags = tps_bench_options_describe (&bench->options);
-  TpsBenchOutput output = {
-    .benchmark = "parameter_server",
-    .flags = flags,
-    .ours = bench->ours,
-    .peer_name = "pytorch",
-    .peer_version = peer != NULL ? tps_peer_get_version (peer) : NULL,
-    .peer = bench->theirs,
-  };
+  g_auto (TpsBenchOutput) output;
 
-  if (bench->options.json != NULL && !tps_bench_json_write (&output, bench->options.json, error))
+  tps_bench_output_init (&output, "parameter_server", flags);
+  tps_bench_report_add_figures (bench->ours, &output.ours);
+  if (peer != NULL)
+    {
+      tps_bench_report_add_figures (
+          bench->theirs,
+          tps_bench_output_add_peer (&output, "pytorch", tps_peer_get_version (peer)));
+      tps_bench_report_add_ratios (bench->ours, bench->theirs, &output);
+    }
+  return tps_bench_output_write_json (&output, bench->options.json, error);
+}
+
+static gboolean
+write_files (Bench *bench, const TpsPeer *peer, GError **error)
+{
+  if (bench->options.json != NULL && !write_json (bench, peer, error))
     return FALSE;
   return bench->options.csv == NULL
          || tps_bench_report_write_csv (bench->ours, bench->options.csv, error);

@@ -99,6 +99,53 @@ tps_bench_report_format_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
   return tps_grid_free_to_string (grid);
 }
 
+static void
+add_figures_of (TpsBenchResults *results, const gchar *kind, gint rank, TpsBenchSystem *system)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      TpsBenchSeries *series = rows->pdata[i];
+      g_autofree gchar *title = tps_bench_series_get_title (series);
+
+      tps_bench_system_add_figure (system, title, "ms", series->samples_ms);
+    }
+}
+
+void
+tps_bench_report_add_figures (TpsBenchResults *results, TpsBenchSystem *system)
+{
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
+
+      for (guint i = 0; i < ranks->len; i++)
+        add_figures_of (results, kinds[k], g_array_index (ranks, gint, i), system);
+      add_figures_of (results, kinds[k], -1, system);
+    }
+}
+
+void
+tps_bench_report_add_ratios (TpsBenchResults *ours, TpsBenchResults *peer, TpsBenchOutput *output)
+{
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GPtrArray) rows = tps_bench_results_get_series (ours, kinds[k], -1);
+
+      for (guint i = 0; i < rows->len; i++)
+        {
+          TpsBenchSeries *mine = rows->pdata[i];
+          TpsBenchSeries *theirs = tps_bench_results_find (peer, kinds[k], -1, mine->name);
+          g_autofree gchar *title = tps_bench_series_get_title (mine);
+
+          if (theirs != NULL)
+            tps_bench_output_add_ratio (output, title, tps_bench_series_get_median (mine),
+                                        tps_bench_series_get_median (theirs), "lower");
+        }
+    }
+}
+
 static gchar *
 format_csv (TpsBenchResults *results, const gchar *kind, gint rank)
 {

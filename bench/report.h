@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "bench/json_output.h"
 #include "bench/results.h"
 
 G_BEGIN_DECLS
@@ -14,6 +15,13 @@ gchar *tps_bench_report_format (TpsBenchResults *results, const gchar *kind);
 /* Ours beside the peer's: median over the passes of each pass's median, and the ratio. Owned. */
 gchar *tps_bench_report_format_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
                                        const gchar *peer_name);
+
+/* All series of all roles as figures in ms. */
+void tps_bench_report_add_figures (TpsBenchResults *results, TpsBenchSystem *system);
+
+/* The rows of tps_bench_report_format_ratios() that have a peer's figure. */
+void tps_bench_report_add_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
+                                  TpsBenchOutput *output);
 
 /* Writes trainer=0.csv, …, all_trainer.csv, … into `folder`, which is made if need be. */
 gboolean tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);

@@ -95,20 +95,18 @@ TEST_F (Results, CsvAndJsonHoldTheFigures)
   g_autofree gchar *json = g_build_filename (folder, "out.json", nullptr);
   g_autofree gchar *csv_text = nullptr, *json_text = nullptr;
   g_autoptr (GPtrArray) flags = g_ptr_array_new ();
-  TpsBenchOutput output = {};
+  g_auto (TpsBenchOutput) output;
 
   ASSERT_TRUE (tps_bench_report_write_csv (results_, folder, nullptr));
   ASSERT_TRUE (g_file_get_contents (csv, &csv_text, nullptr, nullptr));
   EXPECT_NE (std::string (csv_text).find ("\"a,y\",4,4,4,0,0,4,4,4\n"), std::string::npos)
       << csv_text;
 
-  output.benchmark = "parameter_server";
-  output.flags = flags;
-  output.ours = results_;
-  output.peer_name = "pytorch";
-  output.peer_version = "1.13";
-  output.peer = results_;
-  ASSERT_TRUE (tps_bench_json_write (&output, json, nullptr));
+  tps_bench_output_init (&output, "parameter_server", flags);
+  tps_bench_report_add_figures (results_, &output.ours);
+  tps_bench_report_add_figures (results_, tps_bench_output_add_peer (&output, "pytorch", "1.13"));
+  tps_bench_report_add_ratios (results_, results_, &output);
+  ASSERT_TRUE (tps_bench_output_write_json (&output, json, nullptr));
   ASSERT_TRUE (g_file_get_contents (json, &json_text, nullptr, nullptr));
   EXPECT_NE (std::string (json_text).find ("\"name\" : \"all trainer/b,x\""), std::string::npos);
   EXPECT_NE (std::string (json_text).find ("\"better\" : \"lower\""), std::string::npos);
