@@ -1,0 +1,230 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* receive: the message as it is from a TpsHostProtocol, transcoded from any other
+ * dispatch: the handler runs on this thread, then the thread waits until the call is answered, by whomever
+ * send: the reply as it is to a TpsHostTransport, transcoded to any other */
+
+#include "plugin/host/processor.h"
+
+#include "plugin/host/library.h"
+#include "plugin/host/protocol.h"
+#include "plugin/host/transcode.h"
+#include "plugin/host/transport.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+struct TpsProcessor
+{
+  ThriftProcessor parent;
+  TpsDispatcher *dispatcher;
+  TpsHostKind kind;
+  TpsScannerOptions limits; /* `bodies` is a reference */
+};
+
+typedef struct
+{
+  ThriftProcessorClass parent;
+} TpsProcessorClass;
+
+G_DEFINE_TYPE (TpsProcessor, tps_processor, THRIFT_TYPE_PROCESSOR)
+
+/* A call that this thread carries. */
+typedef struct
+{
+  const TpsProcessor *processor;
+  TpsMutex lock;
+  TpsCond answered;
+  gboolean is_answered; /* lock */
+  TpsWriter *reply;     /* lock */
+} CarriedCall;
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+/* The message that stands in a TpsHostProtocol, under the name that `in`, which may decorate it, gives it. */
+static TpsMessage *
+steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
+{
+  g_autofree gchar *name = NULL;
+  ThriftMessageType type;
+  gint32 seqid;
+  TpsMessage *message;
+
+  if (thrift_protocol_read_message_begin (in, &name, &type, &seqid, error) < 0)
+    return NULL;
+  message = tps_host_protocol_steal_message (base);
+  if (message == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a call began without a message");
+      return NULL;
+    }
+  g_free (message->name);
+  message->name = g_steal_pointer (&name);
+  return message;
+}
+
+static TpsMessage *
+receive (TpsProcessor *processor, ThriftProtocol *in, GError **error)
+{
+  ThriftProtocol *base = tps_transcode_undecorate (in);
+  TpsMessage *message;
+
+  if (TPS_IS_HOST_PROTOCOL (base))
+    return steal_message (in, TPS_HOST_PROTOCOL (base), error);
+  message = tps_transcode_read (in, &processor->limits, error);
+  if (message == NULL)
+    tps_transcode_abandon (in);
+  return message;
+}
+
+/* ---- dispatching ---------------------------------------------------------------------------- */
+
+static gboolean
+may_wait (gpointer carried)
+{
+  const CarriedCall *call = carried;
+
+  return call->processor->kind == TPS_HOST_THREADED;
+}
+
+static void
+run_here (gpointer carried, TpsJobFunc func, gpointer user_data)
+{
+  func (user_data);
+}
+
+static void
+finish (gpointer carried, TpsWriter *reply)
+{
+  CarriedCall *call = carried;
+
+  tps_mutex_lock (&call->lock);
+  call->reply = reply;
+  call->is_answered = TRUE;
+  tps_cond_signal (&call->answered);
+  tps_mutex_unlock (&call->lock);
+}
+
+static const TpsCarrierOps carrier_ops = {
+  .may_wait = may_wait,
+  .run_on_worker = run_here,
+  .finish = finish,
+};
+
+/* Takes over `message`; the reply, or NULL for a oneway call. */
+static TpsWriter *
+dispatch (const TpsProcessor *processor, TpsMessage *message)
+{
+  CarriedCall call = { .processor = processor };
+
+  tps_mutex_init (&call.lock);
+  tps_cond_init (&call.answered);
+  tps_dispatcher_handle (processor->dispatcher, message, NULL, &carrier_ops, &call);
+  tps_mutex_lock (&call.lock);
+  while (!call.is_answered)
+    tps_cond_wait (&call.answered, &call.lock);
+  tps_mutex_unlock (&call.lock);
+  tps_cond_clear (&call.answered);
+  tps_mutex_clear (&call.lock);
+  return call.reply;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static TpsHostTransport *
+find_host_transport (ThriftProtocol *out)
+{
+  ThriftTransport *transport = tps_transcode_undecorate (out)->transport;
+
+  return transport != NULL && TPS_IS_HOST_TRANSPORT (transport) ? TPS_HOST_TRANSPORT (transport)
+                                                                : NULL;
+}
+
+/* Makes the reply come out as whoever sends it needs it. */
+static void
+choose_form (TpsMessage *message, TpsHostTransport *transport)
+{
+  TpsHostStream *stream = transport != NULL ? tps_host_transport_get_stream (transport) : NULL;
+
+  message->protocol = TPS_PROTOCOL_BINARY;
+  message->framed = FALSE;
+  if (stream == NULL)
+    return;
+  message->protocol = tps_host_stream_get_protocol (stream);
+  message->framed = tps_host_stream_get_framed (stream);
+}
+
+/* Takes over `reply`. */
+static gboolean
+send_reply (TpsWriter *reply, ThriftProtocol *out, TpsHostTransport *transport, GError **error)
+{
+  gboolean ok;
+
+  if (reply == NULL)
+    return TRUE;
+  if (transport != NULL)
+    return tps_host_transport_take_reply (transport, reply, error)
+           && thrift_transport_flush (THRIFT_TRANSPORT (transport), error);
+  ok = tps_transcode_write (reply, out, error);
+  tps_writer_free (reply);
+  return ok;
+}
+
+static gboolean
+tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol *out,
+                       GError **error)
+{
+  TpsProcessor *processor = TPS_PROCESSOR (base);
+  TpsHostTransport *transport = find_host_transport (out);
+  GError *failure = NULL;
+  TpsMessage *message = receive (processor, in, &failure);
+
+  if (message != NULL)
+    {
+      choose_form (message, transport);
+      if (send_reply (dispatch (processor, message), out, transport, &failure))
+        return TRUE;
+    }
+  /* The library's callers pass errors on that are set already. */
+  if (error != NULL)
+    g_clear_error (error);
+  g_propagate_error (error, failure);
+  return FALSE;
+}
+
+/* ---- the class ------------------------------------------------------------------------------ */
+
+static void
+tps_processor_finalize (GObject *object)
+{
+  TpsProcessor *processor = TPS_PROCESSOR (object);
+
+  g_clear_pointer (&processor->dispatcher, tps_dispatcher_unref);
+  g_clear_pointer (&processor->limits.bodies, tps_buffer_pool_unref);
+  G_OBJECT_CLASS (tps_processor_parent_class)->finalize (object);
+}
+
+static void
+tps_processor_init (TpsProcessor *processor)
+{
+}
+
+static void
+tps_processor_class_init (TpsProcessorClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = tps_processor_finalize;
+  THRIFT_PROCESSOR_CLASS (klass)->process = tps_processor_process;
+}
+
+ThriftProcessor *
+tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind, const TpsHostOptions *options)
+{
+  TpsProcessor *processor = g_object_new (TPS_TYPE_PROCESSOR, NULL);
+
+  tps_repair_library ();
+  processor->dispatcher = tps_dispatcher_ref (dispatcher);
+  processor->kind = kind;
+  tps_host_options_get_limits (options, &processor->limits);
+  if (processor->limits.bodies != NULL)
+    tps_buffer_pool_ref (processor->limits.bodies);
+  return THRIFT_PROCESSOR (processor);
+}

@@ -1,0 +1,239 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/host/transport.h"
+
+#include "plugin/host/library.h"
+#include "runtime/error.h"
+
+/* ThriftTransport and its class have the same size in all versions of the library (0.14 to 0.24 checked), so it may be
+ * embedded. */
+struct TpsHostTransport
+{
+  ThriftTransport parent;
+  ThriftTransport *inner;
+  TpsHostStream *stream;
+  TpsWriter *reply; /* finished, not yet flushed */
+};
+
+typedef struct
+{
+  ThriftTransportClass parent;
+} TpsHostTransportClass;
+
+G_DEFINE_TYPE (TpsHostTransport, tps_host_transport, THRIFT_TYPE_TRANSPORT)
+
+ThriftTransport *
+tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options)
+{
+  TpsHostTransport *transport = g_object_new (TPS_TYPE_HOST_TRANSPORT, NULL);
+
+  transport->inner = g_object_ref (inner);
+  transport->stream = tps_host_stream_get (inner, options);
+  return THRIFT_TRANSPORT (transport);
+}
+
+ThriftTransport *
+tps_host_transport_new_sink (void)
+{
+  return g_object_new (TPS_TYPE_HOST_TRANSPORT, NULL);
+}
+
+TpsHostStream *
+tps_host_transport_get_stream (TpsHostTransport *transport)
+{
+  return transport->stream;
+}
+
+static gboolean
+send_reply (TpsHostTransport *transport, GError **error)
+{
+  g_autoptr (TpsWriter) reply = g_steal_pointer (&transport->reply);
+
+  if (reply == NULL || transport->stream == NULL)
+    return TRUE;
+  return tps_host_stream_send (transport->stream, reply, error);
+}
+
+gboolean
+tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out, GError **error)
+{
+  if (!send_reply (transport, error))
+    {
+      tps_writer_free (out);
+      return FALSE;
+    }
+  transport->reply = out;
+  return TRUE;
+}
+
+/* ---- ThriftTransport ------------------------------------------------------------------------ */
+
+static gboolean
+is_open (ThriftTransport *base)
+{
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (base);
+
+  return transport->inner != NULL && thrift_transport_is_open (transport->inner);
+}
+
+static gboolean
+peek (ThriftTransport *base, GError **error)
+{
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (base);
+
+  return transport->stream != NULL && tps_host_stream_peek (transport->stream, error);
+}
+
+static gboolean
+open_inner (ThriftTransport *base, GError **error)
+{
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (base);
+
+  return transport->inner == NULL || thrift_transport_open (transport->inner, error);
+}
+
+/* A server closes its two transports of one connection, so the second close finds it closed. */
+static gboolean
+close_inner (ThriftTransport *base, GError **error)
+{
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (base);
+
+  if (transport->inner == NULL || !thrift_transport_is_open (transport->inner))
+    return TRUE;
+  return thrift_transport_close (transport->inner, error);
+}
+
+static void
+refuse_bytes (GError **error)
+{
+  if (error != NULL && *error == NULL)
+    g_set_error_literal (
+        error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+        "TpsHostTransport carries messages, not bytes: use it with TpsHostProtocol");
+}
+
+static gint32
+read_bytes (ThriftTransport *base, gpointer buf, guint32 n_bytes, GError **error)
+{
+  refuse_bytes (error);
+  return -1;
+}
+
+static gboolean
+write_bytes (ThriftTransport *base, const gpointer buf, const guint32 n_bytes, GError **error)
+{
+  refuse_bytes (error);
+  return FALSE;
+}
+
+static gboolean
+end_nothing (ThriftTransport *base, GError **error)
+{
+  return TRUE;
+}
+
+static gboolean
+flush (ThriftTransport *base, GError **error)
+{
+  return send_reply (TPS_HOST_TRANSPORT (base), error);
+}
+
+/* The scanner counts; the library's own budget would refuse what it allows. */
+static gboolean
+allow_bytes (ThriftTransport *base, glong n_bytes, GError **error)
+{
+  return TRUE;
+}
+
+static void
+tps_host_transport_dispose (GObject *object)
+{
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (object);
+
+  g_clear_pointer (&transport->reply, tps_writer_free);
+  g_clear_pointer (&transport->stream, tps_host_stream_unref);
+  g_clear_object (&transport->inner);
+  G_OBJECT_CLASS (tps_host_transport_parent_class)->dispose (object);
+}
+
+static void
+tps_host_transport_init (TpsHostTransport *transport)
+{
+}
+
+static void
+tps_host_transport_class_init (TpsHostTransportClass *klass)
+{
+  ThriftTransportClass *transport_class = THRIFT_TRANSPORT_CLASS (klass);
+
+  G_OBJECT_CLASS (klass)->dispose = tps_host_transport_dispose;
+  transport_class->is_open = is_open;
+  transport_class->peek = peek;
+  transport_class->open = open_inner;
+  transport_class->close = close_inner;
+  transport_class->read = read_bytes;
+  transport_class->read_all = read_bytes;
+  transport_class->read_end = end_nothing;
+  transport_class->write = write_bytes;
+  transport_class->write_end = end_nothing;
+  transport_class->flush = flush;
+  transport_class->updateKnownMessageSize = allow_bytes;
+  transport_class->checkReadBytesAvailable = allow_bytes;
+  transport_class->resetConsumedMessageSize = allow_bytes;
+  transport_class->countConsumedMessageBytes = allow_bytes;
+}
+
+/* ---- the factory ---------------------------------------------------------------------------- */
+
+typedef struct
+{
+  ThriftTransportFactory parent;
+  TpsHostOptions options;
+} TpsHostTransportFactory;
+
+typedef struct
+{
+  ThriftTransportFactoryClass parent;
+} TpsHostTransportFactoryClass;
+
+GType tps_host_transport_factory_get_type (void);
+
+G_DEFINE_TYPE (TpsHostTransportFactory, tps_host_transport_factory, THRIFT_TYPE_TRANSPORT_FACTORY)
+
+static ThriftTransport *
+get_transport (ThriftTransportFactory *base, ThriftTransport *inner)
+{
+  return tps_host_transport_new (inner, &((TpsHostTransportFactory *) base)->options);
+}
+
+static void
+tps_host_transport_factory_finalize (GObject *object)
+{
+  g_clear_pointer (&((TpsHostTransportFactory *) object)->options.bodies, tps_buffer_pool_unref);
+  G_OBJECT_CLASS (tps_host_transport_factory_parent_class)->finalize (object);
+}
+
+static void
+tps_host_transport_factory_init (TpsHostTransportFactory *factory)
+{
+}
+
+static void
+tps_host_transport_factory_class_init (TpsHostTransportFactoryClass *klass)
+{
+  G_OBJECT_CLASS (klass)->finalize = tps_host_transport_factory_finalize;
+  THRIFT_TRANSPORT_FACTORY_CLASS (klass)->get_transport = get_transport;
+}
+
+ThriftTransportFactory *
+tps_host_transport_factory_new (const TpsHostOptions *options)
+{
+  TpsHostTransportFactory *factory = g_object_new (tps_host_transport_factory_get_type (), NULL);
+
+  tps_repair_library ();
+  if (options != NULL)
+    factory->options = *options;
+  if (factory->options.bodies != NULL)
+    tps_buffer_pool_ref (factory->options.bodies);
+  return THRIFT_TRANSPORT_FACTORY (factory);
+}

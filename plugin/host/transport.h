@@ -1,0 +1,54 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A ThriftTransport for hosts that takes hostile bytes: framed or not as the peer likes, whole messages only.
+ *
+ * Goes together with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and leaves finished replies
+ * in it; flush sends them. It carries messages, not bytes: read and write of other protocols fail with a clear error.
+ *
+ *   ThriftTransportFactory *transports = tps_host_transport_factory_new (NULL);
+ *   ThriftProtocolFactory *protocols = tps_host_protocol_factory_new ();
+ *   g_object_new (THRIFT_TYPE_SIMPLE_SERVER, "processor", …, "server_transport", …,
+ *                 "input_transport_factory", transports, "output_transport_factory", transports,
+ *                 "input_protocol_factory", protocols, "output_protocol_factory", protocols, NULL);
+ *
+ * Unlike the library's wrapping transports it holds a reference of the transport beneath.
+ * Not thread-safe, as every ThriftTransport: it belongs to its connection's thread.
+ */
+
+#pragma once
+
+#include <thrift/c_glib/transport/thrift_transport.h>
+#include <thrift/c_glib/transport/thrift_transport_factory.h>
+
+#include "plugin/host/stream.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TYPE_HOST_TRANSPORT (tps_host_transport_get_type ())
+#define TPS_HOST_TRANSPORT(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST ((obj), TPS_TYPE_HOST_TRANSPORT, TpsHostTransport))
+#define TPS_IS_HOST_TRANSPORT(obj) (G_TYPE_CHECK_INSTANCE_TYPE ((obj), TPS_TYPE_HOST_TRANSPORT))
+
+typedef struct TpsHostTransport TpsHostTransport;
+
+GType tps_host_transport_get_type (void);
+
+/* On top of `inner` (a ThriftSocket as a rule; a reference is taken). `options` NULL = defaults. */
+ThriftTransport *tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options);
+
+/* On top of nothing: there is nothing to read, and what is written goes nowhere. */
+ThriftTransport *tps_host_transport_new_sink (void);
+
+/* Makes a TpsHostTransport of everything that is accepted. `options` is copied. */
+ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *options);
+
+/* For TpsHostProtocol. */
+
+/* Borrowed; NULL for a sink. */
+TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
+
+/* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent first. */
+gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
+                                        GError **error);
+
+G_END_DECLS

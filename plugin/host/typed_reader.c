@@ -1,0 +1,293 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/host/typed_reader.h"
+
+#include "runtime/error.h"
+
+static const gchar *
+type_name (TpsWireType type)
+{
+  static const gchar *const names[] = {
+    [TPS_WIRE_STOP] = "nothing",  [TPS_WIRE_BOOL] = "bool",     [TPS_WIRE_BYTE] = "byte",
+    [TPS_WIRE_DOUBLE] = "double", [TPS_WIRE_I16] = "i16",       [TPS_WIRE_I32] = "i32",
+    [TPS_WIRE_I64] = "i64",       [TPS_WIRE_BINARY] = "string", [TPS_WIRE_STRUCT] = "struct",
+    [TPS_WIRE_MAP] = "map",       [TPS_WIRE_SET] = "set",       [TPS_WIRE_LIST] = "list",
+  };
+
+  return (guint) type < G_N_ELEMENTS (names) && names[type] != NULL ? names[type] : "?";
+}
+
+void
+tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint max_elements)
+{
+  tps_reader_init (&reader->in, message);
+  reader->n_elements_left = max_elements;
+  reader->sour = NULL;
+  /* The message is a list of one struct. */
+  reader->n_levels = 1;
+  reader->levels[0] = (TpsTypedLevel) { .kind = TPS_WIRE_LIST,
+                                        .value = TPS_WIRE_STRUCT,
+                                        .n_missing = 1 };
+}
+
+void
+tps_typed_reader_clear (TpsTypedReader *reader)
+{
+  g_clear_error (&reader->sour);
+}
+
+void
+tps_typed_reader_turn_sour (TpsTypedReader *reader, GError *reason)
+{
+  if (reader->sour == NULL)
+    reader->sour = reason;
+  else
+    g_error_free (reason);
+}
+
+G_GNUC_PRINTF (3, 4)
+static void
+turn_sour (TpsTypedReader *reader, gint code, const gchar *format, ...)
+{
+  va_list args;
+
+  if (reader->sour != NULL)
+    return;
+  va_start (args, format);
+  reader->sour = g_error_new_valist (TPS_ERROR, code, format, args);
+  va_end (args);
+}
+
+static gboolean
+is_sour (TpsTypedReader *reader)
+{
+  if (reader->in.bad && reader->in.message->n_bytes_refused > 0)
+    turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no memory is left for %zu bytes of the message",
+               reader->in.message->n_bytes_refused);
+  else if (reader->in.bad)
+    turn_sour (reader, TPS_ERROR_PROTOCOL, "the message ends inside a value");
+  return reader->sour != NULL;
+}
+
+/* What stands next, and that it has been read. */
+static TpsWireType
+take_next (TpsTypedLevel *level)
+{
+  TpsWireType next = level->value;
+
+  if (level->kind == TPS_WIRE_STRUCT)
+    {
+      level->value = TPS_WIRE_STOP;
+      return next;
+    }
+  if (level->n_missing == 0)
+    return TPS_WIRE_STOP;
+  if (level->kind == TPS_WIRE_MAP && level->n_missing % 2 == 0)
+    next = level->key;
+  level->n_missing--;
+  return next;
+}
+
+/* Whether a value of `type` stands next and may be read. */
+static gboolean
+expect (TpsTypedReader *reader, TpsWireType type)
+{
+  TpsWireType next;
+
+  if (is_sour (reader))
+    return FALSE;
+  next = take_next (&reader->levels[reader->n_levels - 1]);
+  if (next == type)
+    return TRUE;
+  turn_sour (reader, TPS_ERROR_PROTOCOL, "a %s stands where a %s is expected", type_name (next),
+             type_name (type));
+  return FALSE;
+}
+
+static void
+push (TpsTypedReader *reader, TpsTypedLevel level)
+{
+  if (is_sour (reader))
+    return;
+  if (reader->n_levels == G_N_ELEMENTS (reader->levels))
+    turn_sour (reader, TPS_ERROR_PROTOCOL, "nested deeper than %d", TPS_MESSAGE_MAX_DEPTH);
+  else
+    reader->levels[reader->n_levels++] = level;
+}
+
+static void
+pop (TpsTypedReader *reader)
+{
+  TpsTypedLevel *level = &reader->levels[reader->n_levels - 1];
+
+  if (is_sour (reader))
+    return;
+  if (reader->n_levels == 1 || level->n_missing > 0 || level->value != TPS_WIRE_STOP)
+    turn_sour (reader, TPS_ERROR_PROTOCOL, "a %s was left before its end", type_name (level->kind));
+  else
+    reader->n_levels--;
+}
+
+/* What a reader makes an object of. */
+static gboolean
+is_element (TpsWireType type)
+{
+  return type >= TPS_WIRE_BINARY;
+}
+
+static gboolean
+count_elements (TpsTypedReader *reader, guint64 n)
+{
+  if (n > reader->n_elements_left)
+    {
+      turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "the message has too many strings, structs and containers inside containers");
+      return FALSE;
+    }
+  reader->n_elements_left -= (guint) n;
+  return TRUE;
+}
+
+void
+tps_typed_reader_struct_begin (TpsTypedReader *reader)
+{
+  if (!expect (reader, TPS_WIRE_STRUCT))
+    return;
+  tps_reader_struct_begin (&reader->in);
+  push (reader, (TpsTypedLevel) { .kind = TPS_WIRE_STRUCT });
+}
+
+TpsWireType
+tps_typed_reader_field (TpsTypedReader *reader, gint16 *id)
+{
+  TpsTypedLevel *level = &reader->levels[reader->n_levels - 1];
+  TpsWireType type = TPS_WIRE_STOP;
+
+  *id = 0;
+  if (is_sour (reader))
+    return TPS_WIRE_STOP;
+  if (level->kind != TPS_WIRE_STRUCT || level->value != TPS_WIRE_STOP)
+    {
+      turn_sour (reader, TPS_ERROR_PROTOCOL, "a field was asked for where a %s stands",
+                 type_name (level->value));
+      return TPS_WIRE_STOP;
+    }
+  if (!tps_reader_field (&reader->in, id, &type) || is_sour (reader))
+    {
+      *id = 0;
+      return TPS_WIRE_STOP;
+    }
+  level->value = type;
+  return type;
+}
+
+void
+tps_typed_reader_struct_end (TpsTypedReader *reader)
+{
+  if (is_sour (reader))
+    return;
+  tps_reader_struct_end (&reader->in);
+  pop (reader);
+}
+
+guint32
+tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, TpsWireType *type)
+{
+  TpsTypedLevel level = { .kind = kind };
+  guint32 n = 0;
+
+  *type = TPS_WIRE_STOP;
+  if (!expect (reader, kind))
+    return 0;
+  tps_reader_list_begin (&reader->in, &level.value, &n);
+  if (is_sour (reader))
+    return 0;
+  level.n_missing = n;
+  if ((kind == TPS_WIRE_SET || is_element (level.value)) && !count_elements (reader, n))
+    return 0;
+  *type = level.value;
+  push (reader, level);
+  return reader->sour == NULL ? n : 0;
+}
+
+guint32
+tps_typed_reader_map_begin (TpsTypedReader *reader, TpsWireType *key, TpsWireType *value)
+{
+  TpsTypedLevel level = { .kind = TPS_WIRE_MAP };
+  guint32 n = 0;
+
+  *key = *value = TPS_WIRE_STOP;
+  if (!expect (reader, TPS_WIRE_MAP))
+    return 0;
+  tps_reader_map_begin (&reader->in, &level.key, &level.value, &n);
+  if (is_sour (reader) || !count_elements (reader, (guint64) n * 2))
+    return 0;
+  level.n_missing = (guint64) n * 2;
+  *key = level.key;
+  *value = level.value;
+  push (reader, level);
+  return reader->sour == NULL ? n : 0;
+}
+
+void
+tps_typed_reader_container_end (TpsTypedReader *reader)
+{
+  TpsTypedLevel *level = &reader->levels[reader->n_levels - 1];
+
+  if (is_sour (reader))
+    return;
+  if (level->kind == TPS_WIRE_STRUCT)
+    turn_sour (reader, TPS_ERROR_PROTOCOL, "the end of a container was asked for inside a struct");
+  if (level->n_missing == 0)
+    level->value = TPS_WIRE_STOP;
+  pop (reader);
+}
+
+gboolean
+tps_typed_reader_bool (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_BOOL) && tps_reader_bool (&reader->in);
+}
+
+gint8
+tps_typed_reader_byte (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_BYTE) ? tps_reader_byte (&reader->in) : 0;
+}
+
+gint16
+tps_typed_reader_i16 (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_I16) ? tps_reader_i16 (&reader->in) : 0;
+}
+
+gint32
+tps_typed_reader_i32 (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_I32) ? tps_reader_i32 (&reader->in) : 0;
+}
+
+gint64
+tps_typed_reader_i64 (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_I64) ? tps_reader_i64 (&reader->in) : 0;
+}
+
+gdouble
+tps_typed_reader_double (TpsTypedReader *reader)
+{
+  return expect (reader, TPS_WIRE_DOUBLE) ? tps_reader_double (&reader->in) : 0.0;
+}
+
+TpsBytesView
+tps_typed_reader_binary (TpsTypedReader *reader)
+{
+  TpsBytesView nothing = { NULL, 0, NULL };
+  TpsBytesView view;
+
+  if (!expect (reader, TPS_WIRE_BINARY))
+    return nothing;
+  view = tps_reader_binary (&reader->in);
+  return is_sour (reader) ? nothing : view;
+}

@@ -1,0 +1,224 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/plugin.h"
+
+#include <string.h>
+
+#include "plugin/service/node_service.h"
+#include "plugin/service/parameter_server_service.h"
+#include "plugin/service/rendezvous_service.h"
+#include "plugin/service/trainer_service.h"
+#include "runtime/error.h"
+
+struct TpsPlugin
+{
+  gchar *name;
+  TpsWorkerPool *workers;
+  TpsMetrics *metrics;
+  TpsParameterServer *parameter_server;
+  TpsRendezvous *rendezvous;
+  TpsNode node;
+  GPtrArray *service_names; /* for `node`: borrowed strings, ended by NULL */
+  GArray *services;         /* of TpsService */
+};
+
+static const gchar *const devices[] = { "cpu", NULL };
+
+static void
+set_service_names (TpsPlugin *plugin)
+{
+  g_ptr_array_set_size (plugin->service_names, 0);
+  for (guint i = 0; i < plugin->services->len; i++)
+    g_ptr_array_add (plugin->service_names,
+                     (gpointer) (guintptr) g_array_index (plugin->services, TpsService, i).name);
+  g_ptr_array_add (plugin->service_names, NULL);
+  plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
+}
+
+void
+tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
+{
+  g_array_append_val (plugin->services, *service);
+  set_service_names (plugin);
+}
+
+void
+tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer)
+{
+  TpsService service = tps_trainer_service (trainer);
+
+  tps_plugin_add_service (plugin, &service);
+}
+
+static void
+add_services (TpsPlugin *plugin)
+{
+  TpsService service = tps_parameter_server_service (plugin->parameter_server);
+
+  tps_plugin_add_service (plugin, &service);
+  service = tps_rendezvous_service (plugin->rendezvous);
+  tps_plugin_add_service (plugin, &service);
+  service = tps_node_service (&plugin->node);
+  tps_plugin_add_service (plugin, &service);
+}
+
+TpsPlugin *
+tps_plugin_new (const TpsPluginOptions *options, GError **error)
+{
+  g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
+  TpsParameterServerOptions averaging = options->parameter_server;
+
+  plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
+  plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
+  plugin->service_names = g_ptr_array_new ();
+  plugin->workers = tps_worker_pool_new (
+      "tps-plugin", options->n_workers > 0 ? options->n_workers : g_get_num_processors ());
+  plugin->metrics = averaging.metrics != NULL ? tps_metrics_ref (averaging.metrics)
+                                              : tps_metrics_new (NULL, NULL);
+  averaging.metrics = plugin->metrics;
+  if (averaging.workers == NULL)
+    averaging.workers = plugin->workers;
+  plugin->parameter_server = tps_parameter_server_new (&averaging, error);
+  if (plugin->parameter_server == NULL)
+    return NULL;
+  plugin->rendezvous = tps_rendezvous_new (plugin->workers);
+  plugin->node = (TpsNode) { .name = plugin->name, .devices = devices, .metrics = plugin->metrics };
+  add_services (plugin);
+  return g_steal_pointer (&plugin);
+}
+
+void
+tps_plugin_free (TpsPlugin *plugin)
+{
+  if (plugin == NULL)
+    return;
+  g_clear_pointer (&plugin->parameter_server, tps_parameter_server_free);
+  g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
+  g_clear_pointer (&plugin->workers, tps_worker_pool_free);
+  g_clear_pointer (&plugin->metrics, tps_metrics_unref);
+  g_array_unref (plugin->services);
+  g_ptr_array_unref (plugin->service_names);
+  g_free (plugin->name);
+  g_free (plugin);
+}
+
+void
+tps_plugin_shut_down (TpsPlugin *plugin)
+{
+  for (guint i = 0; i < plugin->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (plugin->services, TpsService, i);
+
+      if (service->shut_down != NULL)
+        service->shut_down (service->object);
+    }
+}
+
+TpsParameterServer *
+tps_plugin_get_parameter_server (TpsPlugin *plugin)
+{
+  return plugin->parameter_server;
+}
+
+TpsWorkerPool *
+tps_plugin_get_workers (TpsPlugin *plugin)
+{
+  return plugin->workers;
+}
+
+const TpsService *
+tps_plugin_get_services (TpsPlugin *plugin, guint *n_services)
+{
+  *n_services = plugin->services->len;
+  return (const TpsService *) (gconstpointer) plugin->services->data;
+}
+
+/* ---- who serves them ------------------------------------------------------------------------ */
+
+static gboolean
+check_names (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
+             GError **error)
+{
+  if (strchr (prefix, ':') != NULL)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "prefix \"%s\" has a colon, which ends the service's name in the multiplexed protocol",
+          prefix);
+      return FALSE;
+    }
+  for (guint i = 0; i < plugin->services->len; i++)
+    {
+      g_autofree gchar *name = g_strconcat (
+          prefix, g_array_index (plugin->services, TpsService, i).name, NULL);
+
+      if (g_hash_table_contains (multiplexed->multiplexed_services, name))
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+                       "a processor is registered as \"%s\" already: choose another prefix", name);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+static gboolean
+register_service (ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
+                  const TpsService *service, TpsHostKind kind, GError **error)
+{
+  g_autofree gchar *name = g_strconcat (prefix, service->name, NULL);
+  g_autoptr (TpsDispatcher) dispatcher = tps_dispatcher_new (service, 1, NULL, error);
+  ThriftProcessor *processor;
+  gboolean ok;
+
+  if (dispatcher == NULL)
+    return FALSE;
+  processor = tps_processor_new (dispatcher, kind, NULL);
+  ok = thrift_multiplexed_processor_register_processor (THRIFT_PROCESSOR (multiplexed), name,
+                                                        processor, error);
+  g_object_unref (processor);
+  return ok;
+}
+
+gboolean
+tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
+                     const gchar *prefix, TpsHostKind kind, GError **error)
+{
+  if (prefix == NULL)
+    prefix = "";
+  if (!check_names (plugin, multiplexed, prefix, error))
+    return FALSE;
+  for (guint i = 0; i < plugin->services->len; i++)
+    if (!register_service (multiplexed, prefix, &g_array_index (plugin->services, TpsService, i),
+                           kind, error))
+      return FALSE;
+  return TRUE;
+}
+
+ThriftProcessor *
+tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service, TpsHostKind kind,
+                          GError **error)
+{
+  guint n_services;
+  const TpsService *services = tps_plugin_get_services (plugin, &n_services);
+  g_autoptr (TpsDispatcher)
+      dispatcher = tps_dispatcher_new (services, n_services, default_service, error);
+
+  return dispatcher != NULL ? tps_processor_new (dispatcher, kind, NULL) : NULL;
+}
+
+TpsServer *
+tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
+{
+  TpsServerOptions filled = { 0 };
+  TpsServer *server;
+
+  if (options != NULL)
+    filled = *options;
+  if (filled.workers == NULL)
+    filled.workers = plugin->workers;
+  server = tps_server_new (&filled);
+  for (guint i = 0; i < plugin->services->len; i++)
+    tps_server_add_service (server, &g_array_index (plugin->services, TpsService, i));
+  return server;
+}

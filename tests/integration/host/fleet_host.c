@@ -1,0 +1,115 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A program with a Thrift server of its own, in which ThriftPS was put later.
+ *
+ *   fleet_host [--simple] [--hardened] [--ntrainer=N] [--stall-ms=N]
+ *
+ * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without --hardened everything is
+ * the library's: framed transport, binary protocol, ThriftMultiplexedProcessor. Prints "listening on PORT"; ends when its
+ * standard input ends. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thrift/c_glib/protocol/thrift_binary_protocol_factory.h>
+#include <thrift/c_glib/transport/thrift_framed_transport_factory.h>
+#include <unistd.h>
+
+#include "plugin/plugin.h"
+#include "tests/integration/host/host_server.h"
+#include "tests/integration/host/journal.h"
+
+typedef struct
+{
+  gboolean simple;
+  gboolean hardened;
+  guint n_trainers;
+  guint stall_ms;
+} Flags;
+
+static gboolean
+parse_flag (const gchar *text, Flags *flags)
+{
+  if (strcmp (text, "--simple") == 0)
+    flags->simple = TRUE;
+  else if (strcmp (text, "--hardened") == 0)
+    flags->hardened = TRUE;
+  else if (g_str_has_prefix (text, "--ntrainer="))
+    flags->n_trainers = (guint) atoi (strchr (text, '=') + 1);
+  else if (g_str_has_prefix (text, "--stall-ms="))
+    flags->stall_ms = (guint) atoi (strchr (text, '=') + 1);
+  else
+    return FALSE;
+  return TRUE;
+}
+
+static ThriftProcessor *
+make_processor (TpsPlugin *plugin, const Flags *flags)
+{
+  ThriftMultiplexedProcessor *multiplexed = g_object_new (THRIFT_TYPE_MULTIPLEXED_PROCESSOR, NULL);
+  ThriftProcessor *journal = journal_processor_new ();
+  ThriftProcessor *hardened;
+  GError *error = NULL;
+
+  thrift_multiplexed_processor_register_processor (THRIFT_PROCESSOR (multiplexed), "Journal",
+                                                   journal, NULL);
+  g_object_unref (journal);
+  if (!tps_plugin_register (plugin, multiplexed, "ps.",
+                            flags->simple ? TPS_HOST_SINGLE_CONNECTION : TPS_HOST_THREADED, &error))
+    g_error ("%s", error->message);
+  if (!flags->hardened)
+    return THRIFT_PROCESSOR (multiplexed);
+  hardened = tps_harden_processor (THRIFT_PROCESSOR (multiplexed), NULL);
+  g_object_unref (multiplexed);
+  return hardened;
+}
+
+static HostServer *
+start (TpsPlugin *plugin, const Flags *flags)
+{
+  TpsHostOptions options = { .stall_timeout_ms = flags->stall_ms };
+  ThriftProcessor *processor = make_processor (plugin, flags);
+  ThriftTransportFactory *transports = flags->hardened
+                                           ? tps_host_transport_factory_new (&options)
+                                           : g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT_FACTORY,
+                                                           NULL);
+  ThriftProtocolFactory *protocols = flags->hardened
+                                         ? tps_host_protocol_factory_new ()
+                                         : g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL);
+  HostServer *server;
+
+  tps_register_types (journal_get_types, journal_n_get_types);
+  server = host_server_start (flags->simple, processor, transports, protocols);
+  g_object_unref (processor);
+  g_object_unref (transports);
+  g_object_unref (protocols);
+  return server;
+}
+
+int
+main (int argc, char **argv)
+{
+  Flags flags = { .n_trainers = 1 };
+  TpsPluginOptions options = { .name = "fleet", .n_workers = 2 };
+  g_autoptr (GError) error = NULL;
+  TpsPlugin *plugin;
+  HostServer *server;
+  gchar byte;
+
+  for (gint i = 1; i < argc; i++)
+    if (!parse_flag (argv[i], &flags))
+      g_error ("unknown flag %s", argv[i]);
+  options.parameter_server.n_trainers = flags.n_trainers;
+  plugin = tps_plugin_new (&options, &error);
+  if (plugin == NULL)
+    g_error ("%s", error->message);
+  server = start (plugin, &flags);
+  printf ("listening on %u\n", host_server_get_port (server));
+  fflush (stdout);
+  while (read (STDIN_FILENO, &byte, 1) > 0)
+    ;
+  tps_plugin_shut_down (plugin);
+  host_server_free (server);
+  tps_plugin_free (plugin);
+  return 0;
+}

@@ -1,0 +1,20 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The host's own service, as somebody would write it who knows only Thrift C GLib: a handler for generated code. */
+
+#pragma once
+
+#include <thrift/c_glib/processor/thrift_processor.h>
+
+#include "plugin/host/library.h"
+
+G_BEGIN_DECLS
+
+/* The generated processor with its handler; the caller's. */
+ThriftProcessor *journal_processor_new (void);
+
+/* The get_type functions of the service's types, for tps_register_types(). */
+extern const TpsGetType journal_get_types[];
+extern const guint journal_n_get_types;
+
+G_END_DECLS

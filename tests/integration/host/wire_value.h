@@ -1,0 +1,108 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Thrift messages as values, written and read by code that shares nothing with the project's own: what a peer sends, and
+ * a strict reading of what it gets back. */
+
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace wire {
+
+enum class Protocol
+{
+  Binary,
+  Compact
+};
+
+/* Types of the binary protocol. */
+enum Type
+{
+  Stop = 0,
+  Bool = 2,
+  Byte = 3,
+  Double = 4,
+  I16 = 6,
+  I32 = 8,
+  I64 = 10,
+  String = 11,
+  Struct = 12,
+  Map = 13,
+  Set = 14,
+  List = 15
+};
+
+enum Kind
+{
+  Call = 1,
+  Reply = 2,
+  Exception = 3,
+  Oneway = 4
+};
+
+struct Value
+{
+  Type type = Stop;
+  int64_t number = 0; /* Bool to I64 */
+  double real = 0;
+  std::string text;
+  Type key_type = Stop;   /* Map */
+  Type value_type = Stop; /* List, Set, Map */
+  std::vector<std::pair<int16_t, Value>>
+      fields;               /* Struct; in the order given, twice where given twice */
+  std::vector<Value> items; /* List, Set; of a Map keys and values in turn */
+
+  const Value *find (int16_t id) const;
+};
+
+Value boolean (bool value);
+Value byte (int8_t value);
+Value i16 (int16_t value);
+Value i32 (int32_t value);
+Value i64 (int64_t value);
+Value real (double value);
+Value text (const std::string &value);
+Value list (Type type, std::vector<Value> items);
+Value set (Type type, std::vector<Value> items);
+Value map (Type key, Type value, std::vector<Value> keys_and_values);
+Value structure (std::vector<std::pair<int16_t, Value>> fields);
+
+struct Message
+{
+  std::string name;
+  Kind kind = Call;
+  int32_t seqid = 0;
+  Value body; /* a Struct */
+};
+
+std::string encode_value (Protocol protocol, const Value &value);
+std::string encode (Protocol protocol, const Message &message);
+
+/* With its length before it. */
+std::string frame (const std::string &bytes);
+
+/* Big-endian numbers, for bytes that no value makes. */
+std::string be16 (uint16_t value);
+std::string be32 (uint32_t value);
+std::string varint (uint64_t value);
+
+/* The bytes end before the message does. */
+struct Incomplete : std::runtime_error
+{
+  using std::runtime_error::runtime_error;
+};
+
+/* The bytes are no message, whatever may follow. */
+struct Malformed : std::runtime_error
+{
+  using std::runtime_error::runtime_error;
+};
+
+/* Reads one message from the start of `bytes` and says how long it was. Every byte must be what the protocol allows. */
+Message decode (Protocol protocol, const std::string &bytes, size_t *n_bytes);
+
+} // namespace wire
