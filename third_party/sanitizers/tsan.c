@@ -22,6 +22,8 @@ __tsan_default_suppressions (void)
       /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks unguarded. */
       "called_from_lib:libglib-2.0.so.0\n"
       "called_from_lib:libgobject-2.0.so.0\n"
+      /* GLib jumps into the unlock of its recursive locks, so that only the lock counts as its own. */
+      "mutex:_get_type_once$\n"
       /* G_DEFINE_EXTENDED_ERROR keeps the quark behind g_once_init_enter(), a futex too. */
       "race:^tps_error_quark$\n";
 }
