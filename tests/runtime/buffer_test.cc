@@ -1,0 +1,167 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+TEST (Buffer, IsAlignedAndAsLargeAsAskedFor)
+{
+  for (gsize size : { (gsize) 0, (gsize) 1, (gsize) 63, (gsize) 4096, (gsize) 4097, (gsize) 1 << 20,
+                      ((gsize) 3 << 20) + 7 })
+    {
+      g_autoptr (TpsBuffer) buffer = tps_buffer_new (size);
+
+      EXPECT_EQ (tps_buffer_get_size (buffer), size);
+      EXPECT_EQ ((guintptr) tps_buffer_get_data (buffer) % TPS_BUFFER_ALIGNMENT, 0u);
+      EXPECT_EQ (tps_buffer_get_device (buffer), nullptr);
+      if (size > 0)
+        memset (tps_buffer_get_data (buffer), 0xff, size);
+    }
+}
+
+TEST (Buffer, IsExclusiveWhileThereIsOneReference)
+{
+  g_autoptr (TpsBuffer) buffer = tps_buffer_new (10);
+
+  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
+  TpsBuffer *other = tps_buffer_ref (buffer);
+  EXPECT_FALSE (tps_buffer_is_exclusive (buffer));
+  tps_buffer_unref (other);
+  EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
+}
+
+TEST (Buffer, ForeignMemoryIsGivenBackOnceWhenTheLastReferenceGoes)
+{
+  int n_freed = 0;
+  char memory[16];
+  TpsBuffer *buffer = tps_buffer_new_foreign (
+      memory, sizeof memory, nullptr, [] (gpointer count) { ++*(int *) count; }, &n_freed);
+
+  tps_buffer_ref (buffer);
+  tps_buffer_unref (buffer);
+  EXPECT_EQ (n_freed, 0);
+  EXPECT_EQ (tps_buffer_get_data (buffer), (guint8 *) memory);
+  tps_buffer_unref (buffer);
+  EXPECT_EQ (n_freed, 1);
+}
+
+TEST (BufferPool, ReusesWhatCameBack)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 1 << 20);
+  TpsBuffer *first = tps_buffer_pool_try_get (pool, 100000);
+  guint8 *data = tps_buffer_get_data (first);
+
+  tps_buffer_unref (first);
+  TpsBuffer *second = tps_buffer_pool_try_get (pool, 99000);
+  EXPECT_EQ (tps_buffer_get_data (second), data);
+  EXPECT_EQ (tps_buffer_get_size (second), 99000u);
+  TpsBuffer *third = tps_buffer_pool_try_get (pool, 99000);
+  EXPECT_NE (tps_buffer_get_data (third), data);
+  tps_buffer_unref (second);
+  tps_buffer_unref (third);
+}
+
+TEST (BufferPool, RefusesWhatItsLimitDoesNotAllowAndRecovers)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (100000, 0);
+  TpsBuffer *first = tps_buffer_pool_try_get (pool, 60000);
+
+  ASSERT_NE (first, nullptr);
+  EXPECT_EQ (tps_buffer_pool_try_get (pool, 60000), nullptr);
+  EXPECT_EQ (tps_buffer_pool_try_get (pool, 200000), nullptr);
+  EXPECT_GE (tps_buffer_pool_get_n_bytes_out (pool), 60000u);
+  tps_buffer_unref (first);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+  TpsBuffer *again = tps_buffer_pool_try_get (pool, 60000);
+  EXPECT_NE (again, nullptr);
+  tps_buffer_unref (again);
+}
+
+TEST (BufferPool, AnAbsurdRequestGetsNothing)
+{
+  g_autoptr (TpsBufferPool) limited = tps_buffer_pool_new (1 << 20, 0);
+
+  EXPECT_EQ (tps_buffer_pool_try_get (limited, G_MAXSIZE), nullptr);
+  EXPECT_EQ (tps_buffer_pool_try_get (limited, (gsize) 1 << 50), nullptr);
+  EXPECT_EQ (tps_buffer_pool_try_get (tps_buffer_pool_get_default (), G_MAXSIZE), nullptr);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (limited), 0u);
+}
+
+TEST (BufferPool, BuffersOutliveTheCallersReference)
+{
+  TpsBufferPool *pool = tps_buffer_pool_new (0, 1 << 20);
+  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 5000);
+
+  tps_buffer_pool_unref (pool);
+  memset (tps_buffer_get_data (buffer), 1, 5000);
+  tps_buffer_unref (buffer);
+}
+
+// Random sizes, kept and released in random order: no buffer overlaps another, the count is right at the end.
+TEST (BufferPool, KeepsItsBooksUnderRandomUse)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (8 << 20, 1 << 20);
+  std::mt19937_64 random (5);
+  std::vector<std::pair<TpsBuffer *, guint8>> held;
+
+  for (int round = 0; round < 5000; round++)
+    {
+      if (random () % 2 == 0 || held.empty ())
+        {
+          TpsBuffer *buffer = tps_buffer_pool_try_get (pool, random () % 200000);
+
+          if (buffer == nullptr)
+            continue;
+          guint8 mark = (guint8) random ();
+          gsize size = tps_buffer_get_size (buffer);
+          if (size > 0)
+            tps_buffer_get_data (buffer)[0] = tps_buffer_get_data (buffer)[size - 1] = mark;
+          held.emplace_back (buffer, mark);
+          continue;
+        }
+      std::swap (held[random () % held.size ()], held.back ());
+      auto [buffer, mark] = held.back ();
+      gsize size = tps_buffer_get_size (buffer);
+      if (size > 0)
+        {
+          ASSERT_EQ (tps_buffer_get_data (buffer)[0], mark);
+          ASSERT_EQ (tps_buffer_get_data (buffer)[size - 1], mark);
+        }
+      tps_buffer_unref (buffer);
+      held.pop_back ();
+    }
+  for (auto &entry : held)
+    tps_buffer_unref (entry.first);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+TEST (BufferPool, IsSharedByThreads)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 1 << 20);
+  std::vector<std::thread> threads;
+
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([&, t] {
+      for (int i = 0; i < 500; i++)
+        {
+          TpsBuffer *buffer = tps_buffer_pool_try_get (pool, (gsize) (1000 + 700 * ((i + t) % 9)));
+
+          memset (tps_buffer_get_data (buffer), t, tps_buffer_get_size (buffer));
+          TpsBuffer *other = tps_buffer_ref (buffer);
+          tps_buffer_unref (buffer);
+          tps_buffer_unref (other);
+        }
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+} // namespace
