@@ -83,7 +83,7 @@ variant_of (const gchar *key, JsonNode *node, GError **error)
 static GVariant *
 dictionary_of (JsonObject *object, GError **error)
 {
-  g_auto (GVariantDict) values = G_VARIANT_DICT_INIT (NULL);
+  g_auto (GVariantBuilder) values = G_VARIANT_BUILDER_INIT (G_VARIANT_TYPE_VARDICT);
   JsonObjectIter iter;
   const gchar *key;
   JsonNode *node;
@@ -102,9 +102,9 @@ dictionary_of (JsonObject *object, GError **error)
       value = variant_of (key, node, error);
       if (value == NULL)
         return NULL;
-      g_variant_dict_insert_value (&values, key, value);
+      g_variant_builder_add (&values, "{sv}", key, value);
     }
-  return g_variant_ref_sink (g_variant_dict_end (&values));
+  return g_variant_ref_sink (g_variant_builder_end (&values));
 }
 
 GVariant *
@@ -126,7 +126,13 @@ check_model_keys (JsonObject *object, GError **error)
   json_object_iter_init_ordered (&iter, object);
   while (json_object_iter_next_ordered (&iter, &key, &node))
     if (strcmp (key, "model_class") != 0 && strcmp (key, "configurations") != 0)
-      return refuse (error, "unknown key, expected model_class and configurations", "");
+      {
+        g_autofree gchar *shown = g_utf8_make_valid (key, -1);
+
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "unknown key \"%s\", expected model_class and configurations", shown);
+        return FALSE;
+      }
   return TRUE;
 }
 

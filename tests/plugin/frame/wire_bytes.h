@@ -42,6 +42,7 @@ struct Scan
   Scan (const Scan &) = delete;
   Scan &operator= (const Scan &) = delete;
   Scan (Scan &&other) = default;
+  Scan &operator= (Scan &&other) = default;
 
   ~Scan ()
   {

@@ -1,0 +1,137 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* From something that writes to the canonical message that its peer reads. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "plugin/frame/reader.h"
+#include "plugin/frame/writer.h"
+#include "plugin/wire/fields.h"
+#include "runtime/error.h"
+#include "tests/plugin/frame/wire_bytes.h"
+
+namespace thriftps {
+
+using Write = std::function<void (TpsWriter *)>;
+
+class WireMessage
+{
+public:
+  /* `write` writes the fields of the arguments struct, or of a result. */
+  explicit WireMessage (const Write &write, TpsProtocolKind protocol = TPS_PROTOCOL_BINARY)
+  {
+    g_autoptr (TpsWriter) out = tps_writer_new (protocol, TRUE);
+
+    tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+    tps_writer_struct_begin (out);
+    write (out);
+    tps_writer_struct_end (out);
+    EXPECT_TRUE (tps_writer_message_end (out, nullptr));
+    scan = scan_bytes (join_pieces (out));
+    EXPECT_EQ (scan.error, "");
+  }
+
+  /* Stands before the arguments struct. */
+  TpsReader *
+  arguments ()
+  {
+    tps_reader_init (&in, scan.messages.at (0));
+    return &in;
+  }
+
+  /* Stands before the value of the first field, as a client's result does; `type` is its type, STOP where there is none. */
+  TpsReader *
+  result (TpsWireType *type)
+  {
+    gint16 id;
+
+    arguments ();
+    tps_reader_struct_begin (&in);
+    tps_reader_field (&in, &id, type);
+    return &in;
+  }
+
+private:
+  Scan scan;
+  TpsReader in;
+};
+
+/* The reason that `decode` gives for refusing a message, "" where it takes it. */
+inline std::string
+refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> &decode)
+{
+  g_autoptr (GError) error = nullptr;
+  WireMessage message (write);
+  bool ok = decode (message.arguments (), &error);
+
+  EXPECT_EQ (ok, error == nullptr);
+  if (error == nullptr)
+    return "";
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  return error->message;
+}
+
+/* ---- fields by hand ------------------------------------------------------------------------- */
+
+inline void
+put_i32 (TpsWriter *out, gint16 id, gint32 value)
+{
+  tps_writer_field (out, id, TPS_WIRE_I32);
+  tps_writer_i32 (out, value);
+}
+
+inline void
+put_i64 (TpsWriter *out, gint16 id, gint64 value)
+{
+  tps_writer_field (out, id, TPS_WIRE_I64);
+  tps_writer_i64 (out, value);
+}
+
+inline void
+put_double (TpsWriter *out, gint16 id, gdouble value)
+{
+  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
+  tps_writer_double (out, value);
+}
+
+inline void
+put_string (TpsWriter *out, gint16 id, const std::string &value)
+{
+  tps_writer_field (out, id, TPS_WIRE_BINARY);
+  tps_writer_binary (out, value.data (), value.size ());
+}
+
+inline void
+put_i64s (TpsWriter *out, gint16 id, const std::vector<gint64> &values)
+{
+  tps_writer_field (out, id, TPS_WIRE_LIST);
+  tps_writer_list_begin (out, TPS_WIRE_I64, static_cast<guint32> (values.size ()));
+  for (gint64 value : values)
+    tps_writer_i64 (out, value);
+}
+
+inline void
+put_struct (TpsWriter *out, gint16 id, const Write &write)
+{
+  tps_writer_field (out, id, TPS_WIRE_STRUCT);
+  tps_writer_struct_begin (out);
+  write (out);
+  tps_writer_struct_end (out);
+}
+
+/* A Tensor's fields. */
+inline Write
+tensor_fields (gint32 dtype, std::vector<gint64> shape, gsize n_bytes)
+{
+  return [=] (TpsWriter *out) {
+    put_i32 (out, 1, dtype);
+    put_i64s (out, 2, shape);
+    put_string (out, 3, std::string (n_bytes, '\0'));
+  };
+}
+
+} // namespace thriftps
