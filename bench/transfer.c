@@ -269,17 +269,11 @@ add_comparison (TpsBenchOutput *output, const Comparison *c)
 }
 
 static gboolean
-report (const Transfer *transfer, GError **error)
+write_json (const Transfer *transfer, GError **error)
 {
   g_autoptr (GPtrArray) described = g_ptr_array_new_with_free_func (g_free);
   g_auto (TpsBenchOutput) output;
 
-  printf ("%-22s %10s %-8s  %-26s %10s  %6s\n", "median of the runs", "ThriftPS", "unit", "beside",
-          "it", "ratio");
-  print_comparison (&transfer->push);
-  print_comparison (&transfer->calls);
-  if (flags.json == NULL)
-    return TRUE;
   g_ptr_array_add (described, g_strdup_printf ("repeats=%d", flags.repeats));
   g_ptr_array_add (described, g_strdup_printf ("pushes=%d", flags.pushes));
   g_ptr_array_add (described, g_strdup_printf ("seconds=%g", flags.seconds));
@@ -287,6 +281,16 @@ report (const Transfer *transfer, GError **error)
   add_comparison (&output, &transfer->push);
   add_comparison (&output, &transfer->calls);
   return tps_bench_output_write_json (&output, flags.json, error);
+}
+
+static gboolean
+report (const Transfer *transfer, GError **error)
+{
+  printf ("%-22s %10s %-8s  %-26s %10s  %6s\n", "median of the runs", "ThriftPS", "unit", "beside",
+          "it", "ratio");
+  print_comparison (&transfer->push);
+  print_comparison (&transfer->calls);
+  return flags.json == NULL || write_json (transfer, error);
 }
 
 static void
