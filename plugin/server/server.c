@@ -203,11 +203,16 @@ start_loops (TpsServer *server, GError **error)
   return TRUE;
 }
 
+/* What still runs on a loop may look at io->loop until the loop has gone. */
 static void
 free_loops (TpsServer *server)
 {
   for (guint i = 0; i < server->n_io; i++)
-    g_clear_pointer (&server->io[i].loop, tps_loop_free);
+    {
+      if (server->io[i].loop != NULL)
+        tps_loop_free (server->io[i].loop);
+      server->io[i].loop = NULL;
+    }
 }
 
 static gboolean

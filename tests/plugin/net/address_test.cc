@@ -75,10 +75,8 @@ CanConnect (const std::string &text)
 std::string
 FreshPath (const char *name)
 {
-  static int count = 0;
-  std::string path = "/tmp/tps-address-" + std::to_string (getpid ()) + "-"
-                     + std::to_string (count++) + name;
-  unlink (path.c_str ());
+  g_autofree gchar *folder = g_dir_make_tmp ("tps-address-XXXXXX", nullptr);
+  std::string path = std::string (folder) + "/" + name;
   return path;
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <map>
@@ -221,7 +222,8 @@ protected:
     TpsServerOptions options = Options ();
     TpsService service = service_.Get ();
     GError *error = nullptr;
-    path_ = "/tmp/tps-server-" + std::to_string (getpid ());
+    folder_ = g_dir_make_tmp ("tps-server-XXXXXX", nullptr);
+    path_ = std::string (folder_) + "/socket";
     server_ = tps_server_new (&options);
     tps_server_add_service (server_, &service);
     ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error)) << error->message;
@@ -235,10 +237,13 @@ protected:
   {
     service_.LetGo ();
     g_clear_object (&server_);
+    rmdir (folder_);
+    g_free (folder_);
   }
 
   TestService service_;
   TpsServer *server_ = nullptr;
+  gchar *folder_ = nullptr;
   std::string path_;
   std::string tcp_;
   std::string unix_;
