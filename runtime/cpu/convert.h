@@ -109,15 +109,15 @@ convert_f64_to_f32_odd (gdouble value)
   guint64 magnitude = bits & G_GUINT64_CONSTANT (0x7fffffffffffffff);
   guint64 odd = (magnitude & ~G_GUINT64_CONSTANT (0x1fffffff))
                 | (((magnitude & 0x1fffffff) + 0x1fffffff) & 0x20000000);
-  gfloat normal = (gfloat) convert_f64_of_bits (odd);
+  guint32 normal = convert_bits_of_f32 ((gfloat) convert_f64_of_bits (odd));
   gdouble scaled = convert_f64_of_bits (magnitude) * 0x1p149;
-  gdouble bounded = scaled < 0x1p23 ? scaled : 0;
-  gint32 whole = (gint32) bounded;
-  gint32 subnormal = whole | (gint32) ((gdouble) whole != bounded);
+  guint32 is_tiny = -(
+      guint32) (scaled < 0x1p23); /* all bits or none: a choice by ?: would become a branch */
+  gint32 whole = (gint32) MIN (scaled, 0x1p24);
+  guint32 subnormal = (guint32) whole | (guint32) ((gdouble) whole != scaled);
   guint32 sign = (guint32) (bits >> 32) & 0x80000000;
 
-  return convert_f32_of_bits ((scaled < 0x1p23 ? (guint32) subnormal : convert_bits_of_f32 (normal))
-                              | sign);
+  return convert_f32_of_bits ((subnormal & is_tiny) | (normal & ~is_tiny) | sign);
 }
 
 TPS_INLINE guint16
