@@ -95,13 +95,20 @@ private:
     LocalExchange *self = of (exchange);
     TpsGradient copied;
     LocalCall *call;
+    bool is_cancelled;
 
     {
       std::lock_guard<std::mutex> lock (self->mutex_);
 
       self->calls_.push_back ({ done, user_data, self });
       call = &self->calls_.back ();
+      is_cancelled = self->is_cancelled_;
     }
+    if (is_cancelled)
+      {
+        cancel (exchange);
+        return;
+      }
     copy (&copied, gradient);
     tps_parameter_server_average_gradient (self->servers_[server],
                                            static_cast<gint32> (self->trainer_), batch, param_loc,
@@ -119,6 +126,7 @@ private:
     {
       std::lock_guard<std::mutex> lock (self->mutex_);
 
+      self->is_cancelled_ = true;
       for (LocalCall &call : self->calls_)
         calls.push_back (&call);
     }
@@ -146,6 +154,7 @@ private:
   guint trainer_;
   std::mutex mutex_;
   std::list<LocalCall> calls_;
+  bool is_cancelled_ = false;
 };
 
 const TpsExchangeOps LocalExchange::ops = { average_gradient, cancel, free };
