@@ -122,10 +122,11 @@ static TpsScanStep
 begin_elements (TpsScanner *scanner, TpsScanInput *in, gboolean is_map, const guint8 types[2],
                 gint64 n_elems)
 {
-  gsize n_bytes = fixed_bytes[types[0]];
+  gsize n_bytes;
 
   if (!tps_scan_check_container (scanner, in, is_map, types, n_elems))
     return TPS_STEP_BAD;
+  n_bytes = fixed_bytes[types[0]];
   if (n_bytes == 0 || (is_map && fixed_bytes[types[1]] == 0))
     return tps_scan_begin_container (scanner, is_map, types, (guint32) n_elems);
   if (is_map)

@@ -3,6 +3,7 @@
 #include "plugin/wire/json_config.h"
 
 #include <json-glib/json-glib.h>
+#include <math.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -66,7 +67,9 @@ variant_of (const gchar *key, JsonNode *node, GError **error)
       case G_TYPE_INT64:
         return g_variant_new_int64 (json_node_get_int (node));
       case G_TYPE_DOUBLE:
-        return g_variant_new_double (json_node_get_double (node));
+        if (isfinite (json_node_get_double (node))) /* 1e999 is read as infinity */
+          return g_variant_new_double (json_node_get_double (node));
+        break;
       case G_TYPE_BOOLEAN:
         return g_variant_new_boolean (json_node_get_boolean (node));
       case G_TYPE_STRING:
@@ -76,7 +79,7 @@ variant_of (const gchar *key, JsonNode *node, GError **error)
       default:
         break;
       }
-  refuse (error, key, ": expected a number, a boolean or a string");
+  refuse (error, key, ": expected a finite number, a boolean or a string");
   return NULL;
 }
 

@@ -58,9 +58,12 @@ TEST (JsonConfig, scalarsKeepTheirTypes)
 
 TEST (JsonConfig, otherValuesAreRefused)
 {
-  EXPECT_EQ (parse ("{\"a\": null}"), "refused: a: expected a number, a boolean or a string");
-  EXPECT_EQ (parse ("{\"a\": [1]}"), "refused: a: expected a number, a boolean or a string");
-  EXPECT_EQ (parse ("{\"a\": {}}"), "refused: a: expected a number, a boolean or a string");
+  EXPECT_EQ (parse ("{\"a\": null}"),
+             "refused: a: expected a finite number, a boolean or a string");
+  EXPECT_EQ (parse ("{\"a\": [1]}"), "refused: a: expected a finite number, a boolean or a string");
+  EXPECT_EQ (parse ("{\"a\": {}}"), "refused: a: expected a finite number, a boolean or a string");
+  EXPECT_EQ (parse ("{\"a\": 1e999}"),
+             "refused: a: expected a finite number, a boolean or a string");
   EXPECT_EQ (parse ("[]"), "refused: not a JSON object");
   EXPECT_EQ (parse ("3"), "refused: not a JSON object");
   EXPECT_EQ (parse (" "), "refused: not a JSON object");

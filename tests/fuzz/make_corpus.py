@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Writes the first files of the fuzzers' corpora: well-formed messages of python3-thrift.
+
+    tests/fuzz/make_corpus.py tests/fuzz/corpus
+
+What the fuzzers found on their own is added to the same folders with -merge=1.
+"""
+
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugin", "frame"))
+from make_vectors import (BOOL, DOUBLE, I32, I64, LIST, MESSAGES, STRING, STRUCT, TBinaryProtocol, TCompactProtocol,
+                          TMessageType, message_bytes)
+
+
+def tensor(dtype, shape, data):
+    return (STRUCT, [(1, (I32, dtype)), (2, (LIST, (I64, shape))), (3, (STRING, data))])
+
+
+def average(gradient):
+    return [(1, (I32, 0)), (2, (I64, 5)), (3, (I32, 1)), (4, (STRUCT, gradient))]
+
+
+# write_value() writes text; bytes of tensors are ASCII here, which is as good.
+FLOATS = "abcdefgh"
+DENSE = (1, tensor(1, [2], FLOATS))
+SPARSE = (2, (STRUCT, [(1, tensor(6, [1], "\0" * 8)), (2, tensor(1, [1, 2], FLOATS)), (3, (LIST, (I64, [10, 2])))]))
+PUSH = (3, (STRUCT, [(1, (STRING, "client")), (2, (I64, 4))]))
+SPEC = [
+    (1, (STRING, "pass")), (2, (I32, 0)), (3, (I32, 1)),
+    (4, (STRING, '{"model_class": "DummyModel", "configurations": {"dim": 4, "scale": 0.5, "sparse": true}}')),
+    (5, (LIST, (STRUCT, [[(1, tensor(6, [1, 1], "\0" * 8)), (2, tensor(6, [1], "\0" * 8))]]))), (6, (I32, 1)),
+    (7, (I32, 1)), (8, (I64, 3)), (9, (STRING, "DdpTrainer")), (10, (STRING, '{"a": "b"}')), (11, (STRING, "gloo")),
+    (18, (LIST, (STRUCT, [[(1, (I32, 2)), (2, (STRING, "unix:/run/server"))]]))), (19, (BOOL, True)),
+    (20, (DOUBLE, 1.0)), (23, (I32, 1000)), (25, (STRING, "mean"))]
+STATUS = [(1, (I32, 4)), (2, (STRING, "pass")), (3, (I64, 1)), (4, (I64, 2)), (5, (I64, 3)), (6, (I32, 6)),
+          (7, (STRING, "trainer 3 did not come")), (8, (DOUBLE, 0.5)), (9, (STRING, "0123456789abcdef"))]
+SUMMARY = ([(1, (STRING, "group")), (2, (STRING, "name")), (3, (I64, 2))]
+           + [(number, (DOUBLE, float(number))) for number in range(4, 11)] + [(11, (STRING, FLOATS * 2))])
+INFO = [(1, (STRING, "server2")), (2, (STRING, "0.1.0")), (3, (I64, 1 << 28)),
+        (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"])))]
+OPTIMIZER = [(1, (I32, 4))] + [(number, (DOUBLE, 0.5)) for number in range(2, 11)]
+
+WIRE = {
+    "average_dense": average([DENSE, (3, (DOUBLE, 1.0))]),
+    "average_sparse": average([SPARSE]),
+    "average_none": average([(3, (DOUBLE, 0.0))]),
+    "average_large": average([(1, tensor(1, [1100], "x" * 4400))]),
+    "average_result": [(0, (STRUCT, [DENSE]))],
+    "put": [(1, (STRING, "key")), (2, (STRING, "value"))],
+    "get": [(1, (STRING, "key")), (2, (I32, 100))],
+    "add": [(1, (STRING, "key")), (2, (I64, -1)), PUSH],
+    "train": [(1, (STRUCT, SPEC))],
+    "status": [(0, (STRUCT, STATUS))],
+    "metrics": [(0, (LIST, (STRUCT, [SUMMARY])))],
+    "info": [(0, (STRUCT, INFO))],
+    "optimizer": [(0, (STRUCT, OPTIMIZER))],
+}
+
+
+def write(folder, name, data):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(data)
+
+
+def main():
+    scan, wire = (os.path.join(sys.argv[1], name) for name in ("scan", "wire"))
+    for name, message in MESSAGES.items():
+        for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
+            for framed in (True, False):
+                data = message_bytes(factory, framed, message)
+                write(scan, "%s_%s_%s" % (name, protocol, "framed" if framed else "unframed"), data)
+    large = (TMessageType.CALL, "m", 1, [(1, (STRING, "x" * 5000)), (2, (STRING, "y" * 4096)), (3, (I32, 1))])
+    for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
+        write(scan, "bodies_%s" % protocol, message_bytes(factory, True, large) * 2)
+        for name, arguments in WIRE.items():
+            message = (TMessageType.CALL, "m", 1, arguments)
+            write(wire, "%s_%s" % (name, protocol), message_bytes(factory, False, message))
+    write(scan, "no_bytes", struct.pack(">i", 0))
+    write(scan, "negative_length", struct.pack(">i", -1))
+
+
+if __name__ == "__main__":
+    main()

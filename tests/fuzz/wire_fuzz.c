@@ -1,0 +1,262 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Any bytes as a message, read by every decoder, as arguments and as a result. What a decoder takes, its encoder must be
+ * able to send: the peer takes it too. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin/frame/reader.h"
+#include "plugin/frame/scan.h"
+#include "plugin/frame/writer.h"
+#include "plugin/wire/wire_node.h"
+#include "plugin/wire/wire_parameter_server.h"
+#include "plugin/wire/wire_rendezvous.h"
+#include "plugin/wire/wire_tensor.h"
+#include "plugin/wire/wire_trainer.h"
+#include "runtime/error.h"
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+static void
+check (gboolean claim)
+{
+  if (!claim)
+    abort ();
+}
+
+typedef void (*Write) (TpsWriter *out, gconstpointer data);
+
+/* Every refusal has a reason, and it is the peer's fault. */
+static gboolean
+judge (gboolean ok, GError *error)
+{
+  check (ok == (error == NULL));
+  if (error != NULL)
+    {
+      check (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+      check (g_utf8_validate (error->message, -1, NULL));
+      g_error_free (error);
+    }
+  return ok;
+}
+
+static TpsMessage *
+scan (const guint8 *bytes, gsize n_bytes)
+{
+  TpsScannerOptions options = { .max_message_bytes = 1 << 20 };
+  g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
+  gsize n_consumed = 0;
+
+  for (gsize n_done = 0; n_done < n_bytes; n_done += n_consumed)
+    if (!tps_scanner_feed (scanner, bytes + n_done, n_bytes - n_done, &n_consumed, NULL)
+        || n_consumed == 0)
+      break;
+  return tps_scanner_take (scanner);
+}
+
+/* What a peer receives of what `write` wrote. */
+static TpsMessage *
+send (Write write, gconstpointer data, TpsProtocolKind protocol)
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (protocol, FALSE);
+  g_autoptr (GByteArray) bytes = g_byte_array_new ();
+  const struct iovec *pieces;
+  TpsMessage *message;
+  guint n_pieces;
+  gsize n_bytes;
+
+  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  write (out, data);
+  tps_writer_struct_end (out);
+  check (tps_writer_message_end (out, NULL));
+  pieces = tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+  for (guint i = 0; i < n_pieces; i++)
+    g_byte_array_append (bytes, pieces[i].iov_base, (guint) pieces[i].iov_len);
+  message = scan (bytes->data, bytes->len);
+  check (message != NULL);
+  return message;
+}
+
+/* ---- decoders of arguments ------------------------------------------------------------------ */
+
+static gboolean
+decode_average (TpsReader *in, gboolean resend)
+{
+  g_auto (TpsAverageGradientArguments) arguments = { 0 };
+  GError *error = NULL;
+  gboolean ok = tps_average_gradient_arguments_decode (in, &arguments, &error);
+
+  if (judge (ok, error) && resend)
+    {
+      g_autoptr (TpsMessage)
+          again = send (tps_average_gradient_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
+
+      tps_reader_init (in, again);
+      check (decode_average (in, FALSE));
+      tps_gradient_check (&arguments.gradient, NULL);
+    }
+  return ok;
+}
+
+typedef gboolean (*DecodeRendezvous) (TpsReader *in, TpsRendezvousArguments *arguments,
+                                      GError **error);
+
+static const struct
+{
+  DecodeRendezvous decode;
+  Write encode;
+} rendezvous_methods[] = {
+  { tps_rendezvous_put_arguments_decode, tps_rendezvous_put_arguments_encode },
+  { tps_rendezvous_get_arguments_decode, tps_rendezvous_get_arguments_encode },
+  { tps_rendezvous_add_arguments_decode, tps_rendezvous_add_arguments_encode },
+  { tps_rendezvous_remove_arguments_decode, tps_rendezvous_remove_arguments_encode },
+};
+
+static gboolean
+decode_rendezvous (guint i, TpsReader *in, gboolean resend)
+{
+  g_auto (TpsRendezvousArguments) arguments = { 0 };
+  GError *error = NULL;
+  gboolean ok = rendezvous_methods[i].decode (in, &arguments, &error);
+
+  if (judge (ok, error) && resend)
+    {
+      g_autoptr (TpsMessage)
+          again = send (rendezvous_methods[i].encode, &arguments, TPS_PROTOCOL_BINARY);
+
+      tps_reader_init (in, again);
+      check (decode_rendezvous (i, in, FALSE));
+    }
+  return ok;
+}
+
+static gboolean
+decode_train (TpsReader *in, gboolean resend)
+{
+  GError *error = NULL;
+  g_autoptr (TpsTrainPlan) plan = tps_train_arguments_decode (in, &error);
+
+  if (judge (plan != NULL, error) && resend)
+    {
+      g_autoptr (TpsMessage) again = send (tps_train_arguments_encode, plan, TPS_PROTOCOL_COMPACT);
+
+      tps_reader_init (in, again);
+      check (decode_train (in, FALSE));
+    }
+  return plan != NULL;
+}
+
+static void
+decode_arguments (const TpsMessage *message)
+{
+  GError *error = NULL;
+  gboolean with_samples, ok;
+  TpsReader in;
+
+  tps_reader_init (&in, message);
+  decode_average (&in, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (rendezvous_methods); i++)
+    {
+      tps_reader_init (&in, message);
+      decode_rendezvous (i, &in, TRUE);
+    }
+  tps_reader_init (&in, message);
+  decode_train (&in, TRUE);
+  tps_reader_init (&in, message);
+  ok = tps_node_get_metrics_arguments_decode (&in, &with_samples, &error);
+  judge (ok, g_steal_pointer (&error));
+}
+
+/* ---- decoders of results -------------------------------------------------------------------- */
+
+/* Stands before the value of the first field, as a client's reader does. */
+static TpsWireType
+begin_result (TpsReader *in, const TpsMessage *message)
+{
+  TpsWireType type;
+  gint16 id;
+
+  tps_reader_init (in, message);
+  tps_reader_struct_begin (in);
+  tps_reader_field (in, &id, &type);
+  return type;
+}
+
+static void
+decode_values (const TpsMessage *message)
+{
+  g_auto (TpsGradient) gradient = { 0 };
+  g_auto (TpsTrainStatus) status = { 0 };
+  g_autoptr (GBytes) value = NULL;
+  GError *error = NULL;
+  gboolean ok;
+  gint64 sum;
+  TpsReader in;
+  TpsWireType type = begin_result (&in, message);
+
+  ok = tps_average_gradient_result_decode (&in, type, &gradient, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_train_status_result_decode (&in, type, &status, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_rendezvous_get_result_decode (&in, type, &value, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_rendezvous_add_result_decode (&in, type, &sum, &error);
+  judge (ok, g_steal_pointer (&error));
+}
+
+static void
+decode_node (const TpsMessage *message)
+{
+  g_auto (TpsNodeInfo) info = { 0 };
+  GPtrArray *summaries = NULL;
+  GError *error = NULL;
+  gboolean ok;
+  TpsReader in;
+  TpsWireType type = begin_result (&in, message);
+
+  ok = tps_node_describe_result_decode (&in, type, &info, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_node_get_metrics_result_decode (&in, type, &summaries, &error);
+  judge (ok, g_steal_pointer (&error));
+  g_clear_pointer (&summaries, g_ptr_array_unref);
+}
+
+static void
+decode_types (const TpsMessage *message)
+{
+  g_auto (TpsPushId) push = { 0 };
+  TpsOptimizerSpec optimizer;
+  GError *error = NULL;
+  gboolean ok;
+  TpsReader in;
+
+  tps_reader_init (&in, message);
+  ok = tps_push_id_decode (&in, NULL, &push, &error);
+  judge (ok, g_steal_pointer (&error));
+  if (begin_result (&in, message) != TPS_WIRE_STRUCT)
+    return;
+  ok = tps_optimizer_spec_decode (&in, NULL, &optimizer, &error);
+  judge (ok, g_steal_pointer (&error));
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  g_autoptr (TpsMessage) message = scan (data, size);
+
+  if (message == NULL)
+    return 0;
+  decode_arguments (message);
+  decode_values (message);
+  decode_node (message);
+  decode_types (message);
+  return 0;
+}
