@@ -53,6 +53,7 @@ tps_bench_output_init (TpsBenchOutput *output, const gchar *benchmark, GPtrArray
   g_array_set_clear_func (output->peers, system_clear);
   output->ratios = g_array_new (FALSE, FALSE, sizeof (TpsBenchRatio));
   g_array_set_clear_func (output->ratios, ratio_clear);
+  output->facts = g_ptr_array_new_with_free_func (g_free);
 }
 
 void
@@ -61,6 +62,7 @@ tps_bench_output_clear (TpsBenchOutput *output)
   system_clear (&output->ours);
   g_array_unref (output->peers);
   g_array_unref (output->ratios);
+  g_ptr_array_unref (output->facts);
 }
 
 TpsBenchSystem *
@@ -91,6 +93,13 @@ tps_bench_output_add_ratio (TpsBenchOutput *output, const gchar *name, gdouble o
   TpsBenchRatio ratio = { .name = g_strdup (name), .ours = ours, .peer = peer, .better = better };
 
   g_array_append_val (output->ratios, ratio);
+}
+
+void
+tps_bench_output_add_fact (TpsBenchOutput *output, const gchar *name, const gchar *value)
+{
+  g_ptr_array_add (output->facts, g_strdup (name));
+  g_ptr_array_add (output->facts, g_strdup (value));
 }
 
 static gchar *
@@ -171,6 +180,16 @@ add_flags (JsonBuilder *json, GPtrArray *flags)
 
       add_string (json, parts[0], parts[1]);
     }
+  json_builder_end_object (json);
+}
+
+static void
+add_facts (JsonBuilder *json, GPtrArray *facts)
+{
+  json_builder_set_member_name (json, "facts");
+  json_builder_begin_object (json);
+  for (guint i = 0; i + 1 < facts->len; i += 2)
+    add_string (json, facts->pdata[i], facts->pdata[i + 1]);
   json_builder_end_object (json);
 }
 
@@ -266,6 +285,8 @@ tps_bench_output_write_json (const TpsBenchOutput *output, const gchar *path, GE
   add_figures (json, &output->ours);
   add_peers (json, output);
   add_ratios (json, output);
+  if (output->facts->len > 0)
+    add_facts (json, output->facts);
   json_builder_end_object (json);
   root = json_builder_get_root (json);
   json_generator_set_root (generator, root);

@@ -39,6 +39,7 @@ typedef struct
   TpsBenchSystem ours;    /* name and version are not used */
   GArray *peers;          /* of TpsBenchSystem */
   GArray *ratios;         /* of TpsBenchRatio */
+  GPtrArray *facts;       /* names and values in turn: results that are no figures */
 } TpsBenchOutput;
 
 void tps_bench_output_init (TpsBenchOutput *output, const gchar *benchmark, GPtrArray *flags);
@@ -54,6 +55,9 @@ void tps_bench_system_add_figure (TpsBenchSystem *system, const gchar *name, con
 
 void tps_bench_output_add_ratio (TpsBenchOutput *output, const gchar *name, gdouble ours,
                                  gdouble peer, const gchar *better);
+
+/* A result that is no figure. */
+void tps_bench_output_add_fact (TpsBenchOutput *output, const gchar *name, const gchar *value);
 
 /* Writes the whole file or nothing. Errors: what the file system says, naming the path. */
 gboolean tps_bench_output_write_json (const TpsBenchOutput *output, const gchar *path,

@@ -8,6 +8,7 @@
 
 #include "bench/master.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "bench/interrupt.h"
@@ -22,8 +23,9 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define LOOK_US 10000            /* between looks at the trainers */
-#define MEET_NS (60 * SECOND_NS) /* for all roles to come up */
 #define CALL_NS (30 * SECOND_NS) /* for a call that should not take time */
+#define STATUS_NS SECOND_NS      /* for a status; a late one counts as no sign of life */
+#define PATIENCE_MS 300          /* until the end of a child is seen whose connection has closed */
 #define STILL_NS \
   (15 * SECOND_NS) /* how long a heartbeat may stand still, on top of a round's time */
 
@@ -105,7 +107,7 @@ serve (TpsMaster *master, GError **error)
   master->server = tps_plugin_new_server (master->plugin, NULL);
   if (!tps_server_listen (master->server, listen, error))
     {
-      g_prefix_error (error, "--master-port: ");
+      g_prefix_error (error, "the master: ");
       return FALSE;
     }
   if (!tps_server_start (master->server, error))
@@ -212,7 +214,8 @@ meet (TpsMaster *master, Role *role, gint64 deadline_ns, GError **error)
       if (address == NULL && tps_clock_now_ns () > deadline_ns)
         {
           g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                       "%s has not come up; the master waits at %s", role->name, master->address);
+                       "%s has not come up in %d s (--startup-timeout); the master waits at %s",
+                       role->name, master->options->startup_timeout, master->address);
           return FALSE;
         }
     }
@@ -224,7 +227,7 @@ meet (TpsMaster *master, Role *role, gint64 deadline_ns, GError **error)
 gboolean
 tps_master_meet_roles (TpsMaster *master, GError **error)
 {
-  gint64 deadline_ns = in (MEET_NS);
+  gint64 deadline_ns = in (master->options->startup_timeout * SECOND_NS);
 
   for (guint i = 0; i < master->roles->len; i++)
     if (!meet (master, master->roles->pdata[i], deadline_ns, error))
@@ -355,36 +358,54 @@ reset_and_start (TpsMaster *master, GError **error)
   return TRUE;
 }
 
-/* Asks a trainer how it is; FALSE when its pass cannot succeed any more. */
 static gboolean
-look_at (TpsMaster *master, Role *role, GError **error)
+fail_pass (const Role *role, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: its pass %s: %s", role->name,
+               role->status.state == TPS_TRAIN_FAILED ? "failed" : "was cancelled",
+               role->status.error != NULL ? role->status.error->message : "no reason given");
+  return FALSE;
+}
+
+static gboolean
+check_alive (TpsMaster *master, Role *role, GError **error)
 {
   gint64 patience_ns = STILL_NS + master->options->rpc_timeout * SECOND_NS;
 
-  tps_train_status_clear (&role->status);
-  if (!tps_remote_get_train_status (role->client, in (CALL_NS), &role->status, error))
-    return name_role (role, error);
-  if (role->status.state == TPS_TRAIN_FAILED || role->status.state == TPS_TRAIN_CANCELLED)
+  if (tps_clock_now_ns () - role->alive_ns <= patience_ns)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+               "%s: no sign of life for %d s at step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT,
+               role->name, (gint) (patience_ns / SECOND_NS), role->status.steps_done,
+               role->status.steps_total);
+  return FALSE;
+}
+
+/* Asks a trainer how it is; FALSE when its pass cannot succeed any more. A trainer that does not answer keeps its last
+ * status: one of the others may know more, and says so. */
+static gboolean
+look_at (TpsMaster *master, Role *role, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+  TpsTrainStatus status = { 0 };
+
+  if (!tps_remote_get_train_status (role->client, in (STATUS_NS), &status, &local))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: its pass %s: %s", role->name,
-                   role->status.state == TPS_TRAIN_FAILED ? "failed" : "was cancelled",
-                   role->status.error != NULL ? role->status.error->message : "no reason given");
-      return FALSE;
+      if (g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+        return check_alive (master, role, error);
+      g_propagate_error (error, g_steal_pointer (&local));
+      return name_role (role, error);
     }
-  if (role->status.heartbeat != role->heartbeat)
+  tps_train_status_clear (&role->status);
+  role->status = status;
+  if (status.state == TPS_TRAIN_FAILED || status.state == TPS_TRAIN_CANCELLED)
+    return fail_pass (role, error);
+  if (status.heartbeat != role->heartbeat)
     {
-      role->heartbeat = role->status.heartbeat;
+      role->heartbeat = status.heartbeat;
       role->alive_ns = tps_clock_now_ns ();
     }
-  if (role->status.state == TPS_TRAIN_RUNNING && tps_clock_now_ns () - role->alive_ns > patience_ns)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                   "%s: no sign of life for %d s at step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT,
-                   role->name, (gint) (patience_ns / SECOND_NS), role->status.steps_done,
-                   role->status.steps_total);
-      return FALSE;
-    }
-  return TRUE;
+  return status.state != TPS_TRAIN_RUNNING || check_alive (master, role, error);
 }
 
 /* One look at all trainers. */
@@ -465,6 +486,14 @@ check_digests (TpsMaster *master, GError **error)
   return TRUE;
 }
 
+static void
+add_outcome (const Role *role, TpsBenchResults *results)
+{
+  tps_bench_results_add_outcome (results, (gint) role->rank,
+                                 role->status.has_loss ? role->status.loss : NAN,
+                                 role->status.has_digest ? role->status.parameters_digest : NULL);
+}
+
 static gboolean
 collect (TpsMaster *master, TpsBenchResults *results, GError **error)
 {
@@ -478,6 +507,8 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
       if (metrics == NULL)
         return name_role (role, error);
       tps_bench_results_add_role (results, kind, (gint) role->rank);
+      if (role->kind == TPS_WORLD_TRAINER)
+        add_outcome (role, results);
       for (guint j = 0; j < metrics->len; j++)
         {
           TpsMetricSummary *metric = metrics->pdata[j];
@@ -491,16 +522,29 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
   return TRUE;
 }
 
+/* A child that died is the reason of whatever else went wrong, and the better text. */
+static void
+blame_the_dead (TpsMaster *master, GError **error)
+{
+  g_autoptr (GError) death = NULL;
+
+  if (tps_interrupt_is_set ()
+      || tps_supervisor_check_patiently (master->supervisor, PATIENCE_MS, &death))
+    return;
+  g_clear_error (error);
+  g_propagate_error (error, g_steal_pointer (&death));
+}
+
 gboolean
 tps_master_run_pass (TpsMaster *master, const gchar *title, TpsBenchResults *results,
                      GError **error)
 {
-  gboolean ok;
-
   master->n_passes++;
-  ok = reset_and_start (master, error) && wait_for_trainers (master, title, error);
-  if (!ok)
-    cancel_trainers (master);
-  return ok && check_digests (master, error)
-         && (results == NULL || collect (master, results, error));
+  if (!reset_and_start (master, error) || !wait_for_trainers (master, title, error))
+    {
+      blame_the_dead (master, error);
+      cancel_trainers (master);
+      return FALSE;
+    }
+  return check_digests (master, error) && (results == NULL || collect (master, results, error));
 }

@@ -75,9 +75,12 @@ make_context (TpsBenchOptions *o, TpsBenchFlags *flags)
       "PMI_RANK, SLURM_PROCID)",
       "N" },
     { "world-size", 0, 0, G_OPTION_ARG_INT, &o->world_size,
-      "checked against the counts above plus one master (WORLD_SIZE, …)", "N" },
+      "checked against the counts above plus one master (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS)",
+      "N" },
     { "transport", 0, 0, G_OPTION_ARG_STRING, &o->transport, "unix or tcp (unix; tcp with --rank)",
       "KIND" },
+    { "startup-timeout", 0, 0, G_OPTION_ARG_INT, &o->startup_timeout,
+      "seconds that the roles wait for each other at the start (60)", "S" },
     { "filestore", 0, 0, G_OPTION_ARG_FILENAME, &o->filestore,
       "accepted for the original's sake; trainers meet through the master", "FILE" },
     { "socket-dir", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &o->socket_dir, NULL, NULL },
@@ -156,27 +159,20 @@ make_context (TpsBenchOptions *o, TpsBenchFlags *flags)
   return context;
 }
 
-static const gchar *
-first_variable (const gchar *const *names)
-{
-  for (; *names != NULL; names++)
-    if (g_getenv (*names) != NULL)
-      return g_getenv (*names);
-  return NULL;
-}
-
 static gboolean
 int_from_environment (const gchar *const *names, gint64 max, gint *value, GError **error)
 {
-  const gchar *text = first_variable (names);
   gint64 number;
 
-  if (text == NULL || *value >= 0)
+  while (*names != NULL && g_getenv (*names) == NULL)
+    names++;
+  if (*names == NULL || *value >= 0)
     return TRUE;
-  if (!g_ascii_string_to_signed (text, 10, 0, max, &number, NULL))
+  if (!g_ascii_string_to_signed (g_getenv (*names), 10, 0, max, &number, NULL))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "the environment says rank or world size \"%s\": not a number", text);
+                   "%s=%s in the environment: expected a number from 0 to %" G_GINT64_FORMAT,
+                   *names, g_getenv (*names), max);
       return FALSE;
     }
   *value = (gint) number;
@@ -187,8 +183,7 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
 static gboolean
 read_environment (TpsBenchOptions *options, GError **error)
 {
-  const gchar *port = g_getenv ("MASTER_PORT");
-  gint world_size = -1, rank = -1, master_port = -1;
+  gint world_size = -1, rank = -1;
   const gchar *const port_variables[] = { "MASTER_PORT", NULL };
 
   if (options->rank < 0)
@@ -204,12 +199,7 @@ read_environment (TpsBenchOptions *options, GError **error)
     }
   if (options->master_addr == NULL)
     options->master_addr = g_strdup (g_getenv ("MASTER_ADDR"));
-  if (port == NULL || options->master_port >= 0)
-    return TRUE;
-  if (!int_from_environment (port_variables, 65535, &master_port, error))
-    return FALSE;
-  options->master_port = master_port;
-  return TRUE;
+  return int_from_environment (port_variables, 65535, &options->master_port, error);
 }
 
 static gboolean
@@ -285,6 +275,7 @@ check (const TpsBenchOptions *o, GError **error)
          && check_number ("ncudaserver", o->ncudaserver, 0, 1024, error)
          && check_number ("master-port", o->master_port, 0, 65535, error)
          && check_number ("rpc-timeout", o->rpc_timeout, 1, 86400, error)
+         && check_number ("startup-timeout", o->startup_timeout, 1, 86400, error)
          && check_number ("epochs", o->epochs, 1, 1000000, error)
          && check_number ("batch-size", o->batch_size, 1, 1 << 20, error)
          && check_number ("repeats", o->repeats, 1, 1000, error)
@@ -353,6 +344,7 @@ tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GErr
   *options = (TpsBenchOptions) { .ntrainer = 2,
                                  .nserver = 1,
                                  .rpc_timeout = 30,
+                                 .startup_timeout = 60,
                                  .epochs = 1,
                                  .batch_size = 32,
                                  .first_bucket_mib = 1,
@@ -471,6 +463,7 @@ tps_bench_options_describe (const TpsBenchOptions *o)
   add_number (lines, "first-bucket-mib", o->first_bucket_mib);
   add_number (lines, "bucket-cap-mib", o->bucket_cap_mib);
   add_number (lines, "rpc-timeout", o->rpc_timeout);
+  add_number (lines, "startup-timeout", o->startup_timeout);
   add_number (lines, "repeats", o->repeats);
   return lines;
 }

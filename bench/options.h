@@ -27,7 +27,8 @@ typedef struct
   gchar *server;
   gint nserver;
   gint ncudaserver;
-  gint rpc_timeout; /* seconds */
+  gint rpc_timeout;     /* seconds */
+  gint startup_timeout; /* seconds */
   gchar *backend;
   gint epochs;
   gint batch_size;

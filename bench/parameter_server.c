@@ -2,12 +2,15 @@
 
 /* The parameter-server benchmark: launches a world of trainers, servers and a master, or is one of them. */
 
+#include <errno.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "bench/configuration.h"
 #include "bench/interrupt.h"
 #include "bench/json_output.h"
+#include "bench/list.h"
 #include "bench/master.h"
 #include "bench/options.h"
 #include "bench/peer.h"
@@ -78,7 +81,30 @@ load_configurations (Bench *bench, GError **error)
                                         o->model, "model_class", &bench->model, error))
     return FALSE;
   bench->trainer_arguments = tps_bench_arguments_load (o->trainer_config_path, o->trainer, error);
-  return bench->trainer_arguments != NULL;
+  return bench->trainer_arguments != NULL
+         && tps_bench_check_names (o, bench->data.class_name, bench->model.class_name, error)
+         && tps_role_check_server_arguments (o, error);
+}
+
+/* A run may take long: it is too late at its end to find that nothing can be written. */
+static gboolean
+check_outputs (const TpsBenchOptions *o, GError **error)
+{
+  g_autofree gchar *folder = o->json != NULL ? g_path_get_dirname (o->json) : NULL;
+
+  if (folder != NULL && access (folder, W_OK) != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--json: cannot write into %s: %s",
+                   folder, g_strerror (errno));
+      return FALSE;
+    }
+  if (o->csv != NULL && (g_mkdir_with_parents (o->csv, 0777) != 0 || access (o->csv, W_OK) != 0))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--csv: cannot write into %s: %s",
+                   o->csv, g_strerror (errno));
+      return FALSE;
+    }
+  return TRUE;
 }
 
 /* What is about to run, before anything does. */
@@ -157,8 +183,9 @@ print_report (Bench *bench, const TpsPeer *peer)
 {
   g_autofree gchar *trainers = tps_bench_report_format (bench->ours, "trainer");
   g_autofree gchar *servers = tps_bench_report_format (bench->ours, "server");
+  g_autofree gchar *outcome = tps_bench_report_format_outcome (bench->ours);
 
-  printf ("%s%s", trainers, servers);
+  printf ("%s%s\n%s", trainers, servers, outcome);
   if (peer != NULL)
     {
       g_autofree gchar *ratios = tps_bench_report_format_ratios (bench->ours, bench->theirs,
@@ -178,6 +205,7 @@ write_json (Bench *bench, const TpsPeer *peer, GError **error)
 
   tps_bench_output_init (&output, "parameter_server", flags);
   tps_bench_report_add_figures (bench->ours, &output.ours);
+  tps_bench_report_add_outcome (bench->ours, &output);
   if (peer != NULL)
     {
       tps_bench_report_add_figures (
@@ -231,7 +259,7 @@ run (Bench *bench)
 {
   g_autoptr (GError) error = NULL;
 
-  if (!load_configurations (bench, &error))
+  if (!load_configurations (bench, &error) || !check_outputs (&bench->options, &error))
     {
       fprintf (stderr, "parameter_server: %s\n", error->message);
       return EXIT_BAD_FLAG;

@@ -14,6 +14,7 @@
 
 #define SCRIPT "bench/peers/pytorch_parameter_server.py"
 #define POLL_MS 100
+#define PATIENCE_MS 2000 /* from the end of its output to its own */
 
 struct TpsPeer
 {
@@ -95,8 +96,11 @@ receive (TpsPeer *peer, GError **error)
         }
       if (n < 0 && errno == EINTR)
         continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                   "the peer ended; its last words are above (it needs the package python3-torch)");
+      if (tps_supervisor_check_patiently (peer->supervisor, PATIENCE_MS, error))
+        g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer closed its output");
+      g_prefix_error (
+          error,
+          "%s must be a Python with PyTorch (package python3-torch), see above: ", find_python ());
       return FALSE;
     }
 }

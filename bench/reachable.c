@@ -52,5 +52,5 @@ tps_reachable_address (const gchar *host, GError **error)
       return NULL;
     }
   freeaddrinfo (found);
-  return strchr (text, ':') != NULL ? g_strdup_printf ("[%s]", text) : g_strdup (text);
+  return g_strdup (text);
 }

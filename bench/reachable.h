@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* The local address, numeric and bracketed where it is IPv6, from which packets to `host` leave; owned. No packet is sent.
+/* The local address, numeric, from which packets to `host` leave; owned. No packet is sent.
  * Errors: TPS_ERROR_INVALID_ARGUMENT when the host cannot be resolved or reached. */
 gchar *tps_reachable_address (const gchar *host, GError **error);
 

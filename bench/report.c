@@ -146,6 +146,74 @@ tps_bench_report_add_ratios (TpsBenchResults *ours, TpsBenchResults *peer, TpsBe
     }
 }
 
+static const TpsBenchOutcome *
+get_outcome (const TpsBenchResults *results, guint i)
+{
+  return &g_array_index (tps_bench_results_get_outcomes (results), TpsBenchOutcome, i);
+}
+
+static gboolean
+all_have_the_same_parameters (const TpsBenchResults *results)
+{
+  guint n = tps_bench_results_get_outcomes (results)->len;
+
+  for (guint i = 1; i < n; i++)
+    if (g_strcmp0 (get_outcome (results, 0)->digest, get_outcome (results, i)->digest) != 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+append_loss (GString *text, const TpsBenchOutcome *outcome)
+{
+  if (outcome->losses->len == 0)
+    g_string_append_printf (text, "trainer%d -", outcome->rank);
+  else
+    g_string_append_printf (text, "trainer%d %.6g", outcome->rank,
+                            g_array_index (outcome->losses, gdouble, outcome->losses->len - 1));
+}
+
+gchar *
+tps_bench_report_format_outcome (const TpsBenchResults *results)
+{
+  guint n = tps_bench_results_get_outcomes (results)->len;
+  gboolean same = all_have_the_same_parameters (results);
+  GString *text = g_string_new (NULL);
+
+  if (n == 0)
+    return g_string_free (text, FALSE);
+  g_string_append (text, "loss of the last step: ");
+  for (guint i = 0; i < n; i++)
+    {
+      append_loss (text, get_outcome (results, i));
+      g_string_append (text, i + 1 < n ? ", " : "\n");
+    }
+  g_string_append (text, "parameters (xxh3-128): ");
+  for (guint i = 0; i < n && !same; i++)
+    g_string_append_printf (text, "%strainer%d %s", i > 0 ? ", " : "",
+                            get_outcome (results, i)->rank, get_outcome (results, i)->digest);
+  if (same)
+    g_string_append_printf (text, "%s, the same on all trainers", get_outcome (results, 0)->digest);
+  g_string_append_c (text, '\n');
+  return g_string_free (text, FALSE);
+}
+
+void
+tps_bench_report_add_outcome (const TpsBenchResults *results, TpsBenchOutput *output)
+{
+  for (guint i = 0; i < tps_bench_results_get_outcomes (results)->len; i++)
+    {
+      const TpsBenchOutcome *outcome = get_outcome (results, i);
+      g_autofree gchar *loss = g_strdup_printf ("trainer=%d/loss", outcome->rank);
+      g_autofree gchar *digest = g_strdup_printf ("trainer=%d/parameters_xxh3_128", outcome->rank);
+
+      if (outcome->losses->len > 0)
+        tps_bench_system_add_figure (&output->ours, loss, "1", outcome->losses);
+      if (outcome->digest != NULL)
+        tps_bench_output_add_fact (output, digest, outcome->digest);
+    }
+}
+
 static gchar *
 format_csv (TpsBenchResults *results, const gchar *kind, gint rank)
 {

@@ -16,6 +16,12 @@ gchar *tps_bench_report_format (TpsBenchResults *results, const gchar *kind);
 gchar *tps_bench_report_format_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
                                        const gchar *peer_name);
 
+/* What training came to: the losses, and whose parameters are the same. Owned. */
+gchar *tps_bench_report_format_outcome (const TpsBenchResults *results);
+
+/* Losses as figures, digests of the parameters as facts. */
+void tps_bench_report_add_outcome (const TpsBenchResults *results, TpsBenchOutput *output);
+
 /* All series of all roles as figures in ms. */
 void tps_bench_report_add_figures (TpsBenchResults *results, TpsBenchSystem *system);
 

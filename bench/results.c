@@ -2,10 +2,13 @@
 
 #include "bench/results.h"
 
+#include <math.h>
+
 struct TpsBenchResults
 {
   GPtrArray *series; /* of TpsBenchSeries */
   GPtrArray *roles;  /* of Role */
+  GArray *outcomes;  /* of TpsBenchOutcome */
 };
 
 typedef struct
@@ -35,6 +38,15 @@ role_free (gpointer data)
   g_free (role);
 }
 
+static void
+outcome_clear (gpointer data)
+{
+  TpsBenchOutcome *outcome = data;
+
+  g_array_unref (outcome->losses);
+  g_free (outcome->digest);
+}
+
 TpsBenchResults *
 tps_bench_results_new (void)
 {
@@ -42,6 +54,8 @@ tps_bench_results_new (void)
 
   results->series = g_ptr_array_new_with_free_func (series_free);
   results->roles = g_ptr_array_new_with_free_func (role_free);
+  results->outcomes = g_array_new (FALSE, FALSE, sizeof (TpsBenchOutcome));
+  g_array_set_clear_func (results->outcomes, outcome_clear);
   return results;
 }
 
@@ -50,6 +64,7 @@ tps_bench_results_free (TpsBenchResults *results)
 {
   g_ptr_array_unref (results->series);
   g_ptr_array_unref (results->roles);
+  g_array_unref (results->outcomes);
   g_free (results);
 }
 
@@ -190,6 +205,40 @@ tps_bench_results_get_ranks (TpsBenchResults *results, const gchar *kind)
     }
   g_array_sort (ranks, compare_ints);
   return ranks;
+}
+
+static TpsBenchOutcome *
+find_or_add_outcome (TpsBenchResults *results, gint rank)
+{
+  TpsBenchOutcome outcome = { .rank = rank };
+
+  for (guint i = 0; i < results->outcomes->len; i++)
+    if (g_array_index (results->outcomes, TpsBenchOutcome, i).rank == rank)
+      return &g_array_index (results->outcomes, TpsBenchOutcome, i);
+  outcome.losses = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  g_array_append_val (results->outcomes, outcome);
+  return &g_array_index (results->outcomes, TpsBenchOutcome, results->outcomes->len - 1);
+}
+
+void
+tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss,
+                               const guint8 *digest)
+{
+  TpsBenchOutcome *outcome = find_or_add_outcome (results, rank);
+  GString *text = digest != NULL ? g_string_new (NULL) : NULL;
+
+  for (guint i = 0; text != NULL && i < 16; i++)
+    g_string_append_printf (text, "%02x", digest[i]);
+  if (!isnan (loss))
+    g_array_append_val (outcome->losses, loss);
+  g_free (outcome->digest);
+  outcome->digest = text != NULL ? g_string_free (text, FALSE) : NULL;
+}
+
+const GArray *
+tps_bench_results_get_outcomes (const TpsBenchResults *results)
+{
+  return results->outcomes;
 }
 
 gdouble

@@ -42,6 +42,23 @@ GArray *tps_bench_results_get_ranks (TpsBenchResults *results, const gchar *kind
 TpsBenchSeries *tps_bench_results_find (TpsBenchResults *results, const gchar *kind, gint rank,
                                         const gchar *name);
 
+/* What training came to, of one trainer. */
+typedef struct
+{
+  gint rank;
+  GArray *
+      losses; /* of gdouble: of the last step of each pass; empty where the trainer had no batches */
+  gchar *
+      digest; /* of all parameters after the newest pass, XXH3-128 in hexadecimal; NULL = not said */
+} TpsBenchOutcome;
+
+/* Call once a pass. `loss` NAN: there was none; `digest`: 16 bytes or NULL. */
+void tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss,
+                                    const guint8 *digest);
+
+/* Of TpsBenchOutcome, in the order in which trainers were first seen; borrowed. */
+const GArray *tps_bench_results_get_outcomes (const TpsBenchResults *results);
+
 /* Median of the passes' medians. */
 gdouble tps_bench_series_get_median (const TpsBenchSeries *series);
 

@@ -22,7 +22,6 @@
 #include "runtime/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define FIND_MASTER_NS (60 * SECOND_NS)
 #define CALL_NS (30 * SECOND_NS)
 #define STOP_POLL_MS 200
 
@@ -31,6 +30,7 @@ typedef struct
   const TpsBenchOptions *options;
   gchar *name;
   gchar *master;
+  gchar *host; /* where others reach this process */
   TpsMetrics *metrics;
   TpsTrainer *trainer; /* NULL in a server */
   TpsPlugin *plugin;
@@ -52,6 +52,7 @@ role_clear (Role *role)
   g_clear_pointer (&role->metrics, tps_metrics_unref);
   g_free (role->name);
   g_free (role->master);
+  g_free (role->host);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
@@ -96,21 +97,6 @@ count_trainers (const TpsBenchOptions *o)
   return MAX (n, 1);
 }
 
-/* The shipped server classes take no arguments: anything in the file is unknown. */
-static gboolean
-check_server_arguments (const TpsBenchOptions *o, GError **error)
-{
-  g_autoptr (GVariant)
-      arguments = tps_bench_arguments_load (o->server_config_path, o->server, error);
-  g_autofree gchar *what = g_strdup_printf ("server %s", o->server);
-  TpsConfig config;
-
-  if (arguments == NULL)
-    return FALSE;
-  tps_config_init (&config, arguments, what, error);
-  return tps_config_finish (&config);
-}
-
 static gboolean
 make_plugin (Role *role, GError **error)
 {
@@ -127,41 +113,46 @@ make_plugin (Role *role, GError **error)
     },
   };
 
-  if (is_server && !check_server_arguments (o, error))
+  if (is_server && !tps_role_check_server_arguments (o, error))
     return FALSE;
   role->plugin = tps_plugin_new (&options, error);
   if (role->plugin == NULL || is_server)
     return role->plugin != NULL;
   role->trainer = tps_trainer_new (&(TpsTrainerLinks) { .connect_servers = connect_servers,
                                                         .connect_store = connect_store,
-                                                        .user_data = role },
+                                                        .user_data = role,
+                                                        .host = role->host },
                                    role->metrics);
   tps_plugin_add_trainer (role->plugin, role->trainer);
   return TRUE;
 }
 
-static gchar *
-choose_address (const TpsBenchOptions *o, const gchar *name, GError **error)
+/* Unix sockets say that the whole world is on this machine. */
+static gboolean
+find_host (Role *role, GError **error)
 {
-  g_autofree gchar *folder = NULL;
-  g_autofree gchar *host = NULL;
+  role->host = g_str_equal (role->options->transport, "unix")
+                   ? g_strdup ("127.0.0.1")
+                   : tps_reachable_address (role->options->master_addr, error);
+  return role->host != NULL;
+}
+
+static gchar *
+choose_address (const Role *role)
+{
+  const TpsBenchOptions *o = role->options;
+  const gchar *folder = o->socket_dir != NULL ? o->socket_dir : g_get_tmp_dir ();
 
   if (g_str_equal (o->transport, "unix"))
-    {
-      folder = g_strdup (o->socket_dir != NULL ? o->socket_dir : g_get_tmp_dir ());
-      return g_strdup_printf ("unix:%s/%s.sock", folder, name);
-    }
-  host = tps_reachable_address (o->master_addr, error);
-  return host != NULL ? g_strdup_printf ("%s:0", host) : NULL;
+    return g_strdup_printf ("unix:%s/%s.sock", folder, role->name);
+  return g_strdup_printf (strchr (role->host, ':') != NULL ? "[%s]:0" : "%s:0", role->host);
 }
 
 static gboolean
 serve (Role *role, GError **error)
 {
-  g_autofree gchar *address = choose_address (role->options, role->name, error);
+  g_autofree gchar *address = choose_address (role);
 
-  if (address == NULL)
-    return FALSE;
   role->server = tps_plugin_new_server (role->plugin, NULL);
   return tps_server_listen (role->server, address, error) && tps_server_start (role->server, error);
 }
@@ -174,7 +165,7 @@ announce (Role *role, GError **error)
   const gchar *address = tps_server_get_addresses (role->server)[0];
   g_autoptr (GBytes) value = g_bytes_new (address, strlen (address));
   TpsClientOptions options = { .address = role->master };
-  gint64 deadline_ns = tps_clock_now_ns () + FIND_MASTER_NS;
+  gint64 deadline_ns = tps_clock_now_ns () + role->options->startup_timeout * SECOND_NS;
 
   role->client = tps_client_new (&options, error);
   if (role->client == NULL)
@@ -190,7 +181,8 @@ announce (Role *role, GError **error)
       if (tps_error_damage (local) != TPS_DAMAGE_CONNECTION || tps_clock_now_ns () > deadline_ns)
         {
           g_propagate_prefixed_error (error, g_steal_pointer (&local),
-                                      "no master at %s: ", role->master);
+                                      "no master at %s within %d s (--startup-timeout): ",
+                                      role->master, role->options->startup_timeout);
           return FALSE;
         }
       g_usleep (STOP_POLL_MS * 1000);
@@ -217,6 +209,21 @@ wait_for_stop (Role *role, GError **error)
     }
 }
 
+/* The shipped server classes take no arguments: anything in the file is unknown. */
+gboolean
+tps_role_check_server_arguments (const TpsBenchOptions *o, GError **error)
+{
+  g_autoptr (GVariant)
+      arguments = tps_bench_arguments_load (o->server_config_path, o->server, error);
+  g_autofree gchar *what = g_strdup_printf ("server %s", o->server);
+  TpsConfig config;
+
+  if (arguments == NULL)
+    return FALSE;
+  tps_config_init (&config, arguments, what, error);
+  return tps_config_finish (&config);
+}
+
 gint
 tps_role_run (const TpsBenchOptions *options)
 {
@@ -228,8 +235,8 @@ tps_role_run (const TpsBenchOptions *options)
                                  options->master_addr, options->master_port);
   role.metrics = tps_metrics_new (NULL, NULL);
   tps_blas_set_num_threads (1);
-  if (make_plugin (&role, &error) && serve (&role, &error) && announce (&role, &error)
-      && wait_for_stop (&role, &error))
+  if (find_host (&role, &error) && make_plugin (&role, &error) && serve (&role, &error)
+      && announce (&role, &error) && wait_for_stop (&role, &error))
     return 0;
   fprintf (stderr, "parameter_server: %s: %s\n", role.name, error->message);
   return 1;

@@ -12,4 +12,7 @@ G_BEGIN_DECLS
  * with the role's name. */
 gint tps_role_run (const TpsBenchOptions *options);
 
+/* Whether the server class takes the arguments of --server-config-path. */
+gboolean tps_role_check_server_arguments (const TpsBenchOptions *options, GError **error);
+
 G_END_DECLS

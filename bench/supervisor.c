@@ -13,6 +13,8 @@
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
+#define POLL_US 5000
+
 typedef struct
 {
   gchar *name;
@@ -52,9 +54,9 @@ tps_supervisor_free (TpsSupervisor *supervisor)
   g_free (supervisor);
 }
 
-/* In the child, between fork and exec: async-signal-safe calls only. */
+/* In the child, between fork and exec: async-signal-safe calls only. What hinders it goes to `report_fd` as an errno. */
 static void
-become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd)
+become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd, gint report_fd)
 {
   sigset_t none;
 
@@ -70,6 +72,8 @@ become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd)
   if (stdout_fd >= 0)
     dup2 (stdout_fd, STDOUT_FILENO);
   execv (argv[0], argv);
+  if (write (report_fd, &errno, sizeof errno) < 0)
+    _exit (126);
   _exit (127);
 }
 
@@ -81,26 +85,58 @@ close_pair (gint *fds)
       close (fds[i]);
 }
 
+/* The child's errno where it could not become the program, else 0: exec closes the pipe. */
+static gint
+read_report (gint fd)
+{
+  gint number = 0;
+  gssize n;
+
+  do
+    n = read (fd, &number, sizeof number);
+  while (n < 0 && errno == EINTR);
+  return n == (gssize) sizeof number ? number : 0;
+}
+
+static gboolean
+cannot_start (const gchar *name, const gchar *program, gint number, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "cannot start %s: %s: %s", name, program,
+               g_strerror (number));
+  return FALSE;
+}
+
 gboolean
 tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv, gint *stdin_fd,
                       gint *stdout_fd, GError **error)
 {
-  gint in[2] = { -1, -1 }, out[2] = { -1, -1 };
+  gint in[2] = { -1, -1 }, out[2] = { -1, -1 }, report[2] = { -1, -1 };
   pid_t launcher = getpid ();
-  pid_t pid;
+  pid_t pid = -1;
+  gint number;
   Child *child;
 
-  if ((stdin_fd != NULL && pipe2 (in, O_CLOEXEC) != 0)
-      || (stdout_fd != NULL && pipe2 (out, O_CLOEXEC) != 0) || (pid = fork ()) < 0)
+  if ((stdin_fd == NULL || pipe2 (in, O_CLOEXEC) == 0)
+      && (stdout_fd == NULL || pipe2 (out, O_CLOEXEC) == 0) && pipe2 (report, O_CLOEXEC) == 0)
+    pid = fork ();
+  if (pid == 0)
+    become (argv, launcher, in[0], out[1], report[1]);
+  number = errno;
+  if (pid > 0)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "cannot start %s: %s", name,
-                   g_strerror (errno));
+      close (report[1]);
+      report[1] = -1;
+      number = read_report (report[0]);
+    }
+  close_pair (report);
+  if (pid < 0 || number != 0)
+    {
+      if (pid > 0)
+        waitpid (pid, NULL, 0);
       close_pair (in);
       close_pair (out);
-      return FALSE;
+      return cannot_start (name, argv[0], number, error);
     }
-  if (pid == 0)
-    become (argv, launcher, in[0], out[1]);
   if (stdin_fd != NULL)
     {
       close (in[0]);
@@ -151,6 +187,20 @@ tps_supervisor_check (TpsSupervisor *supervisor, GError **error)
   return TRUE;
 }
 
+gboolean
+tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms, GError **error)
+{
+  gint64 deadline_ns = tps_clock_now_ns () + (gint64) patience_ms * 1000000;
+
+  while (tps_supervisor_check (supervisor, error))
+    {
+      if (tps_clock_now_ns () >= deadline_ns)
+        return TRUE;
+      g_usleep (POLL_US);
+    }
+  return FALSE;
+}
+
 static guint
 count_living (TpsSupervisor *supervisor)
 {
@@ -183,7 +233,7 @@ tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms)
   if (patience_ms > 0)
     signal_living (supervisor, SIGTERM);
   while (count_living (supervisor) > 0 && tps_clock_now_ns () < deadline_ns)
-    g_usleep (5000);
+    g_usleep (POLL_US);
   signal_living (supervisor, SIGKILL);
   for (guint i = 0; i < supervisor->children->len; i++)
     {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/list.h"
+
 namespace {
 
 const char *const kVariables[] = { "RANK",
@@ -152,6 +154,14 @@ TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
   EXPECT_EQ (options_.rank, -1);
 }
 
+TEST_F (Options, SayThatAPortOfTheEnvironmentIsNone)
+{
+  setenv ("RANK", "1", 1);
+  setenv ("WORLD_SIZE", "4", 1);
+  setenv ("MASTER_PORT", "tcp://10.0.0.1:29500", 1);
+  ExpectBad ({}, "MASTER_PORT=tcp://10.0.0.1:29500");
+}
+
 TEST_F (Options, FlagsWinOverTheEnvironment)
 {
   setenv ("RANK", "1", 1);
@@ -165,7 +175,7 @@ TEST_F (Options, SayWhatIsWrongWithTheEnvironment)
 {
   setenv ("RANK", "first", 1);
   setenv ("WORLD_SIZE", "4", 1);
-  ExpectBad ({}, "first");
+  ExpectBad ({}, "RANK=first");
 }
 
 TEST_F (Options, ResolvePathsAgainstTheUsersFolder)
@@ -174,6 +184,58 @@ TEST_F (Options, ResolvePathsAgainstTheUsersFolder)
   ASSERT_EQ (Parse ({ "--json=out.json", "--csv=/abs" }), TPS_BENCH_RUN);
   EXPECT_STREQ (options_.json, "/somewhere/out.json");
   EXPECT_STREQ (options_.csv, "/abs");
+}
+
+class Names : public Options
+{
+protected:
+  std::string
+  Check (const std::string &flag)
+  {
+    EXPECT_EQ (Parse ({ flag }), TPS_BENCH_RUN);
+    if (tps_bench_check_names (&options_, "DummyData", "DummyModel", &error_))
+      return "";
+    return error_->message;
+  }
+};
+
+TEST_F (Names, OfTheDefaultsAreKnown)
+{
+  EXPECT_EQ (Check ("--seed=1"), "");
+}
+
+TEST_F (Names, ThatNobodyKnowsAreRefusedWithTheFlagAndWhatThereIs)
+{
+  const struct
+  {
+    std::string flag, known;
+  } cases[] = {
+    { "--trainer", "DdpTrainer" },
+    { "--server", "AverageBatchParameterServer" },
+    { "--ddp-hook", "sparse_rpc_hook" },
+    { "--hook-state", "BasicHookState" },
+    { "--create-ddp-model", "basic_ddp_model" },
+    { "--create-criterion", "cel" },
+    { "--iteration-step", "basic_iteration_step" },
+    { "--preprocess-data", "preprocess_dummy_data" },
+    { "--backend", "gloo" },
+  };
+
+  for (const auto &one : cases)
+    {
+      std::string message = Check (one.flag + "=nobody");
+      EXPECT_EQ (message.find (one.flag + ": unknown"), 0u) << message;
+      EXPECT_NE (message.find (one.known), std::string::npos) << message;
+      TearDown ();
+      options_ = {};
+    }
+}
+
+TEST_F (Names, OfClassesInConfigurationFilesAreCheckedToo)
+{
+  ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_FALSE (tps_bench_check_names (&options_, "DummyData", "nobody", &error_));
+  EXPECT_NE (std::string (error_->message).find ("--model: unknown"), std::string::npos);
 }
 
 } // namespace

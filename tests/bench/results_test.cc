@@ -5,6 +5,7 @@
 #include <glib/gstdio.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "bench/json_output.h"
@@ -104,12 +105,53 @@ TEST_F (Results, CsvAndJsonHoldTheFigures)
 
   tps_bench_output_init (&output, "parameter_server", flags);
   tps_bench_report_add_figures (results_, &output.ours);
+  const guint8 digest[16] = { 0xab };
+  tps_bench_results_add_outcome (results_, 0, 6.5, digest);
+  tps_bench_report_add_outcome (results_, &output);
   tps_bench_report_add_figures (results_, tps_bench_output_add_peer (&output, "pytorch", "1.13"));
   tps_bench_report_add_ratios (results_, results_, &output);
   ASSERT_TRUE (tps_bench_output_write_json (&output, json, nullptr));
   ASSERT_TRUE (g_file_get_contents (json, &json_text, nullptr, nullptr));
   EXPECT_NE (std::string (json_text).find ("\"name\" : \"all trainer/b,x\""), std::string::npos);
+  EXPECT_NE (std::string (json_text).find ("\"trainer=0/parameters_xxh3_128\" : \"ab00"),
+             std::string::npos);
+  EXPECT_NE (std::string (json_text).find ("\"name\" : \"trainer=0/loss\""), std::string::npos);
   EXPECT_NE (std::string (json_text).find ("\"better\" : \"lower\""), std::string::npos);
+}
+
+TEST_F (Results, OutcomeIsOneDigestWhereAllHaveTheSameParameters)
+{
+  const guint8 digest[16] = { 0xab, 1 };
+
+  tps_bench_results_add_outcome (results_, 0, 6.5, digest);
+  tps_bench_results_add_outcome (results_, 1, NAN, digest);
+  g_autofree gchar *text = tps_bench_report_format_outcome (results_);
+  EXPECT_STREQ (
+      text, "loss of the last step: trainer0 6.5, trainer1 -\n"
+            "parameters (xxh3-128): ab010000000000000000000000000000, the same on all trainers\n");
+}
+
+TEST_F (Results, OutcomeNamesEachTrainerWhereParametersDiffer)
+{
+  const guint8 a[16] = { 0xaa }, b[16] = { 0xbb };
+
+  tps_bench_results_add_outcome (results_, 0, 1, a);
+  tps_bench_results_add_outcome (results_, 1, 2, b);
+  g_autofree gchar *text = tps_bench_report_format_outcome (results_);
+  EXPECT_NE (std::string (text).find ("trainer0 aa00"), std::string::npos) << text;
+  EXPECT_NE (std::string (text).find (", trainer1 bb00"), std::string::npos) << text;
+}
+
+TEST_F (Results, OutcomesOfPassesAreCollected)
+{
+  const guint8 first[16] = { 1 }, second[16] = { 2 };
+
+  tps_bench_results_add_outcome (results_, 0, 1, first);
+  tps_bench_results_add_outcome (results_, 0, 0.5, second);
+  const GArray *outcomes = tps_bench_results_get_outcomes (results_);
+  ASSERT_EQ (outcomes->len, 1u);
+  EXPECT_EQ (g_array_index (outcomes, TpsBenchOutcome, 0).losses->len, 2u);
+  EXPECT_EQ (g_array_index (outcomes, TpsBenchOutcome, 0).digest[1], '2');
 }
 
 TEST_F (Results, CsvIntoAFileIsAnError)

@@ -96,13 +96,32 @@ TEST_F (Supervisor, StopKillsChildrenThatDoNotListen)
   close (out);
 }
 
-TEST_F (Supervisor, AProgramThatIsNotThereIsNoticed)
+TEST_F (Supervisor, AProgramThatIsNotThereIsNamedAtOnce)
 {
   std::vector<gchar *> argv = { const_cast<gchar *> ("/nonexistent/program"), nullptr };
   gint out = -1;
-  ASSERT_TRUE (tps_supervisor_start (supervisor_, "ghost", argv.data (), nullptr, &out, nullptr));
-  WaitForEnd (out);
-  EXPECT_NE (FirstFailure ().find ("status 127"), std::string::npos);
+  GError *error = nullptr;
+  ASSERT_FALSE (tps_supervisor_start (supervisor_, "ghost", argv.data (), nullptr, &out, &error));
+  EXPECT_STREQ (error->message,
+                "cannot start ghost: /nonexistent/program: No such file or directory");
+  g_error_free (error);
+  EXPECT_EQ (out, -1);
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr));
+}
+
+TEST_F (Supervisor, PatienceSeesAnEndThatIsOnItsWay)
+{
+  WaitForEnd (Start ("trainer1", "kill -KILL $$"));
+  GError *error = nullptr;
+  EXPECT_FALSE (tps_supervisor_check_patiently (supervisor_, 60000, &error));
+  EXPECT_NE (std::string (error->message).find ("trainer1"), std::string::npos) << error->message;
+  g_error_free (error);
+}
+
+TEST_F (Supervisor, PatienceEnds)
+{
+  Start ("idle", "while :; do sleep 0.01; done");
+  EXPECT_TRUE (tps_supervisor_check_patiently (supervisor_, 1, nullptr));
 }
 
 // The launcher is killed outright: its child must go too.
