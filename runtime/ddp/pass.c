@@ -21,6 +21,7 @@
 struct TpsPassControl
 {
   TpsTrainerLinks links;
+  TpsStore *store; /* the training thread's, until all trainers have joined */
 
   TpsMutex links_lock; /* keeps what is cancelled alive */
   TpsExchange *exchange;
@@ -85,6 +86,9 @@ disconnect (TpsPass *pass)
   tps_mutex_unlock (&control->links_lock);
   pass->context.exchange = NULL;
   pass->context.group = NULL;
+  if (control->store != NULL)
+    control->store->ops->free (control->store);
+  control->store = NULL;
   if (exchange != NULL)
     exchange->ops->free (exchange);
   if (group != NULL)
@@ -174,12 +178,33 @@ is_cancelled_func (gpointer user_data)
   return tps_pass_is_cancelled (user_data);
 }
 
+/* Of the group's keys in the store; owned. */
+static gchar *
+dup_prefix (const TpsTrainPlan *plan)
+{
+  return g_strdup_printf ("%s/group/", plan->pass_name);
+}
+
+/* Everybody has joined: nobody needs the keys any more. That they stay when this fails does not hurt this pass. */
+static void
+leave_store (TpsPass *pass)
+{
+  TpsStore *store = g_steal_pointer (&pass->control->store);
+  g_autofree gchar *prefix = dup_prefix (pass->plan);
+
+  if (store == NULL)
+    return;
+  if (pass->plan->rank == 0)
+    store->ops->remove (store, prefix, NULL);
+  store->ops->free (store);
+}
+
 static gboolean
 join_group (TpsPass *pass, GError **error)
 {
   const TpsTrainerLinks *links = &pass->control->links;
   const TpsTrainPlan *plan = pass->plan;
-  g_autofree gchar *prefix = g_strdup_printf ("%s/group/", plan->pass_name);
+  g_autofree gchar *prefix = dup_prefix (plan);
   TpsProcessGroupOptions options = {
     .rank = plan->rank,
     .size = plan->world_size,
@@ -194,13 +219,12 @@ join_group (TpsPass *pass, GError **error)
   tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + plan->rpc_timeout_ns);
   if (plan->world_size > 1)
     {
-      options.store = links->connect_store (links->user_data, plan, error);
-      if (options.store == NULL)
+      pass->control->store = links->connect_store (links->user_data, plan, error);
+      if (pass->control->store == NULL)
         return FALSE;
+      options.store = pass->control->store;
     }
   group = tps_process_group_new (plan->backend, &options, error);
-  if (options.store != NULL)
-    options.store->ops->free (options.store);
   tps_pass_alive (pass, 0);
   return group != NULL && adopt_group (pass, group, error);
 }
@@ -267,6 +291,7 @@ tps_pass_create_ddp (TpsPass *pass, GError **error)
   pass->ddp = tps_ddp_new (pass->model, &options, error);
   if (pass->ddp == NULL || !tps_ddp_check_layouts (pass->ddp, error))
     return FALSE;
+  leave_store (pass);
   assign_owners (pass);
   pass->model->klass->init_parameters (pass->model, pass->plan->seed);
   return TRUE;

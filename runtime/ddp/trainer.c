@@ -84,6 +84,7 @@ run_pass (gpointer user_data)
   TpsPass *pass;
   gboolean ok;
 
+  pthread_setname_np (pthread_self (), "tps-trainer");
   tps_mutex_lock (&trainer->lock);
   pass = trainer->pass;
   tps_mutex_unlock (&trainer->lock);

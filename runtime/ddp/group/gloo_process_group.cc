@@ -404,6 +404,7 @@ GlooGroup::run () noexcept
 {
   std::unique_lock<std::mutex> lock (mutex_);
 
+  pthread_setname_np (pthread_self (), "tps-gloo");
   for (;;)
     {
       changed_.wait (lock, [this] { return stopping_ || !jobs_.empty (); });

@@ -218,6 +218,12 @@ public:
     return std::string (reinterpret_cast<char *> (status.parameters_digest), 16);
   }
 
+  size_t
+  n_keys ()
+  {
+    return store_.n_keys ();
+  }
+
   /* How often a metric was taken. */
   gint64
   count (guint rank, const std::string &type_and_name)
@@ -378,6 +384,16 @@ TEST (Trainer, StepsMetricsAndProgressCountWhatWasDone)
       EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_sparse"), 4);
       EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_dense") % 4, 0);
     }
+}
+
+TEST (Trainer, LeavesNoKeysInTheStore)
+{
+  Fleet fleet (3);
+  Task task;
+
+  task.hook = "allreduce_hook";
+  fleet.run (task);
+  EXPECT_EQ (fleet.n_keys (), 0u);
 }
 
 TEST (Trainer, IsIdleBeforeTheFirstPass)
