@@ -65,7 +65,7 @@ TEST (Averaging, AnswersWithTheSumWhereAsked)
   Simulation sim (options);
   sim.push (0, 0, 0, dense ({ 1, 2 }));
   int call = sim.push (1, 0, 0, dense ({ 10, 20 }));
-  EXPECT_TRUE (*sim.outcome (call).average == to_average (to_gradient (dense ({ 11, 22 }))));
+  EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 11, 22 })));
 }
 
 TEST (Averaging, OneSilentOfEightIsNamedAtTheDeadline)
@@ -301,7 +301,7 @@ TEST (Averaging, DataWithWeightZeroIsLeftOut)
 
   sim.push (0, 0, 0, dense ({ G_MAXFLOAT }, 0));
   int call = sim.push (1, 0, 0, dense ({ 6 }));
-  EXPECT_TRUE (*sim.outcome (call).average == to_average (to_gradient (dense ({ 6 }))));
+  EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 6 })));
 }
 
 TEST (Averaging, AllWeightsZeroIsRefused)

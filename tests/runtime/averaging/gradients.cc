@@ -260,6 +260,16 @@ to_average (const TpsGradient &gradient)
 }
 
 Average
+as_average (const Contribution &contribution)
+{
+  TpsGradient gradient = to_gradient (contribution);
+  Average average = to_average (gradient);
+
+  tps_gradient_clear (&gradient);
+  return average;
+}
+
+Average
 expected_average (const std::vector<Contribution> &by_trainer, bool is_sum)
 {
   const Contribution *sample = nullptr;

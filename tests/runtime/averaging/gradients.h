@@ -56,6 +56,9 @@ TpsGradient to_gradient (const Contribution &contribution);
 
 Average to_average (const TpsGradient &gradient);
 
+/* The contribution's own elements. */
+Average as_average (const Contribution &contribution);
+
 /* The definition, written down: in ascending trainer order, element by element. At least one weight is above 0.
  * `is_sum`: without the division. */
 Average expected_average (const std::vector<Contribution> &by_trainer, bool is_sum = false);

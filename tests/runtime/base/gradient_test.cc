@@ -36,7 +36,8 @@ make_sparse (std::vector<gint64> ids)
   gradient.weight = 1;
   gradient.rows = 10;
   tps_tensor_init_1d (&gradient.indices, TPS_DTYPE_INT64, (gint64) ids.size ());
-  memcpy (tps_tensor_data (&gradient.indices), ids.data (), ids.size () * sizeof ids[0]);
+  if (!ids.empty ())
+    memcpy (tps_tensor_data (&gradient.indices), ids.data (), ids.size () * sizeof ids[0]);
   tps_tensor_init_2d (&gradient.values, TPS_DTYPE_BFLOAT16, (gint64) ids.size (), 4);
   return gradient;
 }

@@ -1,0 +1,196 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What a round costs beneath the network: two trainers push a gradient each, both wait for the average.
+ *
+ *   averaging_benchmark [MiB [rounds]]        default 25 MiB, 41 rounds
+ *
+ * GB/s counts the bytes pushed (2 gradients a round). The bound: memcpy of one gradient, measured in between, moves as
+ * many bytes as one pass over the data must at least. `wrong` counts averages that are not what they should be. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "runtime/averaging/parameter_server.h"
+
+namespace {
+
+struct Case
+{
+  const char *name;
+  const char *kind;
+  int first;         /* trainer that pushes first */
+  bool is_staggered; /* the second comes when all work for the first is done */
+};
+
+const Case cases[] = {
+  { "in order, at once", "AverageParameterServer", 0, false },
+  { "in order, one late", "AverageParameterServer", 0, true },
+  { "reversed, one late", "AverageParameterServer", 1, true },
+  { "batch, at once", "AverageBatchParameterServer", 0, false },
+  { "batch, one late", "AverageBatchParameterServer", 0, true },
+};
+
+double
+now_ms ()
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (double) now.tv_sec * 1e3 + (double) now.tv_nsec / 1e6;
+}
+
+class Answers
+{
+public:
+  static void
+  done (gpointer user_data, const TpsGradient *average, const GError *error)
+  {
+    Answers *self = (Answers *) user_data;
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    if (error != NULL || *(const gfloat *) tps_tensor_data (&average->dense) != 1.5f)
+      self->n_wrong++;
+    self->n++;
+    self->changed.notify_all ();
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+
+    changed.wait (guard, [this] { return n == 2; });
+    n = 0;
+  }
+
+  int n_wrong = 0;
+
+private:
+  std::mutex lock;
+  std::condition_variable changed;
+  int n = 0;
+};
+
+TpsGradient
+make_gradient (gint64 n_elems, gfloat value)
+{
+  TpsGradient gradient = {};
+  gfloat *data;
+
+  gradient.kind = TPS_GRADIENT_DENSE;
+  gradient.weight = 1;
+  tps_tensor_init_1d (&gradient.dense, TPS_DTYPE_FLOAT32, n_elems);
+  data = (gfloat *) tps_tensor_data (&gradient.dense);
+  std::fill (data, data + n_elems, value);
+  return gradient;
+}
+
+void
+report (const char *name, double mib, std::vector<double> times, double n_gradients, int n_wrong)
+{
+  std::sort (times.begin (), times.end ());
+  double p50 = times[times.size () / 2];
+  printf ("%-22s %8.1f %6zu %9.3f %9.3f %9.3f %8.2f %6d\n", name, mib, times.size (), p50,
+          times.front (), times[times.size () * 95 / 100], n_gradients * mib * 1.048576 / p50,
+          n_wrong);
+}
+
+double
+run_round (TpsParameterServer *server, TpsWorkerPool *workers, const Case &chosen, gint64 batch,
+           gint64 n_elems, Answers *answers)
+{
+  TpsGradient gradients[2] = { make_gradient (n_elems, 1), make_gradient (n_elems, 2) };
+  double begin = now_ms ();
+
+  for (int i = 0; i < 2; i++)
+    {
+      int trainer = (chosen.first + i) % 2;
+
+      tps_parameter_server_average_gradient (server, trainer, batch, 0, &gradients[trainer], TRUE,
+                                             Answers::done, answers);
+      if (i == 0 && chosen.is_staggered)
+        {
+          struct timespec late = { 0, 20000000 };
+
+          nanosleep (&late, NULL);
+          begin = now_ms ();
+        }
+    }
+  answers->wait ();
+  return now_ms () - begin;
+}
+
+void
+run_case (const Case &chosen, double mib, int n_rounds)
+{
+  gint64 n_elems = (gint64) (mib * (1 << 18));
+  TpsWorkerPool *workers = tps_worker_pool_new ("benchmark", 2);
+  TpsParameterServerOptions options = {};
+  std::vector<double> times;
+  Answers answers;
+
+  options.kind = chosen.kind;
+  options.n_trainers = 2;
+  options.workers = workers;
+  TpsParameterServer *server = tps_parameter_server_new (&options, NULL);
+  for (gint64 batch = 0; batch < n_rounds + 3; batch++)
+    {
+      double elapsed = run_round (server, workers, chosen, batch, n_elems, &answers);
+
+      if (batch >= 3)
+        times.push_back (elapsed);
+    }
+  tps_parameter_server_free (server);
+  tps_worker_pool_free (workers);
+  report (chosen.name, mib, times, 2, answers.n_wrong);
+}
+
+void
+run_memcpy (double mib, int n_rounds)
+{
+  gint64 n_elems = (gint64) (mib * (1 << 18));
+  TpsGradient from = make_gradient (n_elems, 1);
+  TpsGradient to = make_gradient (n_elems, 2);
+  std::vector<double> times;
+
+  for (int i = 0; i < n_rounds; i++)
+    {
+      double begin = now_ms ();
+
+      memcpy (tps_tensor_data (&to.dense), tps_tensor_data (&from.dense),
+              (gsize) n_elems * sizeof (gfloat));
+      times.push_back (now_ms () - begin);
+    }
+  tps_gradient_clear (&from);
+  tps_gradient_clear (&to);
+  report ("memcpy of one", mib, times, 1, 0);
+}
+
+} // namespace
+
+int
+main (int argc, char **argv)
+{
+  double mib = argc > 1 ? atof (argv[1]) : 25;
+  int n_rounds = argc > 2 ? atoi (argv[2]) : 41;
+
+  if (!(mib > 0) || n_rounds < 1)
+    {
+      fprintf (stderr, "usage: averaging_benchmark [MiB [rounds]]\n");
+      return 2;
+    }
+  printf ("%-22s %8s %6s %9s %9s %9s %8s %6s\n", "round", "MiB", "n", "p50 ms", "min ms", "p95 ms",
+          "GB/s", "wrong");
+  run_memcpy (mib, n_rounds);
+  for (const Case &chosen : cases)
+    run_case (chosen, mib, n_rounds);
+  run_memcpy (mib, n_rounds);
+  return 0;
+}
