@@ -140,6 +140,35 @@ allocate (guint size_class)
   return buffer;
 }
 
+/* With the lock held. */
+static gboolean
+limit_allows (const TpsBufferPool *pool, gsize n_bytes)
+{
+  return pool->limit_bytes == 0
+         || (n_bytes <= pool->limit_bytes && pool->n_bytes_out <= pool->limit_bytes - n_bytes);
+}
+
+gboolean
+tps_buffer_pool_try_reserve (TpsBufferPool *pool, gsize n_bytes)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&pool->lock);
+  allowed = limit_allows (pool, n_bytes);
+  if (allowed)
+    pool->n_bytes_out += n_bytes;
+  tps_mutex_unlock (&pool->lock);
+  return allowed;
+}
+
+void
+tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->n_bytes_out -= n_bytes;
+  tps_mutex_unlock (&pool->lock);
+}
+
 /* Reserves `capacity` against the limit and takes a kept buffer; FALSE when the limit does not allow it. */
 static gboolean
 reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buffer)
@@ -147,8 +176,7 @@ reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buff
   gboolean allowed;
 
   tps_mutex_lock (&pool->lock);
-  allowed = pool->limit_bytes == 0
-            || (capacity <= pool->limit_bytes && pool->n_bytes_out <= pool->limit_bytes - capacity);
+  allowed = limit_allows (pool, capacity);
   *buffer = allowed ? pool->free_lists[size_class] : NULL;
   if (*buffer != NULL)
     {
@@ -173,9 +201,7 @@ tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
     buffer = allocate (size_class);
   if (buffer == NULL)
     {
-      tps_mutex_lock (&pool->lock);
-      pool->n_bytes_out -= class_capacity (size_class);
-      tps_mutex_unlock (&pool->lock);
+      tps_buffer_pool_release (pool, class_capacity (size_class));
       return NULL;
     }
   tps_refcount_init (&buffer->refcount);

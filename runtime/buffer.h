@@ -32,6 +32,10 @@ TpsBufferPool *tps_buffer_pool_get_default (void);
  * Thread: any. */
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
+/* Counts memory that does not come from the pool against its limit. FALSE: the limit does not allow it. Thread: any. */
+gboolean tps_buffer_pool_try_reserve (TpsBufferPool *pool, gsize n_bytes);
+void tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes);
+
 /* Bytes that are out now. Thread: any; a snapshot. */
 gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
 gsize tps_buffer_pool_get_limit (TpsBufferPool *pool);

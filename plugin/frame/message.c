@@ -78,6 +78,14 @@ cache_put (TpsMessage *message)
   return TRUE;
 }
 
+static void
+release_reservation (TpsMessage *message)
+{
+  tps_buffer_pool_release (message->head_pool, message->n_head_reserved);
+  message->n_head_reserved = 0;
+  g_clear_pointer (&message->head_pool, tps_buffer_pool_unref);
+}
+
 TpsMessage *
 tps_message_new (void)
 {
@@ -100,6 +108,8 @@ tps_message_free (TpsMessage *message)
   if (message == NULL)
     return;
   g_clear_pointer (&message->name, g_free);
+  if (message->head_pool != NULL)
+    release_reservation (message);
   if (message->bodies->len > 0)
     g_array_set_size (message->bodies, 0);
   if (!cache_put (message))

@@ -19,8 +19,9 @@
 G_BEGIN_DECLS
 
 #define TPS_MESSAGE_MAX_DEPTH 32
-#define TPS_MESSAGE_MAX_NAME 512       /* bytes of the method name, service prefix included */
-#define TPS_MESSAGE_BODY_THRESHOLD 4096 /* binaries of at least this many bytes get a buffer of their own */
+#define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
+#define TPS_MESSAGE_BODY_THRESHOLD \
+  4096 /* binaries of at least this many bytes get a buffer of their own */
 
 /* Thrift's wire types, as in the binary protocol. */
 typedef enum
@@ -55,9 +56,10 @@ typedef enum
 
 typedef struct
 {
-  gsize head_offset;  /* where in the head the body's bytes would stand */
+  gsize head_offset; /* where in the head the body's bytes would stand */
   gsize n_bytes;
-  TpsBuffer *buffer;  /* NULL: refused by the pool, its bytes were read and dropped; see TpsMessage.n_bytes_refused */
+  TpsBuffer *
+      buffer; /* NULL: refused by the pool, its bytes were read and dropped; see TpsMessage.n_bytes_refused */
 } TpsBody;
 
 typedef struct
@@ -66,10 +68,15 @@ typedef struct
   TpsProtocolKind protocol;
   gboolean framed;
   gint32 seqid;
-  gchar *name;            /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8 */
+  gchar *name; /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8 */
   GByteArray *head;
-  GArray *bodies;         /* of TpsBody */
-  gsize n_bytes_refused;  /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
+  GArray *bodies; /* of TpsBody */
+  gsize
+      n_bytes_refused; /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
+
+  /* Private to the scanner: what a large head counts against the pool's limit. */
+  TpsBufferPool *head_pool; /* a reference, or NULL */
+  gsize n_head_reserved;
 } TpsMessage;
 
 TpsMessage *tps_message_new (void);

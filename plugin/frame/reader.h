@@ -54,7 +54,8 @@ TpsBytesView tps_reader_binary (TpsReader *in);
 
 /* List or set: the element type and count. */
 void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
-void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type, guint32 *n_elems);
+void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type,
+                           guint32 *n_elems);
 
 /* Steps over a value of that type, however deep. */
 void tps_reader_skip (TpsReader *in, TpsWireType type);

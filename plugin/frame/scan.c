@@ -345,6 +345,7 @@ tps_scanner_take (TpsScanner *scanner)
   if (scanner->state != TPS_SCAN_DONE || scanner->error != NULL)
     return NULL;
   g_byte_array_set_size (scanner->message->head, (guint) scanner->n_head);
+  g_clear_pointer (&scanner->scratch, g_free);
   scanner->state = TPS_SCAN_START;
   scanner->n_left = NO_LIMIT;
   scanner->limit = NO_LIMIT;

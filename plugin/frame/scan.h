@@ -17,7 +17,8 @@
  *
  * Limits come before memory: a frame longer than max_message_bytes is refused by its length prefix; an unframed message
  * when its bytes or a declared length pass it. Memory for a head grows with what has arrived, not with what is announced; a
- * body's buffer is taken from the pool when its length prefix has been read.
+ * body's buffer is taken from the pool when its length prefix has been read. A head of more than 4 KiB counts against the
+ * pool's limit too, and is refused (finally) where that does not allow it.
  * After an error the scanner stays bad. Not thread-safe.
  */
 
@@ -32,8 +33,9 @@ typedef struct TpsScanner TpsScanner;
 typedef struct
 {
   gsize max_message_bytes; /* frame limit; unframed: of all bytes of a message */
-  gsize max_head_bytes;    /* of a message without its bodies; 0 = 64 MiB or max_message_bytes, the smaller */
-  TpsBufferPool *bodies;   /* a reference is taken; NULL = the default pool */
+  gsize
+      max_head_bytes; /* of a message without its bodies; 0 = 64 MiB or max_message_bytes, the smaller */
+  TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */
 } TpsScannerOptions;
 
 TpsScanner *tps_scanner_new (const TpsScannerOptions *options);
@@ -43,8 +45,8 @@ void tps_scanner_free (TpsScanner *scanner);
  * tps_scanner_take() or after the body: body bytes that are already in the chunk may be fed too (they are copied).
  * Errors: TPS_ERROR_PROTOCOL (the connection must be closed; the message says what was wrong),
  * TPS_ERROR_RESOURCE_EXHAUSTED (a frame beyond the limit; equally final). */
-gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gsize *n_consumed,
-                           GError **error);
+gboolean tps_scanner_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes,
+                           gsize *n_consumed, GError **error);
 
 /* TRUE when the next bytes of the connection belong into a body: `dest` (borrowed) and how many are missing. For a
  * refused body `dest` is scratch memory, and at most that much is asked for at a time. */

@@ -7,6 +7,7 @@
 #include "runtime/error.h"
 
 #define FIRST_HEAD_BYTES 256
+#define MAX_FREE_HEAD_BYTES 4096 /* of a message, not counted against the pool's limit */
 
 static TpsScanStep
 refuse_with (TpsScanner *scanner, const TpsScanInput *in, TpsErrorCode code, const gchar *text)
@@ -46,27 +47,49 @@ tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar
   return refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
 }
 
+static gboolean
+refuse_head (TpsScanner *scanner, const TpsScanInput *in, const gchar *what, gsize n_bytes)
+{
+  g_autofree gchar *text = g_strdup_printf ("%s of %" G_GSIZE_FORMAT " bytes", what, n_bytes);
+
+  refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
+  return FALSE;
+}
+
+/* A large head counts against the pool's limit as bodies do, so that nobody fills the memory with what is none. */
+static gboolean
+reserve_head (TpsScanner *scanner, gsize n_bytes)
+{
+  TpsMessage *message = scanner->message;
+
+  if (n_bytes <= MAX_FREE_HEAD_BYTES)
+    return TRUE;
+  if (!tps_buffer_pool_try_reserve (scanner->pool, n_bytes - message->n_head_reserved))
+    return FALSE;
+  if (message->head_pool == NULL)
+    message->head_pool = tps_buffer_pool_ref (scanner->pool);
+  message->n_head_reserved = n_bytes;
+  return TRUE;
+}
+
 /* Grows in powers of two: with what has come, never with what was announced. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
-  g_autofree gchar *text = NULL;
+  GByteArray *head = scanner->message->head;
   gsize wanted = scanner->n_head + n_bytes;
-  gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) scanner->message->head->len * 2);
+  gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) head->len * 2);
 
-  if (wanted <= scanner->max_head_bytes)
-    {
-      while (n_bytes_new < wanted)
-        n_bytes_new *= 2;
-      g_byte_array_set_size (scanner->message->head,
-                             (guint) MIN (n_bytes_new, scanner->max_head_bytes));
-      return TRUE;
-    }
-  text = g_strdup_printf (
-      "without its large binaries it is longer than the limit of %" G_GSIZE_FORMAT " bytes",
-      scanner->max_head_bytes);
-  refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
-  return FALSE;
+  if (wanted > scanner->max_head_bytes)
+    return refuse_head (scanner, in, "without its large binaries it is beyond the limit",
+                        scanner->max_head_bytes);
+  while (n_bytes_new < wanted)
+    n_bytes_new *= 2;
+  n_bytes_new = MIN (n_bytes_new, scanner->max_head_bytes);
+  if (!reserve_head (scanner, n_bytes_new))
+    return refuse_head (scanner, in, "no memory is left for a head", n_bytes_new);
+  g_byte_array_set_size (head, (guint) n_bytes_new);
+  return TRUE;
 }
 
 guint8 *

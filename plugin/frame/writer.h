@@ -23,7 +23,8 @@ void tps_writer_free (TpsWriter *out);
 /* As new, but with the memory that it has. Lets go of what it borrowed and holds. */
 void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
 
-void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid);
+void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind,
+                               gint32 seqid);
 
 /* Ends the message: fills in the frame length and computes the pieces. Errors: TPS_ERROR_RESOURCE_EXHAUSTED when the
  * message is longer than a frame can say (2^31 - 1). */
@@ -51,7 +52,8 @@ void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_byt
 
 void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
-void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type, guint32 n_elems);
+void tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type,
+                           guint32 n_elems);
 
 /* After message_end: the pieces, borrowed until the writer is changed; `n_bytes` (may be NULL) is their sum. */
 const struct iovec *tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes);

@@ -577,10 +577,33 @@ TEST (ScanHostile, aHeadThatGrowsBeyondItsLimit)
 
   options.max_head_bytes = 800008;
   EXPECT_THAT (scan_bytes (message, options).error,
-               HasSubstr ("longer than the limit of 800008 bytes"));
+               HasSubstr ("beyond the limit of 800008 bytes"));
   EXPECT_EQ (scan_bytes (message, options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
   options.max_head_bytes = 800009;
   EXPECT_EQ (scan_bytes (message, options).error, "");
+}
+
+/* Else unknown fields would fill the memory beside all bounds. */
+TEST (ScanHostile, aLargeHeadCountsAgainstThePoolsLimit)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  ScanOptions options;
+  auto message = [] (gsize n_bytes) {
+    return frame (header () + field (TPS_WIRE_LIST, 99) + be (TPS_WIRE_BYTE, 1) + be (n_bytes, 4)
+                  + Bytes (n_bytes, 'x') + STOP);
+  };
+
+  options.pool = pool;
+  {
+    Scan scan = scan_bytes (message (3000) + message (20000), options);
+
+    EXPECT_EQ (scan.error, "");
+    EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 32u << 10);
+    EXPECT_THAT (scan_bytes (message (40000), options).error,
+                 HasSubstr ("no memory is left for a head of 65536 bytes"));
+    EXPECT_EQ (scan_bytes (message (40000), options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  }
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
 }
 
 Bytes

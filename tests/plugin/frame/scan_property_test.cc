@@ -51,7 +51,7 @@ describe_all (const Scan &scan)
 
 TEST (ScanProperty, messagesAreReadAsTheyWereWritten)
 {
-  for (guint seed = 0; seed < 3000; seed++)
+  for (guint seed = 0; seed < 1000; seed++)
     {
       Random random (seed);
       Value arguments = random_arguments (random);
@@ -77,7 +77,7 @@ TEST (ScanProperty, messagesAreReadAsTheyWereWritten)
 
 TEST (ScanProperty, canonicalFormDependsNeitherOnProtocolNorOnFramingNorOnChunks)
 {
-  for (guint seed = 0; seed < 1500; seed++)
+  for (guint seed = 0; seed < 500; seed++)
     {
       Random random (seed);
       std::vector<Value> arguments;
@@ -106,7 +106,7 @@ TEST (ScanProperty, canonicalFormDependsNeitherOnProtocolNorOnFramingNorOnChunks
 
 TEST (ScanProperty, skippingAFieldEndsWhereReadingItEnds)
 {
-  for (guint seed = 0; seed < 3000; seed++)
+  for (guint seed = 0; seed < 1000; seed++)
     {
       Random random (seed);
       Value arguments = random_arguments (random);
