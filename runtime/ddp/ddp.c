@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "runtime/cpu/elementwise.h"
+#include "runtime/ddp/layout_check.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -476,75 +477,16 @@ tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16])
   memcpy (digest, canonical.digest, sizeof canonical.digest);
 }
 
-/* Agreement */
-
-typedef struct
-{
-  TpsMutex lock;
-  TpsCond changed;
-  gboolean is_done;
-  GError *error;
-} Rendezvous;
-
-static void
-on_layouts_gathered (gpointer user_data, const GError *error)
-{
-  Rendezvous *self = user_data;
-
-  tps_mutex_lock (&self->lock);
-  self->error = error == NULL ? NULL : g_error_copy (error);
-  self->is_done = TRUE;
-  tps_cond_broadcast (&self->changed);
-  tps_mutex_unlock (&self->lock);
-}
-
-/* The group bounds the wait itself, by its time-out. */
-static gboolean
-gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
-                 TpsBuffer **gathered, GError **error)
-{
-  Rendezvous wait = { .is_done = FALSE };
-
-  tps_mutex_init (&wait.lock);
-  tps_cond_init (&wait.changed);
-  group->ops->all_gather_bytes (group, data, n_bytes, counts, gathered, on_layouts_gathered, &wait);
-  tps_mutex_lock (&wait.lock);
-  while (!wait.is_done)
-    tps_cond_wait (&wait.changed, &wait.lock);
-  tps_mutex_unlock (&wait.lock);
-  tps_cond_clear (&wait.changed);
-  tps_mutex_clear (&wait.lock);
-  if (wait.error == NULL)
-    return TRUE;
-  g_propagate_error (error, wait.error);
-  return FALSE;
-}
-
 gboolean
 tps_ddp_check_layouts (TpsDdp *ddp, GError **error)
 {
-  TpsProcessGroup *group = ddp->options.context->group;
-  g_autofree gchar *layout = tps_bucket_layout_to_string (&ddp->layout, ddp->model->parameters);
-  g_autoptr (TpsBuffer) gathered = NULL;
-  g_autofree gsize *counts = NULL;
-  gsize n_bytes = strlen (layout);
-  const guint8 *theirs;
+  const TpsHookContext *context = ddp->options.context;
+  gboolean ok;
 
-  if (group == NULL)
+  if (context->group == NULL)
     return TRUE;
-  counts = g_new0 (gsize, group->size);
-  report_alive (ddp, tps_clock_now_ns () + ddp->options.context->timeout_ns);
-  if (!gather_and_wait (group, layout, n_bytes, counts, &gathered, error))
-    return FALSE;
+  report_alive (ddp, tps_clock_now_ns () + context->timeout_ns);
+  ok = tps_layout_check (&ddp->layout, ddp->model->parameters, context->group, error);
   report_alive (ddp, 0);
-  theirs = tps_buffer_get_data (gathered);
-  for (guint r = 0; r < group->size; theirs += counts[r], r++)
-    if (counts[r] != n_bytes || memcmp (theirs, layout, n_bytes) != 0)
-      {
-        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "trainer %u has another model or other bucket sizes than trainer %u", r,
-                     group->rank);
-        return FALSE;
-      }
-  return TRUE;
+  return ok;
 }

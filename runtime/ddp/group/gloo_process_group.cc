@@ -39,52 +39,21 @@
 #include <vector>
 
 #include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include "runtime/cpu/elementwise.h"
+#include "runtime/ddp/group/gloo_join_store.h"
 #include "runtime/error.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock; /* CLOCK_MONOTONIC, as the store's deadlines */
-using std::chrono::milliseconds;
+using tps::Clock;
+using tps::Failure;
+using tps::milliseconds;
 
 constexpr size_t SEGMENT_ELEMS = 256 * 1024; /* 1 MiB */
-constexpr milliseconds JOIN_SLICE (200);     /* how often a cancelled join is noticed */
 constexpr milliseconds FAREWELL_LIMIT (5000);
-
-/* What a GError becomes on its way through C++. */
-class Failure : public std::exception
-{
-public:
-  Failure (TpsErrorCode code, std::string text) : code_ (code), text_ (std::move (text))
-  {
-  }
-
-  const char *
-  what () const noexcept override
-  {
-    return text_.c_str ();
-  }
-
-  TpsErrorCode
-  code () const
-  {
-    return code_;
-  }
-
-private:
-  TpsErrorCode code_;
-  std::string text_;
-};
-
-int64_t
-to_ns (Clock::time_point when)
-{
-  return std::chrono::duration_cast<std::chrono::nanoseconds> (when.time_since_epoch ()).count ();
-}
 
 milliseconds
 remaining (Clock::time_point deadline)
@@ -117,119 +86,6 @@ public:
 
 private:
   sigset_t before_;
-};
-
-/* Gloo's view of our store: keys under the group's prefix, every wait bounded by the time for joining. */
-class JoinStore : public gloo::rendezvous::Store
-{
-public:
-  JoinStore (const TpsProcessGroupOptions *options, Clock::time_point deadline)
-      : options_ (options), deadline_ (deadline)
-  {
-  }
-
-  void
-  set (const std::string &key, const std::vector<char> &data) override
-  {
-    GError *error = nullptr;
-    GBytes *value = g_bytes_new (data.data (), data.size ());
-    gboolean ok = options_->store->ops->put (options_->store, full (key).c_str (), value, &error);
-
-    g_bytes_unref (value);
-    if (!ok)
-      fail (error);
-  }
-
-  std::vector<char>
-  get (const std::string &key) override
-  {
-    GBytes *value = wait_for (key);
-    gsize n_bytes = 0;
-    const char *data = static_cast<const char *> (g_bytes_get_data (value, &n_bytes));
-    std::vector<char> copy (data, data + n_bytes);
-
-    g_bytes_unref (value);
-    check_size (key, n_bytes);
-    return copy;
-  }
-
-  /* get() waits, and always follows. */
-  void
-  wait (const std::vector<std::string> &) override
-  {
-  }
-
-  void
-  wait (const std::vector<std::string> &, const milliseconds &) override
-  {
-  }
-
-private:
-  std::string
-  full (const std::string &key) const
-  {
-    return std::string (options_->prefix == nullptr ? "" : options_->prefix) + key;
-  }
-
-  [[noreturn]] static void
-  fail (GError *error)
-  {
-    Failure failure (error->domain == TPS_ERROR ? static_cast<TpsErrorCode> (error->code)
-                                                : TPS_ERROR_INTERNAL,
-                     std::string ("process group: ") + error->message);
-
-    g_error_free (error);
-    throw failure;
-  }
-
-  [[noreturn]] void
-  fail_missing (const std::string &key) const
-  {
-    std::string rank = key.substr (key.find ('_') + 1); /* "rank_1" or "1" */
-
-    throw Failure (TPS_ERROR_DEADLINE_EXCEEDED,
-                   "process group: rank " + rank + " has not joined within "
-                       + std::to_string (options_->timeout_ns / 1000000) + " ms");
-  }
-
-  GBytes *
-  wait_for (const std::string &key) const
-  {
-    for (;;)
-      {
-        GError *error = nullptr;
-        Clock::time_point until = std::min (deadline_, Clock::now () + JOIN_SLICE);
-        GBytes *value;
-
-        if (options_->is_cancelled != nullptr && options_->is_cancelled (options_->user_data))
-          throw Failure (TPS_ERROR_ABORTED, "process group: joining was cancelled");
-        value = options_->store->ops->get (options_->store, full (key).c_str (), to_ns (until),
-                                           &error);
-        if (value != nullptr)
-          return value;
-        if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
-          fail (error);
-        g_error_free (error);
-        if (Clock::now () >= deadline_)
-          fail_missing (key);
-      }
-  }
-
-  /* Gloo takes the addresses of a rank from fixed places in its value, without looking at the size. */
-  void
-  check_size (const std::string &key, size_t n_bytes) const
-  {
-    size_t n_peers = options_->size - 1;
-
-    if (key.compare (0, 5, "rank_") == 0 || (n_bytes > 0 && n_bytes % n_peers == 0))
-      return;
-    throw Failure (TPS_ERROR_INVALID_ARGUMENT,
-                   "process group: rank " + key + " stored " + std::to_string (n_bytes)
-                       + " bytes of addresses, expected a multiple of " + std::to_string (n_peers));
-  }
-
-  const TpsProcessGroupOptions *options_;
-  Clock::time_point deadline_;
 };
 
 /* out = parts[0] + parts[1] + …, in this order; `out` is one of them. */
@@ -294,6 +150,40 @@ public:
 private:
   using Buffer = gloo::transport::UnboundBuffer;
   using BufferPtr = std::unique_ptr<Buffer>;
+  using Transfers =
+      std::vector<std::pair<unsigned, BufferPtr>>; /* with the rank at the other end */
+
+  /* A segment that this rank adds up. */
+  struct OwnSegment
+  {
+    uint64_t number;
+    std::vector<const float *> pieces; /* by rank */
+    Transfers recvs;                   /* of the others' pieces */
+  };
+
+  /* One all-reduce; segment `number` belongs to rank number % size. */
+  struct Reduction
+  {
+    float *data;
+    size_t n_elems;
+    size_t segment; /* elements of each but the last */
+    size_t scratch_used;
+    std::vector<OwnSegment> own;
+    Transfers sends;
+    Transfers sums; /* of the segments of others */
+
+    float *
+    start_of (uint64_t number) const
+    {
+      return data + number * segment;
+    }
+
+    size_t
+    n_elems_of (uint64_t number) const
+    {
+      return std::min (segment, n_elems - number * segment);
+    }
+  };
 
   void run () noexcept;
   void run_job (const Job &job);
@@ -302,6 +192,9 @@ private:
   void end_job (const Job &job);
 
   void all_reduce (float *data, size_t n_elems);
+  void start_foreign_segment (Reduction *reduction, uint64_t number);
+  void start_own_segment (Reduction *reduction, uint64_t number);
+  void finish_own_segment (Reduction *reduction, OwnSegment *own);
   void all_gather (const Job &job);
   void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
 
@@ -309,7 +202,7 @@ private:
   BufferPtr start_recv (void *data, size_t n_bytes, unsigned peer, uint64_t part);
   void set_waiting (Buffer *buffer);
   void wait (Buffer *buffer, bool for_recv, unsigned peer);
-  void wait_all (std::vector<std::pair<unsigned, BufferPtr>> *buffers, bool for_recv);
+  void wait_all (Transfers *buffers, bool for_recv);
 
   milliseconds timeout_;
   std::shared_ptr<gloo::rendezvous::Context> context_;
@@ -347,7 +240,7 @@ GlooGroup::GlooGroup (const TpsProcessGroupOptions *options)
     : timeout_ (std::max<int64_t> (1, options->timeout_ns / 1000000))
 {
   SigpipeBlock block;
-  JoinStore store (options, Clock::now () + timeout_);
+  tps::JoinStore store (options, Clock::now () + timeout_);
   gloo::transport::tcp::attr attr (options->host == nullptr ? "127.0.0.1" : options->host);
   std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice (attr);
 
@@ -585,75 +478,84 @@ GlooGroup::wait (Buffer *buffer, bool for_recv, unsigned peer)
 }
 
 void
-GlooGroup::wait_all (std::vector<std::pair<unsigned, BufferPtr>> *buffers, bool for_recv)
+GlooGroup::wait_all (Transfers *buffers, bool for_recv)
 {
   for (auto &[peer, buffer] : *buffers)
     wait (buffer.get (), for_recv, peer);
 }
 
+/* Posts what can be posted at once: our pieces go to the owners, room waits for their sums. */
+void
+GlooGroup::start_foreign_segment (Reduction *reduction, uint64_t number)
+{
+  unsigned owner = static_cast<unsigned> (number % size);
+  float *start = reduction->start_of (number);
+  size_t n_bytes = reduction->n_elems_of (number) * sizeof (float);
+
+  reduction->sends.emplace_back (owner, start_send (start, n_bytes, owner, 2 * number));
+  reduction->sums.emplace_back (owner, start_recv (start, n_bytes, owner, 2 * number + 1));
+}
+
+/* Posts receives of the others' pieces, each into scratch memory of its own. */
+void
+GlooGroup::start_own_segment (Reduction *reduction, uint64_t number)
+{
+  OwnSegment own = { number, {}, {} };
+  size_t n = reduction->n_elems_of (number);
+
+  for (unsigned peer = 0; peer < size; peer++)
+    {
+      float *piece = scratch_.data () + reduction->scratch_used;
+
+      if (peer == rank)
+        {
+          own.pieces.push_back (reduction->start_of (number));
+          continue;
+        }
+      own.pieces.push_back (piece);
+      own.recvs.emplace_back (peer, start_recv (piece, n * sizeof (float), peer, 2 * number));
+      reduction->scratch_used += n;
+    }
+  reduction->own.push_back (std::move (own));
+}
+
+void
+GlooGroup::finish_own_segment (Reduction *reduction, OwnSegment *own)
+{
+  float *start = reduction->start_of (own->number);
+  size_t n = reduction->n_elems_of (own->number);
+
+  wait_all (&own->recvs, true);
+  sum_in_order (start, own->pieces, n);
+  for (unsigned peer = 0; peer < size; peer++)
+    if (peer != rank)
+      reduction->sends.emplace_back (
+          peer, start_send (start, n * sizeof (float), peer, 2 * own->number + 1));
+}
+
 void
 GlooGroup::all_reduce (float *data, size_t n_elems)
 {
-  struct Owned
-  {
-    size_t start, n;
-    std::vector<const float *> parts;                  /* by rank */
-    std::vector<std::pair<unsigned, BufferPtr>> recvs; /* of the others' pieces */
-  };
-  std::vector<Owned> owned;
-  std::vector<std::pair<unsigned, BufferPtr>> sends, results;
-  size_t n_segments = (n_elems + SEGMENT_ELEMS - 1) / SEGMENT_ELEMS;
-  /* Small data: one segment a rank, so that all share the work; large data: segments of fixed size. */
-  size_t segment = n_segments >= size ? SEGMENT_ELEMS : (n_elems + size - 1) / size;
-  size_t used = 0;
+  /* Small data: one segment a rank, so that all share the work. */
+  size_t segment = std::min (SEGMENT_ELEMS, (n_elems + size - 1) / size);
+  Reduction reduction = { data, n_elems, segment, 0, {}, {}, {} };
 
   scratch_.resize (std::max (scratch_.size (), n_elems + size * segment));
-  for (uint64_t s = 0; s * segment < n_elems; s++)
-    {
-      unsigned owner = static_cast<unsigned> (s % size);
-      size_t start = s * segment;
-      size_t n = std::min (segment, n_elems - start);
-
-      if (owner != rank)
-        {
-          sends.emplace_back (owner, start_send (data + start, n * sizeof (float), owner, 2 * s));
-          results.emplace_back (owner,
-                                start_recv (data + start, n * sizeof (float), owner, 2 * s + 1));
-          continue;
-        }
-      owned.push_back (Owned { start, n, {}, {} });
-      for (unsigned peer = 0; peer < size; peer++)
-        {
-          if (peer == rank)
-            {
-              owned.back ().parts.push_back (data + start);
-              continue;
-            }
-          owned.back ().parts.push_back (scratch_.data () + used);
-          owned.back ().recvs.emplace_back (
-              peer, start_recv (scratch_.data () + used, n * sizeof (float), peer, 2 * s));
-          used += n;
-        }
-    }
-  for (Owned &segment_ : owned)
-    {
-      uint64_t s = segment_.start / segment;
-
-      wait_all (&segment_.recvs, true);
-      sum_in_order (data + segment_.start, segment_.parts, segment_.n);
-      for (unsigned peer = 0; peer < size; peer++)
-        if (peer != rank)
-          sends.emplace_back (peer, start_send (data + segment_.start, segment_.n * sizeof (float),
-                                                peer, 2 * s + 1));
-    }
-  wait_all (&results, true);
-  wait_all (&sends, false);
+  for (uint64_t number = 0; number * segment < n_elems; number++)
+    if (number % size == rank)
+      start_own_segment (&reduction, number);
+    else
+      start_foreign_segment (&reduction, number);
+  for (OwnSegment &own : reduction.own)
+    finish_own_segment (&reduction, &own);
+  wait_all (&reduction.sums, true);
+  wait_all (&reduction.sends, false);
 }
 
 void
 GlooGroup::gather_counts (uint64_t mine, std::vector<uint64_t> *counts)
 {
-  std::vector<std::pair<unsigned, BufferPtr>> sends, recvs;
+  Transfers sends, recvs;
 
   (*counts)[rank] = mine;
   for (unsigned peer = 0; peer < size; peer++)
@@ -670,7 +572,7 @@ GlooGroup::gather_counts (uint64_t mine, std::vector<uint64_t> *counts)
 void
 GlooGroup::all_gather (const Job &job)
 {
-  std::vector<std::pair<unsigned, BufferPtr>> sends, recvs;
+  Transfers sends, recvs;
   std::vector<uint64_t> counts (size);
   size_t n_bytes = 0, offset = 0;
 

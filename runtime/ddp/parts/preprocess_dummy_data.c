@@ -3,7 +3,7 @@
 /* The original moves the batches to the trainer's GPU. On the CPU they are where they belong; what is left is to refuse
  * those that do not fit the model, before anything waits for them. */
 
-#include "runtime/ddp/pass_parts.h"
+#include "runtime/ddp/parts/pass_parts.h"
 
 static gboolean
 preprocess_dummy_data_run (TpsPass *pass, GError **error)

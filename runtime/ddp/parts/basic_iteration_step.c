@@ -3,7 +3,7 @@
 /* One step in the order of the originals: next batch; zero gradients; forward and loss; backward, which waits for all
  * hooks; optimizer. A failed step leaves its spans open, and open spans are in no summary. */
 
-#include "runtime/ddp/pass_parts.h"
+#include "runtime/ddp/parts/pass_parts.h"
 
 #define BATCH_METRIC "batch_level_metric"
 #define FORWARD_METRIC "forward_metric"

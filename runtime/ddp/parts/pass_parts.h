@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of a pass that pass_parts.c registers. Internal to runtime/ddp. */
+/* The parts of a pass that pass_parts.c registers. Internal to this folder. */
 
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/pass_parts.h"
+#include "runtime/ddp/parts/pass_parts.h"
 
 #include "runtime/ddp/registry.h"
 

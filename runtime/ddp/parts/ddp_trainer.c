@@ -3,7 +3,7 @@
 /* DdpTrainer: epochs of steps, each on the trainer's next batch. All trainers run the same number of steps, because every
  * step needs all of them: who has no batch left in an epoch takes part without data, and applies the average as well. */
 
-#include "runtime/ddp/pass_parts.h"
+#include "runtime/ddp/parts/pass_parts.h"
 
 #include "runtime/config.h"
 
