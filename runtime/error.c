@@ -47,20 +47,18 @@ tps_error_to_wire_code (const GError *error)
 TpsErrorCode
 tps_error_from_wire_code (gint wire_code)
 {
-  gint code = wire_code + TPS_ERROR_WIRE_BASE;
-
-  if (wire_code < 1 || code > TPS_ERROR_INTERNAL)
+  if (wire_code < 1 || wire_code > TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE)
     return TPS_ERROR_INTERNAL;
-  return (TpsErrorCode) code;
+  return (TpsErrorCode) (wire_code + TPS_ERROR_WIRE_BASE);
 }
 
 const gchar *
 tps_error_code_name (gint code)
 {
   static const gchar *const request_names[] = {
-    "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS",     "STALE",
+    "INVALID_ARGUMENT", "NOT_FOUND",         "ALREADY_EXISTS",     "STALE",
     "DUPLICATE",        "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE",
-    "ABORTED",          "UNAUTHENTICATED", "PERMISSION_DENIED",  "INTERNAL",
+    "ABORTED",          "UNAUTHENTICATED",   "PERMISSION_DENIED",  "INTERNAL",
   };
 
   if (code > TPS_ERROR_WIRE_BASE && code <= TPS_ERROR_INTERNAL)

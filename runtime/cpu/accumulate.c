@@ -7,6 +7,8 @@
  * general way through a double.
  */
 
+#include <math.h>
+
 #include "runtime/cpu/convert.h"
 #include "runtime/cpu/elementwise.h"
 
@@ -110,10 +112,23 @@ tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, 
                                                                                   weight, n_elems);
 }
 
+/* Whether 1 / divisor is exact and normal, in a float too: then x / divisor and x * (1 / divisor) are the same rounding of
+ * the same number, and the product is several times faster. */
+static gboolean
+has_exact_reciprocal (gdouble divisor)
+{
+  gint exponent;
+
+  return frexp (divisor, &exponent) == 0.5 && ABS (exponent) < 120;
+}
+
 void
 tps_cpu_divide (TpsDType dtype, gpointer average, gconstpointer sum, gdouble divisor, gsize n_elems)
 {
   g_assert (tps_dtype_is_floating (dtype));
-  (is_exact_f32 (divisor) ? loops[dtype].divide : loops[dtype].divide_wide) (average, sum, divisor,
-                                                                             n_elems);
+  if (loops[dtype].sum_dtype == dtype && has_exact_reciprocal (divisor))
+    loops[dtype].scale (average, sum, 1 / divisor, n_elems);
+  else
+    (is_exact_f32 (divisor) ? loops[dtype].divide : loops[dtype].divide_wide) (average, sum,
+                                                                               divisor, n_elems);
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "runtime/cpu/blas.h"
 #include "tests/conformance/device_test.h"
 #include "tests/conformance/reference.h"
 #include "tests/oracle/vectors.h"
@@ -15,6 +16,13 @@ using oracle::worst_difference;
 
 class Layers : public DeviceTest
 {
+protected:
+  // The thread sanitizer does not see how the library's own threads meet.
+  static void
+  SetUpTestSuite ()
+  {
+    tps_blas_set_num_threads (1);
+  }
 };
 
 // Bound: 1e-6 a term.

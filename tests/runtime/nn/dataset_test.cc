@@ -75,9 +75,9 @@ TEST (DummyData, ASeedAlwaysGivesTheSameData)
   EXPECT_NE (ints_of (one.target), ints_of (other.target));
   std::vector<int64_t> input = ints_of (one.input), target = ints_of (one.target);
   EXPECT_EQ (std::vector<int64_t> (input.begin (), input.begin () + 4),
-             (std::vector<int64_t>{ 77, 99, 3, 80 }));
+             (std::vector<int64_t> { 77, 99, 3, 80 }));
   EXPECT_EQ (std::vector<int64_t> (target.begin (), target.begin () + 4),
-             (std::vector<int64_t>{ 55, 45, 89, 83 }));
+             (std::vector<int64_t> { 55, 45, 89, 83 }));
 }
 
 TEST (DummyData, RefusesWrongArgumentsByName)
