@@ -2,11 +2,12 @@
 
 /* A program with a Thrift server of its own, in which ThriftPS was put later.
  *
- *   fleet_host [--simple] [--hardened] [--ntrainer=N] [--stall-ms=N]
+ *   fleet_host [--simple] [--hardened] [--own-server] [--ntrainer=N] [--stall-ms=N]
  *
- * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without --hardened everything is
- * the library's: framed transport, binary protocol, ThriftMultiplexedProcessor. Prints "listening on PORT"; ends when its
- * standard input ends. */
+ * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without
+ * --hardened everything is the library's: framed transport, binary protocol,
+ * ThriftMultiplexedProcessor. With --own-server a TpsServer with our services alone takes the place
+ * of its server. Prints "listening on PORT"; ends when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ typedef struct
 {
   gboolean simple;
   gboolean hardened;
+  gboolean own_server;
   guint n_trainers;
   guint stall_ms;
 } Flags;
@@ -34,6 +36,8 @@ parse_flag (const gchar *text, Flags *flags)
     flags->simple = TRUE;
   else if (strcmp (text, "--hardened") == 0)
     flags->hardened = TRUE;
+  else if (strcmp (text, "--own-server") == 0)
+    flags->own_server = TRUE;
   else if (g_str_has_prefix (text, "--ntrainer="))
     flags->n_trainers = (guint) atoi (strchr (text, '=') + 1);
   else if (g_str_has_prefix (text, "--stall-ms="))
@@ -86,15 +90,50 @@ start (TpsPlugin *plugin, const Flags *flags)
   return server;
 }
 
+static void
+wait_for_end_of_input (void)
+{
+  gchar byte;
+
+  while (read (STDIN_FILENO, &byte, 1) > 0)
+    ;
+}
+
+static void
+serve_in_our_server (TpsPlugin *plugin, const Flags *flags)
+{
+  TpsServerOptions options = { .default_service = "ParameterServer",
+                               .patience_ns = (gint64) flags->stall_ms * 1000000 };
+  g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, &options);
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_server_listen (server, "127.0.0.1:0", &error) || !tps_server_start (server, &error))
+    g_error ("%s", error->message);
+  printf ("listening on %s\n", tps_server_get_addresses (server)[0]);
+  fflush (stdout);
+  wait_for_end_of_input ();
+  tps_server_stop (server);
+}
+
+static void
+serve_in_own_server (TpsPlugin *plugin, const Flags *flags)
+{
+  HostServer *server = start (plugin, flags);
+
+  printf ("listening on %u\n", host_server_get_port (server));
+  fflush (stdout);
+  wait_for_end_of_input ();
+  tps_plugin_shut_down (plugin);
+  host_server_free (server);
+}
+
 int
 main (int argc, char **argv)
 {
   Flags flags = { .n_trainers = 1 };
   TpsPluginOptions options = { .name = "fleet", .n_workers = 2 };
   g_autoptr (GError) error = NULL;
-  TpsPlugin *plugin;
-  HostServer *server;
-  gchar byte;
+  g_autoptr (TpsPlugin) plugin = NULL;
 
   for (gint i = 1; i < argc; i++)
     if (!parse_flag (argv[i], &flags))
@@ -103,13 +142,9 @@ main (int argc, char **argv)
   plugin = tps_plugin_new (&options, &error);
   if (plugin == NULL)
     g_error ("%s", error->message);
-  server = start (plugin, &flags);
-  printf ("listening on %u\n", host_server_get_port (server));
-  fflush (stdout);
-  while (read (STDIN_FILENO, &byte, 1) > 0)
-    ;
-  tps_plugin_shut_down (plugin);
-  host_server_free (server);
-  tps_plugin_free (plugin);
+  if (flags.own_server)
+    serve_in_our_server (plugin, &flags);
+  else
+    serve_in_own_server (plugin, &flags);
   return 0;
 }

@@ -1,0 +1,551 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Hostile bytes at the sockets of real processes, on the library as Debian ships it. After each attack: the connection
+ * has an error or is closed, what came back is well-formed and small, others are served, the process lives, and its
+ * memory and CPU have not run away. */
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "tests/integration/host/peer.h"
+#include "tests/integration/hostile/attacks.h"
+
+using hostile::Attack;
+using hostile::Form;
+using hostile::Outcome;
+using hostile::Victim;
+using wire::Answer;
+using wire::Peer;
+using wire::Process;
+using wire::Protocol;
+using wire::Value;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const bool kSanitized = true;
+#else
+const bool kSanitized = false;
+#endif
+
+const size_t kMaxErrorBytes = 2048;  /* of an answer to an attack */
+const size_t kMaxGrowth = 64u << 20; /* the pool keeps buffers of every size it was asked for */
+const double kMaxCpuSeconds = kSanitized ? 30 : 1.5;
+
+/* ---- who is attacked ------------------------------------------------------------------------------------------- */
+
+Value
+journal_arguments ()
+{
+  Value entry = wire::structure (
+      { { 1, wire::text ("name") },
+        { 2, wire::text (std::string ("\0\1\2", 3)) },
+        { 3, wire::list (wire::Double, { wire::real (0.5), wire::real (-1) }) },
+        { 4, wire::i32 (2) } });
+  return wire::structure ({ { 1, entry } });
+}
+
+Value
+gradient_arguments ()
+{
+  Value tensor = wire::structure ({ { 1, wire::i32 (1) },
+                                    { 2, wire::list (wire::I64, { wire::i64 (2) }) },
+                                    { 3, wire::text (std::string (8, '\0')) } });
+  return wire::structure ({ { 1, wire::i32 (0) },
+                            { 2, wire::i64 (0) },
+                            { 3, wire::i32 (0) },
+                            { 4, wire::structure ({ { 1, tensor } }) } });
+}
+
+struct Target
+{
+  const char *name;
+  std::vector<std::string> argv;
+  Victim victim;
+};
+
+const std::vector<Target> &
+targets ()
+{
+  static const std::vector<Target> all = {
+    { "GeneratedCodeInAHost",
+      { "tests/integration/host/fleet_host", "--hardened", "--stall-ms=300" },
+      { "Journal", "echo", journal_arguments (), "echo", journal_arguments (), 1, 2, 3 } },
+    { "OurServer",
+      { "tests/integration/host/fleet_host", "--own-server", "--stall-ms=300" },
+      { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
+        wire::structure ({}), 4, 0, 0 } },
+  };
+  return all;
+}
+
+/* The processes live through all attacks. */
+std::map<std::string, std::unique_ptr<Process>> &
+processes ()
+{
+  static std::map<std::string, std::unique_ptr<Process>> all;
+  return all;
+}
+
+Process &
+process_of (const Target &target)
+{
+  auto &process = processes ()[target.name];
+  if (process == nullptr)
+    process = std::make_unique<Process> (target.argv);
+  return *process;
+}
+
+/* ---- what must hold -------------------------------------------------------------------------------------------- */
+
+bool
+is_success (const Answer &answer)
+{
+  /* Exceptions that are declared stand in field 1. */
+  return answer.message && answer.message->kind == wire::Reply
+         && answer.message->body.find (1) == nullptr;
+}
+
+/* A call as others make it, on a connection of their own. */
+void
+expect_served (Peer *peer, const Form &form, const Victim &victim)
+{
+  Answer answer = peer->call (hostile::name_of (form, victim, victim.probe), victim.probe_arguments,
+                              5);
+  EXPECT_TRUE (is_success (answer)) << (answer.timed_out ? "timed out"
+                                        : answer.closed  ? "closed"
+                                                         : answer.why);
+  if (answer.message)
+    {
+      EXPECT_EQ (answer.message->seqid, 5);
+    }
+}
+
+/* Nothing of the server's memory: an answer to an attack is short, and says what is known. */
+void
+expect_harmless (const Form &form, const Answer &answer)
+{
+  ASSERT_FALSE (answer.malformed) << answer.why;
+  if (answer.message)
+    {
+      EXPECT_LE (wire::encode (form.protocol, *answer.message).size (), kMaxErrorBytes);
+    }
+}
+
+void
+expect_outcome (const Attack &attack, const Form &form, const Victim &victim, Peer *peer)
+{
+  Answer answer = peer->receive ();
+  expect_harmless (form, answer);
+  ASSERT_FALSE (answer.timed_out) << "neither answered nor closed";
+  switch (attack.outcome)
+    {
+    case Outcome::Refused:
+      /* Some attacks hold several messages: whatever is answered, none succeeds. */
+      while (answer.message && !answer.closed)
+        {
+          EXPECT_FALSE (is_success (answer));
+          answer = peer->receive ();
+          expect_harmless (form, answer);
+          ASSERT_FALSE (answer.timed_out);
+        }
+      EXPECT_TRUE (answer.closed);
+      break;
+    case Outcome::Answered:
+      EXPECT_TRUE (answer.message);
+      expect_served (peer, form, victim);
+      break;
+    case Outcome::Stalls:
+      EXPECT_TRUE (answer.closed);
+      break;
+    case Outcome::Either:
+      break;
+    }
+}
+
+class Watch
+{
+public:
+  explicit Watch (Process *process)
+      : process_ (process), bytes_ (process->resident_bytes ()), seconds_ (process->cpu_seconds ())
+  {
+  }
+
+  void
+  expect_calm (double max_cpu_seconds = kMaxCpuSeconds)
+  {
+    ASSERT_TRUE (process_->is_alive ());
+    EXPECT_LE (process_->cpu_seconds () - seconds_, max_cpu_seconds);
+    if (!kSanitized)
+      {
+        EXPECT_LE (process_->resident_bytes (), bytes_ + kMaxGrowth);
+      }
+  }
+
+private:
+  Process *process_;
+  size_t bytes_;
+  double seconds_;
+};
+
+/* ---- the table of attacks -------------------------------------------------------------------------------------- */
+
+struct Case
+{
+  const Target *target;
+  Form form;
+  const Attack *attack;
+};
+
+std::string
+form_name (const Form &form)
+{
+  return std::string (form.framed ? "Framed" : "Unframed")
+         + (form.protocol == Protocol::Binary ? "Binary" : "Compact")
+         + (form.multiplexed ? "Multiplexed" : "Plain");
+}
+
+std::string
+case_name (const Case &one)
+{
+  return std::string (one.target->name) + "_" + form_name (one.form) + "_" + one.attack->name;
+}
+
+std::ostream &
+operator<< (std::ostream &out, const Case &one)
+{
+  return out << case_name (one);
+}
+
+std::vector<Form>
+forms ()
+{
+  std::vector<Form> all;
+  for (Protocol protocol : { Protocol::Binary, Protocol::Compact })
+    for (bool framed : { true, false })
+      for (bool multiplexed : { true, false })
+        all.push_back ({ protocol, framed, multiplexed });
+  return all;
+}
+
+bool
+applies (const Attack &attack, const Form &form, const Victim &victim)
+{
+  return !(attack.framed_only && !form.framed)
+         && !(attack.binary_only && form.protocol != Protocol::Binary)
+         && !(attack.compact_only && form.protocol != Protocol::Compact)
+         && !(attack.needs_members && victim.list_field == 0);
+}
+
+std::vector<Case>
+cases ()
+{
+  std::vector<Case> all;
+  for (const Target &target : targets ())
+    for (const Form &form : forms ())
+      for (const Attack &attack : hostile::attacks ())
+        if (applies (attack, form, target.victim))
+          all.push_back ({ &target, form, &attack });
+  return all;
+}
+
+class Hostile : public testing::TestWithParam<Case>
+{
+};
+
+TEST_P (Hostile, HarmsNobody)
+{
+  const Target &target = *GetParam ().target;
+  const Form &form = GetParam ().form;
+  const Attack &attack = *GetParam ().attack;
+  Process &process = process_of (target);
+  Peer bystander (process.address (), form.protocol, form.framed);
+  expect_served (&bystander, form, target.victim);
+
+  Watch watch (&process);
+  Peer attacker (process.address (), form.protocol, form.framed);
+  attacker.send (attack.bytes (form, target.victim));
+  expect_served (&bystander, form, target.victim);
+  if (attack.outcome == Outcome::Refused)
+    attacker.end_of_sending ();
+  expect_outcome (attack, form, target.victim, &attacker);
+  expect_served (&bystander, form, target.victim);
+  watch.expect_calm ();
+}
+
+INSTANTIATE_TEST_SUITE_P (Table, Hostile, testing::ValuesIn (cases ()),
+                          [] (const auto &one) { return case_name (one.param); });
+
+/* ---- what is no single message --------------------------------------------------------------------------------- */
+
+struct Place
+{
+  const Target *target;
+  Form form;
+};
+
+std::ostream &
+operator<< (std::ostream &out, const Place &place)
+{
+  return out << place.target->name << "_" << form_name (place.form);
+}
+
+std::vector<Place>
+places ()
+{
+  std::vector<Place> all;
+  for (const Target &target : targets ())
+    for (const Form &form : forms ())
+      if (form.multiplexed)
+        all.push_back ({ &target, form });
+  return all;
+}
+
+class HostileCrowd : public testing::TestWithParam<Place>
+{
+protected:
+  HostileCrowd ()
+      : target_ (*GetParam ().target), form_ (GetParam ().form), process_ (process_of (target_))
+  {
+  }
+
+  std::unique_ptr<Peer>
+  connect ()
+  {
+    return std::make_unique<Peer> (process_.address (), form_.protocol, form_.framed);
+  }
+
+  std::string
+  good_call ()
+  {
+    return hostile::call (form_, target_.victim, target_.victim.arguments);
+  }
+
+  /* Sends, ends, and reads all that comes back. */
+  void
+  send_and_expect_harmless (const std::string &bytes)
+  {
+    auto peer = connect ();
+    peer->send (bytes);
+    peer->end_of_sending ();
+    for (;;)
+      {
+        Answer answer = peer->receive ();
+        expect_harmless (form_, answer);
+        ASSERT_FALSE (answer.timed_out);
+        if (answer.closed || answer.malformed)
+          return;
+      }
+  }
+
+  const Target &target_;
+  const Form form_;
+  Process &process_;
+};
+
+INSTANTIATE_TEST_SUITE_P (All, HostileCrowd, testing::ValuesIn (places ()), [] (const auto &one) {
+  return std::string (one.param.target->name) + "_" + form_name (one.param.form);
+});
+
+TEST_P (HostileCrowd, EveryPrefixOfACall)
+{
+  auto bystander = connect ();
+  Watch watch (&process_);
+  std::string call = good_call ();
+  for (size_t n = 0; n < call.size (); n++)
+    send_and_expect_harmless (call.substr (0, n));
+  expect_served (bystander.get (), form_, target_.victim);
+  watch.expect_calm ();
+}
+
+TEST_P (HostileCrowd, RandomBytes)
+{
+  std::mt19937 random (20240607);
+  auto bystander = connect ();
+  Watch watch (&process_);
+  for (int i = 0; i < (kSanitized ? 100 : 500); i++)
+    {
+      std::string bytes (random () % 300, '\0');
+      for (char &byte : bytes)
+        byte = static_cast<char> (random ());
+      /* Half of them get past the first look. */
+      if (i % 2 == 0)
+        {
+          if (form_.framed)
+            bytes = wire::frame (good_call ().substr (4, 10) + bytes);
+          else
+            bytes = good_call ().substr (0, 10) + bytes;
+        }
+      send_and_expect_harmless (bytes);
+      if (HasFatalFailure ())
+        FAIL () << "after random bytes " << i;
+    }
+  expect_served (bystander.get (), form_, target_.victim);
+  watch.expect_calm ();
+}
+
+TEST_P (HostileCrowd, MutatedCalls)
+{
+  std::mt19937 random (4711);
+  auto bystander = connect ();
+  Watch watch (&process_);
+  for (int i = 0; i < (kSanitized ? 200 : 2000); i++)
+    {
+      std::string call = good_call ();
+      size_t n_changes = 1 + random () % 4;
+      for (size_t j = 0; j < n_changes; j++)
+        {
+          size_t place = form_.framed ? 4 + random () % (call.size () - 4)
+                                      : random () % call.size ();
+          switch (random () % 4)
+            {
+            case 0:
+              call[place] = static_cast<char> (random ());
+              break;
+            case 1:
+              call[place] = static_cast<char> (call[place] ^ (1 << random () % 8));
+              break;
+            case 2:
+              call.insert (place, 1 + random () % 3, static_cast<char> (random ()));
+              break;
+            default:
+              call.erase (place, 1);
+            }
+        }
+      /* Half of them with a frame length that is true again. */
+      if (form_.framed && i % 2 == 0)
+        call = wire::frame (call.substr (4));
+      send_and_expect_harmless (call);
+      if (HasFatalFailure ())
+        FAIL () << "after mutation " << i;
+    }
+  expect_served (bystander.get (), form_, target_.victim);
+  watch.expect_calm (2 * kMaxCpuSeconds);
+}
+
+TEST_P (HostileCrowd, CallsInPiecesOfOneByteAreServed)
+{
+  auto peer = connect ();
+  std::string call = good_call ();
+  expect_served (peer.get (), form_, target_.victim);
+  for (char byte : call)
+    ASSERT_TRUE (peer->send (std::string (1, byte)));
+  EXPECT_TRUE (is_success (peer->receive ()));
+}
+
+TEST_P (HostileCrowd, ManyStalledConnectionsDisturbNobody)
+{
+  std::vector<std::unique_ptr<Peer>> stalled;
+  auto bystander = connect ();
+  Watch watch (&process_);
+  for (int i = 0; i < 100; i++)
+    {
+      stalled.push_back (connect ());
+      stalled.back ()->send (good_call ().substr (0, 10));
+    }
+  expect_served (bystander.get (), form_, target_.victim);
+  for (auto &peer : stalled)
+    EXPECT_TRUE (peer->wait_for_end ());
+  watch.expect_calm ();
+}
+
+/* A large request, and gone before its answer: writing that must not end the process. */
+TEST_P (HostileCrowd, ClosingAfterALargeRequestKillsNobody)
+{
+  Value arguments = target_.victim.arguments;
+  std::string large (8 << 20, 'x');
+  arguments.fields.emplace_back (101, wire::text (large));
+  if (target_.victim.binary_field != 0)
+    arguments.fields[0].second.fields[1].second = wire::text (large);
+  std::string call = hostile::call (form_, target_.victim, arguments);
+  auto bystander = connect ();
+  for (int i = 0; i < 5; i++)
+    {
+      auto peer = connect ();
+      peer->send (call);
+      peer->reset ();
+    }
+  expect_served (bystander.get (), form_, target_.victim);
+  EXPECT_TRUE (process_.is_alive ());
+}
+
+/* Requests whose answers nobody reads: the server stops reading, or closes; it does not pile them up. */
+TEST_P (HostileCrowd, AnswersThatNobodyReadsDoNotPileUp)
+{
+  if (target_.victim.binary_field == 0)
+    GTEST_SKIP () << "answers of this service are small; see the server's own tests";
+  Value arguments = target_.victim.arguments;
+  arguments.fields[0].second.fields[1].second = wire::text (std::string (1 << 20, 'x'));
+  std::string call = hostile::call (form_, target_.victim, arguments);
+  auto bystander = connect ();
+  size_t before = process_.resident_bytes ();
+  auto peer = connect ();
+  for (int i = 0; i < 200 && peer->send (call); i++)
+    ;
+  expect_served (bystander.get (), form_, target_.victim);
+  if (!kSanitized)
+    {
+      EXPECT_LE (process_.resident_bytes (), before + (64u << 20));
+    }
+}
+
+/* Calls that generated code gives up on in the middle, with what it has read so far. */
+TEST_P (HostileCrowd, FailingInTheMiddleOfACallLeaksNothing)
+{
+  if (target_.victim.binary_field == 0)
+    GTEST_SKIP () << "no generated code here";
+  const int n_calls = kSanitized ? 20 : 300;
+  Value nameless = wire::structure ({ { 2, wire::text (std::string (200000, 'x')) } });
+  Value wrong = wire::structure ({ { 1, wire::text ("x") },
+                                   { 2, wire::text (std::string (200000, 'x')) },
+                                   { 3, wire::list (wire::Byte, { wire::byte (1) }) } });
+  Value good = wire::structure ({ { 1, wire::text ("x") } });
+  Victim count = target_.victim;
+  count.method = "count";
+  auto bystander = connect ();
+  size_t before = 0;
+  for (int i = 0; i < n_calls; i++)
+    for (const Value &bad : { nameless, wrong })
+      {
+        Value arguments = wire::structure (
+            { { 1, wire::list (wire::Struct, { good, bad, good }) },
+              { 2, wire::map (wire::String, wire::Struct,
+                              { wire::text (std::string (2000, 'k')), bad }) } });
+        auto peer = connect ();
+        peer->send (hostile::call (form_, count, arguments));
+        Answer answer = peer->receive ();
+        EXPECT_FALSE (is_success (answer));
+        expect_harmless (form_, answer);
+        if (i == n_calls / 10)
+          before = process_.resident_bytes ();
+      }
+  expect_served (bystander.get (), form_, target_.victim);
+  if (!kSanitized)
+    {
+      EXPECT_LE (process_.resident_bytes (), before + (8u << 20)); /* 108 MB where they leaked */
+    }
+}
+
+/* Runs last: what the sanitizers have to say about all of it comes with the exit code. */
+class Survivors : public testing::Environment
+{
+public:
+  void
+  TearDown () override
+  {
+    for (auto &entry : processes ())
+      {
+        EXPECT_TRUE (entry.second->is_alive ()) << entry.first;
+        EXPECT_EQ (entry.second->end (), 0) << entry.first;
+      }
+    processes ().clear ();
+  }
+};
+
+const testing::Environment *const kSurvivors = testing::AddGlobalTestEnvironment (new Survivors);
+
+} // namespace
