@@ -145,14 +145,14 @@ void tps_client_call_decided (TpsClientCall *call);
 void tps_client_call_fail (TpsClientCall *call, GError *error_taken);
 
 /* The last step, on the loop: reports, frees. A TpsLoopFunc of the call. */
-void tps_client_call_finish (gpointer call);
+void tps_client_call_finish (gpointer user_data);
 
-/* For tps_writer_set_released(). */
-void tps_client_call_writer_released (gpointer call);
+/* For tps_writer_set_released (), with the call. */
+void tps_client_call_writer_released (gpointer user_data);
 
 /* TpsLoopFuncs of the client: set the timer to wake_ns; take it away. */
-void tps_client_set_timer (gpointer client);
-void tps_client_clear_timer (gpointer client);
+void tps_client_set_timer (gpointer user_data);
+void tps_client_clear_timer (gpointer user_data);
 
 /* client_link.c */
 
