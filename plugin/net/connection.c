@@ -149,6 +149,8 @@ tear_down (TpsConnection *connection, const GError *error)
     drop_socket (connection);
   tps_mutex_unlock (&connection->lock);
 
+  /* Half a message goes now: calls that still run keep the connection, but not its memory. */
+  g_clear_pointer (&connection->scanner, tps_scanner_free);
   connection->events.closed (connection, error, connection->user_data);
   if (connection->started)
     tps_connection_unref (connection);
@@ -566,7 +568,7 @@ tps_connection_unref (TpsConnection *connection)
   if (connection->fd >= 0)
     drop_socket (connection);
   g_clear_error (&connection->close_error);
-  tps_scanner_free (connection->scanner);
+  g_clear_pointer (&connection->scanner, tps_scanner_free);
   g_byte_array_unref (connection->leftover);
   tps_mutex_clear (&connection->lock);
   g_free (connection);

@@ -1,0 +1,260 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The services behind the server, as any client sees them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "plugin/server/server.h"
+#include "plugin/service/node_service.h"
+#include "plugin/service/parameter_server_service.h"
+#include "plugin/service/rendezvous_service.h"
+#include "tests/plugin/server/raw_client.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr int kTrainers = 4;
+
+WriteFields
+KeyField (const std::string &key, const std::string *value = nullptr,
+          const gint32 *timeout_ms = nullptr)
+{
+  return [=] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_string (out, key.c_str ());
+    if (value != nullptr)
+      {
+        tps_writer_field (out, 2, TPS_WIRE_BINARY);
+        tps_writer_binary (out, value->data (), value->size ());
+      }
+    if (timeout_ms != nullptr)
+      {
+        tps_writer_field (out, 2, TPS_WIRE_I32);
+        tps_writer_i32 (out, *timeout_ms);
+      }
+  };
+}
+
+// average_gradient (trainer, batch, 0, dense FLOAT32 [n] filled with `value`).
+WriteFields
+Push (gint32 trainer, gint64 batch, gint64 n_elems, float value)
+{
+  return [=] (TpsWriter *out) {
+    std::vector<float> elems ((size_t) n_elems, value);
+    tps_writer_field (out, 1, TPS_WIRE_I32);
+    tps_writer_i32 (out, trainer);
+    tps_writer_field (out, 2, TPS_WIRE_I64);
+    tps_writer_i64 (out, batch);
+    tps_writer_field (out, 3, TPS_WIRE_I32);
+    tps_writer_i32 (out, 0);
+    tps_writer_field (out, 4, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 1, TPS_WIRE_I32);
+    tps_writer_i32 (out, TPS_DTYPE_FLOAT32);
+    tps_writer_field (out, 2, TPS_WIRE_LIST);
+    tps_writer_list_begin (out, TPS_WIRE_I64, 1);
+    tps_writer_i64 (out, n_elems);
+    tps_writer_field (out, 3, TPS_WIRE_BINARY);
+    tps_writer_binary (out, elems.data (), elems.size () * sizeof (float));
+    tps_writer_struct_end (out);
+    tps_writer_struct_end (out);
+  };
+}
+
+// The elements of Gradient.dense in an answer.
+std::vector<float>
+Average (const Message &answer)
+{
+  std::vector<float> elems;
+  TpsReader in;
+  TpsWireType type;
+  gint16 id;
+  tps_reader_init (&in, answer.get ());
+  for (gint16 wanted : { 0, 1, 3 })
+    {
+      tps_reader_struct_begin (&in);
+      while (tps_reader_field (&in, &id, &type) && id != wanted)
+        tps_reader_skip (&in, type);
+      if (id != wanted)
+        return elems;
+    }
+  TpsBytesView view = tps_reader_binary (&in);
+  elems.resize (view.n_bytes / sizeof (float));
+  std::memcpy (elems.data (), view.data, view.n_bytes);
+  return elems;
+}
+
+class ServicesTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    TpsServerOptions options = {};
+    options.n_workers = 2;
+    options.n_io_threads = 2;
+    server_ = tps_server_new (&options);
+    TpsParameterServerOptions averaging = {};
+    averaging.n_trainers = kTrainers;
+    averaging.round_timeout_ns = (gint64) 60 * 1000000000;
+    averaging.workers = tps_server_get_workers (server_);
+    averaging_ = tps_parameter_server_new (&averaging, nullptr);
+    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
+    node_.name = "node7";
+    node_.max_frame_bytes = 123;
+    node_.metrics = tps_parameter_server_get_metrics (averaging_);
+    TpsService services[] = { tps_parameter_server_service (averaging_),
+                              tps_rendezvous_service (rendezvous_), tps_node_service (&node_) };
+    for (auto &service : services)
+      tps_server_add_service (server_, &service);
+    ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", nullptr));
+    ASSERT_TRUE (tps_server_start (server_, nullptr));
+    address_ = tps_server_get_addresses (server_)[0];
+  }
+  void
+  TearDown () override
+  {
+    tps_server_stop (server_);
+    tps_rendezvous_free (rendezvous_);
+    tps_parameter_server_free (averaging_);
+    g_object_unref (server_);
+  }
+
+  TpsServer *server_ = nullptr;
+  TpsParameterServer *averaging_ = nullptr;
+  TpsRendezvous *rendezvous_ = nullptr;
+  TpsNode node_ = {};
+  std::string address_;
+};
+
+TEST_F (ServicesTest, TrainersOnConnectionsOfTheirOwnGetTheMean)
+{
+  const Wire wires[] = { { TPS_PROTOCOL_BINARY, true },
+                         { TPS_PROTOCOL_COMPACT, true },
+                         { TPS_PROTOCOL_BINARY, false },
+                         { TPS_PROTOCOL_COMPACT, false } };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kTrainers; t++)
+    threads.emplace_back ([&, t] {
+      RawClient client (address_, wires[t]);
+      for (gint64 batch = 0; batch < 20; batch++)
+        {
+          gint64 n_elems = batch % 2 == 0 ? 10 : 300000;
+          Message answer = client.Call ("ParameterServer:average_gradient",
+                                        Push (t, batch, n_elems, (float) t * 2));
+          EXPECT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
+          EXPECT_EQ (Average (answer), std::vector<float> ((size_t) n_elems, 3.0f));
+        }
+    });
+  for (auto &thread : threads)
+    thread.join ();
+}
+
+TEST_F (ServicesTest, AllTrainersMayShareOneConnection)
+{
+  RawClient client (address_);
+  for (int t = 0; t < kTrainers; t++)
+    client.Send ("ParameterServer:average_gradient", 100 + t, Push (t, 1, 5000, (float) t));
+  for (int t = 0; t < kTrainers; t++)
+    EXPECT_EQ (Average (client.Receive ()), std::vector<float> (5000, 1.5f));
+}
+
+TEST_F (ServicesTest, ResetEndsWhatWaits)
+{
+  RawClient waiting (address_), other (address_);
+  waiting.Send ("ParameterServer:average_gradient", 1, Push (0, 1, 10, 1));
+  while (tps_server_get_n_calls (server_) == 0)
+    std::this_thread::yield ();
+  // The call may be counted and not yet waiting; so reset until it has ended.
+  auto ended = std::async (std::launch::async, [&] { return ErrorCode (waiting.Receive ()); });
+  do
+    EXPECT_EQ (ErrorCode (other.Call ("ParameterServer:reset_state")), 0);
+  while (tps_server_get_n_calls (server_) > 0);
+  EXPECT_EQ (ended.get (), 9);
+}
+
+TEST_F (ServicesTest, BadArgumentsAreNamed)
+{
+  RawClient client (address_);
+  Message missing = client.Call ("ParameterServer:average_gradient");
+  EXPECT_EQ (ErrorCode (missing), 1);
+  Message outside = client.Call ("ParameterServer:average_gradient", Push (kTrainers, 1, 10, 1));
+  EXPECT_EQ (ErrorCode (outside), 1);
+  EXPECT_THAT (ErrorText (outside), testing::HasSubstr ("trainer"));
+  EXPECT_EQ (ErrorCode (client.Call ("Node:get_metrics")), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", KeyField ("k"))), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:remove")), 1);
+}
+
+TEST_F (ServicesTest, MethodsOfLaterVersionsAreUnknown)
+{
+  RawClient client (address_);
+  for (const char *name : { "init_model", "get_model", "update_and_fetch_model" })
+    {
+      Message answer = client.Call (std::string ("ParameterServer:") + name);
+      EXPECT_EQ (ExceptionKind (answer), 1);
+      EXPECT_THAT (ErrorText (answer), testing::HasSubstr (name));
+    }
+}
+
+TEST_F (ServicesTest, RendezvousHandsOverValues)
+{
+  RawClient first (address_), second (address_, { TPS_PROTOCOL_COMPACT, true });
+  std::string large (100000, 'v');
+  gint32 long_ms = 60000, short_ms = 20, zero_ms = 0, negative_ms = -1;
+  first.Send ("Rendezvous:get", 1, KeyField ("k", nullptr, &long_ms));
+  EXPECT_EQ (ErrorCode (second.Call ("Rendezvous:put", KeyField ("k", &large))), 0);
+  EXPECT_EQ (BinaryResult (first.Receive ()), large);
+  EXPECT_EQ (BinaryResult (second.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))),
+             large);
+  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &zero_ms))), 2);
+  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &negative_ms))),
+             1);
+  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("none", nullptr, &short_ms))), 6);
+  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:remove", KeyField ("k"))), 0);
+  EXPECT_EQ (ErrorCode (first.Call ("Rendezvous:get", KeyField ("k", nullptr, &zero_ms))), 2);
+}
+
+// Deadlines in falling order, so that each one needs a new timer.
+TEST_F (ServicesTest, EveryWaitEndsByItsOwnDeadline)
+{
+  RawClient client (address_);
+  gint32 timeouts_ms[] = { 60000, 60, 50, 40, 30, 20, 10 };
+  for (int i = 0; i < 7; i++)
+    client.Send ("Rendezvous:get", i, KeyField ("none", nullptr, &timeouts_ms[i]));
+  for (int i = 6; i >= 1; i--)
+    {
+      Message answer = client.Receive ();
+      EXPECT_EQ (ErrorCode (answer), 6);
+      EXPECT_GE (answer->seqid, 1);
+    }
+  while (tps_server_get_n_calls (server_) != 1)
+    std::this_thread::yield ();
+}
+
+TEST_F (ServicesTest, NodeSaysWhoItIs)
+{
+  RawClient client (address_);
+  Message answer = client.Call ("Node:describe");
+  TpsReader in;
+  TpsWireType type;
+  gint16 id;
+  tps_reader_init (&in, answer.get ());
+  tps_reader_struct_begin (&in);
+  ASSERT_TRUE (tps_reader_field (&in, &id, &type));
+  tps_reader_struct_begin (&in);
+  ASSERT_TRUE (tps_reader_field (&in, &id, &type));
+  TpsBytesView name = tps_reader_binary (&in);
+  EXPECT_EQ (std::string ((const char *) name.data, name.n_bytes), "node7");
+}
+
+} // namespace
+} // namespace thriftps_test

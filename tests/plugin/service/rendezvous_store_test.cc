@@ -1,0 +1,265 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/service/rendezvous_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/error.h"
+
+namespace {
+
+// What a waiting get was answered.
+struct Answer
+{
+  int n_calls = 0;
+  std::string value;
+  int code = 0;
+  std::string message;
+  static void
+  OnDone (gpointer data, GBytes *value, const GError *error)
+  {
+    auto *answer = static_cast<Answer *> (data);
+    gsize n_bytes = 0;
+    answer->n_calls++;
+    if (value != nullptr)
+      {
+        const auto *bytes = static_cast<const char *> (g_bytes_get_data (value, &n_bytes));
+        answer->value.assign (bytes, n_bytes);
+      }
+    else
+      {
+        answer->code = error->code;
+        answer->message = error->message;
+      }
+  }
+};
+
+class RendezvousStoreTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    store_ = tps_rendezvous_store_new ();
+  }
+  void
+  TearDown () override
+  {
+    tps_rendezvous_store_shut_down (store_);
+    tps_rendezvous_store_free (store_);
+  }
+
+  // The code of the error; 0 = fine.
+  int
+  Put (const std::string &key, const std::string &value)
+  {
+    g_autoptr (GBytes) bytes = g_bytes_new (value.data (), value.size ());
+    g_autoptr (GError) error = nullptr;
+    tps_rendezvous_store_put (store_, key.c_str (), bytes, &error);
+    return error != nullptr ? error->code : 0;
+  }
+  std::string
+  Peek (const std::string &key)
+  {
+    g_autoptr (GError) error = nullptr;
+    g_autoptr (GBytes) value = tps_rendezvous_store_peek (store_, key.c_str (), &error);
+    gsize n_bytes;
+    if (value == nullptr)
+      return "error " + std::to_string (error->code);
+    const auto *bytes = static_cast<const char *> (g_bytes_get_data (value, &n_bytes));
+    return std::string (bytes, n_bytes);
+  }
+  void
+  Get (const char *key, gint64 deadline_ns, Answer *answer)
+  {
+    tps_rendezvous_store_get (store_, key, deadline_ns, Answer::OnDone, answer);
+  }
+  Answer &
+  NewAnswer ()
+  {
+    answers_.emplace_back ();
+    return answers_.back ();
+  }
+  // The sum, or minus the code of the error.
+  gint64
+  Add (const char *key, gint64 amount, const char *client = nullptr, gint64 sequence = 0)
+  {
+    TpsRendezvousPush push = { client, sequence };
+    g_autoptr (GError) error = nullptr;
+    gint64 sum = 0;
+    return tps_rendezvous_store_add (store_, key, amount, &push, &sum, &error) ? sum : -error->code;
+  }
+
+  TpsRendezvousStore *store_ = nullptr;
+  std::deque<Answer> answers_; // outlive what waits
+};
+
+TEST_F (RendezvousStoreTest, PutReplaces)
+{
+  EXPECT_EQ (Peek ("a"), "error 102");
+  EXPECT_EQ (Put ("a", "1"), 0);
+  EXPECT_EQ (Put ("a", std::string ("2\0\n", 3)), 0);
+  EXPECT_EQ (Peek ("a"), std::string ("2\0\n", 3));
+}
+
+TEST_F (RendezvousStoreTest, GetWaitsForTheKey)
+{
+  Answer &first = NewAnswer ();
+  Answer &second = NewAnswer ();
+  Answer &other = NewAnswer ();
+  Get ("a", 100, &first);
+  Get ("a", 50, &second);
+  Get ("b", 100, &other);
+  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), 50);
+  Put ("a", "x");
+  EXPECT_EQ (first.value, "x");
+  EXPECT_EQ (second.value, "x");
+  EXPECT_EQ (other.n_calls, 0);
+  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), 100);
+  Answer &at_once = NewAnswer ();
+  Get ("a", 0, &at_once);
+  EXPECT_EQ (at_once.value, "x");
+}
+
+TEST_F (RendezvousStoreTest, DeadlinesEndTheWaitAndNameTheKey)
+{
+  Answer &early = NewAnswer ();
+  Answer &late = NewAnswer ();
+  Get ("the/key", 50, &early);
+  Get ("the/key", 51, &late);
+  tps_rendezvous_store_expire (store_, 49);
+  EXPECT_EQ (early.n_calls, 0);
+  tps_rendezvous_store_expire (store_, 50);
+  EXPECT_EQ (early.code, TPS_ERROR_DEADLINE_EXCEEDED);
+  EXPECT_THAT (early.message, testing::HasSubstr ("the/key"));
+  EXPECT_EQ (late.n_calls, 0);
+  Put ("the/key", "v");
+  EXPECT_EQ (late.value, "v");
+  EXPECT_EQ (early.n_calls, 1);
+  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), G_MAXINT64);
+}
+
+TEST_F (RendezvousStoreTest, AddCountsAndWakes)
+{
+  Answer &answer = NewAnswer ();
+  Get ("n", 100, &answer);
+  EXPECT_EQ (Add ("n", 5), 5);
+  EXPECT_EQ (answer.value, "5");
+  EXPECT_EQ (Add ("n", -7), -2);
+  EXPECT_EQ (Peek ("n"), "-2");
+  Put ("t", "text");
+  EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT);
+  Put ("m", std::to_string (G_MAXINT64));
+  EXPECT_EQ (Add ("m", 1), -TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (Peek ("m"), std::to_string (G_MAXINT64));
+}
+
+TEST_F (RendezvousStoreTest, AddIsAppliedOnceForAPushId)
+{
+  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
+  EXPECT_EQ (Add ("n", 1, "c", 2), 6);
+  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
+  EXPECT_EQ (Add ("n", 6, "c", 1), -TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (Add ("o", 5, "c", 1), -TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (Add ("n", 1, "c", 5000), 7);
+  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
+  EXPECT_EQ (Add ("n", 5, "c", 3), -TPS_ERROR_STALE);
+  EXPECT_EQ (Add ("n", 5, "bad client", 3), -TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (Peek ("n"), "7");
+}
+
+TEST_F (RendezvousStoreTest, RemoveTakesThePrefix)
+{
+  for (const char *key : { "p/1", "p/2", "q/1", "p" })
+    Put (key, "x");
+  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "p/", nullptr));
+  EXPECT_EQ (Peek ("p/1"), "error 102");
+  EXPECT_EQ (Peek ("p"), "x");
+  EXPECT_EQ (Peek ("q/1"), "x");
+  g_autoptr (GError) error = nullptr;
+  EXPECT_FALSE (tps_rendezvous_store_remove (store_, "", &error));
+  EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F (RendezvousStoreTest, ChecksKeys)
+{
+  EXPECT_EQ (Put (std::string (255, 'k'), "x"), 0);
+  for (const std::string &key :
+       { std::string (), std::string ("a b"), std::string ("\xc3\xa4"), std::string (256, 'k') })
+    EXPECT_EQ (Put (key, "x"), TPS_ERROR_INVALID_ARGUMENT) << key;
+  Answer &answer = NewAnswer ();
+  Get ("a*", 100, &answer);
+  EXPECT_EQ (answer.code, TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F (RendezvousStoreTest, HoldsNoMoreThanItsLimits)
+{
+  EXPECT_EQ (Put ("large", std::string (TPS_RENDEZVOUS_MAX_VALUE_BYTES, 'x')), 0);
+  EXPECT_EQ (Put ("large", std::string (TPS_RENDEZVOUS_MAX_VALUE_BYTES + 1, 'x')),
+             TPS_ERROR_RESOURCE_EXHAUSTED);
+  for (guint i = 1; i < TPS_RENDEZVOUS_MAX_KEYS; i++)
+    ASSERT_EQ (Put ("k" + std::to_string (i), "x"), 0);
+  EXPECT_EQ (Put ("one-more", "x"), TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ (Put ("k1", "y"), 0);
+  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "k1", nullptr));
+  EXPECT_EQ (Put ("one-more", "x"), 0);
+}
+
+TEST_F (RendezvousStoreTest, HoldsNoMoreThanItsBytes)
+{
+  std::string mebibyte (TPS_RENDEZVOUS_MAX_VALUE_BYTES, 'x');
+  int n_fit = 0;
+  while (Put ("k" + std::to_string (n_fit), mebibyte) == 0)
+    n_fit++;
+  EXPECT_EQ (n_fit, 255);
+  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "k0", nullptr));
+  EXPECT_EQ (Put ("again", mebibyte), 0);
+}
+
+TEST_F (RendezvousStoreTest, ShutDownEndsWhatWaitsAndRefusesTheRest)
+{
+  Answer &waiting = NewAnswer ();
+  Answer &later = NewAnswer ();
+  Put ("a", "x");
+  Get ("b", 100, &waiting);
+  tps_rendezvous_store_shut_down (store_);
+  EXPECT_EQ (waiting.code, TPS_ERROR_UNAVAILABLE);
+  Get ("a", 100, &later);
+  EXPECT_EQ (later.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (Put ("a", "y"), TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (Add ("n", 1), -TPS_ERROR_UNAVAILABLE);
+}
+
+TEST_F (RendezvousStoreTest, ManyThreadsLoseNothing)
+{
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<Answer>> answers;
+  for (int i = 0; i < 100; i++)
+    {
+      answers.push_back (std::make_unique<Answer> ());
+      Get (("w" + std::to_string (i)).c_str (), G_MAXINT64 - 1, answers.back ().get ());
+    }
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([this, t] {
+      for (int i = 0; i < 1000; i++)
+        {
+          Add ("sum", 1, t % 2 == 0 ? "even" : nullptr, t * 1000 + i);
+          if (i % 40 == t)
+            Put ("w" + std::to_string (i / 40 * 4 + t), "x");
+        }
+    });
+  for (auto &thread : threads)
+    thread.join ();
+  EXPECT_EQ (Peek ("sum"), "4000");
+  for (auto &answer : answers)
+    EXPECT_EQ (answer->value, "x");
+}
+
+} // namespace
