@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/plugin/frame/random_value.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
@@ -139,6 +141,25 @@ TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
       g_byte_array_set_size (message->head, 1000 * i);
       tps_message_free (message);
     }
+}
+
+/* Each thread has a cache of its own, which goes with it: nothing leaks and nobody else touches it. */
+TEST (Message, mayBeFreedByAnotherThread)
+{
+  std::vector<TpsMessage *> messages;
+  std::vector<std::thread> threads;
+
+  for (guint i = 0; i < 400; i++)
+    messages.push_back (tps_message_new ());
+  for (guint i = 0; i < 4; i++)
+    threads.emplace_back ([&messages, i] {
+      for (guint j = 0; j < 100; j++)
+        tps_message_free (messages[100 * i + j]);
+      for (guint j = 0; j < 100; j++)
+        tps_message_free (tps_message_new ());
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
 }
 
 } // namespace
