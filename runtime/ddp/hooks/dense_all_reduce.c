@@ -47,23 +47,36 @@ finish_with_storage (TpsBucketCall *call)
   tps_bucket_call_finish (call, &reduced, NULL);
 }
 
-static void
-on_summed (gpointer user_data, const GError *error)
+/* The sum of the weights lies behind the elements. */
+static gboolean
+divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {
-  DenseCall *self = user_data;
-  const TpsHookContext *context = self->context;
-  TpsBucketCall *call = self->call;
   gfloat *data = tps_tensor_data (&call->storage);
   gfloat weights = data[call->n_elems];
-  g_autoptr (GError) no_data = NULL;
 
-  if (error == NULL && !(weights > 0))
-    error = no_data = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                                   "all-reduce of bucket %u: the weights of all trainers are 0",
-                                   call->index);
-  if (error == NULL && !context->delivers_sum && weights != 1.0f)
+  if (!(weights > 0))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "all-reduce of bucket %u: the weights of all trainers are 0", call->index);
+      return FALSE;
+    }
+  if (!context->delivers_sum && weights != 1.0f)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, data, data, weights, call->n_elems);
-  tps_metrics_record_end (context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
+  return TRUE;
+}
+
+static void
+on_summed (gpointer user_data, const GError *group_error)
+{
+  DenseCall *self = user_data;
+  TpsBucketCall *call = self->call;
+  g_autoptr (GError) error = NULL;
+
+  if (group_error != NULL)
+    error = g_error_copy (group_error);
+  else
+    divide_by_weights (self->context, call, &error);
+  tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
   dense_call_free (self);
   if (error != NULL)
     tps_bucket_call_finish (call, NULL, error);
