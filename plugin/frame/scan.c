@@ -8,10 +8,11 @@
  *        -> keep_rest   what is left of a token at its end
  */
 
-#include "plugin/frame/scan_machine.h"
+#include "plugin/frame/scan.h"
 
 #include <string.h>
 
+#include "plugin/frame/scan_machine.h"
 #include "runtime/error.h"
 
 #define DEFAULT_MAX_HEAD_BYTES ((gsize) 64 << 20)
