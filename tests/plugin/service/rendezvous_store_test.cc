@@ -250,7 +250,7 @@ TEST_F (RendezvousStoreTest, ManyThreadsLoseNothing)
     threads.emplace_back ([this, t] {
       for (int i = 0; i < 1000; i++)
         {
-          Add ("sum", 1, t % 2 == 0 ? "even" : nullptr, t * 1000 + i);
+          Add ("sum", 1, t == 0 ? "zero" : t == 1 ? "one" : nullptr, i);
           if (i % 40 == t)
             Put ("w" + std::to_string (i / 40 * 4 + t), "x");
         }

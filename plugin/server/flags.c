@@ -1,0 +1,346 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/server/flags.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plugin/net/address.h"
+#include "plugin/server/config_file.h"
+#include "runtime/error.h"
+
+#define DEFAULT_LISTEN "127.0.0.1:9090"
+#define DEFAULT_SERVICE "ParameterServer"
+#define MAX_FRAME_MIB 2047 /* a frame's length is a signed 32-bit number */
+
+/* As GOption fills them in. */
+typedef struct
+{
+  GStrv listen;
+  GStrv services;
+  gchar *default_service;
+  gchar *name;
+  gchar *server;
+  gchar *reduce;
+  gchar *log_level;
+  gchar *config;
+  gdouble rpc_timeout_s;
+  gint n_trainers;
+  gint64 max_frame_mib;
+  gint64 max_pending_mib;
+  gint max_in_flight;
+  gint max_connections;
+  gint n_io_threads;
+  gint n_workers;
+  gboolean version;
+} RawFlags;
+
+static void
+raw_flags_clear (RawFlags *raw)
+{
+  g_strfreev (raw->listen);
+  g_strfreev (raw->services);
+  g_free (raw->default_service);
+  g_free (raw->name);
+  g_free (raw->server);
+  g_free (raw->reduce);
+  g_free (raw->log_level);
+  g_free (raw->config);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (RawFlags, raw_flags_clear)
+
+static gboolean
+refuse (GError **error, const gchar *flag, const gchar *expected)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s: expected %s", flag, expected);
+  return FALSE;
+}
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+static gboolean
+parse_raw (GStrv *argv, RawFlags *raw, GError **error)
+{
+  g_autoptr (GOptionContext)
+      context = g_option_context_new ("- serves ThriftPS over Apache Thrift");
+  g_autoptr (GError) cause = NULL;
+  const GOptionEntry entries[] = {
+    { "listen", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->listen,
+      "Address to listen on, may be repeated: HOST:PORT, unix:PATH; port 0 picks one (" DEFAULT_LISTEN
+      ")",
+      "ADDRESS" },
+    { "services", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->services, "Services to serve (all)",
+      "A,B" },
+    { "default-service", 0, 0, G_OPTION_ARG_STRING, &raw->default_service,
+      "Service of clients that do not multiplex (" DEFAULT_SERVICE ")", "A" },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &raw->name, "What Node.describe answers (thriftps_server)",
+      "NAME" },
+    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &raw->n_trainers, "Trainers of an average (1)", "N" },
+    { "server", 0, 0, G_OPTION_ARG_STRING, &raw->server,
+      "Kind of averaging server (AverageParameterServer)", "KIND" },
+    { "reduce", 0, 0, G_OPTION_ARG_STRING, &raw->reduce, "mean or sum (mean)", "HOW" },
+    { "rpc-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &raw->rpc_timeout_s,
+      "How long a gradient waits for those of the other trainers (30)", "SECONDS" },
+    { "max-frame-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_frame_mib, "Largest message (256)",
+      "MIB" },
+    { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
+      "Tensors of all calls that wait (a quarter of the memory)", "MIB" },
+    { "max-inflight", 0, 0, G_OPTION_ARG_INT, &raw->max_in_flight,
+      "Calls of one connection at a time (64)", "N" },
+    { "max-connections", 0, 0, G_OPTION_ARG_INT, &raw->max_connections, "Connections (1024)", "N" },
+    { "io-threads", 0, 0, G_OPTION_ARG_INT, &raw->n_io_threads,
+      "Threads that read and write (cores, at most 4)", "N" },
+    { "workers", 0, 0, G_OPTION_ARG_INT, &raw->n_workers, "Threads that compute (cores)", "N" },
+    { "log-level", 0, 0, G_OPTION_ARG_STRING, &raw->log_level,
+      "error, warning, info or debug (info)", "LEVEL" },
+    { "config", 0, 0, G_OPTION_ARG_FILENAME, &raw->config,
+      "JSON object of flags; the command line wins", "FILE" },
+    { "version", 0, 0, G_OPTION_ARG_NONE, &raw->version, "Print the version", NULL },
+    { NULL },
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse_strv (context, argv, &cause))
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, cause->message);
+      return FALSE;
+    }
+  if (*argv == NULL || (*argv)[0] == NULL || (*argv)[1] == NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "unexpected argument \"%s\"",
+               (*argv)[1]);
+  return FALSE;
+}
+
+static void
+set_defaults (RawFlags *raw)
+{
+  *raw = (RawFlags) {
+    .rpc_timeout_s = 30,
+    .n_trainers = 1,
+    .max_frame_mib = 256,
+    .max_pending_mib = -1,
+    .max_in_flight = 64,
+    .max_connections = 1024,
+    .n_io_threads = -1,
+    .n_workers = -1,
+  };
+}
+
+/* The path of --config in the arguments; NULL = not there. */
+static gchar *
+find_config (const GPtrArray *arguments)
+{
+  for (guint i = 1; i < arguments->len; i++)
+    {
+      const gchar *argument = g_ptr_array_index (arguments, i);
+
+      if (argument == NULL)
+        break;
+      if (g_str_has_prefix (argument, "--config="))
+        return g_strdup (argument + strlen ("--config="));
+      if (strcmp (argument, "--config") == 0)
+        return g_strdup (g_ptr_array_index (arguments, i + 1));
+    }
+  return NULL;
+}
+
+/* What the file says comes behind the command line, without what that says already. */
+static gboolean
+add_config (GPtrArray *arguments, GError **error)
+{
+  g_autofree gchar *path = find_config (arguments);
+  g_autoptr (GPtrArray) flags = g_ptr_array_new_with_free_func (g_free);
+
+  if (path == NULL)
+    return TRUE;
+  if (!tps_config_file_read (path, (const gchar *const *) arguments->pdata, flags, error))
+    return FALSE;
+  for (guint i = 0; i < flags->len; i++)
+    g_ptr_array_insert (arguments, (gint) arguments->len - 1,
+                        g_strdup (g_ptr_array_index (flags, i)));
+  return TRUE;
+}
+
+static gboolean
+parse_arguments (const gchar *const *argv, RawFlags *raw, GError **error)
+{
+  g_autoptr (GPtrArray) arguments = g_ptr_array_new_with_free_func (g_free);
+  g_auto (GStrv) strv = NULL;
+
+  for (; *argv != NULL; argv++)
+    g_ptr_array_add (arguments, tps_config_normalize_flag (*argv));
+  g_ptr_array_add (arguments, NULL);
+  if (!add_config (arguments, error))
+    return FALSE;
+  strv = g_strdupv ((gchar **) arguments->pdata);
+  return parse_raw (&strv, raw, error);
+}
+
+/* ---- what the values mean ------------------------------------------------------------------- */
+
+const gchar *const *
+tps_server_flags_get_known_services (void)
+{
+  static const gchar *const known[] = { "Node",    "ParameterServer", "EmbeddingTable",
+                                        "Trainer", "Rendezvous",      NULL };
+
+  return known;
+}
+
+static gboolean
+add_service (GPtrArray *services, const gchar *name, GError **error)
+{
+  g_autofree gchar *all = NULL;
+
+  if (g_strv_contains (tps_server_flags_get_known_services (), name))
+    {
+      if (!g_ptr_array_find_with_equal_func (services, name, g_str_equal, NULL))
+        g_ptr_array_add (services, g_strdup (name));
+      return TRUE;
+    }
+  all = g_strjoinv (", ", (gchar **) (gsize) tps_server_flags_get_known_services ());
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "--services: unknown service \"%s\"; known: %s", name, all);
+  return FALSE;
+}
+
+/* Each of `lists` may name several, with commas. */
+static gboolean
+set_services (TpsServerFlags *flags, GStrv lists, GError **error)
+{
+  g_autoptr (GPtrArray) services = g_ptr_array_new_with_free_func (g_free);
+
+  for (; lists != NULL && *lists != NULL; lists++)
+    {
+      g_auto (GStrv) names = g_strsplit (*lists, ",", -1);
+
+      for (guint i = 0; names[i] != NULL; i++)
+        if (!add_service (services, g_strstrip (names[i]), error))
+          return FALSE;
+    }
+  if (services->len == 0)
+    {
+      flags->services = g_strdupv ((gchar **) (gsize) tps_server_flags_get_known_services ());
+      return TRUE;
+    }
+  g_ptr_array_add (services, NULL);
+  flags->services = (GStrv) g_ptr_array_free (g_steal_pointer (&services), FALSE);
+  return TRUE;
+}
+
+static gboolean
+set_default_service (TpsServerFlags *flags, const gchar *name, GError **error)
+{
+  if (name == NULL && g_strv_contains ((const gchar *const *) flags->services, DEFAULT_SERVICE))
+    name = DEFAULT_SERVICE;
+  if (name != NULL && !g_strv_contains ((const gchar *const *) flags->services, name))
+    return refuse (error, "default-service", "one of --services");
+  flags->default_service = g_strdup (name);
+  flags->options.default_service = flags->default_service;
+  return TRUE;
+}
+
+static gboolean
+set_reduce (TpsServerFlags *flags, const gchar *reduce, GError **error)
+{
+  if (reduce != NULL && strcmp (reduce, "mean") != 0 && strcmp (reduce, "sum") != 0)
+    return refuse (error, "reduce", "mean or sum");
+  flags->reduce = g_strcmp0 (reduce, "sum") == 0 ? TPS_REDUCE_SUM : TPS_REDUCE_MEAN;
+  return TRUE;
+}
+
+static gboolean
+set_averaging (TpsServerFlags *flags, const RawFlags *raw, GError **error)
+{
+  if (raw->n_trainers < 1)
+    return refuse (error, "ntrainer", "1 or more");
+  if (!(raw->rpc_timeout_s > 0 && raw->rpc_timeout_s <= 86400))
+    return refuse (error, "rpc-timeout", "seconds above 0, at most 86400");
+  flags->n_trainers = (guint) raw->n_trainers;
+  flags->rpc_timeout_ns = (gint64) ceil (raw->rpc_timeout_s * 1e9);
+  flags->server = g_strdup (raw->server);
+  return set_reduce (flags, raw->reduce, error);
+}
+
+static gboolean
+set_bounds (TpsServerFlags *flags, const RawFlags *raw, GError **error)
+{
+  TpsServerOptions *options = &flags->options;
+
+  if (raw->max_frame_mib < 1 || raw->max_frame_mib > MAX_FRAME_MIB)
+    return refuse (error, "max-frame-mib", "1 to 2047");
+  if (raw->max_pending_mib != -1
+      && (raw->max_pending_mib < 1 || raw->max_pending_mib > G_MAXINT64 >> 20))
+    return refuse (error, "max-pending-mib", "1 or more");
+  if (raw->max_in_flight < 1)
+    return refuse (error, "max-inflight", "1 or more");
+  if (raw->max_connections < 1)
+    return refuse (error, "max-connections", "1 or more");
+  if (raw->n_io_threads != -1 && (raw->n_io_threads < 1 || raw->n_io_threads > 256))
+    return refuse (error, "io-threads", "1 to 256");
+  if (raw->n_workers != -1 && (raw->n_workers < 1 || raw->n_workers > 1024))
+    return refuse (error, "workers", "1 to 1024");
+  options->max_frame_bytes = (gsize) raw->max_frame_mib << 20;
+  options->max_pending_bytes = (gsize) MAX (raw->max_pending_mib, 0) << 20;
+  options->max_in_flight = (guint) raw->max_in_flight;
+  options->max_connections = (guint) raw->max_connections;
+  options->n_io_threads = (guint) MAX (raw->n_io_threads, 0);
+  options->n_workers = (guint) MAX (raw->n_workers, 0);
+  return TRUE;
+}
+
+static gboolean
+set_listen (TpsServerFlags *flags, GStrv listen, GError **error)
+{
+  static const gchar *const default_listen[] = { DEFAULT_LISTEN, NULL };
+
+  flags->listen = g_strdupv (listen != NULL ? listen : (gchar **) (gsize) default_listen);
+  for (guint i = 0; flags->listen[i] != NULL; i++)
+    {
+      g_auto (TpsAddress) address = { NULL };
+
+      if (!tps_address_parse (flags->listen[i], &address, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+set_rest (TpsServerFlags *flags, const RawFlags *raw, GError **error)
+{
+  flags->log_level = TPS_LOG_INFO;
+  if (raw->log_level != NULL && !tps_log_parse_level (raw->log_level, &flags->log_level))
+    return refuse (error, "log-level", "error, warning, info or debug");
+  flags->name = g_strdup (raw->name != NULL ? raw->name : "thriftps_server");
+  flags->version = raw->version;
+  return set_listen (flags, raw->listen, error);
+}
+
+void
+tps_server_flags_clear (TpsServerFlags *flags)
+{
+  g_clear_pointer (&flags->listen, g_strfreev);
+  g_clear_pointer (&flags->services, g_strfreev);
+  g_clear_pointer (&flags->default_service, g_free);
+  g_clear_pointer (&flags->name, g_free);
+  g_clear_pointer (&flags->server, g_free);
+}
+
+gboolean
+tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error)
+{
+  g_auto (RawFlags) raw = { 0 };
+  g_auto (TpsServerFlags) parsed = { 0 };
+
+  set_defaults (&raw);
+  if (!parse_arguments (argv, &raw, error) || !set_services (&parsed, raw.services, error)
+      || !set_default_service (&parsed, raw.default_service, error)
+      || !set_averaging (&parsed, &raw, error) || !set_bounds (&parsed, &raw, error)
+      || !set_rest (&parsed, &raw, error))
+    return FALSE;
+  *flags = parsed;
+  memset (&parsed, 0, sizeof parsed);
+  return TRUE;
+}

@@ -1,0 +1,257 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The standalone server: flags -> services -> listen -> serve until SIGTERM or SIGINT -> drain -> 0.
+ *
+ * Exit codes: 0 after a signal, 1 when it cannot serve, 2 for bad flags.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin/server/flags.h"
+#include "plugin/server/trainer_links.h"
+#include "plugin/service/node_service.h"
+#include "plugin/service/parameter_server_service.h"
+#include "plugin/service/rendezvous_service.h"
+#include "plugin/service/trainer_service.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+#include "runtime/version.h"
+
+#define END_MS 4700 /* after a signal the process is gone by then, whatever still runs */
+
+typedef struct
+{
+  const TpsServerFlags *flags;
+  TpsServer *server;
+  TpsMetrics *metrics;
+  TpsNode node;
+  TpsParameterServer *averaging;
+  TpsRendezvous *rendezvous;
+  TpsTrainer *trainer;
+} Program;
+
+static void
+fail (gint status, const gchar *text)
+{
+  fprintf (stderr, "thriftps_server: %s\n", text);
+  exit (status);
+}
+
+/* ---- services ------------------------------------------------------------------------------- */
+
+static gboolean
+serves (const Program *program, const gchar *name)
+{
+  return g_strv_contains ((const gchar *const *) program->flags->services, name);
+}
+
+static gboolean
+add_parameter_server (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+  TpsParameterServerOptions options = {
+    .kind = flags->server,
+    .n_trainers = flags->n_trainers,
+    .reduce = flags->reduce,
+    .round_timeout_ns = flags->rpc_timeout_ns,
+    .workers = tps_server_get_workers (program->server),
+    .metrics = program->metrics,
+  };
+  TpsService service;
+
+  program->averaging = tps_parameter_server_new (&options, error);
+  if (program->averaging == NULL)
+    return FALSE;
+  service = tps_parameter_server_service (program->averaging);
+  tps_server_add_service (program->server, &service);
+  return TRUE;
+}
+
+static void
+add_node (Program *program)
+{
+  TpsService service = tps_node_service (&program->node);
+  static const gchar *const devices[] = { "cpu", NULL };
+
+  program->node = (TpsNode) {
+    .name = program->flags->name,
+    .max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (program->server),
+    .services = (const gchar *const *) program->flags->services,
+    .devices = devices,
+    .metrics = program->metrics,
+  };
+  tps_server_add_service (program->server, &service);
+}
+
+static void
+add_rendezvous (Program *program)
+{
+  TpsService service;
+
+  program->rendezvous = tps_rendezvous_new (tps_server_get_workers (program->server));
+  service = tps_rendezvous_service (program->rendezvous);
+  tps_server_add_service (program->server, &service);
+}
+
+static void
+add_trainer (Program *program)
+{
+  TpsTrainerLinks links = tps_trainer_links (NULL);
+  TpsService service;
+
+  program->trainer = tps_trainer_new (&links, program->metrics);
+  service = tps_trainer_service (program->trainer);
+  tps_server_add_service (program->server, &service);
+}
+
+/* A service without methods: clients are told so by name. */
+static void
+add_embedding_table (Program *program)
+{
+  TpsService service = { .name = "EmbeddingTable" };
+
+  tps_server_add_service (program->server, &service);
+}
+
+static gboolean
+add_services (Program *program, GError **error)
+{
+  if (serves (program, "ParameterServer") && !add_parameter_server (program, error))
+    return FALSE;
+  if (serves (program, "Node"))
+    add_node (program);
+  if (serves (program, "Rendezvous"))
+    add_rendezvous (program);
+  if (serves (program, "Trainer"))
+    add_trainer (program);
+  if (serves (program, "EmbeddingTable"))
+    add_embedding_table (program);
+  return TRUE;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static gboolean
+start (Program *program, GError **error)
+{
+  program->server = tps_server_new (&program->flags->options);
+  program->metrics = tps_metrics_new (NULL, NULL);
+  if (!add_services (program, error))
+    return FALSE;
+  for (guint i = 0; program->flags->listen[i] != NULL; i++)
+    if (!tps_server_listen (program->server, program->flags->listen[i], error))
+      return FALSE;
+  return tps_server_start (program->server, error);
+}
+
+static void
+say_ready (Program *program)
+{
+  const gchar *const *addresses = tps_server_get_addresses (program->server);
+
+  for (; *addresses != NULL; addresses++)
+    printf ("listening on %s\n", *addresses);
+  fflush (stdout);
+}
+
+/* The opposite of start, whatever of it was done. */
+static void
+clear (Program *program)
+{
+  tps_server_stop (program->server);
+  g_clear_pointer (&program->trainer, tps_trainer_free);
+  g_clear_pointer (&program->rendezvous, tps_rendezvous_free);
+  g_clear_pointer (&program->averaging, tps_parameter_server_free);
+  g_clear_object (&program->server);
+  g_clear_pointer (&program->metrics, tps_metrics_unref);
+}
+
+static void *
+end_anyway (void *unused)
+{
+  g_usleep (END_MS * 1000);
+  _exit (0);
+}
+
+/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads before main(), which do not block signals,
+ * and a signal that reaches one of those would end the process. */
+static int signal_pipe[2];
+
+static void
+on_signal (int signal_number)
+{
+  guint8 byte = (guint8) signal_number;
+  gint code = errno;
+
+  if (write (signal_pipe[1], &byte, 1) < 0)
+    byte = 0; /* full: it has been told */
+  errno = code;
+}
+
+static void
+catch_signals (void)
+{
+  struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+  signal (SIGPIPE, SIG_IGN);
+  if (pipe2 (signal_pipe, O_CLOEXEC) < 0 || fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) < 0
+      || sigaction (SIGTERM, &action, NULL) < 0 || sigaction (SIGINT, &action, NULL) < 0)
+    fail (1, "no pipe for signals");
+}
+
+static void
+wait_for_signal (void)
+{
+  pthread_t guard;
+  guint8 byte;
+
+  while (read (signal_pipe[0], &byte, 1) != 1)
+    ;
+  tps_log (TPS_LOG_INFO, "%s: shutting down", strsignal (byte));
+  if (pthread_create (&guard, NULL, end_anyway, NULL) == 0)
+    pthread_detach (guard);
+}
+
+static void
+serve (const TpsServerFlags *flags)
+{
+  Program program = { .flags = flags };
+  g_autoptr (GError) error = NULL;
+
+  if (!start (&program, &error))
+    {
+      gint status = g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND) ? 2 : 1;
+
+      clear (&program);
+      fail (status, error->message);
+    }
+  say_ready (&program);
+  wait_for_signal ();
+  clear (&program);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_auto (TpsServerFlags) flags = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  catch_signals ();
+  if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))
+    fail (2, error->message);
+  if (flags.version)
+    {
+      printf ("thriftps_server %s\n", TPS_VERSION);
+      return 0;
+    }
+  tps_log_set_level (flags.log_level);
+  serve (&flags);
+  return 0;
+}

@@ -1,0 +1,60 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/server/trainer_links.h"
+
+#include "plugin/client/remote_exchange.h"
+#include "plugin/client/remote_store.h"
+#include "runtime/averaging/partition.h"
+#include "runtime/error.h"
+
+/* A server that averages its own trainers only counts them from 0. */
+static gint32
+get_trainer_number (const TpsTrainPlan *plan)
+{
+  guint n_servers = plan->servers->len;
+  guint first;
+  guint n;
+
+  if (!plan->partition_by_trainer || n_servers == 0)
+    return (gint32) plan->rank;
+  tps_partition_get_trainers (tps_partition_find_server (plan->rank, plan->world_size, n_servers),
+                              plan->world_size, n_servers, &first, &n);
+  return (gint32) (plan->rank - first);
+}
+
+static TpsExchange *
+connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = g_ptr_array_new ();
+  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan) };
+
+  for (guint i = 0; i < plan->servers->len; i++)
+    g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
+  options.addresses = (const gchar *const *) addresses->pdata;
+  options.n_addresses = addresses->len;
+  return tps_remote_exchange_new (&options, error);
+}
+
+static TpsStore *
+connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  const gchar *master = user_data;
+
+  if (plan->rendezvous[0] != '\0')
+    return tps_remote_store_new (plan->rendezvous, 0, error);
+  if (master != NULL)
+    return tps_remote_store_new (master, 0, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                       "spec.rendezvous is empty, and this process has no rendezvous of its own");
+  return NULL;
+}
+
+TpsTrainerLinks
+tps_trainer_links (const gchar *master)
+{
+  return (TpsTrainerLinks) {
+    .connect_servers = connect_servers,
+    .connect_store = connect_store,
+    .user_data = (gpointer) (gsize) master,
+  };
+}

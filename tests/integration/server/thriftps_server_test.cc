@@ -1,0 +1,253 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The standalone server as a user meets it: its lines, its sockets, its flags, its end.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "tests/integration/server/server_process.h"
+#include "tests/plugin/server/raw_client.h"
+
+namespace thriftps_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string
+TemporaryFolder ()
+{
+  g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
+  return folder;
+}
+
+// get (key, timeout_ms)
+WriteFields
+GetKey (const char *key, gint32 timeout_ms)
+{
+  return [=] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_string (out, key);
+    tps_writer_field (out, 2, TPS_WIRE_I32);
+    tps_writer_i32 (out, timeout_ms);
+  };
+}
+
+// average_gradient (trainer, batch, 0, dense FLOAT32 [n_elems])
+WriteFields
+Push (gint32 trainer, gint64 batch, gint64 n_elems)
+{
+  return [=] (TpsWriter *out) {
+    std::vector<float> elems ((size_t) n_elems, 1);
+    tps_writer_field (out, 1, TPS_WIRE_I32);
+    tps_writer_i32 (out, trainer);
+    tps_writer_field (out, 2, TPS_WIRE_I64);
+    tps_writer_i64 (out, batch);
+    tps_writer_field (out, 3, TPS_WIRE_I32);
+    tps_writer_i32 (out, 0);
+    tps_writer_field (out, 4, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_writer_field (out, 1, TPS_WIRE_I32);
+    tps_writer_i32 (out, 1);
+    tps_writer_field (out, 2, TPS_WIRE_LIST);
+    tps_writer_list_begin (out, TPS_WIRE_I64, 1);
+    tps_writer_i64 (out, n_elems);
+    tps_writer_field (out, 3, TPS_WIRE_BINARY);
+    tps_writer_binary (out, elems.data (), elems.size () * sizeof (float));
+    tps_writer_struct_end (out);
+    tps_writer_struct_end (out);
+  };
+}
+
+WriteFields
+PushOne (gint32 trainer)
+{
+  return Push (trainer, 1, 1);
+}
+
+TEST (ThriftpsServer, SaysWhereItListensAndServesEveryService)
+{
+  std::string path = TemporaryFolder () + "/socket";
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--listen", "unix:" + path });
+  std::string tcp = server.ReadAddress ();
+  EXPECT_EQ (server.ReadAddress (), "unix:" + path);
+  for (const std::string &address : { tcp, "unix:" + path })
+    {
+      RawClient client (address);
+      for (const char *name :
+           { "Node:describe", "ParameterServer:reset_state", "Trainer:status", "reset_state" })
+        EXPECT_EQ (ErrorCode (client.Call (name)), 0) << name;
+      EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", GetKey ("k", 0))), 2);
+      EXPECT_EQ (ExceptionKind (client.Call ("EmbeddingTable:list_tables")), 1);
+      EXPECT_THAT (ErrorText (client.Call ("EmbeddingTable:list_tables")),
+                   HasSubstr ("unknown method"));
+    }
+  struct stat status;
+  ASSERT_EQ (stat (path.c_str (), &status), 0);
+  EXPECT_EQ (status.st_mode & 0777, 0600u);
+}
+
+TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
+{
+  ServerProcess server (
+      { "--listen=127.0.0.1:0", "--services=Node,Rendezvous", "--default_service=Node" });
+  RawClient client (server.ReadAddress ());
+  EXPECT_EQ (ErrorCode (client.Call ("describe")), 0);
+  EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
+}
+
+TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
+{
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--ntrainer=2" });
+  std::string address = server.ReadAddress ();
+  RawClient averaging (address), getting (address), idle (address);
+  averaging.Send ("ParameterServer:average_gradient", 1, PushOne (0));
+  getting.Send ("Rendezvous:get", 1, GetKey ("never", 60000));
+  // Answered in order of reading on the same connections: what came before has been taken.
+  averaging.Send ("Node:describe", 2);
+  getting.Send ("Node:describe", 2);
+  EXPECT_EQ (averaging.Receive ()->seqid, 2);
+  EXPECT_EQ (getting.Receive ()->seqid, 2);
+
+  auto before = std::chrono::steady_clock::now ();
+  server.Signal (SIGTERM);
+  EXPECT_EQ (ErrorCode (averaging.Receive ()), 8);
+  EXPECT_EQ (ErrorCode (getting.Receive ()), 8);
+  EXPECT_EQ (averaging.Receive (), nullptr);
+  EXPECT_EQ (idle.Receive (), nullptr);
+  EXPECT_EQ (server.Wait (), 0);
+  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (5));
+}
+
+TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
+{
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--ntrainer=1" });
+  RawClient client (server.ReadAddress ());
+  std::string flood;
+  for (int i = 0; i < 10; i++)
+    flood += MessageBytes ({}, "ParameterServer:average_gradient", i, Push (0, i, 2 << 20));
+  client.SendUntilStuck (flood, 100);
+  auto before = std::chrono::steady_clock::now ();
+  server.Signal (SIGINT);
+  EXPECT_EQ (server.Wait (), 0);
+  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (5));
+}
+
+TEST (ThriftpsServer, RoundsEndByTheirDeadline)
+{
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--ntrainer=3", "--rpc-timeout=0.2" });
+  RawClient client (server.ReadAddress ());
+  Message answer = client.Call ("average_gradient", PushOne (1));
+  EXPECT_EQ (ErrorCode (answer), 6);
+  EXPECT_THAT (ErrorText (answer), HasSubstr ("0"));
+  EXPECT_THAT (ErrorText (answer), HasSubstr ("2"));
+}
+
+TEST (ThriftpsServer, ReplacesTheSocketOfADeadServerAndNotOfALivingOne)
+{
+  std::string address = "unix:" + TemporaryFolder () + "/socket";
+  auto first = std::make_unique<ServerProcess> (std::vector<std::string> { "--listen=" + address });
+  ASSERT_EQ (first->ReadAddress (), address);
+
+  ServerProcess rival ({ "--listen=" + address });
+  EXPECT_EQ (rival.ReadLine (), "");
+  EXPECT_EQ (rival.Wait (), 1);
+  EXPECT_THAT (rival.ReadErrors (), HasSubstr (address));
+
+  first->Signal (SIGKILL);
+  first->Wait ();
+  ServerProcess heir ({ "--listen=" + address });
+  EXPECT_EQ (heir.ReadAddress (), address);
+  EXPECT_EQ (ErrorCode (RawClient (address).Call ("Node:describe")), 0);
+}
+
+TEST (ThriftpsServer, NamesAPortInUse)
+{
+  ServerProcess first ({ "--listen=127.0.0.1:0" });
+  std::string address = first.ReadAddress ();
+  ServerProcess second ({ "--listen=" + address });
+  EXPECT_EQ (second.Wait (), 1);
+  std::string errors = second.ReadErrors ();
+  EXPECT_THAT (errors, HasSubstr (address));
+  EXPECT_THAT (errors, HasSubstr ("in use"));
+}
+
+struct BadFlag
+{
+  std::vector<std::string> flags;
+  const char *complaint;
+};
+
+TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
+{
+  const BadFlag cases[] = {
+    { { "--nonsense" }, "--nonsense" },
+    { { "--ntrainer=0" }, "--ntrainer" },
+    { { "--ntrainer=many" }, "many" },
+    { { "--rpc-timeout=0" }, "--rpc-timeout" },
+    { { "--max-frame-mib=4096" }, "--max-frame-mib" },
+    { { "--max-inflight=0" }, "--max-inflight" },
+    { { "--services=Node,Nope" }, "Nope" },
+    { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
+    { { "--server=Nope" }, "AverageParameterServer" },
+    { { "--reduce=max" }, "--reduce" },
+    { { "--listen=localhost" }, "localhost" },
+    { { "--log-level=loud" }, "--log-level" },
+    { { "--config=/no/such/file" }, "/no/such/file" },
+    { { "stray" }, "stray" },
+  };
+  for (const BadFlag &bad : cases)
+    {
+      ServerProcess server (bad.flags);
+      std::string errors = server.ReadErrors ();
+      EXPECT_EQ (server.Wait (), 2) << bad.flags[0];
+      EXPECT_THAT (errors, HasSubstr (bad.complaint));
+      EXPECT_EQ (errors.find ('\n'), errors.size () - 1) << errors;
+    }
+}
+
+TEST (ThriftpsServer, TakesFlagsFromAFile)
+{
+  std::string path = TemporaryFolder () + "/config.json";
+  ASSERT_TRUE (
+      g_file_set_contents (path.c_str (),
+                           "{\"listen\": [\"127.0.0.1:0\", \"127.0.0.1:0\"], \"ntrainer\": 2, "
+                           "\"rpc_timeout\": 0.1, \"services\": \"ParameterServer\"}",
+                           -1, nullptr));
+  {
+    ServerProcess server ({ "--config", path });
+    EXPECT_NE (server.ReadAddress (), "");
+    RawClient client (server.ReadAddress ());
+    EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 6);
+    EXPECT_EQ (ExceptionKind (client.Call ("Node:describe")), 1);
+  }
+  ServerProcess overridden (
+      { "--config=" + path, "--ntrainer=1", "--services=Node,ParameterServer" });
+  RawClient client (overridden.ReadAddress ());
+  EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 0);
+  EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
+}
+
+TEST (ThriftpsServer, TellsItsVersionAndItsFlags)
+{
+  ServerProcess version ({ "--version" });
+  EXPECT_THAT (version.ReadLine (), HasSubstr ("thriftps_server 0."));
+  EXPECT_EQ (version.Wait (), 0);
+  ServerProcess help ({ "--help" });
+  std::string text;
+  for (std::string line = help.ReadLine (); !line.empty () || text.empty ();
+       line = help.ReadLine ())
+    text += line + "\n";
+  EXPECT_EQ (help.Wait (), 0);
+}
+
+} // namespace
+} // namespace thriftps_test
