@@ -226,6 +226,12 @@ tps_worker_pool_free (TpsWorkerPool *pool)
   g_free (pool);
 }
 
+guint
+tps_worker_pool_get_n_threads (TpsWorkerPool *pool)
+{
+  return pool->n_threads;
+}
+
 void
 tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data)
 {

@@ -18,6 +18,8 @@ TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 /* Runs what is queued, then joins the threads; timers that are not due yet never run. Not from a job. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
+guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
+
 /* First in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 

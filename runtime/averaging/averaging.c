@@ -122,13 +122,17 @@ tps_averaging_ticket_clear (TpsAveragingTicket *ticket)
   g_clear_error (&ticket->error);
 }
 
+static void
+give_digest (TpsFoldItem *item)
+{
+  item->digest = tps_digest_of_gradient (&item->gradient);
+  item->has_digest = TRUE;
+}
+
 void
 tps_averaging_ticket_compute_digest (TpsAveragingTicket *ticket)
 {
-  TpsFoldItem *item = &ticket->contribution->item;
-
-  item->digest = tps_digest_of_gradient (&item->gradient);
-  item->has_digest = TRUE;
+  give_digest (&ticket->contribution->item);
 }
 
 const TpsGradient *
@@ -361,30 +365,51 @@ tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gint64 
     push_first (averaging, round, ticket, now_ns, output);
 }
 
-static TpsFoldItem **
-collect_items (const TpsAveragingJob *job)
+guint
+tps_averaging_job_begin (TpsAveragingJob *job)
 {
-  TpsFoldItem **items = g_new (TpsFoldItem *, job->n_items);
+  TpsFoldItem **items;
 
+  if (!job->is_fold)
+    return 1;
+  items = g_new (TpsFoldItem *, job->n_items);
   for (guint i = 0; i < job->n_items; i++)
     items[i] = &job->items[i]->item;
-  return items;
+  job->fold = g_new (TpsFold, 1);
+  if (tps_fold_begin (job->fold, &job->round->reduction, items, job->n_items,
+                      job->is_last ? &job->average : NULL, &job->error))
+    return job->fold->n_blocks;
+  g_clear_pointer (&job->fold, g_free);
+  g_free (items);
+  return 1;
+}
+
+void
+tps_averaging_job_run_blocks (TpsAveragingJob *job, guint first_block, guint n_blocks)
+{
+  if (!job->is_fold)
+    give_digest (&job->items[0]->item);
+  else if (job->fold != NULL)
+    tps_fold_run (job->fold, first_block, n_blocks);
+}
+
+void
+tps_averaging_job_end (TpsAveragingJob *job)
+{
+  if (job->fold == NULL)
+    return;
+  tps_fold_end (job->fold, &job->error);
+  g_free (job->fold->items);
+  g_clear_pointer (&job->fold, g_free);
 }
 
 void
 tps_averaging_job_run (TpsAveragingJob *job)
 {
-  g_autofree TpsFoldItem **items = NULL;
+  guint n_blocks = tps_averaging_job_begin (job);
 
-  if (!job->is_fold)
-    {
-      job->items[0]->item.digest = tps_digest_of_gradient (&job->items[0]->item.gradient);
-      job->items[0]->item.has_digest = TRUE;
-      return;
-    }
-  items = collect_items (job);
-  tps_reduction_fold (&job->round->reduction, items, job->n_items,
-                      job->is_last ? &job->average : NULL, &job->error);
+  tps_averaging_job_run_blocks (job, 0, n_blocks);
+  tps_averaging_job_end (job);
 }
 
 void

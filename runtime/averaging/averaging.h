@@ -72,15 +72,16 @@ struct TpsAveragingTicket
 /* Arithmetic to be run. */
 struct TpsAveragingJob
 {
-  gsize n_bytes;    /* of gradients that it reads */
-  gboolean is_last; /* it ends with the average */
+  gsize n_bytes; /* of gradients and sums that it reads */
   TpsAveragingJob *next;
 
   /* private */
   TpsRound *round;
   TpsContribution **items;
   guint n_items;
-  gboolean is_fold;
+  gboolean is_fold;     /* else it computes the digest of one item */
+  gboolean is_last;     /* the fold ends with the average */
+  struct TpsFold *fold; /* between begin and end */
   TpsGradient average;
   GError *error;
 };
@@ -133,6 +134,12 @@ void tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gi
 
 /* Does the job's arithmetic. Thread: any, at the same time as everything else. */
 void tps_averaging_job_run (TpsAveragingJob *job);
+
+/* The same in steps: begin() says how many blocks there are (>= 1), run() is called for ranges of them that make up all, in
+ * any order and on any threads, end() when all have returned. */
+guint tps_averaging_job_begin (TpsAveragingJob *job);
+void tps_averaging_job_run_blocks (TpsAveragingJob *job, guint first_block, guint n_blocks);
+void tps_averaging_job_end (TpsAveragingJob *job);
 
 /* Takes back a job that has been run, and frees it. */
 void tps_averaging_job_done (TpsAveraging *averaging, TpsAveragingJob *job,

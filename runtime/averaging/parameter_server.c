@@ -4,7 +4,8 @@
  *
  * Happy path: average_gradient() makes a call -> checks it (on a worker where that means to read much) -> push() under the
  * lock -> carry_out() without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
- * under the lock -> carry_out() again, until there is nothing left to do.
+ * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with the blocks of a large
+ * job.
  * Deadlines: one timer at a time, for the machine's earliest. Deadlines only grow, so a timer that is set is never late;
  * one that comes too early sets the next.
  *
@@ -21,6 +22,10 @@
 
 /* Work on more bytes goes to a worker. */
 #define MAX_INLINE_BYTES (64 * 1024)
+/* What a helper takes at a time, and how much work one must be worth. */
+#define RANGE_BLOCKS 8
+#define HELPER_BLOCKS 24
+#define MAX_HELPERS 3
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -34,10 +39,17 @@ typedef struct
   gpointer user_data;
 } Call;
 
+/* A job on its way to the workers. Those that help with it take ranges of blocks until none is left; whoever finishes the
+ * last one ends the job. */
 typedef struct
 {
+  TpsRefcount refcount;
   TpsParameterServer *server;
   TpsAveragingJob *job;
+  gint64 start_ns;
+  guint n_blocks;
+  atomic_uint next_block;
+  atomic_uint n_done;
 } WorkerJob;
 
 struct TpsParameterServer
@@ -171,19 +183,19 @@ after_step (TpsParameterServer *server, TpsAveragingOutput *output)
   ensure_timer (server);
 }
 
+/* Takes back a job that has been run. */
 static void
-run_job (TpsParameterServer *server, TpsAveragingJob *job, TpsAveragingOutput *output)
+finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
+            TpsAveragingOutput *output)
 {
-  gint64 start_ns = tps_clock_now_ns ();
-  gint64 elapsed_ns;
+  gint64 elapsed_ns = tps_clock_now_ns () - start_ns;
 
-  tps_averaging_job_run (job);
-  elapsed_ns = tps_clock_now_ns () - start_ns;
   tps_averaging_output_init (output);
   tps_mutex_lock (&server->lock);
   tps_averaging_job_done (server->averaging, job, output);
   if (output->has_completed)
-    tps_metrics_record (server->metrics, "method_metric", "average computation", (gdouble) elapsed_ns / 1e6);
+    tps_metrics_record (server->metrics, "method_metric", "average computation",
+                        (gdouble) elapsed_ns / 1e6);
   after_step (server, output);
   tps_mutex_unlock (&server->lock);
 }
@@ -193,22 +205,22 @@ static void run_on_worker (gpointer user_data);
 static void
 submit_job (TpsParameterServer *server, TpsAveragingJob *job)
 {
-  WorkerJob *worker_job = g_new (WorkerJob, 1);
+  WorkerJob *worker_job = g_new0 (WorkerJob, 1);
 
-  *worker_job = (WorkerJob) { .server = server, .job = job };
+  tps_refcount_init (&worker_job->refcount);
+  worker_job->server = server;
+  worker_job->job = job;
   tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
 }
 
-/* Gives the large jobs of `jobs` to the workers, all but one where we are a worker ourselves, and puts the others before
- * `ours`. */
+/* Gives the large jobs of `jobs` to the workers and puts the others before `ours`. */
 static void
-share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, gboolean is_worker,
-            TpsAveragingJob **ours)
+share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob **ours)
 {
   for (TpsAveragingJob *job = jobs, *next; job != NULL; job = next)
     {
       next = job->next;
-      if (job->n_bytes > MAX_INLINE_BYTES && (!is_worker || *ours != NULL))
+      if (job->n_bytes > MAX_INLINE_BYTES)
         {
           submit_job (server, job);
           continue;
@@ -218,50 +230,104 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, gboolean is_worke
     }
 }
 
-/* Does what a step has asked for, except for the jobs that are ours to run. No lock is held. */
+/* Does everything that a step has asked for; small jobs are run here, with what follows from them. No lock is held. */
 static void
-finish_step (TpsParameterServer *server, TpsAveragingOutput *output, gboolean is_worker,
-             TpsAveragingJob **ours)
+carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 {
-  share_jobs (server, output->jobs, is_worker, ours);
-  deliver (output->answered, output->last_answered);
-  tps_averaging_output_clear (output);
-}
+  TpsAveragingJob *ours = NULL;
 
-/* Runs our jobs and what follows from them. */
-static void
-run_jobs (TpsParameterServer *server, TpsAveragingJob *ours, gboolean is_worker)
-{
-  TpsAveragingOutput output;
-
-  while (ours != NULL)
+  for (;;)
     {
-      TpsAveragingJob *job = ours;
+      TpsAveragingJob *job;
+      gint64 start_ns;
 
+      share_jobs (server, output->jobs, &ours);
+      deliver (output->answered, output->last_answered);
+      tps_averaging_output_clear (output);
+      job = ours;
+      if (job == NULL)
+        return;
       ours = job->next;
-      run_job (server, job, &output);
-      finish_step (server, &output, is_worker, &ours);
+      start_ns = tps_clock_now_ns ();
+      tps_averaging_job_run (job);
+      finish_job (server, job, start_ns, output);
       end_pending (server);
     }
 }
 
-/* Does everything that a step has asked for. No lock is held. */
-static void
-carry_out (TpsParameterServer *server, TpsAveragingOutput *output, gboolean is_worker)
-{
-  TpsAveragingJob *ours = NULL;
+/* ---- on a worker ---- */
 
-  finish_step (server, output, is_worker, &ours);
-  run_jobs (server, ours, is_worker);
+static void
+worker_job_unref (WorkerJob *worker_job)
+{
+  if (tps_refcount_dec (&worker_job->refcount))
+    g_free (worker_job);
+}
+
+/* Runs blocks until none is left. TRUE for the one that finished the last. */
+static gboolean
+take_blocks (WorkerJob *worker_job)
+{
+  guint n_blocks = worker_job->n_blocks;
+  guint first, n;
+
+  while ((first = atomic_fetch_add (&worker_job->next_block, RANGE_BLOCKS)) < n_blocks)
+    {
+      n = MIN (RANGE_BLOCKS, n_blocks - first);
+      tps_averaging_job_run_blocks (worker_job->job, first, n);
+      if (atomic_fetch_add (&worker_job->n_done, n) + n == n_blocks)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* Takes over a reference and a pending. */
+static void
+work_on_job (gpointer user_data)
+{
+  WorkerJob *worker_job = user_data;
+  TpsParameterServer *server = worker_job->server;
+  TpsAveragingOutput output;
+
+  if (take_blocks (worker_job))
+    {
+      tps_averaging_job_end (worker_job->job);
+      finish_job (server, worker_job->job, worker_job->start_ns, &output);
+      carry_out (server, &output);
+    }
+  worker_job_unref (worker_job);
+  end_pending (server);
+}
+
+static void
+call_helpers (WorkerJob *worker_job)
+{
+  TpsParameterServer *server = worker_job->server;
+  guint n_helpers = MIN (worker_job->n_blocks / HELPER_BLOCKS,
+                         MIN (tps_worker_pool_get_n_threads (server->workers) - 1, MAX_HELPERS));
+
+  if (n_helpers == 0)
+    return;
+  tps_mutex_lock (&server->lock);
+  for (guint i = 0; i < n_helpers; i++)
+    begin_pending (server);
+  tps_mutex_unlock (&server->lock);
+  for (guint i = 0; i < n_helpers; i++)
+    {
+      tps_refcount_inc (&worker_job->refcount);
+      tps_worker_pool_submit (server->workers, work_on_job, worker_job);
+    }
 }
 
 static void
 run_on_worker (gpointer user_data)
 {
-  g_autofree WorkerJob *worker_job = user_data;
+  WorkerJob *worker_job = user_data;
 
-  worker_job->job->next = NULL;
-  run_jobs (worker_job->server, worker_job->job, TRUE);
+  worker_job->start_ns = tps_clock_now_ns ();
+  worker_job->n_blocks = tps_averaging_job_begin (worker_job->job);
+  call_helpers (worker_job);
+  work_on_job (worker_job);
 }
 
 static void
@@ -276,7 +342,7 @@ run_timer (gpointer user_data)
   tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
   after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &output, TRUE);
+  carry_out (server, &output);
   end_pending (server);
 }
 
@@ -291,7 +357,7 @@ fail_call (Call *call, GError *error)
 }
 
 static void
-take_part (Call *call, gboolean is_worker)
+take_part (Call *call)
 {
   TpsParameterServer *server = call->server;
   gboolean is_shut_down;
@@ -310,7 +376,7 @@ take_part (Call *call, gboolean is_worker)
     fail_call (call,
                g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down"));
   else
-    carry_out (server, &output, is_worker);
+    carry_out (server, &output);
 }
 
 static gsize
@@ -320,7 +386,7 @@ tensor_n_bytes (const TpsTensor *tensor)
 }
 
 static void
-check_and_take_part (Call *call, gboolean is_worker)
+check_and_take_part (Call *call)
 {
   const TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
   GError *error = NULL;
@@ -334,7 +400,7 @@ check_and_take_part (Call *call, gboolean is_worker)
           + tensor_n_bytes (&gradient->values)
       <= MAX_INLINE_BYTES)
     tps_averaging_ticket_compute_digest (&call->ticket);
-  take_part (call, is_worker);
+  take_part (call);
 }
 
 static void
@@ -343,7 +409,7 @@ check_on_worker (gpointer user_data)
   Call *call = user_data;
   TpsParameterServer *server = call->server;
 
-  check_and_take_part (call, TRUE);
+  check_and_take_part (call);
   end_pending (server);
 }
 
@@ -361,7 +427,7 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
   tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, gradient, may_wait);
   if (n_index_bytes <= MAX_INLINE_BYTES)
     {
-      check_and_take_part (call, FALSE);
+      check_and_take_part (call);
       return;
     }
   tps_mutex_lock (&server->lock);
@@ -444,7 +510,7 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
     }
   after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &output, FALSE);
+  carry_out (server, &output);
 }
 
 void
@@ -461,7 +527,7 @@ tps_parameter_server_shut_down (TpsParameterServer *server)
   cancel_timer (server);
   after_step (server, &output);
   tps_mutex_unlock (&server->lock);
-  carry_out (server, &output, FALSE);
+  carry_out (server, &output);
 }
 
 void

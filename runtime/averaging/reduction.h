@@ -16,6 +16,8 @@
 
 G_BEGIN_DECLS
 
+typedef struct TpsFold TpsFold;
+
 /* What one trainer brings to a round. */
 typedef struct
 {
@@ -34,7 +36,7 @@ typedef struct
 } TpsReduction;
 
 /* One step of a reduction, under way. */
-typedef struct
+struct TpsFold
 {
   TpsReduction *reduction;
   TpsFoldItem **items; /* borrowed */
@@ -47,7 +49,7 @@ typedef struct
   guint first;         /* the item that starts the sum; n_items where it is there already */
   gboolean is_adopted; /* the first item's elements are the sum */
   guint n_blocks;      /* >= 1; of work: ranges of them may be run in parallel */
-} TpsFold;
+};
 
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);

@@ -165,6 +165,38 @@ TEST_F (ParameterServerTest, AnswersLargeRoundsOfBothKinds)
     }
 }
 
+TEST_F (ParameterServerTest, WorkersShareTheBlocksOfALargeRound)
+{
+  std::vector<Contribution> given;
+
+  for (int trainer = 0; trainer < 3; trainer++)
+    {
+      std::vector<double> values (1600001);
+
+      for (size_t i = 0; i < values.size (); i++)
+        values[i] = (double) (i * (size_t) (trainer + 3) % 1009);
+      given.push_back (dense (values));
+    }
+  Average expected = expected_average (given);
+  for (const char *kind : { "AverageParameterServer", "AverageBatchParameterServer" })
+    {
+      Answer answers[3];
+      Answer repeat;
+
+      start (3, kind);
+      for (int trainer : { 2, 0, 1 })
+        push (&answers[trainer], trainer, 0, 0, given[(size_t) trainer]);
+      push (&repeat, 1, 0, 0, given[1]);
+      for (Answer *answer : { &answers[0], &answers[1], &answers[2], &repeat })
+        {
+          answer->wait ();
+          EXPECT_TRUE (answer->average == expected);
+        }
+      tps_parameter_server_free (server);
+      server = NULL;
+    }
+}
+
 TEST_F (ParameterServerTest, LargeRepeatsAreJudgedByTheirBytes)
 {
   Answer first, same, other, last;
