@@ -10,9 +10,9 @@ static const struct
   gsize size;
   gboolean is_floating;
 } dtypes[] = {
-  [TPS_DTYPE_FLOAT32] = { "FLOAT32", 4, TRUE },   [TPS_DTYPE_FLOAT64] = { "FLOAT64", 8, TRUE },
-  [TPS_DTYPE_FLOAT16] = { "FLOAT16", 2, TRUE },   [TPS_DTYPE_BFLOAT16] = { "BFLOAT16", 2, TRUE },
-  [TPS_DTYPE_INT32] = { "INT32", 4, FALSE },      [TPS_DTYPE_INT64] = { "INT64", 8, FALSE },
+  [TPS_DTYPE_FLOAT32] = { "FLOAT32", 4, TRUE }, [TPS_DTYPE_FLOAT64] = { "FLOAT64", 8, TRUE },
+  [TPS_DTYPE_FLOAT16] = { "FLOAT16", 2, TRUE }, [TPS_DTYPE_BFLOAT16] = { "BFLOAT16", 2, TRUE },
+  [TPS_DTYPE_INT32] = { "INT32", 4, FALSE },    [TPS_DTYPE_INT64] = { "INT64", 8, FALSE },
 };
 
 gboolean

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  TPS_GRADIENT_NONE = 0,   /* takes part without data; weight is 0 */
+  TPS_GRADIENT_NONE = 0, /* takes part without data; weight is 0 */
   TPS_GRADIENT_DENSE = 1,
   TPS_GRADIENT_SPARSE = 2,
 } TpsGradientKind;
@@ -20,11 +20,11 @@ typedef enum
 typedef struct
 {
   TpsGradientKind kind;
-  gdouble weight;       /* finite, >= 0 */
-  TpsTensor dense;      /* DENSE: any shape, floating point */
-  TpsTensor indices;    /* SPARSE: INT64 [nnz] */
-  TpsTensor values;     /* SPARSE: [nnz, dim], floating point */
-  gint64 rows;          /* SPARSE: of the whole matrix */
+  gdouble weight;    /* finite, >= 0 */
+  TpsTensor dense;   /* DENSE: any shape, floating point */
+  TpsTensor indices; /* SPARSE: INT64 [nnz] */
+  TpsTensor values;  /* SPARSE: [nnz, dim], floating point */
+  gint64 rows;       /* SPARSE: of the whole matrix */
 } TpsGradient;
 
 void tps_gradient_clear (TpsGradient *gradient);

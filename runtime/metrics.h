@@ -20,12 +20,13 @@ typedef struct
 {
   gchar *type;
   gchar *name;
-  gint64 count; /* of all that were finished; everything below is of the newest TPS_METRICS_MAX_SAMPLES */
+  gint64 count; /* of all that were finished */
+  /* Everything below is of the newest TPS_METRICS_MAX_SAMPLES. */
   gdouble min_ms, max_ms, mean_ms;
   gdouble variance_ms2, stdev_ms; /* of the sample (n - 1); NAN where count < 2 */
   gdouble p50_ms, p95_ms, p99_ms; /* linear interpolation, as numpy.percentile */
   guint n_samples;
-  gdouble *samples_ms;            /* NULL unless asked for */
+  gdouble *samples_ms; /* NULL unless asked for */
 } TpsMetricSummary;
 
 /* Where the time comes from; NULL function = the monotonic clock. */
@@ -41,10 +42,12 @@ gboolean tps_metrics_record_start (TpsMetrics *metrics, const gchar *type, const
 
 /* Errors: TPS_ERROR_NOT_FOUND "metric_type=T with key=K not found",
  * TPS_ERROR_ALREADY_EXISTS "end for metric_type=T with key=K already exists". Thread: any. */
-gboolean tps_metrics_record_end (TpsMetrics *metrics, const gchar *type, const gchar *key, GError **error);
+gboolean tps_metrics_record_end (TpsMetrics *metrics, const gchar *type, const gchar *key,
+                                 GError **error);
 
 /* A span measured elsewhere, without a key. Thread: any. */
-void tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name, gdouble elapsed_ms);
+void tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name,
+                         gdouble elapsed_ms);
 
 /* Forgets everything, unfinished spans included. Thread: any. */
 void tps_metrics_clear (TpsMetrics *metrics);
@@ -54,8 +57,8 @@ void tps_metrics_clear (TpsMetrics *metrics);
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
 /* A summary of `n_samples` > 0 values; copies them. Owned by the caller. */
-TpsMetricSummary *tps_metric_summary_new (const gchar *type, const gchar *name, const gdouble *samples_ms,
-                                          guint n_samples);
+TpsMetricSummary *tps_metric_summary_new (const gchar *type, const gchar *name,
+                                          const gdouble *samples_ms, guint n_samples);
 void tps_metric_summary_free (TpsMetricSummary *summary);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMetrics, tps_metrics_unref)

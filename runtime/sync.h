@@ -81,7 +81,8 @@ tps_cond_wait (TpsCond *cond, TpsMutex *mutex)
 static inline gboolean
 tps_cond_wait_until (TpsCond *cond, TpsMutex *mutex, gint64 deadline_ns)
 {
-  struct timespec until = { .tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000 };
+  struct timespec until = { .tv_sec = deadline_ns / 1000000000,
+                            .tv_nsec = deadline_ns % 1000000000 };
   int rc = pthread_cond_timedwait (cond, mutex, &until);
 
   if (rc == ETIMEDOUT)

@@ -14,13 +14,14 @@ tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims, c
 
   if (!tps_dtype_is_valid (dtype))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", what, dtype);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown dtype %d", what,
+                   dtype);
       return FALSE;
     }
   if (n_dims > TPS_TENSOR_MAX_DIMS)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %u dimensions, at most %d are allowed",
-                   what, n_dims, TPS_TENSOR_MAX_DIMS);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: %u dimensions, at most %d are allowed", what, n_dims, TPS_TENSOR_MAX_DIMS);
       return FALSE;
     }
   n_bytes = (gint64) tps_dtype_size ((TpsDType) dtype);

@@ -42,8 +42,8 @@ typedef struct
 
 /* A shape from its parts. Errors: TPS_ERROR_INVALID_ARGUMENT (unknown dtype, too many dimensions, a negative one, an
  * element or byte count that overflows), naming `what`. */
-gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims, const gchar *what,
-                         GError **error);
+gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
+                         const gchar *what, GError **error);
 
 gint64 tps_shape_n_elems (const TpsShape *shape);
 gsize tps_shape_n_bytes (const TpsShape *shape);
@@ -61,7 +61,8 @@ void tps_tensor_init_1d (TpsTensor *tensor, TpsDType dtype, gint64 dim0);
 void tps_tensor_init_2d (TpsTensor *tensor, TpsDType dtype, gint64 dim0, gint64 dim1);
 
 /* Takes over the caller's reference of `buffer`. */
-void tps_tensor_init_take (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer, gsize offset);
+void tps_tensor_init_take (TpsTensor *tensor, const TpsShape *shape, TpsBuffer *buffer,
+                           gsize offset);
 
 /* Another owner of the same elements. */
 void tps_tensor_init_ref (TpsTensor *tensor, const TpsTensor *other);
