@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "runtime/averaging/partition.h"
-#include "runtime/ddp/pass_plan.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -60,16 +59,14 @@ control_free (TpsPassControl *control)
 }
 
 TpsPass *
-tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics, GError **error)
+tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics)
 {
-  g_autoptr (TpsPass) pass = g_new0 (TpsPass, 1);
+  TpsPass *pass = g_new0 (TpsPass, 1);
 
   pass->plan = plan;
   pass->metrics = tps_metrics_ref (metrics);
   pass->control = control_new (links, plan);
-  if (!tps_pass_resolve (pass, error))
-    return NULL;
-  return g_steal_pointer (&pass);
+  return pass;
 }
 
 /* The order matters: exchange and group let go of gradient memory when they are freed. */

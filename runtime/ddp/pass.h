@@ -131,9 +131,8 @@ const gchar **tps_iteration_step_list (void);
 
 /* -- for trainer.c -- */
 
-/* Takes over the plan. Errors: INVALID_ARGUMENT naming the argument. */
-TpsPass *tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics,
-                       GError **error);
+/* Takes over the plan. The parts that it names are still to be looked up (pass_plan.h). */
+TpsPass *tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics);
 void tps_pass_free (TpsPass *pass);
 
 /* Runs the trainer class, closes connections; on success the digest is in the status. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/ddp/pass.h"
+#include "runtime/ddp/pass_plan.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -168,9 +169,12 @@ tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error)
     tps_train_plan_free (plan);
   else
     {
-      TpsPass *pass = tps_pass_new (plan, &trainer->links, trainer->metrics, error);
+      TpsPass *pass = tps_pass_new (plan, &trainer->links, trainer->metrics);
 
-      ok = pass != NULL && start (trainer, pass, error);
+      if (tps_pass_resolve (pass, error))
+        ok = start (trainer, pass, error);
+      else
+        tps_pass_free (pass);
     }
   tps_mutex_unlock (&trainer->start_lock);
   return ok;
