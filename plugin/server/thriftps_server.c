@@ -198,7 +198,7 @@ on_signal (int signal_number)
 static void
 catch_signals (void)
 {
-  struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+  struct sigaction action = { .sa_handler = on_signal, .sa_flags = 0 };
 
   signal (SIGPIPE, SIG_IGN);
   if (pipe2 (signal_pipe, O_CLOEXEC) < 0 || fcntl (signal_pipe[1], F_SETFL, O_NONBLOCK) < 0
