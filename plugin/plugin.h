@@ -2,54 +2,59 @@
 
 /* ThriftPS inside a program of yours. Everything an embedding program needs; link //plugin.
  *
- * 1. What is served. A TpsPlugin owns a parameter server, a rendezvous store and a description of this process, and the
- *    threads that they compute on:
+ * 1. What is served. A TpsPlugin owns a parameter server, a rendezvous store and a description of
+ * this process, and the threads that they compute on:
  *
- *      TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
- *      g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
+ *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
+ *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
  *
- *    Services of your own (plugin/service/call.h) can be served with them: tps_plugin_add_service().
+ * Services of your own (plugin/service/call.h) are served with them: tps_plugin_add_service().
  *
- * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to yours, under their names
- *    after a prefix of your choice ("ps." makes them ps.ParameterServer, ps.Rendezvous, ps.Node):
+ * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
+ * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
+ * ps.Rendezvous, ps.Node:
  *
- *      tps_plugin_register (plugin, THRIFT_MULTIPLEXED_PROCESSOR (multiplexed), "ps.", TPS_HOST_THREADED, &error);
+ *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *
- *    Where it has one processor for everything, ours is
+ * Register yours first: the first one is ThriftMultiplexedProcessor's default, which clients reach
+ * that do not multiplex. Where there is one processor for everything, ours is
  *
- *      ThriftProcessor *processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
+ *   processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
  *
- *    Calls that wait for other trainers keep the thread that serves their connection: TPS_HOST_THREADED says that each
- *    connection has one. With ThriftSimpleServer say TPS_HOST_SINGLE_CONNECTION; calls that would have to wait then fail
- *    with UNAVAILABLE. Do not register first what clients without the multiplexed protocol should not reach: the first one
- *    is ThriftMultiplexedProcessor's default.
+ * Calls that wait for other trainers keep the thread that serves their connection:
+ * TPS_HOST_THREADED says that each connection has one. With ThriftSimpleServer say
+ * TPS_HOST_SINGLE_CONNECTION; calls that would have to wait then fail with UNAVAILABLE.
  *
- * 2b. Or a server of ours beside yours, with its own sockets and threads, which is several times faster and waits without
- *    threads (plugin/server/server.h):
+ * 2b. Or a server of ours beside yours, with its own sockets and threads, which is faster and waits
+ * without threads (plugin/server/server.h):
  *
- *      g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, NULL);
- *      tps_server_listen (server, "0.0.0.0:7070", &error) && tps_server_start (server, &error);
+ *   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, NULL);
+ *   tps_server_listen (server, "0.0.0.0:7070", &error) && tps_server_start (server, &error);
  *
- * 3. Against hostile bytes, where the server is yours. The library's transports and protocols, and the code that it
- *    generates, crash, loop or leak on some (which, and in what versions: plugin/host/library.h, harden.h, protocol.h). Use
- *    these for your own services too; peers notice nothing, framed and unframed, binary and compact protocol all work:
+ * 3. Against hostile bytes, where the server is yours. The library's transports and protocols, and
+ * the code that it generates, crash, loop or leak on some of them (which, and in what versions:
+ * plugin/host/library.h, harden.h, protocol.h). Use these, for your own services too; peers notice
+ * nothing, whether they speak framed or unframed, binary or compact protocol:
  *
- *      transports = tps_host_transport_factory_new (NULL);                 plugin/host/transport.h
- *      protocols = tps_host_protocol_factory_new ();                       plugin/host/protocol.h
- *      processor = tps_harden_processor (processor, NULL);                 plugin/host/harden.h, after the last registration
- *      tps_register_types (get_types, G_N_ELEMENTS (get_types));           plugin/host/library.h, before the first connection
+ *   transports = tps_host_transport_factory_new (NULL);           in place of your factories
+ *   protocols = tps_host_protocol_factory_new ();
+ *   processor = tps_harden_processor (processor, NULL);           after the last registration
+ *   tps_register_types (get_types, G_N_ELEMENTS (get_types));     before the first connection
  *
- *    With these transports and protocols tensors are received where they stay and are sent from where they lie; with the
- *    library's own, each is copied several times, and frames above 16,384,000 bytes are refused.
+ * With these transports and protocols tensors are received where they stay and sent from where they
+ * lie; with the library's own each is copied several times, and frames above 16,384,000 bytes are
+ * refused.
  *
- * 4. Classes of your own. Whatever is chosen by name (data, models, servers, trainers, hooks, ...) is in registries of the
- *    runtime: see the `_register` functions in runtime/; register before the first use.
+ * 4. Classes of your own. Whatever is chosen by name (data, models, servers, trainers, hooks, ...)
+ * is in registries of the runtime: see the `_register` functions in runtime/, and register before
+ * the first use.
  *
- * 5. The end: stop your server (its connections must be served no more), then tps_plugin_free(). To end waiting calls first,
- *    tps_plugin_shut_down().
+ * 5. The end. tps_plugin_shut_down() ends waiting calls; stop your server, so that nothing of the
+ * plugin is served any more; then tps_plugin_free().
  *
- * Nothing here changes signal dispositions, locales or log handlers of the process. Creating a TpsProcessor or one of the
- * hardened pieces repairs classes of the Thrift library in this process (plugin/host/library.h says which).
+ * Nothing here changes signal dispositions, locales or log handlers of the process. Making a
+ * TpsProcessor or one of the hardened pieces repairs classes of the Thrift library in this process
+ * (plugin/host/library.h says which).
  */
 
 #pragma once
@@ -91,7 +96,8 @@ void tps_plugin_shut_down (TpsPlugin *plugin);
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
 
-/* One more service for what is made afterwards; the entry is copied, what it points to is borrowed. */
+/* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.
+ */
 void tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service);
 
 /* The Trainer service over `trainer`, which is borrowed and outlives whoever serves it. */
@@ -100,19 +106,21 @@ void tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer);
 /* The services, borrowed until the next tps_plugin_add_service(). */
 const TpsService *tps_plugin_get_services (TpsPlugin *plugin, guint *n_services);
 
-/* Registers a processor for each service as `prefix` and its name (NULL = no prefix). The plugin must outlive
- * `multiplexed`. Errors: ALREADY_EXISTS where there is a processor of that name (nothing is registered then);
- * INVALID_ARGUMENT for a prefix with a colon. Thread: one, before the server starts. */
+/* Registers a processor for each service as `prefix` and its name (NULL = no prefix). The plugin
+ * must outlive `multiplexed`. Errors: ALREADY_EXISTS where there is a processor of that name
+ * (nothing is registered then); INVALID_ARGUMENT for a prefix with a colon. Thread: one, before the
+ * server starts. */
 gboolean tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
                               const gchar *prefix, TpsHostKind kind, GError **error);
 
-/* One processor for all services, the caller's: "Service:method", or a method of `default_service` (may be NULL). The
- * plugin must outlive it. Errors: INVALID_ARGUMENT (no such default, a service twice). */
+/* One processor for all services, the caller's: "Service:method", or a method of `default_service`
+ * (may be NULL). The plugin must outlive it. Errors: INVALID_ARGUMENT (no such default, a service
+ * twice). */
 ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service,
                                            TpsHostKind kind, GError **error);
 
-/* A server of ours with all services, the caller's: listen and start are still to be called. `options` may be NULL;
- * without `workers` it gets the plugin's. The plugin must outlive it. */
+/* A server of ours with all services, the caller's: listen and start are still to be called.
+ * `options` may be NULL; without `workers` it gets the plugin's. The plugin must outlive it. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

@@ -2,12 +2,13 @@
 
 /* Repairs how generated processors find their methods.
  *
- * Generated code keeps two slots in each class: ThriftDispatchProcessorClass.dispatch_call, which the library calls, and
- * one of its own right behind the parent's class, which generated subclasses chain to. A service's function looks for
- * the method, and for an unknown one calls "the parent's", but up to 0.23 takes the parent of the *object's* class, which
- * for a subclass is itself again. So the guard takes the place of every slot the library calls; the first time round it
- * calls what the object's class had, each further time round what the next ancestor had, and at the end the library's own
- * function, which answers UNKNOWN_METHOD. */
+ * Generated code keeps two slots in each class: ThriftDispatchProcessorClass.dispatch_call, which
+ * the library calls, and one of its own right behind the parent's class, which generated subclasses
+ * chain to. A service's function looks for the method, and for an unknown one calls "the parent's",
+ * but up to 0.23 takes the parent of the *object's* class, which for a subclass is itself again. So
+ * the guard takes the place of every slot the library calls; the first time round it calls what the
+ * object's class had, each further time round what the next ancestor had, and at the end the
+ * library's own function, which answers UNKNOWN_METHOD. */
 
 #include <thrift/c_glib/processor/thrift_dispatch_processor.h>
 
@@ -59,7 +60,8 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
 
   if (round == NULL || round->self != self || round->in != in || round->name != name)
     rounds = round = &first;
-  /* A subclass whose slot was filled after the repair chains up to a repaired one: skip what is its own. */
+  /* A subclass whose slot was filled after the repair chains up to a repaired one: skip what is its
+   * own. */
   while (g_type_get_qdata (round->next, original_quark ()) == NULL
          && round->next != THRIFT_TYPE_DISPATCH_PROCESSOR)
     round->next = g_type_parent (round->next);
@@ -72,8 +74,8 @@ guard_dispatch_call (ThriftDispatchProcessor *self, ThriftProtocol *in, ThriftPr
   return ok;
 }
 
-/* The function of a generated class whose library slot was left empty, as generators 0.23 and 0.24 leave it: such a class
- * adds exactly one slot to its parent's. */
+/* The function of a generated class whose library slot was left empty, as generators 0.23 and 0.24
+ * leave it: such a class adds exactly one slot to its parent's. */
 static DispatchFunc
 find_generated_slot (GType type, ThriftDispatchProcessorClass *klass)
 {

@@ -59,7 +59,8 @@ receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **messa
 
 /* ---- routing -------------------------------------------------------------------------------- */
 
-/* The processor for the message, borrowed, whose name becomes that of the method alone; NULL where there is none. */
+/* The processor for the message, borrowed, whose name becomes that of the method alone; NULL where
+ * there is none. */
 static ThriftProcessor *
 route (const TpsHardenedProcessor *processor, TpsMessage *message)
 {

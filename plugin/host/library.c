@@ -2,16 +2,18 @@
 
 /* Repairs of structs and transports; those of processors are in dispatch_repair.c.
  *
- * What a class had before is kept in a table that wrappers look up: immutable once published, replaced as a whole when
- * types come to light, never freed because a wrapper on another thread may be looking at it (a process has as many
- * tables as it has rounds of registration, few). */
+ * What a class had before is kept in a table that wrappers look up: immutable once published,
+ * replaced as a whole when types come to light, never freed because a wrapper on another thread may
+ * be looking at it (a process has as many tables as it has rounds of registration, few). */
 
 #include "plugin/host/library.h"
 
 #include <thrift/c_glib/thrift_application_exception.h>
 #include <thrift/c_glib/thrift_struct.h>
 #include <thrift/c_glib/transport/thrift_buffered_transport.h>
+#include <thrift/c_glib/transport/thrift_fd_transport.h>
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
+#include <thrift/c_glib/transport/thrift_memory_buffer.h>
 #include <thrift/c_glib/transport/thrift_server_socket.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
@@ -60,9 +62,10 @@ finalizing_quark (void)
   return g_quark_from_static_string ("tps-finalizing");
 }
 
-/* Runs the finalizer that the class had, then GObject's unless that one did. GObject's drops all data of the object, so a
- * mark that is still there says that it has not run. Where a subclass and its parent were both repaired the mark is the
- * entry whose finalizer runs, and a chained-up call goes on above it. */
+/* Runs the finalizer that the class had, then GObject's unless that one did. GObject's drops all
+ * data of the object, so a mark that is still there says that it has not run. Where a subclass and
+ * its parent were both repaired the mark is the entry whose finalizer runs, and a chained-up call
+ * goes on above it. */
 static void
 finalize_to_the_end (GObject *object)
 {
@@ -80,8 +83,8 @@ finalize_to_the_end (GObject *object)
 
 /* ---- readers of structs --------------------------------------------------------------------- */
 
-/* A struct that cannot be read (a required field is missing) leaks what its reader was in. With a protocol that can say
- * so at the message's end, it reads as what it has so far instead. */
+/* A struct that cannot be read (a required field is missing) leaks what its reader was in. With a
+ * protocol that can say so at the message's end, it reads as what it has so far instead. */
 static gint32
 read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **error)
 {
@@ -105,7 +108,8 @@ read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **erro
 
 /* ---- finding and patching ------------------------------------------------------------------- */
 
-/* Classes are static data of the process; a slot is read by other threads while it is replaced, so in one store. */
+/* Classes are static data of the process; a slot is read by other threads while it is replaced, so
+ * in one store. */
 #define REPLACE_SLOT(slot, func) __atomic_store_n (&(slot), (func), __ATOMIC_RELEASE)
 
 static void
@@ -156,6 +160,17 @@ add_structs (GHashTable *table)
   g_free (types);
 }
 
+/* Classes of the library whose finalizers do not run GObject's. */
+static const TpsGetType library_types[] = {
+  thrift_application_exception_get_type,
+  thrift_buffered_transport_get_type,
+  thrift_fd_transport_get_type,
+  thrift_framed_transport_get_type,
+  thrift_memory_buffer_get_type,
+  thrift_server_socket_get_type,
+  thrift_socket_get_type,
+};
+
 /* A copy of `old` with all that is known by now, or NULL where there is nothing new. */
 static Table *
 table_new (const Table *old)
@@ -165,11 +180,8 @@ table_new (const Table *old)
 
   if (old != NULL)
     g_hash_table_foreach (old->originals, copy_entry, originals);
-  add_class (originals, THRIFT_TYPE_SOCKET);
-  add_class (originals, THRIFT_TYPE_SERVER_SOCKET);
-  add_class (originals, THRIFT_TYPE_FRAMED_TRANSPORT);
-  add_class (originals, THRIFT_TYPE_BUFFERED_TRANSPORT);
-  add_class (originals, THRIFT_TYPE_APPLICATION_EXCEPTION);
+  for (guint i = 0; i < G_N_ELEMENTS (library_types); i++)
+    add_class (originals, library_types[i]());
   add_structs (originals);
   if (old != NULL && g_hash_table_size (old->originals) == g_hash_table_size (originals))
     {

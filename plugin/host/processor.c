@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* receive: the message as it is from a TpsHostProtocol, transcoded from any other
- * dispatch: the handler runs on this thread, then the thread waits until the call is answered, by whomever
- * send: the reply as it is to a TpsHostTransport, transcoded to any other */
+/* receive: the message as it is from a TpsHostProtocol, transcoded from any other dispatch: the
+ * handler runs on this thread, then the thread waits until the call is answered, by whomever send:
+ * the reply as it is to a TpsHostTransport, transcoded to any other */
 
 #include "plugin/host/processor.h"
 
@@ -40,7 +40,8 @@ typedef struct
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* The message that stands in a TpsHostProtocol, under the name that `in`, which may decorate it, gives it. */
+/* The message that stands in a TpsHostProtocol, under the name that `in`, which may decorate it,
+ * gives it. */
 static TpsMessage *
 steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
 {

@@ -2,13 +2,15 @@
 
 /* Our services as a ThriftProcessor, for a server that we did not write.
  *
- * Works with any transport and protocol of the library, below a ThriftMultiplexedProcessor or alone (then it understands
- * "Service:method" itself), on one connection or many at a time. With TpsHostTransport and TpsHostProtocol tensors are
- * not copied; with any other they are copied once more than the library does.
+ * Works with any transport and protocol of the library, below a ThriftMultiplexedProcessor or alone
+ * (then it understands "Service:method" itself), on one connection or many at a time. With
+ * TpsHostTransport and TpsHostProtocol tensors are not copied; with any other they are copied once
+ * more than the library does.
  *
- * A call that waits for others (average_gradient) keeps the thread that called process(). That needs a server with a
- * thread for each connection. A server that serves one connection at a time, as ThriftSimpleServer, would keep the very
- * clients waiting that the call waits for: there, say so, and such a call fails at once with UNAVAILABLE.
+ * A call that waits for others (average_gradient) keeps the thread that called process(). That
+ * needs a server with a thread for each connection. A server that serves one connection at a time,
+ * as ThriftSimpleServer, would keep the very clients waiting that the call waits for: there, say
+ * so, and such a call fails at once with UNAVAILABLE.
  */
 
 #pragma once
@@ -28,14 +30,16 @@ typedef struct TpsProcessor TpsProcessor;
 
 GType tps_processor_get_type (void);
 
+/* How the host serves its connections. */
 typedef enum
 {
-  TPS_HOST_THREADED, /* a thread for each connection: calls may wait */
-  TPS_HOST_SINGLE_CONNECTION, /* one connection at a time: calls that would have to wait fail with UNAVAILABLE */
+  TPS_HOST_THREADED,          /* a thread for each: calls may wait */
+  TPS_HOST_SINGLE_CONNECTION, /* one at a time: calls that would have to wait are UNAVAILABLE */
 } TpsHostKind;
 
-/* Takes a reference of `dispatcher`. Of `options` (NULL = defaults) only the limits of messages and the pool apply, and
- * only to messages that come through the library's own transports. Thread: process() any. */
+/* Takes a reference of `dispatcher`. Of `options` (NULL = defaults) only the limits of messages and
+ * the pool apply, and only to messages that come through the library's own transports. Thread:
+ * process() any. */
 ThriftProcessor *tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind,
                                     const TpsHostOptions *options);
 

@@ -1,13 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of ThriftProtocol, in the order of its class: writing goes to a TpsWriter, reading to a TpsTypedReader.
+/* The slots of ThriftProtocol, in the order of its class: writing goes to a TpsWriter, reading to a
+ * TpsTypedReader.
  *
- * Writing: message_begin makes a writer that looks like the request; message_end hands it to the transport, whose flush
- * sends it. What was begun and never ended (an exception to a oneway call, a result that could not be written) is
- * dropped by the next message_begin, so that nothing of it reaches the peer.
+ * Writing: message_begin makes a writer that looks like the request; message_end hands it to the
+ * transport, whose flush sends it. What was begun and never ended (an exception to a oneway call, a
+ * result that could not be written) is dropped by the next message_begin, so that nothing of it
+ * reaches the peer.
  *
- * Reading: message_begin takes the next message from the transport; everything after it succeeds, whatever the reader
- * asks for (see typed_reader.h), and message_end tells the truth.
+ * Reading: message_begin takes the next message from the transport; everything after it succeeds,
+ * whatever the reader asks for (see typed_reader.h), and message_end tells the truth.
  */
 
 #include "plugin/host/protocol.h"

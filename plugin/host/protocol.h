@@ -2,12 +2,14 @@
 
 /* A ThriftProtocol for hosts whose readers, generated or not, never see a malformed byte.
  *
- * It answers reads from one message that was received and checked as a whole, so what a reader is told is consistent:
- * every length, count and type is true, nesting is bounded, no field comes twice. It also refuses to hand out a value as
- * another type than the one that stands there (generated code does not look at the element types of lists and maps).
- * Binary or compact, framed or not, is what the peer used, and replies look alike.
+ * It answers reads from one message that was received and checked as a whole, so what a reader is
+ * told is consistent: every length, count and type is true, nesting is bounded, no field comes
+ * twice. It also refuses to hand out a value as another type than the one that stands there
+ * (generated code does not look at the element types of lists and maps). Binary or compact, framed
+ * or not, is what the peer used, and replies look alike.
  *
- * What generated code of 0.17 to 0.24 does with it, and with the library's own protocols (Debian's 0.17):
+ * What generated code of 0.17 to 0.24 does with it, and with the library's own protocols (Debian's
+ * 0.17):
  *   field twice                     error         | free() of a wrong pointer, up to 0.22
  *   negative length of a binary     error         | crash
  *   list of another element type    error         | desynchronised
@@ -15,8 +17,8 @@
  *   count of 2^31                   error         | waits, or reserves
  *   unknown list of 1 MiB           linear time   | seconds (quadratic), up to 0.24
  *
- * Subclasses plain ThriftProtocol, whose instance and class have the same size in all versions; ThriftBinaryProtocol grew
- * in 0.23, so that a subclass built against one library fails on another.
+ * Subclasses plain ThriftProtocol, whose instance and class have the same size in all versions;
+ * ThriftBinaryProtocol grew in 0.23, so that a subclass built against one library fails on another.
  */
 
 #pragma once
@@ -37,13 +39,15 @@ typedef struct TpsHostProtocol TpsHostProtocol;
 
 GType tps_host_protocol_get_type (void);
 
-/* On a TpsHostTransport. On any other transport it can only read messages that it is given, and write nothing. */
+/* On a TpsHostTransport. On any other transport it can only read messages that it is given, and
+ * write nothing. */
 ThriftProtocol *tps_host_protocol_new (ThriftTransport *transport);
 
 /* Makes a TpsHostProtocol on every transport. */
 ThriftProtocolFactory *tps_host_protocol_factory_new (void);
 
-/* Gives it `message` (taken over) to read next, as if it had just been received. `max_elements` as in TpsHostOptions. */
+/* Gives it `message` (taken over) to read next, as if it had just been received. `max_elements` as
+ * in TpsHostOptions. */
 void tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message,
                                      guint max_elements);
 

@@ -37,7 +37,8 @@ struct TpsHostStream
   gsize begin;
   gsize end;
 
-  /* Where the frame that is being read ends, for transports that block until they have all that was asked for. */
+  /* Where the frame that is being read ends, for transports that block until they have all that was
+   * asked for. */
   guint n_prefix_bytes;
   guint8 prefix[4];
   gsize n_frame_bytes_missing;
@@ -117,7 +118,8 @@ tps_host_stream_get (ThriftTransport *inner, const TpsHostOptions *options)
   if (stream != NULL)
     return tps_host_stream_ref (stream);
   stream = stream_new (inner, options);
-  /* Without a destroy function: C GLib's sockets do not run GObject's finalizer, so it would not be called. */
+  /* Without a destroy function: C GLib's sockets do not run GObject's finalizer, so it would not be
+   * called. */
   g_object_set_qdata (G_OBJECT (inner), stream_quark (), stream);
   return stream;
 }
@@ -159,8 +161,8 @@ tps_host_stream_get_max_elements (const TpsHostStream *stream)
 
 /* ---- the socket ----------------------------------------------------------------------------- */
 
-/* The descriptor where the transport moves its bytes as ThriftSocket does, else -1 (ThriftSSLSocket is a ThriftSocket
- * too, but the bytes on its descriptor are not ours). */
+/* The descriptor where the transport moves its bytes as ThriftSocket does, else -1 (ThriftSSLSocket
+ * is a ThriftSocket too, but the bytes on its descriptor are not ours). */
 static gint
 get_descriptor (TpsHostStream *stream)
 {
@@ -251,11 +253,13 @@ socket_read (TpsHostStream *stream, gint fd, guint8 *dest, gsize n_bytes, gint64
 
 /* ---- any other transport -------------------------------------------------------------------- */
 
-/* How many bytes may be asked for without asking for more than the peer has to send: the rest of a frame, or what is
- * sure to follow. Its read() may block until it has them all. */
+/* How many bytes may be asked for without asking for more than the peer has to send: the rest of a
+ * body or a frame, or what is sure to follow. Its read() may block until it has them all. */
 static gsize
-n_bytes_safe_to_ask (const TpsHostStream *stream, gsize n_bytes)
+n_bytes_safe_to_ask (const TpsHostStream *stream, gboolean is_body, gsize n_bytes)
 {
+  if (is_body)
+    return n_bytes;
   if (stream->n_frame_bytes_missing > 0)
     return MIN (n_bytes, stream->n_frame_bytes_missing);
   if (tps_scanner_get_framed (stream->scanner) == 1)
@@ -297,7 +301,8 @@ static gssize
 transport_read (TpsHostStream *stream, guint8 *dest, gsize n_bytes, GError **error)
 {
   g_autoptr (GError) cause = NULL;
-  gsize n_asked = MIN (n_bytes_safe_to_ask (stream, n_bytes), (gsize) G_MAXINT32);
+  gsize n_safe = n_bytes_safe_to_ask (stream, dest != stream->chunk, n_bytes);
+  gsize n_asked = MIN (n_safe, (gsize) G_MAXINT32);
   gint32 n = thrift_transport_read (stream->inner, dest, (guint32) n_asked, &cause);
 
   if (n < 0 || cause != NULL)

@@ -283,18 +283,31 @@ copy_field (Source *source, ThriftType *type)
 }
 
 static gboolean
+copy_fields (Source *source)
+{
+  ThriftType type = T_VOID;
+
+  while (type != T_STOP)
+    if (!copy_field (source, &type))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
 copy_struct (Source *source)
 {
   g_autofree gchar *name = NULL;
-  ThriftType type = T_VOID;
   GError *cause = NULL;
   gint32 n = thrift_protocol_read_struct_begin (source->in, &name, &cause);
 
   if (!check (source, n, cause))
     return FALSE;
-  while (type != T_STOP)
-    if (!copy_field (source, &type))
+  if (!copy_fields (source))
+    {
+      /* The library's compact protocol keeps a list of open structs, which it would lose. */
+      thrift_protocol_read_struct_end (source->in, NULL);
       return FALSE;
+    }
   n = thrift_protocol_read_struct_end (source->in, &cause);
   return check (source, n, cause);
 }

@@ -5,8 +5,8 @@
 #include "plugin/host/library.h"
 #include "runtime/error.h"
 
-/* ThriftTransport and its class have the same size in all versions of the library (0.14 to 0.24 checked), so it may be
- * embedded. */
+/* ThriftTransport and its class have the same size in all versions of the library (0.14 to 0.24
+ * checked), so it may be embedded. */
 struct TpsHostTransport
 {
   ThriftTransport parent;

@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A ThriftTransport for hosts that takes hostile bytes: framed or not as the peer likes, whole messages only.
+/* A ThriftTransport for hosts that takes hostile bytes: framed or not as the peer likes, whole
+ * messages only.
  *
- * Goes together with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and leaves finished replies
- * in it; flush sends them. It carries messages, not bytes: read and write of other protocols fail with a clear error.
+ * Goes together with TpsHostProtocol (plugin/host/protocol.h), which reads messages from it and
+ * leaves finished replies in it; flush sends them. It carries messages, not bytes: read and write
+ * of other protocols fail with a clear error.
  *
  *   ThriftTransportFactory *transports = tps_host_transport_factory_new (NULL);
  *   ThriftProtocolFactory *protocols = tps_host_protocol_factory_new ();
@@ -11,8 +13,8 @@
  *                 "input_transport_factory", transports, "output_transport_factory", transports,
  *                 "input_protocol_factory", protocols, "output_protocol_factory", protocols, NULL);
  *
- * Unlike the library's wrapping transports it holds a reference of the transport beneath.
- * Not thread-safe, as every ThriftTransport: it belongs to its connection's thread.
+ * Unlike the library's wrapping transports it holds a reference of the transport beneath. Not
+ * thread-safe, as every ThriftTransport: it belongs to its connection's thread.
  */
 
 #pragma once
@@ -47,7 +49,8 @@ ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *op
 /* Borrowed; NULL for a sink. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
-/* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent first. */
+/* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent
+ * first. */
 gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
                                         GError **error);
 

@@ -2,11 +2,12 @@
 
 /* Reads a canonical message for readers that do not look at what they read.
  *
- * Generated code checks the types of fields but not of the elements of containers, and its error paths leak what is being
- * read: objects, arrays, map keys. So a typed reader knows what stands next and never lets a value be taken for another
- * type; and where that is asked for, it does not fail at once but goes *sour*: from then on structs have no fields,
- * containers no elements, values are 0 or empty, and the reason is kept until the reader asks for it at the message's end.
- * A reader that trusts everything thus runs to its end, owns all it made, and frees it.
+ * Generated code checks the types of fields but not of the elements of containers, and its error
+ * paths leak what is being read: objects, arrays, map keys. So a typed reader knows what stands
+ * next and never lets a value be taken for another type; and where that is asked for, it does not
+ * fail at once but goes *sour*: from then on structs have no fields, containers no elements, values
+ * are 0 or empty, and the reason is kept until the reader asks for it at the message's end. A
+ * reader that trusts everything thus runs to its end, owns all it made, and frees it.
  */
 
 #pragma once

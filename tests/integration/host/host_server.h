@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers as hosts have them: a loop with a thread for each connection (C GLib has none, so everybody writes it), and the
- * library's ThriftSimpleServer. On a free port of the loopback. */
+/* Servers as hosts have them: a loop with a thread for each connection (C GLib has none, so
+ * everybody writes it), and the library's ThriftSimpleServer. On a free port of the loopback. */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS inside the servers of a host, with the library's transports and protocols and with ours. */
+/* ThriftPS inside the servers of a host, with the library's transports and protocols and with ours.
+ */
 
 #include <gtest/gtest.h>
 

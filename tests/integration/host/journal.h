@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The host's own service, as somebody would write it who knows only Thrift C GLib: a handler for generated code. */
+/* The host's own service, as somebody would write it who knows only Thrift C GLib: a handler for
+ * generated code. */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client that sends whatever bytes, and a server process to send them to. Every wait has a deadline. */
+/* A client that sends whatever bytes, and a server process to send them to. Every wait has a
+ * deadline. */
 
 #pragma once
 
@@ -43,7 +44,8 @@ public:
   /* Closes at once, throwing away what was not read. */
   void reset ();
 
-  /* The next message. Anything that is no message, or goes on after it in its frame, is malformed. */
+  /* The next message. Anything that is no message, or goes on after it in its frame, is malformed.
+   */
   Answer receive (int timeout_ms = 20000);
 
   Answer call (const std::string &name, Value arguments, int32_t seqid = 1, int timeout_ms = 20000);
@@ -61,7 +63,8 @@ private:
   std::string received_;
 };
 
-/* A server as a child process that says "listening on ADDRESS" and ends with its standard input (or SIGTERM). */
+/* A server as a child process that says "listening on ADDRESS" and ends with its standard input (or
+ * SIGTERM). */
 class Process
 {
 public:

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift messages as values, written and read by code that shares nothing with the project's own: what a peer sends, and
- * a strict reading of what it gets back. */
+/* Thrift messages as values, written and read by code that shares nothing with the project's own:
+ * what a peer sends, and a strict reading of what it gets back. */
 
 #pragma once
 
@@ -102,7 +102,8 @@ struct Malformed : std::runtime_error
   using std::runtime_error::runtime_error;
 };
 
-/* Reads one message from the start of `bytes` and says how long it was. Every byte must be what the protocol allows. */
+/* Reads one message from the start of `bytes` and says how long it was. Every byte must be what the
+ * protocol allows. */
 Message decode (Protocol protocol, const std::string &bytes, size_t *n_bytes);
 
 } // namespace wire

@@ -139,7 +139,7 @@ unknown (const Form &form, const Victim &victim, wire::Type type, const std::str
   return call_with (form, victim, field (form, type, kUnknownField) + value + bytes ({ 0 }));
 }
 
-/* ---- frames -------------------------------------------------------------------------------- */
+/* ---- frames --------------------------------------------------------------------------------- */
 
 std::string
 zero_length_frame (const Form &, const Victim &)
@@ -219,7 +219,7 @@ frame_in_a_frame (const Form &form, const Victim &victim)
   return wire::frame (wire::frame (message));
 }
 
-/* ---- what ends too early ------------------------------------------------------------------- */
+/* ---- what ends too early -------------------------------------------------------------------- */
 
 std::string
 truncated_in_the_name (const Form &form, const Victim &victim)
@@ -256,7 +256,7 @@ stalled_in_16_mb (const Form &form, const Victim &victim)
   return (form.framed ? wire::be32 (16000100) : std::string ()) + message;
 }
 
-/* ---- the message's header ------------------------------------------------------------------ */
+/* ---- the message's header ------------------------------------------------------------------- */
 
 std::string
 http_request (const Form &form, const Victim &)
@@ -386,7 +386,7 @@ name_not_utf8 (const Form &form, const Victim &victim)
   return good_named (form, victim, "\xff\xfe\x80");
 }
 
-/* ---- lengths ------------------------------------------------------------------------------- */
+/* ---- lengths -------------------------------------------------------------------------------- */
 
 std::string
 unknown_string_negative (const Form &form, const Victim &victim)
@@ -486,7 +486,7 @@ map_of_negative_size (const Form &form, const Victim &victim)
                   map_header (form, wire::I32, wire::Byte, 0x80000001) + std::string (64, '\1'));
 }
 
-/* ---- types --------------------------------------------------------------------------------- */
+/* ---- types ---------------------------------------------------------------------------------- */
 
 std::string
 list_of_unknown_type (const Form &form, const Victim &victim)
@@ -582,7 +582,7 @@ list_elements_of_structs (const Form &form, const Victim &victim)
       with_list (victim, wire::list (wire::Struct, std::vector<Value> (16, wire::structure ({})))));
 }
 
-/* ---- nesting ------------------------------------------------------------------------------- */
+/* ---- nesting -------------------------------------------------------------------------------- */
 
 std::string
 nested_structs (const Form &form, const Victim &victim, size_t depth)
@@ -634,7 +634,7 @@ known_struct_in_itself_100000_deep (const Form &form, const Victim &victim)
   return call_with (form, victim, repeat (open, 100000) + std::string (100001, '\0'));
 }
 
-/* ---- fields twice -------------------------------------------------------------------------- */
+/* ---- fields twice --------------------------------------------------------------------------- */
 
 std::string
 argument_twice (const Form &form, const Victim &victim)
@@ -697,7 +697,7 @@ ten_thousand_fields (const Form &form, const Victim &victim)
   return call (form, victim, arguments);
 }
 
-/* ---- much work ----------------------------------------------------------------------------- */
+/* ---- much work ------------------------------------------------------------------------------ */
 
 std::string
 unknown_list_of_a_mebibyte (const Form &form, const Victim &victim)
@@ -731,7 +731,7 @@ known_struct_of_many_fields_in_lists (const Form &form, const Victim &victim)
                   list_header (form, wire::List, 500000) + repeat (one, 500000));
 }
 
-/* ---- what only compact protocol has -------------------------------------------------------- */
+/* ---- what only compact protocol has --------------------------------------------------------- */
 
 std::string
 varint_without_end (const Form &form, const Victim &victim)

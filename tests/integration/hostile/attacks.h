@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bytes that should not be. Each attack is a function from how the connection speaks and whom it attacks to what it sends.
+/* Bytes that should not be. Each attack is a function from how the connection speaks and whom it
+ * attacks to what it sends.
  */
 
 #pragma once
