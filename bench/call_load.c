@@ -9,7 +9,8 @@
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
-/* Length, strict binary version 1 and kind "call", name, sequence id, an arguments struct without fields. */
+/* Length, strict binary version 1 and kind "call", name, sequence id, an arguments struct without
+ * fields. */
 static const guint8 request[] = "\x00\x00\x00\x1a"
                                 "\x80\x01\x00\x01"
                                 "\x00\x00\x00\x0d"

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Small calls as fast as several clients can make them, each a thread with a blocking socket and one call in flight: the
- * same load for every server under test. The call is Node.clear_metrics, framed, binary protocol: 30 bytes each way.
+/* Small calls as fast as several clients can make them, each a thread with a blocking socket and
+ * one call in flight: the same load for every server under test. The call is Node.clear_metrics,
+ * framed, binary protocol: 30 bytes each way.
  */
 
 #pragma once
@@ -10,8 +11,8 @@
 
 G_BEGIN_DECLS
 
-/* Calls a second of all clients together, over `seconds`. Negative when a client could not connect or got a wrong answer;
- * `error` says which. */
+/* Calls a second of all clients together, over `seconds`. Negative when a client could not connect
+ * or got a wrong answer; `error` says which. */
 gdouble tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **error);
 
 G_END_DECLS

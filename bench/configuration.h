@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* JSON files of data and model ids, and of named arguments for server and trainer classes. The entry shapes are the
- * originals': {"ID": {"data_class" | "model_class": "CLASS", "configurations": {…}}} and {"CLASS": {…}}.
+/* JSON files of data and model ids, and of named arguments for server and trainer classes. The
+ * entry shapes are the originals': {"ID": {"data_class" | "model_class": "CLASS", "configurations":
+ * {…}}} and {"CLASS": {…}}.
  */
 
 #pragma once
@@ -16,13 +17,15 @@ typedef struct
   GVariant *arguments; /* a{sv} */
 } TpsBenchConfiguration;
 
-/* Looks up `id` in the file, or in the built-in text where `path` is NULL. `class_key` is "data_class" or "model_class".
- * Errors: TPS_ERROR_INVALID_ARGUMENT naming file and place; NOT_FOUND for an unknown id, listing the known. */
+/* Looks up `id` in the file, or in the built-in text where `path` is NULL. `class_key` is
+ * "data_class" or "model_class". Errors: TPS_ERROR_INVALID_ARGUMENT naming file and place;
+ * NOT_FOUND for an unknown id, listing the known. */
 gboolean tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gchar *id,
                                        const gchar *class_key, TpsBenchConfiguration *configuration,
                                        GError **error);
 
-/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it. Owned. */
+/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it.
+ * Owned. */
 GVariant *tps_bench_arguments_load (const gchar *path, const gchar *class_name, GError **error);
 
 void tps_bench_configuration_clear (TpsBenchConfiguration *configuration);

@@ -42,7 +42,8 @@ tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
   g_ptr_array_add (grid->rows, cells);
 }
 
-/* Digits behind the decimal point, or behind the "e" where there is no point; -1 where there is neither. */
+/* Digits behind the decimal point, or behind the "e" where there is no point; -1 where there is
+ * neither. */
 static gint
 n_after_point (const gchar *text)
 {
@@ -53,7 +54,8 @@ n_after_point (const gchar *text)
   return at == NULL ? -1 : (gint) strlen (at + 1);
 }
 
-/* Pads the numbers of a column at the right, so that their points line up once they are right-aligned. */
+/* Pads the numbers of a column at the right, so that their points line up once they are
+ * right-aligned. */
 static void
 align_points (TpsGrid *grid, guint column)
 {

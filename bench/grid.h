@@ -2,8 +2,9 @@
 
 /* Text tables with ruled cells, laid out as the originals' reports (tabulate's "grid").
  *
- * One space on each side of a cell; a column is as wide as its header plus two or its widest cell. The first column
- * and headers of text are left-aligned; numbers have six significant digits and their decimal points in one line.
+ * One space on each side of a cell; a column is as wide as its header plus two or its widest cell.
+ * The first column and headers of text are left-aligned; numbers have six significant digits and
+ * their decimal points in one line.
  */
 
 #pragma once

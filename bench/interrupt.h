@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* From now on SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGPIPE is ignored. */
+/* From now on SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGPIPE is
+ * ignored. */
 void tps_interrupt_install (void);
 
 gboolean tps_interrupt_is_set (void);

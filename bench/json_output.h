@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The JSON that every benchmark writes (schema 1): versions, host, flags, figures with raw samples, peers, ratios. */
+/* The JSON that every benchmark writes (schema 1): versions, host, flags, figures with raw samples,
+ * peers, ratios. */
 
 #pragma once
 

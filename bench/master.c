@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() reads every role's address and connects ->
- * each pass: reset the servers, hand every trainer its plan, look at all of them until they are done, fetch the
- * metrics. Failures end the pass with an error that names the role: a child that died, a trainer whose pass failed
- * or whose heartbeat stands still, a call that did not come back, Ctrl-C.
+/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() reads every role's
+ * address and connects -> each pass: reset the servers, hand every trainer its plan, look at all of
+ * them until they are done, fetch the metrics. Failures end the pass with an error that names the
+ * role: a child that died, a trainer whose pass failed or whose heartbeat stands still, a call that
+ * did not come back, Ctrl-C.
  */
 
 #include "bench/master.h"
@@ -25,6 +26,7 @@
 #define LOOK_US 10000            /* between looks at the trainers */
 #define CALL_NS (30 * SECOND_NS) /* for a call that should not take time */
 #define STATUS_NS SECOND_NS      /* for a status; a late one counts as no sign of life */
+#define STOP_NS (SECOND_NS / 2)  /* for all roles to have seen the stop */
 #define PATIENCE_MS 300          /* until the end of a child is seen whose connection has closed */
 #define STILL_NS \
   (15 * SECOND_NS) /* how long a heartbeat may stand still, on top of a round's time */
@@ -164,15 +166,32 @@ tps_master_new (const TpsBenchOptions *options, TpsSupervisor *supervisor,
   return g_steal_pointer (&master);
 }
 
+/* Ends the roles that were met, and stays there until they know; those that are lost or hang are
+ * not waited for long. */
+static void
+stop_roles (TpsMaster *master)
+{
+  g_autoptr (GBytes) stop = g_bytes_new_static ("stop", 4);
+  gint64 deadline_ns = in (STOP_NS);
+
+  tps_remote_put (master->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
+  for (guint i = 0; i < master->roles->len && !tps_interrupt_is_set (); i++)
+    {
+      Role *role = master->roles->pdata[i];
+      g_autofree gchar *key = tps_world_get_stopped_key (role->rank);
+      g_autoptr (GBytes) stopped = NULL;
+      gint64 left_ms = MAX (deadline_ns - tps_clock_now_ns (), 0) / 1000000;
+
+      if (role->client != NULL)
+        stopped = tps_remote_get (master->self, key, (gint32) left_ms, in (CALL_NS), NULL);
+    }
+}
+
 void
 tps_master_free (TpsMaster *master)
 {
   if (master->self != NULL)
-    {
-      g_autoptr (GBytes) stop = g_bytes_new_static ("stop", 4);
-
-      tps_remote_put (master->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
-    }
+    stop_roles (master);
   g_clear_pointer (&master->self, tps_client_free);
   g_ptr_array_unref (master->roles);
   if (master->server != NULL)
@@ -381,8 +400,8 @@ check_alive (TpsMaster *master, Role *role, GError **error)
   return FALSE;
 }
 
-/* Asks a trainer how it is; FALSE when its pass cannot succeed any more. A trainer that does not answer keeps its last
- * status: one of the others may know more, and says so. */
+/* Asks a trainer how it is; FALSE when its pass cannot succeed any more. A trainer that does not
+ * answer keeps its last status: one of the others may know more, and says so. */
 static gboolean
 look_at (TpsMaster *master, Role *role, GError **error)
 {
@@ -457,7 +476,8 @@ cancel_trainers (TpsMaster *master)
     }
 }
 
-/* All trainers began with the same parameters and applied the same averages: they must end with the same bits. */
+/* All trainers began with the same parameters and applied the same averages: they must end with the
+ * same bits. */
 static gboolean
 check_digests (TpsMaster *master, GError **error)
 {

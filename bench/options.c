@@ -179,7 +179,8 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
   return TRUE;
 }
 
-/* A world size of one says that nobody launched a world: every shell under such a launcher has these variables. */
+/* A world size of one says that nobody launched a world: every shell under such a launcher has
+ * these variables. */
 static gboolean
 read_environment (TpsBenchOptions *options, GError **error)
 {

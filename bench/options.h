@@ -67,16 +67,18 @@ typedef struct
   gchar **given; /* the command line as it was given, for children and reports */
 } TpsBenchOptions;
 
-/* Parses `argv`, dashes and underscores alike, then the environment of Slurm, MPI and torchrun-style launchers for what the
- * flags leave open (rank, world size, master address). Relative paths are resolved against the folder the user stood in.
- * Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, dashes and underscores alike, then the environment of Slurm, MPI and
+ * torchrun-style launchers for what the flags leave open (rank, world size, master address).
+ * Relative paths are resolved against the folder the user stood in. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
 TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
                                          GError **error);
 void tps_bench_options_clear (TpsBenchOptions *options);
 
 guint tps_bench_options_get_world_size (const TpsBenchOptions *options);
 
-/* The flags and their values in use, one "name=value" each, in the order of --help; owned by the caller. */
+/* The flags and their values in use, one "name=value" each, in the order of --help; owned by the
+ * caller. */
 GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOptions, tps_bench_options_clear)

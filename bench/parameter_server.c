@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parameter-server benchmark: launches a world of trainers, servers and a master, or is one of them. */
+/* The parameter-server benchmark: launches a world of trainers, servers and a master, or is one of
+ * them. */
 
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bench/configuration.h"
@@ -24,6 +26,7 @@
 #define EXIT_BAD_FLAG 2
 #define EXIT_INTERRUPTED 130
 #define STOP_PATIENCE_MS 3000
+#define SOCKET_PATH_BYTES 108 /* sun_path, with its end */
 
 typedef struct
 {
@@ -142,13 +145,30 @@ start_role (Bench *bench, guint rank, guint port, GError **error)
   return tps_supervisor_start (bench->supervisor, name, argv, NULL, NULL, error);
 }
 
+/* Checked here once, so that not every role says so. */
+static gboolean
+make_socket_dir (Bench *bench, GError **error)
+{
+  g_autofree gchar *longest = NULL;
+
+  bench->socket_dir = g_dir_make_tmp ("thriftps-XXXXXX", error);
+  if (bench->socket_dir == NULL)
+    return FALSE;
+  longest = g_build_filename (bench->socket_dir, "trainer1023.sock", NULL);
+  if (g_str_equal (bench->options.transport, "tcp") || strlen (longest) < SOCKET_PATH_BYTES)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "TMPDIR=%s is too long for Unix sockets; use a shorter one, or --transport=tcp",
+               g_get_tmp_dir ());
+  return FALSE;
+}
+
 static gboolean
 start_roles (Bench *bench, guint port, GError **error)
 {
   guint world_size = tps_bench_options_get_world_size (&bench->options);
 
-  bench->socket_dir = g_dir_make_tmp ("thriftps-XXXXXX", error);
-  if (bench->socket_dir == NULL)
+  if (!make_socket_dir (bench, error))
     return FALSE;
   for (guint rank = 0; rank + 1 < world_size; rank++)
     if (!start_role (bench, rank, port, error))
@@ -254,6 +274,17 @@ run_world (Bench *bench, GError **error)
   return write_files (bench, peer, error);
 }
 
+/* A report that did not get out is a failed run. */
+static gboolean
+finish_output (GError **error)
+{
+  if (fflush (stdout) == 0 && !ferror (stdout))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "the report cannot be written to standard output");
+  return FALSE;
+}
+
 static gint
 run (Bench *bench)
 {
@@ -267,7 +298,7 @@ run (Bench *bench)
   print_head (bench);
   bench->supervisor = tps_supervisor_new ();
   bench->ours = tps_bench_results_new ();
-  if (run_world (bench, &error))
+  if (run_world (bench, &error) && finish_output (&error))
     {
       tps_supervisor_stop (bench->supervisor, STOP_PATIENCE_MS);
       return 0;

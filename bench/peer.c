@@ -74,6 +74,18 @@ make_arguments (const TpsBenchOptions *o, const gchar *script, const TpsBenchCon
   return strings;
 }
 
+static void
+say_what_it_needs (GError **error)
+{
+  gchar *ended = g_strdup ((*error)->message);
+
+  g_free ((*error)->message);
+  (*error)->message = g_strdup_printf (
+      "%s; its last words are above (%s runs it and needs PyTorch, package python3-torch)", ended,
+      find_python ());
+  g_free (ended);
+}
+
 /* Waits for bytes while it looks after signals and children. */
 static gboolean
 receive (TpsPeer *peer, GError **error)
@@ -98,9 +110,7 @@ receive (TpsPeer *peer, GError **error)
         continue;
       if (tps_supervisor_check_patiently (peer->supervisor, PATIENCE_MS, error))
         g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer closed its output");
-      g_prefix_error (
-          error,
-          "%s must be a Python with PyTorch (package python3-torch), see above: ", find_python ());
+      say_what_it_needs (error);
       return FALSE;
     }
 }

@@ -13,8 +13,9 @@ G_BEGIN_DECLS
 
 typedef struct TpsPeer TpsPeer;
 
-/* Starts the peer's world through the supervisor and waits until it is ready. Errors: TPS_ERROR_UNAVAILABLE that says what is
- * missing (PyTorch, the script), INVALID_ARGUMENT for a world that the peer cannot be. */
+/* Starts the peer's world through the supervisor and waits until it is ready. Errors:
+ * TPS_ERROR_UNAVAILABLE that says what is missing (PyTorch, the script), INVALID_ARGUMENT for a
+ * world that the peer cannot be. */
 TpsPeer *tps_peer_start (TpsSupervisor *supervisor, const TpsBenchOptions *options,
                          const TpsBenchConfiguration *data, const TpsBenchConfiguration *model,
                          GError **error);

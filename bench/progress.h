@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One line on stderr that says how far a pass is: rewritten in place on a terminal, a new line every few seconds elsewhere. */
+/* One line on stderr that says how far a pass is: rewritten in place on a terminal, a new line
+ * every few seconds elsewhere. */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The text report, with the originals' titles, rows and columns and ours at the right; and the same as CSV files. */
+/* The text report, with the originals' titles, rows and columns and ours at the right; and the same
+ * as CSV files. */
 
 #pragma once
 
@@ -9,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Tables of all ranks of `kind`, then of all together; nothing where there is no such role. Owned. */
+/* Tables of all ranks of `kind`, then of all together; nothing where there is no such role.
+ * Owned. */
 gchar *tps_bench_report_format (TpsBenchResults *results, const gchar *kind);
 
 /* Ours beside the peer's: median over the passes of each pass's median, and the ratio. Owned. */

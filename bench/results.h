@@ -24,7 +24,8 @@ typedef struct TpsBenchResults TpsBenchResults;
 TpsBenchResults *tps_bench_results_new (void);
 void tps_bench_results_free (TpsBenchResults *results);
 
-/* Adds one pass of one role; also to the series of all roles of the kind. A role without metrics is remembered too. */
+/* Adds one pass of one role; also to the series of all roles of the kind. A role without metrics is
+ * remembered too. */
 void tps_bench_results_add (TpsBenchResults *results, const gchar *kind, gint rank,
                             const gchar *name, const gdouble *samples_ms, guint n_samples);
 void tps_bench_results_add_role (TpsBenchResults *results, const gchar *kind, gint rank);
@@ -46,10 +47,8 @@ TpsBenchSeries *tps_bench_results_find (TpsBenchResults *results, const gchar *k
 typedef struct
 {
   gint rank;
-  GArray *
-      losses; /* of gdouble: of the last step of each pass; empty where the trainer had no batches */
-  gchar *
-      digest; /* of all parameters after the newest pass, XXH3-128 in hexadecimal; NULL = not said */
+  GArray *losses; /* of gdouble, of each pass's last step; empty where there were no batches */
+  gchar *digest;  /* of the parameters after the newest pass, XXH3-128 as hex; NULL = not said */
 } TpsBenchOutcome;
 
 /* Call once a pass. `loss` NAN: there was none; `digest`: 16 bytes or NULL. */

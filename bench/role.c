@@ -189,6 +189,16 @@ announce (Role *role, GError **error)
     }
 }
 
+/* The master keeps its server up until it knows, so that no role takes its end for a failure. */
+static void
+confirm_stop (Role *role)
+{
+  g_autofree gchar *key = tps_world_get_stopped_key ((guint) role->options->rank);
+  g_autoptr (GBytes) value = g_bytes_new_static ("", 0);
+
+  tps_remote_put (role->client, key, value, tps_clock_now_ns () + SECOND_NS, NULL);
+}
+
 /* Returns when the master says so; an error when it is gone. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
@@ -199,6 +209,8 @@ wait_for_stop (Role *role, GError **error)
       g_autoptr (GBytes) stop = tps_remote_get (role->client, TPS_WORLD_STOP_KEY, STOP_POLL_MS,
                                                 tps_clock_now_ns () + CALL_NS, &local);
 
+      if (stop != NULL)
+        confirm_stop (role);
       if (stop != NULL || tps_interrupt_is_set ())
         return TRUE;
       if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))

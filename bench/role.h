@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* Serves until the master says stop, the master is gone, or a signal comes. Returns the exit status; errors go to stderr
- * with the role's name. */
+/* Serves until the master says stop, the master is gone, or a signal comes. Returns the exit
+ * status; errors go to stderr with the role's name. */
 gint tps_role_run (const TpsBenchOptions *options);
 
 /* Whether the server class takes the arguments of --server-config-path. */

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* The path of a file named from the repository's root, e.g. "bench/peers/x.py"; owned. NULL with TPS_ERROR_NOT_FOUND that
- * lists where it was looked for. */
+/* The path of a file named from the repository's root, e.g. "bench/peers/x.py"; owned. NULL with
+ * TPS_ERROR_NOT_FOUND that lists where it was looked for. */
 gchar *tps_bench_find_file (const gchar *name, GError **error);
 
 /* The path of this program; owned. */

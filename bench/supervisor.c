@@ -54,7 +54,8 @@ tps_supervisor_free (TpsSupervisor *supervisor)
   g_free (supervisor);
 }
 
-/* In the child, between fork and exec: async-signal-safe calls only. What hinders it goes to `report_fd` as an errno. */
+/* In the child, between fork and exec: async-signal-safe calls only. What hinders it goes to
+ * `report_fd` as an errno. */
 static void
 become (gchar **argv, pid_t launcher, gint stdin_fd, gint stdout_fd, gint report_fd)
 {

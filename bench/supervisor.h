@@ -2,8 +2,8 @@
 
 /* The processes that a launcher starts: each role one child, none of which outlives the launcher.
  *
- * Children get SIGKILL from the kernel when the launcher dies, however it dies. Single-threaded: all calls from the thread
- * that made the supervisor.
+ * Children get SIGKILL from the kernel when the launcher dies, however it dies. Single-threaded:
+ * all calls from the thread that made the supervisor.
  */
 
 #pragma once
@@ -19,21 +19,23 @@ TpsSupervisor *tps_supervisor_new (void);
 /* Stops what still runs (tps_supervisor_stop() with no patience), frees. */
 void tps_supervisor_free (TpsSupervisor *supervisor);
 
-/* Starts `argv` (NULL-terminated) under a name for messages. `stdin_fd` and `stdout_fd` (NULL: inherited) get pipes to
- * the child, the caller's to close. Errors: TPS_ERROR_UNAVAILABLE; a program that cannot be run is one. */
+/* Starts `argv` (NULL-terminated) under a name for messages. `stdin_fd` and `stdout_fd` (NULL:
+ * inherited) get pipes to the child, the caller's to close. Errors: TPS_ERROR_UNAVAILABLE; a
+ * program that cannot be run is one. */
 gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
-/* TRUE while all children live. Otherwise TPS_ERROR_ABORTED that says who ended and how. Never blocks. */
+/* TRUE while all children live. Otherwise TPS_ERROR_ABORTED that says who ended and how. Never
+ * blocks. */
 gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);
 
-/* The same for somebody who has lost touch with a child: its end may be seen a moment after its sockets have closed. Blocks
- * for `patience_ms` where all live on. */
+/* The same for somebody who has lost touch with a child: its end may be seen a moment after its
+ * sockets have closed. Blocks for `patience_ms` where all live on. */
 gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms,
                                          GError **error);
 
-/* Asks all children to end (SIGTERM), waits at most `patience_ms`, kills the rest. TRUE when all ended by themselves
- * with status 0 or by that SIGTERM. */
+/* Asks all children to end (SIGTERM), waits at most `patience_ms`, kills the rest. TRUE when all
+ * ended by themselves with status 0 or by that SIGTERM. */
 gboolean tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms);
 
 /* Names of the children that live, comma-separated; owned. */

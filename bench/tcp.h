@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Blocking TCP on loopback with TCP_NODELAY: what a raw socket does, as the limit to compare with. */
+/* Blocking TCP on loopback with TCP_NODELAY: what a raw socket does, as the limit to compare
+ * with. */
 
 #pragma once
 

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast bytes and small calls go through the plugin, next to the limit of the machine measured in the same run.
+/* How fast bytes and small calls go through the plugin, next to the limit of the machine measured
+ * in the same run.
  *
  *   push 16 MiB tcp   one gradient there, an empty answer back; GB/s = bytes of the gradient / time. Limit: a blocking
  *                     socket that sends the same bytes and waits for one byte.
  *   small calls       calls a second of 8 clients, one call in flight each. Peer: Thrift's C++ TThreadedServer.
  *
- * Runs are interleaved; a figure is the median of the runs' figures. Answers are checked by the clients.
+ * Runs are interleaved; a figure is the median of the runs' figures. Answers are checked by the
+ * clients.
  */
 
 #include <stdio.h>
@@ -76,7 +78,8 @@ typedef struct
   Comparison calls;
 } Transfer;
 
-/* Starts a server process and reads where it listens. Its end of input stays open as long as we live. */
+/* Starts a server process and reads where it listens. Its end of input stays open as long as we
+ * live. */
 static gboolean
 start_server (Transfer *transfer, const gchar *name, const gchar *program, const gchar *flag,
               guint16 *port, GError **error)

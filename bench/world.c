@@ -31,3 +31,9 @@ tps_world_get_address_key (guint rank)
 {
   return g_strdup_printf ("world/address/%u", rank);
 }
+
+gchar *
+tps_world_get_stopped_key (guint rank)
+{
+  return g_strdup_printf ("world/stopped/%u", rank);
+}

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Who is who: ranks are dealt as in the originals, trainers first, then servers, the master last. */
+/* Who is who: ranks are dealt as in the originals, trainers first, then servers, the master
+ * last. */
 
 #pragma once
 
@@ -22,6 +23,9 @@ gchar *tps_world_get_name (const TpsBenchOptions *options, guint rank);
 
 /* The rendezvous key under which a role puts its address; owned. */
 gchar *tps_world_get_address_key (guint rank);
+
+/* The rendezvous key under which a role says that it has seen the stop; owned. */
+gchar *tps_world_get_stopped_key (guint rank);
 
 /* The rendezvous key that ends all roles when it is there. */
 #define TPS_WORLD_STOP_KEY "world/stop"

@@ -23,6 +23,8 @@ import sys
 import threading
 import time
 
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # read when torch is loaded
+
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
