@@ -18,8 +18,8 @@
  *   default service, or are answered with UNKNOWN_METHOD under all of their name.
  * - A message whose beginning could not be read is looked at all the same, and so is its error,
  *   which may be unset: a zero-length frame is a crash (library up to 0.24).
- * - The arguments of an unknown method are skipped to any depth (library up to 0.23). - A oneway
- * handler that fails leaves half a message in front of the next reply, and an unknown
+ * - The arguments of an unknown method are skipped to any depth (library up to 0.23).
+ * - A oneway handler that fails leaves half a message in front of the next reply, and an unknown
  *   oneway method is answered (generators 0.17 to 0.24 and later). Here a oneway call has nowhere
  *   to write to.
  * - A handler that sets both an exception and an error, or succeeds with an error set, poisons its
