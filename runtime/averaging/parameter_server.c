@@ -20,6 +20,8 @@
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
+#define MAX_TRAINERS (1024 * 1024)
+
 /* Work on more bytes goes to a worker. */
 #define MAX_INLINE_BYTES (64 * 1024)
 /* What a helper takes at a time, and how much work one must be worth. */
@@ -441,10 +443,10 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
 static gboolean
 check_options (const TpsParameterServerOptions *options, GError **error)
 {
-  if (options->n_trainers < 1 || options->n_trainers > G_MAXINT32)
+  if (options->n_trainers < 1 || options->n_trainers > MAX_TRAINERS)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
-                   options->n_trainers, G_MAXINT32);
+                   options->n_trainers, MAX_TRAINERS);
       return FALSE;
     }
   if (options->round_timeout_ns < 0)

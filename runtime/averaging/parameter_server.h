@@ -32,7 +32,7 @@ typedef struct
 {
   const gchar *
       kind; /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */
-  guint n_trainers; /* >= 1 */
+  guint n_trainers; /* 1 to 1,048,576 */
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */

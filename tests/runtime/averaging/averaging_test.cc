@@ -354,6 +354,22 @@ TEST (Averaging, CallsThatMayNotWaitAreTakenOnlyIfTheyNeedNot)
   expect_average (sim, sim.push (0, 2, 0, dense ({ 1 }), false), { dense ({ 1 }), dense ({ 3 }) });
 }
 
+TEST (Averaging, CallsThatMayNotWaitMayWaitForArithmetic)
+{
+  Simulation::Options options = n_trainers (2);
+
+  options.runs_jobs_at_once = false;
+  Simulation sim (options);
+  sim.push (0, 0, 0, dense ({ 1 }));
+  sim.run_jobs ();
+  int last = sim.push (1, 0, 0, dense ({ 3 }), false);
+  int repeat = sim.push (0, 0, 0, dense ({ 1 }), false, true);
+  EXPECT_TRUE (sim.is_waiting (repeat));
+  sim.run_jobs ();
+  expect_average (sim, last, { dense ({ 1 }), dense ({ 3 }) });
+  expect_average (sim, repeat, { dense ({ 1 }), dense ({ 3 }) });
+}
+
 TEST (Averaging, RoundsOfABatchAreLimited)
 {
   Simulation::Options options = n_trainers (2);

@@ -345,6 +345,10 @@ TEST_F (ParameterServerTest, RefusesWhatItCannotBe)
   EXPECT_EQ (tps_parameter_server_new (&options, &error), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
   g_clear_error (&error);
+  options.n_trainers = G_MAXUINT;
+  EXPECT_EQ (tps_parameter_server_new (&options, &error), nullptr);
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  g_clear_error (&error);
   options.n_trainers = 1;
   options.kind = "nonsense";
   EXPECT_EQ (tps_parameter_server_new (&options, &error), nullptr);

@@ -282,6 +282,21 @@ TEST (Reduction, FirstGradientBecomesTheSumWhereItLies)
   tps_gradient_clear (&average);
 }
 
+TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
+{
+  Items items ({ sparse ({ 1, 4, 5 }, 9, 1, { 1, 2, 3 }), sparse ({ 5, 1 }, 9, 1, { 4, 5 }),
+                 sparse ({ 4 }, 9, 1, { 6 }) });
+  gconstpointer elements = tps_tensor_data (&items.items[0].gradient.values);
+  TpsReduction reduction;
+  TpsGradient average = {};
+
+  tps_reduction_init (&reduction, TRUE, NULL);
+  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 3, &average, NULL));
+  EXPECT_EQ (tps_tensor_data (&average.values), elements);
+  EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
+  tps_gradient_clear (&average);
+}
+
 TEST (Reduction, AllWeightsZeroIsRefused)
 {
   Items items ({ dense ({ 1 }, 0), no_data () });
