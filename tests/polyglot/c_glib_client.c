@@ -1,0 +1,140 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One trainer in C with nothing but generated code and the stock Thrift C GLib library, limits raised as README.md says.
+ *
+ *   c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]
+ *
+ * As cpp_client.cc. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <thrift/c_glib/protocol/thrift_binary_protocol.h>
+#include <thrift/c_glib/protocol/thrift_multiplexed_protocol.h>
+#include <thrift/c_glib/thrift_configuration.h>
+#include <thrift/c_glib/transport/thrift_framed_transport.h>
+#include <thrift/c_glib/transport/thrift_socket.h>
+
+#include "thrift/tps_wire_parameter_server.h"
+
+#define LIMIT (256 << 20)
+
+typedef struct
+{
+  const gchar *host;
+  gint port;
+  gint trainer;
+  gsize n_elems;
+  gint n_batches;
+  gfloat expected;
+  gboolean small_limits;
+} Task;
+
+static TpsWireGradient *
+gradient_of (const Task *task)
+{
+  TpsWireGradient *gradient = g_object_new (TPS_WIRE_TYPE_GRADIENT, NULL);
+  TpsWireTensor *tensor = gradient->dense;
+  gint64 dim = (gint64) task->n_elems;
+  gfloat *values = g_new (gfloat, task->n_elems);
+
+  for (gsize i = 0; i < task->n_elems; i++)
+    values[i] = (gfloat) task->trainer;
+  tensor->dtype = TPS_WIRE_D_TYPE_FLOAT32;
+  tensor->__isset_dtype = TRUE;
+  g_array_append_val (tensor->shape, dim);
+  tensor->data = g_byte_array_new_take ((guint8 *) values, task->n_elems * sizeof (gfloat));
+  tensor->__isset_data = TRUE;
+  gradient->__isset_dense = TRUE;
+  return gradient;
+}
+
+static gboolean
+is_expected (const Task *task, const TpsWireGradient *average)
+{
+  const GByteArray *data = average->dense->data;
+
+  if (data == NULL || data->len != task->n_elems * sizeof (gfloat))
+    return FALSE;
+  for (gsize i = 0; i < task->n_elems; i++)
+    if (memcmp (data->data + i * sizeof (gfloat), &task->expected, sizeof (gfloat)) != 0)
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+average (const Task *task, TpsWireParameterServerIf *client, gint batch, GError **error)
+{
+  g_autoptr (GObject) gradient = G_OBJECT (gradient_of (task));
+  g_autoptr (GObject) answer = g_object_new (TPS_WIRE_TYPE_GRADIENT, NULL);
+  TpsWireGradient *result = (TpsWireGradient *) answer;
+  TpsWireServiceError *failure = NULL;
+
+  if (!tps_wire_parameter_server_client_average_gradient (
+          client, &result, task->trainer, batch, 0, (TpsWireGradient *) gradient, &failure, error))
+    return FALSE;
+  if (is_expected (task, result))
+    return TRUE;
+  g_set_error (error, g_quark_from_static_string ("c-glib-client"), 1,
+               "batch %d has a wrong average", batch);
+  return FALSE;
+}
+
+static gboolean
+run (const Task *task, GError **error)
+{
+  /* Both transports ask for it: a framed one does not look at its socket's. */
+  g_autoptr (GObject) limits = g_object_new (
+      THRIFT_TYPE_CONFIGURATION, "max_message_size",
+      task->small_limits ? DEFAULT_MAX_MESSAGE_SIZE : LIMIT, "max_frame_size",
+      task->small_limits ? DEFAULT_MAX_FRAME_SIZE : LIMIT, NULL);
+  g_autoptr (GObject) socket = g_object_new (THRIFT_TYPE_SOCKET, "hostname", task->host, "port",
+                                             task->port, "configuration", limits, NULL);
+  g_autoptr (GObject) framed = g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT, "transport", socket,
+                                             "configuration", limits, NULL);
+  g_autoptr (GObject)
+      binary = g_object_new (THRIFT_TYPE_BINARY_PROTOCOL, "transport", framed, NULL);
+  g_autoptr (GObject)
+      protocol = g_object_new (THRIFT_TYPE_MULTIPLEXED_PROTOCOL, "transport", framed, "protocol",
+                               binary, "service-name", "ParameterServer", NULL);
+  g_autoptr (GObject)
+      client = g_object_new (TPS_WIRE_TYPE_PARAMETER_SERVER_CLIENT, "input_protocol", binary,
+                             "output_protocol", protocol, NULL);
+
+  if (!thrift_transport_open (THRIFT_TRANSPORT (framed), error))
+    return FALSE;
+  for (gint batch = 0; batch < task->n_batches; batch++)
+    if (!average (task, TPS_WIRE_PARAMETER_SERVER_IF (client), batch, error))
+      return FALSE;
+  return thrift_transport_close (THRIFT_TRANSPORT (framed), error);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_autoptr (GError) error = NULL;
+  Task task;
+
+  if (argc < 7)
+    {
+      g_printerr (
+          "usage: c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]\n");
+      return 2;
+    }
+  task = (Task) {
+    .host = argv[1],
+    .port = atoi (argv[2]),
+    .trainer = atoi (argv[3]),
+    .n_elems = strtoul (argv[4], NULL, 10),
+    .n_batches = atoi (argv[5]),
+    .expected = strtof (argv[6], NULL),
+    .small_limits = argc > 7,
+  };
+  if (!run (&task, &error))
+    {
+      g_print ("%s\n", error != NULL ? error->message : "no message");
+      return 1;
+    }
+  g_print ("ok\n");
+  return 0;
+}

@@ -1,0 +1,134 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One trainer in C++: generated code and libthrift, with the limits raised as README.md says.
+ *
+ *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]
+ *
+ * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value EXPECTED. With `small-limits`
+ * the library's own limits stay. Prints "ok" or what went wrong. */
+
+#include <thrift/TConfiguration.h>
+#include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/protocol/TMultiplexedProtocol.h>
+#include <thrift/transport/TBufferTransports.h>
+#include <thrift/transport/TSocket.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "thrift/ParameterServer.h"
+
+using apache::thrift::TConfiguration;
+using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::protocol::TMultiplexedProtocol;
+using apache::thrift::transport::TFramedTransport;
+using apache::thrift::transport::TSocket;
+
+namespace {
+
+struct Task
+{
+  std::string host;
+  int port = 0;
+  int trainer = 0;
+  size_t n_elems = 0;
+  int n_batches = 0;
+  float expected = 0;
+  bool small_limits = false;
+};
+
+thriftps::Gradient
+gradient_of (const Task &task)
+{
+  std::vector<float> values (task.n_elems, static_cast<float> (task.trainer));
+  thriftps::Gradient gradient;
+  thriftps::Tensor tensor;
+
+  tensor.__set_dtype (thriftps::DType::FLOAT32);
+  tensor.__set_shape ({ static_cast<int64_t> (task.n_elems) });
+  tensor.__set_data (std::string (reinterpret_cast<const char *> (values.data ()),
+                                  values.size () * sizeof (float)));
+  gradient.__set_dense (tensor);
+  return gradient;
+}
+
+bool
+is_expected (const Task &task, const thriftps::Gradient &average)
+{
+  const std::string &data = average.dense.data;
+
+  if (data.size () != task.n_elems * sizeof (float))
+    return false;
+  for (size_t i = 0; i < task.n_elems; i++)
+    if (memcmp (&data[i * sizeof (float)], &task.expected, sizeof (float)) != 0)
+      return false;
+  return true;
+}
+
+void
+run (const Task &task)
+{
+  auto limits = std::make_shared<TConfiguration> ();
+
+  if (!task.small_limits)
+    {
+      limits->setMaxFrameSize (256 << 20);
+      limits->setMaxMessageSize (256 << 20);
+    }
+  auto socket = std::make_shared<TSocket> (task.host, task.port, limits);
+  auto framed = std::make_shared<TFramedTransport> (socket, limits);
+  auto binary = std::make_shared<TBinaryProtocol> (framed);
+  thriftps::ParameterServerClient client (
+      std::make_shared<TMultiplexedProtocol> (binary, "ParameterServer"));
+  thriftps::Gradient gradient = gradient_of (task);
+
+  socket->setNoDelay (true);
+  framed->open ();
+  for (int batch = 0; batch < task.n_batches; batch++)
+    {
+      thriftps::Gradient average;
+
+      client.average_gradient (average, task.trainer, batch, 0, gradient);
+      if (!is_expected (task, average))
+        throw std::runtime_error ("batch " + std::to_string (batch) + " has a wrong average");
+    }
+  framed->close ();
+}
+
+}
+
+int
+main (int argc, char **argv)
+{
+  Task task;
+
+  if (argc < 7)
+    {
+      fprintf (stderr,
+               "usage: cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]\n");
+      return 2;
+    }
+  task.host = argv[1];
+  task.port = atoi (argv[2]);
+  task.trainer = atoi (argv[3]);
+  task.n_elems = strtoul (argv[4], nullptr, 10);
+  task.n_batches = atoi (argv[5]);
+  task.expected = strtof (argv[6], nullptr);
+  task.small_limits = argc > 7;
+  try
+    {
+      run (task);
+    }
+  catch (const std::exception &error)
+    {
+      printf ("%s\n", error.what ());
+      return 1;
+    }
+  puts ("ok");
+  return 0;
+}

@@ -1,0 +1,166 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""A ThriftPS server as a process, and clients made of generated code and Debian's python3-thrift."""
+
+import collections
+import os
+import signal
+import struct
+import subprocess
+import threading
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
+from thrift.protocol.TCompactProtocol import TCompactProtocol
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.transport import TSocket, TTransport
+from thriftps.parameter_server import ParameterServer
+from thriftps.rendezvous import Rendezvous
+from thriftps.tensor.ttypes import DType, Gradient, SparseTensor, Tensor
+
+WAIT_S = 60
+
+# How a client talks. `multiplexed` False reaches the default service of the server.
+Way = collections.namedtuple("Way", "framed protocol multiplexed")
+WAYS = [
+    Way(framed, protocol, multiplexed)
+    for framed in (True, False)
+    for protocol in ("binary", "compact")
+    for multiplexed in (True, False)
+]
+USUAL = Way(True, "binary", True)
+
+_PROTOCOLS = {
+    "binary": TBinaryProtocol,
+    "accelerated": TBinaryProtocolAccelerated,
+    "compact": TCompactProtocol,
+}
+
+
+class Server:
+    """thriftps_server with these flags, on a free port. A context manager."""
+
+    def __init__(self, *flags, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen(
+            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=" + listen,
+             "--log-level=warning", *flags],
+            stdout=subprocess.PIPE, text=True,
+            # The thread sanitizer would sleep a second at the end of each.
+            env=dict(os.environ, TSAN_OPTIONS="atexit_sleep_ms=0"))
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on "):
+            raise RuntimeError("the server said %r instead of where it listens" % line)
+        self.address = line[len("listening on "):].strip()
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self):
+        """The exit code."""
+        code = self.process.wait(WAIT_S)
+        self.process.stdout.close()
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.terminate()
+        code = self.wait()
+        if code != 0:
+            raise RuntimeError("the server ended with exit code %d" % code)
+
+
+class Client:
+    """A connection to one service: calls are those of the generated client. A context manager."""
+
+    def __init__(self, address, service, way=USUAL, timeout_s=WAIT_S):
+        if address.startswith("unix:"):
+            socket = TSocket.TSocket(unix_socket=address[len("unix:"):])
+        else:
+            host, _, port = address.rpartition(":")
+            socket = TSocket.TSocket(host, int(port))
+        socket.setTimeout(timeout_s * 1000)
+        self.transport = (TTransport.TFramedTransport if way.framed
+                          else TTransport.TBufferedTransport)(socket)
+        self.protocol = protocol = _PROTOCOLS[way.protocol](self.transport)
+        if way.multiplexed:
+            protocol = TMultiplexedProtocol(protocol, service.__name__.rsplit(".", 1)[-1])
+        self.calls = service.Client(protocol)
+
+    def __enter__(self):
+        self.transport.open()
+        return self.calls
+
+    def __exit__(self, *_):
+        self.transport.close()
+
+
+class Call(threading.Thread):
+    """One call on a thread of its own; wait() gives its value or raises its exception."""
+
+    def __init__(self, call):
+        super().__init__(daemon=True)
+        self._call = call
+        self._value = self._error = None
+        self.start()
+
+    def run(self):
+        try:
+            self._value = self._call()
+        except Exception as error:  # handed over to the thread that waits
+            self._error = error
+
+    def wait(self):
+        self.join(WAIT_S)
+        if self.is_alive():
+            raise TimeoutError("the call did not end")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Waiting:
+    """A push that the server has received and not answered yet; wait() as of a Call. A context manager.
+
+    On the same connection a key is put behind the push; when another client sees the key, the server has begun with the push.
+    """
+
+    def __init__(self, address, trainer, batch, param_loc, gradient, way=USUAL):
+        key = "waiting/%d/%d/%d" % (trainer, batch, param_loc)
+        self._client = Client(address, ParameterServer, way)
+        push = self._client.__enter__()
+        push.send_average_gradient(trainer, batch, param_loc, gradient)
+        Rendezvous.Client(TMultiplexedProtocol(self._client.protocol, "Rendezvous")).send_put(key, b"")
+        with Client(address, Rendezvous) as store:
+            store.get(key, WAIT_S * 1000)
+        self._call = Call(push.recv_average_gradient)
+
+    def wait(self):
+        return self._call.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._client.__exit__()
+
+
+def tensor(values, shape=None, dtype=DType.FLOAT32):
+    letter = {DType.FLOAT32: "f", DType.FLOAT64: "d", DType.INT32: "i", DType.INT64: "q"}[dtype]
+    return Tensor(dtype=dtype, shape=[len(values)] if shape is None else shape,
+                  data=struct.pack("<%d%s" % (len(values), letter), *values))
+
+
+def dense(values, shape=None, dtype=DType.FLOAT32):
+    return Gradient(dense=tensor(values, shape, dtype))
+
+
+def sparse(indices, rows, n_rows, dim):
+    return Gradient(sparse=SparseTensor(
+        indices=tensor(indices, dtype=DType.INT64),
+        values=tensor(rows, [len(indices), dim]),
+        shape=[n_rows, dim]))
+
+
+def floats(data):
+    return list(struct.unpack("<%df" % (len(data) // 4), data))
