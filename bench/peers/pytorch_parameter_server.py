@@ -23,7 +23,9 @@ import sys
 import threading
 import time
 
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # read when torch is loaded
+# Read when torch is loaded. Without them every role says at its end that it ends.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "2")
 
 import torch
 import torch.distributed as dist

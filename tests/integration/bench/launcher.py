@@ -1,0 +1,221 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Runs of //bench:parameter_server (and of its kin), and a test case that leaves no process and no file of theirs behind.
+
+    class Mine (launcher.TestCase):
+        def test_it (self):
+            result = self.run_world("--smoke", "--ntrainer=3")      # waits for the end
+            run = self.start("--smoke", "--epochs=1000")            # does not
+            run.wait_until_training()
+            os.kill(run.roles()["trainer1"], signal.SIGKILL)
+            result = run.finish()
+"""
+
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+from peers import Client
+from thrift.Thrift import TException
+from thriftps.trainer import Trainer
+
+PROGRAM = os.path.abspath(os.environ["PARAMETER_SERVER"])
+WAIT_S = 120  # nothing takes that long: it is here so that nothing waits for ever
+
+# What starts many ranks would leak into the worlds that the tests start.
+FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                   "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "BUILD_WORKING_DIRECTORY")
+
+# Small models of the originals' shape; big enough that the parameters' bits depend on every step.
+TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
+
+# `stderr` is without the lines of progress, which come when a run takes long.
+Result = collections.namedtuple("Result", "code stdout stderr")
+PROGRESS = re.compile(r"^(?:(?:warm-up|pass \d+ of \d+): epoch .*|run \d+ of \d+)\n", re.MULTILINE)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def eventually(check, what, seconds=WAIT_S):
+    """The first true value of check(), asked until then."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("not within %g s: %s" % (seconds, what))
+        time.sleep(0.005)
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:  # it has ended
+        return b""
+
+
+def is_alive(pid):
+    """Not for one that has ended and whose parent has not asked yet."""
+    stat = _read("/proc/%d/stat" % pid)
+    return bool(stat) and stat.rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+
+
+def steps_done(address):
+    """Of the running pass of the trainer that listens there; 0 before."""
+    try:
+        with Client(address, Trainer) as calls:
+            return calls.status().steps_done
+    except TException:  # it listens in a moment
+        return 0
+
+
+class Run:
+    """A started parameter_server: the launcher of a world, or one role."""
+
+    def __init__(self, flags, folder, stdout, environment, program=PROGRAM):
+        self._mark = "THRIFTPS_TEST_RUN=%s" % uuid.uuid4()
+        inherited = {k: v for k, v in os.environ.items() if k not in FLEET_VARIABLES}
+        name, _, value = self._mark.partition("=")
+        self._output = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [program, *flags], cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout or self._output[0],
+            stderr=self._output[1], env={**inherited, "TMPDIR": folder, name: value, **environment})
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def living(self):
+        """Pids of all processes of this run, wherever they hang in the tree by now."""
+        mark = self._mark.encode()
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+        return [pid for pid in pids if mark in _read("/proc/%d/environ" % pid).split(b"\0") and is_alive(pid)]
+
+    def roles(self):
+        """Pid by name: "trainer0", ..., "server2" of a world with two trainers."""
+        pids = {}
+        for pid in self.living():
+            for flag in _read("/proc/%d/cmdline" % pid).decode().split("\0"):
+                if flag.startswith("--rank="):
+                    pids[int(flag[len("--rank="):])] = pid
+        sockets = {int("".join(filter(str.isdigit, name))): name[:-len(".sock")] for name in self._sockets()}
+        return {sockets[rank]: pid for rank, pid in pids.items() if rank in sockets}
+
+    def _sockets(self):
+        folders = [f for f in os.listdir(self.folder) if f.startswith("thriftps-")]
+        return [s for f in folders for s in os.listdir(os.path.join(self.folder, f)) if s.endswith(".sock")]
+
+    def _steps_done(self, trainer):
+        paths = [os.path.join(self.folder, folder, trainer + ".sock")
+                 for folder in os.listdir(self.folder) if folder.startswith("thriftps-")]
+        return sum(steps_done("unix:" + path) for path in paths if os.path.exists(path))
+
+    def wait_until_training(self, trainers=("trainer0", "trainer1")):
+        """Every one of them has done a step of a pass, and goes on."""
+        for trainer in trainers:
+            eventually(lambda name=trainer: self.process.poll() is not None or self._steps_done(name) > 0,
+                       trainer + " has done a step")
+        if self.process.poll() is not None:
+            raise AssertionError("it ended instead of training: %s" % (self.finish(),))
+
+    def _said(self, which):
+        # Without moving the file's position: the program writes at the same one.
+        fd = self._output[which].fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode()
+
+    def progress(self):
+        """The first line of progress; empty before."""
+        found = PROGRESS.search(self._said(1))
+        return found.group() if found else ""
+
+    def finish(self, seconds=WAIT_S):
+        code = self.process.wait(seconds)
+        return Result(code, self._said(0), PROGRESS.sub("", self._said(1)))
+
+    def kill(self):
+        for pid in self.living():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait(WAIT_S)
+        for output in self._output:
+            output.close()
+
+
+class TestCase(unittest.TestCase):
+    maxDiff = None
+    program = PROGRAM
+
+    def setUp(self):
+        # In /tmp: the path of a Unix socket has 107 bytes at most.
+        self.folder = tempfile.mkdtemp(prefix="bench-", dir="/tmp")
+        self._runs = []
+        self.addCleanup(self._clean_up)
+
+    def _clean_up(self):
+        for run in self._runs:
+            run.kill()
+        shutil.rmtree(self.folder)
+
+    def start(self, *flags, stdout=None, **environment):
+        run = Run(flags, self.folder, stdout, environment, self.program)
+        self._runs.append(run)
+        return run
+
+    def run_world(self, *flags, **environment):
+        """Runs it to its end; nothing may be left of it."""
+        run = self.start(*flags, **environment)
+        result = run.finish()
+        self.assert_nothing_left(run)
+        return result
+
+    def run_well(self, *flags, **environment):
+        """The same for a run that must succeed and say nothing on stderr."""
+        result = self.run_world(*flags, **environment)
+        self.assertEqual((result.code, result.stderr), (0, ""), result)
+        return result
+
+    def run_to_json(self, *flags, **environment):
+        """What a run that succeeds writes with --json."""
+        self.run_well("--json=out.json", *flags, **environment)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def assert_nothing_left(self, run, files=False):
+        """No process at once; with a launcher that could clean up (files=False), no file either."""
+        eventually(lambda: not run.living(), "all processes of the run have ended", 5)
+        if not files:
+            self.assertEqual([f for f in os.listdir(self.folder) if f.startswith("thriftps-")], [])
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return name
+
+    def assert_refused(self, result, *words, code=2):
+        """One line on stderr that has all the words, and nothing that looks like a run."""
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("parameter_server: "), result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+        self.assertNotIn("metrics for", result.stdout)

@@ -1,0 +1,187 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""What a user reads and what programs read after a run: the originals' titles, rows and columns, JSON, CSV."""
+
+import csv
+import math
+import os
+import re
+import signal
+import unittest
+
+import junit
+import launcher
+import report
+
+FLAGS = ["--smoke", "--batch-size=4", "--json=out.json", "--csv=tables/of/this"]
+N_STEPS = 8  # 64 samples, batches of 4, 2 trainers
+
+
+class OneRun(launcher.TestCase):
+    """One run, looked at from all sides."""
+
+    def setUp(self):
+        super().setUp()
+        self.output = self.run_to_json(*FLAGS)
+        self.result = self.run_well(*FLAGS)
+        self.tables = report.read_report(self.result.stdout)
+
+    def test_says_what_it_will_do_first(self):
+        first, second, empty = self.result.stdout.split("\n")[:3]
+        self.assertTrue(first.startswith("parameter_server: ntrainer=2 "), first)
+        for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook", "batch-size=4", "seed=0"):
+            self.assertIn(" " + part + " ", first)
+        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role$")
+        self.assertEqual(empty, "")
+        self.assertIn("\nbenchmark warmup done\n\n", self.result.stdout)
+
+    def test_titles_come_in_the_originals_order(self):
+        self.assertEqual([title for title, _, _ in self.tables],
+                         ["trainer=0", "trainer=1", "all trainer", "server=2", "all server"])
+
+    def test_tables_have_all_names_sorted_and_all_columns(self):
+        for title, columns, rows in self.tables:
+            names = report.trainer_names("rpc_hook") if "trainer" in title else report.SERVER_NAMES
+            with self.subTest(title=title):
+                self.assertEqual(columns, report.COLUMNS)
+                self.assertEqual(list(rows), names)
+
+    def test_numbers_of_a_row_agree_with_each_other(self):
+        for title, _, rows in self.tables:
+            for name, (low, high, mean, variance, stdev, p50, p95, p99) in rows.items():
+                with self.subTest(title=title, name=name):
+                    self.assertTrue(0 < low <= mean <= high and low <= p50 <= p95 <= p99 <= high)
+                    self.assertTrue(math.isclose(variance, stdev * stdev, rel_tol=1e-4))
+
+    def test_ends_with_what_training_came_to(self):
+        loss, parameters = self.result.stdout.splitlines()[-2:]
+        self.assertRegex(loss, r"^loss of the last step: trainer0 4\.\d+, trainer1 4\.\d+$")  # ln 64 = 4.16
+        self.assertRegex(parameters, r"^parameters \(xxh3-128\): [0-9a-f]{32}, the same on all trainers$")
+        self.assertIn(report.digests(self.output)[0], parameters)  # of another run: the same seed
+
+    def test_json_has_the_shape_of_all_benchmarks(self):
+        output = self.output
+        self.assertEqual((output["schema"], output["benchmark"]), (1, "parameter_server"))
+        self.assertRegex(output["version"], r"^\d+\.\d+\.\d+$")
+        self.assertTrue({"cpu", "cores", "memory_bytes", "kernel", "machine"} <= set(output["host"]))
+        self.assertEqual(output["flags"]["ddp-hook"], "rpc_hook")
+        self.assertEqual(output["flags"]["batch-size"], "4")
+        self.assertEqual((output["peers"], output["ratios"]), ([], []))
+        for figure in output["figures"]:
+            self.assertEqual(set(figure), {"name", "unit", "n", "p50", "p95", "p99", "min", "max", "mean", "samples"})
+            self.assertEqual(len(figure["samples"]), figure["n"])
+            self.assertEqual((min(figure["samples"]), max(figure["samples"])), (figure["min"], figure["max"]))
+
+    def test_json_has_every_row_of_the_report(self):
+        figures = report.figures(self.output)
+        names = {"%s/%s" % (title, name) for title, _, rows in self.tables for name in rows}
+        self.assertEqual(set(figures), names | {"trainer=0/loss", "trainer=1/loss"})
+
+    def test_counts_are_those_of_the_work(self):
+        figures = report.figures(self.output)
+        for name in report.TRAINER_NAMES + report.HOOK_NAMES["rpc_hook"]:
+            with self.subTest(name=name):  # one dense and one sparse bucket
+                self.assertEqual([figures[rank + name]["n"] for rank in ("trainer=0/", "trainer=1/", "all trainer/")],
+                                 [N_STEPS, N_STEPS, 2 * N_STEPS])
+        for name in report.SERVER_NAMES:
+            self.assertEqual(figures["server=2/" + name]["n"], 2 * N_STEPS)
+
+    def test_parts_take_no_longer_than_the_whole(self):
+        samples = {name: figure["samples"] for name, figure in report.figures(self.output).items()}
+        for step, forward, backward in zip(*(samples["trainer=0/" + name] for name in (
+                "batch_level_metric,batch_all", "forward_metric,forward_pass", "backward_metric,backward"))):
+            self.assertLessEqual(forward + backward, step)
+
+    def test_csv_holds_the_tables(self):
+        folder = os.path.join(self.folder, "tables/of/this")
+        self.assertEqual(sorted(os.listdir(folder)), ["all_server.csv", "all_trainer.csv", "server=2.csv",
+                                                      "trainer=0.csv", "trainer=1.csv"])
+        for title, _, rows in self.tables:  # of this run: it wrote over those of the first
+            path = os.path.join(folder, title.replace("all ", "all_") + ".csv")
+            with self.subTest(title=title), open(path, encoding="utf-8", newline="") as file:
+                header, *lines = list(csv.reader(file))
+                self.assertEqual(header, ["name", "min_ms", "max_ms", "mean_ms", "variance_ms2", "stdev_ms",
+                                          "p50_ms", "p95_ms", "p99_ms"])
+                self.assertEqual([line[0] for line in lines], list(rows))
+                for line in lines:
+                    for cell, number in zip(line[1:], rows[line[0]]):
+                        self.assertTrue(math.isclose(float(cell), number, rel_tol=1e-5))
+
+
+class Shapes(launcher.TestCase):
+
+    def test_one_sample_has_no_deviation(self):
+        tables = report.read_report(self.run_well("--smoke").stdout)  # one step for each trainer
+        for name, numbers in tables[0][2].items():
+            with self.subTest(name=name):
+                self.assertEqual(numbers[3:5], [None, None])
+
+    def test_without_servers_there_are_no_tables_of_servers(self):
+        text = self.run_well("--smoke", "--ddp-hook=allreduce_hook", "--nserver=0").stdout
+        self.assertEqual([title for title, _, _ in report.read_report(text)],
+                         ["trainer=0", "trainer=1", "all trainer"])
+
+    def test_servers_are_numbered_by_their_global_rank(self):
+        text = self.run_well("--smoke", "--ntrainer=3", "--nserver=2", "--batch-size=8").stdout
+        self.assertEqual([title for title, _, _ in report.read_report(text) if "server" in title],
+                         ["server=3", "server=4", "all server"])
+
+    def test_a_server_that_owns_nothing_has_an_empty_table(self):
+        tables = report.read_report(self.run_well("--smoke", "--nserver=3").stdout)  # two buckets
+        self.assertEqual(sorted(len(rows) for title, _, rows in tables if title.startswith("server=")), [0, 3, 3])
+
+    def test_repeats_add_up(self):
+        output = self.run_to_json("--smoke", "--repeats=3")
+        figures = report.figures(output)
+        self.assertEqual(figures["trainer=1/batch_level_metric,batch_all"]["n"], 3)
+        self.assertEqual(len(set(figures["trainer=1/loss"]["samples"])), 1)  # every pass starts anew
+
+    def test_underscores_are_as_good_as_dashes(self):
+        output = self.run_to_json("--smoke", "--batch_size=16", "--ddp_hook", "sparse_rpc_hook", "--rpc_timeout=9",
+                                  "--filestore=/tmp/not_used", "--torch_seed=1", "--cuda_seed=2")
+        self.assertEqual([output["flags"][name] for name in ("batch-size", "ddp-hook", "rpc-timeout")],
+                         ["16", "sparse_rpc_hook", "9"])
+
+    def test_files_go_where_the_user_stood(self):
+        os.mkdir(os.path.join(self.folder, "stood"))
+        self.run_well("--smoke", "--json=out.json", BUILD_WORKING_DIRECTORY=os.path.join(self.folder, "stood"))
+        self.assertEqual(os.listdir(os.path.join(self.folder, "stood")), ["out.json"])
+
+    def test_progress_goes_to_stderr_a_line_each_where_that_is_no_terminal(self):
+        run = self.start("--smoke", "--batch-size=4", "--epochs=1000000")
+        line = launcher.eventually(run.progress, "a line of progress")
+        self.assertRegex(line, r"^warm-up: epoch \d+ of 1000000, step \d+ of 8000000, loss 4\.\d+\n$")
+        run.signal(signal.SIGINT)
+        result = run.finish()
+        self.assertNotIn("\033", result.stdout + result.stderr)
+        self.assertNotIn("\r", result.stdout + result.stderr)
+
+
+class Words(launcher.TestCase):
+    """--help, --list, --version: nothing is started for them."""
+
+    FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver ncudaserver rpc-timeout
+    backend epochs batch-size data model data-config-path model-config-path server-config-path trainer-config-path
+    torch-seed cuda-seed preprocess-data create-criterion create-ddp-model hook-state ddp-hook iteration-step
+    seed reduce partition transport json csv list smoke peer rank world-size""".split()
+
+    def test_help_names_every_flag(self):
+        text = self.run_well("--help").stdout
+        for flag in self.FLAGS:
+            self.assertTrue(re.search(r"^  --%s\b" % flag, text, re.MULTILINE), flag)
+        self.assertTrue(text.isascii(), "in any locale")
+
+    def test_list_names_every_registry(self):
+        names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
+        for flag, name in {"data": "DummyData", "model": "DummyModelSparse", "trainer": "DdpTrainer",
+                           "server": "AverageBatchParameterServer", "ddp-hook": "hybrid_hook",
+                           "hook-state": "BasicHookState", "create-ddp-model": "basic_ddp_model",
+                           "create-criterion": "cel", "iteration-step": "basic_iteration_step",
+                           "preprocess-data": "preprocess_dummy_data", "backend": "gloo"}.items():
+            self.assertIn(name, names["--" + flag].split(" "))
+
+    def test_version_is_a_line(self):
+        self.assertRegex(self.run_well("--version").stdout, r"^parameter_server \(ThriftPS\) \d+\.\d+\.\d+\n$")
+
+
+if __name__ == "__main__":
+    junit.main()

@@ -1,0 +1,147 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Roles that are started one by one, as fleets do: each process finds its place in flags or environment."""
+
+import signal
+import unittest
+
+import junit
+import launcher
+import report
+from peers import Client
+from thrift.Thrift import TException
+from thriftps.node.ttypes import ServiceError
+from thriftps.rendezvous import Rendezvous
+
+# Ranks of a world of two trainers and a server.
+TRAINERS, SERVER, MASTER = (0, 1), 2, 3
+LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
+
+
+class World(launcher.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.port = launcher.free_port()
+
+    def torchrun(self, rank, *flags, size=4):
+        return self.start(*flags, RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=str(self.port))
+
+    def slurm(self, rank, *flags):
+        return self.start("--master-port=%d" % self.port, *flags, SLURM_PROCID=str(rank), SLURM_NTASKS="4")
+
+    def by_flags(self, rank, *flags):
+        return self.start("--rank=%d" % rank, "--world-size=4", "--master-port=%d" % self.port, *flags)
+
+    def wait_until_training(self):
+        """The first trainer, found as roles find each other, has done a step of a pass that goes on."""
+        trainer = launcher.eventually(self.find_trainer, "trainer0 has found its master")
+        launcher.eventually(lambda: launcher.steps_done(trainer) > 0, "trainer0 has done a step")
+
+    def find_trainer(self):
+        """Where trainer0 listens; empty before it has told the master."""
+        try:
+            with Client("127.0.0.1:%d" % self.port, Rendezvous) as store:
+                return store.get("world/address/0", 0).decode()
+        except (TException, ServiceError):
+            return ""
+
+    def check_well(self, roles):
+        """All end well, the master says the report and the others nothing."""
+        *others, master = [role.finish() for role in roles]
+        self.assertEqual((master.code, master.stderr), (0, ""), master)
+        for result in others:
+            self.assertEqual((result.code, result.stdout, result.stderr), (0, "", ""), result)
+        return master.stdout
+
+    def end_of(self, role, code, *words):
+        result = role.finish()
+        self.assertEqual(result.code, code, result)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+
+class OneByOne(World):
+
+    def test_torchrun_environment(self):
+        text = self.check_well([self.torchrun(rank, "--smoke") for rank in range(4)])
+        self.assertEqual([title for title, _, _ in report.read_report(text)],
+                         ["trainer=0", "trainer=1", "all trainer", "server=2", "all server"])
+        self.assertIn(" transport=tcp ", text.splitlines()[0])
+
+    def test_a_master_by_flags_and_the_others_by_environment(self):
+        master = self.by_flags(MASTER, "--smoke")
+        self.check_well([self.torchrun(rank, "--smoke") for rank in (1, 0, 2)] + [master])
+
+    def test_slurm_environment(self):
+        self.check_well([self.slurm(rank, "--smoke") for rank in range(4)])
+
+    def test_every_hook(self):
+        expected = report.digests(self.run_to_json("--smoke", "--batch-size=4"))
+        for hook in report.HOOK_NAMES:
+            with self.subTest(hook=hook):
+                self.port = launcher.free_port()
+                roles = [self.torchrun(rank, "--smoke", "--batch-size=4", "--ddp-hook=" + hook) for rank in range(4)]
+                self.assertIn(expected[0] + ", the same on all", self.check_well(roles))
+
+    def test_over_ipv6(self):
+        roles = [self.by_flags(rank, "--smoke", "--master-addr=::1", "--ddp-hook=sparse_rpc_hook") for rank in range(4)]
+        self.check_well(roles)
+
+    def test_roles_may_come_before_their_master(self):
+        others = [self.torchrun(rank, "--smoke") for rank in (0, 1, 2)]
+        launcher.eventually(lambda: all(len(role.living()) == 1 for role in others), "the roles are there")
+        self.check_well(others + [self.torchrun(MASTER, "--smoke")])
+
+    def test_over_unix_sockets_on_one_machine(self):
+        roles = [self.by_flags(rank, "--smoke", "--transport=unix") for rank in range(4)]
+        self.check_well(roles)
+
+    def test_a_world_of_one_is_no_world(self):
+        # Every shell inside a job of Slurm has these.
+        result = self.start("--smoke", SLURM_PROCID="0", SLURM_NTASKS="1").finish()
+        self.assertEqual(result.code, 0)
+        self.assertIn("metrics for server=2", result.stdout)
+
+
+class Trouble(World):
+
+    def test_a_master_that_never_comes(self):
+        for rank, name in ((0, "trainer0"), (SERVER, "server2")):
+            with self.subTest(rank=rank):
+                self.end_of(self.torchrun(rank, "--smoke", "--startup-timeout=1"), 1, "parameter_server: %s: " % name,
+                            "no master at 127.0.0.1:%d within 1 s" % self.port)
+
+    def test_a_role_that_never_comes(self):
+        others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
+        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=1"), 1, "trainer1 has not come up in 1 s",
+                    "127.0.0.1:%d" % self.port)
+        for role in others:
+            self.end_of(role, 0)  # the master told them
+
+    def test_a_master_that_is_killed(self):
+        roles = [self.torchrun(rank, *LONG) for rank in range(4)]
+        self.wait_until_training()
+        roles[MASTER].signal(signal.SIGKILL)
+        for role in roles[:MASTER]:
+            self.end_of(role, 1, "the master is gone")
+
+    def test_a_trainer_that_is_killed(self):
+        roles = [self.torchrun(rank, *LONG) for rank in range(4)]
+        self.wait_until_training()
+        roles[1].signal(signal.SIGKILL)
+        self.end_of(roles[MASTER], 1, "trainer1")
+        for role in (roles[0], roles[SERVER]):
+            self.end_of(role, 0)
+
+    def test_a_role_that_is_interrupted_ends_well(self):
+        role = self.torchrun(0, "--smoke")
+        master = self.torchrun(MASTER, "--smoke")
+        launcher.eventually(self.find_trainer, "the role has found its master")
+        role.signal(signal.SIGTERM)
+        self.end_of(role, 0)
+        master.kill()
+
+
+if __name__ == "__main__":
+    junit.main()
