@@ -43,12 +43,16 @@ typedef void (*TpsWriteArguments) (TpsWriter *out, gconstpointer user_data);
 /* Called exactly once. On success `result` stands before the value (field 0 of the result struct) and `type` is its wire
  * type (TPS_WIRE_STOP for void); both borrowed for the call, but bodies may be kept by reference. On failure `result` is
  * NULL: a ServiceError of the peer comes as the TPS_ERROR of that code, a TApplicationException as TPS_ERROR_INTERNAL
- * (UNKNOWN_METHOD: TPS_ERROR_NOT_FOUND), the rest is DEADLINE_EXCEEDED, CONNECTION_LOST, ABORTED. */
+ * (UNKNOWN_METHOD: TPS_ERROR_NOT_FOUND), the rest is DEADLINE_EXCEEDED,
+ * CONNECTION_LOST (also for a peer that does not keep to the protocol), ABORTED, RESOURCE_EXHAUSTED (too many calls in
+ * flight, too long a message, no memory for the answer), INVALID_ARGUMENT (a host that does not exist). */
 typedef void (*TpsClientDone) (gpointer user_data, TpsReader *result, TpsWireType type,
                                const GError *error);
 
-/* Sends "service:method". `write` runs before this returns; what it borrows must stay until `done`.
- * `deadline_ns`: monotonic. Never blocks. */
+/* Sends "service:method". `write` runs before this returns; what it borrows must stay until `done`, which comes only when
+ * nothing refers to it any more. `deadline_ns`: monotonic. At the deadline the call is forgotten and a late answer dropped;
+ * where bytes of the call are still unsent then, because the peer does not read, the connection is closed, and the other
+ * calls on it fail with CONNECTION_LOST. Never blocks. */
 void tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
                       TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
                       TpsClientDone done, gpointer user_data);

@@ -56,10 +56,10 @@ class LargeBucket(unittest.TestCase):
 
     def test_python_and_cpp(self):
         # More than 100 MiB in all: the limit of a message is one of each message.
-        self.run_with("CPP_CLIENT", BUCKET, 5)
+        self.run_with("CPP_CLIENT", BUCKET, 4)
 
     def test_python_and_c_glib(self):
-        self.run_with("C_GLIB_CLIENT", BUCKET, 2)
+        self.run_with("C_GLIB_CLIENT", BUCKET, 1)
 
     def test_small_from_c_glib(self):
         self.run_with("C_GLIB_CLIENT", SMALL, 50)
