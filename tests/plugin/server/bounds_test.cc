@@ -78,6 +78,30 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
+// A list of numbers is no body: it stands in the head.
+WriteFields
+NumbersField (guint32 n_elems)
+{
+  return [n_elems] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_LIST);
+    tps_writer_list_begin (out, TPS_WIRE_I64, n_elems);
+    for (guint32 i = 0; i < n_elems; i++)
+      tps_writer_i64 (out, i);
+  };
+}
+
+TEST_F (BoundsTest, ClosesOnHeadsThatFindNoRoom)
+{
+  RawClient waiting (tcp_), growing (tcp_), other (tcp_);
+  waiting.Send ("Test:take", 1, BinaryField (3 << 20));
+  service_.WaitForHeld (1);
+  growing.SendBytes (MessageBytes ({}, "Test:take", 1, NumbersField (500000)));
+  EXPECT_TRUE (growing.IsClosedByPeer ());
+  EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
+  service_.Release (0);
+  EXPECT_EQ (IntResult (waiting.Receive ()), 0);
+}
+
 TEST_F (BoundsTest, ClosesOnAFrameBeyondTheLimit)
 {
   RawClient client (tcp_);
