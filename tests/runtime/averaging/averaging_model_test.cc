@@ -218,7 +218,7 @@ TEST (AveragingModel, AgreesWithTheNaiveServerAtEveryStep)
 {
   int n_completed = 0;
 
-  for (uint64_t seed = 0; seed < 2000 && !HasFailure (); seed++)
+  for (uint64_t seed = 0; seed < 1000 && !HasFailure (); seed++)
     {
       SCOPED_TRACE (seed);
       History history (seed, {});
@@ -226,7 +226,7 @@ TEST (AveragingModel, AgreesWithTheNaiveServerAtEveryStep)
       history.run (120);
       n_completed += history.n_completed ();
     }
-  EXPECT_GT (n_completed, 2000); /* not only errors are compared */
+  EXPECT_GT (n_completed, 1000); /* not only errors are compared */
 }
 
 TEST (AveragingModel, OrderAndDelayOfJobsChangeNothing)
@@ -236,7 +236,7 @@ TEST (AveragingModel, OrderAndDelayOfJobsChangeNothing)
   mischief.lies = false;
   mischief.resets_at_once = false;
   mischief.delays_jobs = true;
-  for (uint64_t seed = 0; seed < 2000 && !HasFailure (); seed++)
+  for (uint64_t seed = 0; seed < 1000 && !HasFailure (); seed++)
     {
       SCOPED_TRACE (seed);
       History history (seed, mischief);
@@ -251,7 +251,7 @@ TEST (AveragingModel, EveryCallIsAnsweredOnceWhateverHappens)
   Mischief mischief;
 
   mischief.delays_jobs = true;
-  for (uint64_t seed = 0; seed < 2000 && !HasFailure (); seed++)
+  for (uint64_t seed = 0; seed < 1000 && !HasFailure (); seed++)
     {
       SCOPED_TRACE (seed);
       History history (seed, mischief);

@@ -171,7 +171,7 @@ TEST_F (ParameterServerTest, WorkersShareTheBlocksOfALargeRound)
 
   for (int trainer = 0; trainer < 3; trainer++)
     {
-      std::vector<double> values (1600001);
+      std::vector<double> values (900001);
 
       for (size_t i = 0; i < values.size (); i++)
         values[i] = (double) (i * (size_t) (trainer + 3) % 1009);
@@ -369,7 +369,7 @@ struct Chain
 
     ASSERT_EQ (error, nullptr);
     self->n_answers++;
-    if (self->batch < 50000)
+    if (self->batch < 20000)
       self->push ();
   }
 
@@ -389,7 +389,7 @@ TEST_F (ParameterServerTest, CallbacksMayCallBackAsOftenAsTheyLike)
   start (1);
   chain.server = server;
   chain.push ();
-  EXPECT_EQ (chain.n_answers, 50000);
+  EXPECT_EQ (chain.n_answers, 20000);
 }
 
 /* A trainer on a thread of its own: several rounds of a batch in flight, the next batch when all are answered. */
@@ -449,7 +449,7 @@ TEST_F (ParameterServerTest, FourTrainersAtOnce)
 void
 disturb (TpsParameterServer *server, gint32 trainer, std::atomic<int> *n_answered)
 {
-  for (gint64 batch = 0; batch < 200; batch++)
+  for (gint64 batch = 0; batch < 100; batch++)
     {
       Answer answer;
       TpsGradient gradient = to_gradient (batch % 3 == 0 ? large (1) : dense ({ 1 }));
@@ -481,7 +481,7 @@ TEST_F (ParameterServerTest, ResetsFromOutsideAnswerEveryCallOnce)
     thread.join ();
   is_over = true;
   resetter.join ();
-  EXPECT_EQ (n_answered, 600);
+  EXPECT_EQ (n_answered, 300);
 }
 
 TEST_F (ParameterServerTest, FreeWaitsForWorkUnderWay)
