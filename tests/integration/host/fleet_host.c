@@ -2,11 +2,12 @@
 
 /* A program with a Thrift server of its own, in which ThriftPS was put later.
  *
- *   fleet_host [--simple] [--hardened] [--own-server] [--ntrainer=N] [--stall-ms=N]
+ *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--ntrainer=N]
+ *              [--stall-ms=N]
  *
  * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without
  * --hardened everything is the library's: framed transport, binary protocol,
- * ThriftMultiplexedProcessor. With --own-server a TpsServer with our services alone takes the place
+ * ThriftMultiplexedProcessor; with --hardened-processor all but the processor. With --own-server a TpsServer with our services alone takes the place
  * of its server. Prints "listening on PORT"; ends when its standard input ends. */
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct
 {
   gboolean simple;
   gboolean hardened;
+  gboolean hardened_processor; /* alone, on the library's transports and protocols */
   gboolean own_server;
   guint n_trainers;
   guint stall_ms;
@@ -36,6 +38,8 @@ parse_flag (const gchar *text, Flags *flags)
     flags->simple = TRUE;
   else if (strcmp (text, "--hardened") == 0)
     flags->hardened = TRUE;
+  else if (strcmp (text, "--hardened-processor") == 0)
+    flags->hardened_processor = TRUE;
   else if (strcmp (text, "--own-server") == 0)
     flags->own_server = TRUE;
   else if (g_str_has_prefix (text, "--ntrainer="))
@@ -61,7 +65,7 @@ make_processor (TpsPlugin *plugin, const Flags *flags)
   if (!tps_plugin_register (plugin, multiplexed, "ps.",
                             flags->simple ? TPS_HOST_SINGLE_CONNECTION : TPS_HOST_THREADED, &error))
     g_error ("%s", error->message);
-  if (!flags->hardened)
+  if (!flags->hardened && !flags->hardened_processor)
     return THRIFT_PROCESSOR (multiplexed);
   hardened = tps_harden_processor (THRIFT_PROCESSOR (multiplexed), NULL);
   g_object_unref (multiplexed);

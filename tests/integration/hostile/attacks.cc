@@ -810,11 +810,16 @@ attacks ()
     add ("FrameLength2GiB", refused, frame_length_2_gib).framed_only = true;
     add ("FrameLengthAboveLimit", refused, frame_length_above_limit).framed_only = true;
     add ("FrameLongerThanMessage", refused, frame_longer_than_message).framed_only = true;
+    table.back ().needs_our_transport = true;
     add ("FrameShorterThanMessage", refused, frame_shorter_than_message).framed_only = true;
     add ("FieldSplitOverTwoFrames", refused, field_split_over_two_frames).framed_only = true;
+    table.back ().needs_our_transport = true;
     add ("MessageSplitInItsHeader", refused, message_split_in_its_header).framed_only = true;
+    table.back ().needs_our_transport = true;
     add ("OneByteFrames", refused, one_byte_frames).framed_only = true;
+    table.back ().needs_our_transport = true;
     add ("TwoMessagesInOneFrame", refused, two_messages_in_one_frame).framed_only = true;
+    table.back ().needs_our_transport = true;
     add ("FrameInAFrame", refused, frame_in_a_frame).framed_only = true;
 
     add ("TruncatedInTheName", refused, truncated_in_the_name);
@@ -841,7 +846,7 @@ attacks ()
     add ("NameOf600Bytes", refused, name_of_600_bytes);
     add ("NameClaims2GiB", refused, name_claims_2_gib);
     add ("NameOfNegativeLength", refused, name_of_negative_length);
-    add ("NameWithNul", refused, name_with_nul);
+    add ("NameWithNul", refused, name_with_nul).needs_our_transport = true;
     add ("NameNotUtf8", refused, name_not_utf8);
 
     add ("UnknownStringNegative", refused, unknown_string_negative);
@@ -885,10 +890,12 @@ attacks ()
     add ("NegativeFieldTwice", refused, negative_field_twice);
     add ("TenThousandFields", refused, ten_thousand_fields);
 
-    add ("UnknownListOfAMebibyte", answered, unknown_list_of_a_mebibyte);
-    add ("UnknownListOfAMillionStructs", either, unknown_list_of_a_million_structs);
-    add ("UnknownMapOfMany", either, unknown_map_of_many);
-    add ("ListOfManyEmptyLists", either, known_struct_of_many_fields_in_lists);
+    add ("UnknownListOfAMebibyte", answered, unknown_list_of_a_mebibyte).needs_our_transport = true;
+    add ("UnknownListOfAMillionStructs", either, unknown_list_of_a_million_structs)
+        .needs_our_transport = true;
+    add ("UnknownMapOfMany", either, unknown_map_of_many).needs_our_transport = true;
+    add ("ListOfManyEmptyLists", either, known_struct_of_many_fields_in_lists).needs_our_transport =
+        true;
 
     add ("VarintWithoutEnd", refused, varint_without_end).compact_only = true;
     add ("LengthVarintWithoutEnd", refused, length_varint_without_end).compact_only = true;

@@ -50,8 +50,8 @@ struct Attack
   bool framed_only = false;
   bool binary_only = false;
   bool compact_only = false;
-  bool multiplexed_only = false;
   bool needs_members = false;
+  bool needs_our_transport = false; /* the library's own is beyond help from outside */
 };
 
 const std::vector<Attack> &attacks ();

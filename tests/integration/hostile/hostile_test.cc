@@ -66,7 +66,8 @@ struct Target
   const char *name;
   std::vector<std::string> argv;
   bool ends_by_signal;
-  bool soon_gives_up; /* on peers that stall */
+  bool soon_gives_up;      /* on peers that stall */
+  bool library_transports; /* framed transport and binary protocol as Debian ships them */
   Victim victim;
 };
 
@@ -78,17 +79,26 @@ targets ()
       { "tests/integration/host/fleet_host", "--hardened", "--stall-ms=300" },
       false,
       true,
+      false,
+      { "Journal", "echo", journal_arguments (), "echo", journal_arguments (), 1, 2, 3 } },
+    { "OnTheLibrarysTransports",
+      { "tests/integration/host/fleet_host", "--hardened-processor" },
+      false,
+      false,
+      true,
       { "Journal", "echo", journal_arguments (), "echo", journal_arguments (), 1, 2, 3 } },
     { "OurServer",
       { "tests/integration/host/fleet_host", "--own-server", "--stall-ms=300" },
       false,
       true,
+      false,
       { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
         wire::structure ({}), 4, 0, 0 } },
     { "ThriftpsServer",
       { "plugin/server/thriftps_server", "--listen=127.0.0.1:0",
         "--default-service=ParameterServer", "--log-level=error" },
       true,
+      false,
       false,
       { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
         wire::structure ({}), 4, 0, 0 } },
@@ -245,13 +255,21 @@ forms ()
   return all;
 }
 
+/* Whether the target speaks in this form at all. */
 bool
-applies (const Attack &attack, const Form &form, const Victim &victim)
+speaks (const Target &target, const Form &form)
 {
-  return !(attack.framed_only && !form.framed)
+  return !target.library_transports || (form.framed && form.protocol == Protocol::Binary);
+}
+
+bool
+applies (const Attack &attack, const Form &form, const Target &target)
+{
+  return speaks (target, form) && !(attack.needs_our_transport && target.library_transports)
+         && !(attack.framed_only && !form.framed)
          && !(attack.binary_only && form.protocol != Protocol::Binary)
          && !(attack.compact_only && form.protocol != Protocol::Compact)
-         && !(attack.needs_members && victim.list_field == 0);
+         && !(attack.needs_members && target.victim.list_field == 0);
 }
 
 std::vector<Case>
@@ -261,7 +279,7 @@ cases ()
   for (const Target &target : targets ())
     for (const Form &form : forms ())
       for (const Attack &attack : hostile::attacks ())
-        if (applies (attack, form, target.victim))
+        if (applies (attack, form, target))
           all.push_back ({ &target, form, &attack });
   return all;
 }
@@ -314,7 +332,7 @@ places ()
   std::vector<Place> all;
   for (const Target &target : targets ())
     for (const Form &form : forms ())
-      if (form.multiplexed)
+      if (form.multiplexed && !target.library_transports)
         all.push_back ({ &target, form });
   return all;
 }
