@@ -17,7 +17,7 @@ void tps_acceptor_free (TpsAcceptor *acceptor);
 
 /* Opens one more socket; clients may already connect, and are served when the acceptor starts. Errors: those of
  * tps_address_listen(). Before start. */
-gboolean tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *address, GError **error);
+gboolean tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError **error);
 
 /* As clients should write them, in the order of listen; ended by NULL, borrowed. */
 const gchar *const *tps_acceptor_get_addresses (TpsAcceptor *acceptor);

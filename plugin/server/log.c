@@ -23,7 +23,7 @@ static const gchar *const level_names[] = {
 
 static atomic_int max_level = TPS_LOG_WARNING;
 static TpsMutex rate_lock = TPS_MUTEX_INIT;
-static TpsLogRate rate; /* under rate_lock */
+static TpsLogRate line_rate; /* under rate_lock */
 
 void
 tps_log_set_level (TpsLogLevel level)
@@ -44,18 +44,18 @@ tps_log_parse_level (const gchar *text, TpsLogLevel *level)
 }
 
 gboolean
-tps_log_rate_take (TpsLogRate *bucket, gint64 now_ns)
+tps_log_rate_take (TpsLogRate *rate, gint64 now_ns)
 {
-  gdouble elapsed_s = (gdouble) (now_ns - bucket->last_ns) / 1e9;
+  gdouble elapsed_s = (gdouble) (now_ns - rate->last_ns) / 1e9;
 
-  bucket->n_used = MAX (0, bucket->n_used - elapsed_s * TPS_LOG_PER_SECOND);
-  bucket->last_ns = now_ns;
-  if (bucket->n_used + 1 > TPS_LOG_BURST)
+  rate->n_used = MAX (0, rate->n_used - elapsed_s * TPS_LOG_PER_SECOND);
+  rate->last_ns = now_ns;
+  if (rate->n_used + 1 > TPS_LOG_BURST)
     {
-      bucket->n_dropped++;
+      rate->n_dropped++;
       return FALSE;
     }
-  bucket->n_used += 1;
+  rate->n_used += 1;
   return TRUE;
 }
 
@@ -75,10 +75,10 @@ take_token (guint64 *n_dropped)
   gboolean taken;
 
   tps_mutex_lock (&rate_lock);
-  taken = tps_log_rate_take (&rate, tps_clock_now_ns ());
-  *n_dropped = rate.n_dropped;
+  taken = tps_log_rate_take (&line_rate, tps_clock_now_ns ());
+  *n_dropped = line_rate.n_dropped;
   if (taken)
-    rate.n_dropped = 0;
+    line_rate.n_dropped = 0;
   tps_mutex_unlock (&rate_lock);
   return taken;
 }
@@ -87,7 +87,7 @@ static void
 count_dropped (guint64 n_lines)
 {
   tps_mutex_lock (&rate_lock);
-  rate.n_dropped += n_lines;
+  line_rate.n_dropped += n_lines;
   tps_mutex_unlock (&rate_lock);
 }
 

@@ -29,12 +29,12 @@ typedef enum
 TpsPushWindow *tps_push_window_new (void);
 void tps_push_window_free (TpsPushWindow *window);
 
-/* `request` is what makes two requests the same. */
-TpsPushVerdict tps_push_window_check (TpsPushWindow *window, const gchar *client, gint64 sequence,
+/* `name` is the client's; `request` is what makes two requests the same. */
+TpsPushVerdict tps_push_window_check (TpsPushWindow *window, const gchar *name, gint64 sequence,
                                       const gchar *request, gint64 *answer, GError **error);
 
 /* For a push id that was TPS_PUSH_NEW. */
-void tps_push_window_remember (TpsPushWindow *window, const gchar *client, gint64 sequence,
+void tps_push_window_remember (TpsPushWindow *window, const gchar *name, gint64 sequence,
                                const gchar *request, gint64 answer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushWindow, tps_push_window_free)
