@@ -94,6 +94,18 @@ operator<< (std::ostream &out, const Variant &variant)
   return out << variant.name;
 }
 
+class Types : public testing::Environment
+{
+public:
+  void
+  SetUp () override
+  {
+    stock_client_register_types ();
+  }
+};
+
+const testing::Environment *const kTypes = testing::AddGlobalTestEnvironment (new Types);
+
 class Host : public testing::TestWithParam<Variant>
 {
 protected:
@@ -316,7 +328,6 @@ TEST_P (Host, GeneratedClientsAverageAndPing)
   start ({ "--ntrainer=3" });
   auto port = static_cast<guint16> (std::stoi (process_->address ()));
   bool compact = GetParam ().protocol == Protocol::Compact;
-  /* Their types are registered by the first client, before there are threads. */
   std::vector<std::unique_ptr<StockClient, FreeStockClient>> clients;
   for (int i = 0; i < n_trainers; i++)
     {

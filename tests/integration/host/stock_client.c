@@ -10,8 +10,28 @@
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
+#include "plugin/host/library.h"
+
 #include "fleet_log_journal.h"
 #include "tps_wire_parameter_server.h"
+
+static const TpsGetType get_types[] = {
+  fleet_log_health_ping_args_get_type,
+  fleet_log_health_ping_result_get_type,
+  tps_wire_gradient_get_type,
+  tps_wire_parameter_server_average_gradient_args_get_type,
+  tps_wire_parameter_server_average_gradient_result_get_type,
+  tps_wire_service_error_get_type,
+  tps_wire_shared_slice_get_type,
+  tps_wire_sparse_tensor_get_type,
+  tps_wire_tensor_get_type,
+};
+
+void
+stock_client_register_types (void)
+{
+  tps_register_types (get_types, G_N_ELEMENTS (get_types));
+}
 
 struct StockClient
 {

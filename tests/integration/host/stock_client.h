@@ -11,6 +11,9 @@ G_BEGIN_DECLS
 
 typedef struct StockClient StockClient;
 
+/* Registers and repairs the types that the clients use, without which they leak and race. Once. */
+void stock_client_register_types (void);
+
 /* Connects. */
 StockClient *stock_client_new (guint16 port, gboolean framed, gboolean compact);
 void stock_client_free (StockClient *client);
