@@ -3,7 +3,6 @@
 
 import os
 import signal
-import unittest
 
 import junit
 import launcher

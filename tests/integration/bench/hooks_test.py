@@ -5,8 +5,6 @@
 digest of the parameters after a pass must not depend on how gradients travelled.
 """
 
-import unittest
-
 import junit
 import launcher
 import report

@@ -5,17 +5,14 @@ The server is a standalone thriftps_server, the trainers are the benchmark's own
 """
 
 import json
-import os
 import signal
 import struct
 import time
-import unittest
 
 import junit
 import launcher
 import peers
 from peers import Client
-from thrift.Thrift import TException
 from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous

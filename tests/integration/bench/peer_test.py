@@ -1,8 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """--peer=pytorch: the same work on PyTorch's own RPC, in turn with ours, and the ratios of both."""
 
-import unittest
-
 import junit
 import launcher
 import report

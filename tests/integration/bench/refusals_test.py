@@ -4,7 +4,6 @@
 import json
 import os
 import socket
-import unittest
 
 import junit
 import launcher

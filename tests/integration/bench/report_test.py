@@ -6,7 +6,6 @@ import math
 import os
 import re
 import signal
-import unittest
 
 import junit
 import launcher

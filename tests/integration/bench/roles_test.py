@@ -2,7 +2,6 @@
 """Roles that are started one by one, as fleets do: each process finds its place in flags or environment."""
 
 import signal
-import unittest
 
 import junit
 import launcher
@@ -12,8 +11,8 @@ from thrift.Thrift import TException
 from thriftps.node.ttypes import ServiceError
 from thriftps.rendezvous import Rendezvous
 
-# Ranks of a world of two trainers and a server.
-TRAINERS, SERVER, MASTER = (0, 1), 2, 3
+# Ranks behind those of the two trainers.
+SERVER, MASTER = 2, 3
 LONG = (*launcher.TINY, "--batch-size=4", "--epochs=1000000")
 
 

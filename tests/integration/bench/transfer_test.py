@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import unittest
 
 import junit
 import launcher

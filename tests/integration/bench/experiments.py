@@ -1,0 +1,28 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""How the originals' experiments are started and what every one of them must do."""
+
+import launcher
+import report
+
+# What all scripts said.
+COMMON = "--master_addr=localhost --trainer=DdpTrainer --filestore=/tmp/tmpn_k_8so02"
+
+
+class TestCase(launcher.TestCase):
+
+    def check_all(self, experiments):
+        """`experiments`: name -> (flags, batches of each trainer in a pass)."""
+        for name, (flags, batches) in experiments.items():
+            with self.subTest(name=name):
+                self.check(COMMON + " " + flags, batches)
+
+    def check(self, flags, batches):
+        output = self.run_to_json(*flags.split())
+        figures = report.figures(output)
+        for rank, n in enumerate(batches):
+            forward = "trainer=%d/forward_metric,forward_pass" % rank
+            step = "trainer=%d/batch_level_metric,batch_all" % rank
+            self.assertEqual(figures[forward]["n"] if forward in figures else 0, n)
+            self.assertEqual(figures[step]["n"], max(batches))  # without data it takes part in the others' rounds
+        self.assertEqual(len(set(report.digests(output))), 1)
+        return figures
