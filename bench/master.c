@@ -179,11 +179,12 @@ stop_roles (TpsMaster *master)
     {
       Role *role = master->roles->pdata[i];
       g_autofree gchar *key = tps_world_get_stopped_key (role->rank);
-      g_autoptr (GBytes) stopped = NULL;
+      GBytes *stopped = NULL;
       gint64 left_ms = MAX (deadline_ns - tps_clock_now_ns (), 0) / 1000000;
 
       if (role->client != NULL)
         stopped = tps_remote_get (master->self, key, (gint32) left_ms, in (CALL_NS), NULL);
+      g_clear_pointer (&stopped, g_bytes_unref);
     }
 }
 

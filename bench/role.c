@@ -250,6 +250,7 @@ tps_role_run (const TpsBenchOptions *options)
   if (find_host (&role, &error) && make_plugin (&role, &error) && serve (&role, &error)
       && announce (&role, &error) && wait_for_stop (&role, &error))
     return 0;
+  g_assert (error != NULL);
   fprintf (stderr, "parameter_server: %s: %s\n", role.name, error->message);
   return 1;
 }

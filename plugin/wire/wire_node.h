@@ -22,8 +22,8 @@ typedef struct
 
 void tps_node_info_clear (TpsNodeInfo *info);
 
-/* `info`: const TpsNodeInfo *; TpsNodeInfo *, zero before. */
-void tps_node_describe_result_encode (TpsWriter *out, gconstpointer info);
+/* `data`: const TpsNodeInfo *; TpsNodeInfo *, zero before. */
+void tps_node_describe_result_encode (TpsWriter *out, gconstpointer data);
 gboolean tps_node_describe_result_decode (TpsReader *in, TpsWireType type, gpointer info,
                                           GError **error);
 
@@ -32,10 +32,10 @@ gboolean tps_node_get_metrics_arguments_decode (TpsReader *in, gboolean *with_sa
 /* `with_samples`: const gboolean *. */
 void tps_node_get_metrics_arguments_encode (TpsWriter *out, gconstpointer with_samples);
 
-/* `summaries`: const GPtrArray * of TpsMetricSummary; their samples are borrowed until the writer lets go of them. */
-void tps_node_get_metrics_result_encode (TpsWriter *out, gconstpointer summaries);
-/* `summaries`: GPtrArray **, new, frees its elements; NULL after a failure. */
-gboolean tps_node_get_metrics_result_decode (TpsReader *in, TpsWireType type, gpointer summaries,
+/* `data`: const GPtrArray * of TpsMetricSummary; their samples are borrowed until the writer lets go of them. */
+void tps_node_get_metrics_result_encode (TpsWriter *out, gconstpointer data);
+/* `target`: GPtrArray **, new, frees its elements; NULL after a failure. */
+gboolean tps_node_get_metrics_result_decode (TpsReader *in, TpsWireType type, gpointer target,
                                              GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)

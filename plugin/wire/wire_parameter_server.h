@@ -25,8 +25,8 @@ gboolean tps_average_gradient_arguments_decode (TpsReader *in,
                                                 TpsAverageGradientArguments *arguments,
                                                 GError **error);
 
-/* `arguments`: const TpsAverageGradientArguments *. */
-void tps_average_gradient_arguments_encode (TpsWriter *out, gconstpointer arguments);
+/* `data`: const TpsAverageGradientArguments *. */
+void tps_average_gradient_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_average_gradient_arguments_clear (TpsAverageGradientArguments *arguments);
 
 /* `gradient`: const TpsGradient *. */

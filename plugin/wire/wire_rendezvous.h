@@ -29,11 +29,11 @@ gboolean tps_rendezvous_add_arguments_decode (TpsReader *in, TpsRendezvousArgume
 gboolean tps_rendezvous_remove_arguments_decode (TpsReader *in, TpsRendezvousArguments *arguments,
                                                  GError **error);
 
-/* `arguments`: const TpsRendezvousArguments *. The value of a put is borrowed until the writer lets go of it. */
-void tps_rendezvous_put_arguments_encode (TpsWriter *out, gconstpointer arguments);
-void tps_rendezvous_get_arguments_encode (TpsWriter *out, gconstpointer arguments);
-void tps_rendezvous_add_arguments_encode (TpsWriter *out, gconstpointer arguments);
-void tps_rendezvous_remove_arguments_encode (TpsWriter *out, gconstpointer arguments);
+/* `data`: const TpsRendezvousArguments *. The value of a put is borrowed until the writer lets go of it. */
+void tps_rendezvous_put_arguments_encode (TpsWriter *out, gconstpointer data);
+void tps_rendezvous_get_arguments_encode (TpsWriter *out, gconstpointer data);
+void tps_rendezvous_add_arguments_encode (TpsWriter *out, gconstpointer data);
+void tps_rendezvous_remove_arguments_encode (TpsWriter *out, gconstpointer data);
 
 /* `value`: GBytes *, borrowed until the writer lets go of it. */
 void tps_rendezvous_get_result_encode (TpsWriter *out, gconstpointer value);

@@ -18,12 +18,12 @@ G_BEGIN_DECLS
 
 /* Trainer.train: the plan, owned by the caller, or NULL. */
 TpsTrainPlan *tps_train_arguments_decode (TpsReader *in, GError **error);
-/* `plan`: const TpsTrainPlan *. */
-void tps_train_arguments_encode (TpsWriter *out, gconstpointer plan);
+/* `data`: const TpsTrainPlan *. */
+void tps_train_arguments_encode (TpsWriter *out, gconstpointer data);
 
-/* `status`: const TpsTrainStatus *; TpsTrainStatus *, zero before. */
-void tps_train_status_result_encode (TpsWriter *out, gconstpointer status);
-gboolean tps_train_status_result_decode (TpsReader *in, TpsWireType type, gpointer status,
+/* `data`: const TpsTrainStatus *; TpsTrainStatus *, zero before. */
+void tps_train_status_result_encode (TpsWriter *out, gconstpointer data);
+gboolean tps_train_status_result_decode (TpsReader *in, TpsWireType type, gpointer data,
                                          GError **error);
 
 G_END_DECLS

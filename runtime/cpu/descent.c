@@ -65,14 +65,16 @@ step_momentum_decay (gfloat *values, const gfloat *gradient, gfloat *velocity, F
 static void
 step (Factors f, gfloat *values, const gfloat *gradient, gfloat *velocity, gsize n)
 {
-  if (f.momentum == 0 && f.weight_decay == 0)
-    step_plain (values, gradient, f, n);
-  else if (f.momentum == 0)
-    step_decay (values, gradient, f, n);
-  else if (f.weight_decay == 0)
-    step_momentum (values, gradient, velocity, f, n);
-  else
+  gboolean has_momentum = velocity != NULL && f.momentum != 0;
+
+  if (has_momentum && f.weight_decay != 0)
     step_momentum_decay (values, gradient, velocity, f, n);
+  else if (has_momentum)
+    step_momentum (values, gradient, velocity, f, n);
+  else if (f.weight_decay != 0)
+    step_decay (values, gradient, f, n);
+  else
+    step_plain (values, gradient, f, n);
 }
 
 void

@@ -2,6 +2,8 @@
 
 #include "runtime/nn/dummy_data.h"
 
+#include <string.h>
+
 #include "runtime/config.h"
 #include "runtime/error.h"
 #include "runtime/nn/rng.h"
@@ -116,7 +118,7 @@ dummy_data_generate (GVariant *values, gint64 seed, TpsDataset *dataset, GError 
               config.max_val, n_ids, seed);
   fill_target (tps_tensor_data (&made.target), config.sample_count, config.max_val, seed);
   *dataset = made;
-  made = (TpsDataset) { 0 };
+  memset (&made, 0, sizeof made); /* moved */
   return TRUE;
 }
 
