@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <glib/gstdio.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -316,6 +317,7 @@ main (gint argc, gchar **argv)
   g_autoptr (GError) error = NULL;
   g_auto (Bench) bench = { 0 };
 
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
   switch (tps_bench_options_parse (&bench.options, argc, argv, &error))
     {
     case TPS_BENCH_DONE:

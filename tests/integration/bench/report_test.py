@@ -167,7 +167,8 @@ class Words(launcher.TestCase):
         text = self.run_well("--help").stdout
         for flag in self.FLAGS:
             self.assertTrue(re.search(r"^  --%s\b" % flag, text, re.MULTILINE), flag)
-        self.assertTrue(text.isascii(), "in any locale")
+        self.assertTrue(text.isascii())
+        self.assertIn("[OPTION\u2026]", self.run_well("--help", LC_ALL="C.UTF-8").stdout)
 
     def test_list_names_every_registry(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
