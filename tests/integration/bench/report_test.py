@@ -164,7 +164,7 @@ class Words(launcher.TestCase):
     seed reduce partition transport json csv list smoke peer rank world-size""".split()
 
     def test_help_names_every_flag(self):
-        text = self.run_well("--help").stdout
+        text = self.run_well("--help", LC_ALL="C").stdout
         for flag in self.FLAGS:
             self.assertTrue(re.search(r"^  --%s\b" % flag, text, re.MULTILINE), flag)
         self.assertTrue(text.isascii())
