@@ -10,10 +10,9 @@
 #include "bench/reachable.h"
 #include "bench/world.h"
 #include "plugin/client/client.h"
-#include "plugin/client/remote_exchange.h"
-#include "plugin/client/remote_store.h"
 #include "plugin/client/stubs.h"
 #include "plugin/plugin.h"
+#include "plugin/server/trainer_links.h"
 #include "runtime/averaging/partition.h"
 #include "runtime/config.h"
 #include "runtime/cpu/blas.h"
@@ -57,34 +56,6 @@ role_clear (Role *role)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
 
-static TpsExchange *
-connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
-{
-  g_autoptr (GPtrArray) addresses = g_ptr_array_new ();
-  TpsRemoteExchangeOptions options = { .trainer = (gint32) plan->rank };
-  guint first = 0, n;
-
-  for (guint i = 0; i < plan->servers->len; i++)
-    g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
-  if (plan->partition_by_trainer && plan->servers->len > 0)
-    tps_partition_get_trainers (
-        tps_partition_find_server (plan->rank, plan->world_size, plan->servers->len),
-        plan->world_size, plan->servers->len, &first, &n);
-  options.trainer -= (gint32) first;
-  options.addresses = (const gchar *const *) addresses->pdata;
-  options.n_addresses = addresses->len;
-  return tps_remote_exchange_new (&options, error);
-}
-
-static TpsStore *
-connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
-{
-  Role *role = user_data;
-
-  return tps_remote_store_new (plan->rendezvous[0] != '\0' ? plan->rendezvous : role->master,
-                               CALL_NS, error);
-}
-
 static guint
 count_trainers (const TpsBenchOptions *o)
 {
@@ -112,17 +83,16 @@ make_plugin (Role *role, GError **error)
       .metrics = role->metrics,
     },
   };
+  TpsTrainerLinks links;
 
   if (is_server && !tps_role_check_server_arguments (o, error))
     return FALSE;
   role->plugin = tps_plugin_new (&options, error);
   if (role->plugin == NULL || is_server)
     return role->plugin != NULL;
-  role->trainer = tps_trainer_new (&(TpsTrainerLinks) { .connect_servers = connect_servers,
-                                                        .connect_store = connect_store,
-                                                        .user_data = role,
-                                                        .host = role->host },
-                                   role->metrics);
+  links = tps_trainer_links (role->master);
+  links.host = role->host;
+  role->trainer = tps_trainer_new (&links, role->metrics);
   tps_plugin_add_trainer (role->plugin, role->trainer);
   return TRUE;
 }

@@ -3,28 +3,28 @@
 #include "runtime/nn/dataset.h"
 
 #include "runtime/nn/dummy_data.h"
-#include "runtime/nn/entries.h"
+#include "runtime/registry.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_data_class };
 
-static TpsNnEntries data_classes = TPS_NN_ENTRIES_INIT ("data", built_in);
+static TpsRegistry data_classes = TPS_REGISTRY_INIT ("data", built_in);
 
 const TpsDataClass *
 tps_data_class_find (const gchar *name, GError **error)
 {
-  return tps_nn_entries_find (&data_classes, name, error);
+  return tps_registry_find (&data_classes, name, error);
 }
 
 void
 tps_data_class_register (const TpsDataClass *klass)
 {
-  tps_nn_entries_register (&data_classes, klass);
+  tps_registry_add (&data_classes, klass);
 }
 
 const gchar **
 tps_data_class_list (void)
 {
-  return tps_nn_entries_list (&data_classes);
+  return tps_registry_list (&data_classes);
 }
 
 void

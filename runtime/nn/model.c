@@ -3,26 +3,26 @@
 #include "runtime/nn/model.h"
 
 #include "runtime/nn/dummy_model.h"
-#include "runtime/nn/entries.h"
+#include "runtime/registry.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_model_class };
 
-static TpsNnEntries models = TPS_NN_ENTRIES_INIT ("model", built_in);
+static TpsRegistry models = TPS_REGISTRY_INIT ("model", built_in);
 
 const TpsModelClass *
 tps_model_class_find (const gchar *name, GError **error)
 {
-  return tps_nn_entries_find (&models, name, error);
+  return tps_registry_find (&models, name, error);
 }
 
 void
 tps_model_class_register (const TpsModelClass *klass)
 {
-  tps_nn_entries_register (&models, klass);
+  tps_registry_add (&models, klass);
 }
 
 const gchar **
 tps_model_class_list (void)
 {
-  return tps_nn_entries_list (&models);
+  return tps_registry_list (&models);
 }

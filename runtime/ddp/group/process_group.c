@@ -34,7 +34,7 @@ tps_process_group_check_backend (const gchar *backend, GError **error)
   if (find_backend (backend) >= 0)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "unknown backend '%s'; known: gloo, multi, nccl", backend == NULL ? "" : backend);
+               "unknown backend \"%s\"; known: gloo, multi, nccl", backend == NULL ? "" : backend);
   return FALSE;
 }
 

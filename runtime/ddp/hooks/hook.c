@@ -3,7 +3,7 @@
 #include "runtime/ddp/hook.h"
 
 #include "runtime/ddp/hooks/built_in_hooks.h"
-#include "runtime/ddp/registry.h"
+#include "runtime/registry.h"
 
 static const gconstpointer built_in_hooks[] = {
   &tps_allreduce_hook,

@@ -2,7 +2,7 @@
 
 #include "runtime/ddp/parts/pass_parts.h"
 
-#include "runtime/ddp/registry.h"
+#include "runtime/registry.h"
 
 static const gconstpointer built_in_trainer_class[] = { &tps_ddp_trainer_class };
 static const gconstpointer built_in_preprocess[] = { &tps_preprocess_dummy_data };

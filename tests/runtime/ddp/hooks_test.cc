@@ -252,7 +252,7 @@ TEST (Hooks, AreFoundByTheirOriginalNamesAndUnknownOnesListThem)
   EXPECT_EQ (tps_hook_find ("process_hook", &error), nullptr);
   ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
   EXPECT_STREQ (error->message,
-                "unknown ddp hook 'process_hook'; known: allreduce_hook, hybrid_hook, rpc_hook, "
+                "unknown ddp hook \"process_hook\"; known: allreduce_hook, hybrid_hook, rpc_hook, "
                 "sparse_rpc_hook");
   g_error_free (error);
 }

@@ -321,7 +321,7 @@ TEST (ProcessGroup, BackendsThatCannotBeHadAreNamed)
   TpsProcessGroupOptions options = {};
   const std::pair<const char *, const char *> expected[] = {
     { "nccl", "backend 'nccl' needs a CUDA device, and this process has none; use gloo" },
-    { "mpi", "unknown backend 'mpi'; known: gloo, multi, nccl" },
+    { "mpi", "unknown backend \"mpi\"; known: gloo, multi, nccl" },
   };
 
   options.size = 2;

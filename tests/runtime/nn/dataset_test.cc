@@ -215,7 +215,7 @@ TEST (Registries, ARegisteredEntryIsFoundListedAndHidesOlderOnes)
   std::vector<std::string> list;
   for (guint i = 0; names[i] != nullptr; i++)
     list.push_back (names[i]);
-  EXPECT_EQ (list, (std::vector<std::string> { "a_first", "cel", "l1" }));
+  EXPECT_EQ (list, (std::vector<std::string> { "cel", "l1", "a_first" }));
 }
 
 } // namespace

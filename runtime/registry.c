@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/registry.h"
+#include "runtime/registry.h"
 
 #include "runtime/error.h"
 
@@ -38,8 +38,8 @@ tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error)
 
   names = tps_registry_list (registry);
   known = g_strjoinv (", ", (gchar **) (gpointer) names);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown %s '%s'; known: %s", registry->what,
-               name == NULL ? "" : name, known);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown %s \"%s\"; known: %s",
+               registry->what, name == NULL ? "" : name, known);
   return NULL;
 }
 
