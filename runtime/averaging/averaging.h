@@ -127,7 +127,7 @@ void tps_averaging_ticket_compute_digest (TpsAveragingTicket *ticket);
 /* Borrowed; until push(). */
 const TpsGradient *tps_averaging_ticket_get_gradient (const TpsAveragingTicket *ticket);
 
-/* A trainer takes part in a round. Errors on the ticket: see SPEC "A round" in the wire documentation of
+/* A trainer takes part in a round. Errors on the ticket: see the wire documentation of
  * ParameterServer.average_gradient. `now_ns` must not decrease from call to call. */
 void tps_averaging_push (TpsAveraging *averaging, TpsAveragingTicket *ticket, gint64 now_ns,
                          TpsAveragingOutput *output);

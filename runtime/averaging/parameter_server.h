@@ -53,7 +53,7 @@ TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *o
 void tps_parameter_server_free (TpsParameterServer *server);
 
 /* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server), whatever comes.
- * Rules and errors: SPEC of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
+ * Rules and errors: those of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
  * `may_wait` FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE.
  * Never blocks. Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,

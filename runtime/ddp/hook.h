@@ -108,7 +108,7 @@ const TpsHookStateClass *tps_hook_state_class_find (const gchar *name, GError **
 void tps_hook_state_class_register (const TpsHookStateClass *klass);
 const gchar **tps_hook_state_class_list (void);
 
-/* Metric types of SPEC's hooks. */
+/* Metric types of the built-in hooks. */
 #define TPS_METRIC_HOOK_FUTURE "hook_future_metric"
 #define TPS_METRIC_HOOK_C10D "hook_c10d_metric"
 

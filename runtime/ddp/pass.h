@@ -99,7 +99,8 @@ void tps_pass_alive (TpsPass *pass, gint64 until_ns);
 /* Whether the pass was cancelled; a trainer class asks before each step. FALSE with ABORTED if it was. */
 gboolean tps_pass_check_cancelled (TpsPass *pass, GError **error);
 
-/* Metrics of the trainer, as SPEC's record_start, record_end and record_method; errors as in runtime/metrics.h. */
+/* Metrics of the trainer: the originals' record_start, record_end and record_method. Errors: as in
+ * runtime/metrics.h. */
 gboolean tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key,
                                 const gchar *name, GError **error);
 gboolean tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error);

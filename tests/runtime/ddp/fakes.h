@@ -150,7 +150,7 @@ private:
   std::vector<TpsParameter> parameters_;
 };
 
-/* The layers of SPEC 1.5's DummyModel in full size. */
+/* The layers of the original DummyModel in full size. */
 std::vector<FakeModel::Parameter> dummy_model_parameters (bool is_sparse);
 
 /* Gloo groups of `n_ranks`, one made on each thread; the calling thread gets them all. */
