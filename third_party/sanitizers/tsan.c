@@ -26,6 +26,7 @@ __tsan_default_suppressions (void)
       "mutex:_get_type_once$\n"
       /* G_DEFINE_EXTENDED_ERROR keeps the quark behind g_once_init_enter(), a futex too. */
       "race:^tps_error_quark$\n"
-      /* A Gloo buffer's destructor waits, by the count of a shared_ptr, until the device's thread has let go of it. */
-      "race:gloo::transport::tcp::UnboundBuffer::~UnboundBuffer\n";
+      /* Who frees a Gloo buffer waits, by the count of a shared_ptr, until the device's thread has let go of it. */
+      "race:gloo::transport::tcp::UnboundBuffer::\n"
+      "race:gloo::transport::tcp::Pair::read\n";
 }
