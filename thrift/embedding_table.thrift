@@ -21,14 +21,14 @@ namespace netstd ThriftPS
 // How the rows of a bag become one vector. An empty bag gives zeros.
 enum Pooling {
   SUM = 1,
-  MEAN = 2,
-  MAX = 3
+  MEAN = 2,      // the sum, divided once by the number of rows
+  MAX = 3        // of each column; of equal ones the first in the bag counts, NaN wins
 }
 
 enum InitializerKind {
   ZEROS = 1,
-  UNIFORM = 2,   // in [low, high)
-  NORMAL = 3     // mean, stdev
+  UNIFORM = 2,   // in [low, high]; default [0, 1]
+  NORMAL = 3     // mean, stdev (default 0, 1); with low or high, drawn again until it lies within them
 }
 
 // First values of the rows. Each row depends on `seed` and its global id alone, so sharding changes nothing.
@@ -41,17 +41,22 @@ struct Initializer {
   6: optional i64 seed
 }
 
+// A table, or the part of it that one server holds. Unsharded: neither first_row nor shard_count.
+//   By range: `shard_rows` rows from `first_row`.
+//   By hash: row r belongs to shard permute(r, rows) mod shard_count, where permute is the bijection of [0, rows) that
+//   runtime/embedding/sharding.h writes out with test vectors; so shards differ by one row at most.
 struct TableSpec {
   1: required string name
   2: required i64 rows                    // of the whole table, > 0
   3: required i32 dim                     // > 0
-  4: tensor.DType dtype                   // FLOAT32, FLOAT16 or BFLOAT16
+  4: tensor.DType dtype                   // FLOAT32, FLOAT16 or BFLOAT16; optimizer state is FLOAT32 always
   5: optional Initializer initializer     // absent = normal(0, 1), as torch.nn.EmbeddingBag
   6: optional tensor.Optimizer optimizer  // absent = SGD with learning rate 0.01
   7: optional i64 first_row               // of a row-range shard
   8: optional i64 bytes                   // answered, not asked: memory held here, optimizer state included
   9: optional i32 shard_index             // of a hash shard, in [0, shard_count)
   10: optional i32 shard_count
+  11: optional i64 shard_rows             // of a row-range shard; absent = up to the end. Answered for every shard
 }
 
 struct BagQuery {
@@ -64,25 +69,34 @@ struct BagQuery {
 
 struct BagGradient {
   1: required BagQuery query
-  2: required tensor.Tensor gradient      // of the pooled output, [bags, dim]
+  2: required tensor.Tensor gradient      // of the pooled output, FLOAT32 [bags, dim]
 }
 
+// Nothing is changed by a call that fails. Lookups see each row as it was before or after any update, never in between.
 service EmbeddingTable {
+  // Makes a table and fills its rows. OK when there is one of the same specification, ALREADY_EXISTS when it differs,
+  // RESOURCE_EXHAUSTED when the memory bound of the server would be passed.
   void create_table(1: TableSpec spec) throws (1: node.ServiceError failure)
+
+  // In the order of their names.
   list<TableSpec> list_tables() throws (1: node.ServiceError failure)
   void drop_table(1: string table) throws (1: node.ServiceError failure)
 
-  // One answer a query, each [bags, dim].
+  // One answer a query, each FLOAT32 [bags, dim]: rows are added in the order of their indices, in FLOAT32.
   list<tensor.Tensor> lookup_bags(1: list<BagQuery> queries) throws (1: node.ServiceError failure)
 
-  // The rows themselves, [n, dim], in the order of the indices.
+  // The rows themselves, [n, dim] of the table's dtype, in the order of the indices.
   tensor.Tensor lookup_rows(1: string table, 2: tensor.Tensor indices) throws (1: node.ServiceError failure)
 
-  // Applies the table's optimizer to the rows named; duplicates are added up first.
+  // One step of the table's optimizer for the rows named; duplicates are added up first, in the order given. Values are
+  // FLOAT32 or of the table's dtype. No rows at all is a step too: optimizers that count steps (ADAM) count it.
+  // With a push id the step is taken once, however often the call is sent.
   void apply_row_gradients(1: string table, 2: tensor.SparseTensor gradient, 3: tensor.PushId push)
       throws (1: node.ServiceError failure)
 
-  // Spreads the gradients of pooled outputs back to the rows of their bags, then as apply_row_gradients.
+  // Spreads the gradients of pooled outputs back to the rows of their bags: SUM gives each row of a bag the bag's
+  // gradient (times its weight), MEAN divided by the number of rows, MAX to the row that is the maximum now. Then one
+  // step a table, as in apply_row_gradients, whatever the number of its gradients in the list.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
       throws (1: node.ServiceError failure)
 }

@@ -59,6 +59,8 @@ struct NodeInfo {
   3: optional i64 max_frame_bytes    // the largest frame this process reads
   4: optional list<string> services  // names that the multiplexed protocol reaches here
   5: optional list<string> devices   // "cpu", "cuda:0", ...
+  6: optional i64 table_bytes        // held by embedding tables here, optimizer state included
+  7: optional i64 max_table_bytes    // what they may hold in all
 }
 
 service Node {

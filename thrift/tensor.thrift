@@ -71,16 +71,17 @@ struct PushId {
   2: required i64 sequence
 }
 
-// The update rule of parameters or of table rows.
+// The update rule of parameters or of table rows; the formulas stand in runtime/cpu/optimizer/.
 enum OptimizerKind {
-  SGD = 1,              // uses learning_rate, momentum, weight_decay
-  ADAGRAD = 2,          // uses learning_rate, weight_decay, epsilon
-  ROWWISE_ADAGRAD = 3,  // one accumulator a row; uses learning_rate, weight_decay, epsilon
-  ADAM = 4,             // uses learning_rate, weight_decay, epsilon, beta1, beta2
-  FTRL = 5              // uses learning_rate, l1, l2, beta
+  SGD = 1,              // uses momentum, weight_decay
+  ADAGRAD = 2,          // uses weight_decay, epsilon
+  ROWWISE_ADAGRAD = 3,  // one accumulator a row; uses weight_decay, epsilon
+  ADAM = 4,             // uses weight_decay, epsilon, beta1, beta2
+  FTRL = 5              // uses weight_decay, l1, l2, beta
 }
 
-// An absent field has the default of the same optimizer in PyTorch (FTRL: of the paper that defines it).
+// An absent field has the default of the same optimizer in PyTorch (ROWWISE_ADAGRAD: of ADAGRAD; FTRL: of the paper that
+// defines it). A field that the kind does not use must be absent or 0. weight_decay x value is added to the gradient.
 struct Optimizer {
   1: OptimizerKind kind
   2: required double learning_rate

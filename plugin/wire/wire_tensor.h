@@ -17,6 +17,7 @@
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
 #include "runtime/gradient.h"
+#include "runtime/optimizer.h"
 #include "runtime/tensor.h"
 
 G_BEGIN_DECLS
@@ -50,30 +51,7 @@ gboolean tps_push_id_decode (TpsReader *in, const TpsFieldPath *path, TpsPushId 
 void tps_push_id_encode (TpsWriter *out, const TpsPushId *push);
 void tps_push_id_clear (TpsPushId *push);
 
-typedef enum
-{
-  TPS_OPTIMIZER_SGD = 1,
-  TPS_OPTIMIZER_ADAGRAD = 2,
-  TPS_OPTIMIZER_ROWWISE_ADAGRAD = 3,
-  TPS_OPTIMIZER_ADAM = 4,
-  TPS_OPTIMIZER_FTRL = 5,
-} TpsOptimizerKind;
-
-/* What a peer asked for; NAN = not said, so that the optimizer's own default holds. All given ones are finite. */
-typedef struct
-{
-  TpsOptimizerKind kind;
-  gdouble learning_rate;
-  gdouble momentum;
-  gdouble weight_decay;
-  gdouble epsilon;
-  gdouble beta1;
-  gdouble beta2;
-  gdouble l1;
-  gdouble l2;
-  gdouble beta;
-} TpsOptimizerSpec;
-
+/* Absent numbers are NAN, given ones finite. */
 gboolean tps_optimizer_spec_decode (TpsReader *in, const TpsFieldPath *path, TpsOptimizerSpec *spec,
                                     GError **error);
 void tps_optimizer_spec_encode (TpsWriter *out, const TpsOptimizerSpec *spec);

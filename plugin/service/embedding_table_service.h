@@ -1,0 +1,25 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on workers, pushes once. */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "runtime/embedding/table_store.h"
+#include "runtime/push_window.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsEmbeddingTables TpsEmbeddingTables;
+
+/* `store` is borrowed; `pushes` may be NULL. */
+TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store,
+                                              const TpsPushWindowOptions *pushes);
+/* Whoever serves it must have stopped. */
+void tps_embedding_tables_free (TpsEmbeddingTables *tables);
+
+TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)
+
+G_END_DECLS

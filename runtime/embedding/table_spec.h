@@ -1,0 +1,63 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What an embedding table is: the runtime's side of the wire's TableSpec. */
+
+#pragma once
+
+#include "runtime/dtype.h"
+#include "runtime/embedding/sharding.h"
+#include "runtime/optimizer.h"
+
+G_BEGIN_DECLS
+
+/* The numbers are those of the wire. */
+typedef enum
+{
+  TPS_INITIALIZER_ZEROS = 1,
+  TPS_INITIALIZER_UNIFORM = 2,
+  TPS_INITIALIZER_NORMAL = 3,
+} TpsInitializerKind;
+
+/* NAN = not said. */
+typedef struct
+{
+  TpsInitializerKind kind;
+  gdouble low, high;   /* UNIFORM: default 0, 1. NORMAL: bounds, default none */
+  gdouble mean, stdev; /* NORMAL: default 0, 1 */
+  gint64 seed;
+} TpsInitializer;
+
+typedef struct
+{
+  gchar *name;
+  gint32 dim;
+  TpsDType dtype; /* of the rows */
+  TpsShard shard;
+  TpsInitializer initializer;
+  TpsOptimizerSpec optimizer;
+  gint64 bytes; /* in answers: memory held, optimizer state included */
+} TpsTableSpec;
+
+/* normal (0, 1) of seed 0, SGD with learning rate 0.01, FLOAT32, whole; a copy of the name. */
+void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim);
+void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
+void tps_table_spec_clear (TpsTableSpec *spec);
+
+/* Fills in defaults, checks everything (name, dim > 0, dtype, initializer, optimizer; that the memory can be counted).
+ * Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
+gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
+
+/* Of resolved ones; `bytes` does not count. */
+gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
+
+/* Rows and optimizer state; of a resolved one. */
+gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
+
+/* The first values of row `row` (global id), rounded once to `dtype`; they depend on seed and row alone. `values`
+ * [dim] of `dtype`. */
+void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
+                               gpointer values, gsize dim);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTableSpec, tps_table_spec_clear)
+
+G_END_DECLS
