@@ -3,11 +3,9 @@
 #include "plugin/client/remote_exchange.h"
 
 #include "plugin/client/client.h"
+#include "plugin/client/retry.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/error.h"
-#include "runtime/sync.h"
-
-#define NS_PER_MS 1000000
 
 typedef struct
 {
@@ -16,18 +14,13 @@ typedef struct
   TpsClient **clients; /* one a server */
 } RemoteExchange;
 
-/* One average_gradient, over all its tries. */
+/* One average_gradient. */
 typedef struct
 {
-  TpsClient *client;
   TpsAverageGradientArguments arguments;
-  gint64 deadline_ns;
-  gboolean tried_anew;
   TpsExchangeDone done;
   gpointer user_data;
 } Push;
-
-static void send_push (Push *push);
 
 static void
 finish (Push *push, TpsGradient *average, const GError *error)
@@ -35,41 +28,6 @@ finish (Push *push, TpsGradient *average, const GError *error)
   push->done (push->user_data, average, error);
   tps_average_gradient_arguments_clear (&push->arguments);
   g_free (push);
-}
-
-static void
-on_retry_time (gpointer user_data, const GError *error)
-{
-  Push *push = user_data;
-
-  if (error != NULL)
-    finish (push, NULL, error);
-  else
-    send_push (push);
-}
-
-/* FALSE when the error is final. */
-static gboolean
-try_again (Push *push, const GError *error)
-{
-  gint64 now_ns = tps_clock_now_ns ();
-  gint64 retry_ns;
-
-  if (error->domain != TPS_ERROR || now_ns >= push->deadline_ns)
-    return FALSE;
-  if (error->code == TPS_ERROR_CONNECTION_LOST && !push->tried_anew)
-    {
-      push->tried_anew = TRUE;
-      send_push (push);
-      return TRUE;
-    }
-  if (error->code != TPS_ERROR_RESOURCE_EXHAUSTED || tps_error_get_retry_after_ms (error) < 0)
-    return FALSE;
-  retry_ns = now_ns + (gint64) MAX (tps_error_get_retry_after_ms (error), 1) * NS_PER_MS;
-  if (retry_ns >= push->deadline_ns)
-    return FALSE;
-  tps_client_delay (push->client, retry_ns, on_retry_time, push);
-  return TRUE;
 }
 
 static void
@@ -82,8 +40,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 
   if (error != NULL)
     {
-      if (!try_again (push, error))
-        finish (push, NULL, error);
+      finish (push, NULL, error);
       return;
     }
   if (tps_average_gradient_result_decode (result, type, &average, &why))
@@ -97,14 +54,6 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 }
 
 static void
-send_push (Push *push)
-{
-  tps_client_call (push->client, "ParameterServer", "average_gradient",
-                   tps_average_gradient_arguments_encode, &push->arguments, push->deadline_ns,
-                   on_answer, push);
-}
-
-static void
 remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch, gint32 param_loc,
                                   const TpsGradient *gradient, gint64 deadline_ns,
                                   TpsExchangeDone done, gpointer user_data)
@@ -113,15 +62,15 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   Push *push = g_new0 (Push, 1);
 
   g_assert (server < base->n_servers);
-  push->client = exchange->clients[server];
   push->arguments.trainer = exchange->trainer;
   push->arguments.batch = batch;
   push->arguments.param_loc = param_loc;
   tps_gradient_init_ref (&push->arguments.gradient, gradient);
-  push->deadline_ns = deadline_ns;
   push->done = done;
   push->user_data = user_data;
-  send_push (push);
+  tps_client_call_with_retries (exchange->clients[server], "ParameterServer", "average_gradient",
+                                tps_average_gradient_arguments_encode, &push->arguments,
+                                deadline_ns, on_answer, push);
 }
 
 static void
