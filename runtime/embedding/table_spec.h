@@ -50,6 +50,9 @@ gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 /* Of resolved ones; `bytes` does not count. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
+/* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are equal. g_free(). */
+gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
+
 /* Rows and optimizer state; of a resolved one. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
 

@@ -1,0 +1,199 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Values are drawn as double from the row's own stream of random numbers and rounded once, to the type of the table. */
+
+#include "runtime/embedding/initializer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/cpu/elementwise.h"
+#include "runtime/error.h"
+#include "runtime/nn/rng.h"
+
+/* After so many draws outside the bounds the value is moved to the nearer one. */
+#define MAX_DRAWS 64
+
+#define BLOCK 256
+
+typedef struct
+{
+  const gchar *name;
+  gsize offset;
+} Field;
+
+static const Field fields[] = {
+  { "low", G_STRUCT_OFFSET (TpsInitializer, low) },
+  { "high", G_STRUCT_OFFSET (TpsInitializer, high) },
+  { "mean", G_STRUCT_OFFSET (TpsInitializer, mean) },
+  { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
+};
+
+/* What a value is when it is not said; `is_used` in the order of fields[]. */
+typedef struct
+{
+  const gchar *name;
+  gboolean is_used[G_N_ELEMENTS (fields)];
+  gdouble not_said[G_N_ELEMENTS (fields)];
+} Kind;
+
+static const Kind kinds[] = {
+  [TPS_INITIALIZER_ZEROS] = { "ZEROS", { FALSE }, { NAN, NAN, NAN, NAN } },
+  [TPS_INITIALIZER_UNIFORM] = { "UNIFORM", { TRUE, TRUE }, { 0, 1, NAN, NAN } },
+  [TPS_INITIALIZER_NORMAL] = { "NORMAL", { TRUE, TRUE, TRUE, TRUE }, { NAN, NAN, 0, 1 } },
+};
+
+const gchar *
+tps_initializer_kind_name (TpsInitializerKind kind)
+{
+  return (guint) kind < G_N_ELEMENTS (kinds) ? kinds[kind].name : NULL;
+}
+
+static gdouble *
+value_of (TpsInitializer *initializer, gsize field)
+{
+  return &G_STRUCT_MEMBER (gdouble, initializer, fields[field].offset);
+}
+
+/* -- checks -- */
+
+static gboolean
+resolve_field (TpsInitializer *initializer, gsize field, const gchar *what, GError **error)
+{
+  const Kind *kind = &kinds[initializer->kind];
+  gdouble *value = value_of (initializer, field);
+
+  if (!kind->is_used[field] && !isnan (*value) && *value != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.%s: %g, but %s has none", what,
+                   fields[field].name, *value, kind->name);
+      return FALSE;
+    }
+  if (!kind->is_used[field] || isnan (*value))
+    *value = kind->not_said[field];
+  if (isinf (*value))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.%s: %g, a finite value is expected", what, fields[field].name, *value);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_range (const TpsInitializer *initializer, const gchar *what, GError **error)
+{
+  if (initializer->low > initializer->high)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.low: %g is above high, %g",
+                   what, initializer->low, initializer->high);
+      return FALSE;
+    }
+  if (isinf (initializer->high - initializer->low))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.high: %g is too far from low, %g", what, initializer->high,
+                   initializer->low);
+      return FALSE;
+    }
+  if (initializer->stdev < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.stdev: %g, 0 or more is expected", what, initializer->stdev);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+tps_initializer_resolve (TpsInitializer *initializer, const gchar *what, GError **error)
+{
+  TpsInitializer resolved = *initializer;
+
+  if (tps_initializer_kind_name (initializer->kind) == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s.kind: %d is no initializer",
+                   what, (gint) initializer->kind);
+      return FALSE;
+    }
+  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (!resolve_field (&resolved, i, what, error))
+      return FALSE;
+  if (!check_range (&resolved, what, error))
+    return FALSE;
+  if (resolved.kind == TPS_INITIALIZER_ZEROS)
+    resolved.seed = 0;
+  *initializer = resolved;
+  return TRUE;
+}
+
+gchar *
+tps_initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b)
+{
+  if (a->kind != b->kind)
+    return g_strdup_printf ("kind: %s, not %s", kinds[a->kind].name, kinds[b->kind].name);
+  for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
+    {
+      gdouble x = G_STRUCT_MEMBER (gdouble, a, fields[i].offset);
+      gdouble y = G_STRUCT_MEMBER (gdouble, b, fields[i].offset);
+
+      if (x != y && !(isnan (x) && isnan (y)))
+        return g_strdup_printf ("%s: %.17g, not %.17g", fields[i].name, x, y);
+    }
+  if (a->seed != b->seed)
+    return g_strdup_printf ("seed: %" G_GINT64_FORMAT ", not %" G_GINT64_FORMAT, a->seed, b->seed);
+  return NULL;
+}
+
+/* -- values -- */
+
+static gdouble
+draw_normal (const TpsInitializer *initializer, TpsRng *rng)
+{
+  gdouble value = initializer->mean;
+
+  for (guint i = 0; i < MAX_DRAWS; i++)
+    {
+      value = initializer->mean + initializer->stdev * tps_rng_next_normal (rng);
+      /* A bound that is not said is NAN, and nothing is beyond it. */
+      if (!(value < initializer->low) && !(value > initializer->high))
+        return value;
+    }
+  return value < initializer->low ? initializer->low : initializer->high;
+}
+
+static void
+draw (const TpsInitializer *initializer, TpsRng *rng, gdouble *values, gsize n)
+{
+  gdouble width = initializer->high - initializer->low;
+
+  if (initializer->kind == TPS_INITIALIZER_NORMAL)
+    for (gsize i = 0; i < n; i++)
+      values[i] = draw_normal (initializer, rng);
+  else
+    for (gsize i = 0; i < n; i++)
+      values[i] = initializer->low + width * tps_rng_next_double (rng);
+}
+
+void
+tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
+                          gpointer values, gsize dim)
+{
+  gsize element = tps_dtype_size (dtype);
+  gdouble block[BLOCK];
+  TpsRng rng;
+
+  if (initializer->kind == TPS_INITIALIZER_ZEROS)
+    {
+      memset (values, 0, dim * element);
+      return;
+    }
+  tps_rng_init (&rng, initializer->seed, (guint64) row);
+  for (gsize d = 0; d < dim; d += BLOCK)
+    {
+      gsize n = MIN (BLOCK, dim - d);
+
+      draw (initializer, &rng, block, n);
+      tps_cpu_cast (dtype, (guint8 *) values + d * element, TPS_DTYPE_FLOAT64, block, n);
+    }
+}
