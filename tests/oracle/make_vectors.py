@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the vectors that tests/runtime/nn and tests/conformance compare with: what PyTorch computes.
+"""Writes the vectors that tests of tests/runtime and tests/conformance compare with: what PyTorch computes.
 
     /usr/bin/python3 tests/oracle/make_vectors.py > tests/oracle/vectors.txt
 
@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 STEPS = 3
 TRAINERS = 2
+ROW_STEPS = 100  # of the optimizers of rows
 
 
 def emit(name, tensor):
@@ -186,6 +187,109 @@ def make_sgd(case, momentum, weight_decay):
         emit("%s/%d/value" % (case, step), parameter)
 
 
+def draw_row_gradients(rows, dim, n):
+    """Some steps of n rows each, low ids more often, the last never. Eighths, which are short in the file."""
+    indices = (torch.rand(ROW_STEPS, n).pow(2) * (rows - 1)).long()
+    gradients = (torch.randn(ROW_STEPS, n, dim) * 8).round() / 8
+    initial = (torch.randn(rows, dim) * 8).round() / 8
+    emit("optimizer/indices", indices)
+    emit("optimizer/gradients", gradients)
+    emit("optimizer/initial", initial)
+    return initial, [torch.sparse_coo_tensor(i.unsqueeze(0), g, (rows, dim)).coalesce()
+                     for i, g in zip(indices, gradients)]
+
+
+def emit_row_steps(case, factors, steps):
+    """`factors`: learning rate, then what the optimizer has; `steps` yields the values after each step."""
+    emit("optimizer/%s/factors" % case, torch.tensor(factors, dtype=torch.float64).float())
+    for number, value in enumerate(steps, 1):
+        if number in (1, 10, ROW_STEPS):
+            emit("optimizer/%s/%d" % (case, number), value.float())
+
+
+def whole_steps(data, optimizer_class, dense=False, **options):
+    """The table as one parameter, with sparse gradients or with those filled up with zeros."""
+    initial, gradients = data
+    value = initial.clone().requires_grad_()
+    optimizer = optimizer_class([value], **options)
+    for gradient in gradients:
+        value.grad = gradient.to_dense() if dense else gradient
+        optimizer.step()
+        yield value.detach()
+
+
+def row_steps(data, optimizer_class, **options):
+    """Each row as a parameter of its own, which has a gradient or takes no part in the step."""
+    initial, gradients = data
+    rows = [row.clone().requires_grad_() for row in initial]
+    optimizer = optimizer_class(rows, **options)
+    for gradient in gradients:
+        optimizer.zero_grad(set_to_none=True)
+        for i, row_gradient in zip(gradient.indices()[0], gradient.values()):
+            rows[i].grad = row_gradient
+        optimizer.step()
+        yield torch.stack([row.detach() for row in rows])
+
+
+def rowwise_adagrad_steps(data, lr, weight_decay=0, eps=1e-10):
+    """From the formula, in float64."""
+    value, gradients = data[0].double(), data[1]
+    accumulators = torch.zeros(len(value), dtype=torch.float64)
+    for gradient in gradients:
+        for i, g in zip(gradient.indices()[0], gradient.values().double()):
+            g = g + weight_decay * value[i]
+            accumulators[i] += (g * g).mean()
+            value[i] -= lr * g / (accumulators[i].sqrt() + eps)
+        yield value
+
+
+def ftrl_steps(data, lr, weight_decay=0, l1=0, l2=0, beta=1):
+    """Algorithm 1 of the paper (Ad Click Prediction, KDD 2013), in float64: weights are computed from z and n whenever
+    they are needed. At n = 0, z is such that they are the initial values."""
+    initial, gradients = data[0].double(), data[1]
+    n = torch.zeros_like(initial)
+    z = -(initial * (beta / lr + l2) + initial.sign() * l1)
+
+    def weights():
+        w = -(z - z.sign() * l1) / ((beta + n.sqrt()) / lr + l2)
+        return torch.where(z.abs() <= l1, torch.zeros_like(w), w)
+
+    for gradient in gradients:
+        for i, g in zip(gradient.indices()[0], gradient.values().double()):
+            w = weights()[i]
+            g = g + weight_decay * w
+            sigma = ((n[i] + g * g).sqrt() - n[i].sqrt()) / lr
+            z[i] += g - sigma * w
+            n[i] += g * g
+        yield weights()
+
+
+def make_row_optimizers():
+    data = draw_row_gradients(rows=6, dim=3, n=4)
+    optim = torch.optim
+    for case, momentum, decay in (("sgd", 0, 0), ("sgd_momentum", 0.9, 0), ("sgd_decay", 0, 0.01),
+                                  ("sgd_momentum_decay", 0.9, 0.01)):
+        emit_row_steps(case, [0.05, momentum, decay],
+                       row_steps(data, optim.SGD, lr=0.05, momentum=momentum, weight_decay=decay))
+    emit_row_steps("adagrad", [0.1, 0, 1e-10], whole_steps(data, optim.Adagrad, lr=0.1))
+    emit_row_steps("adagrad_decay", [0.1, 0.01, 0.001],
+                   row_steps(data, optim.Adagrad, lr=0.1, weight_decay=0.01, eps=0.001))
+    emit_row_steps("rowwise_adagrad", [0.1, 0, 1e-10], rowwise_adagrad_steps(data, 0.1))
+    emit_row_steps("rowwise_adagrad_decay", [0.1, 0.01, 0.001],
+                   rowwise_adagrad_steps(data, 0.1, weight_decay=0.01, eps=0.001))
+    emit_row_steps("adam_sparse", [0.01, 0, 1e-8, 0.9, 0.999],
+                   whole_steps(data, optim.SparseAdam, lr=0.01))
+    emit_row_steps("adam_dense", [0.01, 0, 1e-8, 0.9, 0.999],
+                   whole_steps(data, optim.Adam, dense=True, lr=0.01))
+    emit_row_steps("adam_dense_decay", [0.01, 0.01, 0.001, 0.8, 0.99],
+                   whole_steps(data, optim.Adam, dense=True, lr=0.01, weight_decay=0.01, eps=0.001,
+                               betas=(0.8, 0.99)))
+    emit_row_steps("ftrl", [0.1, 0, 0, 0, 1], ftrl_steps(data, 0.1))
+    emit_row_steps("ftrl_l1_l2", [0.1, 0, 2, 0.5, 1], ftrl_steps(data, 0.1, l1=2, l2=0.5))
+    emit_row_steps("ftrl_decay", [0.1, 0.01, 0.25, 0, 0.5],
+                   ftrl_steps(data, 0.1, weight_decay=0.01, l1=0.25, beta=0.5))
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1729)
@@ -208,6 +312,7 @@ def main():
     make_sgd("sgd_momentum", 0.9, 0.0)
     make_sgd("sgd_decay", 0.0, 0.01)
     make_sgd("sgd_momentum_decay", 0.9, 0.01)
+    make_row_optimizers()
     return 0
 
 

@@ -1,0 +1,300 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/optimizer.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const TpsOptimizerKind KINDS[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                   TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                   TPS_OPTIMIZER_FTRL };
+
+struct Field
+{
+  const char *name;
+  double TpsOptimizerSpec::*value;
+  std::vector<TpsOptimizerKind> users;
+  std::vector<double> good, bad;
+};
+
+const double TOO_LARGE = 1e39;     // for a FLOAT32
+const double TOO_SMALL = 1e-60;    // 0 as a FLOAT32
+const double NEARLY_1 = 1 - 1e-12; // 1 as a FLOAT32
+
+const Field FIELDS[] = {
+  { "momentum",
+    &TpsOptimizerSpec::momentum,
+    { TPS_OPTIMIZER_SGD },
+    { 0, 0.9, 1 },
+    { -0.1, INFINITY, TOO_LARGE } },
+  { "weight_decay",
+    &TpsOptimizerSpec::weight_decay,
+    { std::begin (KINDS), std::end (KINDS) },
+    { 0, 0.01 },
+    { -1e-9, INFINITY, TOO_LARGE } },
+  { "epsilon",
+    &TpsOptimizerSpec::epsilon,
+    { TPS_OPTIMIZER_ADAGRAD, TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM },
+    { 1e-12, 1 },
+    { 0, -1e-8, TOO_SMALL, INFINITY } },
+  { "beta1",
+    &TpsOptimizerSpec::beta1,
+    { TPS_OPTIMIZER_ADAM },
+    { 0, 0.5 },
+    { 1, -0.5, 1.5, NEARLY_1 } },
+  { "beta2",
+    &TpsOptimizerSpec::beta2,
+    { TPS_OPTIMIZER_ADAM },
+    { 0, 0.9999 },
+    { 1, -0.5, INFINITY, NEARLY_1 } },
+  { "l1", &TpsOptimizerSpec::l1, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, INFINITY } },
+  { "l2", &TpsOptimizerSpec::l2, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, TOO_LARGE } },
+  { "beta", &TpsOptimizerSpec::beta, { TPS_OPTIMIZER_FTRL }, { 0, 3 }, { -1, -INFINITY } },
+};
+
+bool
+uses (TpsOptimizerKind kind, const Field &field)
+{
+  for (TpsOptimizerKind user : field.users)
+    if (user == kind)
+      return true;
+  return false;
+}
+
+bool
+resolves (TpsOptimizerSpec spec)
+{
+  return tps_optimizer_spec_resolve (&spec, "optimizer", nullptr);
+}
+
+/* The message of a refusal, which must leave the specification as it is. */
+std::string
+refusal (TpsOptimizerSpec spec)
+{
+  TpsOptimizerSpec before = spec;
+  g_autoptr (GError) error = nullptr;
+
+  if (tps_optimizer_spec_resolve (&spec, "table.optimizer", &error))
+    return "accepted";
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  EXPECT_EQ (memcmp (&before, &spec, sizeof spec), 0);
+  return error->message;
+}
+
+TpsOptimizerSpec
+resolved (TpsOptimizerKind kind)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.5);
+
+  EXPECT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
+  return spec;
+}
+
+TEST (OptimizerSpec, SaysNothingButKindAndLearningRate)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.25);
+
+  EXPECT_EQ (spec.kind, TPS_OPTIMIZER_FTRL);
+  EXPECT_EQ (spec.learning_rate, 0.25);
+  for (const Field &field : FIELDS)
+    EXPECT_TRUE (std::isnan (spec.*field.value)) << field.name;
+}
+
+TEST (OptimizerSpec, DefaultsAreThoseOfPyTorchAndOfThePaper)
+{
+  TpsOptimizerSpec adam = resolved (TPS_OPTIMIZER_ADAM), ftrl = resolved (TPS_OPTIMIZER_FTRL);
+
+  EXPECT_EQ (resolved (TPS_OPTIMIZER_SGD).momentum, 0);
+  EXPECT_EQ (resolved (TPS_OPTIMIZER_ADAGRAD).epsilon, 1e-10);
+  EXPECT_EQ (resolved (TPS_OPTIMIZER_ROWWISE_ADAGRAD).epsilon, 1e-10);
+  EXPECT_EQ (adam.epsilon, 1e-8);
+  EXPECT_EQ (adam.beta1, 0.9);
+  EXPECT_EQ (adam.beta2, 0.999);
+  EXPECT_EQ (ftrl.l1, 0);
+  EXPECT_EQ (ftrl.l2, 0);
+  EXPECT_EQ (ftrl.beta, 1);
+  for (TpsOptimizerKind kind : KINDS)
+    EXPECT_EQ (resolved (kind).weight_decay, 0);
+}
+
+TEST (OptimizerSpec, NothingStaysUnsaidAndWhatAKindDoesNotUseIsZero)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    for (const Field &field : FIELDS)
+      {
+        EXPECT_FALSE (std::isnan (resolved (kind).*field.value)) << field.name;
+        if (!uses (kind, field))
+          {
+            EXPECT_EQ (resolved (kind).*field.value, 0) << field.name;
+          }
+      }
+}
+
+TEST (OptimizerSpec, KeepsWhatIsSaid)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    for (const Field &field : FIELDS)
+      for (double value : field.good)
+        if (uses (kind, field))
+          {
+            TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.5);
+
+            spec.*field.value = value;
+            ASSERT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
+            EXPECT_EQ (spec.*field.value, value) << field.name;
+          }
+}
+
+TEST (OptimizerSpec, RefusesWhatIsOutOfRangeByName)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    for (const Field &field : FIELDS)
+      for (double value : field.bad)
+        {
+          TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.5);
+
+          spec.*field.value = value;
+          if (value == 0 && !uses (kind, field))
+            continue;
+          EXPECT_THAT (refusal (spec), StartsWith ("table.optimizer." + std::string (field.name)))
+              << kind << " " << value;
+        }
+}
+
+TEST (OptimizerSpec, RefusesWhatTheKindDoesNotUseUnlessItIsZero)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    for (const Field &field : FIELDS)
+      if (!uses (kind, field))
+        {
+          TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.5);
+
+          spec.*field.value = 0;
+          EXPECT_TRUE (resolves (spec)) << field.name;
+          spec.*field.value = 0.5;
+          EXPECT_EQ (refusal (spec), "table.optimizer." + std::string (field.name) + ": 0.5, but "
+                                         + tps_optimizer_kind_name (kind) + " has none");
+        }
+}
+
+TEST (OptimizerSpec, RefusesLearningRatesByName)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    for (double rate : { -0.1, (double) INFINITY, (double) NAN, TOO_LARGE })
+      EXPECT_THAT (refusal (tps_optimizer_spec (kind, rate)),
+                   StartsWith ("table.optimizer.learning_rate: "));
+  EXPECT_TRUE (resolves (tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0)));
+  EXPECT_THAT (refusal (tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0)), HasSubstr ("above 0"));
+  EXPECT_THAT (refusal (tps_optimizer_spec (TPS_OPTIMIZER_FTRL, TOO_SMALL)), HasSubstr ("above 0"));
+}
+
+TEST (OptimizerSpec, RefusesUnknownKinds)
+{
+  for (int kind : { -1, 0, 6, 1 << 30 })
+    {
+      EXPECT_THAT (refusal (tps_optimizer_spec ((TpsOptimizerKind) kind, 0.5)),
+                   HasSubstr ("table.optimizer.kind: " + std::to_string (kind)));
+      EXPECT_EQ (tps_optimizer_kind_name ((TpsOptimizerKind) kind), nullptr);
+    }
+}
+
+TEST (OptimizerSpec, ResolvingAgainChangesNothing)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    {
+      TpsOptimizerSpec once = resolved (kind), twice = once;
+
+      ASSERT_TRUE (tps_optimizer_spec_resolve (&twice, "optimizer", nullptr));
+      EXPECT_TRUE (tps_optimizer_spec_equal (&once, &twice));
+    }
+}
+
+TEST (OptimizerSpec, EqualityLooksAtEverything)
+{
+  TpsOptimizerSpec spec = resolved (TPS_OPTIMIZER_SGD), other = spec;
+
+  other.kind = TPS_OPTIMIZER_ADAGRAD;
+  EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other));
+  other = spec;
+  other.learning_rate = 0.75;
+  EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other));
+  for (const Field &field : FIELDS)
+    {
+      other = spec;
+      other.*field.value += 0.125;
+      EXPECT_FALSE (tps_optimizer_spec_equal (&spec, &other)) << field.name;
+    }
+}
+
+TEST (OptimizerKind, IsFoundByItsNameInAnySpelling)
+{
+  TpsOptimizerKind found;
+
+  for (TpsOptimizerKind kind : KINDS)
+    {
+      ASSERT_TRUE (tps_optimizer_kind_find (tps_optimizer_kind_name (kind), &found, nullptr));
+      EXPECT_EQ (found, kind);
+    }
+  EXPECT_STREQ (tps_optimizer_kind_name (TPS_OPTIMIZER_ROWWISE_ADAGRAD), "ROWWISE_ADAGRAD");
+  for (const char *name : { "rowwise-adagrad", "Rowwise_Adagrad", "ROWWISE_ADAGRAD" })
+    {
+      ASSERT_TRUE (tps_optimizer_kind_find (name, &found, nullptr));
+      EXPECT_EQ (found, TPS_OPTIMIZER_ROWWISE_ADAGRAD);
+    }
+}
+
+TEST (OptimizerKind, UnknownNamesAreAnsweredWithTheKnown)
+{
+  TpsOptimizerKind found = TPS_OPTIMIZER_ADAM;
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_FALSE (tps_optimizer_kind_find ("lion", &found, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
+  EXPECT_STREQ (error->message,
+                "no optimizer \"lion\"; known: SGD, ADAGRAD, ROWWISE_ADAGRAD, ADAM, FTRL");
+  EXPECT_EQ (found, TPS_OPTIMIZER_ADAM);
+  EXPECT_FALSE (tps_optimizer_kind_find ("", &found, nullptr));
+}
+
+TEST (OptimizerState, IsAsLargeAsTheKindNeeds)
+{
+  TpsOptimizerSpec momentum = resolved (TPS_OPTIMIZER_SGD);
+
+  momentum.momentum = 0.5;
+  for (size_t dim : { 1, 3, 17 })
+    {
+      const size_t floats[] = { 0, dim, 1, 2 * dim, 2 * dim };
+
+      for (size_t i = 0; i < G_N_ELEMENTS (KINDS); i++)
+        {
+          TpsOptimizerSpec spec = resolved (KINDS[i]);
+
+          EXPECT_EQ (tps_optimizer_state_per_row (&spec, dim), floats[i]);
+        }
+      EXPECT_EQ (tps_optimizer_state_per_row (&momentum, dim), dim);
+    }
+}
+
+TEST (OptimizerState, OnlyAdamCountsSteps)
+{
+  for (TpsOptimizerKind kind : KINDS)
+    {
+      TpsOptimizerSpec spec = resolved (kind);
+
+      EXPECT_EQ (tps_optimizer_counts_steps (&spec) != 0, kind == TPS_OPTIMIZER_ADAM);
+    }
+}
+
+} // namespace

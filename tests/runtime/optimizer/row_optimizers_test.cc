@@ -1,0 +1,484 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64 (tests/oracle), and
+ * each formula in float, whose bits every version of the loops must give. */
+
+#include "runtime/cpu/optimizer/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/cpu/rows.h"
+#include "tests/oracle/vectors.h"
+
+namespace {
+
+using oracle::vectors;
+using oracle::worst_difference;
+using Floats = std::vector<float>;
+
+constexpr double TOLERANCE = 1e-5; // relative above 1
+
+const TpsOptimizerKind KINDS[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                   TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                   TPS_OPTIMIZER_FTRL };
+
+TpsOptimizerSpec
+resolve (TpsOptimizerSpec spec)
+{
+  EXPECT_TRUE (tps_optimizer_spec_resolve (&spec, "optimizer", nullptr));
+  return spec;
+}
+
+struct Table
+{
+  Table (const TpsOptimizerSpec &with, const Floats &initial, size_t of_dim)
+      : spec (with), dim (of_dim), n_state (tps_optimizer_state_per_row (&with, of_dim)),
+        values (initial), state (initial.size () / of_dim * n_state)
+  {
+  }
+
+  void
+  begin_step ()
+  {
+    tps_cpu_optimizer_step_init (&step, &spec, ++n_steps);
+  }
+  void
+  update (size_t row, const float *gradient)
+  {
+    tps_cpu_optimizer_get (spec.kind)->update_row (
+        &step, &values[row * dim], gradient, n_state > 0 ? &state[row * n_state] : nullptr, dim);
+  }
+
+  TpsOptimizerSpec spec;
+  size_t dim, n_state;
+  Floats values, state;
+  TpsOptimizerStep step;
+  int64_t n_steps = 0;
+};
+
+/* -- PyTorch -- */
+
+/* One step of the oracle's gradients, those of the same row added up first; of all rows where `is_dense`. */
+void
+take_step (Table *table, size_t number, bool is_dense)
+{
+  const oracle::Tensor &indices = vectors ().get ("optimizer/indices");
+  size_t n = indices.dims[1], n_rows = table->values.size () / table->dim;
+  std::vector<int64_t> unique (n);
+  Floats sums (n * table->dim), dense (table->values.size ());
+  size_t n_unique = tps_cpu_coalesce_rows (
+      TPS_DTYPE_FLOAT32, &indices.ints[number * n],
+      &vectors ().floats ("optimizer/gradients")[number * n * table->dim], n, table->dim,
+      unique.data (), sums.data ());
+
+  table->begin_step ();
+  for (size_t u = 0; u < n_unique; u++)
+    if (is_dense)
+      std::copy_n (&sums[u * table->dim], table->dim, &dense[unique[u] * table->dim]);
+    else
+      table->update (unique[u], &sums[u * table->dim]);
+  for (size_t row = 0; is_dense && row < n_rows; row++)
+    table->update (row, &dense[row * table->dim]);
+}
+
+void
+expect_oracle (const std::string &name, TpsOptimizerSpec spec, bool is_dense = false)
+{
+  const oracle::Tensor &initial = vectors ().get ("optimizer/initial");
+  size_t n_steps = vectors ().get ("optimizer/indices").dims[0];
+  Table table (resolve (spec), initial.floats, initial.dims[1]);
+  int n_compared = 0;
+
+  for (size_t number = 0; number < n_steps; number++)
+    {
+      std::string expected = "optimizer/" + name + "/" + std::to_string (number + 1);
+
+      take_step (&table, number, is_dense);
+      if (!vectors ().has (expected))
+        continue;
+      EXPECT_LT (worst_difference (table.values, vectors ().floats (expected)), TOLERANCE)
+          << expected;
+      n_compared++;
+    }
+  EXPECT_EQ (n_compared, 3);
+}
+
+/* A factor of a case, as the float that the file has of it. */
+float
+factor (const std::string &name, size_t i)
+{
+  return vectors ().floats ("optimizer/" + name + "/factors").at (i);
+}
+
+TpsOptimizerSpec
+spec_of (TpsOptimizerKind kind, const std::string &name)
+{
+  return tps_optimizer_spec (kind, factor (name, 0));
+}
+
+TEST (RowOptimizers, TheOraclesGradientsHaveDuplicatesAndRowsThatAreNeverTouched)
+{
+  const oracle::Tensor &indices = vectors ().get ("optimizer/indices");
+  int64_t last_row = vectors ().get ("optimizer/initial").dims[0] - 1;
+  size_t n_duplicates = 0;
+
+  for (size_t i = 0; i < indices.ints.size (); i++)
+    {
+      EXPECT_NE (indices.ints[i], last_row);
+      for (size_t j = i - i % indices.dims[1]; j < i; j++)
+        n_duplicates += indices.ints[i] == indices.ints[j];
+    }
+  EXPECT_EQ (indices.dims[0], 100);
+  EXPECT_GT (n_duplicates, 50u);
+}
+
+TEST (RowOptimizers, SgdIsPyTorchs)
+{
+  for (const char *name : { "sgd", "sgd_momentum", "sgd_decay", "sgd_momentum_decay" })
+    {
+      TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_SGD, name);
+
+      spec.momentum = factor (name, 1);
+      spec.weight_decay = factor (name, 2);
+      expect_oracle (name, spec);
+    }
+}
+
+TEST (RowOptimizers, AdagradIsPyTorchs)
+{
+  TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_ADAGRAD, "adagrad");
+
+  expect_oracle ("adagrad", spec);
+  spec.weight_decay = factor ("adagrad_decay", 1);
+  spec.epsilon = factor ("adagrad_decay", 2);
+  expect_oracle ("adagrad_decay", spec);
+}
+
+TEST (RowOptimizers, RowwiseAdagradIsItsFormula)
+{
+  TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_ROWWISE_ADAGRAD, "rowwise_adagrad");
+
+  expect_oracle ("rowwise_adagrad", spec);
+  spec.weight_decay = factor ("rowwise_adagrad_decay", 1);
+  spec.epsilon = factor ("rowwise_adagrad_decay", 2);
+  expect_oracle ("rowwise_adagrad_decay", spec);
+}
+
+TEST (RowOptimizers, AdamIsPyTorchsSparseAdam)
+{
+  expect_oracle ("adam_sparse", spec_of (TPS_OPTIMIZER_ADAM, "adam_sparse"));
+}
+
+TEST (RowOptimizers, AdamOfAllRowsIsPyTorchsAdam)
+{
+  TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_ADAM, "adam_dense");
+
+  expect_oracle ("adam_dense", spec, true);
+  spec.weight_decay = factor ("adam_dense_decay", 1);
+  spec.epsilon = factor ("adam_dense_decay", 2);
+  spec.beta1 = factor ("adam_dense_decay", 3);
+  spec.beta2 = factor ("adam_dense_decay", 4);
+  expect_oracle ("adam_dense_decay", spec, true);
+}
+
+TEST (RowOptimizers, FtrlIsThePapers)
+{
+  TpsOptimizerSpec spec = spec_of (TPS_OPTIMIZER_FTRL, "ftrl");
+
+  expect_oracle ("ftrl", spec);
+  for (const char *name : { "ftrl_l1_l2", "ftrl_decay" })
+    {
+      spec.weight_decay = factor (name, 1);
+      spec.l1 = factor (name, 2);
+      spec.l2 = factor (name, 3);
+      spec.beta = factor (name, 4);
+      expect_oracle (name, spec);
+    }
+}
+
+/* -- bits -- */
+
+/* What a formula says of one value; `d` is the gradient with weight decay. */
+using Formula =
+    std::function<void (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)>;
+
+void
+sgd_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t)
+{
+  if (s.momentum != 0)
+    d = *state = s.momentum * *state + d;
+  *v -= s.learning_rate * d;
+}
+
+void
+adagrad_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t)
+{
+  *state += d * d;
+  *v -= s.learning_rate * (d / (std::sqrt (*state) + s.epsilon));
+}
+
+void
+adam_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)
+{
+  float *m = state, *second = state + stride;
+
+  *m = s.beta1 * *m + (float) (1 - s.spec->beta1) * d;
+  *second = s.beta2 * *second + (float) (1 - s.spec->beta2) * (d * d);
+  *v -= s.correction1 * (*m / (std::sqrt (*second) / s.correction2 + s.epsilon));
+}
+
+void
+ftrl_formula (const TpsOptimizerStep &s, float d, float *v, float *state, size_t stride)
+{
+  float *z = state, *n = state + stride;
+  float new_n = *n + d * d;
+
+  if (*n == 0)
+    *z = *v == 0 ? 0 : -(*v * (s.beta / s.learning_rate + s.l2) + (*v > 0 ? s.l1 : -s.l1));
+  *z = (*z + d) - (std::sqrt (new_n) - std::sqrt (*n)) / s.learning_rate * *v;
+  *n = new_n;
+  if (new_n == 0)
+    return;
+  if (std::fabs (*z) <= s.l1)
+    *v = 0;
+  else
+    *v = ((*z > 0 ? s.l1 : -s.l1) - *z) / ((s.beta + std::sqrt (*n)) / s.learning_rate + s.l2);
+}
+
+void
+rowwise_adagrad_row (const TpsOptimizerStep &s, const Floats &d, float *values, float *state)
+{
+  float squares[16] = {}, rate;
+
+  for (size_t i = 0; i < d.size (); i++)
+    squares[i % 16] += d[i] * d[i];
+  for (size_t half = 8; half > 0; half /= 2)
+    for (size_t lane = 0; lane < half; lane++)
+      squares[lane] += squares[lane + half];
+  *state += squares[0] / (float) d.size ();
+  rate = s.learning_rate / (std::sqrt (*state) + s.epsilon);
+  for (size_t i = 0; i < d.size (); i++)
+    values[i] -= rate * d[i];
+}
+
+void
+update_by_formula (const TpsOptimizerStep &s, float *values, const Floats &gradient, float *state)
+{
+  const Formula formulas[] = { nullptr, sgd_formula,  adagrad_formula,
+                               nullptr, adam_formula, ftrl_formula };
+  size_t dim = gradient.size ();
+  Floats d (dim);
+
+  for (size_t i = 0; i < dim; i++)
+    d[i] = gradient[i] + s.weight_decay * values[i];
+  if (s.spec->kind == TPS_OPTIMIZER_ROWWISE_ADAGRAD)
+    rowwise_adagrad_row (s, d, values, state);
+  else
+    for (size_t i = 0; i < dim; i++)
+      formulas[s.spec->kind](s, d[i], &values[i], state + i, dim);
+}
+
+/* With weight decay or without, and everything else that makes the kind take another way. */
+TpsOptimizerSpec
+spec_variant (TpsOptimizerKind kind, bool is_plain)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (kind, 0.07);
+
+  if (!is_plain)
+    {
+      spec.weight_decay = 0.03;
+      if (kind == TPS_OPTIMIZER_SGD)
+        spec.momentum = 0.9;
+      if (kind == TPS_OPTIMIZER_FTRL)
+        {
+          spec.l1 = 0.4;
+          spec.l2 = 0.2;
+          spec.beta = 0.7;
+        }
+    }
+  return resolve (spec);
+}
+
+Floats
+random_floats (std::mt19937 *dice, size_t n)
+{
+  std::normal_distribution<float> normal;
+  Floats values (n);
+
+  for (float &value : values)
+    value = (*dice) () % 8 == 0 ? 0 : normal (*dice);
+  return values;
+}
+
+bool
+same_bits (const Floats &a, const Floats &b)
+{
+  return a.size () == b.size () && memcmp (a.data (), b.data (), a.size () * sizeof (float)) == 0;
+}
+
+class EveryKind : public testing::TestWithParam<std::tuple<TpsOptimizerKind, bool>>
+{
+protected:
+  TpsOptimizerSpec
+  spec () const
+  {
+    return spec_variant (std::get<0> (GetParam ()), std::get<1> (GetParam ()));
+  }
+};
+
+TEST_P (EveryKind, HasTheBitsOfItsFormulaWhateverTheDim)
+{
+  std::mt19937 dice (5);
+
+  for (size_t dim : { 1, 2, 3, 15, 16, 17, 31, 64, 100 })
+    {
+      Table table (spec (), random_floats (&dice, dim), dim);
+      Floats values = table.values, state (table.n_state + 1);
+
+      for (int i = 0; i < 30; i++)
+        {
+          Floats gradient = random_floats (&dice, dim);
+
+          table.begin_step ();
+          table.update (0, gradient.data ());
+          update_by_formula (table.step, values.data (), gradient, state.data ());
+        }
+      state.resize (table.n_state);
+      EXPECT_TRUE (same_bits (table.values, values)) << dim;
+      EXPECT_TRUE (same_bits (table.state, state)) << dim;
+    }
+}
+
+TEST_P (EveryKind, TouchesNeitherOtherRowsNorTheirState)
+{
+  std::mt19937 dice (6);
+
+  for (size_t dim : { 1, 3, 17 })
+    {
+      Table table (spec (), random_floats (&dice, 3 * dim), dim);
+      Floats gradient = random_floats (&dice, dim), before;
+
+      std::fill (table.state.begin (), table.state.end (), 0.25f);
+      before = table.values;
+      table.begin_step ();
+      table.update (1, gradient.data ());
+      for (size_t row : { 0, 2 })
+        {
+          for (size_t i = row * dim; i < (row + 1) * dim; i++)
+            EXPECT_EQ (table.values[i], before[i]);
+          for (size_t i = row * table.n_state; i < (row + 1) * table.n_state; i++)
+            EXPECT_EQ (table.state[i], 0.25f);
+        }
+    }
+}
+
+TEST_P (EveryKind, IsDescribedByItsKind)
+{
+  TpsOptimizerSpec its = spec ();
+  const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (its.kind);
+
+  EXPECT_EQ (optimizer->kind, its.kind);
+  EXPECT_STREQ (optimizer->name, tps_optimizer_kind_name (its.kind));
+  EXPECT_EQ (optimizer->state_per_row (&its, 17), tps_optimizer_state_per_row (&its, 17));
+}
+
+TEST_P (EveryKind, AGradientOfZeroLeavesANewRowFiniteAndWithoutDecayAsItIs)
+{
+  Floats initial = { 0.5f, -2, 0 }, zero (3);
+  Table table (spec (), initial, 3);
+
+  for (int i = 0; i < 3; i++)
+    {
+      table.begin_step ();
+      table.update (0, zero.data ());
+    }
+  for (size_t i = 0; i < 3; i++)
+    EXPECT_TRUE (std::isfinite (table.values[i]));
+  if (table.spec.weight_decay == 0)
+    {
+      EXPECT_EQ (table.values, initial);
+    }
+}
+
+TEST_P (EveryKind, NaNsInAGradientReachTheirOwnValue)
+{
+  Floats gradient = { 1, std::numeric_limits<float>::quiet_NaN (), -1 };
+  Table table (spec (), { 0.5f, 0.5f, 0.5f }, 3);
+
+  table.begin_step ();
+  table.update (0, gradient.data ());
+  EXPECT_TRUE (std::isnan (table.values[1]));
+}
+
+INSTANTIATE_TEST_SUITE_P (RowOptimizers, EveryKind,
+                          testing::Combine (testing::ValuesIn (KINDS), testing::Bool ()),
+                          [] (const auto &instance) {
+                            return std::string (
+                                       tps_optimizer_kind_name (std::get<0> (instance.param)))
+                                   + (std::get<1> (instance.param) ? "_plain" : "_decay");
+                          });
+
+/* -- one by one -- */
+
+TEST (RowOptimizers, AdamsFirstStepIsAsLongAsTheLearningRate)
+{
+  Table table (resolve (tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125)), { 1, 1 }, 2);
+  Floats gradient = { 1e-3f, -1e3f };
+
+  table.begin_step ();
+  table.update (0, gradient.data ());
+  EXPECT_NEAR (table.values[0], 0.875, 1e-5);
+  EXPECT_NEAR (table.values[1], 1.125, 1e-5);
+}
+
+TEST (RowOptimizers, AdamsCorrectionsFadeAfterManySteps)
+{
+  TpsOptimizerSpec spec = resolve (tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125));
+  TpsOptimizerStep step;
+
+  tps_cpu_optimizer_step_init (&step, &spec, 1000);
+  EXPECT_FLOAT_EQ (step.correction1, (float) (0.125 / (1 - std::pow (0.9, 1000))));
+  EXPECT_FLOAT_EQ (step.correction2, (float) std::sqrt (1 - std::pow (0.999, 1000)));
+  tps_cpu_optimizer_step_init (&step, &spec, std::numeric_limits<int64_t>::max ());
+  EXPECT_EQ (step.correction1, 0.125f);
+  EXPECT_EQ (step.correction2, 1);
+}
+
+TEST (RowOptimizers, FtrlGoesOnFromWhereARowBegan)
+{
+  Table table (resolve (tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.5)), { 3, -3, 0 }, 3);
+  Floats gradient = { 1, 1, 1 };
+
+  table.begin_step ();
+  table.update (0, gradient.data ());
+  EXPECT_FLOAT_EQ (table.values[0], 3 - 0.25f);
+  EXPECT_FLOAT_EQ (table.values[1], -3 - 0.25f);
+  EXPECT_FLOAT_EQ (table.values[2], -0.25f);
+}
+
+TEST (RowOptimizers, FtrlHoldsValuesAtZeroWhileZIsWithinL1)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_FTRL, 0.5);
+  Floats gradient = { 1 };
+
+  spec.l1 = 2.5;
+  Table table (resolve (spec), { 0 }, 1);
+  for (int i = 0; i < 3; i++)
+    {
+      EXPECT_EQ (table.values[0], 0);
+      table.begin_step ();
+      table.update (0, gradient.data ());
+    }
+  EXPECT_LT (table.values[0], 0);
+}
+
+} // namespace
