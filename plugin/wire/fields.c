@@ -2,6 +2,7 @@
 
 #include "plugin/wire/fields.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -91,6 +92,17 @@ tps_field_read_string (TpsReader *in, const TpsFieldPath *path, gpointer target,
     return tps_field_refuse (path, error, "is not UTF-8 without NUL");
   g_free (*(gchar **) target);
   *(gchar **) target = g_strndup (text, view.n_bytes);
+  return TRUE;
+}
+
+gboolean
+tps_field_read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  gdouble value = tps_reader_double (in);
+
+  if (!isfinite (value))
+    return tps_field_refuse (path, error, "is %g, expected a finite number", value);
+  *(gdouble *) target = value;
   return TRUE;
 }
 

@@ -78,6 +78,10 @@ gboolean tps_field_read_string (TpsReader *in, const TpsFieldPath *path, gpointe
 gboolean tps_field_read_name (TpsReader *in, const TpsFieldPath *path, gpointer target,
                               GError **error);
 
+/* A TpsFieldRead for doubles that are neither infinite nor NaN, into a gdouble. */
+gboolean tps_field_read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target,
+                                GError **error);
+
 /* Whether `n_bytes` at `name` are such a name. */
 gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
 

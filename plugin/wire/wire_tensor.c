@@ -225,10 +225,10 @@ check_sparse (const TpsFieldPath *path, const ReceivedSparse *received, GError *
                            text, received->dims[0], received->dims[1], received->dims[1]);
 }
 
-static gboolean
-read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+gboolean
+tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
+                            GError **error)
 {
-  TpsGradient *gradient = target;
   ReceivedSparse received = { 0 };
   gboolean ok = tps_fields_read (in, path, sparse_fields, &received, NULL, error)
                 && check_sparse (path, &received, error);
@@ -238,9 +238,23 @@ read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **
       tps_tensor_move (&gradient->indices, &received.indices);
       tps_tensor_move (&gradient->values, &received.values);
       gradient->rows = received.dims[0];
+      gradient->kind = TPS_GRADIENT_SPARSE;
+      gradient->weight = 1;
     }
   tps_tensor_clear (&received.indices);
   tps_tensor_clear (&received.values);
+  return ok;
+}
+
+/* Leaves kind and weight to what else stands in the gradient. */
+static gboolean
+read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  TpsGradient *gradient = target;
+  gdouble weight = gradient->weight;
+  gboolean ok = tps_sparse_gradient_decode (in, path, gradient, error);
+
+  gradient->weight = weight;
   return ok;
 }
 
@@ -275,8 +289,8 @@ tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradi
   return TRUE;
 }
 
-static void
-encode_sparse (TpsWriter *out, const TpsGradient *gradient)
+void
+tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
 {
   gint64 dims[2] = { gradient->rows, gradient->values.shape.dims[1] };
 
@@ -301,7 +315,7 @@ tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
   if (gradient->kind == TPS_GRADIENT_SPARSE)
     {
       tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-      encode_sparse (out, gradient);
+      tps_sparse_gradient_encode (out, gradient);
     }
   tps_writer_field (out, 3, TPS_WIRE_DOUBLE);
   tps_writer_double (out, gradient->weight);
@@ -355,21 +369,10 @@ read_kind (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **er
   return TRUE;
 }
 
-static gboolean
-read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  gdouble value = tps_reader_double (in);
-
-  if (!isfinite (value))
-    return tps_field_refuse (path, error, "is %g, expected a finite number", value);
-  *(gdouble *) target = value;
-  return TRUE;
-}
-
-#define OPTIMIZER_NUMBER(number, field)                                             \
-  {                                                                                 \
-    .name = #field, .id = number, .type = TPS_WIRE_DOUBLE, .required = number == 2, \
-    .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, field), .read = read_finite        \
+#define OPTIMIZER_NUMBER(number, field)                                                \
+  {                                                                                    \
+    .name = #field, .id = number, .type = TPS_WIRE_DOUBLE, .required = number == 2,    \
+    .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, field), .read = tps_field_read_finite \
   }
 
 static const TpsFieldSpec optimizer_fields[] = {

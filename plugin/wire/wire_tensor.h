@@ -39,6 +39,11 @@ gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradie
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
 
+/* A SparseTensor: a SPARSE gradient of weight 1. */
+gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
+                                     GError **error);
+void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
+
 /* Names one push; see tensor.thrift. */
 typedef struct
 {

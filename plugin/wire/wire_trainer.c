@@ -351,22 +351,24 @@ read_digest (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **
   return TRUE;
 }
 
-#define STATUS_FIELD(number, wire_type, field, ...)                                         \
-  {                                                                                         \
-    .name = #field, .id = number, .type = TPS_WIRE_##wire_type,                             \
-    .offset = G_STRUCT_OFFSET (ReceivedStatus, status.field), .required = TRUE, __VA_ARGS__ \
+#define STATUS_FIELD(number, wire_type, field, ...)                       \
+  {                                                                       \
+    .name = #field, .id = number, .type = TPS_WIRE_##wire_type,           \
+    .offset = G_STRUCT_OFFSET (ReceivedStatus, status.field), __VA_ARGS__ \
   }
 
 static const TpsFieldSpec status_fields[] = {
-  STATUS_FIELD (1, I32, state, .read = read_state),
-  STATUS_FIELD (2, BINARY, pass_name),
-  STATUS_FIELD (3, I64, steps_done),
-  STATUS_FIELD (4, I64, steps_total),
-  STATUS_FIELD (5, I64, heartbeat),
+  STATUS_FIELD (1, I32, state, .required = TRUE, .read = read_state),
+  STATUS_FIELD (2, BINARY, pass_name, .required = TRUE),
+  STATUS_FIELD (3, I64, steps_done, .required = TRUE),
+  STATUS_FIELD (4, I64, steps_total, .required = TRUE),
+  STATUS_FIELD (5, I64, heartbeat, .required = TRUE),
   { "error_code", 6, TPS_WIRE_I32, .offset = G_STRUCT_OFFSET (ReceivedStatus, error_code) },
   { "message", 7, TPS_WIRE_BINARY, .offset = G_STRUCT_OFFSET (ReceivedStatus, message) },
   { "loss", 8, TPS_WIRE_DOUBLE, .read = read_loss },
   { "parameters_digest", 9, TPS_WIRE_BINARY, .read = read_digest },
+  STATUS_FIELD (10, I64, samples),
+  STATUS_FIELD (11, I64, epoch_samples),
   { NULL },
 };
 
@@ -395,6 +397,13 @@ tps_train_status_result_decode (TpsReader *in, TpsWireType type, gpointer data, 
 }
 
 static void
+encode_digest (TpsWriter *out, const TpsTrainStatus *status)
+{
+  tps_writer_field (out, 9, TPS_WIRE_BINARY);
+  tps_writer_binary (out, status->parameters_digest, sizeof status->parameters_digest);
+}
+
+static void
 encode_outcome (TpsWriter *out, const TpsTrainStatus *status)
 {
   if (status->error != NULL)
@@ -404,10 +413,12 @@ encode_outcome (TpsWriter *out, const TpsTrainStatus *status)
     }
   if (status->has_loss)
     encode_double (out, 8, status->loss);
-  if (!status->has_digest)
+  if (status->has_digest)
+    encode_digest (out, status);
+  if (status->samples == 0)
     return;
-  tps_writer_field (out, 9, TPS_WIRE_BINARY);
-  tps_writer_binary (out, status->parameters_digest, sizeof status->parameters_digest);
+  encode_i64 (out, 10, status->samples);
+  encode_i64 (out, 11, status->epoch_samples);
 }
 
 void
