@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "plugin/service/push_window.h"
 #include "runtime/error.h"
+#include "runtime/push_digest.h"
 #include "runtime/sync.h"
 
 #define MAX_KEY_BYTES 255
@@ -185,7 +185,7 @@ tps_rendezvous_store_new (void)
   store->values = g_hash_table_new_full (g_str_hash, g_str_equal, g_free,
                                          (GDestroyNotify) g_bytes_unref);
   g_queue_init (&store->waiters);
-  store->pushes = tps_push_window_new ();
+  store->pushes = tps_push_window_new (NULL);
   return store;
 }
 
@@ -310,26 +310,35 @@ add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64
   return set_value (store, key, value, ended, error);
 }
 
-/* With the lock held. */
+static TpsPushDigest
+digest_addition (const gchar *key, gint64 amount)
+{
+  TpsPushHash *hash = tps_push_hash_new ();
+
+  tps_push_hash_add_string (hash, key);
+  tps_push_hash_add_i64 (hash, amount);
+  return tps_push_hash_end (hash);
+}
+
+/* With the lock held: no push is found running. */
 static gboolean
 add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsRendezvousPush *push,
           gint64 *sum, GQueue *ended, GError **error)
 {
-  g_autofree gchar *request = g_strdup_printf ("%s %" G_GINT64_FORMAT, key, amount);
+  TpsPushDigest digest = digest_addition (key, amount);
+  g_autoptr (GError) failure = NULL;
+  TpsPushVerdict verdict = tps_push_window_begin (store->pushes, push->client, push->sequence,
+                                                  &digest, NULL, NULL, sum, error);
 
-  switch (tps_push_window_check (store->pushes, push->client, push->sequence, request, sum, error))
-    {
-    case TPS_PUSH_REPEAT:
-      return TRUE;
-    case TPS_PUSH_REFUSED:
-      return FALSE;
-    case TPS_PUSH_NEW:
-      break;
-    }
-  if (!add_to_value (store, key, amount, sum, ended, error))
-    return FALSE;
-  tps_push_window_remember (store->pushes, push->client, push->sequence, request, *sum);
-  return TRUE;
+  if (verdict != TPS_PUSH_NEW)
+    return verdict == TPS_PUSH_REPEAT;
+  add_to_value (store, key, amount, sum, ended, &failure);
+  tps_push_window_end (store->pushes, push->client, push->sequence, failure == NULL ? *sum : 0,
+                       failure);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&failure));
+  return FALSE;
 }
 
 gboolean

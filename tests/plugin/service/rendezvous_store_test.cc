@@ -169,7 +169,7 @@ TEST_F (RendezvousStoreTest, AddIsAppliedOnceForAPushId)
   EXPECT_EQ (Add ("n", 6, "c", 1), -TPS_ERROR_DUPLICATE);
   EXPECT_EQ (Add ("o", 5, "c", 1), -TPS_ERROR_DUPLICATE);
   EXPECT_EQ (Add ("n", 1, "c", 5000), 7);
-  EXPECT_EQ (Add ("n", 5, "c", 1), 5);
+  EXPECT_EQ (Add ("n", 5, "c", 1), -TPS_ERROR_STALE);
   EXPECT_EQ (Add ("n", 5, "c", 3), -TPS_ERROR_STALE);
   EXPECT_EQ (Add ("n", 5, "bad client", 3), -TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (Peek ("n"), "7");
