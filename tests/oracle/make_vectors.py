@@ -290,6 +290,117 @@ def make_row_optimizers():
                    ftrl_steps(data, 0.1, weight_decay=0.01, l1=0.25, beta=0.5))
 
 
+class Philox:
+    """Philox4x32-10 with the derived numbers of runtime/nn/rng.h."""
+
+    def __init__(self, seed, stream):
+        self.key = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+        self.stream = stream
+        self.n_blocks = 0
+        self.words = []
+
+    def draw_block(self):
+        c = [self.n_blocks & 0xFFFFFFFF, self.n_blocks >> 32, self.stream & 0xFFFFFFFF, self.stream >> 32]
+        k = list(self.key)
+        for _ in range(10):
+            p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
+            c = [p1 >> 32 ^ c[1] ^ k[0], p1 & 0xFFFFFFFF, p0 >> 32 ^ c[3] ^ k[1], p0 & 0xFFFFFFFF]
+            k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+        self.n_blocks += 1
+        return c
+
+    def u32(self):
+        if not self.words:
+            self.words = self.draw_block()
+        return self.words.pop(0)
+
+    def below(self, bound):
+        while True:
+            number = self.u32() | self.u32() << 32
+            if number < 2**64 // bound * bound:
+                return number % bound
+
+
+def draw_bags(rng, num_embeddings, learnable):
+    """As runtime/ddp_rpc/bag_batches.h says."""
+    n = 20 + rng.below(31)
+    ids = [] if learnable else [rng.below(num_embeddings) for _ in range(n)]
+    offsets, start = [], 0
+    while start < n:
+        offsets.append(start)
+        start += 1 + rng.below(10)
+    classes = min(8, num_embeddings) if learnable else 8
+    targets = [rng.below(classes) for _ in offsets]
+    if learnable:
+        for i in range(n):
+            target = targets[sum(offset <= i for offset in offsets) - 1]
+            ids.append(target + classes * rng.below((num_embeddings - 1 - target) // classes + 1))
+    return torch.tensor(ids), torch.tensor(offsets), torch.tensor(targets)
+
+
+def scatter(shape, number, bound):
+    """Values in [-bound, bound) that a test makes the same way: too many to be written out."""
+    count = torch.Size(shape).numel()
+    mixed = (torch.arange(count) + number * 1000003) * 1540483477 % 2**32
+    mixed = (mixed ^ mixed >> 15) * 1540483477 % 2**32
+    mixed = (mixed ^ mixed >> 13) * 1540483477 % 2**32 // 256
+    return ((mixed.double() / 2**23 - 1) * bound).float().reshape(shape)
+
+
+def emit_sample(name, tensor, stride):
+    emit(name, tensor.reshape(-1)[::stride])
+
+
+def make_hybrid_layers():
+    layers = nn.Sequential(nn.Linear(512, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.Linear(64, 32),
+                           nn.Linear(32, 8))
+    with torch.no_grad():
+        for number, parameter in enumerate(layers.parameters()):
+            parameter.copy_(scatter(parameter.shape, number, 0.08))
+    return layers
+
+
+def make_hybrid(case, rows):
+    """The dense part alone, forward and backward."""
+    layers = make_hybrid_layers()
+    value = scatter((rows, 512), 100, 1.5).requires_grad_()
+    output = layers(value)
+    upstream = scatter(output.shape, 101, 1.0)
+    output.backward(upstream)
+    emit(case + "/output", output)
+    emit_sample(case + "/input.grad", value.grad, 13)
+    for name, parameter in layers.named_parameters():
+        emit_sample("%s/%s.grad" % (case, name), parameter.grad, 97)
+
+
+def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches, lr):
+    """One trainer of the DDP + RPC scenario: sparse tables side by side, the dense part on rows of 512."""
+    tables = [nn.EmbeddingBag(num_embeddings, dim, mode="sum", sparse=True) for _ in range(n_tables)]
+    layers = make_hybrid_layers()
+    with torch.no_grad():
+        for number, table in enumerate(tables):
+            table.weight.copy_(scatter(table.weight.shape, 200 + number, 0.5))
+    parameters = [table.weight for table in tables] + list(layers.parameters())
+    optimizer = torch.optim.SGD(parameters, lr=lr)
+    n_bags = 0
+    for epoch in range(epochs):
+        rng = Philox(7, 2**63 + epoch)
+        for _ in range(batches):
+            ids, offsets, targets = draw_bags(rng, num_embeddings, learnable)
+            n_bags += len(targets)
+            value = torch.cat([table(ids, offsets) for table in tables], dim=1).reshape(-1, 512)
+            optimizer.zero_grad()
+            loss = nn.CrossEntropyLoss()(layers(value), targets.repeat_interleave(n_tables * dim // 512))
+            loss.backward()
+            optimizer.step()
+    emit(case + "/samples", torch.tensor([n_bags]))
+    emit(case + "/loss", loss.reshape(1))
+    for number, table in enumerate(tables):
+        emit_sample("%s/table%d" % (case, number), table.weight, 29)
+    for name, parameter in layers.named_parameters():
+        emit_sample("%s/%s" % (case, name), parameter, 97)
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1729)
@@ -313,6 +424,9 @@ def main():
     make_sgd("sgd_decay", 0.0, 0.01)
     make_sgd("sgd_momentum_decay", 0.9, 0.01)
     make_row_optimizers()
+    make_hybrid("hybrid_model", 7)
+    make_ddp_rpc("ddp_rpc", 2, 256, 30, False, 2, 3, 0.05)
+    make_ddp_rpc("ddp_rpc_two_rows_a_bag", 2, 512, 20, True, 1, 4, 0.05)
     return 0
 
 
