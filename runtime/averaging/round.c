@@ -4,9 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/averaging/missing_trainers.h"
 #include "runtime/error.h"
-
-#define MAX_NAMED_TRAINERS 100
 
 #define BIT(state) (1u << (state))
 
@@ -145,19 +144,19 @@ answer_with_average (const TpsRound *round, TpsAveragingTicket *ticket, TpsAvera
   answer (ticket, output);
 }
 
+static gboolean
+has_come (gconstpointer round, guint trainer)
+{
+  return ((const TpsRound *) round)->by_trainer[trainer] != NULL;
+}
+
 gchar *
 tps_round_describe_missing (const TpsRound *round)
 {
-  guint n_missing = round->options->n_trainers - round->n_arrived;
-  GString *text = g_string_new (n_missing == 1 ? "trainer " : "trainers ");
-  guint n_named = 0;
+  guint n_trainers = round->options->n_trainers;
 
-  for (guint i = 0; i < round->options->n_trainers && n_named < MAX_NAMED_TRAINERS; i++)
-    if (round->by_trainer[i] == NULL)
-      g_string_append_printf (text, n_named++ == 0 ? "%u" : ", %u", i);
-  if (n_named < n_missing)
-    g_string_append_printf (text, " and %u more", n_missing - n_named);
-  return g_string_free (text, FALSE);
+  return tps_missing_trainers_to_string (n_trainers, n_trainers - round->n_arrived, has_come,
+                                         round);
 }
 
 /* Weight 0 without data agrees with everything. */
