@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/configuration.h"
+#include "bench/parameter_server/configuration.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/grid.h"
+#include "bench/report/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/options.h"
+#include "bench/parameter_server/options.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/list.h"
+#include "bench/parameter_server/list.h"
 
 namespace {
 
@@ -71,10 +71,10 @@ TEST_F (Options, WithoutFlagsAreTheMainJob)
   EXPECT_STREQ (options_.server, "AverageParameterServer");
   EXPECT_STREQ (options_.ddp_hook, "rpc_hook");
   EXPECT_STREQ (options_.model, "DummyModelSparse");
-  EXPECT_STREQ (options_.transport, "unix");
+  EXPECT_STREQ (options_.world.transport, "unix");
   EXPECT_EQ (options_.batch_size, 32);
-  EXPECT_EQ (options_.rank, -1);
-  EXPECT_EQ (tps_bench_options_get_world_size (&options_), 4u);
+  EXPECT_EQ (options_.world.rank, -1);
+  EXPECT_EQ (tps_world_get_size (&options_.world), 4u);
 }
 
 TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
@@ -83,7 +83,7 @@ TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)
              TPS_BENCH_RUN);
   EXPECT_EQ (options_.batch_size, 4);
   EXPECT_STREQ (options_.ddp_hook, "sparse_rpc_hook");
-  EXPECT_EQ (options_.rpc_timeout, 7);
+  EXPECT_EQ (options_.world.rpc_timeout, 7);
 }
 
 TEST_F (Options, RefuseWhatCannotWorkAndSayWhy)
@@ -131,10 +131,10 @@ TEST_F (Options, TakeRankAndMasterFromTorchrunsEnvironment)
   setenv ("MASTER_ADDR", "10.0.0.1", 1);
   setenv ("MASTER_PORT", "4000", 1);
   ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.rank, 1);
-  EXPECT_STREQ (options_.master_addr, "10.0.0.1");
-  EXPECT_EQ (options_.master_port, 4000);
-  EXPECT_STREQ (options_.transport, "tcp");
+  EXPECT_EQ (options_.world.rank, 1);
+  EXPECT_STREQ (options_.world.master_addr, "10.0.0.1");
+  EXPECT_EQ (options_.world.master_port, 4000);
+  EXPECT_STREQ (options_.world.transport, "tcp");
 }
 
 TEST_F (Options, TakeRankFromSlurm)
@@ -142,8 +142,8 @@ TEST_F (Options, TakeRankFromSlurm)
   setenv ("SLURM_PROCID", "3", 1);
   setenv ("SLURM_NTASKS", "4", 1);
   ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.rank, 3);
-  EXPECT_EQ (options_.master_port, 29500);
+  EXPECT_EQ (options_.world.rank, 3);
+  EXPECT_EQ (options_.world.master_port, 29500);
 }
 
 TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
@@ -151,7 +151,7 @@ TEST_F (Options, LaunchAllInsideASlurmJobOfOneTask)
   setenv ("SLURM_PROCID", "0", 1);
   setenv ("SLURM_NTASKS", "1", 1);
   ASSERT_EQ (Parse ({}), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.rank, -1);
+  EXPECT_EQ (options_.world.rank, -1);
 }
 
 TEST_F (Options, SayThatAPortOfTheEnvironmentIsNone)
@@ -167,8 +167,8 @@ TEST_F (Options, FlagsWinOverTheEnvironment)
   setenv ("RANK", "1", 1);
   setenv ("WORLD_SIZE", "4", 1);
   ASSERT_EQ (Parse ({ "--rank=2", "--master-addr=here" }), TPS_BENCH_RUN);
-  EXPECT_EQ (options_.rank, 2);
-  EXPECT_STREQ (options_.master_addr, "here");
+  EXPECT_EQ (options_.world.rank, 2);
+  EXPECT_STREQ (options_.world.master_addr, "here");
 }
 
 TEST_F (Options, SayWhatIsWrongWithTheEnvironment)
@@ -182,8 +182,8 @@ TEST_F (Options, ResolvePathsAgainstTheUsersFolder)
 {
   setenv ("BUILD_WORKING_DIRECTORY", "/somewhere", 1);
   ASSERT_EQ (Parse ({ "--json=out.json", "--csv=/abs" }), TPS_BENCH_RUN);
-  EXPECT_STREQ (options_.json, "/somewhere/out.json");
-  EXPECT_STREQ (options_.csv, "/abs");
+  EXPECT_STREQ (options_.run.json, "/somewhere/out.json");
+  EXPECT_STREQ (options_.run.csv, "/abs");
 }
 
 class Names : public Options

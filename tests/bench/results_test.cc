@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/results.h"
+#include "bench/report/results.h"
 
 #include <glib/gstdio.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 #include <string>
 
-#include "bench/json_output.h"
-#include "bench/report.h"
+#include "bench/report/json_output.h"
+#include "bench/report/report.h"
 
 namespace {
 

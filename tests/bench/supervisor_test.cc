@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/supervisor.h"
+#include "bench/process/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -104,7 +104,7 @@ class Refusals(launcher.TestCase):
             entry = {"data_class": "DummyData", "configurations": arguments}
             path = self.write("data.json", json.dumps({"DummyDataSmall": entry}))
             with self.subTest(change=change):
-                self.assert_refused(self.run_world("--smoke", "--data-config-path=" + path), word, code=1)
+                self.assert_refused(self.run_world("--smoke", "--data-config-path=" + path), word, code=2)
 
     def test_arguments_that_a_class_does_not_take(self):
         path = self.write("more.json", '{"AverageParameterServer": {"lock_count": 1}, "DdpTrainer": {"epochs": 10}}')

@@ -1,0 +1,147 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/parameter_server/configuration.h"
+
+#include <json-glib/json-glib.h>
+
+#include "runtime/error.h"
+
+static JsonObject *
+parse (JsonParser *parser, const gchar *path, const gchar *built_in, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+  JsonNode *root;
+  gboolean ok = path != NULL ? json_parser_load_from_file (parser, path, &local)
+                             : json_parser_load_from_data (parser, built_in, -1, &local);
+
+  if (!ok)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
+                   path != NULL ? path : "built in", local->message);
+      return NULL;
+    }
+  root = json_parser_get_root (parser);
+  if (root == NULL || !JSON_NODE_HOLDS_OBJECT (root))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: expected a JSON object",
+                   path);
+      return NULL;
+    }
+  return json_node_get_object (root);
+}
+
+static gchar *
+join_members (JsonObject *object)
+{
+  GList *names = json_object_get_members (object);
+  GString *text = g_string_new (NULL);
+
+  for (GList *at = names; at != NULL; at = at->next)
+    g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", (const gchar *) at->data);
+  g_list_free (names);
+  return g_string_free (text, FALSE);
+}
+
+static GVariant *
+to_variant (JsonNode *node, const gchar *where, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+  GVariant *variant = json_gvariant_deserialize (node, "a{sv}", &local);
+
+  if (variant == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", where, local->message);
+      return NULL;
+    }
+  return g_variant_ref_sink (variant);
+}
+
+static gboolean
+read_entry (JsonObject *entry, const gchar *where, const gchar *class_key,
+            TpsBenchConfiguration *configuration, GError **error)
+{
+  JsonNode *class_node = json_object_get_member (entry, class_key);
+  JsonNode *arguments = json_object_get_member (entry, "configurations");
+
+  if (class_node == NULL || json_node_get_value_type (class_node) != G_TYPE_STRING
+      || arguments == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: expected {\"%s\": \"CLASS\", \"configurations\": {…}}", where, class_key);
+      return FALSE;
+    }
+  configuration->arguments = to_variant (arguments, where, error);
+  if (configuration->arguments == NULL)
+    return FALSE;
+  configuration->class_name = g_strdup (json_node_get_string (class_node));
+  return TRUE;
+}
+
+gboolean
+tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gchar *id,
+                              const gchar *class_key, TpsBenchConfiguration *configuration,
+                              GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autofree gchar *where = g_strdup_printf ("%s, \"%s\"", path != NULL ? path : "built in", id);
+  JsonObject *root = parse (parser, path, built_in, error);
+  JsonNode *node;
+
+  if (root == NULL)
+    return FALSE;
+  node = json_object_get_member (root, id);
+  if (node == NULL)
+    {
+      g_autofree gchar *known = join_members (root);
+
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: no such id; there are: %s", where,
+                   known);
+      return FALSE;
+    }
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: expected an object", where);
+      return FALSE;
+    }
+  return read_entry (json_node_get_object (node), where, class_key, configuration, error);
+}
+
+GVariant *
+tps_bench_arguments_load (const gchar *path, const gchar *class_name, GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  JsonObject *root;
+  JsonNode *node;
+
+  if (path == NULL)
+    return g_variant_ref_sink (g_variant_new_array (G_VARIANT_TYPE ("{sv}"), NULL, 0));
+  root = parse (parser, path, NULL, error);
+  if (root == NULL)
+    return NULL;
+  node = json_object_get_member (root, class_name);
+  if (node == NULL)
+    return tps_bench_arguments_load (NULL, class_name, error);
+  return to_variant (node, path, error);
+}
+
+void
+tps_bench_configuration_clear (TpsBenchConfiguration *configuration)
+{
+  g_clear_pointer (&configuration->class_name, g_free);
+  g_clear_pointer (&configuration->arguments, g_variant_unref);
+}
+
+gchar **
+tps_bench_configuration_list (const gchar *built_in)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  JsonObject *root = parse (parser, NULL, built_in, NULL);
+  GList *members = root != NULL ? json_object_get_members (root) : NULL;
+
+  for (GList *at = members; at != NULL; at = at->next)
+    g_ptr_array_add (names, g_strdup (at->data));
+  g_list_free (members);
+  g_ptr_array_add (names, NULL);
+  return (gchar **) g_ptr_array_free (g_steal_pointer (&names), FALSE);
+}

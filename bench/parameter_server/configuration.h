@@ -1,0 +1,42 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* JSON files of data and model ids, and of named arguments for server and trainer classes. The
+ * entry shapes are the originals': {"ID": {"data_class" | "model_class": "CLASS", "configurations":
+ * {…}}} and {"CLASS": {…}}.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gchar *class_name;
+  GVariant *arguments; /* a{sv} */
+} TpsBenchConfiguration;
+
+/* Looks up `id` in the file, or in the built-in text where `path` is NULL. `class_key` is
+ * "data_class" or "model_class". Errors: TPS_ERROR_INVALID_ARGUMENT naming file and place;
+ * NOT_FOUND for an unknown id, listing the known. */
+gboolean tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gchar *id,
+                                       const gchar *class_key, TpsBenchConfiguration *configuration,
+                                       GError **error);
+
+/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it.
+ * Owned. */
+GVariant *tps_bench_arguments_load (const gchar *path, const gchar *class_name, GError **error);
+
+void tps_bench_configuration_clear (TpsBenchConfiguration *configuration);
+
+/* The ids of the built-in text, owned by the caller. */
+gchar **tps_bench_configuration_list (const gchar *built_in);
+
+/* The built-in files (generated from bench/parameter_server/configurations). */
+extern const gchar tps_bench_data_configurations[];
+extern const gchar tps_bench_model_configurations[];
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchConfiguration, tps_bench_configuration_clear)
+
+G_END_DECLS

@@ -1,0 +1,100 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/parameter_server/list.h"
+
+#include <stdio.h>
+
+#include "bench/parameter_server/configuration.h"
+#include "runtime/averaging/server_kind.h"
+#include "runtime/ddp/hook.h"
+#include "runtime/ddp/pass.h"
+#include "runtime/ddp/process_group.h"
+#include "runtime/nn/dataset.h"
+#include "runtime/nn/model.h"
+#include "runtime/version.h"
+
+static void
+print_names (const gchar *flag, const gchar **names)
+{
+  printf ("--%s:", flag);
+  for (guint i = 0; names[i] != NULL; i++)
+    printf (" %s", names[i]);
+  printf ("\n");
+  g_free (names);
+}
+
+static void
+print_ids (const gchar *flag, const gchar *built_in)
+{
+  g_auto (GStrv) ids = tps_bench_configuration_list (built_in);
+
+  printf ("--%s:", flag);
+  for (guint i = 0; ids[i] != NULL; i++)
+    printf (" %s", ids[i]);
+  printf ("\n");
+}
+
+static void
+print_server_kinds (void)
+{
+  g_autofree const TpsServerKind **kinds = tps_server_kind_list ();
+
+  printf ("--server:");
+  for (guint i = 0; kinds[i] != NULL; i++)
+    printf (" %s", kinds[i]->name);
+  printf ("\n");
+}
+
+void
+tps_bench_print_list (gboolean version_only)
+{
+  if (version_only)
+    {
+      printf ("parameter_server (ThriftPS) %s\n", TPS_VERSION);
+      return;
+    }
+  print_ids ("data", tps_bench_data_configurations);
+  print_ids ("model", tps_bench_model_configurations);
+  print_names ("trainer", tps_trainer_class_list ());
+  print_server_kinds ();
+  print_names ("ddp-hook", tps_hook_list ());
+  print_names ("hook-state", tps_hook_state_class_list ());
+  print_names ("create-ddp-model", tps_ddp_model_maker_list ());
+  print_names ("create-criterion", tps_criterion_list ());
+  print_names ("iteration-step", tps_iteration_step_list ());
+  print_names ("preprocess-data", tps_preprocess_list ());
+  printf (
+      "--backend: gloo nccl multi\n--transport: unix tcp\n--reduce: mean sum\n--partition: size trainers\n"
+      "--peer: pytorch\n");
+  print_names ("data-config-path, data_class", tps_data_class_list ());
+  print_names ("model-config-path, model_class", tps_model_class_list ());
+}
+
+static gboolean
+check (const gchar *flag, gboolean is_known, GError **error)
+{
+  if (!is_known)
+    g_prefix_error (error, "--%s: ", flag);
+  return is_known;
+}
+
+gboolean
+tps_bench_check_names (const TpsBenchOptions *o, const gchar *data_class, const gchar *model_class,
+                       GError **error)
+{
+  return check ("data", tps_data_class_find (data_class, error) != NULL, error)
+         && check ("model", tps_model_class_find (model_class, error) != NULL, error)
+         && check ("trainer", tps_trainer_class_find (o->trainer, error) != NULL, error)
+         && check ("server", tps_server_kind_find (o->server, error) != NULL, error)
+         && check ("ddp-hook", tps_hook_find (o->ddp_hook, error) != NULL, error)
+         && check ("hook-state", tps_hook_state_class_find (o->hook_state, error) != NULL, error)
+         && check ("create-ddp-model",
+                   tps_ddp_model_maker_find (o->create_ddp_model, error) != NULL, error)
+         && check ("create-criterion", tps_criterion_find (o->create_criterion, error) != NULL,
+                   error)
+         && check ("iteration-step", tps_iteration_step_find (o->iteration_step, error) != NULL,
+                   error)
+         && check ("preprocess-data", tps_preprocess_find (o->preprocess_data, error) != NULL,
+                   error)
+         && check ("backend", tps_process_group_check_backend (o->backend, error), error);
+}

@@ -1,0 +1,276 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/parameter_server/options.h"
+
+#include "bench/parameter_server/list.h"
+#include "runtime/error.h"
+
+/* What flags and environment left open. */
+static void
+fill_defaults (TpsBenchOptions *o)
+{
+  tps_flags_default_to (&o->trainer, "DdpTrainer");
+  tps_flags_default_to (&o->server, "AverageParameterServer");
+  tps_flags_default_to (&o->backend, "gloo");
+  tps_flags_default_to (&o->data, o->run.smoke ? "DummyDataSmall" : "DummyData");
+  tps_flags_default_to (&o->model, o->run.smoke ? "DummyModelSmall" : "DummyModelSparse");
+  tps_flags_default_to (&o->preprocess_data, "preprocess_dummy_data");
+  tps_flags_default_to (&o->create_criterion, "cel");
+  tps_flags_default_to (&o->create_ddp_model, "basic_ddp_model");
+  tps_flags_default_to (&o->hook_state, "BasicHookState");
+  tps_flags_default_to (&o->ddp_hook, "rpc_hook");
+  tps_flags_default_to (&o->iteration_step, "basic_iteration_step");
+  tps_flags_default_to (&o->reduce, "mean");
+  tps_flags_default_to (&o->partition, "size");
+  tps_flags_default_to (&o->peer_transport, "default");
+}
+
+/* The tables are built for one set of options; GOption writes through their pointers. */
+static GOptionContext *
+make_context (TpsBenchOptions *o, gboolean *list)
+{
+  const GOptionEntry roles[] = {
+    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2)", "N" },
+    { "ncudatrainer", 0, 0, G_OPTION_ARG_INT, &o->ncudatrainer, "CUDA trainers (0)", "N" },
+    { "nserver", 0, 0, G_OPTION_ARG_INT, &o->nserver, "CPU servers (1)", "N" },
+    { "ncudaserver", 0, 0, G_OPTION_ARG_INT, &o->ncudaserver, "CUDA servers (0)", "N" },
+    { "trainer", 0, 0, G_OPTION_ARG_STRING, &o->trainer, "trainer class (DdpTrainer)", "NAME" },
+    { "server", 0, 0, G_OPTION_ARG_STRING, &o->server, "server class (AverageParameterServer)",
+      "NAME" },
+    { "filestore", 0, 0, G_OPTION_ARG_FILENAME, &o->filestore,
+      "accepted for the original's sake; trainers meet through the master", "FILE" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  const GOptionEntry work[] = {
+    { "data", 0, 0, G_OPTION_ARG_STRING, &o->data, "data id (DummyData)", "ID" },
+    { "model", 0, 0, G_OPTION_ARG_STRING, &o->model, "model id (DummyModelSparse)", "ID" },
+    { "data-config-path", 0, 0, G_OPTION_ARG_FILENAME, &o->data_config_path,
+      "JSON file of data ids (built in)", "FILE" },
+    { "model-config-path", 0, 0, G_OPTION_ARG_FILENAME, &o->model_config_path,
+      "JSON file of model ids (built in)", "FILE" },
+    { "server-config-path", 0, 0, G_OPTION_ARG_FILENAME, &o->server_config_path,
+      "JSON file: named arguments of the server class", "FILE" },
+    { "trainer-config-path", 0, 0, G_OPTION_ARG_FILENAME, &o->trainer_config_path,
+      "JSON file: named arguments of the trainer class", "FILE" },
+    { "epochs", 0, 0, G_OPTION_ARG_INT, &o->epochs, "epochs of a pass (1)", "N" },
+    { "batch-size", 0, 0, G_OPTION_ARG_INT, &o->batch_size, "samples of a batch (32)", "N" },
+    { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of data and parameters (0)", "N" },
+    { "torch-seed", 0, 0, G_OPTION_ARG_INT64, &o->torch_seed, "accepted; --seed counts", "N" },
+    { "cuda-seed", 0, 0, G_OPTION_ARG_INT64, &o->cuda_seed, "accepted; --seed counts", "N" },
+    { "ddp-hook", 0, 0, G_OPTION_ARG_STRING, &o->ddp_hook,
+      "rpc_hook, sparse_rpc_hook, allreduce_hook or hybrid_hook (rpc_hook)", "NAME" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
+      "process group: gloo, nccl or multi (gloo)", "NAME" },
+    { "preprocess-data", 0, 0, G_OPTION_ARG_STRING, &o->preprocess_data, "(preprocess_dummy_data)",
+      "NAME" },
+    { "create-criterion", 0, 0, G_OPTION_ARG_STRING, &o->create_criterion, "loss (cel)", "NAME" },
+    { "create-ddp-model", 0, 0, G_OPTION_ARG_STRING, &o->create_ddp_model, "(basic_ddp_model)",
+      "NAME" },
+    { "hook-state", 0, 0, G_OPTION_ARG_STRING, &o->hook_state, "(BasicHookState)", "NAME" },
+    { "iteration-step", 0, 0, G_OPTION_ARG_STRING, &o->iteration_step, "(basic_iteration_step)",
+      "NAME" },
+    { "reduce", 0, 0, G_OPTION_ARG_STRING, &o->reduce,
+      "mean, or sum as the originals really do (mean)", "KIND" },
+    { "partition", 0, 0, G_OPTION_ARG_STRING, &o->partition,
+      "size: a bucket has one owner among all servers; trainers: each server has its own trainers, as in "
+      "the originals (size)",
+      "KIND" },
+    { "first-bucket-mib", 0, 0, G_OPTION_ARG_DOUBLE, &o->first_bucket_mib,
+      "the first bucket closes after this many MiB (1)", "X" },
+    { "bucket-cap-mib", 0, 0, G_OPTION_ARG_DOUBLE, &o->bucket_cap_mib,
+      "later buckets close after this many MiB (25)", "X" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  const GOptionEntry output[] = {
+    { "peer-transport", 0, 0, G_OPTION_ARG_STRING, &o->peer_transport,
+      "the peer's: default (shared memory where it can) or tcp (default)", "KIND" },
+    { "list", 0, 0, G_OPTION_ARG_NONE, list, "print all names that flags can take", NULL },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  GOptionContext *context = g_option_context_new (NULL);
+
+  g_option_context_set_summary (
+      context,
+      "Trains a small model with T trainers whose gradients are averaged by S parameter servers, each a "
+      "process of its own,\nand reports what every step cost. Without flags: 2 trainers, 1 server.\n"
+      "Underscores may stand for dashes in the names of flags.");
+  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
+  g_option_context_add_main_entries (context, roles, NULL);
+  tps_world_add_flags (context, &o->world);
+  g_option_context_add_main_entries (context, work, NULL);
+  tps_run_flags_add (
+      context, &o->run,
+      "run the same work on this peer, pass by pass in turn, and print the ratios: pytorch");
+  g_option_context_add_main_entries (context, output, NULL);
+  return context;
+}
+
+static gboolean
+check_world (const TpsBenchOptions *o, GError **error)
+{
+  gboolean needs_servers = g_str_equal (o->ddp_hook, "rpc_hook")
+                           || g_str_equal (o->ddp_hook, "sparse_rpc_hook");
+
+  if (o->ncudatrainer + o->ncudaserver > 0)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+          "--ncudatrainer/--ncudaserver: this build has no CUDA backend; use --ntrainer and --nserver");
+      return FALSE;
+    }
+  if (o->ntrainer == 0)
+    return tps_flags_refuse ("ntrainer", "0", "at least one trainer", error);
+  if (needs_servers && o->nserver == 0)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "--nserver=0: %s sends gradients to servers; use --nserver=1 or --ddp-hook=allreduce_hook",
+          o->ddp_hook);
+      return FALSE;
+    }
+  if (o->nserver > o->ntrainer && g_str_equal (o->partition, "trainers"))
+    return tps_flags_refuse ("partition", "trainers", "at most as many servers as trainers", error);
+  return TRUE;
+}
+
+static gboolean
+check_words (const TpsBenchOptions *o, GError **error)
+{
+  static const gchar *const reduces[] = { "mean", "sum", NULL };
+  static const gchar *const partitions[] = { "size", "trainers", NULL };
+  static const gchar *const peer_transports[] = { "default", "tcp", NULL };
+
+  return tps_flags_check_word ("reduce", o->reduce, reduces, error)
+         && tps_flags_check_word ("partition", o->partition, partitions, error)
+         && tps_flags_check_word ("peer-transport", o->peer_transport, peer_transports, error);
+}
+
+static gboolean
+check (const TpsBenchOptions *o, GError **error)
+{
+  return tps_flags_check_number ("ntrainer", o->ntrainer, 0, 1024, error)
+         && tps_flags_check_number ("nserver", o->nserver, 0, 1024, error)
+         && tps_flags_check_number ("ncudatrainer", o->ncudatrainer, 0, 1024, error)
+         && tps_flags_check_number ("ncudaserver", o->ncudaserver, 0, 1024, error)
+         && tps_flags_check_number ("epochs", o->epochs, 1, 1000000, error)
+         && tps_flags_check_number ("batch-size", o->batch_size, 1, 1 << 20, error)
+         && (o->first_bucket_mib > 0
+             || tps_flags_refuse ("first-bucket-mib", "0 or less", "more than 0", error))
+         && (o->bucket_cap_mib > 0
+             || tps_flags_refuse ("bucket-cap-mib", "0 or less", "more than 0", error))
+         && check_words (o, error) && check_world (o, error);
+}
+
+static void
+resolve_paths (TpsBenchOptions *o)
+{
+  tps_flags_resolve_path (&o->data_config_path);
+  tps_flags_resolve_path (&o->model_config_path);
+  tps_flags_resolve_path (&o->server_config_path);
+  tps_flags_resolve_path (&o->trainer_config_path);
+  tps_flags_resolve_path (&o->filestore);
+}
+
+/* CUDA roles are refused, so the world has none. */
+static gboolean
+finish (TpsBenchOptions *o, GError **error)
+{
+  static const gchar *const peers[] = { "pytorch", NULL };
+
+  if (!tps_world_read_environment (&o->world, error))
+    return FALSE;
+  fill_defaults (o);
+  resolve_paths (o);
+  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
+    return FALSE;
+  o->world.n_trainers = (guint) o->ntrainer;
+  o->world.n_servers = (guint) o->nserver;
+  return tps_world_finish_flags (&o->world, error);
+}
+
+TpsBenchVerdict
+tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GError **error)
+{
+  g_autoptr (GOptionContext) context = NULL;
+  gboolean list = FALSE;
+
+  *options = (TpsBenchOptions) { .ntrainer = 2,
+                                 .nserver = 1,
+                                 .epochs = 1,
+                                 .batch_size = 32,
+                                 .first_bucket_mib = 1,
+                                 .bucket_cap_mib = 25 };
+  tps_world_init (&options->world, "parameter_server", "server");
+  context = make_context (options, &list);
+  if (!tps_flags_parse (context, argc, argv, &options->world.given, error))
+    return TPS_BENCH_BAD;
+  if (list || options->run.version)
+    {
+      tps_bench_print_list (options->run.version);
+      return TPS_BENCH_DONE;
+    }
+  return finish (options, error) ? TPS_BENCH_RUN : TPS_BENCH_BAD;
+}
+
+void
+tps_bench_options_clear (TpsBenchOptions *o)
+{
+  gchar **const strings[] = {
+    &o->trainer,
+    &o->filestore,
+    &o->server,
+    &o->backend,
+    &o->data,
+    &o->model,
+    &o->data_config_path,
+    &o->model_config_path,
+    &o->server_config_path,
+    &o->trainer_config_path,
+    &o->preprocess_data,
+    &o->create_criterion,
+    &o->create_ddp_model,
+    &o->hook_state,
+    &o->ddp_hook,
+    &o->iteration_step,
+    &o->reduce,
+    &o->partition,
+    &o->peer_transport,
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (strings); i++)
+    g_clear_pointer (strings[i], g_free);
+  tps_world_clear (&o->world);
+  tps_run_flags_clear (&o->run);
+}
+
+GPtrArray *
+tps_bench_options_describe (const TpsBenchOptions *o)
+{
+  GPtrArray *lines = g_ptr_array_new_with_free_func (g_free);
+
+  tps_flags_add_number (lines, "ntrainer", o->ntrainer);
+  tps_flags_add_number (lines, "ncudatrainer", o->ncudatrainer);
+  tps_flags_add_number (lines, "nserver", o->nserver);
+  tps_flags_add_number (lines, "ncudaserver", o->ncudaserver);
+  tps_flags_add_text (lines, "trainer", o->trainer);
+  tps_flags_add_text (lines, "server", o->server);
+  tps_world_describe (&o->world, lines);
+  tps_flags_add_text (lines, "data", o->data);
+  tps_flags_add_text (lines, "model", o->model);
+  tps_flags_add_number (lines, "epochs", o->epochs);
+  tps_flags_add_number (lines, "batch-size", o->batch_size);
+  tps_flags_add_number (lines, "seed", (gdouble) o->seed);
+  tps_flags_add_text (lines, "ddp-hook", o->ddp_hook);
+  tps_flags_add_text (lines, "backend", o->backend);
+  tps_flags_add_text (lines, "preprocess-data", o->preprocess_data);
+  tps_flags_add_text (lines, "create-criterion", o->create_criterion);
+  tps_flags_add_text (lines, "create-ddp-model", o->create_ddp_model);
+  tps_flags_add_text (lines, "hook-state", o->hook_state);
+  tps_flags_add_text (lines, "iteration-step", o->iteration_step);
+  tps_flags_add_text (lines, "reduce", o->reduce);
+  tps_flags_add_text (lines, "partition", o->partition);
+  tps_flags_add_number (lines, "first-bucket-mib", o->first_bucket_mib);
+  tps_flags_add_number (lines, "bucket-cap-mib", o->bucket_cap_mib);
+  tps_flags_add_number (lines, "repeats", o->run.repeats);
+  return lines;
+}

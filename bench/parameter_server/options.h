@@ -1,0 +1,65 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:parameter_server. */
+
+#pragma once
+
+#include "bench/process/flags.h"
+#include "bench/world/world.h"
+
+G_BEGIN_DECLS
+
+/* Fields are named for their flags; strings are owned. */
+typedef struct
+{
+  TpsWorld world;
+  TpsRunFlags run;
+
+  gchar *trainer;
+  gint ntrainer;
+  gint ncudatrainer;
+  gchar *filestore;
+  gchar *server;
+  gint nserver;
+  gint ncudaserver;
+  gchar *backend;
+  gint epochs;
+  gint batch_size;
+  gchar *data;
+  gchar *model;
+  gchar *data_config_path;
+  gchar *model_config_path;
+  gchar *server_config_path;
+  gchar *trainer_config_path;
+  gint64 torch_seed;
+  gint64 cuda_seed;
+  gchar *preprocess_data;
+  gchar *create_criterion;
+  gchar *create_ddp_model;
+  gchar *hook_state;
+  gchar *ddp_hook;
+  gchar *iteration_step;
+
+  gint64 seed;
+  gchar *reduce;
+  gchar *partition;
+  gchar *peer_transport;
+  gdouble first_bucket_mib;
+  gdouble bucket_cap_mib;
+} TpsBenchOptions;
+
+/* Parses `argv`, dashes and underscores alike, then the environment of Slurm, MPI and
+ * torchrun-style launchers for what the flags leave open (rank, world size, master address).
+ * Relative paths are resolved against the folder the user stood in. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
+TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv,
+                                         GError **error);
+void tps_bench_options_clear (TpsBenchOptions *options);
+
+/* The flags and their values in use, one "name=value" each, in the order of --help; owned by the
+ * caller. */
+GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBenchOptions, tps_bench_options_clear)
+
+G_END_DECLS

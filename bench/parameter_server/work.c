@@ -1,0 +1,256 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/parameter_server/work.h"
+
+#include <json-glib/json-glib.h>
+
+#include "bench/parameter_server/list.h"
+#include "plugin/client/stubs.h"
+#include "runtime/averaging/partition.h"
+#include "runtime/config.h"
+#include "runtime/nn/dataset.h"
+#include "runtime/sync.h"
+
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+#define CALL_NS (30 * SECOND_NS)
+
+void
+tps_bench_work_clear (TpsBenchWork *work)
+{
+  g_clear_pointer (&work->dealt, g_ptr_array_unref);
+  g_clear_pointer (&work->trainer_arguments, g_variant_unref);
+  tps_bench_configuration_clear (&work->data);
+  tps_bench_configuration_clear (&work->model);
+  tps_bench_options_clear (&work->options);
+}
+
+/* -- servers -- */
+
+static guint
+count_trainers (const TpsBenchOptions *o, guint server)
+{
+  guint first, n;
+
+  if (!g_str_equal (o->partition, "trainers"))
+    return (guint) o->ntrainer;
+  tps_partition_get_trainers (server, (guint) o->ntrainer, (guint) o->nserver, &first, &n);
+  return MAX (n, 1);
+}
+
+/* The shipped server classes take no arguments: anything in the file is unknown. */
+static gboolean
+check_server_arguments (const TpsBenchOptions *o, GError **error)
+{
+  g_autoptr (GVariant)
+      arguments = tps_bench_arguments_load (o->server_config_path, o->server, error);
+  g_autofree gchar *what = g_strdup_printf ("server %s", o->server);
+  TpsConfig config;
+
+  if (arguments == NULL)
+    return FALSE;
+  tps_config_init (&config, arguments, what, error);
+  return tps_config_finish (&config);
+}
+
+static gboolean
+fill_server (gpointer user_data, guint server, TpsPluginOptions *options, GError **error)
+{
+  const TpsBenchOptions *o = &((TpsBenchWork *) user_data)->options;
+
+  options->parameter_server.kind = o->server;
+  options->parameter_server.n_trainers = count_trainers (o, server);
+  options->parameter_server.reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM
+                                                                    : TPS_REDUCE_MEAN;
+  return check_server_arguments (o, error);
+}
+
+static gboolean
+prepare_server (G_GNUC_UNUSED gpointer user_data, TpsClient *client, G_GNUC_UNUSED guint server,
+                GError **error)
+{
+  return tps_remote_reset_state (client, tps_clock_now_ns () + CALL_NS, error);
+}
+
+/* -- data and flags -- */
+
+static gboolean
+make_data (TpsBenchWork *work, GError **error)
+{
+  const TpsBenchOptions *o = &work->options;
+  const TpsDataClass *klass = tps_data_class_find (work->data.class_name, error);
+  g_auto (TpsDataset) dataset = { 0 };
+
+  if (klass == NULL || !klass->generate (work->data.arguments, o->seed, &dataset, error))
+    return FALSE;
+  work->dealt = tps_dataset_deal (&dataset, (guint) o->batch_size, (guint) o->ntrainer);
+  for (guint i = 0; i < work->dealt->len; i++)
+    work->steps_per_epoch = MAX (work->steps_per_epoch, ((GArray *) work->dealt->pdata[i])->len);
+  return TRUE;
+}
+
+static gboolean
+load (gpointer user_data, GError **error)
+{
+  TpsBenchWork *work = user_data;
+  const TpsBenchOptions *o = &work->options;
+
+  if (!tps_bench_configuration_load (o->data_config_path, tps_bench_data_configurations, o->data,
+                                     "data_class", &work->data, error)
+      || !tps_bench_configuration_load (o->model_config_path, tps_bench_model_configurations,
+                                        o->model, "model_class", &work->model, error))
+    return FALSE;
+  work->trainer_arguments = tps_bench_arguments_load (o->trainer_config_path, o->trainer, error);
+  return work->trainer_arguments != NULL
+         && tps_bench_check_names (o, work->data.class_name, work->model.class_name, error)
+         && check_server_arguments (o, error) && make_data (work, error);
+}
+
+static GPtrArray *
+describe (gpointer user_data)
+{
+  return tps_bench_options_describe (&((TpsBenchWork *) user_data)->options);
+}
+
+/* -- trainers -- */
+
+static void
+add_batches (TpsBenchWork *work, guint trainer, TpsTrainPlan *plan)
+{
+  GArray *batches = work->dealt->pdata[trainer];
+
+  for (guint i = 0; i < batches->len; i++)
+    {
+      TpsTrainBatch *from = &g_array_index (batches, TpsTrainBatch, i);
+      TpsTrainBatch batch;
+
+      tps_tensor_init_ref (&batch.input, &from->input);
+      tps_tensor_init_ref (&batch.target, &from->target);
+      g_array_append_val (plan->batches, batch);
+    }
+}
+
+static void
+set (gchar **field, const gchar *value)
+{
+  g_free (*field);
+  *field = g_strdup (value);
+}
+
+static void
+set_config (GVariant **field, GVariant *value)
+{
+  g_clear_pointer (field, g_variant_unref);
+  *field = g_variant_ref (value);
+}
+
+static TpsTrainPlan *
+make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
+           G_GNUC_UNUSED GError **error)
+{
+  TpsBenchWork *work = user_data;
+  const TpsBenchOptions *o = &work->options;
+  TpsTrainPlan *plan = tps_train_plan_new ();
+
+  set (&plan->model_class, work->model.class_name);
+  set_config (&plan->model_config, work->model.arguments);
+  set (&plan->trainer, o->trainer);
+  set_config (&plan->trainer_config, work->trainer_arguments);
+  plan->steps_per_epoch = work->steps_per_epoch;
+  plan->epochs = (guint) o->epochs;
+  plan->seed = o->seed;
+  set (&plan->backend, o->backend);
+  set (&plan->preprocess_data, o->preprocess_data);
+  set (&plan->create_criterion, o->create_criterion);
+  set (&plan->create_ddp_model, o->create_ddp_model);
+  set (&plan->hook_state, o->hook_state);
+  set (&plan->ddp_hook, o->ddp_hook);
+  set (&plan->iteration_step, o->iteration_step);
+  plan->partition_by_trainer = g_str_equal (o->partition, "trainers");
+  plan->first_bucket_mib = o->first_bucket_mib;
+  plan->bucket_cap_mib = o->bucket_cap_mib;
+  plan->learning_rate = 1e-4; /* the originals' SGD */
+  set (&plan->reduce, o->reduce);
+  add_batches (work, trainer, plan);
+  return plan;
+}
+
+/* -- peers -- */
+
+static gchar **
+make_peer_arguments (TpsBenchWork *work)
+{
+  const TpsBenchOptions *o = &work->options;
+  g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
+  g_autofree gchar *model = json_gvariant_serialize_data (work->model.arguments, NULL);
+  g_autofree gchar *data = json_gvariant_serialize_data (work->data.arguments, NULL);
+  const struct
+  {
+    const gchar *flag;
+    gint64 value;
+  } numbers[] = { { "--ntrainer", o->ntrainer },
+                  { "--nserver", o->nserver },
+                  { "--batch-size", o->batch_size },
+                  { "--epochs", o->epochs },
+                  { "--seed", o->seed },
+                  { "--rpc-timeout", o->world.rpc_timeout } };
+
+  g_strv_builder_add_many (argv, "--model", model, "--data", data, "--server", o->server,
+                           "--ddp-hook", o->ddp_hook, "--transport", o->peer_transport, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    {
+      g_autofree gchar *value = g_strdup_printf ("%" G_GINT64_FORMAT, numbers[i].value);
+
+      g_strv_builder_add_many (argv, numbers[i].flag, value, NULL);
+    }
+  return g_strv_builder_end (argv);
+}
+
+static gboolean
+start_peers (gpointer user_data, TpsSupervisor *supervisor, GPtrArray *peers, GError **error)
+{
+  TpsBenchWork *work = user_data;
+  g_auto (GStrv) arguments = NULL;
+  TpsPeer *peer;
+
+  if (work->options.run.peer == NULL)
+    return TRUE;
+  arguments = make_peer_arguments (work);
+  peer = tps_peer_start (supervisor, "pytorch", "PyTorch",
+                         "bench/peers/pytorch_parameter_server.py", arguments, error);
+  if (peer == NULL)
+    return FALSE;
+  g_ptr_array_add (peers, peer);
+  return TRUE;
+}
+
+static void
+print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
+{
+  tps_program_print_tables (&((TpsBenchWork *) user_data)->options.run, ours, peers);
+}
+
+static void
+add_output (G_GNUC_UNUSED gpointer user_data, TpsBenchResults *ours, GPtrArray *peers,
+            TpsBenchOutput *output)
+{
+  tps_program_add_figures (ours, peers, output);
+}
+
+TpsProgram
+tps_bench_work_get_program (const TpsBenchWork *work)
+{
+  const TpsBenchOptions *o = &work->options;
+
+  return (TpsProgram) {
+    .fill_server = fill_server,
+    .work = { .make_plan = make_plan,
+              .prepare_server = prepare_server,
+              /* In the originals' layout each server's trainers go their own way. */
+              .parameters_agree = !g_str_equal (o->partition, "trainers") || o->nserver <= 1 },
+    .load = load,
+    .describe = describe,
+    .start_peers = start_peers,
+    .print_report = print_report,
+    .add_output = add_output,
+  };
+}

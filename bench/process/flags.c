@@ -1,0 +1,147 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/process/flags.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+/* "--batch_size=4" -> "--batch-size=4"; values keep their underscores. */
+static gchar **
+with_dashes (gint argc, gchar **argv)
+{
+  gchar **copy = g_new0 (gchar *, (gsize) argc + 1);
+
+  for (gint i = 0; i < argc; i++)
+    {
+      copy[i] = g_strdup (argv[i]);
+      if (i > 0 && g_str_has_prefix (copy[i], "--"))
+        for (gchar *at = copy[i] + 2; *at != '\0' && *at != '='; at++)
+          if (*at == '_')
+            *at = '-';
+    }
+  return copy;
+}
+
+gboolean
+tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given, GError **error)
+{
+  g_auto (GStrv) arguments = with_dashes (argc, argv);
+  g_auto (GStrv) rest = g_strdupv (arguments);
+  g_autoptr (GError) local = NULL;
+
+  if (!g_option_context_parse_strv (context, &rest, &local))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s (see --help)", local->message);
+      return FALSE;
+    }
+  if (g_strv_length (rest) > 1)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "unexpected argument \"%s\" (see --help)", rest[1]);
+      return FALSE;
+    }
+  *given = g_steal_pointer (&arguments);
+  return TRUE;
+}
+
+gboolean
+tps_flags_refuse (const gchar *flag, const gchar *value, const gchar *expected, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s=%s: expected %s", flag, value,
+               expected);
+  return FALSE;
+}
+
+gboolean
+tps_flags_check_number (const gchar *flag, gint64 value, gint64 min, gint64 max, GError **error)
+{
+  if (value >= min && value <= max)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "--%s=%" G_GINT64_FORMAT ": expected %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
+               flag, value, min, max);
+  return FALSE;
+}
+
+gboolean
+tps_flags_check_word (const gchar *flag, const gchar *value, const gchar *const *words,
+                      GError **error)
+{
+  g_autofree gchar *expected = NULL;
+
+  if (value != NULL && g_strv_contains (words, value))
+    return TRUE;
+  expected = g_strjoinv (" or ", (gchar **) (gsize) words);
+  return tps_flags_refuse (flag, value, expected, error);
+}
+
+void
+tps_flags_default_to (gchar **value, const gchar *text)
+{
+  if (*value == NULL)
+    *value = g_strdup (text);
+}
+
+void
+tps_flags_resolve_path (gchar **path)
+{
+  const gchar *stood_in = g_getenv ("BUILD_WORKING_DIRECTORY");
+  gchar *resolved;
+
+  if (*path == NULL || stood_in == NULL || g_path_is_absolute (*path))
+    return;
+  resolved = g_build_filename (stood_in, *path, NULL);
+  g_free (*path);
+  *path = resolved;
+}
+
+void
+tps_flags_add_text (GPtrArray *lines, const gchar *name, const gchar *value)
+{
+  g_ptr_array_add (lines, g_strdup_printf ("%s=%s", name, value != NULL ? value : ""));
+}
+
+void
+tps_flags_add_number (GPtrArray *lines, const gchar *name, gdouble value)
+{
+  g_ptr_array_add (lines, g_strdup_printf ("%s=%.15g", name, value));
+}
+
+void
+tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *peers)
+{
+  const GOptionEntry entries[] = {
+    { "json", 0, 0, G_OPTION_ARG_FILENAME, &flags->json, "write everything, raw samples included",
+      "FILE" },
+    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &flags->csv,
+      "write the tables as CSV files into a folder", "DIR" },
+    { "repeats", 0, 0, G_OPTION_ARG_INT, &flags->repeats, "measured passes (1; 5 with --peer)",
+      "N" },
+    { "peer", 0, 0, G_OPTION_ARG_STRING, &flags->peer, peers, "NAME" },
+    { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->smoke, "a small run, seconds in all", NULL },
+    { "version", 0, 0, G_OPTION_ARG_NONE, &flags->version, "print the version", NULL },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+}
+
+gboolean
+tps_run_flags_finish (TpsRunFlags *flags, const gchar *const *peers, GError **error)
+{
+  if (flags->repeats == 0)
+    flags->repeats = flags->peer != NULL ? 5 : 1;
+  tps_flags_resolve_path (&flags->json);
+  tps_flags_resolve_path (&flags->csv);
+  return tps_flags_check_number ("repeats", flags->repeats, 1, 1000, error)
+         && (flags->peer == NULL || tps_flags_check_word ("peer", flags->peer, peers, error));
+}
+
+void
+tps_run_flags_clear (TpsRunFlags *flags)
+{
+  g_clear_pointer (&flags->json, g_free);
+  g_clear_pointer (&flags->csv, g_free);
+  g_clear_pointer (&flags->peer, g_free);
+}

@@ -1,0 +1,44 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/process/runfiles.h"
+
+#include "runtime/error.h"
+
+gchar *
+tps_bench_find_program (void)
+{
+  g_autoptr (GError) local = NULL;
+  gchar *path = g_file_read_link ("/proc/self/exe", &local);
+
+  if (path == NULL)
+    g_error ("cannot read /proc/self/exe: %s", local->message);
+  return path;
+}
+
+gchar *
+tps_bench_find_file (const gchar *name, GError **error)
+{
+  g_autofree gchar *program = tps_bench_find_program ();
+  g_autofree gchar *runfiles = g_strconcat (program, ".runfiles/thriftps", NULL);
+  g_autofree gchar *folder = g_path_get_dirname (program);
+  const gchar *said = g_getenv ("RUNFILES_DIR");
+  const gchar *const roots[] = { runfiles, folder, ".", NULL };
+
+  if (said != NULL)
+    {
+      g_autofree gchar *path = g_build_filename (said, "thriftps", name, NULL);
+
+      if (g_file_test (path, G_FILE_TEST_EXISTS))
+        return g_steal_pointer (&path);
+    }
+  for (guint i = 0; roots[i] != NULL; i++)
+    {
+      g_autofree gchar *path = g_build_filename (roots[i], name, NULL);
+
+      if (g_file_test (path, G_FILE_TEST_EXISTS))
+        return g_steal_pointer (&path);
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s is not in %s, nor beside the program",
+               name, runfiles);
+  return NULL;
+}

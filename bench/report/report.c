@@ -1,0 +1,273 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/report/report.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <math.h>
+
+#include "bench/report/grid.h"
+#include "runtime/error.h"
+
+#define N_NUMBERS 8
+
+static const gchar *const kinds[] = { "trainer", "server" };
+
+static const gchar *const headers[] = { "name",      "min (ms)",        "max (ms)",
+                                        "mean (ms)", "variance (ms^2)", "stdev (ms)",
+                                        "p50 (ms)",  "p95 (ms)",        "p99 (ms)" };
+
+static void
+summarize (const TpsBenchSeries *series, gdouble *numbers)
+{
+  g_autoptr (TpsMetricSummary) summary = tps_metric_summary_new (
+      "", series->name, (const gdouble *) (const void *) series->samples_ms->data,
+      series->samples_ms->len);
+  const gdouble values[N_NUMBERS] = { summary->min_ms,       summary->max_ms,   summary->mean_ms,
+                                      summary->variance_ms2, summary->stdev_ms, summary->p50_ms,
+                                      summary->p95_ms,       summary->p99_ms };
+
+  for (guint i = 0; i < N_NUMBERS; i++)
+    numbers[i] = values[i];
+}
+
+static void
+append_table (GString *text, TpsBenchResults *results, const gchar *kind, gint rank)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+  TpsGrid *grid = tps_grid_new (headers, G_N_ELEMENTS (headers));
+  g_autofree gchar *table = NULL;
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      gdouble numbers[N_NUMBERS];
+
+      summarize (rows->pdata[i], numbers);
+      tps_grid_add_row (grid, ((TpsBenchSeries *) rows->pdata[i])->name, numbers);
+    }
+  table = tps_grid_free_to_string (grid);
+  g_string_append (text, table);
+}
+
+gchar *
+tps_bench_report_format (TpsBenchResults *results, const gchar *kind)
+{
+  g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kind);
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < ranks->len; i++)
+    {
+      g_string_append_printf (text, "metrics for %s=%d\n", kind, g_array_index (ranks, gint, i));
+      append_table (text, results, kind, g_array_index (ranks, gint, i));
+    }
+  if (ranks->len > 0)
+    {
+      g_string_append_printf (text, "metrics for all %s\n", kind);
+      append_table (text, results, kind, -1);
+    }
+  return g_string_free (text, FALSE);
+}
+
+gchar *
+tps_bench_report_format_ratios (TpsBenchResults *ours, TpsBenchResults *peer,
+                                const gchar *peer_name)
+{
+  g_autofree gchar *peer_header = g_strdup_printf ("%s (ms)", peer_name);
+  const gchar *const columns[] = { "p50, median of the passes", "ThriftPS (ms)", peer_header,
+                                   "ratio" };
+  TpsGrid *grid = tps_grid_new (columns, G_N_ELEMENTS (columns));
+
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GPtrArray) rows = tps_bench_results_get_series (ours, kinds[k], -1);
+
+      for (guint i = 0; i < rows->len; i++)
+        {
+          TpsBenchSeries *mine = rows->pdata[i];
+          TpsBenchSeries *theirs = tps_bench_results_find (peer, kinds[k], -1, mine->name);
+          g_autofree gchar *title = tps_bench_series_get_title (mine);
+          gdouble numbers[3] = { tps_bench_series_get_median (mine), NAN, NAN };
+
+          if (theirs != NULL)
+            {
+              numbers[1] = tps_bench_series_get_median (theirs);
+              numbers[2] = numbers[0] / numbers[1];
+            }
+          tps_grid_add_row (grid, title, numbers);
+        }
+    }
+  return tps_grid_free_to_string (grid);
+}
+
+static void
+add_figures_of (TpsBenchResults *results, const gchar *kind, gint rank, TpsBenchSystem *system)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      TpsBenchSeries *series = rows->pdata[i];
+      g_autofree gchar *title = tps_bench_series_get_title (series);
+
+      tps_bench_system_add_figure (system, title, "ms", series->samples_ms);
+    }
+}
+
+void
+tps_bench_report_add_figures (TpsBenchResults *results, TpsBenchSystem *system)
+{
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
+
+      for (guint i = 0; i < ranks->len; i++)
+        add_figures_of (results, kinds[k], g_array_index (ranks, gint, i), system);
+      add_figures_of (results, kinds[k], -1, system);
+    }
+}
+
+void
+tps_bench_report_add_ratios (TpsBenchResults *ours, TpsBenchResults *peer, TpsBenchOutput *output)
+{
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GPtrArray) rows = tps_bench_results_get_series (ours, kinds[k], -1);
+
+      for (guint i = 0; i < rows->len; i++)
+        {
+          TpsBenchSeries *mine = rows->pdata[i];
+          TpsBenchSeries *theirs = tps_bench_results_find (peer, kinds[k], -1, mine->name);
+          g_autofree gchar *title = tps_bench_series_get_title (mine);
+
+          if (theirs != NULL)
+            tps_bench_output_add_ratio (output, title, tps_bench_series_get_median (mine),
+                                        tps_bench_series_get_median (theirs), "lower");
+        }
+    }
+}
+
+static const TpsBenchOutcome *
+get_outcome (const TpsBenchResults *results, guint i)
+{
+  return &g_array_index (tps_bench_results_get_outcomes (results), TpsBenchOutcome, i);
+}
+
+static gboolean
+all_have_the_same_parameters (const TpsBenchResults *results)
+{
+  guint n = tps_bench_results_get_outcomes (results)->len;
+
+  for (guint i = 1; i < n; i++)
+    if (g_strcmp0 (get_outcome (results, 0)->digest, get_outcome (results, i)->digest) != 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+append_loss (GString *text, const TpsBenchOutcome *outcome)
+{
+  if (outcome->losses->len == 0)
+    g_string_append_printf (text, "trainer%d -", outcome->rank);
+  else
+    g_string_append_printf (text, "trainer%d %.6g", outcome->rank,
+                            g_array_index (outcome->losses, gdouble, outcome->losses->len - 1));
+}
+
+gchar *
+tps_bench_report_format_outcome (const TpsBenchResults *results)
+{
+  guint n = tps_bench_results_get_outcomes (results)->len;
+  gboolean same = all_have_the_same_parameters (results);
+  GString *text = g_string_new (NULL);
+
+  if (n == 0)
+    return g_string_free (text, FALSE);
+  g_string_append (text, "loss of the last step: ");
+  for (guint i = 0; i < n; i++)
+    {
+      append_loss (text, get_outcome (results, i));
+      g_string_append (text, i + 1 < n ? ", " : "\n");
+    }
+  g_string_append (text, "parameters (xxh3-128): ");
+  for (guint i = 0; i < n && !same; i++)
+    g_string_append_printf (text, "%strainer%d %s", i > 0 ? ", " : "",
+                            get_outcome (results, i)->rank, get_outcome (results, i)->digest);
+  if (same)
+    g_string_append_printf (text, "%s, the same on all trainers", get_outcome (results, 0)->digest);
+  g_string_append_c (text, '\n');
+  return g_string_free (text, FALSE);
+}
+
+void
+tps_bench_report_add_outcome (const TpsBenchResults *results, TpsBenchOutput *output)
+{
+  for (guint i = 0; i < tps_bench_results_get_outcomes (results)->len; i++)
+    {
+      const TpsBenchOutcome *outcome = get_outcome (results, i);
+      g_autofree gchar *loss = g_strdup_printf ("trainer=%d/loss", outcome->rank);
+      g_autofree gchar *digest = g_strdup_printf ("trainer=%d/parameters_xxh3_128", outcome->rank);
+
+      if (outcome->losses->len > 0)
+        tps_bench_system_add_figure (&output->ours, loss, "1", outcome->losses);
+      if (outcome->digest != NULL)
+        tps_bench_output_add_fact (output, digest, outcome->digest);
+    }
+}
+
+static gchar *
+format_csv (TpsBenchResults *results, const gchar *kind, gint rank)
+{
+  g_autoptr (GPtrArray) rows = tps_bench_results_get_series (results, kind, rank);
+  GString *text = g_string_new (
+      "name,min_ms,max_ms,mean_ms,variance_ms2,stdev_ms,p50_ms,p95_ms,p99_ms\n");
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      TpsBenchSeries *series = rows->pdata[i];
+      gdouble numbers[N_NUMBERS];
+
+      summarize (series, numbers);
+      g_string_append_printf (text, "\"%s\"", series->name);
+      for (guint j = 0; j < N_NUMBERS; j++)
+        if (isnan (numbers[j]))
+          g_string_append_c (text, ',');
+        else
+          g_string_append_printf (text, ",%.9g", numbers[j]);
+      g_string_append_c (text, '\n');
+    }
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+write_table (TpsBenchResults *results, const gchar *folder, const gchar *kind, gint rank,
+             GError **error)
+{
+  g_autofree gchar *text = format_csv (results, kind, rank);
+  g_autofree gchar *file = rank < 0 ? g_strdup_printf ("all_%s.csv", kind)
+                                    : g_strdup_printf ("%s=%d.csv", kind, rank);
+  g_autofree gchar *path = g_build_filename (folder, file, NULL);
+
+  return g_file_set_contents (path, text, -1, error);
+}
+
+gboolean
+tps_bench_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error)
+{
+  if (g_mkdir_with_parents (folder, 0777) != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "--csv: cannot make the folder %s: %s", folder, g_strerror (errno));
+      return FALSE;
+    }
+  for (guint k = 0; k < G_N_ELEMENTS (kinds); k++)
+    {
+      g_autoptr (GArray) ranks = tps_bench_results_get_ranks (results, kinds[k]);
+
+      for (guint i = 0; i < ranks->len; i++)
+        if (!write_table (results, folder, kinds[k], g_array_index (ranks, gint, i), error))
+          return FALSE;
+      if (ranks->len > 0 && !write_table (results, folder, kinds[k], -1, error))
+        return FALSE;
+    }
+  return TRUE;
+}

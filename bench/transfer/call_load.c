@@ -1,0 +1,90 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/call_load.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/transfer/tcp.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+/* Length, strict binary version 1 and kind "call", name, sequence id, an arguments struct without
+ * fields. */
+static const guint8 request[] = "\x00\x00\x00\x1a"
+                                "\x80\x01\x00\x01"
+                                "\x00\x00\x00\x0d"
+                                "clear_metrics"
+                                "\x00\x00\x00\x01";
+/* The same with kind "reply" and a result struct without fields. */
+static const guint8 reply[] = "\x00\x00\x00\x1a"
+                              "\x80\x01\x00\x02"
+                              "\x00\x00\x00\x0d"
+                              "clear_metrics"
+                              "\x00\x00\x00\x01";
+
+typedef struct
+{
+  gint fd;
+  gint64 until_ns;
+  guint64 n_calls;
+  gboolean wrong;
+  TpsThread thread;
+} Client;
+
+/* Both arrays end with the struct's stop byte, which is the literal's own zero. */
+static gpointer
+run_client (gpointer data)
+{
+  Client *client = data;
+  guint8 received[sizeof reply];
+
+  while (tps_clock_now_ns () < client->until_ns)
+    {
+      if (!tps_tcp_send_all (client->fd, request, sizeof request)
+          || !tps_tcp_receive_all (client->fd, received, sizeof received)
+          || memcmp (received, reply, sizeof reply) != 0)
+        {
+          client->wrong = TRUE;
+          break;
+        }
+      client->n_calls++;
+    }
+  return NULL;
+}
+
+gdouble
+tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **error)
+{
+  g_autofree Client *clients = g_new0 (Client, n_clients);
+  gint64 start_ns;
+  guint64 n_calls = 0;
+  gboolean wrong = FALSE;
+
+  for (guint i = 0; i < n_clients; i++)
+    {
+      clients[i].fd = tps_tcp_connect (port, error);
+      if (clients[i].fd < 0)
+        return -1;
+    }
+  start_ns = tps_clock_now_ns ();
+  for (guint i = 0; i < n_clients; i++)
+    {
+      clients[i].until_ns = start_ns + (gint64) (seconds * 1e9);
+      tps_sync_check (pthread_create (&clients[i].thread, NULL, run_client, &clients[i]));
+    }
+  for (guint i = 0; i < n_clients; i++)
+    {
+      tps_sync_check (pthread_join (clients[i].thread, NULL));
+      close (clients[i].fd);
+      n_calls += clients[i].n_calls;
+      wrong = wrong || clients[i].wrong;
+    }
+  if (wrong)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the server at port %u gave a wrong answer", port);
+      return -1;
+    }
+  return (gdouble) n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);
+}

@@ -1,0 +1,54 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The master: serves the rendezvous, gathers the roles, runs the passes, collects what they
+ * measured. */
+
+#pragma once
+
+#include "bench/process/supervisor.h"
+#include "bench/report/results.h"
+#include "bench/world/world.h"
+#include "plugin/client/client.h"
+#include "runtime/ddp/train_plan.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsMaster TpsMaster;
+
+/* What a benchmark has its world do. */
+typedef struct
+{
+  /* What trainer number `trainer` does in the next pass; owned by the caller, NULL with an error. The master adds who and
+   * where everybody is: pass_name, rank, world_size, servers, rendezvous, rpc_timeout_ns. */
+  TpsTrainPlan *(*make_plan) (gpointer user_data, guint trainer, gboolean is_warm_up,
+                              GError **error);
+
+  /* Before each pass, for each server in turn: brings it into its first state. */
+  gboolean (*prepare_server) (gpointer user_data, TpsClient *client, guint server, GError **error);
+
+  /* All trainers must end a pass with the same parameters. */
+  gboolean parameters_agree;
+} TpsMasterWork;
+
+/* Starts to serve the rendezvous. `supervisor` watches over local children; it may be empty.
+ * Everything is borrowed. */
+TpsMaster *tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor,
+                           const TpsMasterWork *work, gpointer user_data, GError **error);
+
+/* Tells all roles to end, stops to serve. */
+void tps_master_free (TpsMaster *master);
+
+/* The port that roles find the master at. */
+guint tps_master_get_port (const TpsMaster *master);
+
+/* Waits until all roles have said where they are. */
+gboolean tps_master_meet_roles (TpsMaster *master, GError **error);
+
+/* Prepares the servers, trains on all trainers, waits for all. `title` shows in the progress line.
+ * `results` gets the metrics of all roles; NULL = warm-up. Errors name the role that failed. */
+gboolean tps_master_run_pass (TpsMaster *master, const gchar *title, TpsBenchResults *results,
+                              GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMaster, tps_master_free)
+
+G_END_DECLS

@@ -1,0 +1,242 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/world/peer.h"
+
+#include <errno.h>
+#include <json-glib/json-glib.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/process/interrupt.h"
+#include "bench/process/runfiles.h"
+#include "runtime/error.h"
+
+#define POLL_MS 100
+#define PATIENCE_MS 2000 /* from the end of its output to its own */
+
+struct TpsPeer
+{
+  const gchar *name;
+  const gchar *title;
+  TpsBenchResults *results;
+  TpsSupervisor *supervisor; /* borrowed */
+  gint to_peer;
+  gint from_peer;
+  GString *received; /* bytes behind the last whole line */
+  gchar *version;
+};
+
+/* Debian's interpreter has Debian's PyTorch; another one may be named. */
+static const gchar *
+find_python (void)
+{
+  const gchar *named = g_getenv ("THRIFTPS_PYTHON");
+
+  return named != NULL ? named : "/usr/bin/python3";
+}
+
+static gchar **
+make_argv (const gchar *script, gchar **arguments)
+{
+  g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
+
+  g_strv_builder_add_many (argv, find_python (), script, NULL);
+  g_strv_builder_addv (argv, (const char **) (gsize) arguments);
+  return g_strv_builder_end (argv);
+}
+
+static void
+say_what_it_needs (GError **error)
+{
+  gchar *ended = g_strdup ((*error)->message);
+
+  g_free ((*error)->message);
+  (*error)->message = g_strdup_printf (
+      "%s; its last words are above (%s runs it and needs PyTorch, package python3-torch)", ended,
+      find_python ());
+  g_free (ended);
+}
+
+/* Waits for bytes while it looks after signals and children. */
+static gboolean
+receive (TpsPeer *peer, GError **error)
+{
+  struct pollfd ready = { .fd = peer->from_peer, .events = POLLIN };
+  gchar chunk[65536];
+  gssize n;
+
+  for (;;)
+    {
+      if (!tps_interrupt_check (error))
+        return FALSE;
+      if (poll (&ready, 1, POLL_MS) <= 0)
+        continue;
+      n = read (peer->from_peer, chunk, sizeof chunk);
+      if (n > 0)
+        {
+          g_string_append_len (peer->received, chunk, n);
+          return TRUE;
+        }
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (tps_supervisor_check_patiently (peer->supervisor, PATIENCE_MS, error))
+        g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer closed its output");
+      say_what_it_needs (error);
+      return FALSE;
+    }
+}
+
+/* The next line as a JSON object. */
+static JsonParser *
+receive_object (TpsPeer *peer, GError **error)
+{
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autoptr (GError) local = NULL;
+  gchar *end;
+
+  while ((end = memchr (peer->received->str, '\n', peer->received->len)) == NULL)
+    if (!receive (peer, error))
+      return NULL;
+  if (!json_parser_load_from_data (parser, peer->received->str, end - peer->received->str, &local)
+      || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the peer said something else than a JSON object: %.200s", peer->received->str);
+      return NULL;
+    }
+  g_string_erase (peer->received, 0, end + 1 - peer->received->str);
+  return g_steal_pointer (&parser);
+}
+
+TpsPeer *
+tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title,
+                const gchar *script, gchar **arguments, GError **error)
+{
+  g_autofree gchar *path = tps_bench_find_file (script, error);
+  g_autofree gchar *label = g_strconcat ("peer ", name, NULL);
+  g_autoptr (TpsPeer) peer = NULL;
+  g_autoptr (JsonParser) ready = NULL;
+  g_auto (GStrv) argv = NULL;
+
+  if (path == NULL)
+    return NULL;
+  peer = g_new0 (TpsPeer, 1);
+  peer->name = name;
+  peer->title = title;
+  peer->results = tps_bench_results_new ();
+  peer->supervisor = supervisor;
+  peer->to_peer = peer->from_peer = -1;
+  peer->received = g_string_new (NULL);
+  argv = make_argv (path, arguments);
+  if (!tps_supervisor_start (supervisor, label, argv, &peer->to_peer, &peer->from_peer, error))
+    return NULL;
+  ready = receive_object (peer, error);
+  if (ready == NULL)
+    return NULL;
+  peer->version = g_strdup (json_object_get_string_member_with_default (
+      json_node_get_object (json_parser_get_root (ready)), "torch", "unknown"));
+  return g_steal_pointer (&peer);
+}
+
+void
+tps_peer_free (TpsPeer *peer)
+{
+  if (peer->to_peer >= 0)
+    close (peer->to_peer); /* end of input: it shuts its world down */
+  if (peer->from_peer >= 0)
+    close (peer->from_peer);
+  tps_bench_results_free (peer->results);
+  g_string_free (peer->received, TRUE);
+  g_free (peer->version);
+  g_free (peer);
+}
+
+static void
+take_series (TpsBenchResults *results, const gchar *kind, gint rank, const gchar *name,
+             JsonArray *values)
+{
+  guint n = json_array_get_length (values);
+  g_autofree gdouble *samples = g_new (gdouble, n);
+
+  for (guint i = 0; i < n; i++)
+    samples[i] = json_array_get_double_element (values, i);
+  tps_bench_results_add (results, kind, rank, name, samples, n);
+}
+
+static void
+take_role (TpsBenchResults *results, const gchar *kind, gint rank, JsonObject *metrics)
+{
+  JsonObjectIter at;
+  const gchar *name;
+  JsonNode *values;
+
+  tps_bench_results_add_role (results, kind, rank);
+  json_object_iter_init (&at, metrics);
+  while (json_object_iter_next (&at, &name, &values))
+    take_series (results, kind, rank, name, json_node_get_array (values));
+}
+
+static void
+take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
+{
+  JsonObjectIter at;
+  const gchar *rank;
+  JsonNode *metrics;
+
+  if (!json_object_has_member (answer, kind))
+    return;
+  json_object_iter_init (&at, json_object_get_object_member (answer, kind));
+  while (json_object_iter_next (&at, &rank, &metrics))
+    take_role (results, kind, (gint) g_ascii_strtoll (rank, NULL, 10),
+               json_node_get_object (metrics));
+}
+
+gboolean
+tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error)
+{
+  static const gchar command[] = "pass\n";
+  g_autoptr (JsonParser) parser = NULL;
+  JsonObject *answer;
+
+  if (write (peer->to_peer, command, sizeof command - 1) != (gssize) sizeof command - 1)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer is gone: %s",
+                   g_strerror (errno));
+      return FALSE;
+    }
+  parser = receive_object (peer, error);
+  if (parser == NULL)
+    return FALSE;
+  if (is_warm_up)
+    return TRUE;
+  answer = json_node_get_object (json_parser_get_root (parser));
+  take_kind (peer->results, "trainer", answer);
+  take_kind (peer->results, "server", answer);
+  tps_bench_results_end_pass (peer->results);
+  return TRUE;
+}
+
+const gchar *
+tps_peer_get_version (const TpsPeer *peer)
+{
+  return peer->version;
+}
+
+const gchar *
+tps_peer_get_name (const TpsPeer *peer)
+{
+  return peer->name;
+}
+
+TpsBenchResults *
+tps_peer_get_results (const TpsPeer *peer)
+{
+  return peer->results;
+}
+
+const gchar *
+tps_peer_get_title (const TpsPeer *peer)
+{
+  return peer->title;
+}

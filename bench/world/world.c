@@ -1,0 +1,87 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/world/world.h"
+
+#include <string.h>
+
+void
+tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name)
+{
+  *world = (TpsWorld) { .program = program,
+                        .server_name = server_name,
+                        .rank = -1,
+                        .world_size = -1,
+                        .master_port = -1,
+                        .rpc_timeout = 30,
+                        .startup_timeout = 60 };
+}
+
+void
+tps_world_clear (TpsWorld *world)
+{
+  g_clear_pointer (&world->master_addr, g_free);
+  g_clear_pointer (&world->transport, g_free);
+  g_clear_pointer (&world->socket_dir, g_free);
+  g_clear_pointer (&world->given, g_strfreev);
+}
+
+guint
+tps_world_get_size (const TpsWorld *world)
+{
+  return world->n_trainers + world->n_servers + 1;
+}
+
+gboolean
+tps_world_is_role (const TpsWorld *world)
+{
+  return world->rank >= 0 && tps_world_get_kind (world, (guint) world->rank) != TPS_WORLD_MASTER;
+}
+
+TpsWorldKind
+tps_world_get_kind (const TpsWorld *world, guint rank)
+{
+  if (rank < world->n_trainers)
+    return TPS_WORLD_TRAINER;
+  return rank + 1 < tps_world_get_size (world) ? TPS_WORLD_SERVER : TPS_WORLD_MASTER;
+}
+
+guint
+tps_world_get_number (const TpsWorld *world, guint rank)
+{
+  return rank < world->n_trainers ? rank : rank - world->n_trainers;
+}
+
+gchar *
+tps_world_get_name (const TpsWorld *world, guint rank)
+{
+  switch (tps_world_get_kind (world, rank))
+    {
+    case TPS_WORLD_TRAINER:
+      return g_strdup_printf ("trainer%u", rank);
+    case TPS_WORLD_SERVER:
+      return g_strdup_printf ("%s%u", world->server_name,
+                              world->counts_servers ? tps_world_get_number (world, rank) : rank);
+    default:
+      return g_strdup ("master");
+    }
+}
+
+gchar *
+tps_world_get_master (const TpsWorld *world)
+{
+  gboolean is_v6 = strchr (world->master_addr, ':') != NULL;
+
+  return g_strdup_printf (is_v6 ? "[%s]:%d" : "%s:%d", world->master_addr, world->master_port);
+}
+
+gchar *
+tps_world_get_address_key (guint rank)
+{
+  return g_strdup_printf ("world/address/%u", rank);
+}
+
+gchar *
+tps_world_get_stopped_key (guint rank)
+{
+  return g_strdup_printf ("world/stopped/%u", rank);
+}

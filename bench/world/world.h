@@ -1,0 +1,84 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Who is who, and where they meet: ranks are dealt as in the originals, trainers first, then
+ * servers, the master last. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  /* The benchmark's; static strings. */
+  const gchar *program;     /* "parameter_server" */
+  const gchar *server_name; /* "server": server2 by its rank; "ps" */
+  gboolean counts_servers;  /* number servers from 0, not by their rank */
+  guint n_trainers;
+  guint n_servers;
+
+  /* Flags; strings are owned. */
+  gint rank; /* -1 = launch the whole world here */
+  gint world_size;
+  gchar *master_addr;
+  gint master_port;
+  gchar *transport;     /* "unix", "tcp" */
+  gchar *socket_dir;    /* of the world's Unix sockets; set by the launcher for its children */
+  gint rpc_timeout;     /* seconds */
+  gint startup_timeout; /* seconds */
+  gchar **given;        /* the command line, for children and reports */
+} TpsWorld;
+
+typedef enum
+{
+  TPS_WORLD_TRAINER,
+  TPS_WORLD_SERVER,
+  TPS_WORLD_MASTER,
+} TpsWorldKind;
+
+void tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name);
+void tps_world_clear (TpsWorld *world);
+
+/* Trainers, servers and one master. */
+guint tps_world_get_size (const TpsWorld *world);
+
+/* Whether this process is a trainer or a server, and not the launcher or the master. */
+gboolean tps_world_is_role (const TpsWorld *world);
+
+TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
+
+/* Of a trainer among trainers, of a server among servers. */
+guint tps_world_get_number (const TpsWorld *world, guint rank);
+
+/* "trainer0", "server2" (the number is the rank, unless servers are counted), "master"; owned. */
+gchar *tps_world_get_name (const TpsWorld *world, guint rank);
+
+/* "host:port" or "[host]:port" of the master; owned. */
+gchar *tps_world_get_master (const TpsWorld *world);
+
+/* -- flags: --master-addr --master-port --rank --world-size --transport --rpc-timeout --startup-timeout -- */
+
+void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
+
+/* What the flags leave open is read from the environment of Slurm, MPI and torchrun-style launchers. */
+gboolean tps_world_read_environment (TpsWorld *world, GError **error);
+
+/* Fills in defaults and checks; n_trainers and n_servers are set by then. Errors: TPS_ERROR_INVALID_ARGUMENT. */
+gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
+
+/* Adds "name=value" lines. */
+void tps_world_describe (const TpsWorld *world, GPtrArray *lines);
+
+/* -- keys of the rendezvous -- */
+
+/* Under which a role puts its address; owned. */
+gchar *tps_world_get_address_key (guint rank);
+
+/* Under which a role says that it has seen the stop; owned. */
+gchar *tps_world_get_stopped_key (guint rank);
+
+/* Ends all roles when it is there. */
+#define TPS_WORLD_STOP_KEY "world/stop"
+
+G_END_DECLS
