@@ -648,10 +648,7 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
   TpsTrainedModel *model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
 
   for (guint i = 0; i < n_parameters; i++)
-    {
-      g_clear_pointer (&parameters[i].name, g_free);
-      tps_tensor_clear (&parameters[i].tensor);
-    }
+    tps_named_tensor_clear (&parameters[i]);
   return model != NULL && set_model (server, model, error);
 }
 

@@ -16,31 +16,12 @@
 #include "runtime/metrics.h"
 #include "runtime/optimizer.h"
 #include "runtime/push_window.h"
-#include "runtime/sync.h"
-#include "runtime/tensor.h"
+#include "runtime/updating/model_version.h"
 #include "runtime/worker_pool.h"
 
 G_BEGIN_DECLS
 
 typedef struct TpsModelServer TpsModelServer;
-
-typedef struct
-{
-  gchar *name;
-  TpsTensor tensor;
-} TpsNamedTensor;
-
-/* One version of the model; immutable, counted. */
-typedef struct
-{
-  TpsRefcount refcount;
-  gint64 version;
-  guint n_parameters;
-  TpsNamedTensor *parameters;
-} TpsModelVersion;
-
-TpsModelVersion *tps_model_version_ref (TpsModelVersion *model);
-void tps_model_version_unref (TpsModelVersion *model);
 
 typedef struct
 {

@@ -42,27 +42,6 @@ struct TpsTrainedModel
 
 /* ---- versions ---- */
 
-TpsModelVersion *
-tps_model_version_ref (TpsModelVersion *model)
-{
-  tps_refcount_inc (&model->refcount);
-  return model;
-}
-
-void
-tps_model_version_unref (TpsModelVersion *model)
-{
-  if (!tps_refcount_dec (&model->refcount))
-    return;
-  for (guint i = 0; i < model->n_parameters; i++)
-    {
-      tps_tensor_clear (&model->parameters[i].tensor);
-      g_free (model->parameters[i].name);
-    }
-  g_free (model->parameters);
-  g_free (model);
-}
-
 static gboolean
 allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
 {
@@ -83,12 +62,8 @@ allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
 static TpsModelVersion *
 version_new (gint64 number, const TpsNamedTensor *like, guint n_parameters, GError **error)
 {
-  TpsModelVersion *version = g_new0 (TpsModelVersion, 1);
+  TpsModelVersion *version = tps_model_version_new (number, n_parameters);
 
-  tps_refcount_init (&version->refcount);
-  version->version = number;
-  version->n_parameters = n_parameters;
-  version->parameters = g_new0 (TpsNamedTensor, n_parameters);
   for (guint i = 0; i < n_parameters; i++)
     {
       version->parameters[i].name = g_strdup (like[i].name);
