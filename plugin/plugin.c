@@ -15,7 +15,7 @@ struct TpsPlugin
   gchar *name;
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
-  TpsParameterServer *parameter_server;
+  TpsParameterServers parameter_servers; /* owned */
   TpsRendezvous *rendezvous;
   TpsNode node;
   GPtrArray *service_names; /* for `node`: borrowed strings, ended by NULL */
@@ -53,7 +53,7 @@ tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer)
 static void
 add_services (TpsPlugin *plugin)
 {
-  TpsService service = tps_parameter_server_service (plugin->parameter_server);
+  TpsService service = tps_parameter_server_service (&plugin->parameter_servers);
 
   tps_plugin_add_service (plugin, &service);
   service = tps_rendezvous_service (plugin->rendezvous);
@@ -62,24 +62,44 @@ add_services (TpsPlugin *plugin)
   tps_plugin_add_service (plugin, &service);
 }
 
+static gboolean
+make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  TpsParameterServerOptions averaging = options->parameter_server;
+  TpsModelServerOptions updating = options->model_server;
+
+  averaging.metrics = plugin->metrics;
+  if (averaging.workers == NULL)
+    averaging.workers = plugin->workers;
+  plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
+  if (plugin->parameter_servers.averaging == NULL)
+    return FALSE;
+  if (updating.metrics == NULL)
+    updating.metrics = plugin->metrics;
+  if (updating.workers == NULL)
+    updating.workers = plugin->workers;
+  if (updating.n_trainers == 0)
+    updating.n_trainers = averaging.n_trainers;
+  if (updating.round_timeout_ns == 0)
+    updating.round_timeout_ns = averaging.round_timeout_ns;
+  plugin->parameter_servers.updating = tps_model_server_new (&updating, error);
+  return plugin->parameter_servers.updating != NULL;
+}
+
 TpsPlugin *
 tps_plugin_new (const TpsPluginOptions *options, GError **error)
 {
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
-  TpsParameterServerOptions averaging = options->parameter_server;
 
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
   plugin->workers = tps_worker_pool_new (
       "tps-plugin", options->n_workers > 0 ? options->n_workers : g_get_num_processors ());
-  plugin->metrics = averaging.metrics != NULL ? tps_metrics_ref (averaging.metrics)
-                                              : tps_metrics_new (NULL, NULL);
-  averaging.metrics = plugin->metrics;
-  if (averaging.workers == NULL)
-    averaging.workers = plugin->workers;
-  plugin->parameter_server = tps_parameter_server_new (&averaging, error);
-  if (plugin->parameter_server == NULL)
+  plugin->metrics = options->parameter_server.metrics != NULL
+                        ? tps_metrics_ref (options->parameter_server.metrics)
+                        : tps_metrics_new (NULL, NULL);
+  if (!make_parameter_servers (plugin, options, error))
     return NULL;
   plugin->rendezvous = tps_rendezvous_new (plugin->workers);
   plugin->node = (TpsNode) { .name = plugin->name, .devices = devices, .metrics = plugin->metrics };
@@ -92,7 +112,8 @@ tps_plugin_free (TpsPlugin *plugin)
 {
   if (plugin == NULL)
     return;
-  g_clear_pointer (&plugin->parameter_server, tps_parameter_server_free);
+  g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
+  g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
@@ -117,7 +138,13 @@ tps_plugin_shut_down (TpsPlugin *plugin)
 TpsParameterServer *
 tps_plugin_get_parameter_server (TpsPlugin *plugin)
 {
-  return plugin->parameter_server;
+  return plugin->parameter_servers.averaging;
+}
+
+TpsModelServer *
+tps_plugin_get_model_server (TpsPlugin *plugin)
+{
+  return plugin->parameter_servers.updating;
 }
 
 TpsWorkerPool *

@@ -69,6 +69,7 @@
 #include "plugin/server/server.h"
 #include "runtime/averaging/parameter_server.h"
 #include "runtime/ddp/trainer.h"
+#include "runtime/updating/model_server.h"
 
 G_BEGIN_DECLS
 
@@ -81,9 +82,11 @@ typedef struct
   guint n_workers;   /* threads that compute; 0 = one per core */
   TpsParameterServerOptions
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
+  TpsModelServerOptions
+      model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
 } TpsPluginOptions;
 
-/* Errors: as tps_parameter_server_new(). */
+/* Errors: as tps_parameter_server_new() and tps_model_server_new(). */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for work under way. Whoever serves the plugin must have stopped. */
@@ -94,6 +97,7 @@ void tps_plugin_shut_down (TpsPlugin *plugin);
 
 /* Borrowed. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
+TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
 
 /* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.

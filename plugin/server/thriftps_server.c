@@ -32,7 +32,7 @@ typedef struct
   TpsServer *server;
   TpsMetrics *metrics;
   TpsNode node;
-  TpsParameterServer *averaging;
+  TpsParameterServers parameter_servers;
   TpsRendezvous *rendezvous;
   TpsTrainer *trainer;
 } Program;
@@ -53,7 +53,7 @@ serves (const Program *program, const gchar *name)
 }
 
 static gboolean
-add_parameter_server (Program *program, GError **error)
+make_averaging (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
   TpsParameterServerOptions options = {
@@ -64,12 +64,34 @@ add_parameter_server (Program *program, GError **error)
     .workers = tps_server_get_workers (program->server),
     .metrics = program->metrics,
   };
+
+  program->parameter_servers.averaging = tps_parameter_server_new (&options, error);
+  return program->parameter_servers.averaging != NULL;
+}
+
+static gboolean
+make_updating (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+  TpsModelServerOptions options = {
+    .n_trainers = flags->n_trainers,
+    .round_timeout_ns = flags->rpc_timeout_ns,
+    .workers = tps_server_get_workers (program->server),
+    .metrics = program->metrics,
+  };
+
+  program->parameter_servers.updating = tps_model_server_new (&options, error);
+  return program->parameter_servers.updating != NULL;
+}
+
+static gboolean
+add_parameter_server (Program *program, GError **error)
+{
   TpsService service;
 
-  program->averaging = tps_parameter_server_new (&options, error);
-  if (program->averaging == NULL)
+  if (!make_averaging (program, error) || !make_updating (program, error))
     return FALSE;
-  service = tps_parameter_server_service (program->averaging);
+  service = tps_parameter_server_service (&program->parameter_servers);
   tps_server_add_service (program->server, &service);
   return TRUE;
 }
@@ -168,7 +190,8 @@ clear (Program *program)
   tps_server_stop (program->server);
   g_clear_pointer (&program->trainer, tps_trainer_free);
   g_clear_pointer (&program->rendezvous, tps_rendezvous_free);
-  g_clear_pointer (&program->averaging, tps_parameter_server_free);
+  g_clear_pointer (&program->parameter_servers.averaging, tps_parameter_server_free);
+  g_clear_pointer (&program->parameter_servers.updating, tps_model_server_free);
   g_clear_object (&program->server);
   g_clear_pointer (&program->metrics, tps_metrics_unref);
 }

@@ -2,6 +2,7 @@
 
 #include "plugin/service/parameter_server_service.h"
 
+#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 
 /* The average goes out from where it lies: the writer keeps references. */
@@ -19,13 +20,14 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
 static void
 handle_average_gradient (TpsCall *call, gpointer service)
 {
+  const TpsParameterServers *servers = service;
   g_auto (TpsAverageGradientArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
   if (tps_average_gradient_arguments_decode (&in, &arguments, &error))
-    tps_parameter_server_average_gradient (service, arguments.trainer, arguments.batch,
+    tps_parameter_server_average_gradient (servers->averaging, arguments.trainer, arguments.batch,
                                            arguments.param_loc, &arguments.gradient,
                                            tps_call_may_wait (call), answer_average, call);
   else
@@ -35,26 +37,97 @@ handle_average_gradient (TpsCall *call, gpointer service)
 static void
 handle_reset_state (TpsCall *call, gpointer service)
 {
-  tps_parameter_server_reset_state (service);
+  const TpsParameterServers *servers = service;
+
+  tps_parameter_server_reset_state (servers->averaging);
+  tps_model_server_reset_state (servers->updating);
   tps_call_reply (call, NULL, NULL);
+}
+
+/* Copies and reads all parameters: on a worker. */
+static void
+handle_init_model (TpsCall *call, gpointer service)
+{
+  const TpsParameterServers *servers = service;
+  g_auto (TpsInitModelArguments) arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_init_model_arguments_decode (&in, &arguments, &error)
+      && tps_model_server_init_model (servers->updating, arguments.parameters,
+                                      arguments.n_parameters, &arguments.optimizer, &error))
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
+static void
+handle_get_model (TpsCall *call, gpointer service)
+{
+  const TpsParameterServers *servers = service;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (servers->updating, &error);
+
+  if (model != NULL)
+    tps_call_reply (call, tps_model_result_encode, model);
+  else
+    tps_call_reply_error (call, error);
+}
+
+/* The model goes out from where it lies: the writer keeps references. */
+static void
+answer_model (gpointer data, TpsModelVersion *model, const GError *error)
+{
+  TpsCall *call = data;
+
+  if (model != NULL)
+    tps_call_reply (call, tps_model_result_encode, model);
+  else
+    tps_call_reply_error (call, error);
+}
+
+static void
+handle_update_and_fetch_model (TpsCall *call, gpointer service)
+{
+  const TpsParameterServers *servers = service;
+  g_auto (TpsUpdateModelArguments) arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_update_model_arguments_decode (&in, &arguments, &error))
+    tps_model_server_update_and_fetch (servers->updating, arguments.trainer, arguments.gradients,
+                                       arguments.n_gradients, arguments.push.client,
+                                       arguments.push.sequence, arguments.version,
+                                       tps_call_may_wait (call), answer_model, call);
+  else
+    tps_call_reply_error (call, error);
 }
 
 static void
 shut_down (gpointer object)
 {
-  tps_parameter_server_shut_down (object);
+  const TpsParameterServers *servers = object;
+
+  tps_parameter_server_shut_down (servers->averaging);
+  tps_model_server_shut_down (servers->updating);
 }
 
 static const TpsMethod methods[] = {
   { "average_gradient", handle_average_gradient, FALSE },
   { "reset_state", handle_reset_state, FALSE },
+  { "init_model", handle_init_model, TRUE },
+  { "get_model", handle_get_model, FALSE },
+  { "update_and_fetch_model", handle_update_and_fetch_model, FALSE },
   { NULL },
 };
 
 TpsService
-tps_parameter_server_service (TpsParameterServer *server)
+tps_parameter_server_service (const TpsParameterServers *servers)
 {
-  return (TpsService) {
-    .name = "ParameterServer", .methods = methods, .object = server, .shut_down = shut_down
-  };
+  return (TpsService) { .name = "ParameterServer",
+                        .methods = methods,
+                        .object = (gpointer) (gsize) servers,
+                        .shut_down = shut_down };
 }

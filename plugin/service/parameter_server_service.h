@@ -1,15 +1,23 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The ParameterServer service: average_gradient and reset_state. The methods that train a model are unknown here. */
+/* The ParameterServer service: gradients that are averaged, and a model that is trained. */
 
 #pragma once
 
 #include "plugin/service/call.h"
 #include "runtime/averaging/parameter_server.h"
+#include "runtime/updating/model_server.h"
 
 G_BEGIN_DECLS
 
-/* `server` is borrowed and outlives whoever serves it. */
-TpsService tps_parameter_server_service (TpsParameterServer *server);
+/* What the service is of; both borrowed. */
+typedef struct
+{
+  TpsParameterServer *averaging;
+  TpsModelServer *updating;
+} TpsParameterServers;
+
+/* `servers` is borrowed and, as what it names, outlives whoever serves it. */
+TpsService tps_parameter_server_service (const TpsParameterServers *servers);
 
 G_END_DECLS

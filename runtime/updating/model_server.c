@@ -24,6 +24,7 @@
 #include "runtime/block_work.h"
 #include "runtime/error.h"
 #include "runtime/push_digest.h"
+#include "runtime/sync.h"
 #include "runtime/updating/kept_versions.h"
 #include "runtime/updating/trained_model.h"
 #include "runtime/updating/updating.h"

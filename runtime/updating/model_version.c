@@ -2,6 +2,14 @@
 
 #include "runtime/updating/model_version.h"
 
+#include "runtime/sync.h"
+
+typedef struct
+{
+  TpsModelVersion model; /* first: what others see */
+  TpsRefcount refcount;
+} CountedVersion;
+
 void
 tps_named_tensor_clear (TpsNamedTensor *parameter)
 {
@@ -12,26 +20,26 @@ tps_named_tensor_clear (TpsNamedTensor *parameter)
 TpsModelVersion *
 tps_model_version_new (gint64 version, guint n_parameters)
 {
-  TpsModelVersion *model = g_new0 (TpsModelVersion, 1);
+  CountedVersion *counted = g_new0 (CountedVersion, 1);
 
-  tps_refcount_init (&model->refcount);
-  model->version = version;
-  model->n_parameters = n_parameters;
-  model->parameters = g_new0 (TpsNamedTensor, n_parameters);
-  return model;
+  tps_refcount_init (&counted->refcount);
+  counted->model.version = version;
+  counted->model.n_parameters = n_parameters;
+  counted->model.parameters = g_new0 (TpsNamedTensor, n_parameters);
+  return &counted->model;
 }
 
 TpsModelVersion *
 tps_model_version_ref (TpsModelVersion *model)
 {
-  tps_refcount_inc (&model->refcount);
+  tps_refcount_inc (&((CountedVersion *) model)->refcount);
   return model;
 }
 
 void
 tps_model_version_unref (TpsModelVersion *model)
 {
-  if (!tps_refcount_dec (&model->refcount))
+  if (!tps_refcount_dec (&((CountedVersion *) model)->refcount))
     return;
   for (guint i = 0; i < model->n_parameters; i++)
     tps_named_tensor_clear (&model->parameters[i]);

@@ -4,7 +4,6 @@
 
 #pragma once
 
-#include "runtime/sync.h"
 #include "runtime/tensor.h"
 
 G_BEGIN_DECLS
@@ -17,10 +16,9 @@ typedef struct
 
 void tps_named_tensor_clear (TpsNamedTensor *parameter);
 
-/* Immutable once others have it; counted. */
+/* Immutable once others have it; counted: it is made by tps_model_version_new() only. */
 typedef struct
 {
-  TpsRefcount refcount;
   gint64 version;
   guint n_parameters;
   TpsNamedTensor *parameters;

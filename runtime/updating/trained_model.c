@@ -15,6 +15,7 @@
 #include "runtime/cpu/optimizer/optimizer.h"
 #include "runtime/error.h"
 #include "runtime/push_digest.h"
+#include "runtime/sync.h"
 
 #define BLOCK_ELEMS 8192
 

@@ -44,6 +44,7 @@ protected:
   RemoteServices ()
   {
     TpsParameterServerOptions averaging = {};
+    TpsModelServerOptions updating = {};
     TpsServerOptions options = {};
     std::string listen = GetParam ();
     g_autoptr (GError) error = nullptr;
@@ -56,13 +57,17 @@ protected:
     averaging.n_trainers = N_TRAINERS;
     averaging.workers = tps_server_get_workers (server_);
     averaging.metrics = metrics_;
-    parameter_server_ = tps_parameter_server_new (&averaging, &error);
+    servers_.averaging = tps_parameter_server_new (&averaging, &error);
+    updating.n_trainers = N_TRAINERS;
+    updating.workers = tps_server_get_workers (server_);
+    updating.metrics = metrics_;
+    servers_.updating = tps_model_server_new (&updating, &error);
     rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
     node_.name = "server2";
     node_.max_frame_bytes = 1 << 28;
     node_.services = names_;
     node_.metrics = metrics_;
-    add (tps_parameter_server_service (parameter_server_));
+    add (tps_parameter_server_service (&servers_));
     add (tps_rendezvous_service (rendezvous_));
     add (tps_node_service (&node_));
     EXPECT_TRUE (tps_server_listen (server_, listen.c_str (), &error)) << error->message;
@@ -75,7 +80,8 @@ protected:
   {
     tps_client_free (client_);
     tps_server_stop (server_);
-    tps_parameter_server_free (parameter_server_);
+    tps_parameter_server_free (servers_.averaging);
+    tps_model_server_free (servers_.updating);
     tps_rendezvous_free (rendezvous_);
     g_object_unref (server_);
     tps_metrics_unref (metrics_);
@@ -112,7 +118,7 @@ protected:
   static constexpr const gchar *names_[] = { "ParameterServer", "Rendezvous", "Node", nullptr };
   TpsServer *server_;
   TpsMetrics *metrics_;
-  TpsParameterServer *parameter_server_;
+  TpsParameterServers servers_ = {};
   TpsRendezvous *rendezvous_;
   TpsNode node_ = {};
   std::string address_;

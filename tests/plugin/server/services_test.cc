@@ -106,12 +106,16 @@ protected:
     averaging.n_trainers = kTrainers;
     averaging.round_timeout_ns = (gint64) 60 * 1000000000;
     averaging.workers = tps_server_get_workers (server_);
-    averaging_ = tps_parameter_server_new (&averaging, nullptr);
+    servers_.averaging = tps_parameter_server_new (&averaging, nullptr);
+    TpsModelServerOptions updating = {};
+    updating.n_trainers = kTrainers;
+    updating.workers = tps_server_get_workers (server_);
+    servers_.updating = tps_model_server_new (&updating, nullptr);
     rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
     node_.name = "node7";
     node_.max_frame_bytes = 123;
-    node_.metrics = tps_parameter_server_get_metrics (averaging_);
-    TpsService services[] = { tps_parameter_server_service (averaging_),
+    node_.metrics = tps_parameter_server_get_metrics (servers_.averaging);
+    TpsService services[] = { tps_parameter_server_service (&servers_),
                               tps_rendezvous_service (rendezvous_), tps_node_service (&node_) };
     for (auto &service : services)
       tps_server_add_service (server_, &service);
@@ -124,12 +128,13 @@ protected:
   {
     tps_server_stop (server_);
     tps_rendezvous_free (rendezvous_);
-    tps_parameter_server_free (averaging_);
+    tps_parameter_server_free (servers_.averaging);
+    tps_model_server_free (servers_.updating);
     g_object_unref (server_);
   }
 
   TpsServer *server_ = nullptr;
-  TpsParameterServer *averaging_ = nullptr;
+  TpsParameterServers servers_ = {};
   TpsRendezvous *rendezvous_ = nullptr;
   TpsNode node_ = {};
   std::string address_;
