@@ -150,6 +150,19 @@ tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble
 }
 
 gboolean
+tps_config_get_string (TpsConfig *config, const gchar *key, gchar **value)
+{
+  g_autoptr (GVariant) found = take_value (config, key);
+
+  if (found == NULL)
+    return FALSE;
+  if (!g_variant_is_of_type (found, G_VARIANT_TYPE_STRING))
+    return fail_type (config, key, "a string", found);
+  *value = g_variant_dup_string (found, NULL);
+  return TRUE;
+}
+
+gboolean
 tps_config_has (const TpsConfig *config, const gchar *key)
 {
   return find_entry (config, key, NULL) >= 0;

@@ -35,6 +35,8 @@ gboolean tps_config_get_bool (TpsConfig *config, const gchar *key, gboolean *val
 /* A double, or an integer taken as one. */
 gboolean tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble max,
                                 gdouble *value);
+/* `value` is owned by the caller. */
+gboolean tps_config_get_string (TpsConfig *config, const gchar *key, gchar **value);
 
 /* Whether the key is there; for optional arguments. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);

@@ -40,7 +40,7 @@ struct TrainSpec {
   6: required i32 steps_per_epoch      // the largest batch count of any trainer: those with fewer take part without data
   7: i32 epochs
   8: i64 seed                          // of the initial parameters, the same for every trainer
-  9: string trainer                    // "DdpTrainer"
+  9: string trainer                    // "DdpTrainer", "DdpRpcTrainer"
   10: string trainer_config            // JSON object of named arguments, "" = none
   11: string backend                   // process group: "gloo", "nccl", "multi"
   12: string preprocess_data
@@ -77,6 +77,8 @@ struct TrainStatus {
   7: optional string message
   8: optional double loss              // of the last step
   9: optional binary parameters_digest // 16 bytes, XXH3-128 of all parameters: equal on all trainers after a pass
+  10: optional i64 samples             // trained with so far, of trainers that make their own batches
+  11: optional i64 epoch_samples       // in the last whole epoch
 }
 
 service Trainer {

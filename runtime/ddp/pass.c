@@ -25,6 +25,7 @@ struct TpsPassControl
   TpsMutex links_lock; /* keeps what is cancelled alive */
   TpsExchange *exchange;
   TpsProcessGroup *group;
+  TpsTableClient *tables;
 
   TpsMutex lock;
   gboolean is_cancelled;
@@ -36,6 +37,8 @@ struct TpsPassControl
   gdouble loss;
   gboolean has_digest;
   guint8 digest[16];
+  gint64 samples;
+  gint64 epoch_samples;
 };
 
 static TpsPassControl *
@@ -69,20 +72,23 @@ tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metr
   return pass;
 }
 
-/* The order matters: exchange and group let go of gradient memory when they are freed. */
+/* The order matters: exchange, group and tables let go of gradient memory when they are freed. */
 static void
 disconnect (TpsPass *pass)
 {
   TpsPassControl *control = pass->control;
   TpsExchange *exchange;
   TpsProcessGroup *group;
+  TpsTableClient *tables;
 
   tps_mutex_lock (&control->links_lock);
   exchange = g_steal_pointer (&control->exchange);
   group = g_steal_pointer (&control->group);
+  tables = g_steal_pointer (&control->tables);
   tps_mutex_unlock (&control->links_lock);
   pass->context.exchange = NULL;
   pass->context.group = NULL;
+  pass->tables = NULL;
   if (control->store != NULL)
     control->store->ops->free (control->store);
   control->store = NULL;
@@ -90,6 +96,8 @@ disconnect (TpsPass *pass)
     exchange->ops->free (exchange);
   if (group != NULL)
     group->ops->free (group);
+  if (tables != NULL)
+    tables->ops->free (tables);
 }
 
 /* Parameters, gradients, batches: a pass that has ended is kept for its status only. */
@@ -133,6 +141,8 @@ cancel_links (TpsPass *pass)
     control->exchange->ops->cancel (control->exchange);
   if (control->group != NULL)
     control->group->ops->abort (control->group);
+  if (control->tables != NULL)
+    control->tables->ops->cancel (control->tables);
   tps_mutex_unlock (&control->links_lock);
 }
 
@@ -155,6 +165,34 @@ adopt_group (TpsPass *pass, TpsProcessGroup *group, GError **error)
   tps_mutex_unlock (&pass->control->links_lock);
   pass->context.group = group;
   return tps_pass_check_cancelled (pass, error);
+}
+
+static gboolean
+adopt_tables (TpsPass *pass, TpsTableClient *tables, GError **error)
+{
+  tps_mutex_lock (&pass->control->links_lock);
+  pass->control->tables = tables;
+  tps_mutex_unlock (&pass->control->links_lock);
+  pass->tables = tables;
+  return tps_pass_check_cancelled (pass, error);
+}
+
+gboolean
+tps_pass_connect_tables (TpsPass *pass, GError **error)
+{
+  const TpsTrainerLinks *links = &pass->control->links;
+  TpsTableClient *tables;
+
+  if (links->connect_tables == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                           "this process cannot reach embedding tables");
+      return FALSE;
+    }
+  tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + pass->plan->rpc_timeout_ns);
+  tables = links->connect_tables (links->user_data, pass->plan, error);
+  tps_pass_alive (pass, 0);
+  return tables != NULL && adopt_tables (pass, tables, error);
 }
 
 static gboolean
@@ -390,6 +428,15 @@ tps_pass_step_done (TpsPass *pass)
 }
 
 void
+tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples)
+{
+  tps_mutex_lock (&pass->control->lock);
+  pass->control->samples = samples;
+  pass->control->epoch_samples = epoch_samples;
+  tps_mutex_unlock (&pass->control->lock);
+}
+
+void
 tps_pass_alive (TpsPass *pass, gint64 until_ns)
 {
   tps_mutex_lock (&pass->control->lock);
@@ -414,6 +461,8 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   status->loss = control->loss;
   status->has_digest = control->has_digest;
   memcpy (status->parameters_digest, control->digest, sizeof control->digest);
+  status->samples = control->samples;
+  status->epoch_samples = control->epoch_samples;
   tps_mutex_unlock (&control->lock);
 }
 

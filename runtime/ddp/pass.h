@@ -13,6 +13,7 @@
 #include "runtime/ddp/hook.h"
 #include "runtime/ddp/train_plan.h"
 #include "runtime/ddp/trainer.h"
+#include "runtime/embedding/table_client.h"
 #include "runtime/nn/model.h"
 
 G_BEGIN_DECLS
@@ -72,6 +73,7 @@ struct TpsPass
   guint *owners; /* [buckets] */
   TpsHookContext context;
   TpsDdp *ddp;
+  TpsTableClient *tables;    /* NULL unless the trainer class asked for them */
   TpsTensor output_gradient; /* of the last forward pass */
 
   TpsPassControl *control;
@@ -81,6 +83,9 @@ struct TpsPass
 
 /* Connects what the pass's hook needs: servers, process group. Errors: those of the links and of the group. */
 gboolean tps_pass_connect (TpsPass *pass, GError **error);
+
+/* Connects pass->tables to the embedding tables of the plan's servers. Errors: those of the link. */
+gboolean tps_pass_connect_tables (TpsPass *pass, GError **error);
 
 /* Creates pass->ddp over pass->model, decides which server owns which bucket, agrees with the other trainers that the
  * layouts fit, and fills the parameters from the plan's seed. */
@@ -92,6 +97,10 @@ void tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch);
 
 /* Counts a finished step. */
 void tps_pass_step_done (TpsPass *pass);
+
+/* Shows how many samples were trained with, in all and in the last whole epoch: of trainer classes that make their own
+ * batches. */
+void tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples);
 
 /* Shows life: progress was made, or (until_ns not 0) it may take until then. */
 void tps_pass_alive (TpsPass *pass, gint64 until_ns);

@@ -70,6 +70,8 @@ typedef struct
   gdouble loss;
   gboolean has_digest;
   guint8 parameters_digest[16];
+  gint64 samples;       /* trained with so far; 0 = not counted */
+  gint64 epoch_samples; /* in the last whole epoch */
 } TpsTrainStatus;
 
 void tps_train_status_clear (TpsTrainStatus *status);

@@ -8,18 +8,22 @@
 #include "runtime/metrics.h"
 #include "runtime/ddp/store.h"
 #include "runtime/ddp/train_plan.h"
+#include "runtime/embedding/table_client.h"
 
 G_BEGIN_DECLS
 
 typedef struct TpsTrainer TpsTrainer;
 
 /* Makes what a pass needs from outside; called on the training thread, may block until a deadline.
- * Both return NULL with an error; what they return belongs to the trainer. The exchange speaks for trainer plan->rank, or,
+ * All return NULL with an error; one that is NULL itself
+ * cannot be reached from this process; what they return belongs to the trainer. The exchange speaks for trainer plan->rank, or,
  * where plan->partition_by_trainer, for that trainer's number within its server's block (runtime/averaging/partition.h). */
 typedef struct
 {
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  /* The embedding tables on the plan's servers. */
+  TpsTableClient *(*connect_tables) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;
   const gchar *
       host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */

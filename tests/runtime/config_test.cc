@@ -42,16 +42,18 @@ TEST_F (Config, ReadsEveryKind)
   gint64 n;
   gdouble x, y;
   gboolean b;
+  g_autofree gchar *s = nullptr;
 
-  open ("{'n': <int64 5>, 'x': <2.5>, 'y': <int64 3>, 'b': <true>}");
-  EXPECT_TRUE (tps_config_get_int (&config, "n", 1, 5, &n)
-               && tps_config_get_double (&config, "x", 0, 10, &x)
-               && tps_config_get_double (&config, "y", 0, 10, &y)
-               && tps_config_get_bool (&config, "b", &b) && tps_config_finish (&config));
+  open ("{'n': <int64 5>, 'x': <2.5>, 'y': <int64 3>, 'b': <true>, 's': <'text'>}");
+  EXPECT_TRUE (
+      tps_config_get_int (&config, "n", 1, 5, &n) && tps_config_get_double (&config, "x", 0, 10, &x)
+      && tps_config_get_double (&config, "y", 0, 10, &y) && tps_config_get_bool (&config, "b", &b)
+      && tps_config_get_string (&config, "s", &s) && tps_config_finish (&config));
   EXPECT_EQ (n, 5);
   EXPECT_EQ (x, 2.5);
   EXPECT_EQ (y, 3);
   EXPECT_TRUE (b);
+  EXPECT_STREQ (s, "text");
 }
 
 TEST_F (Config, NamesWhatIsMissingOfTheWrongTypeOrOutOfRange)

@@ -221,6 +221,8 @@ TEST_F (Status, ofARunningPassComesAsItWent)
   sent.heartbeat = 77;
   sent.has_loss = TRUE;
   sent.loss = 0.125;
+  sent.samples = 684;
+  sent.epoch_samples = 68;
   round_trip ();
   EXPECT_STREQ (got.pass_name, "pass");
   EXPECT_EQ (got.steps_done, 3);
@@ -228,6 +230,8 @@ TEST_F (Status, ofARunningPassComesAsItWent)
   EXPECT_EQ (got.heartbeat, 77);
   EXPECT_TRUE (got.has_loss);
   EXPECT_EQ (got.loss, 0.125);
+  EXPECT_EQ (got.samples, 684);
+  EXPECT_EQ (got.epoch_samples, 68);
   EXPECT_FALSE (got.has_digest);
   EXPECT_EQ (got.error, nullptr);
 }
