@@ -86,6 +86,41 @@ tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error)
 }
 
 gboolean
+tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_parameters,
+                       const TpsOptimizerSpec *optimizer, gint64 deadline_ns, GError **error)
+{
+  static const Method init_model = { "ParameterServer", "init_model", NULL };
+  TpsInitModelArguments arguments = { .n_parameters = n_parameters,
+                                      .parameters = parameters,
+                                      .optimizer = *optimizer };
+
+  return ask (client, &init_model, tps_init_model_arguments_encode, &arguments, NULL, deadline_ns,
+              error);
+}
+
+TpsModelVersion *
+tps_remote_get_model (TpsClient *client, gint64 deadline_ns, GError **error)
+{
+  static const Method get_model = { "ParameterServer", "get_model", tps_model_result_decode };
+  TpsModelVersion *model = NULL;
+
+  ask (client, &get_model, NULL, NULL, &model, deadline_ns, error);
+  return model;
+}
+
+TpsModelVersion *
+tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArguments *arguments,
+                                   gint64 deadline_ns, GError **error)
+{
+  static const Method update = { "ParameterServer", "update_and_fetch_model",
+                                 tps_model_result_decode };
+  TpsModelVersion *model = NULL;
+
+  ask (client, &update, tps_update_model_arguments_encode, arguments, &model, deadline_ns, error);
+  return model;
+}
+
+gboolean
 tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns, GError **error)
 {
   static const Method train = { "Trainer", "train", NULL };

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "plugin/client/client.h"
+#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/ddp/train_plan.h"
 
@@ -24,6 +25,15 @@ gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError
 
 /* ParameterServer. */
 gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
+
+/* Borrowed parameters. */
+gboolean tps_remote_init_model (TpsClient *client, TpsNamedTensor *parameters, guint n_parameters,
+                                const TpsOptimizerSpec *optimizer, gint64 deadline_ns,
+                                GError **error);
+TpsModelVersion *tps_remote_get_model (TpsClient *client, gint64 deadline_ns, GError **error);
+TpsModelVersion *tps_remote_update_and_fetch_model (TpsClient *client,
+                                                    const TpsUpdateModelArguments *arguments,
+                                                    gint64 deadline_ns, GError **error);
 
 /* Trainer. */
 gboolean tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns,

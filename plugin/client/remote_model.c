@@ -1,0 +1,168 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/remote_model.h"
+
+#include "plugin/client/retry.h"
+#include "plugin/wire/wire_model.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define SERVICE "ParameterServer"
+
+typedef struct
+{
+  TpsModelClient base;
+  TpsClient *client;
+  gint32 trainer;
+  gchar *name;
+  atomic_llong sequence;
+} RemoteModel;
+
+/* One call, with what it sends. */
+typedef struct
+{
+  gboolean has_model; /* in its answer */
+  TpsInitModelArguments init;
+  TpsUpdateModelArguments update;
+  TpsModelAnswered done;
+  gpointer user_data;
+} Call;
+
+static Call *
+call_new (gboolean has_model, TpsModelAnswered done, gpointer user_data)
+{
+  Call *call = g_new0 (Call, 1);
+
+  call->has_model = has_model;
+  call->done = done;
+  call->user_data = user_data;
+  return call;
+}
+
+static void
+finish (Call *call, TpsModelVersion *model, const GError *error)
+{
+  call->done (call->user_data, model, error);
+  tps_init_model_arguments_clear (&call->init);
+  tps_update_model_arguments_clear (&call->update);
+  g_free (call);
+}
+
+static void
+on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Call *call = user_data;
+  g_autoptr (TpsModelVersion) model = NULL;
+  g_autoptr (GError) unclear = NULL;
+  g_autoptr (GError) why = NULL;
+
+  if (error != NULL || !call->has_model)
+    {
+      finish (call, NULL, error);
+      return;
+    }
+  if (tps_model_result_decode (result, type, &model, &why))
+    {
+      finish (call, model, NULL);
+      return;
+    }
+  unclear = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
+                         "the model of a parameter server cannot be understood: %s", why->message);
+  finish (call, NULL, unclear);
+}
+
+static void
+remote_model_init_model (TpsModelClient *base, const TpsNamedTensor *parameters, guint n_parameters,
+                         const TpsOptimizerSpec *optimizer, gint64 deadline_ns,
+                         TpsModelAnswered done, gpointer user_data)
+{
+  RemoteModel *remote = (RemoteModel *) base;
+  Call *call = call_new (FALSE, done, user_data);
+
+  call->init.optimizer = *optimizer;
+  call->init.n_parameters = n_parameters;
+  call->init.parameters = g_new0 (TpsNamedTensor, n_parameters);
+  for (guint i = 0; i < n_parameters; i++)
+    {
+      call->init.parameters[i].name = g_strdup (parameters[i].name);
+      tps_tensor_init_ref (&call->init.parameters[i].tensor, &parameters[i].tensor);
+    }
+  tps_client_call_with_retries (remote->client, SERVICE, "init_model",
+                                tps_init_model_arguments_encode, &call->init, deadline_ns,
+                                on_answer, call);
+}
+
+static void
+remote_model_get_model (TpsModelClient *base, gint64 deadline_ns, TpsModelAnswered done,
+                        gpointer user_data)
+{
+  RemoteModel *remote = (RemoteModel *) base;
+
+  tps_client_call_with_retries (remote->client, SERVICE, "get_model", NULL, NULL, deadline_ns,
+                                on_answer, call_new (TRUE, done, user_data));
+}
+
+static void
+remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients, guint n_gradients,
+                               gint64 version, gint64 deadline_ns, TpsModelAnswered done,
+                               gpointer user_data)
+{
+  RemoteModel *remote = (RemoteModel *) base;
+  Call *call = call_new (TRUE, done, user_data);
+
+  call->update.trainer = remote->trainer;
+  call->update.version = version;
+  call->update.push.client = g_strdup (remote->name);
+  call->update.push.sequence = atomic_fetch_add (&remote->sequence, 1) + 1;
+  call->update.n_gradients = n_gradients;
+  call->update.gradients = g_new0 (TpsTensor, n_gradients);
+  for (guint i = 0; i < n_gradients; i++)
+    tps_tensor_init_ref (&call->update.gradients[i], &gradients[i]);
+  tps_client_call_with_retries (remote->client, SERVICE, "update_and_fetch_model",
+                                tps_update_model_arguments_encode, &call->update, deadline_ns,
+                                on_answer, call);
+}
+
+static void
+remote_model_cancel (TpsModelClient *base)
+{
+  tps_client_cancel (((RemoteModel *) base)->client);
+}
+
+static void
+remote_model_free (TpsModelClient *base)
+{
+  RemoteModel *remote = (RemoteModel *) base;
+
+  tps_client_free (remote->client);
+  g_free (remote->name);
+  g_free (remote);
+}
+
+TpsModelClient *
+tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
+{
+  static const TpsModelClientOps ops = {
+    .init_model = remote_model_init_model,
+    .get_model = remote_model_get_model,
+    .update_and_fetch = remote_model_update_and_fetch,
+    .cancel = remote_model_cancel,
+    .free = remote_model_free,
+  };
+  TpsClientOptions connection = { .address = options->address,
+                                  .max_message_bytes = options->max_message_bytes };
+  TpsClient *client = tps_client_new (&connection, error);
+  RemoteModel *remote;
+
+  if (client == NULL)
+    return NULL;
+  remote = g_new0 (RemoteModel, 1);
+  remote->base.ops = &ops;
+  remote->client = client;
+  remote->trainer = options->trainer;
+  remote->name = options->client != NULL ? g_strdup (options->client)
+                                         : g_strdup_printf ("trainer%d-%08x%08x", options->trainer,
+                                                            g_random_int (), g_random_int ());
+  atomic_init (&remote->sequence, 0);
+  return &remote->base;
+}
