@@ -401,6 +401,27 @@ def make_ddp_rpc(case, n_tables, dim, num_embeddings, learnable, epochs, batches
         emit_sample("%s/%s" % (case, name), parameter, 97)
 
 
+def make_batch_update(case, n_in, n_out, batch, n_trainers, batches, lr, momentum):
+    """The batch-updating server: each step applies the mean of the trainers' gradients."""
+    model = nn.Linear(n_in, n_out)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    emit(case + "/weight", model.weight)
+    emit(case + "/bias", model.bias)
+    for step in range(batches):
+        optimizer.zero_grad()
+        for trainer in range(n_trainers):
+            value = torch.randn(batch, n_in)
+            loss = nn.L1Loss()(model(value), torch.zeros(batch, n_out))
+            loss.backward()
+            emit("%s/step%d/trainer%d/input" % (case, step, trainer), value)
+            emit("%s/step%d/trainer%d/loss" % (case, step, trainer), loss.reshape(1))
+        for parameter in model.parameters():
+            parameter.grad /= n_trainers
+        optimizer.step()
+        emit("%s/step%d/weight" % (case, step), model.weight)
+        emit("%s/step%d/bias" % (case, step), model.bias)
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1729)
@@ -427,6 +448,7 @@ def main():
     make_hybrid("hybrid_model", 7)
     make_ddp_rpc("ddp_rpc", 2, 256, 30, False, 2, 3, 0.05)
     make_ddp_rpc("ddp_rpc_two_rows_a_bag", 2, 512, 20, True, 1, 4, 0.05)
+    make_batch_update("batch_update", 10, 3, 4, 3, 4, 0.001, 0.9)
     return 0
 
 
