@@ -1,0 +1,350 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Making, dropping and finding tables: calls that wait. */
+
+#include <string.h>
+
+#include "plugin/client/tables/remote_tables_private.h"
+#include "plugin/wire/wire_embedding_table.h"
+#include "runtime/error.h"
+
+/* What a failed create may take beyond its deadline to drop what it has made. */
+#define ROLLBACK_NS ((gint64) 2 * 1000000000)
+
+/* Requests to some servers and what became of them. */
+typedef struct
+{
+  TpsServers *servers;
+  guint n_requests;
+  TpsServerRequest *requests;
+  GError **errors;
+} Batch;
+
+static Batch *
+batch_new (TpsRemoteTables *tables)
+{
+  Batch *batch = g_new0 (Batch, 1);
+
+  batch->servers = &tables->servers;
+  batch->requests = g_new0 (TpsServerRequest, tables->servers.n_servers);
+  batch->errors = g_new0 (GError *, tables->servers.n_servers);
+  return batch;
+}
+
+static void
+batch_free (Batch *batch)
+{
+  for (guint i = 0; i < batch->n_requests; i++)
+    g_clear_error (&batch->errors[i]);
+  g_free (batch->errors);
+  g_free (batch->requests);
+  g_free (batch);
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Batch, batch_free)
+
+static TpsServerRequest *
+batch_add (Batch *batch, guint server)
+{
+  TpsServerRequest *request = &batch->requests[batch->n_requests++];
+
+  request->server = server;
+  return request;
+}
+
+static gboolean
+batch_run (Batch *batch, const gchar *method, gint64 deadline_ns)
+{
+  return tps_servers_ask_sync (batch->servers, method, batch->requests, batch->n_requests,
+                               deadline_ns, batch->errors);
+}
+
+static gboolean
+batch_propagate (const Batch *batch, GError **error)
+{
+  GError *first = tps_servers_dup_error (batch->servers, batch->requests, batch->n_requests,
+                                         batch->errors, FALSE);
+
+  if (first == NULL)
+    return TRUE;
+  g_propagate_error (error, first);
+  return FALSE;
+}
+
+/* -- listing -- */
+
+static void
+free_lists (GArray **lists)
+{
+  for (GArray **list = lists; *list != NULL; list++)
+    g_array_unref (*list);
+  g_free (lists);
+}
+
+typedef GArray *Lists;
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, free_lists)
+
+/* What each server holds; ended by NULL. */
+static GArray **
+ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
+{
+  guint n_servers = tables->servers.n_servers;
+  g_autofree GArray **answers = g_new0 (GArray *, n_servers + 1);
+  g_autoptr (Batch) batch = batch_new (tables);
+
+  for (guint server = 0; server < n_servers; server++)
+    {
+      TpsServerRequest *request = batch_add (batch, server);
+
+      request->read = tps_list_tables_result_decode;
+      request->result = &answers[server];
+    }
+  if (batch_run (batch, "list_tables", deadline_ns))
+    return g_steal_pointer (&answers);
+  for (guint server = 0; server < n_servers; server++)
+    g_clear_pointer (&answers[server], g_array_unref);
+  batch_propagate (batch, error);
+  return NULL;
+}
+
+static GPtrArray *
+ask_tables (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
+{
+  g_autoptr (Lists) lists = ask_lists (tables, deadline_ns, error);
+
+  if (lists == NULL)
+    return NULL;
+  return tps_placed_tables_assemble (lists, (const gchar *const *) tables->servers.addresses,
+                                     tables->servers.n_servers, error);
+}
+
+gboolean
+tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
+{
+  g_autoptr (GPtrArray) found = ask_tables (tables, deadline_ns, error);
+
+  if (found == NULL)
+    return FALSE;
+  for (guint i = 0; i < found->len; i++)
+    tps_remote_tables_know (tables, tps_placed_table_ref (found->pdata[i]));
+  return TRUE;
+}
+
+static void
+clear_spec (gpointer spec)
+{
+  tps_table_spec_clear (spec);
+}
+
+GArray *
+tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
+{
+  g_autoptr (GPtrArray) found = ask_tables (tables, deadline_ns, error);
+  GArray *specs;
+
+  if (found == NULL)
+    return NULL;
+  specs = g_array_new (FALSE, TRUE, sizeof (TpsTableSpec));
+  g_array_set_clear_func (specs, clear_spec);
+  for (guint i = 0; i < found->len; i++)
+    {
+      const TpsPlacedTable *table = found->pdata[i];
+      TpsTableSpec spec;
+
+      tps_table_spec_copy (&spec, &table->spec);
+      g_array_append_val (specs, spec);
+    }
+  return specs;
+}
+
+/* -- creating -- */
+
+static TpsPlacedTable *
+place_table (const TpsRemoteTables *tables, const TpsTableSpec *spec,
+             const TpsTablePlacement *placement, GError **error)
+{
+  guint n_servers = tables->servers.n_servers;
+  g_auto (TpsTableSpec) whole = { 0 };
+
+  tps_table_spec_copy (&whole, spec);
+  tps_shard_init_whole (&whole.shard, spec->shard.rows);
+  if (!tps_table_spec_resolve (&whole, error))
+    return NULL;
+  switch (placement->kind)
+    {
+    case TPS_SHARD_WHOLE:
+      if (placement->server < n_servers)
+        return tps_placed_table_new_whole (&whole, placement->server);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "placement.server: %u is not in [0, %u)", placement->server, n_servers);
+      return NULL;
+    case TPS_SHARD_RANGE:
+    case TPS_SHARD_HASH:
+      return tps_placed_table_new_dealt (&whole, placement->kind, n_servers);
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "placement.kind: unknown kind %d",
+               (gint) placement->kind);
+  return NULL;
+}
+
+static const TpsTableSpec *
+find_spec (const GArray *list, const gchar *name)
+{
+  for (guint i = 0; i < list->len; i++)
+    if (strcmp (g_array_index (list, TpsTableSpec, i).name, name) == 0)
+      return &g_array_index (list, TpsTableSpec, i);
+  return NULL;
+}
+
+static gint
+find_shard (const TpsPlacedTable *table, guint server)
+{
+  for (guint shard = 0; shard < table->n_shards; shard++)
+    if (table->servers[shard] == server)
+      return (gint) shard;
+  return -1;
+}
+
+/* Whether what server `server` has under that name, if anything, is the part that it is to have. */
+static gboolean
+check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, guint server,
+                  const TpsTableSpec *there, GError **error)
+{
+  gint shard = find_shard (table, server);
+  g_auto (TpsTableSpec) part = { 0 };
+
+  if (shard >= 0)
+    {
+      tps_placed_table_init_part (table, (guint) shard, &part);
+      if (tps_table_spec_equal (there, &part))
+        return TRUE;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+               "server %u (%s): table %s is there, but of another specification or placement",
+               server, tables->servers.addresses[server], table->spec.name);
+  return FALSE;
+}
+
+/* Which shards are not there yet: is_missing [n_shards], FALSE before. */
+static gboolean
+find_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, gint64 deadline_ns,
+              gboolean *is_missing, GError **error)
+{
+  g_autoptr (Lists) lists = ask_lists (tables, deadline_ns, error);
+
+  if (lists == NULL)
+    return FALSE;
+  for (guint server = 0; server < tables->servers.n_servers; server++)
+    {
+      const TpsTableSpec *there = find_spec (lists[server], table->spec.name);
+      gint shard = find_shard (table, server);
+
+      if (there != NULL && !check_part_there (tables, table, server, there, error))
+        return FALSE;
+      if (shard >= 0)
+        is_missing[shard] = there == NULL;
+    }
+  return TRUE;
+}
+
+/* Drops what may have been made: all but what was refused. Does what it can. */
+static void
+roll_back (TpsRemoteTables *tables, const TpsPlacedTable *table, const Batch *creates,
+           gint64 deadline_ns)
+{
+  g_autoptr (Batch) drops = batch_new (tables);
+
+  for (guint i = 0; i < creates->n_requests; i++)
+    {
+      const GError *error = creates->errors[i];
+      TpsServerRequest *request;
+
+      if (error != NULL && !g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST)
+          && !g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
+        continue;
+      request = batch_add (drops, creates->requests[i].server);
+      request->write = tps_drop_table_arguments_encode;
+      request->arguments = table->spec.name;
+    }
+  batch_run (drops, "drop_table", MAX (deadline_ns, tps_clock_now_ns () + ROLLBACK_NS));
+}
+
+static gboolean
+create_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, const gboolean *is_missing,
+                gint64 deadline_ns, GError **error)
+{
+  g_autofree TpsTableSpec *parts = g_new0 (TpsTableSpec, table->n_shards);
+  g_autoptr (Batch) creates = batch_new (tables);
+  gboolean ok;
+
+  for (guint shard = 0; shard < table->n_shards; shard++)
+    {
+      TpsServerRequest *request;
+
+      if (!is_missing[shard])
+        continue;
+      tps_placed_table_init_part (table, shard, &parts[shard]);
+      request = batch_add (creates, table->servers[shard]);
+      request->write = tps_create_table_arguments_encode;
+      request->arguments = &parts[shard];
+    }
+  ok = batch_run (creates, "create_table", deadline_ns);
+  if (!ok)
+    roll_back (tables, table, creates, deadline_ns);
+  batch_propagate (creates, error);
+  for (guint shard = 0; shard < table->n_shards; shard++)
+    tps_table_spec_clear (&parts[shard]);
+  return ok;
+}
+
+gboolean
+tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
+                          const TpsTablePlacement *placement, gint64 deadline_ns, GError **error)
+{
+  g_autoptr (TpsPlacedTable) table = place_table (tables, spec, placement, error);
+  g_autofree gboolean *is_missing = NULL;
+
+  if (table == NULL)
+    return FALSE;
+  is_missing = g_new0 (gboolean, table->n_shards);
+  if (!find_missing (tables, table, deadline_ns, is_missing, error)
+      || !create_missing (tables, table, is_missing, deadline_ns, error))
+    return FALSE;
+  tps_remote_tables_know (tables, g_steal_pointer (&table));
+  return TRUE;
+}
+
+/* -- dropping -- */
+
+/* What is gone already is as good as dropped: by an earlier try whose answer was lost, or by somebody else. */
+static void
+forgive_not_found (Batch *batch)
+{
+  for (guint i = 0; i < batch->n_requests; i++)
+    if (g_error_matches (batch->errors[i], TPS_ERROR, TPS_ERROR_NOT_FOUND))
+      g_clear_error (&batch->errors[i]);
+}
+
+gboolean
+tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
+                        GError **error)
+{
+  g_autoptr (TpsPlacedTable) table = tps_remote_tables_find (tables, name, error);
+  g_autoptr (Batch) batch = batch_new (tables);
+
+  if (table == NULL)
+    return FALSE;
+  for (guint shard = 0; shard < table->n_shards; shard++)
+    {
+      TpsServerRequest *request = batch_add (batch, table->servers[shard]);
+
+      request->write = tps_drop_table_arguments_encode;
+      request->arguments = table->spec.name;
+    }
+  batch_run (batch, "drop_table", deadline_ns);
+  forgive_not_found (batch);
+  if (!batch_propagate (batch, error))
+    return FALSE;
+  tps_remote_tables_forget (tables, table);
+  return TRUE;
+}

@@ -1,0 +1,220 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/tables/push_plan.h"
+
+#include <string.h>
+
+#include "plugin/client/tables/max_gradient.h"
+#include "runtime/cpu/elementwise.h"
+
+static void
+free_expanded (gpointer data)
+{
+  tps_max_gradient_clear (data);
+  g_free (data);
+}
+
+static void
+free_buffer (gpointer data)
+{
+  tps_buffer_unref (data);
+}
+
+/* What has to be looked up before the maxima's gradients can be given to rows. */
+static void
+plan_rows (TpsPushPlan *plan)
+{
+  g_autofree TpsPlacedTable **tables = g_new (TpsPlacedTable *, plan->n_gradients);
+  g_autofree TpsBagQuery *queries = g_new (TpsBagQuery, plan->n_gradients);
+
+  for (guint i = 0; i < plan->n_gradients; i++)
+    if (plan->gradients[i].query.pooling == TPS_POOLING_MAX && plan->splits[i].n_parts > 1)
+      {
+        tables[plan->maxima->len] = plan->splits[i].table;
+        queries[plan->maxima->len] = plan->gradients[i].query;
+        g_array_append_val (plan->maxima, i);
+      }
+  if (plan->maxima->len > 0)
+    plan->rows = tps_lookup_plan_new (tables, queries, plan->maxima->len, TPS_SPLIT_ROWS,
+                                      plan->n_servers);
+}
+
+TpsPushPlan *
+tps_push_plan_new (TpsPlacedTable *const *tables, const TpsBagGradient *gradients,
+                   guint n_gradients, guint n_servers)
+{
+  TpsPushPlan *plan = g_new0 (TpsPushPlan, 1);
+
+  plan->n_servers = n_servers;
+  plan->requests = g_new0 (TpsPushRequest, n_servers);
+  for (guint server = 0; server < n_servers; server++)
+    plan->requests[server].gradients = g_array_new (FALSE, FALSE, sizeof (TpsBagGradient));
+  plan->n_gradients = n_gradients;
+  plan->gradients = g_new (TpsBagGradient, n_gradients);
+  plan->splits = g_new0 (TpsBagSplit, n_gradients);
+  plan->maxima = g_array_new (FALSE, FALSE, sizeof (guint));
+  plan->expanded = g_ptr_array_new_with_free_func (free_expanded);
+  plan->buffers = g_ptr_array_new_with_free_func (free_buffer);
+  for (guint i = 0; i < n_gradients; i++)
+    {
+      plan->gradients[i] = gradients[i];
+      tps_bag_split_init (&plan->splits[i], tables[i], &gradients[i].query, TPS_SPLIT_POOLED);
+    }
+  plan_rows (plan);
+  return plan;
+}
+
+void
+tps_push_plan_free (TpsPushPlan *plan)
+{
+  g_clear_pointer (&plan->rows, tps_lookup_plan_free);
+  for (guint i = 0; i < plan->n_gradients; i++)
+    tps_bag_split_clear (&plan->splits[i]);
+  for (guint server = 0; server < plan->n_servers; server++)
+    g_array_unref (plan->requests[server].gradients);
+  g_array_unref (plan->maxima);
+  g_ptr_array_unref (plan->expanded);
+  g_ptr_array_unref (plan->buffers);
+  g_free (plan->requests);
+  g_free (plan->gradients);
+  g_free (plan->splits);
+  g_free (plan);
+}
+
+/* Gradient number maxima[m] becomes one of rows. */
+static void
+expand (TpsPushPlan *plan, guint m, const TpsTensor *rows)
+{
+  guint i = g_array_index (plan->maxima, guint, m);
+  g_autoptr (TpsPlacedTable) table = tps_placed_table_ref (plan->splits[i].table);
+  TpsMaxGradient *expanded = g_new0 (TpsMaxGradient, 1);
+
+  g_ptr_array_add (plan->expanded, expanded);
+  tps_max_gradient_init (expanded, &plan->gradients[i], tps_tensor_view (rows));
+  plan->gradients[i] = expanded->gradient;
+  tps_bag_split_clear (&plan->splits[i]);
+  tps_bag_split_init (&plan->splits[i], table, &expanded->gradient.query, TPS_SPLIT_POOLED);
+}
+
+static void
+expand_maxima (TpsPushPlan *plan)
+{
+  guint n = plan->maxima->len;
+  g_autofree TpsTensor *rows = g_new0 (TpsTensor, n);
+
+  tps_lookup_plan_finish (plan->rows, rows);
+  for (guint m = 0; m < n; m++)
+    {
+      expand (plan, m, &rows[m]);
+      tps_tensor_clear (&rows[m]);
+    }
+}
+
+static gsize
+bag_count (const TpsBagQuery *query, gsize bag)
+{
+  const gint64 *offsets = query->offsets.data;
+  gint64 end = bag + 1 < (gsize) query->offsets.shape.dims[0] ? offsets[bag + 1]
+                                                              : query->indices.shape.dims[0];
+
+  return (gsize) (end - offsets[bag]);
+}
+
+/* The gradients of a part's bags: those of the whole bags. */
+static TpsTensorView
+gather_gradient (TpsPushPlan *plan, const TpsBagGradient *whole, const TpsBagPart *part)
+{
+  TpsTensorView gathered = whole->gradient;
+  gsize dim = (gsize) gathered.shape.dims[1];
+  const gfloat *from = whole->gradient.data;
+  TpsBuffer *buffer = tps_buffer_new (part->n_bags * dim * sizeof (gfloat));
+  gfloat *to = (gfloat *) (gpointer) tps_buffer_get_data (buffer);
+
+  g_ptr_array_add (plan->buffers, buffer);
+  gathered.shape.dims[0] = (gint64) part->n_bags;
+  gathered.data = to;
+  for (gsize i = 0; i < part->n_bags; i++, to += dim)
+    {
+      gsize bag = (gsize) part->bags[i];
+
+      if (whole->query.pooling == TPS_POOLING_MEAN)
+        tps_cpu_divide (TPS_DTYPE_FLOAT32, to, from + bag * dim,
+                        (gdouble) (gfloat) bag_count (&whole->query, bag), dim);
+      else
+        memcpy (to, from + bag * dim, dim * sizeof to[0]);
+    }
+  return gathered;
+}
+
+static void
+push_part (TpsPushPlan *plan, guint i, guint part)
+{
+  const TpsBagSplit *split = &plan->splits[i];
+  guint server = split->table->servers[split->parts[part].shard];
+  TpsBagGradient pushed = {
+    .query = tps_bag_split_get_query (split, part),
+    .gradient = plan->gradients[i].gradient,
+  };
+
+  if (!split->is_passed_on)
+    pushed.gradient = gather_gradient (plan, &plan->gradients[i], &split->parts[part]);
+  g_array_append_val (plan->requests[server].gradients, pushed);
+}
+
+/* -- steps without ids -- */
+
+static gboolean
+is_first_of_table (const TpsPushPlan *plan, guint i)
+{
+  for (guint j = 0; j < i; j++)
+    if (plan->splits[j].table == plan->splits[i].table)
+      return FALSE;
+  return TRUE;
+}
+
+static void
+push_nothing (TpsPushPlan *plan, const TpsPlacedTable *table, guint shard)
+{
+  TpsBagGradient nothing = {
+    .query = {
+      .table = table->spec.name,
+      .indices = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
+      .offsets = { .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1 } },
+      .pooling = TPS_POOLING_SUM,
+    },
+    .gradient = { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 2 } },
+  };
+
+  nothing.gradient.shape.dims[1] = table->spec.dim;
+  g_array_append_val (plan->requests[table->servers[shard]].gradients, nothing);
+}
+
+/* Shards of the table of gradient `i` that have nothing to do count the step too. */
+static void
+count_step (TpsPushPlan *plan, guint i)
+{
+  const TpsPlacedTable *table = plan->splits[i].table;
+  g_autofree gboolean *is_touched = g_new0 (gboolean, table->n_shards);
+
+  for (guint j = i; j < plan->n_gradients; j++)
+    for (guint part = 0; plan->splits[j].table == table && part < plan->splits[j].n_parts; part++)
+      is_touched[plan->splits[j].parts[part].shard] = TRUE;
+  for (guint shard = 0; shard < table->n_shards; shard++)
+    if (!is_touched[shard])
+      push_nothing (plan, table, shard);
+}
+
+void
+tps_push_plan_finish (TpsPushPlan *plan)
+{
+  if (plan->rows != NULL)
+    expand_maxima (plan);
+  for (guint i = 0; i < plan->n_gradients; i++)
+    {
+      for (guint part = 0; part < plan->splits[i].n_parts; part++)
+        push_part (plan, i, part);
+      if (tps_optimizer_counts_steps (&plan->splits[i].table->spec.optimizer)
+          && is_first_of_table (plan, i))
+        count_step (plan, i);
+    }
+}

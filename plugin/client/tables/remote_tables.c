@@ -1,0 +1,270 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/remote_tables.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "plugin/client/tables/remote_tables_private.h"
+#include "plugin/wire/fields.h"
+#include "runtime/error.h"
+
+/* -- life -- */
+
+/* From the kernel, not from a generator in this process: a forked process has the same one. */
+static gchar *
+random_name (void)
+{
+  guint64 words[2];
+  gssize n_bytes = getrandom (words, sizeof words, 0);
+
+  g_assert (n_bytes == sizeof words); /* never less for so few */
+  return g_strdup_printf ("client-%016" G_GINT64_MODIFIER "x%016" G_GINT64_MODIFIER "x", words[0],
+                          words[1]);
+}
+
+TpsRemoteTables *
+tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error)
+{
+  TpsRemoteTables *tables;
+
+  if (options->client != NULL && !tps_name_is_valid (options->client, strlen (options->client)))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "client: \"%.64s\", expected [A-Za-z0-9_.:/-]{1,255}", options->client);
+      return NULL;
+    }
+  tables = g_new0 (TpsRemoteTables, 1);
+  if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses,
+                         options->max_message_bytes, error))
+    {
+      g_free (tables);
+      return NULL;
+    }
+  tables->client = options->client != NULL ? g_strdup (options->client) : random_name ();
+  tables->exact = options->exact;
+  atomic_init (&tables->n_pushes, 0);
+  tps_mutex_init (&tables->lock);
+  tables->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL,
+                                          (GDestroyNotify) tps_placed_table_unref);
+  return tables;
+}
+
+void
+tps_remote_tables_cancel (TpsRemoteTables *tables)
+{
+  tps_servers_cancel (&tables->servers);
+}
+
+void
+tps_remote_tables_free (TpsRemoteTables *tables)
+{
+  if (tables == NULL)
+    return;
+  tps_servers_clear (&tables->servers);
+  g_hash_table_unref (tables->tables);
+  tps_mutex_clear (&tables->lock);
+  g_free (tables->client);
+  g_free (tables);
+}
+
+/* -- the tables that are known -- */
+
+void
+tps_remote_tables_know (TpsRemoteTables *tables, TpsPlacedTable *table)
+{
+  tps_mutex_lock (&tables->lock);
+  g_hash_table_replace (tables->tables, table->spec.name, table); /* the key is the value's */
+  tps_mutex_unlock (&tables->lock);
+}
+
+void
+tps_remote_tables_forget (TpsRemoteTables *tables, const TpsPlacedTable *table)
+{
+  tps_mutex_lock (&tables->lock);
+  if (g_hash_table_lookup (tables->tables, table->spec.name) == table)
+    g_hash_table_remove (tables->tables, table->spec.name);
+  tps_mutex_unlock (&tables->lock);
+}
+
+/* Under the lock. */
+static TpsPlacedTable *
+find_locked (TpsRemoteTables *tables, const gchar *name, GError **error)
+{
+  TpsPlacedTable *table = name != NULL ? g_hash_table_lookup (tables->tables, name) : NULL;
+
+  if (table != NULL)
+    return tps_placed_table_ref (table);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "table %s is not known here: it was neither created nor discovered",
+               name != NULL ? name : "(none)");
+  return NULL;
+}
+
+TpsPlacedTable *
+tps_remote_tables_find (TpsRemoteTables *tables, const gchar *name, GError **error)
+{
+  TpsPlacedTable *table;
+
+  tps_mutex_lock (&tables->lock);
+  table = find_locked (tables, name, error);
+  tps_mutex_unlock (&tables->lock);
+  return table;
+}
+
+/* -- checks -- */
+
+static const TpsBagQuery *
+nth_query (const TpsBagQuery *queries, guint i, gsize stride)
+{
+  return (const TpsBagQuery *) (gconstpointer) ((const guint8 *) queries + i * stride);
+}
+
+static gboolean
+check_query (const TpsPlacedTable *table, const TpsBagQuery *query, const gchar *list, guint i,
+             GError **error)
+{
+  g_autofree gchar *what = g_strdup_printf ("%s[%u]", list, i);
+  g_autofree gchar *indices = g_strdup_printf ("%s.indices", what);
+
+  return tps_bag_query_check (query, what, error)
+         && tps_placed_table_check_rows (table, query->indices.data,
+                                         (gsize) query->indices.shape.dims[0], indices, error);
+}
+
+GPtrArray *
+tps_remote_tables_find_all (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
+                            gsize stride, const gchar *list, GError **error)
+{
+  g_autoptr (GPtrArray) found = NULL;
+
+  found = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_placed_table_unref);
+  tps_mutex_lock (&tables->lock);
+  for (guint i = 0; found->len == i && i < n_queries; i++)
+    {
+      TpsPlacedTable *table = find_locked (tables, nth_query (queries, i, stride)->table, error);
+
+      if (table != NULL)
+        g_ptr_array_add (found, table);
+      else
+        g_prefix_error (error, "%s[%u]: ", list, i);
+    }
+  tps_mutex_unlock (&tables->lock);
+  if (found->len < n_queries)
+    return NULL;
+  for (guint i = 0; i < n_queries; i++)
+    if (!check_query (found->pdata[i], nth_query (queries, i, stride), list, i, error))
+      return NULL;
+  return g_steal_pointer (&found);
+}
+
+gboolean
+tps_remote_tables_check_indices (const TpsPlacedTable *table, TpsTensorView indices, GError **error)
+{
+  g_autofree gchar *got = NULL;
+
+  if (indices.shape.dtype == TPS_DTYPE_INT64 && indices.shape.n_dims == 1
+      && (indices.data != NULL || indices.shape.dims[0] == 0))
+    return tps_placed_table_check_rows (table, indices.data, (gsize) indices.shape.dims[0],
+                                        "indices", error);
+  got = indices.shape.dtype == 0 ? g_strdup ("missing") : tps_shape_to_string (&indices.shape);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "indices: %s, a vector of INT64 is expected", got);
+  return FALSE;
+}
+
+/* -- calls that end before anything is sent -- */
+
+typedef struct
+{
+  TpsTablesLookedUp looked_up;
+  TpsTablesApplied applied;
+  gpointer user_data;
+  GError *error;
+} FailedCall;
+
+static void
+report (gpointer user_data, const GError *cancelled)
+{
+  FailedCall *call = user_data;
+  const GError *error = cancelled != NULL ? cancelled : call->error;
+
+  if (call->looked_up != NULL)
+    call->looked_up (call->user_data, NULL, error);
+  else
+    call->applied (call->user_data, error);
+  g_error_free (call->error);
+  g_free (call);
+}
+
+static void
+fail (TpsRemoteTables *tables, FailedCall call)
+{
+  tps_servers_defer (&tables->servers, report, g_memdup2 (&call, sizeof call));
+}
+
+void
+tps_remote_tables_fail_lookup (TpsRemoteTables *tables, TpsTablesLookedUp done, gpointer user_data,
+                               GError *error)
+{
+  fail (tables, (FailedCall) { .looked_up = done, .user_data = user_data, .error = error });
+}
+
+void
+tps_remote_tables_fail_push (TpsRemoteTables *tables, TpsTablesApplied done, gpointer user_data,
+                             GError *error)
+{
+  fail (tables, (FailedCall) { .applied = done, .user_data = user_data, .error = error });
+}
+
+/* -- as a TpsTableClient -- */
+
+typedef struct
+{
+  TpsTableClient base;
+  TpsRemoteTables *tables;
+} RemoteTableClient;
+
+static void
+client_lookup_bags (TpsTableClient *base, const TpsBagQuery *queries, guint n_queries,
+                    gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data)
+{
+  tps_remote_tables_lookup_bags (((RemoteTableClient *) base)->tables, queries, n_queries,
+                                 deadline_ns, done, user_data);
+}
+
+static void
+client_apply_bags (TpsTableClient *base, const TpsBagGradient *gradients, guint n_gradients,
+                   gint64 deadline_ns, TpsTablesApplied done, gpointer user_data)
+{
+  tps_remote_tables_apply_bags (((RemoteTableClient *) base)->tables, gradients, n_gradients,
+                                deadline_ns, done, user_data);
+}
+
+static void
+client_cancel (TpsTableClient *base)
+{
+  tps_remote_tables_cancel (((RemoteTableClient *) base)->tables);
+}
+
+static void
+client_free (TpsTableClient *base)
+{
+  tps_remote_tables_free (((RemoteTableClient *) base)->tables);
+  g_free (base);
+}
+
+TpsTableClient *
+tps_remote_tables_as_client (TpsRemoteTables *tables)
+{
+  static const TpsTableClientOps ops = {
+    .lookup_bags = client_lookup_bags,
+    .apply_bags = client_apply_bags,
+    .cancel = client_cancel,
+    .free = client_free,
+  };
+  RemoteTableClient *client = g_new (RemoteTableClient, 1);
+
+  *client = (RemoteTableClient) { .base = { .ops = &ops }, .tables = tables };
+  return &client->base;
+}

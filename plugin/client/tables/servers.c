@@ -1,0 +1,276 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/tables/servers.h"
+
+#include "plugin/client/retry.h"
+#include "runtime/error.h"
+
+typedef struct FanOut FanOut;
+
+typedef struct
+{
+  FanOut *fan_out;
+  guint number;
+} Part;
+
+/* Requests that end together. */
+struct FanOut
+{
+  TpsServers *servers;
+  const gchar *method;
+  guint n_requests;
+  TpsServerRequest *requests;
+  Part *parts;
+  GError **errors;
+  atomic_uint n_open;
+  TpsServersAnswered done;
+  gpointer user_data;
+};
+
+gboolean
+tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
+                  gsize max_message_bytes, GError **error)
+{
+  *servers = (TpsServers) { 0 };
+  if (n_addresses == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "addresses: none");
+      return FALSE;
+    }
+  tps_mutex_init (&servers->lock);
+  tps_cond_init (&servers->idle);
+  servers->clients = g_new0 (TpsClient *, n_addresses);
+  servers->addresses = g_new0 (gchar *, n_addresses + 1);
+  for (guint i = 0; i < n_addresses; i++)
+    {
+      TpsClientOptions options = { .address = addresses[i],
+                                   .max_message_bytes = max_message_bytes };
+
+      servers->clients[i] = tps_client_new (&options, error);
+      if (servers->clients[i] == NULL)
+        {
+          tps_servers_clear (servers);
+          return FALSE;
+        }
+      servers->addresses[i] = g_strdup (addresses[i]);
+      servers->n_servers++;
+    }
+  return TRUE;
+}
+
+void
+tps_servers_cancel (TpsServers *servers)
+{
+  for (guint i = 0; i < servers->n_servers; i++)
+    tps_client_cancel (servers->clients[i]);
+}
+
+/* No client goes before all calls have ended: what ends on one may ask another. */
+void
+tps_servers_clear (TpsServers *servers)
+{
+  tps_servers_cancel (servers);
+  tps_mutex_lock (&servers->lock);
+  while (servers->n_calls > 0)
+    tps_cond_wait (&servers->idle, &servers->lock);
+  tps_mutex_unlock (&servers->lock);
+  for (guint i = 0; i < servers->n_servers; i++)
+    tps_client_free (servers->clients[i]);
+  g_clear_pointer (&servers->clients, g_free);
+  g_clear_pointer (&servers->addresses, g_strfreev);
+  tps_cond_clear (&servers->idle);
+  tps_mutex_clear (&servers->lock);
+}
+
+static void
+begin_call (TpsServers *servers)
+{
+  tps_mutex_lock (&servers->lock);
+  servers->n_calls++;
+  tps_mutex_unlock (&servers->lock);
+}
+
+static void
+end_call (TpsServers *servers)
+{
+  tps_mutex_lock (&servers->lock);
+  if (--servers->n_calls == 0)
+    tps_cond_broadcast (&servers->idle);
+  tps_mutex_unlock (&servers->lock);
+}
+
+/* -- asking -- */
+
+static void
+finish (FanOut *fan_out)
+{
+  TpsServers *servers = fan_out->servers;
+
+  fan_out->done (fan_out->user_data, fan_out->errors);
+  for (guint i = 0; i < fan_out->n_requests; i++)
+    g_clear_error (&fan_out->errors[i]);
+  g_free (fan_out->errors);
+  g_free (fan_out->requests);
+  g_free (fan_out->parts);
+  g_free (fan_out);
+  end_call (servers);
+}
+
+static void
+on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Part *part = user_data;
+  FanOut *fan_out = part->fan_out;
+  const TpsServerRequest *request = &fan_out->requests[part->number];
+  GError **failure = &fan_out->errors[part->number];
+  g_autoptr (GError) why = NULL;
+
+  if (error != NULL)
+    *failure = g_error_copy (error);
+  else if (request->read != NULL && !request->read (result, type, request->result, &why))
+    *failure = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
+                            "the answer to EmbeddingTable:%s cannot be understood: %s",
+                            fan_out->method, why->message);
+  if (atomic_fetch_sub_explicit (&fan_out->n_open, 1, memory_order_acq_rel) == 1)
+    finish (fan_out);
+}
+
+static void
+on_nothing_to_send (gpointer user_data, const GError *error)
+{
+  finish (user_data);
+}
+
+void
+tps_servers_ask (TpsServers *servers, const gchar *method, const TpsServerRequest *requests,
+                 guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
+{
+  FanOut *fan_out = g_new0 (FanOut, 1);
+
+  fan_out->servers = servers;
+  fan_out->method = method;
+  fan_out->n_requests = n_requests;
+  fan_out->requests = g_memdup2 (requests, n_requests * sizeof requests[0]);
+  fan_out->parts = g_new (Part, n_requests);
+  fan_out->errors = g_new0 (GError *, n_requests + 1);
+  atomic_init (&fan_out->n_open, n_requests);
+  fan_out->done = done;
+  fan_out->user_data = user_data;
+  begin_call (servers);
+  if (n_requests == 0)
+    tps_servers_defer (servers, on_nothing_to_send, fan_out);
+  /* With the last one sent, `fan_out` may be gone. */
+  for (guint i = 0; i < n_requests; i++)
+    fan_out->parts[i] = (Part) { fan_out, i };
+  for (guint i = 0; i < n_requests; i++)
+    tps_client_call_with_retries (servers->clients[requests[i].server], "EmbeddingTable", method,
+                                  requests[i].write, requests[i].arguments, deadline_ns, on_answer,
+                                  &fan_out->parts[i]);
+}
+
+typedef struct
+{
+  TpsServers *servers;
+  TpsClientDelayed func;
+  gpointer user_data;
+} Deferred;
+
+static void
+on_deferred (gpointer user_data, const GError *error)
+{
+  Deferred *deferred = user_data;
+  TpsServers *servers = deferred->servers;
+
+  deferred->func (deferred->user_data,
+                  g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED) ? error : NULL);
+  g_free (deferred);
+  end_call (servers);
+}
+
+void
+tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data)
+{
+  Deferred *deferred = g_new (Deferred, 1);
+
+  *deferred = (Deferred) { servers, func, user_data };
+  begin_call (servers);
+  tps_client_delay (servers->clients[0], tps_clock_now_ns (), on_deferred, deferred);
+}
+
+/* -- waiting -- */
+
+typedef struct
+{
+  guint n_requests;
+  GError **errors;
+  TpsMutex lock; /* guards the next line */
+  gboolean done;
+  TpsCond finished;
+} Wait;
+
+static void
+on_all_answered (gpointer user_data, GError *const *errors)
+{
+  Wait *wait = user_data;
+
+  for (guint i = 0; i < wait->n_requests; i++)
+    wait->errors[i] = errors[i] != NULL ? g_error_copy (errors[i]) : NULL;
+  tps_mutex_lock (&wait->lock);
+  wait->done = TRUE;
+  tps_cond_signal (&wait->finished);
+  tps_mutex_unlock (&wait->lock);
+}
+
+gboolean
+tps_servers_ask_sync (TpsServers *servers, const gchar *method, const TpsServerRequest *requests,
+                      guint n_requests, gint64 deadline_ns, GError **errors)
+{
+  Wait wait = { .n_requests = n_requests, .errors = errors };
+  gboolean ok = TRUE;
+
+  tps_mutex_init (&wait.lock);
+  tps_cond_init (&wait.finished);
+  tps_servers_ask (servers, method, requests, n_requests, deadline_ns, on_all_answered, &wait);
+  tps_mutex_lock (&wait.lock);
+  while (!wait.done)
+    tps_cond_wait (&wait.finished, &wait.lock);
+  tps_mutex_unlock (&wait.lock);
+  tps_cond_clear (&wait.finished);
+  tps_mutex_clear (&wait.lock);
+  for (guint i = 0; i < n_requests; i++)
+    ok = ok && errors[i] == NULL;
+  return ok;
+}
+
+/* -- errors -- */
+
+GError *
+tps_servers_dup_error (const TpsServers *servers, const TpsServerRequest *requests,
+                       guint n_requests, GError *const *errors, gboolean is_push)
+{
+  const GError *first = NULL;
+  guint n_failed = 0, server = 0;
+  GError *named;
+
+  for (guint i = n_requests; i-- > 0;)
+    if (errors[i] != NULL)
+      {
+        first = errors[i];
+        server = requests[i].server;
+        n_failed++;
+      }
+  if (first == NULL)
+    return NULL;
+  named = g_error_new (first->domain, first->code, "server %u (%s): %s", server,
+                       servers->addresses[server], first->message);
+  if (named->domain == TPS_ERROR && tps_error_get_retry_after_ms (first) >= 0)
+    tps_error_set_retry_after_ms (named, tps_error_get_retry_after_ms (first));
+  if (is_push && n_failed < n_requests)
+    {
+      g_autofree gchar *text = named->message;
+
+      named->message = g_strdup_printf ("%s; applied on %u of %u servers", text,
+                                        n_requests - n_failed, n_requests);
+    }
+  return named;
+}
