@@ -53,6 +53,39 @@ tps_mutex_unlock (TpsMutex *mutex)
   tps_sync_check (pthread_mutex_unlock (mutex));
 }
 
+/* Any number of readers, or one writer. */
+typedef pthread_rwlock_t TpsRwLock;
+
+static inline void
+tps_rw_lock_init (TpsRwLock *lock)
+{
+  tps_sync_check (pthread_rwlock_init (lock, NULL));
+}
+
+static inline void
+tps_rw_lock_clear (TpsRwLock *lock)
+{
+  tps_sync_check (pthread_rwlock_destroy (lock));
+}
+
+static inline void
+tps_rw_lock_read (TpsRwLock *lock)
+{
+  tps_sync_check (pthread_rwlock_rdlock (lock));
+}
+
+static inline void
+tps_rw_lock_write (TpsRwLock *lock)
+{
+  tps_sync_check (pthread_rwlock_wrlock (lock));
+}
+
+static inline void
+tps_rw_lock_unlock (TpsRwLock *lock)
+{
+  tps_sync_check (pthread_rwlock_unlock (lock));
+}
+
 /* Conditions wait on the monotonic clock. */
 static inline void
 tps_cond_init (TpsCond *cond)

@@ -1,0 +1,395 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows under sequence locks.
+ *
+ * Each row has a version, which it shares with others (slot modulo the number of versions). A writer makes it odd, changes
+ * the row, and makes it even again, a different number. A reader notes an even version, copies the row, and takes the copy
+ * if the version is still the same; so readers write no shared memory and never hold up a writer. A reader that fails
+ * again and again does as a writer would, so that it waits for one row at most.
+ *
+ * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update (release -> acquire) sees
+ * the odd version that came before it, and discards the copy; the acquiring loads also keep the second look at the
+ * version behind them [Boehm: Can seqlocks get along with programming language memory models?, 2012]. Writers, one at a
+ * time, read rows and state as plain memory.
+ *
+ * A version comes back to the same number after 2^31 updates: a reader that sleeps for so many in the middle of one row
+ * would not notice.
+ */
+
+#include "runtime/embedding/table.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/cpu/elementwise.h"
+#include "runtime/embedding/parallel.h"
+#include "runtime/error.h"
+
+/* A version for so many bytes of rows and state, so that versions take a 64th of the memory, but not more of them than a
+ * second-level cache holds beside other things. */
+#define BYTES_PER_VERSION 256
+#define MAX_VERSIONS (1 << 14)
+
+#define HUGE_PAGE_BYTES ((gsize) 2 << 20)
+#define FILL_BYTES (256 << 10)
+#define CACHE_LINE 64
+
+/* Rows that are fetched ahead while one is read: enough to keep memory busy. */
+#define AHEAD_BYTES 4096
+#define MAX_AHEAD_ROWS 32
+
+/* Failed reads of one row before the lock is taken, and looks at a lock before the processor is offered to others. */
+#define MAX_TRIES 32
+#define MAX_SPINS 64
+
+/* -- memory -- */
+
+/* Zeroed, from the start of a huge page where it is as large as one. NULL when there is none. */
+static gpointer
+map_memory (gsize n_bytes)
+{
+  gsize slack = n_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
+  guint8 *mapped;
+  gsize before;
+
+  if (n_bytes > G_MAXSIZE - slack)
+    return NULL;
+  mapped = mmap (NULL, n_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return NULL;
+  if (slack == 0)
+    return mapped;
+  before = (HUGE_PAGE_BYTES - (gsize) mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+  if (before > 0)
+    munmap (mapped, before);
+  n_bytes = (n_bytes + 4095) / 4096 * 4096;
+  if (slack > before)
+    munmap (mapped + before + n_bytes, slack - before);
+  madvise (mapped + before, n_bytes, MADV_HUGEPAGE); /* a hint */
+  return mapped + before;
+}
+
+static void
+unmap_memory (gpointer memory, gsize n_bytes)
+{
+  if (memory != NULL)
+    munmap (memory, n_bytes);
+}
+
+static gsize
+rows_bytes (const TpsTable *table)
+{
+  return (gsize) table->spec.shard.n_rows * table->row_bytes;
+}
+
+static gsize
+state_bytes (const TpsTable *table)
+{
+  return (gsize) table->spec.shard.n_rows * table->state_per_row * sizeof (gfloat);
+}
+
+static gboolean
+map_table (TpsTable *table, GError **error)
+{
+  if (rows_bytes (table) > 0)
+    table->rows = map_memory (rows_bytes (table));
+  if (state_bytes (table) > 0)
+    table->state = map_memory (state_bytes (table));
+  if ((rows_bytes (table) == 0 || table->rows != NULL)
+      && (state_bytes (table) == 0 || table->state != NULL))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "table %s: the system has no memory for %" G_GINT64_FORMAT " bytes",
+               table->spec.name, table->spec.bytes);
+  return FALSE;
+}
+
+/* -- making and filling -- */
+
+static gsize
+rows_per_fill (const TpsTable *table)
+{
+  return MAX (1, FILL_BYTES / table->row_bytes);
+}
+
+static void
+fill_part (gpointer user_data, gsize part)
+{
+  TpsTable *table = user_data;
+  gsize begin = part * rows_per_fill (table);
+  gsize end = MIN (begin + rows_per_fill (table), (gsize) table->spec.shard.n_rows);
+
+  for (gsize slot = begin; slot < end; slot++)
+    tps_initializer_fill_row (&table->spec.initializer,
+                              tps_shard_get_row (&table->spec.shard, (gint64) slot),
+                              table->spec.dtype, table->rows + slot * table->row_bytes, table->dim);
+}
+
+static void
+fill (TpsTable *table, TpsWorkerPool *workers)
+{
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+
+  if (table->spec.initializer.kind != TPS_INITIALIZER_ZEROS)
+    tps_parallel_run (workers, (n_rows + rows_per_fill (table) - 1) / rows_per_fill (table),
+                      fill_part, table);
+}
+
+/* A power of two. */
+static gsize
+count_versions (const TpsTable *table)
+{
+  gsize n_versions = CLAMP ((gsize) table->spec.bytes / BYTES_PER_VERSION, 1, MAX_VERSIONS);
+
+  return (gsize) 1 << (g_bit_storage (n_versions) - 1);
+}
+
+static TpsTable *
+table_alloc (const TpsTableSpec *spec, TpsMemoryLimit *limit)
+{
+  TpsTable *table = g_new0 (TpsTable, 1);
+
+  tps_refcount_init (&table->refcount);
+  tps_table_spec_copy (&table->spec, spec);
+  table->spec.bytes = (gint64) tps_table_spec_get_bytes (spec);
+  table->limit = limit;
+  table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
+  table->dim = (gsize) spec->dim;
+  table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
+  table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
+  table->lock_mask = count_versions (table) - 1;
+  table->versions = g_new (atomic_uint, table->lock_mask + 1);
+  for (gsize i = 0; i <= table->lock_mask; i++)
+    atomic_init (&table->versions[i], 0);
+  atomic_init (&table->n_steps, 0);
+  return table;
+}
+
+static void
+table_free (TpsTable *table)
+{
+  unmap_memory (table->rows, rows_bytes (table));
+  unmap_memory (table->state, state_bytes (table));
+  tps_table_spec_clear (&table->spec);
+  g_free (table->versions);
+  g_free (table);
+}
+
+TpsTable *
+tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
+               GError **error)
+{
+  gsize n_bytes = tps_table_spec_get_bytes (spec);
+  TpsTable *table;
+
+  if (!tps_memory_limit_reserve (limit, spec->name, n_bytes, error))
+    return NULL;
+  table = table_alloc (spec, limit);
+  if (!map_table (table, error))
+    {
+      table_free (table);
+      tps_memory_limit_release (limit, n_bytes);
+      return NULL;
+    }
+  fill (table, workers);
+  return table;
+}
+
+TpsTable *
+tps_table_ref (TpsTable *table)
+{
+  tps_refcount_inc (&table->refcount);
+  return table;
+}
+
+void
+tps_table_unref (TpsTable *table)
+{
+  TpsMemoryLimit *limit = table->limit;
+  gsize n_bytes = (gsize) table->spec.bytes;
+
+  if (!tps_refcount_dec (&table->refcount))
+    return;
+  table_free (table);
+  tps_memory_limit_release (limit, n_bytes);
+}
+
+/* -- the words of a row -- */
+
+/* Copies of a whole row in the largest words that divide it. GCC takes no notice of what a builtin atomic's memory is
+ * declared as, so rows may be FLOAT32 to others. */
+#define DEFINE_WORDS(Word)                                                        \
+  static inline void load_##Word (guint8 *to, guint8 *from, gsize n_bytes)        \
+  {                                                                               \
+    _Atomic (Word) *words = (_Atomic (Word) *) (gpointer) from;                   \
+                                                                                  \
+    for (gsize i = 0; i < n_bytes / sizeof (Word); i++)                           \
+      {                                                                           \
+        Word word = atomic_load_explicit (&words[i], memory_order_acquire);       \
+                                                                                  \
+        memcpy (to + i * sizeof word, &word, sizeof word);                        \
+      }                                                                           \
+  }                                                                               \
+  static inline void store_##Word (guint8 *to, const guint8 *from, gsize n_bytes) \
+  {                                                                               \
+    _Atomic (Word) *words = (_Atomic (Word) *) (gpointer) to;                     \
+                                                                                  \
+    for (gsize i = 0; i < n_bytes / sizeof (Word); i++)                           \
+      {                                                                           \
+        Word word;                                                                \
+                                                                                  \
+        memcpy (&word, from + i * sizeof word, sizeof word);                      \
+        atomic_store_explicit (&words[i], word, memory_order_release);            \
+      }                                                                           \
+  }
+
+DEFINE_WORDS (guint64)
+DEFINE_WORDS (guint32)
+DEFINE_WORDS (guint16)
+
+static inline void
+load_row (guint8 *to, guint8 *from, gsize n_bytes)
+{
+  if (n_bytes % sizeof (guint64) == 0)
+    load_guint64 (to, from, n_bytes);
+  else if (n_bytes % sizeof (guint32) == 0)
+    load_guint32 (to, from, n_bytes);
+  else
+    load_guint16 (to, from, n_bytes);
+}
+
+static inline void
+store_row (guint8 *to, const guint8 *from, gsize n_bytes)
+{
+  if (n_bytes % sizeof (guint64) == 0)
+    store_guint64 (to, from, n_bytes);
+  else if (n_bytes % sizeof (guint32) == 0)
+    store_guint32 (to, from, n_bytes);
+  else
+    store_guint16 (to, from, n_bytes);
+}
+
+/* -- locks -- */
+
+/* Between looks at a lock that another thread holds, for a row's time unless it was interrupted. */
+static void
+wait_a_little (guint n_spins)
+{
+  if (n_spins % MAX_SPINS == MAX_SPINS - 1)
+    sched_yield ();
+}
+
+/* Returns the version to unlock with. */
+static guint
+lock_version (atomic_uint *version)
+{
+  for (guint n_spins = 0;; n_spins++)
+    {
+      guint even = atomic_load_explicit (version, memory_order_relaxed);
+
+      if (even % 2 == 0
+          && atomic_compare_exchange_weak_explicit (version, &even, even + 1, memory_order_acquire,
+                                                    memory_order_relaxed))
+        return even + 2;
+      wait_a_little (n_spins);
+    }
+}
+
+static void
+unlock_version (atomic_uint *version, guint next)
+{
+  atomic_store_explicit (version, next, memory_order_release);
+}
+
+static inline gboolean
+try_read_row (atomic_uint *version, guint8 *to, guint8 *from, gsize n_bytes)
+{
+  guint before = atomic_load_explicit (version, memory_order_acquire);
+
+  if (before % 2 != 0)
+    return FALSE;
+  load_row (to, from, n_bytes);
+  return atomic_load_explicit (version, memory_order_relaxed) == before;
+}
+
+static void
+read_contended_row (atomic_uint *version, guint8 *to, guint8 *from, gsize n_bytes)
+{
+  guint next;
+
+  for (guint n_tries = 0; n_tries < MAX_TRIES; n_tries++)
+    if (try_read_row (version, to, from, n_bytes))
+      return;
+  next = lock_version (version);
+  load_row (to, from, n_bytes);
+  unlock_version (version, next);
+}
+
+/* -- rows -- */
+
+static inline void
+prefetch_row (const guint8 *row, gsize n_bytes)
+{
+  for (gsize i = 0; i < n_bytes; i += CACHE_LINE)
+    __builtin_prefetch (row + i);
+}
+
+static gsize
+rows_ahead (const TpsTable *table)
+{
+  return CLAMP (AHEAD_BYTES / table->row_bytes, 1, MAX_AHEAD_ROWS);
+}
+
+void
+tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
+                     gpointer to)
+{
+  gsize row_bytes = table->row_bytes;
+  gsize ahead = rows_ahead (table);
+
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize slot = (gsize) (slots[i] - base);
+      atomic_uint *version = &table->versions[slot & table->lock_mask];
+      guint8 *from = table->rows + slot * row_bytes;
+      guint8 *copy = (guint8 *) to + i * row_bytes;
+
+      if (i + ahead < n + n_ahead)
+        prefetch_row (table->rows + (gsize) (slots[i + ahead] - base) * row_bytes, row_bytes);
+      if (!try_read_row (version, copy, from, row_bytes))
+        read_contended_row (version, copy, from, row_bytes);
+    }
+}
+
+void
+tps_table_prefetch_update (const TpsTable *table, gint64 slot)
+{
+  const guint8 *row = table->rows + (gsize) slot * table->row_bytes;
+
+  for (gsize i = 0; i < table->row_bytes; i += CACHE_LINE)
+    __builtin_prefetch (row + i, 1);
+  for (gsize i = 0; i < table->state_per_row; i += CACHE_LINE / sizeof (gfloat))
+    __builtin_prefetch (table->state + (gsize) slot * table->state_per_row + i, 1);
+}
+
+void
+tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+                      const gfloat *gradient, gfloat *scratch)
+{
+  gsize dim = table->dim;
+  TpsDType dtype = table->spec.dtype;
+  atomic_uint *version = &table->versions[(gsize) slot & table->lock_mask];
+  guint8 *row = table->rows + (gsize) slot * table->row_bytes;
+  gfloat *state = table->state_per_row > 0 ? table->state + (gsize) slot * table->state_per_row
+                                           : NULL;
+  gpointer rounded = dtype == TPS_DTYPE_FLOAT32 ? scratch : scratch + dim;
+  guint next = lock_version (version);
+
+  tps_cpu_cast (TPS_DTYPE_FLOAT32, scratch, dtype, row, dim);
+  table->optimizer->update_row (step, scratch, gradient, state, dim);
+  if (dtype != TPS_DTYPE_FLOAT32)
+    tps_cpu_cast (dtype, rounded, TPS_DTYPE_FLOAT32, scratch, dim);
+  store_row (row, rounded, table->row_bytes);
+  unlock_version (version, next);
+}

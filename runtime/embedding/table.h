@@ -1,0 +1,57 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One table in memory: its rows, their optimizer state, and how threads read and change rows at the same time.
+ *
+ * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table.c for what makes it atomic. Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/cpu/optimizer/optimizer.h"
+#include "runtime/embedding/memory_limit.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/sync.h"
+#include "runtime/worker_pool.h"
+
+G_BEGIN_DECLS
+
+/* Fields are read only but for what the rows' locks guard. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsTableSpec spec; /* resolved, `bytes` filled in */
+  TpsMemoryLimit *limit;
+  const TpsCpuOptimizer *optimizer;
+  gsize dim;
+  gsize row_bytes;
+  gsize state_per_row;
+  guint8 *rows;  /* [n_rows, dim] of spec.dtype */
+  gfloat *state; /* [n_rows, state_per_row] */
+  atomic_uint
+      *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
+  gsize lock_mask;
+  atomic_int_fast64_t n_steps;
+} TpsTable;
+
+/* `spec` is resolved. Counts the memory against `limit` (borrowed), takes it, fills the rows. Errors:
+ * TPS_ERROR_RESOURCE_EXHAUSTED. */
+TpsTable *tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
+                         GError **error);
+TpsTable *tps_table_ref (TpsTable *table);
+void tps_table_unref (TpsTable *table);
+
+/* Copies rows slots[i] - base, i < n, to `to` [n, dim] of the table's dtype, each as it was between two updates. Rows
+ * [n, n + n_ahead) will be read next. */
+void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
+                          gpointer to);
+
+/* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. */
+void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+                           const gfloat *gradient, gfloat *scratch);
+
+/* Says that a row will be updated soon. */
+void tps_table_prefetch_update (const TpsTable *table, gint64 slot);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTable, tps_table_unref)
+
+G_END_DECLS

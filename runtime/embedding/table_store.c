@@ -1,0 +1,279 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c and apply.c.
+ *
+ * create: the name is put among those being made -> the table is filled, without a lock -> it is put among the tables. Who
+ * wants to create the same name meanwhile waits, then looks again. Locks: `making_lock`, then `tables_lock`.
+ */
+
+#include "runtime/embedding/table_store.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/embedding/memory_limit.h"
+#include "runtime/embedding/table.h"
+#include "runtime/embedding/table_calls.h"
+#include "runtime/error.h"
+
+#define DEFAULT_SHARE 0.8
+
+struct TpsTableStore
+{
+  TpsMemoryLimit limit;
+  TpsWorkerPool *workers;
+
+  TpsMutex making_lock; /* guards `making`, and is held when a table is added */
+  TpsCond made;
+  GHashTable *making; /* a set of names, borrowed from those who make them */
+
+  TpsRwLock tables_lock;
+  GHashTable *tables; /* name, owned by the table -> TpsTable */
+};
+
+gsize
+tps_table_store_get_default_max_bytes (void)
+{
+  gdouble memory = (gdouble) sysconf (_SC_PHYS_PAGES) * (gdouble) sysconf (_SC_PAGESIZE);
+  gdouble limit = (gdouble) tps_memory_limit_of_cgroup ("");
+
+  return (gsize) (DEFAULT_SHARE * MIN (memory, limit));
+}
+
+static void
+table_unref (gpointer table)
+{
+  tps_table_unref (table);
+}
+
+TpsTableStore *
+tps_table_store_new (const TpsTableStoreOptions *options)
+{
+  TpsTableStore *store = g_new0 (TpsTableStore, 1);
+
+  tps_memory_limit_init (&store->limit, options->max_bytes > 0
+                                            ? options->max_bytes
+                                            : tps_table_store_get_default_max_bytes ());
+  store->workers = options->workers;
+  tps_mutex_init (&store->making_lock);
+  tps_cond_init (&store->made);
+  store->making = g_hash_table_new (g_str_hash, g_str_equal);
+  tps_rw_lock_init (&store->tables_lock);
+  store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, table_unref);
+  return store;
+}
+
+void
+tps_table_store_free (TpsTableStore *store)
+{
+  g_hash_table_unref (store->tables);
+  tps_rw_lock_clear (&store->tables_lock);
+  g_hash_table_unref (store->making);
+  tps_cond_clear (&store->made);
+  tps_mutex_clear (&store->making_lock);
+  g_free (store);
+}
+
+TpsWorkerPool *
+tps_table_store_get_workers (TpsTableStore *store)
+{
+  return store->workers;
+}
+
+/* -- finding -- */
+
+/* NULL is a normal answer. The caller owns a reference. */
+static TpsTable *
+find_table (TpsTableStore *store, const gchar *name)
+{
+  TpsTable *table;
+
+  tps_rw_lock_read (&store->tables_lock);
+  table = g_hash_table_lookup (store->tables, name);
+  if (table != NULL)
+    tps_table_ref (table);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return table;
+}
+
+TpsTable *
+tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error)
+{
+  TpsTable *found = find_table (store, table);
+
+  if (found == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
+  return found;
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (((const TpsTableSpec *) a)->name, ((const TpsTableSpec *) b)->name);
+}
+
+static void
+clear_spec (gpointer spec)
+{
+  tps_table_spec_clear (spec);
+}
+
+GArray *
+tps_table_store_list (TpsTableStore *store)
+{
+  GArray *specs = g_array_new (FALSE, FALSE, sizeof (TpsTableSpec));
+  GHashTableIter tables;
+  gpointer table;
+
+  g_array_set_clear_func (specs, clear_spec);
+  tps_rw_lock_read (&store->tables_lock);
+  g_hash_table_iter_init (&tables, store->tables);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    {
+      TpsTableSpec spec;
+
+      tps_table_spec_copy (&spec, &((const TpsTable *) table)->spec);
+      g_array_append_val (specs, spec);
+    }
+  tps_rw_lock_unlock (&store->tables_lock);
+  g_array_sort (specs, compare_names);
+  return specs;
+}
+
+/* -- making and dropping -- */
+
+static gboolean
+check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
+{
+  g_autofree gchar *difference = tps_table_spec_dup_difference (&table->spec, spec);
+
+  if (difference == NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is there with another %s",
+               spec->name, difference);
+  return FALSE;
+}
+
+/* Waits until nobody else makes a table of this name. Returns it where it is there; otherwise the name is put among those
+ * being made. */
+static TpsTable *
+begin_making (TpsTableStore *store, gchar *name)
+{
+  TpsTable *table;
+
+  tps_mutex_lock (&store->making_lock);
+  while (g_hash_table_contains (store->making, name))
+    tps_cond_wait (&store->made, &store->making_lock);
+  table = find_table (store, name);
+  if (table == NULL)
+    g_hash_table_add (store->making, name);
+  tps_mutex_unlock (&store->making_lock);
+  return table;
+}
+
+/* `table` may be NULL: it was not to be made. */
+static void
+end_making (TpsTableStore *store, const gchar *name, TpsTable *table)
+{
+  tps_mutex_lock (&store->making_lock);
+  g_hash_table_remove (store->making, name);
+  if (table != NULL)
+    {
+      tps_rw_lock_write (&store->tables_lock);
+      g_hash_table_insert (store->tables, table->spec.name, table);
+      tps_rw_lock_unlock (&store->tables_lock);
+    }
+  tps_cond_broadcast (&store->made);
+  tps_mutex_unlock (&store->making_lock);
+}
+
+gboolean
+tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  g_auto (TpsTableSpec) resolved = { 0 };
+  g_autoptr (TpsTable) present = NULL;
+  TpsTable *table;
+
+  tps_table_spec_copy (&resolved, spec);
+  if (!tps_table_spec_resolve (&resolved, error))
+    return FALSE;
+  present = begin_making (store, resolved.name);
+  if (present != NULL)
+    return check_same (present, &resolved, error);
+  table = tps_table_new (&resolved, &store->limit, store->workers, error);
+  end_making (store, resolved.name, table);
+  return table != NULL;
+}
+
+gboolean
+tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
+{
+  gpointer dropped = NULL;
+
+  tps_rw_lock_write (&store->tables_lock);
+  g_hash_table_steal_extended (store->tables, table, NULL, &dropped);
+  tps_rw_lock_unlock (&store->tables_lock);
+  if (dropped == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
+      return FALSE;
+    }
+  tps_table_unref (dropped);
+  return TRUE;
+}
+
+/* -- memory -- */
+
+gsize
+tps_table_store_get_bytes (TpsTableStore *store)
+{
+  return tps_memory_limit_get_held (&store->limit);
+}
+
+gsize
+tps_table_store_get_max_bytes (TpsTableStore *store)
+{
+  return store->limit.max_bytes;
+}
+
+/* Bytes that a row of the table takes in a call; 0 for no table. */
+static gsize
+bytes_of_row (TpsTableStore *store, const gchar *name, gsize *output_bytes)
+{
+  g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
+
+  if (table == NULL)
+    return 0;
+  *output_bytes = table->dim * sizeof (gfloat);
+  return table->row_bytes + sizeof (gint64);
+}
+
+static gsize
+length_of (TpsTensorView vector)
+{
+  return vector.shape.n_dims == 1 && vector.shape.dims[0] > 0 ? (gsize) vector.shape.dims[0] : 0;
+}
+
+gsize
+tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_queries; i++)
+    {
+      gsize output_bytes = 0;
+      gsize row_bytes = bytes_of_row (store, queries[i].table, &output_bytes);
+
+      n_bytes += length_of (queries[i].indices) * row_bytes
+                 + length_of (queries[i].offsets) * output_bytes;
+    }
+  return n_bytes;
+}
+
+gsize
+tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows)
+{
+  gsize output_bytes = 0;
+
+  return (gsize) MAX (n_rows, 0) * (bytes_of_row (store, table, &output_bytes) + output_bytes);
+}
