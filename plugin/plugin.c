@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/service/embedding_table_service.h"
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
@@ -16,6 +17,8 @@ struct TpsPlugin
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
   TpsParameterServers parameter_servers; /* owned */
+  TpsTableStore *tables;
+  TpsEmbeddingTables *embedding; /* the service over `tables` */
   TpsRendezvous *rendezvous;
   TpsNode node;
   GPtrArray *service_names; /* for `node`: borrowed strings, ended by NULL */
@@ -56,6 +59,8 @@ add_services (TpsPlugin *plugin)
   TpsService service = tps_parameter_server_service (&plugin->parameter_servers);
 
   tps_plugin_add_service (plugin, &service);
+  service = tps_embedding_table_service (plugin->embedding);
+  tps_plugin_add_service (plugin, &service);
   service = tps_rendezvous_service (plugin->rendezvous);
   tps_plugin_add_service (plugin, &service);
   service = tps_node_service (&plugin->node);
@@ -86,6 +91,16 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
   return plugin->parameter_servers.updating != NULL;
 }
 
+static void
+make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
+{
+  TpsTableStoreOptions tables = { .max_bytes = options->max_table_bytes,
+                                  .workers = plugin->workers };
+
+  plugin->tables = tps_table_store_new (&tables);
+  plugin->embedding = tps_embedding_tables_new (plugin->tables, &options->pushes);
+}
+
 TpsPlugin *
 tps_plugin_new (const TpsPluginOptions *options, GError **error)
 {
@@ -101,8 +116,15 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
                         : tps_metrics_new (NULL, NULL);
   if (!make_parameter_servers (plugin, options, error))
     return NULL;
+  make_tables (plugin, options);
   plugin->rendezvous = tps_rendezvous_new (plugin->workers);
-  plugin->node = (TpsNode) { .name = plugin->name, .devices = devices, .metrics = plugin->metrics };
+  plugin->node = (TpsNode) {
+    .name = plugin->name,
+    .devices = devices,
+    .metrics = plugin->metrics,
+    .get_table_bytes = tps_embedding_tables_get_bytes,
+    .tables = plugin->embedding,
+  };
   add_services (plugin);
   return g_steal_pointer (&plugin);
 }
@@ -115,6 +137,8 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
+  g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
+  g_clear_pointer (&plugin->tables, tps_table_store_free);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
   g_array_unref (plugin->services);
@@ -145,6 +169,12 @@ TpsModelServer *
 tps_plugin_get_model_server (TpsPlugin *plugin)
 {
   return plugin->parameter_servers.updating;
+}
+
+TpsTableStore *
+tps_plugin_get_tables (TpsPlugin *plugin)
+{
+  return plugin->tables;
 }
 
 TpsWorkerPool *

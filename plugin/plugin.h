@@ -2,8 +2,8 @@
 
 /* ThriftPS inside a program of yours. Everything an embedding program needs; link //plugin.
  *
- * 1. What is served. A TpsPlugin owns a parameter server, a rendezvous store and a description of
- * this process, and the threads that they compute on:
+ * 1. What is served. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store and a
+ * description of this process, and the threads that they compute on:
  *
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
@@ -12,7 +12,7 @@
  *
  * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
  * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
- * ps.Rendezvous, ps.Node:
+ * ps.EmbeddingTable, ps.Rendezvous, ps.Node:
  *
  *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *
@@ -69,6 +69,8 @@
 #include "plugin/server/server.h"
 #include "runtime/averaging/parameter_server.h"
 #include "runtime/ddp/trainer.h"
+#include "runtime/embedding/table_store.h"
+#include "runtime/push_window.h"
 #include "runtime/updating/model_server.h"
 
 G_BEGIN_DECLS
@@ -84,6 +86,8 @@ typedef struct
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
       model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
+  gsize max_table_bytes;       /* of all embedding tables; 0 = 0.8 of the memory */
+  TpsPushWindowOptions pushes; /* into embedding tables */
 } TpsPluginOptions;
 
 /* Errors: as tps_parameter_server_new() and tps_model_server_new(). */
@@ -98,6 +102,7 @@ void tps_plugin_shut_down (TpsPlugin *plugin);
 /* Borrowed. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
+TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
 TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
 
 /* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.

@@ -227,6 +227,14 @@ tps_buffer_pool_get_limit (TpsBufferPool *pool)
   return pool->limit_bytes;
 }
 
+gsize
+tps_buffer_pool_get_cost (gsize n_bytes)
+{
+  guint size_class = class_of (n_bytes);
+
+  return size_class < N_CLASSES ? class_capacity (size_class) : G_MAXSIZE;
+}
+
 TpsBuffer *
 tps_buffer_new (gsize n_bytes)
 {

@@ -40,6 +40,9 @@ void tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes);
 gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
 gsize tps_buffer_pool_get_limit (TpsBufferPool *pool);
 
+/* What a buffer of `n_bytes` counts against a limit; G_MAXSIZE where none is that large. */
+gsize tps_buffer_pool_get_cost (gsize n_bytes);
+
 /* From the default pool; aborts when there is no memory, as g_malloc() does. */
 TpsBuffer *tps_buffer_new (gsize n_bytes);
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);

@@ -73,6 +73,7 @@ typedef struct
   GArray *bodies; /* of TpsBody */
   gsize
       n_bytes_refused; /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
+  gsize pool_limit;    /* then: what the pool may give out in all; 0 = it has no limit */
 
   /* Private to the scanner: what a large head counts against the pool's limit. */
   TpsBufferPool *head_pool; /* a reference, or NULL */

@@ -215,6 +215,7 @@ get_body_buffer (TpsScanner *scanner, gsize n_bytes)
   if (buffer != NULL)
     return buffer;
   message->n_bytes_refused += n_bytes;
+  message->pool_limit = tps_buffer_pool_get_limit (scanner->pool);
   for (guint i = 0; i < message->bodies->len; i++)
     g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
   return NULL;

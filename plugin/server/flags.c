@@ -12,6 +12,7 @@
 #define DEFAULT_LISTEN "127.0.0.1:9090"
 #define DEFAULT_SERVICE "ParameterServer"
 #define MAX_FRAME_MIB 2047 /* a frame's length is a signed 32-bit number */
+#define MAX_PUSH_WINDOW (1 << 20)
 
 /* As GOption fills them in. */
 typedef struct
@@ -26,8 +27,13 @@ typedef struct
   gchar *config;
   gdouble rpc_timeout_s;
   gint n_trainers;
+  gint min_trainers;
+  gint max_staleness;
+  gint push_window;
+  gint push_clients;
   gint64 max_frame_mib;
   gint64 max_pending_mib;
+  gint64 max_table_mib;
   gint max_in_flight;
   gint max_connections;
   gint n_io_threads;
@@ -82,6 +88,16 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
     { "reduce", 0, 0, G_OPTION_ARG_STRING, &raw->reduce, "mean or sum (mean)", "HOW" },
     { "rpc-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &raw->rpc_timeout_s,
       "How long a gradient waits for those of the other trainers (30)", "SECONDS" },
+    { "min-trainers", 0, 0, G_OPTION_ARG_INT, &raw->min_trainers,
+      "Trainers that suffice for an update of the model at the deadline (all)", "N" },
+    { "max-staleness", 0, 0, G_OPTION_ARG_INT, &raw->max_staleness,
+      "Updates of the model that a gradient may have missed (0)", "N" },
+    { "push-window", 0, 0, G_OPTION_ARG_INT, &raw->push_window,
+      "Newest push ids that are remembered of a client (1024)", "N" },
+    { "push-clients", 0, 0, G_OPTION_ARG_INT, &raw->push_clients,
+      "Clients whose push ids are remembered (65536)", "N" },
+    { "max-table-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_table_mib,
+      "Embedding tables in all (0.8 of the memory)", "MIB" },
     { "max-frame-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_frame_mib, "Largest message (256)",
       "MIB" },
     { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
@@ -119,6 +135,9 @@ set_defaults (RawFlags *raw)
   *raw = (RawFlags) {
     .rpc_timeout_s = 30,
     .n_trainers = 1,
+    .push_window = TPS_PUSH_WINDOW,
+    .push_clients = TPS_PUSH_MAX_CLIENTS,
+    .max_table_mib = -1,
     .max_frame_mib = 256,
     .max_pending_mib = -1,
     .max_in_flight = 64,
@@ -146,6 +165,24 @@ find_config (const GPtrArray *arguments)
   return NULL;
 }
 
+/* Parses the file's flags alone, so that an error can name the file. */
+static gboolean
+check_config (const gchar *path, const GPtrArray *flags, GError **error)
+{
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+  g_auto (RawFlags) unused = { 0 };
+  g_auto (GStrv) strv = NULL;
+
+  g_strv_builder_add (builder, "thriftps_server");
+  for (guint i = 0; i < flags->len; i++)
+    g_strv_builder_add (builder, g_ptr_array_index (flags, i));
+  strv = g_strv_builder_end (builder);
+  if (parse_raw (&strv, &unused, error))
+    return TRUE;
+  g_prefix_error (error, "%s: ", path);
+  return FALSE;
+}
+
 /* What the file says comes behind the command line, without what that says already. */
 static gboolean
 add_config (GPtrArray *arguments, GError **error)
@@ -155,7 +192,8 @@ add_config (GPtrArray *arguments, GError **error)
 
   if (path == NULL)
     return TRUE;
-  if (!tps_config_file_read (path, (const gchar *const *) arguments->pdata, flags, error))
+  if (!tps_config_file_read (path, (const gchar *const *) arguments->pdata, flags, error)
+      || !check_config (path, flags, error))
     return FALSE;
   for (guint i = 0; i < flags->len; i++)
     g_ptr_array_insert (arguments, (gint) arguments->len - 1,
@@ -265,6 +303,33 @@ set_averaging (TpsServerFlags *flags, const RawFlags *raw, GError **error)
 }
 
 static gboolean
+set_updating (TpsServerFlags *flags, const RawFlags *raw, GError **error)
+{
+  if (raw->min_trainers < 0 || raw->min_trainers > raw->n_trainers)
+    return refuse (error, "min-trainers", "1 to --ntrainer, 0 for all");
+  if (raw->max_staleness < 0)
+    return refuse (error, "max-staleness", "0 or more");
+  flags->min_trainers = (guint) raw->min_trainers;
+  flags->max_staleness = (guint) raw->max_staleness;
+  return TRUE;
+}
+
+static gboolean
+set_tables (TpsServerFlags *flags, const RawFlags *raw, GError **error)
+{
+  if (raw->max_table_mib != -1 && (raw->max_table_mib < 1 || raw->max_table_mib > G_MAXINT64 >> 20))
+    return refuse (error, "max-table-mib", "1 or more");
+  if (raw->push_window < 1 || raw->push_window > MAX_PUSH_WINDOW)
+    return refuse (error, "push-window", "1 to 1048576");
+  if (raw->push_clients < 1)
+    return refuse (error, "push-clients", "1 or more");
+  flags->max_table_bytes = (gsize) MAX (raw->max_table_mib, 0) << 20;
+  flags->pushes.window = (guint) raw->push_window;
+  flags->pushes.max_clients = (guint) raw->push_clients;
+  return TRUE;
+}
+
+static gboolean
 set_bounds (TpsServerFlags *flags, const RawFlags *raw, GError **error)
 {
   TpsServerOptions *options = &flags->options;
@@ -337,7 +402,8 @@ tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError 
   set_defaults (&raw);
   if (!parse_arguments (argv, &raw, error) || !set_services (&parsed, raw.services, error)
       || !set_default_service (&parsed, raw.default_service, error)
-      || !set_averaging (&parsed, &raw, error) || !set_bounds (&parsed, &raw, error)
+      || !set_averaging (&parsed, &raw, error) || !set_updating (&parsed, &raw, error)
+      || !set_tables (&parsed, &raw, error) || !set_bounds (&parsed, &raw, error)
       || !set_rest (&parsed, &raw, error))
     return FALSE;
   *flags = parsed;

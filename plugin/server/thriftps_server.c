@@ -16,6 +16,7 @@
 
 #include "plugin/server/flags.h"
 #include "plugin/server/trainer_links.h"
+#include "plugin/service/embedding_table_service.h"
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
@@ -33,6 +34,8 @@ typedef struct
   TpsMetrics *metrics;
   TpsNode node;
   TpsParameterServers parameter_servers;
+  TpsTableStore *tables;
+  TpsEmbeddingTables *embedding; /* the service over `tables` */
   TpsRendezvous *rendezvous;
   TpsTrainer *trainer;
 } Program;
@@ -75,7 +78,10 @@ make_updating (Program *program, GError **error)
   const TpsServerFlags *flags = program->flags;
   TpsModelServerOptions options = {
     .n_trainers = flags->n_trainers,
+    .min_trainers = flags->min_trainers,
     .round_timeout_ns = flags->rpc_timeout_ns,
+    .max_staleness = flags->max_staleness,
+    .pushes = flags->pushes,
     .workers = tps_server_get_workers (program->server),
     .metrics = program->metrics,
   };
@@ -97,6 +103,22 @@ add_parameter_server (Program *program, GError **error)
 }
 
 static void
+add_embedding_table (Program *program)
+{
+  TpsTableStoreOptions options = {
+    .max_bytes = program->flags->max_table_bytes,
+    .workers = tps_server_get_workers (program->server),
+  };
+  TpsService service;
+
+  program->tables = tps_table_store_new (&options);
+  program->embedding = tps_embedding_tables_new (program->tables, &program->flags->pushes);
+  service = tps_embedding_table_service (program->embedding);
+  tps_server_add_service (program->server, &service);
+}
+
+/* After the tables, whose bytes it tells. */
+static void
 add_node (Program *program)
 {
   TpsService service = tps_node_service (&program->node);
@@ -109,6 +131,11 @@ add_node (Program *program)
     .devices = devices,
     .metrics = program->metrics,
   };
+  if (program->embedding != NULL)
+    {
+      program->node.get_table_bytes = tps_embedding_tables_get_bytes;
+      program->node.tables = program->embedding;
+    }
   tps_server_add_service (program->server, &service);
 }
 
@@ -133,28 +160,19 @@ add_trainer (Program *program)
   tps_server_add_service (program->server, &service);
 }
 
-/* A service without methods: clients are told so by name. */
-static void
-add_embedding_table (Program *program)
-{
-  TpsService service = { .name = "EmbeddingTable" };
-
-  tps_server_add_service (program->server, &service);
-}
-
 static gboolean
 add_services (Program *program, GError **error)
 {
   if (serves (program, "ParameterServer") && !add_parameter_server (program, error))
     return FALSE;
+  if (serves (program, "EmbeddingTable"))
+    add_embedding_table (program);
   if (serves (program, "Node"))
     add_node (program);
   if (serves (program, "Rendezvous"))
     add_rendezvous (program);
   if (serves (program, "Trainer"))
     add_trainer (program);
-  if (serves (program, "EmbeddingTable"))
-    add_embedding_table (program);
   return TRUE;
 }
 
@@ -190,6 +208,8 @@ clear (Program *program)
   tps_server_stop (program->server);
   g_clear_pointer (&program->trainer, tps_trainer_free);
   g_clear_pointer (&program->rendezvous, tps_rendezvous_free);
+  g_clear_pointer (&program->embedding, tps_embedding_tables_free);
+  g_clear_pointer (&program->tables, tps_table_store_free);
   g_clear_pointer (&program->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&program->parameter_servers.updating, tps_model_server_free);
   g_clear_object (&program->server);

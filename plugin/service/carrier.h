@@ -47,7 +47,8 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  * with
  *   TApplicationException UNKNOWN_METHOD        no such service or method; the message names it
  *   TApplicationException INVALID_MESSAGE_TYPE  neither a call nor oneway
- *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with retry_after_ms
+ *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with retry_after_ms where the
+ *                                               message fits into the pool when that is empty
  * The reply carries the name without its "Service:", as Thrift's own multiplexed processors answer.
  * `refuse` (may be NULL) is answered instead of calling the handler: for carriers that are shutting down. */
 void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,

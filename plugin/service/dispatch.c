@@ -156,14 +156,41 @@ refuse_kind (TpsCall *call, TpsMessageKind kind)
   tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
 }
 
-static void
-refuse_bodies (TpsCall *call, gsize n_bytes)
+/* What the message would count against the pool's limit; G_MAXSIZE where that overflows. */
+static gsize
+count_needed (const TpsMessage *message)
 {
-  g_autoptr (GError) error = g_error_new (
-      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-      "no room for %" G_GSIZE_FORMAT " bytes: too much is waiting in this server", n_bytes);
+  gsize n_bytes = message->n_head_reserved;
 
-  tps_error_set_retry_after_ms (error, RETRY_AFTER_MS);
+  for (guint i = 0; i < message->bodies->len; i++)
+    {
+      const TpsBody *body = &g_array_index (message->bodies, TpsBody, i);
+
+      if (__builtin_add_overflow (n_bytes, tps_buffer_pool_get_cost (body->n_bytes), &n_bytes))
+        return G_MAXSIZE;
+    }
+  return n_bytes;
+}
+
+static void
+refuse_bodies (TpsCall *call, const TpsMessage *message)
+{
+  gsize n_needed = count_needed (message);
+  g_autoptr (GError) error = NULL;
+
+  if (message->pool_limit > 0 && n_needed > message->pool_limit)
+    error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "the call needs %" G_GSIZE_FORMAT " bytes for its tensors, but all calls "
+                         "together may have %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",
+                         n_needed, message->pool_limit);
+  else
+    {
+      error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                           "no room for %" G_GSIZE_FORMAT
+                           " bytes: too much is waiting in this server",
+                           message->n_bytes_refused);
+      tps_error_set_retry_after_ms (error, RETRY_AFTER_MS);
+    }
   tps_call_reply_error (call, error);
 }
 
@@ -187,7 +214,7 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   else if (target == NULL)
     refuse_unknown (dispatcher, call, message->name);
   else if (message->n_bytes_refused > 0)
-    refuse_bodies (call, message->n_bytes_refused);
+    refuse_bodies (call, message);
   else if (refuse != NULL)
     tps_call_reply_error (call, refuse);
   else if (target->method->may_block)

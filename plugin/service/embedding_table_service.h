@@ -20,6 +20,9 @@ void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 
 TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
 
+/* For TpsNode: the bytes of the store, and its bound. */
+void tps_embedding_tables_get_bytes (gpointer tables, gint64 *held, gint64 *max);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)
 
 G_END_DECLS

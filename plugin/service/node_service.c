@@ -17,6 +17,8 @@ handle_describe (TpsCall *call, gpointer service)
     .devices = (gchar **) (gsize) node->devices,
   };
 
+  if (node->get_table_bytes != NULL)
+    node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
   tps_call_reply (call, tps_node_describe_result_encode, &info);
 }
 

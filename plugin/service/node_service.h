@@ -17,6 +17,9 @@ typedef struct
   const gchar *const *services; /* ended by NULL; NULL = not said */
   const gchar *const *devices;  /* the same */
   TpsMetrics *metrics;          /* NULL = there are none */
+  /* What embedding tables hold and may hold; NULL = there are none. Thread: any. */
+  void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
+  gpointer tables;
 } TpsNode;
 
 TpsService tps_node_service (TpsNode *node);

@@ -19,6 +19,8 @@ tps_node_info_clear (TpsNodeInfo *info)
   g_clear_pointer (&info->services, g_strfreev);
   g_clear_pointer (&info->devices, g_strfreev);
   info->max_frame_bytes = 0;
+  info->table_bytes = 0;
+  info->max_table_bytes = 0;
 }
 
 static gboolean
@@ -53,6 +55,8 @@ static const TpsFieldSpec info_fields[] = {
     .read = read_names },
   { "devices", 5, TPS_WIRE_LIST, .offset = G_STRUCT_OFFSET (TpsNodeInfo, devices),
     .read = read_names },
+  { "table_bytes", 6, TPS_WIRE_I64, .offset = G_STRUCT_OFFSET (TpsNodeInfo, table_bytes) },
+  { "max_table_bytes", 7, TPS_WIRE_I64, .offset = G_STRUCT_OFFSET (TpsNodeInfo, max_table_bytes) },
   { NULL },
 };
 
@@ -70,6 +74,13 @@ encode_string (TpsWriter *out, gint16 id, const gchar *value)
 {
   tps_writer_field (out, id, TPS_WIRE_BINARY);
   tps_writer_string (out, value);
+}
+
+static void
+encode_i64 (TpsWriter *out, gint16 id, gint64 value)
+{
+  tps_writer_field (out, id, TPS_WIRE_I64);
+  tps_writer_i64 (out, value);
 }
 
 static void
@@ -97,12 +108,14 @@ tps_node_describe_result_encode (TpsWriter *out, gconstpointer data)
   encode_string (out, 1, info->name);
   encode_string (out, 2, info->version);
   if (info->max_frame_bytes > 0)
-    {
-      tps_writer_field (out, 3, TPS_WIRE_I64);
-      tps_writer_i64 (out, info->max_frame_bytes);
-    }
+    encode_i64 (out, 3, info->max_frame_bytes);
   encode_names (out, 4, info->services);
   encode_names (out, 5, info->devices);
+  if (info->max_table_bytes > 0)
+    {
+      encode_i64 (out, 6, info->table_bytes);
+      encode_i64 (out, 7, info->max_table_bytes);
+    }
   tps_writer_struct_end (out);
 }
 
@@ -203,8 +216,7 @@ encode_summary (TpsWriter *out, const TpsMetricSummary *summary)
   tps_writer_struct_begin (out);
   encode_string (out, 1, summary->type);
   encode_string (out, 2, summary->name);
-  tps_writer_field (out, 3, TPS_WIRE_I64);
-  tps_writer_i64 (out, summary->count);
+  encode_i64 (out, 3, summary->count);
   encode_double (out, 4, summary->min_ms);
   encode_double (out, 5, summary->max_ms);
   encode_double (out, 6, summary->mean_ms);

@@ -18,6 +18,8 @@ typedef struct
   gint64 max_frame_bytes; /* 0 = not said */
   gchar **services;       /* NULL = not said */
   gchar **devices;        /* NULL = not said */
+  gint64 table_bytes;     /* held by embedding tables */
+  gint64 max_table_bytes; /* 0 = not said, both */
 } TpsNodeInfo;
 
 void tps_node_info_clear (TpsNodeInfo *info);
