@@ -4,6 +4,8 @@
 
 #include <cblas.h>
 
+#include "runtime/cpu/skinny_gemm.h"
+
 /* Below this many rows of the result, OpenBLAS does better on the transposed problem when b is not transposed: b is then
  * the large operand, and its kernels prefer the large one first (measured for m = 32, n = k = 1024: 7.4 against 10 ms). */
 #define MAX_ROWS_TO_TRANSPOSE 64
@@ -61,7 +63,7 @@ product_transposed (const TpsGemm *gemm)
 void
 tps_cpu_gemm (const TpsGemm *gemm)
 {
-  if (gemm->m == 0 || gemm->n == 0)
+  if (gemm->m == 0 || gemm->n == 0 || tps_cpu_skinny_gemm (gemm))
     return;
   if (gemm->beta == 0 && !gemm->transpose_b && gemm->m <= MAX_ROWS_TO_TRANSPOSE
       && gemm->n >= MIN_COLUMNS_TO_TRANSPOSE && gemm->k >= MIN_COLUMNS_TO_TRANSPOSE)

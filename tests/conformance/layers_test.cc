@@ -60,6 +60,38 @@ TEST_P (Layers, GemmMatchesTheReferenceForAllTranspositions)
       }
 }
 
+// A batch of few rows against matrices whose sizes are no multiples of anything: what small batches compute.
+TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
+{
+  for (size_t few = 1; few <= 17; few++)
+    for (size_t wide : { 1, 3, 4, 15, 16, 33, 64, 131 })
+      for (int flags : { 0, 1, 2 })
+        {
+          size_t other = wide % 2 == 0 ? wide + 37 : wide;
+          bool transpose_a = flags == 1;
+          TpsGemm gemm = { .transpose_a = transpose_a,
+                           .transpose_b = flags == 2,
+                           .m = transpose_a ? wide : few,
+                           .n = other,
+                           .k = transpose_a ? few : wide,
+                           .alpha = 1 };
+          std::vector<float> a = random_floats (gemm.m * gemm.k),
+                             b = random_floats (gemm.k * gemm.n), c (gemm.m * gemm.n);
+          DeviceArray<float> device_a (stream, a), device_b (stream, b);
+          DeviceArray<float> device_c (stream, std::vector<float> (c.size (), NAN));
+
+          gemm.a = a.data ();
+          gemm.b = b.data ();
+          reference::gemm (gemm, c.data ());
+          gemm.a = device_a.data ();
+          gemm.b = device_b.data ();
+          gemm.c = device_c.data ();
+          ops->gemm (stream, &gemm);
+          ASSERT_LT (worst_difference (device_c.read (), c), 1e-6 * (double) (gemm.k + 2))
+              << gemm.m << "x" << gemm.n << "x" << gemm.k << " flags " << flags;
+        }
+}
+
 TEST_P (Layers, GemmDoesNotReadTheResultWhereBetaIsZero)
 {
   DeviceArray<float> a (stream, std::vector<float> { 2 }), b (stream, std::vector<float> { 3 });
