@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "runtime/updating/model_server.h"
+#include "runtime/updating/model_version.h"
 
 G_BEGIN_DECLS
 

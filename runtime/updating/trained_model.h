@@ -11,7 +11,7 @@
 #pragma once
 
 #include "runtime/optimizer.h"
-#include "runtime/updating/model_server.h"
+#include "runtime/updating/model_version.h"
 
 G_BEGIN_DECLS
 

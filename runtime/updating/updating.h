@@ -27,7 +27,7 @@
 #pragma once
 
 #include "runtime/push_window.h"
-#include "runtime/updating/model_server.h"
+#include "runtime/updating/model_version.h"
 
 G_BEGIN_DECLS
 
