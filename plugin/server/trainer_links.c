@@ -4,8 +4,10 @@
 
 #include "plugin/client/remote_exchange.h"
 #include "plugin/client/remote_store.h"
+#include "plugin/client/remote_tables.h"
 #include "runtime/averaging/partition.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
 
 /* A server that averages its own trainers only counts them from 0. */
 static gint32
@@ -22,14 +24,23 @@ get_trainer_number (const TpsTrainPlan *plan)
   return (gint32) (plan->rank - first);
 }
 
-static TpsExchange *
-connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+/* Borrowed elements. */
+static GPtrArray *
+list_addresses (const TpsTrainPlan *plan)
 {
-  g_autoptr (GPtrArray) addresses = g_ptr_array_new ();
-  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan) };
+  GPtrArray *addresses = g_ptr_array_new ();
 
   for (guint i = 0; i < plan->servers->len; i++)
     g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
+  return addresses;
+}
+
+static TpsExchange *
+connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = list_addresses (plan);
+  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan) };
+
   options.addresses = (const gchar *const *) addresses->pdata;
   options.n_addresses = addresses->len;
   return tps_remote_exchange_new (&options, error);
@@ -49,12 +60,30 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   return NULL;
 }
 
+/* Knows from the start which tables there are. */
+static TpsTableClient *
+connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = list_addresses (plan);
+  TpsRemoteTablesOptions options = {
+    .addresses = (const gchar *const *) addresses->pdata,
+    .n_addresses = addresses->len,
+  };
+  g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
+
+  if (tables == NULL
+      || !tps_remote_tables_discover (tables, tps_clock_now_ns () + plan->rpc_timeout_ns, error))
+    return NULL;
+  return tps_remote_tables_as_client (g_steal_pointer (&tables));
+}
+
 TpsTrainerLinks
 tps_trainer_links (const gchar *master)
 {
   return (TpsTrainerLinks) {
     .connect_servers = connect_servers,
     .connect_store = connect_store,
+    .connect_tables = connect_tables,
     .user_data = (gpointer) (gsize) master,
   };
 }

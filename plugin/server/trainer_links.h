@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a trainer reaches the parameter servers and the rendezvous of its plan: over Thrift. */
+/* How a trainer reaches the parameter servers, the embedding tables and the rendezvous of its plan: over Thrift. */
 
 #pragma once
 
