@@ -4,87 +4,77 @@
 
 #include "runtime/cpu/rows.h"
 
-/* Which position of the indices each cell [bags, dim] of the maxima came from, -1 for empty bags. */
-static gint64 *
-find_winners (const TpsBagGradient *maxima, TpsTensorView rows)
+static gsize
+n_cells_of (const TpsBagGradient *maxima, TpsTensorView rows)
 {
-  gsize n_bags = (gsize) maxima->query.offsets.shape.dims[0];
+  return (gsize) (maxima->query.offsets.shape.dims[0] * rows.shape.dims[1]);
+}
+
+/* Which row each cell [bags, dim] of the maxima came from, -1 for empty bags. */
+static gint64 *
+find_maxima (const TpsBagGradient *maxima, TpsTensorView rows)
+{
   gsize n_indices = (gsize) rows.shape.dims[0];
-  gsize dim = (gsize) rows.shape.dims[1];
+  gsize n_cells = n_cells_of (maxima, rows);
+  const gint64 *indices = maxima->query.indices.data;
   g_autofree gint64 *positions = g_new (gint64, n_indices);
-  g_autofree gfloat *output = g_new (gfloat, n_bags * dim);
-  gint64 *winners = g_new (gint64, n_bags * dim);
+  g_autofree gfloat *output = g_new (gfloat, n_cells);
+  gint64 *argmax = g_new (gint64, n_cells);
   TpsBags bags = {
     .rows = (gint64) n_indices,
-    .dim = (gint64) dim,
+    .dim = rows.shape.dims[1],
     .indices = positions,
     .n_indices = n_indices,
     .offsets = maxima->query.offsets.data,
-    .n_bags = n_bags,
+    .n_bags = (gsize) maxima->query.offsets.shape.dims[0],
     .pooling = TPS_POOLING_MAX,
   };
 
   for (gsize i = 0; i < n_indices; i++)
     positions[i] = (gint64) i;
-  tps_cpu_embedding_pool (&bags, rows.data, output, winners);
-  return winners;
-}
-
-/* Numbers the positions that win anything, in the order of their bags: numbers [n_indices], -1 = none. Returns how
- * many there are. */
-static gsize
-number_winners (const gint64 *winners, gsize n_cells, gint64 *numbers, gsize n_indices)
-{
-  gsize n = 0;
-
-  for (gsize i = 0; i < n_indices; i++)
-    numbers[i] = -1;
+  tps_cpu_embedding_pool (&bags, rows.data, output, argmax);
   for (gsize cell = 0; cell < n_cells; cell++)
-    if (winners[cell] >= 0 && numbers[winners[cell]] < 0)
-      numbers[winners[cell]] = (gint64) n++;
-  return n;
+    if (argmax[cell] >= 0)
+      argmax[cell] = indices[argmax[cell]];
+  return argmax;
 }
 
-static void
-init_tensors (TpsMaxGradient *expanded, gsize n, gsize dim)
+/* Adds the gradients up by row: the number of rows, which fill the tensors from the front. */
+static gsize
+collect (TpsMaxGradient *expanded, const TpsBagGradient *maxima, TpsTensorView rows,
+         gint64 table_rows)
 {
-  gint64 *offsets;
+  gint64 n_indices = rows.shape.dims[0];
+  gint64 capacity = MIN (n_indices, (gint64) n_cells_of (maxima, rows));
+  g_autofree gint64 *argmax = find_maxima (maxima, rows);
+  TpsBags bags = {
+    .rows = table_rows,
+    .dim = rows.shape.dims[1],
+    .n_indices = (gsize) n_indices,
+    .n_bags = (gsize) maxima->query.offsets.shape.dims[0],
+    .pooling = TPS_POOLING_MAX,
+  };
 
-  tps_tensor_init_1d (&expanded->indices, TPS_DTYPE_INT64, (gint64) n);
-  tps_tensor_init_1d (&expanded->offsets, TPS_DTYPE_INT64, (gint64) n);
-  offsets = tps_tensor_data (&expanded->offsets);
-  for (gsize i = 0; i < n; i++)
-    offsets[i] = (gint64) i;
-  expanded->values = (TpsTensor) { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 2 } };
-  expanded->values.shape.dims[0] = (gint64) n;
-  expanded->values.shape.dims[1] = (gint64) dim;
-  tps_tensor_init_zeroed (&expanded->values, &expanded->values.shape);
+  tps_tensor_init_1d (&expanded->indices, TPS_DTYPE_INT64, capacity);
+  tps_tensor_init_2d (&expanded->values, TPS_DTYPE_FLOAT32, capacity, bags.dim);
+  return tps_cpu_embedding_backward_rows (&bags, maxima->gradient.data, argmax,
+                                          tps_tensor_data (&expanded->indices),
+                                          tps_tensor_data (&expanded->values));
 }
 
 void
-tps_max_gradient_init (TpsMaxGradient *expanded, const TpsBagGradient *maxima, TpsTensorView rows)
+tps_max_gradient_init (TpsMaxGradient *expanded, const TpsBagGradient *maxima, TpsTensorView rows,
+                       gint64 table_rows)
 {
-  gsize n_indices = (gsize) rows.shape.dims[0];
-  gsize dim = (gsize) rows.shape.dims[1];
-  gsize n_cells = (gsize) maxima->query.offsets.shape.dims[0] * dim;
-  const gint64 *indices = maxima->query.indices.data;
-  const gfloat *from = maxima->gradient.data;
-  g_autofree gint64 *winners = find_winners (maxima, rows);
-  g_autofree gint64 *numbers = g_new (gint64, n_indices);
-  gsize n = number_winners (winners, n_cells, numbers, n_indices);
-  gint64 *ids;
-  gfloat *to;
+  gsize n_rows;
+  gint64 *offsets;
 
   *expanded = (TpsMaxGradient) { 0 };
-  init_tensors (expanded, n, dim);
-  ids = tps_tensor_data (&expanded->indices);
-  to = tps_tensor_data (&expanded->values);
-  for (gsize i = 0; i < n_indices; i++)
-    if (numbers[i] >= 0)
-      ids[numbers[i]] = indices[i];
-  for (gsize cell = 0; cell < n_cells; cell++)
-    if (winners[cell] >= 0)
-      to[(gsize) numbers[winners[cell]] * dim + cell % dim] = from[cell];
+  n_rows = collect (expanded, maxima, rows, table_rows);
+  tps_tensor_init_1d (&expanded->offsets, TPS_DTYPE_INT64, (gint64) n_rows);
+  offsets = tps_tensor_data (&expanded->offsets);
+  for (gsize i = 0; i < n_rows; i++)
+    offsets[i] = (gint64) i;
   expanded->gradient.query = (TpsBagQuery) {
     .table = maxima->query.table,
     .indices = tps_tensor_view (&expanded->indices),
@@ -92,6 +82,8 @@ tps_max_gradient_init (TpsMaxGradient *expanded, const TpsBagGradient *maxima, T
     .pooling = TPS_POOLING_SUM,
   };
   expanded->gradient.gradient = tps_tensor_view (&expanded->values);
+  expanded->gradient.query.indices.shape.dims[0] = (gint64) n_rows;
+  expanded->gradient.gradient.shape.dims[0] = (gint64) n_rows;
 }
 
 void

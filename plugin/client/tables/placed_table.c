@@ -5,13 +5,22 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/sync.h"
+
+/* The count is apart: its type is C's alone, and C++ reads the header. */
+typedef struct
+{
+  TpsPlacedTable table;
+  TpsRefcount refcount;
+} CountedTable;
 
 TpsPlacedTable *
 tps_placed_table_new (const TpsTableSpec *spec, TpsShardKind kind, guint n_shards)
 {
-  TpsPlacedTable *table = g_new0 (TpsPlacedTable, 1);
+  CountedTable *counted = g_new0 (CountedTable, 1);
+  TpsPlacedTable *table = &counted->table;
 
-  tps_refcount_init (&table->refcount);
+  tps_refcount_init (&counted->refcount);
   tps_table_spec_copy (&table->spec, spec);
   tps_shard_init_whole (&table->spec.shard, spec->shard.rows);
   table->kind = kind;
@@ -48,14 +57,14 @@ tps_placed_table_new_dealt (const TpsTableSpec *spec, TpsShardKind kind, guint n
 TpsPlacedTable *
 tps_placed_table_ref (TpsPlacedTable *table)
 {
-  tps_refcount_inc (&table->refcount);
+  tps_refcount_inc (&((CountedTable *) table)->refcount);
   return table;
 }
 
 void
 tps_placed_table_unref (TpsPlacedTable *table)
 {
-  if (!tps_refcount_dec (&table->refcount))
+  if (!tps_refcount_dec (&((CountedTable *) table)->refcount))
     return;
   tps_table_spec_clear (&table->spec);
   g_free (table->servers);

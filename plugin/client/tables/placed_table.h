@@ -5,7 +5,6 @@
 #pragma once
 
 #include "runtime/embedding/table_spec.h"
-#include "runtime/sync.h"
 #include "runtime/tensor.h"
 
 G_BEGIN_DECLS
@@ -14,7 +13,6 @@ G_BEGIN_DECLS
  * a server of its own. */
 typedef struct
 {
-  TpsRefcount refcount;
   TpsTableSpec spec; /* resolved, of the whole table; `bytes` over all shards */
   TpsShardKind kind;
   guint n_shards;

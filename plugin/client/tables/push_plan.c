@@ -90,7 +90,8 @@ expand (TpsPushPlan *plan, guint m, const TpsTensor *rows)
   TpsMaxGradient *expanded = g_new0 (TpsMaxGradient, 1);
 
   g_ptr_array_add (plan->expanded, expanded);
-  tps_max_gradient_init (expanded, &plan->gradients[i], tps_tensor_view (rows));
+  tps_max_gradient_init (expanded, &plan->gradients[i], tps_tensor_view (rows),
+                         table->spec.shard.rows);
   plan->gradients[i] = expanded->gradient;
   tps_bag_split_clear (&plan->splits[i]);
   tps_bag_split_init (&plan->splits[i], table, &expanded->gradient.query, TPS_SPLIT_POOLED);

@@ -1,0 +1,281 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Where rows lie, and tables put together from what servers list. */
+
+#include <gtest/gtest.h>
+
+#include "plugin/client/tables/placed_table.h"
+#include "runtime/error.h"
+#include "tests/plugin/client/tables/bags.h"
+
+namespace tps_test {
+
+static TpsPlacedTable *
+deal (TpsShardKind kind, gint64 rows, guint n_servers)
+{
+  g_auto (TpsTableSpec) spec = {};
+
+  tps_table_spec_init (&spec, "emb", rows, 4);
+  EXPECT_TRUE (tps_table_spec_resolve (&spec, nullptr));
+  return kind == TPS_SHARD_WHOLE ? tps_placed_table_new_whole (&spec, n_servers - 1)
+                                 : tps_placed_table_new_dealt (&spec, kind, n_servers);
+}
+
+class Placement : public testing::TestWithParam<TpsShardKind>
+{
+};
+
+TEST_P (Placement, EachRowIsInTheShardThatSaysSo)
+{
+  for (gint64 rows : { 1, 2, 5, 64, 1000 })
+    for (guint n_servers = 1; n_servers <= 6; n_servers++)
+      {
+        g_autoptr (TpsPlacedTable) table = deal (GetParam (), rows, n_servers);
+        std::vector<gint64> ids (static_cast<size_t> (rows));
+        std::vector<guint> shards (ids.size ());
+        gint64 n_held = 0;
+
+        for (size_t i = 0; i < ids.size (); i++)
+          ids[i] = static_cast<gint64> (i);
+        tps_placed_table_find_shards (table, ids.data (), ids.size (), shards.data ());
+        for (guint shard = 0; shard < table->n_shards; shard++)
+          {
+            g_auto (TpsTableSpec) part = {};
+
+            tps_placed_table_init_part (table, shard, &part);
+            EXPECT_GT (part.shard.n_rows, 0);
+            n_held += part.shard.n_rows;
+            for (size_t i = 0; i < ids.size (); i++)
+              EXPECT_EQ (tps_shard_get_slot (&part.shard, ids[i]) >= 0, shards[i] == shard);
+          }
+        EXPECT_EQ (n_held, rows);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P (Kinds, Placement,
+                          testing::Values (TPS_SHARD_WHOLE, TPS_SHARD_RANGE, TPS_SHARD_HASH));
+
+TEST (PlacedTable, RowsOutsideAreNamed)
+{
+  g_autoptr (TpsPlacedTable) table = deal (TPS_SHARD_HASH, 300, 2);
+  g_autoptr (GError) error = nullptr;
+  std::vector<gint64> rows = { 0, 299, 7, 300, -1 };
+
+  EXPECT_TRUE (tps_placed_table_check_rows (table, rows.data (), 3, "indices", &error));
+  EXPECT_FALSE (tps_placed_table_check_rows (table, rows.data (), rows.size (),
+                                             "queries[1].indices", &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  EXPECT_STREQ (error->message, "queries[1].indices[3]: 300 is not in [0, 300) of table emb");
+  g_clear_error (&error);
+  rows[3] = 0;
+  EXPECT_FALSE (tps_placed_table_check_rows (table, rows.data (), rows.size (), "indices", &error));
+  EXPECT_STREQ (error->message, "indices[4]: -1 is not in [0, 300) of table emb");
+}
+
+/* What servers list. */
+class Assembly : public testing::Test
+{
+protected:
+  explicit Assembly (guint n_servers = 3)
+  {
+    for (guint i = 0; i < n_servers; i++)
+      {
+        lists_.push_back (g_array_new (FALSE, TRUE, sizeof (TpsTableSpec)));
+        g_array_set_clear_func (lists_[i], [] (gpointer spec) {
+          tps_table_spec_clear (static_cast<TpsTableSpec *> (spec));
+        });
+      }
+  }
+
+  ~Assembly () override
+  {
+    for (GArray *list : lists_)
+      g_array_unref (list);
+    g_clear_pointer (&tables_, g_ptr_array_unref);
+    g_clear_error (&error_);
+  }
+
+  TpsTableSpec *
+  add (guint server, const char *name, gint64 rows)
+  {
+    TpsTableSpec spec;
+
+    tps_table_spec_init (&spec, name, rows, 4);
+    EXPECT_TRUE (tps_table_spec_resolve (&spec, nullptr));
+    spec.bytes = 100;
+    g_array_append_val (lists_[server], spec);
+    return &g_array_index (lists_[server], TpsTableSpec, lists_[server]->len - 1);
+  }
+
+  void
+  add_range (guint server, gint64 first, gint64 n)
+  {
+    EXPECT_TRUE (tps_shard_init_range (&add (server, "emb", 100)->shard, 100, first, n, nullptr));
+  }
+
+  void
+  add_hash (guint server, gint32 index, gint32 count)
+  {
+    EXPECT_TRUE (
+        tps_shard_init_hash (&add (server, "emb", 100)->shard, 100, index, count, nullptr));
+  }
+
+  bool
+  assemble ()
+  {
+    static const gchar *const servers[] = { "a:1", "b:2", "c:3" };
+
+    tables_ = tps_placed_tables_assemble (lists_.data (), servers,
+                                          static_cast<guint> (lists_.size ()), &error_);
+    EXPECT_EQ (tables_ == nullptr, error_ != nullptr);
+    EXPECT_TRUE (tables_ != nullptr
+                 || g_error_matches (error_, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+    return tables_ != nullptr;
+  }
+
+  const TpsPlacedTable *
+  table (guint i)
+  {
+    return static_cast<const TpsPlacedTable *> (tables_->pdata[i]);
+  }
+
+  /* Which server has the row. */
+  guint
+  server_of (gint64 row)
+  {
+    guint shard;
+
+    tps_placed_table_find_shards (table (0), &row, 1, &shard);
+    return table (0)->servers[shard];
+  }
+
+  std::vector<GArray *> lists_;
+  GPtrArray *tables_ = nullptr;
+  GError *error_ = nullptr;
+};
+
+TEST_F (Assembly, NothingIsNoTables)
+{
+  ASSERT_TRUE (assemble ());
+  EXPECT_EQ (tables_->len, 0u);
+}
+
+TEST_F (Assembly, WholeTablesInTheOrderOfTheirNames)
+{
+  add (2, "b", 10);
+  add (2, "a", 20);
+  add (0, "c", 30);
+  ASSERT_TRUE (assemble ());
+  ASSERT_EQ (tables_->len, 3u);
+  EXPECT_STREQ (table (0)->spec.name, "a");
+  EXPECT_EQ (table (0)->servers[0], 2u);
+  EXPECT_EQ (table (2)->servers[0], 0u);
+  EXPECT_EQ (table (2)->spec.bytes, 100);
+}
+
+TEST_F (Assembly, RangesOfAnyLengthOnAnyServers)
+{
+  add_range (1, 0, 90);
+  add_range (2, 90, 3);
+  add_range (0, 93, 7);
+  ASSERT_TRUE (assemble ()) << error_->message;
+  ASSERT_EQ (tables_->len, 1u);
+  EXPECT_EQ (table (0)->spec.bytes, 300);
+  EXPECT_EQ (table (0)->spec.shard.kind, TPS_SHARD_WHOLE);
+  for (gint64 row = 0; row < 100; row++)
+    EXPECT_EQ (server_of (row), row < 90 ? 1u : row < 93 ? 2u : 0u);
+}
+
+TEST_F (Assembly, PartsWithoutRowsArePartsToo)
+{
+  add_range (0, 0, 0);
+  add_range (1, 0, 100);
+  add_range (2, 0, 0);
+  ASSERT_TRUE (assemble ()) << error_->message;
+  EXPECT_EQ (table (0)->n_shards, 3u);
+  for (gint64 row = 0; row < 100; row++)
+    EXPECT_EQ (server_of (row), 1u);
+}
+
+TEST_F (Assembly, HashesOnAnyServers)
+{
+  add_hash (0, 2, 3);
+  add_hash (1, 0, 3);
+  add_hash (2, 1, 3);
+  ASSERT_TRUE (assemble ()) << error_->message;
+  for (gint64 row = 0; row < 100; row++)
+    EXPECT_EQ (server_of (row), (tps_shard_permute (row, 100) % 3 + 1) % 3);
+}
+
+TEST_F (Assembly, WholeOnSeveralServersNamesThem)
+{
+  add (0, "emb", 100);
+  add (2, "emb", 100);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: it is whole on server 0 (a:1) and on server 2 (c:3)");
+}
+
+TEST_F (Assembly, MissingRowsAreNamed)
+{
+  add_range (0, 0, 30);
+  add_range (2, 60, 40);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: no server has rows 30 to 59");
+}
+
+TEST_F (Assembly, MissingEndIsNamed)
+{
+  add_range (0, 0, 30);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: no server has rows 30 to 99");
+}
+
+TEST_F (Assembly, RowsOnTwoServersAreNamed)
+{
+  add_range (0, 0, 60);
+  add_range (1, 50, 50);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: several servers have row 50");
+}
+
+TEST_F (Assembly, MissingAndDoubleHashesAreNamed)
+{
+  add_hash (0, 0, 3);
+  add_hash (1, 2, 3);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: no server has shard 1 of 3");
+  g_clear_error (&error_);
+  add_hash (2, 0, 3);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: several servers have shard 0 of 3");
+}
+
+TEST_F (Assembly, LastHashTwiceIsNamed)
+{
+  add_hash (0, 0, 2);
+  add_hash (1, 1, 2);
+  add_hash (2, 1, 2);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message, "table emb: several servers have shard 1 of 2");
+}
+
+TEST_F (Assembly, PartsOfDifferentTablesNameTheServers)
+{
+  add_range (0, 0, 50);
+  add_hash (1, 0, 2);
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message,
+                "table emb: server 0 (a:1) and server 1 (b:2) hold parts of different ones");
+}
+
+TEST_F (Assembly, PartsWithDifferentOptimizersAreRefused)
+{
+  add_hash (0, 0, 2);
+  add_hash (1, 1, 2);
+  g_array_index (lists_[1], TpsTableSpec, 0).optimizer.learning_rate = 2;
+  ASSERT_FALSE (assemble ());
+  EXPECT_STREQ (error_->message,
+                "table emb: server 0 (a:1) and server 1 (b:2) hold parts of different ones");
+}
+
+}
