@@ -215,10 +215,14 @@ struct TpsEvent
   TpsDevice *device;
 };
 
-/* NULL with NOT_FOUND, the message lists the known. Borrowed for ever. Thread: any. */
+/* NULL with NOT_FOUND, the message lists the known and, for "cuda:0" and the like, says why there is none. Anything but
+ * "cpu" looks for drivers at the first call, see runtime/device_library.h. Borrowed for ever. Thread: any. */
 TpsDevice *tps_device_find (const gchar *name, GError **error);
 
 /* All devices, the CPU first; a NULL-terminated array owned by the caller (g_free). Thread: any. */
 TpsDevice **tps_device_list (void);
+
+/* One line for the log: which devices there are beside the CPU, or why there are none. Static. Thread: any. */
+const gchar *tps_device_list_summary (void);
 
 G_END_DECLS

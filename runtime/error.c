@@ -2,29 +2,64 @@
 
 #include "runtime/error.h"
 
+#include "runtime/sync.h"
+
+#define DOMAIN_NAME "TpsError"
+/* GLib puts private data before the error, at this alignment (G_DEFINE_EXTENDED_ERROR does the same). */
+#define PRIVATE_ALIGNMENT (2 * sizeof (gsize))
+
 typedef struct
 {
   gint retry_after_ms;
 } TpsErrorPrivate;
 
-static void
-tps_error_private_init (TpsErrorPrivate *private)
+static TpsErrorPrivate *
+private_of (const GError *error)
 {
-  private->retry_after_ms = -1;
+  gsize n_bytes = (sizeof (TpsErrorPrivate) + PRIVATE_ALIGNMENT - 1) & ~(PRIVATE_ALIGNMENT - 1);
+
+  g_return_val_if_fail (error != NULL && error->domain == TPS_ERROR, NULL);
+  return (TpsErrorPrivate *) ((gsize) error - n_bytes);
 }
 
 static void
-tps_error_private_copy (const TpsErrorPrivate *from, TpsErrorPrivate *to)
+init_private (GError *error)
 {
-  *to = *from;
+  private_of (error)->retry_after_ms = -1;
 }
 
 static void
-tps_error_private_clear (TpsErrorPrivate *private)
+copy_private (const GError *from, GError *to)
+{
+  *private_of (to) = *private_of (from);
+}
+
+static void
+clear_private (GError *error)
 {
 }
 
-G_DEFINE_EXTENDED_ERROR (TpsError, tps_error)
+static GQuark domain;
+
+/* A library that the program loads (runtime/device_library.h) has a copy of this file, and GLib takes a domain once only.
+ * The loader sees to it that the program's copy comes first. */
+static void
+register_domain (void)
+{
+  domain = g_quark_try_string (DOMAIN_NAME);
+  if (domain == 0)
+    domain = g_error_domain_register_static (DOMAIN_NAME, sizeof (TpsErrorPrivate), init_private,
+                                             copy_private, clear_private);
+}
+
+GQuark
+tps_error_quark (void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+  tps_sync_check (pthread_once (&once, register_domain));
+  return domain;
+}
 
 TpsDamage
 tps_error_damage (const GError *error)
@@ -81,11 +116,11 @@ tps_error_code_name (gint code)
 gint
 tps_error_get_retry_after_ms (const GError *error)
 {
-  return tps_error_get_private (error)->retry_after_ms;
+  return private_of (error)->retry_after_ms;
 }
 
 void
 tps_error_set_retry_after_ms (GError *error, gint retry_after_ms)
 {
-  tps_error_get_private (error)->retry_after_ms = retry_after_ms;
+  private_of (error)->retry_after_ms = retry_after_ms;
 }
