@@ -57,6 +57,7 @@ struct TrainSpec {
   23: i32 rpc_timeout_ms               // for one gradient's round
   24: string rendezvous                // address of the Rendezvous service, "" = the process's own configuration
   25: string reduce                    // "mean" or "sum": what all-reduce hooks deliver
+  26: optional string compress         // how gradients travel: "none" (also where it is absent), "fp16", "bf16", "topk:RATIO"
 }
 
 enum TrainState {

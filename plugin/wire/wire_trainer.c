@@ -163,6 +163,7 @@ static const TpsFieldSpec plan_fields[] = {
     .read = read_timeout },
   PLAN_FIELD (24, BINARY, rendezvous),
   PLAN_FIELD (25, BINARY, reduce),
+  PLAN_FIELD (26, BINARY, compress),
   { NULL },
 };
 
@@ -268,7 +269,7 @@ encode_plan_names (TpsWriter *out, const TpsTrainPlan *plan)
   encode_string (out, 17, plan->iteration_step);
 }
 
-/* The fields about how gradients travel, 18 to 25. */
+/* The fields about how gradients travel, 18 to 26. */
 static void
 encode_plan_transfer (TpsWriter *out, const TpsTrainPlan *plan)
 {
@@ -281,6 +282,7 @@ encode_plan_transfer (TpsWriter *out, const TpsTrainPlan *plan)
   encode_i32 (out, 23, (gint32) MIN (plan->rpc_timeout_ns / NS_PER_MS, G_MAXINT32));
   encode_string (out, 24, plan->rendezvous);
   encode_string (out, 25, plan->reduce);
+  encode_string (out, 26, plan->compress);
 }
 
 void

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A step: backward -> on_gradient_ready() counts -> launch() hands complete buckets to the hook, in the order of their
- * numbers -> on_reduced(), from any thread, puts the average into the bucket's slot -> finish_step() waits for all.
+/* A step: backward -> on_gradient_ready() counts -> launch() compresses complete buckets and hands them to the hook, in the
+ * order of their numbers -> on_reduced(), from any thread, checks the average, turns it back and puts it into the bucket's
+ * slot -> finish_step() waits for all.
  *
  * Failures: the first error is kept, no further bucket is launched, exchange and group are cancelled, and finish_step()
  * still waits for what is under way, because hooks borrow the buckets' memory.
@@ -16,6 +17,7 @@
 
 #include "runtime/cpu/elementwise.h"
 #include "runtime/ddp/layout_check.h"
+#include "runtime/ddp/reduced_check.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -25,7 +27,9 @@
 typedef struct
 {
   TpsTensor values;
+  TpsTensor gradient; /* of a dense bucket; an element longer than it, for a weight */
   TpsBucketCall call;
+  TpsCompressor *compressor;
   guint n_unready; /* gradients of this step that the model has not reported yet */
 
   /* Under the lock while a step runs. */
@@ -88,6 +92,8 @@ init_slot (TpsDdp *ddp, guint index)
   slot->call.n_elems = bucket->n_elems;
   slot->call.done = on_reduced;
   slot->call.user_data = ddp;
+  slot->call.dtype = TPS_DTYPE_FLOAT32;
+  slot->call.travels_as = bucket->is_sparse ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_DENSE;
   if (bucket->is_sparse)
     {
       const TpsShape *shape = &ddp->model->parameters[bucket->parameters[0]].shape;
@@ -96,7 +102,11 @@ init_slot (TpsDdp *ddp, guint index)
       slot->call.dim = shape->dims[1];
     }
   else
-    tps_tensor_init_zeroed (&slot->call.storage, &storage);
+    {
+      tps_tensor_init_zeroed (&slot->gradient, &storage);
+      tps_tensor_init_ref (&slot->call.storage, &slot->gradient);
+    }
+  slot->compressor = tps_compression_begin (&ddp->options.compression, &slot->call);
 }
 
 static void
@@ -108,7 +118,7 @@ bind_parameter (TpsDdp *ddp, guint index)
 
   parameter->value = (gfloat *) tps_tensor_data (&slot->values) + place->offset;
   if (!parameter->is_sparse)
-    parameter->gradient = (gfloat *) tps_tensor_data (&slot->call.storage) + place->offset;
+    parameter->gradient = (gfloat *) tps_tensor_data (&slot->gradient) + place->offset;
 }
 
 static void
@@ -161,7 +171,11 @@ tps_ddp_free (TpsDdp *ddp)
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
     {
+      TpsCompressor *compressor = ddp->slots[b].compressor;
+
+      compressor->klass->free (compressor);
       tps_tensor_clear (&ddp->slots[b].values);
+      tps_tensor_clear (&ddp->slots[b].gradient);
       tps_tensor_clear (&ddp->slots[b].call.storage);
       tps_gradient_clear (&ddp->slots[b].call.contribution);
       tps_gradient_clear (&ddp->slots[b].reduced);
@@ -190,12 +204,25 @@ keep_first_error (TpsDdp *ddp, const GError *error)
     ddp->error = g_error_copy (error);
 }
 
+static gboolean
+decode_reduced (Slot *slot, TpsGradient *reduced, GError **error)
+{
+  if (!tps_reduced_check (&slot->call, reduced, error))
+    return FALSE;
+  if (reduced->kind != TPS_GRADIENT_NONE)
+    slot->compressor->klass->decode (slot->compressor, &slot->call, reduced);
+  return TRUE;
+}
+
 static void
 on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
 {
   TpsDdp *ddp = call->user_data;
   Slot *slot = &ddp->slots[call->index];
+  g_autoptr (GError) misfit = NULL;
 
+  if (error == NULL && !decode_reduced (slot, reduced, &misfit))
+    error = misfit;
   tps_mutex_lock (&ddp->lock);
   if (error != NULL)
     keep_first_error (ddp, error);
@@ -220,12 +247,15 @@ fill_contribution (TpsDdp *ddp, Slot *slot, gboolean has_data)
     {
       tps_gradient_init_ref (contribution,
                              &ddp->model->parameters[bucket->parameters[0]].sparse_gradient);
-      return;
     }
-  contribution->kind = TPS_GRADIENT_DENSE;
-  contribution->weight = 1;
-  tps_tensor_init_ref (&contribution->dense, &slot->call.storage);
-  contribution->dense.shape.dims[0] = (gint64) slot->call.n_elems;
+  else
+    {
+      contribution->kind = TPS_GRADIENT_DENSE;
+      contribution->weight = 1;
+      tps_tensor_init_ref (&contribution->dense, &slot->gradient);
+      contribution->dense.shape.dims[0] = (gint64) slot->call.n_elems;
+    }
+  slot->compressor->klass->encode (slot->compressor, &slot->call);
 }
 
 static void
@@ -302,37 +332,6 @@ cancel_all (TpsDdp *ddp)
     context->group->ops->abort (context->group);
 }
 
-static gboolean
-check_reduced (TpsDdp *ddp, guint index, GError **error)
-{
-  const TpsBucketCall *call = &ddp->slots[index].call;
-  const TpsGradient *reduced = &ddp->slots[index].reduced;
-  g_autofree gchar *got = NULL;
-  gboolean fits = reduced->kind == TPS_GRADIENT_NONE;
-
-  if (reduced->kind == TPS_GRADIENT_DENSE)
-    fits = !call->is_sparse && reduced->dense.shape.dtype == TPS_DTYPE_FLOAT32
-           && tps_shape_n_elems (&reduced->dense.shape) == (gint64) call->n_elems;
-  else if (reduced->kind == TPS_GRADIENT_SPARSE)
-    fits = call->is_sparse && tps_gradient_check (reduced, NULL) && reduced->rows == call->rows
-           && reduced->values.shape.dtype == TPS_DTYPE_FLOAT32
-           && reduced->values.shape.dims[1] == call->dim;
-  if (fits)
-    return TRUE;
-  got = tps_gradient_to_string (reduced);
-  if (call->is_sparse)
-    g_set_error (
-        error, TPS_ERROR, TPS_ERROR_INTERNAL,
-        "bucket %u: the average is %s, expected valid rows of sparse FLOAT32 [%" G_GINT64_FORMAT
-        ", %" G_GINT64_FORMAT "]",
-        index, got, call->rows, call->dim);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                 "bucket %u: the average is %s, expected dense FLOAT32 [%" G_GSIZE_FORMAT "]",
-                 index, got, call->n_elems);
-  return FALSE;
-}
-
 static void
 begin_step (TpsDdp *ddp)
 {
@@ -367,9 +366,6 @@ finish_step (TpsDdp *ddp, GError **error)
       tps_mutex_unlock (&ddp->lock);
       return FALSE;
     }
-  for (guint b = 0; b < ddp->layout.n_buckets; b++)
-    if (!check_reduced (ddp, b, error))
-      return FALSE;
   return TRUE;
 }
 
@@ -486,7 +482,8 @@ tps_ddp_check_layouts (TpsDdp *ddp, GError **error)
   if (context->group == NULL)
     return TRUE;
   report_alive (ddp, tps_clock_now_ns () + context->timeout_ns);
-  ok = tps_layout_check (&ddp->layout, ddp->model->parameters, context->group, error);
+  ok = tps_layout_check (&ddp->layout, ddp->model->parameters, &ddp->options.compression,
+                         context->group, error);
   report_alive (ddp, 0);
   return ok;
 }

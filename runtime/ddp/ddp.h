@@ -12,6 +12,7 @@
 #pragma once
 
 #include "runtime/ddp/buckets.h"
+#include "runtime/ddp/compress/compression.h"
 #include "runtime/ddp/hook.h"
 
 G_BEGIN_DECLS
@@ -22,6 +23,7 @@ typedef struct
 {
   gdouble first_bucket_mib;
   gdouble bucket_cap_mib;
+  TpsCompression compression; /* all zero: none */
   const TpsHook *hook;
   const TpsHookContext
       *context; /* borrowed; what it points to outlives every step, see tps_ddp_free() */

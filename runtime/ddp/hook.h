@@ -63,17 +63,22 @@ struct TpsBucketCall
   guint index;
   gboolean is_sparse;
   gsize n_elems; /* of the bucket */
-  gint64 rows;   /* sparse: of the matrix */
+
+  /* How the bucket travels: DENSE [n_elems], or SPARSE rows of a [rows, dim] matrix, with values of `dtype`. FLOAT32 and
+   * of the bucket's own kind, unless compression (compress/compression.h) made something else of it. */
+  TpsGradientKind travels_as;
+  TpsDType dtype;
+  gint64 rows;
   gint64 dim;
 
-  /* This trainer's part: DENSE (FLOAT32 [n_elems]), SPARSE (FLOAT32, coalesced), or NONE with weight 0. */
+  /* This trainer's part, which travels: DENSE, SPARSE (coalesced), or NONE with weight 0. */
   TpsGradient contribution;
 
-  /* Dense: the bucket's own gradient memory, which `contribution` is a view of, and one more element at its end for the
-   * weight. A hook may reduce in place; a server hook leaves it alone. */
+  /* Where it travels dense: memory to reduce in, which `contribution` is a view of; a server hook leaves it alone. FLOAT32:
+   * the bucket's own gradient memory, and one more element at its end for the weight. Else [n_elems]. */
   TpsTensor storage;
 
-  /* Where the result goes; called once. `reduced` is the receiver's to keep, NULL on error. */
+  /* Where the result goes, as it travelled; called once. `reduced` is the receiver's to keep, NULL on error. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
   gpointer user_data;
 };
@@ -116,12 +121,13 @@ const gchar **tps_hook_state_class_list (void);
  * hook_future_metric, rpc_dense or rpc_sparse. */
 void tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call);
 
-/* All-reduces a dense bucket in place; the result is the bucket's storage. The weight travels as an extra element. The
- * same bits on all ranks. Metric: hook_future_metric, <backend>_dense_allreduce. */
+/* All-reduces a dense bucket in place; the result is the bucket's storage. The weight travels as an extra element, of half
+ * floats beside them. One that travels as rows goes the way of tps_hook_all_reduce_sparse(). The same bits on all ranks.
+ * Metric: hook_future_metric, <backend>_dense_allreduce. */
 void tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call);
 
 /* Gathers counts, ids and rows from all ranks, then adds them in rank order on the group's thread: the same arithmetic
- * as the averaging server's. Metric: `metric_type`, <backend>_sparse_allreduce. */
+ * as the averaging server's. Metric: `metric_type`, <backend>_sparse_allreduce (of a dense bucket _dense_allreduce). */
 void tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
                                  const gchar *metric_type);
 

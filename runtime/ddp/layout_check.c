@@ -51,9 +51,11 @@ gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsiz
 
 gboolean
 tps_layout_check (const TpsBucketLayout *layout, const TpsParameter *parameters,
-                  TpsProcessGroup *group, GError **error)
+                  const TpsCompression *compression, TpsProcessGroup *group, GError **error)
 {
-  g_autofree gchar *ours = tps_bucket_layout_to_string (layout, parameters);
+  g_autofree gchar *buckets = tps_bucket_layout_to_string (layout, parameters);
+  g_autofree gchar *compressed = tps_compression_to_string (compression);
+  g_autofree gchar *ours = g_strconcat (buckets, "compression: ", compressed, "\n", NULL);
   g_autofree gsize *counts = g_new0 (gsize, group->size);
   g_autoptr (TpsBuffer) gathered = NULL;
   gsize n_bytes = strlen (ours);
@@ -66,8 +68,9 @@ tps_layout_check (const TpsBucketLayout *layout, const TpsParameter *parameters,
     if (counts[r] != n_bytes || memcmp (theirs, ours, n_bytes) != 0)
       {
         g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                     "trainer %u has another model or other bucket sizes than trainer %u", r,
-                     group->rank);
+                     "trainer %u has another model, other bucket sizes or another compression than "
+                     "trainer %u",
+                     r, group->rank);
         return FALSE;
       }
   return TRUE;

@@ -316,6 +316,7 @@ tps_pass_create_ddp (TpsPass *pass, GError **error)
   TpsDdpOptions options = {
     .first_bucket_mib = pass->plan->first_bucket_mib,
     .bucket_cap_mib = pass->plan->bucket_cap_mib,
+    .compression = pass->compression,
     .hook = pass->hook,
     .context = &pass->context,
     .alive = alive_func,

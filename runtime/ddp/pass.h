@@ -66,6 +66,7 @@ struct TpsPass
   const TpsDdpModelMaker *ddp_model;
   const TpsHookStateClass *hook_state_class;
   const TpsHook *hook;
+  TpsCompression compression;
   const TpsIterationStep *iteration_step;
 
   TpsModel *model;

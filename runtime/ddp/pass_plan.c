@@ -89,6 +89,8 @@ resolve_names (TpsPass *pass, GError **error)
     return refuse_name ("iteration_step", unknown, error);
   if (!tps_process_group_check_backend (plan->backend, &unknown))
     return refuse_name ("backend", unknown, error);
+  if (!tps_compression_parse (plan->compress, &pass->compression, &unknown))
+    return refuse_name ("compress", unknown, error);
   if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->servers->len == 0)
     return refuse (error, "servers: %s needs at least one parameter server", pass->hook->name);
   return TRUE;

@@ -20,6 +20,17 @@ typedef struct TpsProcessGroup TpsProcessGroup;
  * on another collective of the group. */
 typedef void (*TpsCollectiveDone) (gpointer user_data, const GError *error);
 
+/* Half floats that are averaged. */
+typedef struct
+{
+  TpsDType dtype; /* FLOAT16 or BFLOAT16 */
+  gpointer
+      data; /* [n_elems]: this rank's elements, then the average; not used where this rank's weight is 0 */
+  gsize n_elems;
+  gdouble weight;        /* of this rank's elements, at least 0; then the sum of all ranks' */
+  gboolean delivers_sum; /* the weighted sum instead of the mean */
+} TpsAverage;
+
 typedef struct
 {
   const gchar *name; /* "gloo", "single" */
@@ -27,6 +38,11 @@ typedef struct
   /* Sums `n_elems` floats of all ranks in place. `data` stays borrowed until `done`. */
   void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems,
                           TpsCollectiveDone done, gpointer user_data);
+
+  /* Averages in place with the averaging server's bits: weight x element is added up in FLOAT32 in rank order, divided once
+   * and rounded once. Where all weights are 0 the data is undefined. `average` stays borrowed until `done`. */
+  void (*average) (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
+                   gpointer user_data);
 
   /* Gathers `n_bytes` from each rank, which may differ: `counts` [size] is filled first with everybody's n_bytes, then
    * `gathered` is set to one buffer with all ranks' bytes in rank order (owned by the caller). All outputs stay

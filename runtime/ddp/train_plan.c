@@ -49,6 +49,7 @@ tps_train_plan_new (void)
   plan->rpc_timeout_ns = G_GINT64_CONSTANT (30) * 1000 * 1000 * 1000;
   plan->rendezvous = g_strdup ("");
   plan->reduce = g_strdup ("mean");
+  plan->compress = g_strdup ("none");
   return plan;
 }
 
@@ -73,6 +74,7 @@ tps_train_plan_free (TpsTrainPlan *plan)
   g_clear_pointer (&plan->servers, g_array_unref);
   g_free (plan->rendezvous);
   g_free (plan->reduce);
+  g_free (plan->compress);
   g_free (plan);
 }
 

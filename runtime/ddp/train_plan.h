@@ -43,6 +43,7 @@ typedef struct
   gint64 rpc_timeout_ns;
   gchar *rendezvous; /* address, "" = the process's own configuration */
   gchar *reduce;     /* "mean", "sum" */
+  gchar *compress;   /* runtime/ddp/compress/compression.h: "none", "topk:0.01" */
 } TpsTrainPlan;
 
 TpsTrainPlan *tps_train_plan_new (void);

@@ -7,7 +7,7 @@
  * the position in the buffer and the number of ranks, while ours promises rank order, as the averaging server does, and
  * because waits must be open to abort(). It moves as many bytes as a ring: segments of the data are dealt to the ranks;
  * everybody sends its piece of a segment to the segment's owner, who adds all pieces in rank order and sends the sum to
- * everybody. Segments overlap.
+ * everybody. Segments overlap. An average of half floats is the same, and the ranks tell each other their weights meanwhile.
  *
  * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later fails at once, and the
  * connections are closed, so that the other ranks need not wait for their time-out. No exception leaves this file.
@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +53,8 @@ using tps::Clock;
 using tps::Failure;
 using tps::milliseconds;
 
-constexpr size_t SEGMENT_ELEMS = 256 * 1024; /* 1 MiB */
+constexpr size_t SEGMENT_ELEMS = 256 * 1024; /* 1 MiB of floats */
+constexpr uint64_t WEIGHTS_PART = (1 << 24) - 1;
 constexpr milliseconds FAREWELL_LIMIT (5000);
 
 milliseconds
@@ -88,25 +90,28 @@ private:
   sigset_t before_;
 };
 
-/* out = parts[0] + parts[1] + …, in this order; `out` is one of them. */
+/* out = pieces[0] + pieces[1] + …, in this order; `out` is one of them. */
 void
-sum_in_order (float *out, const std::vector<const float *> &parts, size_t n_elems)
+sum_in_order (float *out, const std::vector<const void *> &pieces, size_t n_elems)
 {
   constexpr size_t BLOCK = 4096; /* stays in the first-level cache */
   float sum[BLOCK];
+  auto part = [&] (size_t p, size_t start) {
+    return static_cast<const float *> (pieces[p]) + start;
+  };
 
-  if (parts.size () == 2) /* order does not matter to two */
+  if (pieces.size () == 2) /* order does not matter to two */
     {
-      tps_cpu_accumulate (TPS_DTYPE_FLOAT32, out, parts[0] == out ? parts[1] : parts[0], n_elems);
+      tps_cpu_accumulate (TPS_DTYPE_FLOAT32, out, pieces[pieces[0] == out ? 1 : 0], n_elems);
       return;
     }
   for (size_t start = 0; start < n_elems; start += BLOCK)
     {
       size_t n = std::min (BLOCK, n_elems - start);
 
-      memcpy (sum, parts[0] + start, n * sizeof sum[0]);
-      for (size_t p = 1; p < parts.size (); p++)
-        tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, parts[p] + start, n);
+      memcpy (sum, part (0, start), n * sizeof sum[0]);
+      for (size_t p = 1; p < pieces.size (); p++)
+        tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, part (p, start), n);
       memcpy (out + start, sum, n * sizeof sum[0]);
     }
 }
@@ -116,12 +121,15 @@ struct Job
   enum Kind
   {
     ALL_REDUCE,
+    AVERAGE,
     ALL_GATHER,
     FAREWELL,
   } kind;
 
   float *data;
   size_t n_elems;
+
+  TpsAverage *average;
 
   const void *sent;
   size_t n_bytes;
@@ -134,7 +142,10 @@ struct Job
   const char *
   name () const
   {
-    return kind == ALL_REDUCE ? "all-reduce" : kind == ALL_GATHER ? "all-gather" : "farewell";
+    return kind == ALL_REDUCE   ? "all-reduce"
+           : kind == AVERAGE    ? "average"
+           : kind == ALL_GATHER ? "all-gather"
+                                : "farewell";
   }
 };
 
@@ -157,31 +168,40 @@ private:
   struct OwnSegment
   {
     uint64_t number;
-    std::vector<const float *> pieces; /* by rank */
-    Transfers recvs;                   /* of the others' pieces */
+    std::vector<const void *> pieces; /* by rank */
+    Transfers recvs;                  /* of the others' pieces */
   };
 
   /* One all-reduce; segment `number` belongs to rank number % size. */
   struct Reduction
   {
-    float *data;
+    guint8 *data;
     size_t n_elems;
-    size_t segment; /* elements of each but the last */
-    size_t scratch_used;
+    size_t elem_size;
+    TpsAverage *average;         /* NULL: a sum of floats */
+    size_t segment;              /* elements of each but the last */
+    size_t scratch_used;         /* bytes */
+    std::vector<double> weights; /* by rank; of an average */
     std::vector<OwnSegment> own;
     Transfers sends;
     Transfers sums; /* of the segments of others */
 
-    float *
+    guint8 *
     start_of (uint64_t number) const
     {
-      return data + number * segment;
+      return data + number * segment * elem_size;
     }
 
     size_t
     n_elems_of (uint64_t number) const
     {
       return std::min (segment, n_elems - number * segment);
+    }
+
+    size_t
+    n_bytes_of (uint64_t number) const
+    {
+      return n_elems_of (number) * elem_size;
     }
   };
 
@@ -192,6 +212,10 @@ private:
   void end_job (const Job &job);
 
   void all_reduce (float *data, size_t n_elems);
+  void average_halves (TpsAverage *average);
+  void reduce_segments (Reduction *reduction);
+  void start_weights (Reduction *reduction, Transfers *recvs);
+  void finish_weights (Reduction *reduction, Transfers *recvs);
   void start_foreign_segment (Reduction *reduction, uint64_t number);
   void start_own_segment (Reduction *reduction, uint64_t number);
   void finish_own_segment (Reduction *reduction, OwnSegment *own);
@@ -225,6 +249,8 @@ extern "C"
 {
   static void gloo_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems,
                                    TpsCollectiveDone done, gpointer user_data);
+  static void gloo_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
+                            gpointer user_data);
   static void gloo_all_gather_bytes (TpsProcessGroup *group, gconstpointer data, gsize n_bytes,
                                      gsize *counts, TpsBuffer **gathered, TpsCollectiveDone done,
                                      gpointer user_data);
@@ -233,7 +259,7 @@ extern "C"
 }
 
 const TpsProcessGroupOps gloo_ops = {
-  "gloo", gloo_all_reduce_f32, gloo_all_gather_bytes, gloo_abort, gloo_free,
+  "gloo", gloo_all_reduce_f32, gloo_average, gloo_all_gather_bytes, gloo_abort, gloo_free,
 };
 
 GlooGroup::GlooGroup (const TpsProcessGroupOptions *options)
@@ -261,8 +287,8 @@ GlooGroup::~GlooGroup ()
 
     stopping_ = true;
     if (!aborted_ && broken_.empty ())
-      jobs_.push_back (
-          Job { Job::FAREWELL, nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr, nullptr });
+      jobs_.push_back (Job { Job::FAREWELL, nullptr, 0, nullptr, nullptr, 0, nullptr, nullptr,
+                             nullptr, nullptr });
     changed_.notify_all ();
   }
   thread_.join ();
@@ -347,6 +373,9 @@ GlooGroup::do_job (const Job &job)
     {
     case Job::ALL_REDUCE:
       all_reduce (job.data, job.n_elems);
+      break;
+    case Job::AVERAGE:
+      average_halves (job.average);
       break;
     case Job::ALL_GATHER:
       all_gather (job);
@@ -489,8 +518,8 @@ void
 GlooGroup::start_foreign_segment (Reduction *reduction, uint64_t number)
 {
   unsigned owner = static_cast<unsigned> (number % size);
-  float *start = reduction->start_of (number);
-  size_t n_bytes = reduction->n_elems_of (number) * sizeof (float);
+  guint8 *start = reduction->start_of (number);
+  size_t n_bytes = reduction->n_bytes_of (number);
 
   reduction->sends.emplace_back (owner, start_send (start, n_bytes, owner, 2 * number));
   reduction->sums.emplace_back (owner, start_recv (start, n_bytes, owner, 2 * number + 1));
@@ -501,11 +530,12 @@ void
 GlooGroup::start_own_segment (Reduction *reduction, uint64_t number)
 {
   OwnSegment own = { number, {}, {} };
-  size_t n = reduction->n_elems_of (number);
+  size_t n_bytes = reduction->n_bytes_of (number);
+  guint8 *scratch = reinterpret_cast<guint8 *> (scratch_.data ());
 
   for (unsigned peer = 0; peer < size; peer++)
     {
-      float *piece = scratch_.data () + reduction->scratch_used;
+      guint8 *piece = scratch + reduction->scratch_used;
 
       if (peer == rank)
         {
@@ -513,8 +543,8 @@ GlooGroup::start_own_segment (Reduction *reduction, uint64_t number)
           continue;
         }
       own.pieces.push_back (piece);
-      own.recvs.emplace_back (peer, start_recv (piece, n * sizeof (float), peer, 2 * number));
-      reduction->scratch_used += n;
+      own.recvs.emplace_back (peer, start_recv (piece, n_bytes, peer, 2 * number));
+      reduction->scratch_used += n_bytes;
     }
   reduction->own.push_back (std::move (own));
 }
@@ -522,34 +552,102 @@ GlooGroup::start_own_segment (Reduction *reduction, uint64_t number)
 void
 GlooGroup::finish_own_segment (Reduction *reduction, OwnSegment *own)
 {
-  float *start = reduction->start_of (own->number);
-  size_t n = reduction->n_elems_of (own->number);
+  guint8 *start = reduction->start_of (own->number);
+  size_t n_elems = reduction->n_elems_of (own->number);
+  const TpsAverage *average = reduction->average;
 
   wait_all (&own->recvs, true);
-  sum_in_order (start, own->pieces, n);
+  if (average == nullptr)
+    sum_in_order (reinterpret_cast<float *> (start), own->pieces, n_elems);
+  else
+    tps_average_in_rank_order (average->dtype, start, own->pieces.data (),
+                               reduction->weights.data (), size,
+                               average->delivers_sum ? 1 : average->weight, n_elems);
   for (unsigned peer = 0; peer < size; peer++)
     if (peer != rank)
       reduction->sends.emplace_back (
-          peer, start_send (start, n * sizeof (float), peer, 2 * own->number + 1));
+          peer, start_send (start, n_elems * reduction->elem_size, peer, 2 * own->number + 1));
 }
 
 void
 GlooGroup::all_reduce (float *data, size_t n_elems)
 {
+  Reduction reduction = {};
+
+  reduction.data = reinterpret_cast<guint8 *> (data);
+  reduction.n_elems = n_elems;
+  reduction.elem_size = sizeof (float);
+  reduce_segments (&reduction);
+}
+
+void
+GlooGroup::average_halves (TpsAverage *average)
+{
+  Reduction reduction = {};
+
+  reduction.data = static_cast<guint8 *> (average->data);
+  reduction.n_elems = average->n_elems;
+  reduction.elem_size = tps_dtype_size (average->dtype);
+  reduction.average = average;
+  reduce_segments (&reduction);
+}
+
+/* Everybody tells everybody. */
+void
+GlooGroup::start_weights (Reduction *reduction, Transfers *recvs)
+{
+  reduction->weights.assign (size, reduction->average->weight);
+  for (unsigned peer = 0; peer < size; peer++)
+    {
+      double *place = &reduction->weights[peer];
+
+      if (peer == rank)
+        continue;
+      recvs->emplace_back (peer, start_recv (place, sizeof *place, peer, WEIGHTS_PART));
+      reduction->sends.emplace_back (
+          peer, start_send (&reduction->weights[rank], sizeof *place, peer, WEIGHTS_PART));
+    }
+}
+
+void
+GlooGroup::finish_weights (Reduction *reduction, Transfers *recvs)
+{
+  double sum = 0;
+
+  wait_all (recvs, true);
+  for (unsigned peer = 0; peer < size; peer++)
+    {
+      if (!std::isfinite (reduction->weights[peer]) || reduction->weights[peer] < 0)
+        throw Failure (TPS_ERROR_GROUP_BROKEN,
+                       "rank " + std::to_string (peer) + " sent a weight that is none");
+      sum += reduction->weights[peer];
+    }
+  reduction->average->weight = sum;
+}
+
+void
+GlooGroup::reduce_segments (Reduction *reduction)
+{
+  size_t n_elems = reduction->n_elems;
   /* Small data: one segment a rank, so that all share the work. */
   size_t segment = std::min (SEGMENT_ELEMS, (n_elems + size - 1) / size);
-  Reduction reduction = { data, n_elems, segment, 0, {}, {}, {} };
+  Transfers weights;
 
+  reduction->segment = segment;
   scratch_.resize (std::max (scratch_.size (), n_elems + size * segment));
+  if (reduction->average != nullptr)
+    start_weights (reduction, &weights);
   for (uint64_t number = 0; number * segment < n_elems; number++)
     if (number % size == rank)
-      start_own_segment (&reduction, number);
+      start_own_segment (reduction, number);
     else
-      start_foreign_segment (&reduction, number);
-  for (OwnSegment &own : reduction.own)
-    finish_own_segment (&reduction, &own);
-  wait_all (&reduction.sums, true);
-  wait_all (&reduction.sends, false);
+      start_foreign_segment (reduction, number);
+  if (reduction->average != nullptr)
+    finish_weights (reduction, &weights);
+  for (OwnSegment &own : reduction->own)
+    finish_own_segment (reduction, &own);
+  wait_all (&reduction->sums, true);
+  wait_all (&reduction->sends, false);
 }
 
 void
@@ -615,8 +713,16 @@ extern "C"
   gloo_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsCollectiveDone done,
                        gpointer user_data)
   {
+    static_cast<GlooGroup *> (group)->enqueue (Job {
+        Job::ALL_REDUCE, data, n_elems, nullptr, nullptr, 0, nullptr, nullptr, done, user_data });
+  }
+
+  static void
+  gloo_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
+                gpointer user_data)
+  {
     static_cast<GlooGroup *> (group)->enqueue (
-        Job { Job::ALL_REDUCE, data, n_elems, nullptr, 0, nullptr, nullptr, done, user_data });
+        Job { Job::AVERAGE, nullptr, 0, average, nullptr, 0, nullptr, nullptr, done, user_data });
   }
 
   static void
@@ -624,8 +730,8 @@ extern "C"
                          TpsBuffer **gathered, TpsCollectiveDone done, gpointer user_data)
   {
     *gathered = nullptr;
-    static_cast<GlooGroup *> (group)->enqueue (
-        Job { Job::ALL_GATHER, nullptr, 0, data, n_bytes, counts, gathered, done, user_data });
+    static_cast<GlooGroup *> (group)->enqueue (Job { Job::ALL_GATHER, nullptr, 0, nullptr, data,
+                                                     n_bytes, counts, gathered, done, user_data });
   }
 
   static void

@@ -14,4 +14,11 @@ TpsProcessGroup *tps_single_process_group_new (void);
 /* The Gloo library over TCP. Errors: see tps_process_group_new(). */
 TpsProcessGroup *tps_gloo_process_group_new (const TpsProcessGroupOptions *options, GError **error);
 
+/* out = the sum of weights[p] * parts[p] in FLOAT32, in order and without those of weight 0, divided by `divisor` and rounded
+ * once: what the averaging server computes of half floats (FLOAT16, BFLOAT16). `out` may be one of the parts; it is left
+ * alone where all weights are 0. */
+void tps_average_in_rank_order (TpsDType dtype, gpointer out, const gconstpointer *parts,
+                                const gdouble *weights, guint n_parts, gdouble divisor,
+                                gsize n_elems);
+
 G_END_DECLS

@@ -41,6 +41,19 @@ single_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsC
 }
 
 static void
+single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
+                gpointer user_data)
+{
+  g_autoptr (GError) error = dup_error ((SingleGroup *) group);
+  gconstpointer part = average->data;
+
+  if (error == NULL)
+    tps_average_in_rank_order (average->dtype, average->data, &part, &average->weight, 1,
+                               average->delivers_sum ? 1 : average->weight, average->n_elems);
+  done (user_data, error);
+}
+
+static void
 single_all_gather_bytes (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
                          TpsBuffer **gathered, TpsCollectiveDone done, gpointer user_data)
 {
@@ -78,6 +91,7 @@ single_free (TpsProcessGroup *group)
 static const TpsProcessGroupOps single_ops = {
   .name = "single",
   .all_reduce_f32 = single_all_reduce_f32,
+  .average = single_average,
   .all_gather_bytes = single_all_gather_bytes,
   .abort = single_abort,
   .free = single_free,

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense bucket's way through the process group: in place, with the weight as one more element. */
+/* A dense bucket's way through the process group, in place. Floats: summed with the weight as one more element, and divided
+ * here. Half floats: averaged by the group, since a sum would be rounded before it is divided. */
 
 #include "runtime/ddp/hook.h"
 
@@ -14,6 +15,7 @@ typedef struct
   const TpsHookContext *context;
   TpsBucketCall *call;
   gchar *key;
+  TpsAverage average; /* of half floats */
 } DenseCall;
 
 static void
@@ -47,6 +49,16 @@ finish_with_storage (TpsBucketCall *call)
   tps_bucket_call_finish (call, &reduced, NULL);
 }
 
+static gboolean
+check_weights (const TpsBucketCall *call, gdouble weights, GError **error)
+{
+  if (weights > 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "all-reduce of bucket %u: the weights of all trainers are 0", call->index);
+  return FALSE;
+}
+
 /* The sum of the weights lies behind the elements. */
 static gboolean
 divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **error)
@@ -54,28 +66,20 @@ divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **
   gfloat *data = tps_tensor_data (&call->storage);
   gfloat weights = data[call->n_elems];
 
-  if (!(weights > 0))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "all-reduce of bucket %u: the weights of all trainers are 0", call->index);
-      return FALSE;
-    }
+  if (!check_weights (call, (gdouble) weights, error))
+    return FALSE;
   if (!context->delivers_sum && weights != 1.0f)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, data, data, weights, call->n_elems);
   return TRUE;
 }
 
+/* Takes over the error. */
 static void
-on_summed (gpointer user_data, const GError *group_error)
+finish (DenseCall *self, GError *owned_error)
 {
-  DenseCall *self = user_data;
   TpsBucketCall *call = self->call;
-  g_autoptr (GError) error = NULL;
+  g_autoptr (GError) error = owned_error;
 
-  if (group_error != NULL)
-    error = g_error_copy (group_error);
-  else
-    divide_by_weights (self->context, call, &error);
   tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
   dense_call_free (self);
   if (error != NULL)
@@ -84,13 +88,68 @@ on_summed (gpointer user_data, const GError *group_error)
     finish_with_storage (call);
 }
 
+static void
+on_summed (gpointer user_data, const GError *group_error)
+{
+  DenseCall *self = user_data;
+  GError *error = NULL;
+
+  if (group_error != NULL)
+    error = g_error_copy (group_error);
+  else
+    divide_by_weights (self->context, self->call, &error);
+  finish (self, error);
+}
+
+static void
+on_averaged (gpointer user_data, const GError *group_error)
+{
+  DenseCall *self = user_data;
+  GError *error = NULL;
+
+  if (group_error != NULL)
+    error = g_error_copy (group_error);
+  else
+    check_weights (self->call, self->average.weight, &error);
+  finish (self, error);
+}
+
+static void
+reduce (DenseCall *self)
+{
+  TpsProcessGroup *group = self->context->group;
+  TpsBucketCall *call = self->call;
+
+  if (call->dtype == TPS_DTYPE_FLOAT32)
+    {
+      fill_storage (call);
+      group->ops->all_reduce_f32 (group, tps_tensor_data (&call->storage), call->n_elems + 1,
+                                  on_summed, self);
+      return;
+    }
+  self->average = (TpsAverage) {
+    .dtype = call->dtype,
+    .data = tps_tensor_data (&call->storage),
+    .n_elems = call->n_elems,
+    .weight = call->contribution.weight,
+    .delivers_sum = self->context->delivers_sum,
+  };
+  group->ops->average (group, &self->average, on_averaged, self);
+}
+
 void
 tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call)
 {
   g_autofree gchar *name = g_strdup_printf ("%s_dense_allreduce", context->group->ops->name);
-  DenseCall *self = g_new0 (DenseCall, 1);
+  DenseCall *self;
   g_autoptr (GError) error = NULL;
 
+  if (call->travels_as == TPS_GRADIENT_SPARSE)
+    {
+      tps_hook_all_reduce_sparse (context, call, TPS_METRIC_HOOK_FUTURE);
+      return;
+    }
+  self = g_new0 (DenseCall, 1);
   self->context = context;
   self->call = call;
   self->key = context->state->klass->get_key (context->state, call->index);
@@ -100,7 +159,5 @@ tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call)
       tps_bucket_call_finish (call, NULL, error);
       return;
     }
-  fill_storage (call);
-  context->group->ops->all_reduce_f32 (context->group, tps_tensor_data (&call->storage),
-                                       call->n_elems + 1, on_summed, self);
+  reduce (self);
 }

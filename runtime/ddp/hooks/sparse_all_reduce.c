@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A sparse bucket's way through a process group that knows dense collectives only.
+/* The way of a bucket's rows through a process group that knows dense collectives only.
  *
  * Every rank gathers everybody's head (weight, counts, ids) and rows: two gathers, both issued at once, because all ranks
  * must issue collectives in the same order. Then each rank merges them itself, walking all lists of ids together:
@@ -23,6 +23,7 @@ typedef struct
   gint64 n_ids;
   gint64 rows;
   gint64 dim;
+  gint64 dtype;
 } SparseHead;
 
 typedef struct
@@ -45,7 +46,7 @@ typedef struct
 {
   gdouble weight;
   const gint64 *ids;
-  const gfloat *rows;
+  const guint8 *rows;
   gint64 n_ids;
   gint64 next;
 } Part;
@@ -100,15 +101,17 @@ read_part (Part *part, const TpsBucketCall *call, guint rank, const guint8 *head
     return refuse_part (call, rank, "its weight", error);
   if (head.rows != call->rows || head.dim != call->dim)
     return refuse_part (call, rank, "its matrix has another shape", error);
+  if (head.dtype != (gint64) call->dtype)
+    return refuse_part (call, rank, "its rows are of another type", error);
   if (head.n_ids != (gint64) ((n_head_bytes - sizeof head) / sizeof (gint64)))
     return refuse_part (call, rank, "the number of its ids", error);
-  if (n_row_bytes != (gsize) head.n_ids * (gsize) call->dim * sizeof (gfloat))
+  if (n_row_bytes != (gsize) head.n_ids * (gsize) call->dim * tps_dtype_size (call->dtype))
     return refuse_part (call, rank, "the number of its rows", error);
 
   part->weight = head.weight;
   part->n_ids = head.n_ids;
   part->ids = (const gint64 *) (gconstpointer) (head_bytes + sizeof head);
-  part->rows = (const gfloat *) (gconstpointer) row_bytes;
+  part->rows = row_bytes;
   if (!check_ids (call, part))
     return refuse_part (call, rank, "its ids are not ascending within the matrix", error);
   return TRUE;
@@ -146,34 +149,47 @@ lowest_id (const Part *parts, guint n_parts)
   return lowest;
 }
 
-/* Merges all parts; `ids` and `out` have room for all of their rows. Returns the number of ids. */
-static gint64
-merge_parts (Part *parts, guint n_parts, gint64 dim, gdouble divisor, gint64 *ids, gfloat *out)
+/* sum = the rows of `id`, in rank order; moves the parts' cursors on. */
+static void
+sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gfloat *sum)
 {
+  gsize dim = (gsize) call->dim;
+  gboolean is_first = TRUE;
+
+  for (guint r = 0; r < n_parts; r++)
+    {
+      Part *part = &parts[r];
+      const guint8 *row;
+
+      if (part->next == part->n_ids || part->ids[part->next] != id)
+        continue;
+      row = part->rows + (gsize) part->next * dim * tps_dtype_size (call->dtype);
+      if (is_first)
+        tps_cpu_scale (call->dtype, sum, row, part->weight, dim);
+      else
+        tps_cpu_scale_accumulate (call->dtype, sum, row, part->weight, dim);
+      is_first = FALSE;
+      part->next++;
+    }
+}
+
+/* Merges all parts; `ids` and `out` (of the rows' type) have room for all of their rows. Returns the number of ids. */
+static gint64
+merge_parts (Part *parts, guint n_parts, const TpsBucketCall *call, gdouble divisor, gint64 *ids,
+             guint8 *out)
+{
+  gsize row_bytes = (gsize) call->dim * tps_dtype_size (call->dtype);
+  gboolean is_rounded = call->dtype != TPS_DTYPE_FLOAT32;
+  g_autofree gfloat *wide_row = is_rounded ? g_new (gfloat, call->dim) : NULL;
   gint64 n_ids = 0;
 
-  for (gint64 id; (id = lowest_id (parts, n_parts)) != G_MAXINT64; n_ids++)
+  for (gint64 id; (id = lowest_id (parts, n_parts)) != G_MAXINT64; n_ids++, out += row_bytes)
     {
-      gfloat *row = out + n_ids * dim;
-      gboolean is_first = TRUE;
+      gfloat *sum = is_rounded ? wide_row : (gfloat *) (gpointer) out;
 
-      for (guint r = 0; r < n_parts; r++)
-        {
-          Part *part = &parts[r];
-
-          if (part->next == part->n_ids || part->ids[part->next] != id)
-            continue;
-          if (is_first)
-            tps_cpu_scale (TPS_DTYPE_FLOAT32, row, part->rows + part->next * dim, part->weight,
-                           (gsize) dim);
-          else
-            tps_cpu_scale_accumulate (TPS_DTYPE_FLOAT32, row, part->rows + part->next * dim,
-                                      part->weight, (gsize) dim);
-          is_first = FALSE;
-          part->next++;
-        }
-      if (divisor != 1)
-        tps_cpu_divide (TPS_DTYPE_FLOAT32, row, row, divisor, (gsize) dim);
+      sum_rows (parts, n_parts, id, call, sum);
+      if (is_rounded || divisor != 1)
+        tps_cpu_divide (call->dtype, out, sum, divisor, (gsize) call->dim);
       ids[n_ids] = id;
     }
   return n_ids;
@@ -207,8 +223,8 @@ reduce_parts (const SparseCall *self, TpsGradient *reduced, GError **error)
   reduced->weight = 1;
   reduced->rows = call->rows;
   tps_tensor_init_1d (&reduced->indices, TPS_DTYPE_INT64, n_rows);
-  tps_tensor_init_2d (&reduced->values, TPS_DTYPE_FLOAT32, n_rows, call->dim);
-  n_rows = merge_parts (parts, n_ranks, call->dim, self->context->delivers_sum ? 1 : weights,
+  tps_tensor_init_2d (&reduced->values, call->dtype, n_rows, call->dim);
+  n_rows = merge_parts (parts, n_ranks, call, self->context->delivers_sum ? 1 : weights,
                         tps_tensor_data (&reduced->indices), tps_tensor_data (&reduced->values));
   reduced->indices.shape.dims[0] = n_rows;
   reduced->values.shape.dims[0] = n_rows;
@@ -252,6 +268,7 @@ fill_head (SparseCall *self)
     .n_ids = has_data ? part->indices.shape.dims[0] : 0,
     .rows = call->rows,
     .dim = call->dim,
+    .dtype = call->dtype,
   };
   gsize n_id_bytes = (gsize) head.n_ids * sizeof (gint64);
 
@@ -268,7 +285,8 @@ tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
 {
   TpsProcessGroup *group = context->group;
   const TpsGradient *part = &call->contribution;
-  g_autofree gchar *name = g_strdup_printf ("%s_sparse_allreduce", group->ops->name);
+  g_autofree gchar *name = g_strdup_printf ("%s_%s_allreduce", group->ops->name,
+                                            call->is_sparse ? "sparse" : "dense");
   SparseCall *self = g_new0 (SparseCall, 1);
   g_autoptr (GError) error = NULL;
   gsize n_head_bytes;

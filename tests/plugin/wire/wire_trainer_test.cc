@@ -52,6 +52,8 @@ TEST (WireTrainer, aPlanComesAsItWent)
   sent->first_bucket_mib = 0.5;
   sent->bucket_cap_mib = 12.5;
   sent->learning_rate = 0.25;
+  g_free (sent->compress);
+  sent->compress = g_strdup ("topk:0.01");
   sent->rpc_timeout_ns = G_GINT64_CONSTANT (7000000000);
   g_array_append_val (sent->servers, server);
 
@@ -84,6 +86,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_STREQ (got->ddp_hook, sent->ddp_hook);
   EXPECT_STREQ (got->iteration_step, sent->iteration_step);
   EXPECT_STREQ (got->reduce, sent->reduce);
+  EXPECT_STREQ (got->compress, "topk:0.01");
 }
 
 /* The required fields, except `without`, and what `more` adds. */

@@ -382,7 +382,7 @@ TEST (Ddp, TrainersWithOtherLayoutsFindOutBeforeTheyTrain)
     EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
     EXPECT_EQ (std::string (error->message),
                "trainer " + std::to_string (1 - rank)
-                   + " has another model or other bucket sizes than trainer "
+                   + " has another model, other bucket sizes or another compression than trainer "
                    + std::to_string (rank));
     g_error_free (error);
     groups[rank]->ops->free (groups[rank]);
