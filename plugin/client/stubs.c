@@ -2,6 +2,7 @@
 
 #include "plugin/client/stubs.h"
 
+#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_trainer.h"
 #include "runtime/error.h"
@@ -118,6 +119,25 @@ tps_remote_update_and_fetch_model (TpsClient *client, const TpsUpdateModelArgume
 
   ask (client, &update, tps_update_model_arguments_encode, arguments, &model, deadline_ns, error);
   return model;
+}
+
+gboolean
+tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, gint64 deadline_ns,
+                         GError **error)
+{
+  static const Method create_table = { "EmbeddingTable", "create_table", NULL };
+
+  return ask (client, &create_table, tps_create_table_arguments_encode, spec, NULL, deadline_ns,
+              error);
+}
+
+gboolean
+tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns, GError **error)
+{
+  static const Method drop_table = { "EmbeddingTable", "drop_table", NULL };
+
+  return ask (client, &drop_table, tps_drop_table_arguments_encode, table, NULL, deadline_ns,
+              error);
 }
 
 gboolean

@@ -13,6 +13,7 @@
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/ddp/train_plan.h"
+#include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
 
@@ -34,6 +35,12 @@ TpsModelVersion *tps_remote_get_model (TpsClient *client, gint64 deadline_ns, GE
 TpsModelVersion *tps_remote_update_and_fetch_model (TpsClient *client,
                                                     const TpsUpdateModelArguments *arguments,
                                                     gint64 deadline_ns, GError **error);
+
+/* EmbeddingTable, the tables of one server; for several there is remote_tables.h. */
+gboolean tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, gint64 deadline_ns,
+                                  GError **error);
+gboolean tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns,
+                                GError **error);
 
 /* Trainer. */
 gboolean tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns,
