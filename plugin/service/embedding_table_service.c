@@ -147,15 +147,27 @@ lookup_bags (TpsCall *call, gpointer user_data)
     tps_call_reply_error (call, error);
 }
 
+/* What a query reads and writes. Of a table that is not there its own bytes still count: they are checked. */
+static gsize
+estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
+{
+  gsize n_bytes = tps_shape_n_bytes (&query->indices.shape)
+                  + tps_shape_n_bytes (&query->offsets.shape);
+
+  return MAX (n_bytes, tps_table_store_estimate_bags (tables->store, query, 1));
+}
+
 static gboolean
 is_small_lookup (const LookupBags *lookup)
 {
   const TpsLookupBagsArguments *arguments = &lookup->arguments;
+  gsize n_bytes = 0;
 
-  return arguments->n_queries <= MAX_INLINE_QUERIES
-         && tps_table_store_estimate_bags (lookup->tables->store, arguments->queries,
-                                           arguments->n_queries)
-                <= MAX_INLINE_BYTES;
+  if (arguments->n_queries > MAX_INLINE_QUERIES)
+    return FALSE;
+  for (guint i = 0; i < arguments->n_queries && n_bytes <= MAX_INLINE_BYTES; i++)
+    n_bytes += estimate_query (lookup->tables, &arguments->queries[i]);
+  return n_bytes <= MAX_INLINE_BYTES;
 }
 
 static void
@@ -208,8 +220,10 @@ lookup_rows (TpsCall *call, gpointer user_data)
 static gboolean
 is_small_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
 {
-  return tps_table_store_estimate_rows (tables->store, table, tps_shape_n_elems (&indices->shape))
-         <= MAX_INLINE_BYTES;
+  return tps_shape_n_bytes (&indices->shape) <= MAX_INLINE_BYTES
+         && tps_table_store_estimate_rows (tables->store, table,
+                                           tps_shape_n_elems (&indices->shape))
+                <= MAX_INLINE_BYTES;
 }
 
 static void
@@ -371,7 +385,8 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
   if (!check_up (service, &error)
       || !tps_apply_row_gradients_arguments_decode (&in, arguments, &error))
     refuse_push (call, &rows->push, error);
-  else if (is_small_rows (service, arguments->table, &arguments->gradient.indices))
+  else if (tps_shape_n_bytes (&arguments->gradient.values.shape) <= MAX_INLINE_BYTES
+           && is_small_rows (service, arguments->table, &arguments->gradient.indices))
     run_push (call, rows);
   else
     tps_call_run_on_worker (call, run_push, rows);
@@ -433,8 +448,8 @@ is_small_bag_push (const BagPush *bags)
   if (arguments->n_gradients > MAX_INLINE_QUERIES)
     return FALSE;
   for (guint i = 0; i < arguments->n_gradients && n_bytes <= MAX_INLINE_BYTES; i++)
-    n_bytes += tps_table_store_estimate_bags (bags->push.tables->store,
-                                              &arguments->gradients[i].query, 1);
+    n_bytes += estimate_query (bags->push.tables, &arguments->gradients[i].query)
+               + tps_shape_n_bytes (&arguments->gradients[i].gradient.shape);
   return n_bytes <= MAX_INLINE_BYTES;
 }
 

@@ -1,0 +1,280 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The handlers of EmbeddingTable, pushes above all. */
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/plugin/service/tables_fixture.h"
+
+namespace thriftps {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+enum /* of the wire */
+{
+  INVALID_ARGUMENT = 1,
+  NOT_FOUND = 2,
+  ALREADY_EXISTS = 3,
+  STALE = 4,
+  DUPLICATE = 5,
+  RESOURCE_EXHAUSTED = 7,
+  UNAVAILABLE = 8,
+};
+
+class Tables : public TablesFixture
+{
+protected:
+  Reply
+  drop (const char *name)
+  {
+    return call ("drop_table", tps_drop_table_arguments_encode, name);
+  }
+
+  std::vector<std::string>
+  list ()
+  {
+    g_autoptr (GArray) specs = nullptr;
+    std::vector<std::string> names;
+
+    EXPECT_TRUE (
+        call ("list_tables", nullptr, nullptr)->read (tps_list_tables_result_decode, &specs));
+    for (guint i = 0; specs != nullptr && i < specs->len; i++)
+      names.push_back (g_array_index (specs, TpsTableSpec, i).name);
+    return names;
+  }
+};
+
+TEST_F (Tables, areMadeListedAndDropped)
+{
+  EXPECT_EQ (list (), std::vector<std::string> ());
+  EXPECT_EQ (create ("b")->code (), 0);
+  EXPECT_EQ (create ("a")->code (), 0);
+  EXPECT_EQ (create ("a")->code (), 0); /* of the same specification */
+  EXPECT_EQ (create ("a", 11)->code (), ALREADY_EXISTS);
+  EXPECT_EQ (list (), (std::vector<std::string> { "a", "b" }));
+  EXPECT_EQ (drop ("a")->code (), 0);
+  EXPECT_EQ (drop ("a")->code (), NOT_FOUND);
+  EXPECT_EQ (list (), std::vector<std::string> ({ "b" }));
+}
+
+TEST_F (Tables, sayWhatTheyHold)
+{
+  g_autoptr (GArray) specs = nullptr;
+  gint64 held, max;
+
+  create ("a", 1000, 16)->code ();
+  tps_embedding_tables_get_bytes (tables, &held, &max);
+  EXPECT_GE (held, 1000 * 16 * 4);
+  EXPECT_LE (held, 1000 * 16 * 4 * 11 / 10);
+  EXPECT_EQ (max, 64 << 20);
+  ASSERT_TRUE (
+      call ("list_tables", nullptr, nullptr)->read (tps_list_tables_result_decode, &specs));
+  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).bytes, held);
+  drop ("a")->code ();
+  tps_embedding_tables_get_bytes (tables, &held, &max);
+  EXPECT_EQ (held, 0);
+}
+
+TEST_F (Tables, beyondTheBoundAreRefused)
+{
+  Reply refused = create ("large", 1 << 20, 64);
+
+  EXPECT_EQ (refused->code (), RESOURCE_EXHAUSTED);
+  EXPECT_THAT (refused->text (), HasSubstr (std::to_string (64 << 20)));
+  EXPECT_EQ (list (), std::vector<std::string> ());
+}
+
+TEST_F (Tables, severalQueriesAreAnsweredInTheirOrder)
+{
+  std::vector<gint64> first = { 1, 2, 2 }, second = { 3 }, offsets = { 0, 2 }, zero = { 0 };
+  g_auto (TpsTensorList) outputs = {};
+
+  create ("a")->code ();
+  create ("b")->code ();
+  EXPECT_EQ (push_rows ("a", { 1, 2 }, -1)->code (), 0);
+  EXPECT_EQ (push_rows ("b", { 3 }, -5)->code (), 0);
+  ASSERT_TRUE (lookup_bags ({ query_of ("a", first, offsets), query_of ("b", second, zero) })
+                   ->read (tps_lookup_bags_result_decode, &outputs));
+  ASSERT_EQ (outputs.n_tensors, 2u);
+  EXPECT_EQ (floats_of (outputs.tensors[0]), (std::vector<float> { 2, 2, 2, 2, 1, 1, 1, 1 }));
+  EXPECT_EQ (floats_of (outputs.tensors[1]), (std::vector<float> { 5, 5, 5, 5 }));
+  EXPECT_TRUE (lookup_bags ({})->read (tps_lookup_bags_result_decode, &outputs));
+  EXPECT_EQ (outputs.n_tensors, 0u);
+}
+
+TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
+{
+  std::vector<gint64> few = { 1 }, many (20000, 1), zero = { 0 };
+  int n_before;
+
+  create ("a")->code ();
+  n_before = n_on_workers;
+  EXPECT_EQ (lookup_rows ("a", few)->code (), 0);
+  EXPECT_EQ (lookup_bags ({ query_of ("a", few, zero) })->code (), 0);
+  EXPECT_EQ (push_rows ("a", few, 1, "c", 1)->code (), 0);
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0);
+  EXPECT_EQ (n_on_workers, n_before);
+  EXPECT_EQ (lookup_rows ("a", many)->code (), 0);
+  EXPECT_EQ (lookup_bags ({ query_of ("a", many, zero) })->code (), 0);
+  EXPECT_EQ (push_rows ("a", many, 1, "c", 3)->code (), 0);
+  EXPECT_EQ (push_bags ("a", many, 1, "c", 4)->code (), 0);
+  EXPECT_EQ (n_on_workers, n_before + 4);
+}
+
+TEST_F (Tables, whatIsWrongIsNamedAndChangesNothing)
+{
+  std::vector<gint64> outside = { 1, 10 }, good = { 1 }, bad_offsets = { 0, 2, 1 }, zero = { 0 },
+                      three = { 1, 2, 3 };
+  Reply reply;
+
+  create ("a")->code ();
+  reply = lookup_rows ("none", good);
+  EXPECT_EQ (reply->code (), NOT_FOUND);
+  EXPECT_THAT (reply->text (), HasSubstr ("none"));
+  reply = lookup_bags ({ query_of ("a", good, zero), query_of ("a", outside, zero) });
+  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
+  EXPECT_THAT (reply->text (), HasSubstr ("queries[1].indices[1]"));
+  reply = lookup_bags ({ query_of ("a", three, bad_offsets) });
+  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
+  EXPECT_THAT (reply->text (), HasSubstr ("queries[0].offsets"));
+  EXPECT_EQ (push_rows ("a", outside, 1)->code (), INVALID_ARGUMENT);
+  EXPECT_EQ (push_bags ("a", outside, 1)->code (), INVALID_ARGUMENT);
+  EXPECT_EQ (push_rows ("none", good, 1, "c", 1)->code (), NOT_FOUND);
+  reply = call ("lookup_bags", nullptr, nullptr);
+  EXPECT_EQ (reply->code (), INVALID_ARGUMENT);
+  EXPECT_EQ (reply->text (), "queries is missing");
+  EXPECT_EQ (value_of ("a", 1), 0);
+}
+
+TEST_F (Tables, afterTheEndRefuseEverything)
+{
+  std::vector<gint64> good = { 1 }, zero = { 0 };
+
+  create ("a")->code ();
+  tps_dispatcher_shut_down (dispatcher);
+  for (const Reply &reply : { create ("b"), drop ("a"), call ("list_tables", nullptr, nullptr),
+                              lookup_rows ("a", good), lookup_bags ({ query_of ("a", good, zero) }),
+                              push_rows ("a", good, 1), push_bags ("a", good, 1, "c", 1) })
+    {
+      EXPECT_EQ (reply->code (), UNAVAILABLE);
+      EXPECT_THAT (reply->text (), HasSubstr ("shutting down"));
+    }
+}
+
+/* ---- push ids ------------------------------------------------------------------------------- */
+
+TEST_F (Tables, aPushWhoseAnswerWasLostIsAppliedOnce)
+{
+  create ("a")->code ();
+  for (int i = 0; i < 3; i++)
+    {
+      EXPECT_EQ (push_rows ("a", { 1, 1 }, -1, "c", 1)->code (), 0);
+      EXPECT_EQ (push_bags ("a", { 2 }, -1, "c", 2)->code (), 0);
+      EXPECT_EQ (push_rows ("a", { 3 }, -1)->code (), 0); /* without an id: each counts */
+    }
+  EXPECT_EQ (value_of ("a", 1), 2);
+  EXPECT_EQ (value_of ("a", 2), 1);
+  EXPECT_EQ (value_of ("a", 3), 3);
+}
+
+TEST_F (Tables, repeatsInAnyOrderAreAppliedOnce)
+{
+  std::vector<gint64> sends;
+  std::mt19937 random (1);
+
+  create ("a")->code ();
+  for (gint64 sequence = 0; sequence < 60; sequence++)
+    sends.insert (sends.end (), 1 + random () % 4, sequence);
+  std::shuffle (sends.begin (), sends.end (), random);
+  for (gint64 sequence : sends)
+    EXPECT_EQ (push_rows ("a", { sequence % 10 }, -1, "c", sequence)->code (), 0);
+  for (gint64 row = 0; row < 10; row++)
+    EXPECT_EQ (value_of ("a", row), 6);
+}
+
+TEST_F (Tables, anIdIsOfOneRequestOnly)
+{
+  create ("a")->code ();
+  create ("b")->code ();
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 7)->code (), 0);
+  for (const Reply &other :
+       { push_rows ("a", { 2 }, -1, "c", 7), push_rows ("a", { 1 }, -2, "c", 7),
+         push_rows ("b", { 1 }, -1, "c", 7), push_rows ("a", { 1, 1 }, -1, "c", 7),
+         push_bags ("a", { 1 }, -1, "c", 7) })
+    {
+      EXPECT_EQ (other->code (), DUPLICATE);
+      EXPECT_EQ (other->text (), "push 7 of client c was used for another request");
+    }
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "d", 7)->code (), 0); /* another client's */
+  EXPECT_EQ (value_of ("a", 1), 2);
+  EXPECT_EQ (value_of ("a", 2), 0);
+  EXPECT_EQ (value_of ("b", 1), 0);
+}
+
+/* Two clients that were given one name share a window: what one has pushed the other cannot push. */
+TEST_F (Tables, twoClientsOfOneNameNeverApplyOneIdTwice)
+{
+  int n_applied[2] = { 0, 0 };
+
+  create ("a")->code ();
+  for (gint64 sequence = 0; sequence < 50; sequence++)
+    for (int i = 0; i < 2; i++)
+      {
+        int client = (sequence + i) % 2;
+        int code = push_rows ("a", { client }, -1, "same", sequence)->code ();
+
+        EXPECT_EQ (code, i == 0 ? 0 : DUPLICATE);
+        n_applied[client] += code == 0;
+      }
+  EXPECT_EQ (value_of ("a", 0), n_applied[0]);
+  EXPECT_EQ (value_of ("a", 1), n_applied[1]);
+  EXPECT_EQ (n_applied[0] + n_applied[1], 50);
+}
+
+TEST_F (Tables, belowTheWindowPushesAreStale)
+{
+  create ("a")->code ();
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 100)->code (), 0);
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 37)->code (), 0);
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 36)->code (), STALE);
+  EXPECT_EQ (value_of ("a", 1), 2);
+}
+
+TEST_F (Tables, aFailedPushMayBeTriedAgain)
+{
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), NOT_FOUND);
+  create ("a")->code ();
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
+  EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
+  EXPECT_EQ (value_of ("a", 1), 1);
+}
+
+TEST_F (Tables, manyThreadsThatSendTheSamePushesApplyThemOnce)
+{
+  std::vector<std::thread> threads;
+  std::vector<gint64> indices (3000);
+
+  for (gsize i = 0; i < indices.size (); i++)
+    indices[i] = static_cast<gint64> (i % 10);
+  create ("a")->code ();
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([&] {
+      for (gint64 sequence = 0; sequence < 50; sequence++)
+        EXPECT_EQ (push_rows ("a", indices, -1, "c", sequence)->code (), 0);
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  for (gint64 row = 0; row < 10; row++)
+    EXPECT_EQ (value_of ("a", row), 50 * 300);
+}
+
+} // namespace
+} // namespace thriftps
