@@ -43,6 +43,7 @@ SUMMARY = ([(1, (STRING, "group")), (2, (STRING, "name")), (3, (I64, 2))]
 INFO = [(1, (STRING, "server2")), (2, (STRING, "0.1.0")), (3, (I64, 1 << 28)),
         (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"])))]
 OPTIMIZER = [(1, (I32, 4))] + [(number, (DOUBLE, 0.5)) for number in range(2, 11)]
+PARAMETER = [(1, (STRING, "w")), (2, tensor(1, [2], FLOATS))]
 
 WIRE = {
     "average_dense": average([DENSE, (3, (DOUBLE, 1.0))]),
@@ -58,6 +59,9 @@ WIRE = {
     "metrics": [(0, (LIST, (STRUCT, [SUMMARY])))],
     "info": [(0, (STRUCT, INFO))],
     "optimizer": [(0, (STRUCT, OPTIMIZER))],
+    "init_model": [(1, (LIST, (STRUCT, [PARAMETER]))), (2, (STRUCT, OPTIMIZER))],
+    "update_model": [(1, (I32, 0)), (2, (LIST, (STRUCT, [PARAMETER[1][1][1]]))), PUSH, (4, (I64, 1))],
+    "model": [(0, (STRUCT, [(1, (I64, 3)), (2, (LIST, (STRUCT, [PARAMETER])))]))],
 }
 
 

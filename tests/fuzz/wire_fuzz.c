@@ -11,6 +11,7 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
+#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "plugin/wire/wire_rendezvous.h"
@@ -150,6 +151,42 @@ decode_train (TpsReader *in, gboolean resend)
   return plan != NULL;
 }
 
+static gboolean
+decode_init_model (TpsReader *in, gboolean resend)
+{
+  g_auto (TpsInitModelArguments) arguments = { 0 };
+  GError *error = NULL;
+  gboolean ok = tps_init_model_arguments_decode (in, &arguments, &error);
+
+  if (judge (ok, error) && resend)
+    {
+      g_autoptr (TpsMessage)
+          again = send (tps_init_model_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
+
+      tps_reader_init (in, again);
+      check (decode_init_model (in, FALSE));
+    }
+  return ok;
+}
+
+static gboolean
+decode_update_model (TpsReader *in, gboolean resend)
+{
+  g_auto (TpsUpdateModelArguments) arguments = { 0 };
+  GError *error = NULL;
+  gboolean ok = tps_update_model_arguments_decode (in, &arguments, &error);
+
+  if (judge (ok, error) && resend)
+    {
+      g_autoptr (TpsMessage)
+          again = send (tps_update_model_arguments_encode, &arguments, TPS_PROTOCOL_BINARY);
+
+      tps_reader_init (in, again);
+      check (decode_update_model (in, FALSE));
+    }
+  return ok;
+}
+
 static void
 decode_arguments (const TpsMessage *message)
 {
@@ -166,6 +203,10 @@ decode_arguments (const TpsMessage *message)
     }
   tps_reader_init (&in, message);
   decode_train (&in, TRUE);
+  tps_reader_init (&in, message);
+  decode_init_model (&in, TRUE);
+  tps_reader_init (&in, message);
+  decode_update_model (&in, TRUE);
   tps_reader_init (&in, message);
   ok = tps_node_get_metrics_arguments_decode (&in, &with_samples, &error);
   judge (ok, g_steal_pointer (&error));
@@ -192,6 +233,7 @@ decode_values (const TpsMessage *message)
   g_auto (TpsGradient) gradient = { 0 };
   g_auto (TpsTrainStatus) status = { 0 };
   g_autoptr (GBytes) value = NULL;
+  g_autoptr (TpsModelVersion) model = NULL;
   GError *error = NULL;
   gboolean ok;
   gint64 sum;
@@ -208,6 +250,9 @@ decode_values (const TpsMessage *message)
   judge (ok, g_steal_pointer (&error));
   type = begin_result (&in, message);
   ok = tps_rendezvous_add_result_decode (&in, type, &sum, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_model_result_decode (&in, type, &model, &error);
   judge (ok, g_steal_pointer (&error));
 }
 

@@ -242,12 +242,6 @@ class Others(ErrorTest):
                     with self.assertRaises(TApplicationException) as raised:
                         table.list_tables()
                     self.assertEqual(raised.exception.type, TApplicationException.UNKNOWN_METHOD)
-                with Client(server.address, ParameterServer, way) as calls:
-                    for call in (calls.get_model, lambda: calls.init_model([], None)):
-                        with self.assertRaises(TApplicationException) as raised:
-                            call()
-                        self.assertEqual(raised.exception.type, TApplicationException.UNKNOWN_METHOD)
-                    calls.reset_state()  # the connection goes on
 
 
 if __name__ == "__main__":
