@@ -20,6 +20,14 @@
  * takes care. */
 #define MAX_CELLS_PER_INDEX 4
 
+/* Rows that are found at once, and how long before it is added a row is asked for: measured, rows of 16 to 1024 floats
+ * in tables of 256 MiB. */
+#define WINDOW_ROWS 256
+#define ROWS_AHEAD 48
+
+/* -0 + x is x, for x = -0 too. */
+#define NOTHING (-0.0f)
+
 /* -- bags -- */
 
 static gsize
@@ -72,17 +80,6 @@ add_row (gfloat *sum, const gfloat *row, gsize dim)
     sum[d] += row[d];
 }
 
-/* The same as four times add_row(), with the sum in a register. */
-TPS_TARGET_CLONES static void
-add_4_rows (gfloat *sum, const gfloat *const *rows, gsize dim)
-{
-  const gfloat *a = rows[0], *b = rows[1], *c = rows[2], *e = rows[3];
-
-  TPS_INDEPENDENT_ITERATIONS
-  for (gsize d = 0; d < dim; d++)
-    sum[d] = (((sum[d] + a[d]) + b[d]) + c[d]) + e[d];
-}
-
 TPS_TARGET_CLONES static void
 add_scaled_row (gfloat *sum, const gfloat *row, gfloat weight, gsize dim)
 {
@@ -119,24 +116,6 @@ max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize di
       }
 }
 
-/* Adds rows numbers[0 … n) of `matrix`, in this order. */
-static void
-add_rows (gfloat *sum, const gfloat *matrix, const gint64 *numbers, gsize n, gsize dim)
-{
-  gsize i = 0;
-
-  for (; i + 4 <= n; i += 4)
-    {
-      const gfloat *rows[4];
-
-      for (gsize j = 0; j < 4; j++)
-        rows[j] = matrix + (gsize) numbers[i + j] * dim;
-      add_4_rows (sum, rows, dim);
-    }
-  for (; i < n; i++)
-    add_row (sum, matrix + (gsize) numbers[i] * dim, dim);
-}
-
 /* -- forward -- */
 
 /* counts [bags, n_ids], id as the column. */
@@ -170,27 +149,64 @@ sum_by_counts (const TpsBags *bags, const gfloat *table, gfloat *output)
   tps_cpu_gemm (&gemm);
 }
 
-static void
-sum_bag (const TpsBags *bags, gsize bag, const gfloat *table, gfloat *output)
+/* Where the rows of positions [begin, end) lie, and of those that follow. */
+typedef struct
 {
+  const TpsBags *bags;
+  const gfloat *table;
+  gsize begin, end;
+  const gfloat *rows[WINDOW_ROWS + ROWS_AHEAD];
+} Window;
+
+/* Empty; most of it is not worth writing zeros to. */
+static void
+window_init (Window *window, const TpsBags *bags, const gfloat *table)
+{
+  window->bags = bags;
+  window->table = table;
+  window->begin = window->end = 0;
+}
+
+/* Rows from position `first` on, `*n` of them. There is one, and what lies ROWS_AHEAD behind them may be asked for. */
+static const gfloat *const *
+rows_from (Window *window, gsize first, gsize *n)
+{
+  const TpsBags *bags = window->bags;
+
+  if (first >= window->end)
+    {
+      window->begin = first;
+      window->end = MIN (first + WINDOW_ROWS, bags->n_indices);
+      for (gsize i = first; i < window->end + ROWS_AHEAD; i++)
+        window->rows[i - first] = window->table
+                                  + (gsize) bags->indices[MIN (i, bags->n_indices - 1)]
+                                        * (gsize) bags->dim;
+    }
+  *n = MIN (*n, window->end - first);
+  return window->rows + (first - window->begin);
+}
+
+static void
+sum_bag (Window *window, gsize bag, gfloat *output)
+{
+  const TpsBags *bags = window->bags;
   gsize dim = (gsize) bags->dim;
   gsize first = bag_start (bags, bag);
-  gsize count = bag_count (bags, bag);
+  gsize end = bag_start (bags, bag + 1);
 
-  if (count == 0)
+  for (gsize d = 0; d < dim; d++)
+    output[d] = first < end ? NOTHING : 0;
+  for (gsize n; first < end; first += n)
     {
-      memset (output, 0, dim * sizeof output[0]);
-      return;
+      const gfloat *const *rows;
+
+      n = end - first;
+      rows = rows_from (window, first, &n);
+      if (bags->weights != NULL)
+        tps_cpu_add_weighted_rows (output, rows, bags->weights + first, n, ROWS_AHEAD, dim);
+      else
+        tps_cpu_add_rows (output, rows, n, ROWS_AHEAD, dim);
     }
-  if (bags->weights == NULL)
-    {
-      memcpy (output, table + (gsize) bags->indices[first] * dim, dim * sizeof output[0]);
-      add_rows (output, table, bags->indices + first + 1, count - 1, dim);
-      return;
-    }
-  scale_row (output, table + (gsize) bags->indices[first] * dim, bags->weights[first], dim);
-  for (gsize i = first + 1; i < first + count; i++)
-    add_scaled_row (output, table + (gsize) bags->indices[i] * dim, bags->weights[i], dim);
 }
 
 static void
@@ -217,7 +233,9 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
 {
   gsize dim = (gsize) bags->dim;
   gboolean by_counts = counts_pay (bags, (gsize) bags->rows);
+  Window window;
 
+  window_init (&window, bags, table);
   if (by_counts)
     sum_by_counts (bags, table, output);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
@@ -227,7 +245,7 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
       if (bags->pooling == TPS_POOLING_MAX)
         max_bag (bags, bag, table, pooled, argmax != NULL ? argmax + bag * dim : NULL);
       else if (!by_counts)
-        sum_bag (bags, bag, table, pooled);
+        sum_bag (&window, bag, pooled);
       if (bags->pooling == TPS_POOLING_MEAN && bag_count (bags, bag) > 0)
         divide_row (pooled, pooled, (gfloat) bag_count (bags, bag), dim);
     }

@@ -156,6 +156,52 @@ TEST_P (Rows, PoolingAndItsGradientMatchTheReference)
     }
 }
 
+TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
+{
+  for (int64_t dim : { 63, 64, 65, 128, 200 })
+    for (bool weighted : { false, true })
+      {
+        reference::Bags bags {};
+        bags.rows = 900;
+        bags.dim = dim;
+        bags.pooling = TPS_POOLING_SUM;
+        for (size_t n : { 1, 700, 0, 3, 255, 256, 257, 5 })
+          {
+            bags.offsets.push_back ((int64_t) bags.indices.size ());
+            for (int64_t id : random_ids (n, bags.rows))
+              bags.indices.push_back (id);
+          }
+        if (weighted)
+          bags.weights = random_floats (bags.indices.size ());
+        std::vector<float> table = random_floats (bags.rows * dim);
+        std::vector<float> wanted (bags.offsets.size () * dim);
+        DeviceBags device_bags (stream, bags, false);
+        DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
+
+        reference::pool (bags, table.data (), wanted.data (), nullptr);
+        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                             nullptr);
+        EXPECT_TRUE (same_bits (output.read (), wanted)) << dim << " " << weighted;
+      }
+}
+
+TEST_P (Rows, SumsOfNegativeZerosStayNegative)
+{
+  reference::Bags bags {};
+  bags.rows = 2;
+  bags.dim = 70;
+  bags.pooling = TPS_POOLING_SUM;
+  bags.indices = { 0, 0, 1, 0, 1, 1 };
+  bags.offsets = { 0, 1, 3, 3, 4 };
+  std::vector<float> table (140, -0.0f), wanted (350, -0.0f);
+  std::fill_n (wanted.begin () + 2 * 70, 70, 0.0f); // the empty bag
+  DeviceBags device_bags (stream, bags, false);
+  DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
+
+  ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (), nullptr);
+  EXPECT_TRUE (same_bits (output.read (), wanted));
+}
+
 TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
 {
   for (int round = 0; round < 400; round++)
