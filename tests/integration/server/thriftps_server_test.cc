@@ -82,12 +82,12 @@ TEST (ThriftpsServer, SaysWhereItListensAndServesEveryService)
   for (const std::string &address : { tcp, "unix:" + path })
     {
       RawClient client (address);
-      for (const char *name :
-           { "Node:describe", "ParameterServer:reset_state", "Trainer:status", "reset_state" })
+      for (const char *name : { "Node:describe", "ParameterServer:reset_state", "Trainer:status",
+                                "reset_state", "EmbeddingTable:list_tables" })
         EXPECT_EQ (ErrorCode (client.Call (name)), 0) << name;
       EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", GetKey ("k", 0))), 2);
-      EXPECT_EQ (ExceptionKind (client.Call ("EmbeddingTable:list_tables")), 1);
-      EXPECT_THAT (ErrorText (client.Call ("EmbeddingTable:list_tables")),
+      EXPECT_EQ (ExceptionKind (client.Call ("EmbeddingTable:later_method")), 1);
+      EXPECT_THAT (ErrorText (client.Call ("EmbeddingTable:later_method")),
                    HasSubstr ("unknown method"));
     }
   struct stat status;
@@ -195,6 +195,11 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--rpc-timeout=0" }, "--rpc-timeout" },
     { { "--max-frame-mib=4096" }, "--max-frame-mib" },
     { { "--max-inflight=0" }, "--max-inflight" },
+    { { "--max-table-mib=0" }, "--max-table-mib" },
+    { { "--push-window=0" }, "--push-window" },
+    { { "--push_clients=0" }, "--push-clients" },
+    { { "--ntrainer=2", "--min-trainers=3" }, "--min-trainers" },
+    { { "--max-staleness=-1" }, "--max-staleness" },
     { { "--services=Node,Nope" }, "Nope" },
     { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
     { { "--server=Nope" }, "AverageParameterServer" },
@@ -234,6 +239,26 @@ TEST (ThriftpsServer, TakesFlagsFromAFile)
   RawClient client (overridden.ReadAddress ());
   EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 0);
   EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
+}
+
+TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
+{
+  std::string path = TemporaryFolder () + "/config.json";
+  const char *const contents[][2] = {
+    { "{\"nonsense\": 1}", "nonsense" },
+    { "{\"ntrainer\": \"many\"}", "many" },
+    { "{\"push_window\": true}", "push_window" },
+    { "[]", "JSON object" },
+  };
+  for (const auto &content : contents)
+    {
+      ASSERT_TRUE (g_file_set_contents (path.c_str (), content[0], -1, nullptr));
+      ServerProcess server ({ "--config=" + path });
+      std::string errors = server.ReadErrors ();
+      EXPECT_EQ (server.Wait (), 2);
+      EXPECT_THAT (errors, HasSubstr (path));
+      EXPECT_THAT (errors, HasSubstr (content[1]));
+    }
 }
 
 TEST (ThriftpsServer, TellsItsVersionAndItsFlags)

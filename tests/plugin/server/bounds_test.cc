@@ -78,6 +78,35 @@ TEST_F (BoundsTest, RefusesBodiesThatFindNoRoom)
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
 }
 
+// There would never be room: who is told to come again would come for ever.
+TEST_F (BoundsTest, SaysWhichBoundACallBreaksThatCannotFit)
+{
+  RawClient client (tcp_);
+  Message refused = client.Call ("Test:take", BinaryField (5 << 20), 1);
+  EXPECT_EQ (ErrorCode (refused), 7);
+  EXPECT_EQ (RetryAfterMs (refused), -1);
+  EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
+  EXPECT_THAT (ErrorText (refused), testing::HasSubstr (std::to_string (4 << 20)));
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_)), 0u);
+}
+
+TEST_F (BoundsTest, CountsAllTensorsOfACall)
+{
+  RawClient client (tcp_);
+  WriteFields two = [] (TpsWriter *out) {
+    std::string bytes (3 << 20, 'x');
+    for (gint16 id = 1; id <= 2; id++)
+      {
+        tps_writer_field (out, id, TPS_WIRE_BINARY);
+        tps_writer_binary (out, bytes.data (), bytes.size ());
+      }
+  };
+  Message refused = client.Call ("Test:take", two, 1);
+  EXPECT_EQ (ErrorCode (refused), 7);
+  EXPECT_EQ (RetryAfterMs (refused), -1);
+  EXPECT_THAT (ErrorText (refused), testing::HasSubstr ("--max-pending-mib"));
+}
+
 // A list of numbers is no body: it stands in the head.
 WriteFields
 NumbersField (guint32 n_elems)
