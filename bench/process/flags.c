@@ -114,17 +114,22 @@ tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *pee
   const GOptionEntry entries[] = {
     { "json", 0, 0, G_OPTION_ARG_FILENAME, &flags->json, "write everything, raw samples included",
       "FILE" },
-    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &flags->csv,
-      "write the tables as CSV files into a folder", "DIR" },
-    { "repeats", 0, 0, G_OPTION_ARG_INT, &flags->repeats, "measured passes (1; 5 with --peer)",
-      "N" },
-    { "peer", 0, 0, G_OPTION_ARG_STRING, &flags->peer, peers, "NAME" },
+    { "repeats", 0, 0, G_OPTION_ARG_INT, &flags->repeats,
+      peers != NULL ? "measured passes (1; 5 with --peer)" : "measured rounds (5)", "N" },
     { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags->smoke, "a small run, seconds in all", NULL },
     { "version", 0, 0, G_OPTION_ARG_NONE, &flags->version, "print the version", NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
+  const GOptionEntry of_passes[] = {
+    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &flags->csv,
+      "write the tables as CSV files into a folder", "DIR" },
+    { "peer", 0, 0, G_OPTION_ARG_STRING, &flags->peer, peers, "NAME" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
 
   g_option_context_add_main_entries (context, entries, NULL);
+  if (peers != NULL)
+    g_option_context_add_main_entries (context, of_passes, NULL);
 }
 
 gboolean

@@ -53,7 +53,7 @@ typedef struct
   gboolean version;
 } TpsRunFlags;
 
-/* `peers`: the text of --help for --peer. */
+/* `peers`: the text of --help for --peer; NULL: a benchmark without passes, which has neither --peer nor --csv. */
 void tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *peers);
 
 /* Defaults, paths, checks. `peers` ends with NULL: what --peer may be. */

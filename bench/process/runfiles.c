@@ -2,7 +2,17 @@
 
 #include "bench/process/runfiles.h"
 
+#include <glib/gstdio.h>
+
 #include "runtime/error.h"
+
+const gchar *
+tps_bench_find_python (void)
+{
+  const gchar *named = g_getenv ("THRIFTPS_PYTHON");
+
+  return named != NULL ? named : "/usr/bin/python3";
+}
 
 gchar *
 tps_bench_find_program (void)
@@ -41,4 +51,20 @@ tps_bench_find_file (const gchar *name, GError **error)
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s is not in %s, nor beside the program",
                name, runfiles);
   return NULL;
+}
+
+void
+tps_bench_remove_folder (gchar *path)
+{
+  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
+  const gchar *name;
+
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
+    {
+      g_autofree gchar *file = g_build_filename (path, name, NULL);
+
+      g_unlink (file);
+    }
+  g_rmdir (path);
+  g_free (path);
 }

@@ -176,6 +176,14 @@ set_end_error (const Child *child, GError **error)
                  child->name, child->pid, WEXITSTATUS (child->status));
 }
 
+gint
+tps_supervisor_get_newest_pid (TpsSupervisor *supervisor)
+{
+  Child *newest = g_ptr_array_index (supervisor->children, supervisor->children->len - 1);
+
+  return newest->pid;
+}
+
 gboolean
 tps_supervisor_check (TpsSupervisor *supervisor, GError **error)
 {

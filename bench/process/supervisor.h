@@ -25,6 +25,9 @@ void tps_supervisor_free (TpsSupervisor *supervisor);
 gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
+/* The process id of the child that was started last. */
+gint tps_supervisor_get_newest_pid (TpsSupervisor *supervisor);
+
 /* TRUE while all children live. Otherwise TPS_ERROR_ABORTED that says who ended and how. Never
  * blocks. */
 gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);

@@ -44,6 +44,7 @@ outcome_clear (gpointer data)
   TpsBenchOutcome *outcome = data;
 
   g_array_unref (outcome->losses);
+  g_array_unref (outcome->samples);
   g_free (outcome->digest);
 }
 
@@ -216,6 +217,7 @@ find_or_add_outcome (TpsBenchResults *results, gint rank)
     if (g_array_index (results->outcomes, TpsBenchOutcome, i).rank == rank)
       return &g_array_index (results->outcomes, TpsBenchOutcome, i);
   outcome.losses = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  outcome.samples = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_array_append_val (results->outcomes, outcome);
   return &g_array_index (results->outcomes, TpsBenchOutcome, results->outcomes->len - 1);
 }
@@ -233,6 +235,16 @@ tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss
     g_array_append_val (outcome->losses, loss);
   g_free (outcome->digest);
   outcome->digest = text != NULL ? g_string_free (text, FALSE) : NULL;
+}
+
+void
+tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples,
+                                 gint64 epoch_samples)
+{
+  TpsBenchOutcome *outcome = find_or_add_outcome (results, rank);
+
+  g_array_append_val (outcome->samples, samples);
+  outcome->epoch_samples = epoch_samples;
 }
 
 const GArray *

@@ -47,13 +47,19 @@ TpsBenchSeries *tps_bench_results_find (TpsBenchResults *results, const gchar *k
 typedef struct
 {
   gint rank;
-  GArray *losses; /* of gdouble, of each pass's last step; empty where there were no batches */
-  gchar *digest;  /* of the parameters after the newest pass, XXH3-128 as hex; NULL = not said */
+  GArray *losses;  /* of gdouble, of each pass's last step; empty where there were no batches */
+  gchar *digest;   /* of the parameters after the newest pass, XXH3-128 as hex; NULL = not said */
+  GArray *samples; /* of gint64, of each pass; empty where they were not counted */
+  gint64 epoch_samples; /* of the newest pass's last epoch */
 } TpsBenchOutcome;
 
 /* Call once a pass. `loss` NAN: there was none; `digest`: 16 bytes or NULL. */
 void tps_bench_results_add_outcome (TpsBenchResults *results, gint rank, gdouble loss,
                                     const guint8 *digest);
+
+/* How many samples a trainer trained with in a pass, and in its last epoch. */
+void tps_bench_results_count_samples (TpsBenchResults *results, gint rank, gint64 samples,
+                                      gint64 epoch_samples);
 
 /* Of TpsBenchOutcome, in the order in which trainers were first seen; borrowed. */
 const GArray *tps_bench_results_get_outcomes (const TpsBenchResults *results);

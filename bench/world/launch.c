@@ -2,29 +2,12 @@
 
 #include "bench/world/launch.h"
 
-#include <glib/gstdio.h>
 #include <string.h>
 
 #include "bench/process/runfiles.h"
 #include "runtime/error.h"
 
 #define SOCKET_PATH_BYTES 108 /* sun_path, with its end */
-
-void
-tps_launch_remove_socket_dir (gchar *path)
-{
-  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
-  const gchar *name;
-
-  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
-    {
-      g_autofree gchar *file = g_build_filename (path, name, NULL);
-
-      g_unlink (file);
-    }
-  g_rmdir (path);
-  g_free (path);
-}
 
 /* Checked here once, so that not every role says so. */
 gchar *
@@ -38,7 +21,7 @@ tps_launch_make_socket_dir (const TpsWorld *world, GError **error)
   longest = g_build_filename (path, "trainer1023.sock", NULL);
   if (g_str_equal (world->transport, "tcp") || strlen (longest) < SOCKET_PATH_BYTES)
     return path;
-  tps_launch_remove_socket_dir (path);
+  tps_bench_remove_folder (path);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "TMPDIR=%s is too long for Unix sockets; use a shorter one, or --transport=tcp",
                g_get_tmp_dir ());

@@ -9,11 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A folder for the world's Unix sockets; owned: tps_launch_remove_socket_dir(). */
+/* A folder for the world's Unix sockets; owned: tps_bench_remove_folder(), with what killed roles left in it. */
 gchar *tps_launch_make_socket_dir (const TpsWorld *world, GError **error);
-
-/* With what killed roles left in it. */
-void tps_launch_remove_socket_dir (gchar *path);
 
 /* All trainers and servers, with the flags that this process was given. */
 gboolean tps_launch_roles (const TpsWorld *world, TpsSupervisor *supervisor,

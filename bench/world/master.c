@@ -452,6 +452,9 @@ add_outcome (const Role *role, TpsBenchResults *results)
   tps_bench_results_add_outcome (results, (gint) role->rank,
                                  role->status.has_loss ? role->status.loss : NAN,
                                  role->status.has_digest ? role->status.parameters_digest : NULL);
+  if (role->status.samples > 0)
+    tps_bench_results_count_samples (results, (gint) role->rank, role->status.samples,
+                                     role->status.epoch_samples);
 }
 
 static gboolean

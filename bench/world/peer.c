@@ -27,21 +27,12 @@ struct TpsPeer
   gchar *version;
 };
 
-/* Debian's interpreter has Debian's PyTorch; another one may be named. */
-static const gchar *
-find_python (void)
-{
-  const gchar *named = g_getenv ("THRIFTPS_PYTHON");
-
-  return named != NULL ? named : "/usr/bin/python3";
-}
-
 static gchar **
 make_argv (const gchar *script, gchar **arguments)
 {
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
 
-  g_strv_builder_add_many (argv, find_python (), script, NULL);
+  g_strv_builder_add_many (argv, tps_bench_find_python (), script, NULL);
   g_strv_builder_addv (argv, (const char **) (gsize) arguments);
   return g_strv_builder_end (argv);
 }
@@ -54,7 +45,7 @@ say_what_it_needs (GError **error)
   g_free ((*error)->message);
   (*error)->message = g_strdup_printf (
       "%s; its last words are above (%s runs it and needs PyTorch, package python3-torch)", ended,
-      find_python ());
+      tps_bench_find_python ());
   g_free (ended);
 }
 
@@ -192,6 +183,23 @@ take_kind (TpsBenchResults *results, const gchar *kind, JsonObject *answer)
                json_node_get_object (metrics));
 }
 
+/* "samples": {rank: [in the pass, in its last epoch], …}, where they are counted. */
+static void
+take_samples (TpsBenchResults *results, JsonObject *answer)
+{
+  JsonObjectIter at;
+  const gchar *rank;
+  JsonNode *counts;
+
+  if (!json_object_has_member (answer, "samples"))
+    return;
+  json_object_iter_init (&at, json_object_get_object_member (answer, "samples"));
+  while (json_object_iter_next (&at, &rank, &counts))
+    tps_bench_results_count_samples (results, (gint) g_ascii_strtoll (rank, NULL, 10),
+                                     json_array_get_int_element (json_node_get_array (counts), 0),
+                                     json_array_get_int_element (json_node_get_array (counts), 1));
+}
+
 gboolean
 tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error)
 {
@@ -213,6 +221,7 @@ tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error)
   answer = json_node_get_object (json_parser_get_root (parser));
   take_kind (peer->results, "trainer", answer);
   take_kind (peer->results, "server", answer);
+  take_samples (peer->results, answer);
   tps_bench_results_end_pass (peer->results);
   return TRUE;
 }

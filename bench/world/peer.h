@@ -3,8 +3,8 @@
 /* A peer system doing the same work beside ours, one pass at a time on command.
  *
  * A peer is a script in bench/peers that is run by Python. It says `{"torch": version}` in a line when it is ready; for each
- * line "pass" it runs one pass and answers with a line `{"trainer": {rank: {"type,name": [ms, …]}}, "server": …}`; at the
- * end of its input it shuts its world down.
+ * line "pass" it runs one pass and answers with a line `{"trainer": {rank: {"type,name": [ms, …]}}, "server": …,
+ * "samples": {rank: [in the pass, in its last epoch]}}`; at the end of its input it shuts its world down.
  */
 
 #pragma once

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bench/process/interrupt.h"
+#include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "bench/world/launch.h"
 #include "runtime/error.h"
@@ -32,7 +33,7 @@ run_clear (Run *run)
 {
   g_clear_pointer (&run->peers, g_ptr_array_unref);
   g_clear_pointer (&run->supervisor, tps_supervisor_free);
-  g_clear_pointer (&run->socket_dir, tps_launch_remove_socket_dir);
+  g_clear_pointer (&run->socket_dir, tps_bench_remove_folder);
   g_clear_pointer (&run->ours, tps_bench_results_free);
 }
 
@@ -97,10 +98,13 @@ run_passes (Run *run, TpsMaster *master, GError **error)
 {
   gint repeats = run->flags->repeats;
 
-  if (!tps_master_run_pass (master, "warm-up", NULL, error) || !run_peers (run, TRUE, error))
-    return FALSE;
-  printf ("benchmark warmup done\n\n");
-  fflush (stdout);
+  if (!run->program->no_warm_up)
+    {
+      if (!tps_master_run_pass (master, "warm-up", NULL, error) || !run_peers (run, TRUE, error))
+        return FALSE;
+      printf ("benchmark warmup done\n\n");
+      fflush (stdout);
+    }
   for (gint i = 0; i < repeats; i++)
     {
       g_autofree gchar *title = g_strdup_printf ("pass %d of %d", i + 1, repeats);

@@ -19,6 +19,7 @@ typedef struct
 {
   TpsFillServer fill_server;
   TpsMasterWork work;
+  gboolean no_warm_up; /* measure from the first pass on */
 
   /* Before anything starts, not in roles: what can be found wrong with flags and files now. */
   gboolean (*load) (gpointer user_data, GError **error);

@@ -1,0 +1,25 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The DDP + RPC benchmark: launches a world of trainers, parameter servers with embedding tables and a master, or is one
+ * of them. */
+
+#include <locale.h>
+
+#include "bench/ddp_rpc/work.h"
+
+gint
+main (gint argc, gchar **argv)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (TpsDdpRpcOptions) options = { 0 };
+  TpsBenchVerdict verdict;
+  TpsProgram program;
+  gint status;
+
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  verdict = tps_ddp_rpc_options_parse (&options, argc, argv, &error);
+  if (!tps_program_check_verdict ("ddp_rpc", verdict, error, &status))
+    return status;
+  program = tps_ddp_rpc_get_program (&options);
+  return tps_program_run (&program, &options.world, &options.run, &options);
+}

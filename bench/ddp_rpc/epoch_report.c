@@ -1,0 +1,298 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/ddp_rpc/epoch_report.h"
+
+#include <math.h>
+
+#include "bench/report/grid.h"
+#include "bench/report/report.h"
+#include "bench/world/peer.h"
+
+#define EPOCH "epoch_metric,epoch"
+
+/* -- numbers -- */
+
+static gint
+compare_doubles (gconstpointer a, gconstpointer b)
+{
+  gdouble x = *(const gdouble *) a, y = *(const gdouble *) b;
+
+  return (x > y) - (x < y);
+}
+
+static gdouble
+get (const GArray *values, guint i)
+{
+  return g_array_index (values, gdouble, i);
+}
+
+gdouble
+tps_epoch_report_get_percentile (const GArray *values, gdouble percent)
+{
+  g_autoptr (GArray) sorted = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  gdouble place = percent / 100 * (values->len - 1);
+  guint below = (guint) place;
+
+  g_array_append_vals (sorted, values->data, values->len);
+  g_array_sort (sorted, compare_doubles);
+  if (below + 1 == sorted->len)
+    return get (sorted, below);
+  return get (sorted, below) + (place - below) * (get (sorted, below + 1) - get (sorted, below));
+}
+
+static gdouble
+sum_of (const GArray *values, guint first, guint n)
+{
+  gdouble sum = 0;
+
+  for (guint i = first; i < first + n; i++)
+    sum += get (values, i);
+  return sum;
+}
+
+/* Of a trainer, or of all (rank -1): NULL where no epoch was finished. Borrowed. */
+static const GArray *
+get_epochs (TpsBenchResults *results, gint rank)
+{
+  TpsBenchSeries *series = tps_bench_results_find (results, "trainer", rank, EPOCH);
+
+  return series != NULL && series->samples_ms->len > 0 ? series->samples_ms : NULL;
+}
+
+static const TpsBenchOutcome *
+get_trainer (TpsBenchResults *results, guint i)
+{
+  return &g_array_index (tps_bench_results_get_outcomes (results), TpsBenchOutcome, i);
+}
+
+static guint
+count_trainers (TpsBenchResults *results)
+{
+  return tps_bench_results_get_outcomes (results)->len;
+}
+
+/* Samples per second of a trainer in one pass, or in all (`pass` -1). */
+static gdouble
+get_rate (TpsBenchResults *results, const TpsBenchOutcome *trainer, gint pass)
+{
+  const GArray *epochs = get_epochs (results, trainer->rank);
+  guint n_passes = trainer->samples->len;
+  guint first = pass < 0 ? 0 : (guint) pass;
+  guint n = pass < 0 ? n_passes : 1;
+  guint epochs_a_pass;
+  gdouble samples = 0;
+
+  if (epochs == NULL || n_passes == 0)
+    return NAN;
+  epochs_a_pass = epochs->len / n_passes;
+  for (guint i = first; i < first + n; i++)
+    samples += (gdouble) g_array_index (trainer->samples, gint64, i);
+  return samples / sum_of (epochs, first * epochs_a_pass, n * epochs_a_pass) * 1e3;
+}
+
+static gdouble
+get_rate_of_all (TpsBenchResults *results, gint pass)
+{
+  gdouble rate = 0;
+
+  for (guint i = 0; i < count_trainers (results); i++)
+    rate += get_rate (results, get_trainer (results, i), pass);
+  return rate;
+}
+
+/* Of all trainers, one for each pass; owned. */
+static GArray *
+list_rates (TpsBenchResults *results)
+{
+  GArray *rates = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  guint n_passes = count_trainers (results) > 0 ? get_trainer (results, 0)->samples->len : 0;
+
+  for (guint pass = 0; pass < n_passes; pass++)
+    {
+      gdouble rate = get_rate_of_all (results, (gint) pass);
+
+      g_array_append_val (rates, rate);
+    }
+  return rates;
+}
+
+/* -- the original's report -- */
+
+static void
+append_original_row (GString *text, const gchar *name, const GArray *epochs, gint64 epoch_samples)
+{
+  static const gint percents[] = { 50, 75, 90, 95 };
+
+  g_string_append_printf (text, "%8s:", name);
+  for (guint i = 0; i < G_N_ELEMENTS (percents); i++)
+    {
+      gdouble seconds = tps_epoch_report_get_percentile (epochs, percents[i]) / 1e3;
+
+      g_string_append_printf (text, "  p%02d:  %1.3fs  %6d/s", percents[i], seconds,
+                              (gint) ((gdouble) epoch_samples / seconds));
+    }
+  g_string_append_c (text, '\n');
+}
+
+gchar *
+tps_epoch_report_format_original (TpsBenchResults *results)
+{
+  GString *text = g_string_new ("\n");
+  gint64 epoch_samples = 0;
+
+  g_string_append_printf (text, "%10s", "");
+  for (guint i = 0; i < 4; i++)
+    g_string_append_printf (text, "%14s%10s", "sec/epoch", "epoch/sec");
+  g_string_append_c (text, '\n');
+  for (guint i = 0; i < count_trainers (results); i++)
+    {
+      const TpsBenchOutcome *trainer = get_trainer (results, i);
+      const GArray *epochs = get_epochs (results, trainer->rank);
+      g_autofree gchar *name = g_strdup_printf ("Trainer%d", trainer->rank);
+
+      if (epochs != NULL)
+        append_original_row (text, name, epochs, trainer->epoch_samples);
+      epoch_samples += trainer->epoch_samples;
+    }
+  if (get_epochs (results, -1) != NULL)
+    append_original_row (text, "All", get_epochs (results, -1), epoch_samples);
+  return g_string_free (text, FALSE);
+}
+
+/* -- ours -- */
+
+static const gchar *const rate_headers[] = {
+  "", "samples/s", "epoch (ms)", "p50", "p75", "p90", "p95", "p99", "p95/p50", "samples"
+};
+
+static void
+add_rate_row (TpsGrid *grid, const gchar *name, gdouble rate, const GArray *epochs, gint64 samples)
+{
+  gdouble p50 = tps_epoch_report_get_percentile (epochs, 50);
+  gdouble p95 = tps_epoch_report_get_percentile (epochs, 95);
+  const gdouble numbers[] = {
+    rate,
+    sum_of (epochs, 0, epochs->len) / epochs->len,
+    p50,
+    tps_epoch_report_get_percentile (epochs, 75),
+    tps_epoch_report_get_percentile (epochs, 90),
+    p95,
+    tps_epoch_report_get_percentile (epochs, 99),
+    p95 / p50,
+    (gdouble) samples,
+  };
+
+  G_STATIC_ASSERT (G_N_ELEMENTS (numbers) + 1 == G_N_ELEMENTS (rate_headers));
+  tps_grid_add_row (grid, name, numbers);
+}
+
+static gint64
+count_samples (const TpsBenchOutcome *trainer)
+{
+  gint64 samples = 0;
+
+  for (guint i = 0; i < trainer->samples->len; i++)
+    samples += g_array_index (trainer->samples, gint64, i);
+  return samples;
+}
+
+gchar *
+tps_epoch_report_format_rates (TpsBenchResults *results)
+{
+  TpsGrid *grid = tps_grid_new (rate_headers, G_N_ELEMENTS (rate_headers));
+  gint64 samples = 0;
+
+  for (guint i = 0; i < count_trainers (results); i++)
+    {
+      const TpsBenchOutcome *trainer = get_trainer (results, i);
+      const GArray *epochs = get_epochs (results, trainer->rank);
+      g_autofree gchar *name = g_strdup_printf ("Trainer%d", trainer->rank);
+
+      if (epochs != NULL)
+        add_rate_row (grid, name, get_rate (results, trainer, -1), epochs, count_samples (trainer));
+      samples += count_samples (trainer);
+    }
+  if (get_epochs (results, -1) != NULL)
+    add_rate_row (grid, "All", get_rate_of_all (results, -1), get_epochs (results, -1), samples);
+  return tps_grid_free_to_string (grid);
+}
+
+/* -- beside peers -- */
+
+typedef struct
+{
+  gdouble rate;
+  gdouble p50_ms;
+} Medians;
+
+static Medians
+get_medians (TpsBenchResults *results)
+{
+  g_autoptr (GArray) rates = list_rates (results);
+  TpsBenchSeries *series = tps_bench_results_find (results, "trainer", -1, EPOCH);
+
+  return (Medians) {
+    .rate = rates->len > 0 ? tps_epoch_report_get_percentile (rates, 50) : NAN,
+    .p50_ms = series != NULL ? tps_bench_series_get_median (series) : NAN,
+  };
+}
+
+gchar *
+tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers)
+{
+  static const gchar *const headers[] = { "all trainers", "ThriftPS", "peer", "ratio" };
+  TpsGrid *grid = tps_grid_new (headers, G_N_ELEMENTS (headers));
+  Medians mine = get_medians (ours);
+
+  for (guint i = 0; i < peers->len; i++)
+    {
+      TpsPeer *peer = peers->pdata[i];
+      Medians theirs = get_medians (tps_peer_get_results (peer));
+      const gdouble rates[] = { mine.rate, theirs.rate, mine.rate / theirs.rate };
+      const gdouble times[] = { mine.p50_ms, theirs.p50_ms, mine.p50_ms / theirs.p50_ms };
+      g_autofree gchar *rate = g_strdup_printf ("samples/s, %s %s", tps_peer_get_title (peer),
+                                                tps_peer_get_version (peer));
+      g_autofree gchar *time = g_strdup_printf ("epoch p50 (ms), %s", tps_peer_get_title (peer));
+
+      tps_grid_add_row (grid, rate, rates);
+      tps_grid_add_row (grid, time, times);
+    }
+  return tps_grid_free_to_string (grid);
+}
+
+/* -- JSON -- */
+
+static void
+add_figures (TpsBenchResults *results, TpsBenchSystem *system)
+{
+  TpsBenchSeries *epochs = tps_bench_results_find (results, "trainer", -1, EPOCH);
+  g_autoptr (GArray) rates = list_rates (results);
+
+  if (epochs != NULL)
+    tps_bench_system_add_figure (system, "epoch", "ms", epochs->samples_ms);
+  if (rates->len > 0)
+    tps_bench_system_add_figure (system, "samples/s", "1/s", rates);
+  tps_bench_report_add_figures (results, system);
+}
+
+void
+tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output)
+{
+  Medians mine = get_medians (ours);
+
+  add_figures (ours, &output->ours);
+  tps_bench_report_add_outcome (ours, output);
+  for (guint i = 0; i < peers->len; i++)
+    {
+      TpsPeer *peer = peers->pdata[i];
+      Medians theirs = get_medians (tps_peer_get_results (peer));
+      g_autofree gchar *rate = g_strdup_printf ("samples/s / %s", tps_peer_get_name (peer));
+      g_autofree gchar *time = g_strdup_printf ("epoch / %s", tps_peer_get_name (peer));
+
+      add_figures (tps_peer_get_results (peer),
+                   tps_bench_output_add_peer (output, tps_peer_get_name (peer),
+                                              tps_peer_get_version (peer)));
+      tps_bench_output_add_ratio (output, rate, mine.rate, theirs.rate, "higher");
+      tps_bench_output_add_ratio (output, time, mine.p50_ms, theirs.p50_ms, "lower");
+    }
+}

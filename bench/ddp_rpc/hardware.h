@@ -1,0 +1,19 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What this machine is made of, as its kernel tells; nothing here fails for want of anything. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Lines "* CPU: …", "* NUMA node 0: …", "* GPU 0000:01:00.0: …" (its NUMA node says what it is near to) or "* GPUs: none". `root` is
+ * where /sys and /proc are looked for: "/". Owned. */
+gchar *tps_hardware_describe (const gchar *root);
+
+/* What `nvidia-smi topo -m` says, under a title; "" where there is no such program or no driver. Blocks for at most
+ * 10 seconds. Owned. */
+gchar *tps_hardware_ask_gpu_topology (void);
+
+G_END_DECLS

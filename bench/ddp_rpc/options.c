@@ -1,0 +1,215 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/ddp_rpc/options.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "runtime/ddp_rpc/bag_batches.h"
+#include "runtime/ddp_rpc/ddp_rpc_trainer.h"
+#include "runtime/error.h"
+#include "runtime/version.h"
+
+#define NOT_SAID (-1)
+
+/* The tables are built for one set of options; GOption writes through their pointers. */
+static GOptionContext *
+make_context (TpsDdpRpcOptions *o)
+{
+  const GOptionEntry of_the_original[] = {
+    { "number-trainers", 0, 0, G_OPTION_ARG_INT, &o->number_trainers, "trainers (8)", "N" },
+    { "number-ps", 0, 0, G_OPTION_ARG_INT, &o->number_ps,
+      "parameter servers, each with one embedding table (8)", "N" },
+    { "number-embeddings", 0, 0, G_OPTION_ARG_INT64, &o->number_embeddings,
+      "rows of each table (300)", "N" },
+    { "embedding-dim", 0, 0, G_OPTION_ARG_INT64, &o->embedding_dim,
+      "columns of each table (64); times the number of servers: a multiple of 512", "N" },
+    { "warmup-cycles", 0, 0, G_OPTION_ARG_INT, &o->warmup_cycles,
+      "epochs before those that are measured (5)", "N" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  const GOptionEntry work[] = {
+    { "epochs", 0, 0, G_OPTION_ARG_INT, &o->epochs, "measured epochs of a pass (100)", "N" },
+    { "batches", 0, 0, G_OPTION_ARG_INT, &o->batches, "batches of an epoch and trainer (10)", "N" },
+    { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of data, tables and parameters (0)", "N" },
+    { "task", 0, 0, G_OPTION_ARG_STRING, &o->task,
+      "random, as the original; or learnable: the class of a bag follows from its ids, loss falls to 0 (random)",
+      "NAME" },
+    { "optimizer", 0, 0, G_OPTION_ARG_STRING, &o->optimizer,
+      "of the tables: sgd, adagrad, rowwise-adagrad, adam or ftrl (sgd); the dense layers' is SGD",
+      "NAME" },
+    { "lr", 0, 0, G_OPTION_ARG_DOUBLE, &o->lr, "learning rate of tables and layers (0.05)", "X" },
+    { "sequential-lookups", 0, 0, G_OPTION_ARG_NONE, &o->sequential_lookups,
+      "look up one table after the other, as the original does, to see what concurrency brings",
+      NULL },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+  GOptionContext *context = g_option_context_new (NULL);
+
+  g_option_context_set_summary (
+      context,
+      "Trains a model with T trainers whose dense layers are averaged by all-reduce, and whose embeddings lie in tables\n"
+      "on P parameter servers, each a process of its own; reports how long epochs took, and samples per second.\n"
+      "Without flags: 8 trainers, 8 servers. Underscores may stand for dashes in the names of flags.");
+  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
+  g_option_context_add_main_entries (context, of_the_original, NULL);
+  tps_world_add_flags (context, &o->world);
+  g_option_context_add_main_entries (context, work, NULL);
+  tps_run_flags_add (
+      context, &o->run,
+      "run the same work on this peer, pass by pass in turn, and print the ratios: pytorch, whose "
+      "table gradients are dense; pytorch-sparse; both");
+  return context;
+}
+
+static void
+default_to (gint *value, gint number)
+{
+  if (*value == NOT_SAID)
+    *value = number;
+}
+
+static void
+fill_defaults (TpsDdpRpcOptions *o)
+{
+  gboolean smoke = o->run.smoke;
+
+  default_to (&o->number_trainers, smoke ? 2 : 8);
+  default_to (&o->number_ps, smoke ? 2 : 8);
+  default_to (&o->warmup_cycles, smoke ? 1 : 5);
+  default_to (&o->epochs, smoke ? 5 : 100);
+  if (o->embedding_dim == NOT_SAID)
+    o->embedding_dim = smoke ? 256 : 64;
+  tps_flags_default_to (&o->task, "random");
+  tps_flags_default_to (&o->optimizer, "sgd");
+}
+
+/* Puts the name of the flag before what is wrong with its value. */
+static gboolean
+blame_flag (const gchar *flag, const gchar *value, GError *cause, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s=%s: %s", flag, value,
+               cause->message);
+  g_error_free (cause);
+  return FALSE;
+}
+
+static gboolean
+check_names (TpsDdpRpcOptions *o, GError **error)
+{
+  GError *cause = NULL;
+  TpsOptimizerKind kind;
+  TpsBagTask task;
+
+  if (!tps_bag_task_find (o->task, &task, &cause))
+    return blame_flag ("task", o->task, cause, error);
+  if (!tps_optimizer_kind_find (o->optimizer, &kind, &cause))
+    return blame_flag ("optimizer", o->optimizer, cause, error);
+  o->table_optimizer = tps_optimizer_spec (kind, o->lr);
+  return TRUE;
+}
+
+static gboolean
+check_shape (const TpsDdpRpcOptions *o, GError **error)
+{
+  GError *cause = NULL;
+  gint64 rows_per_bag;
+
+  if (tps_ddp_rpc_check_shape (o->number_ps, o->embedding_dim, &rows_per_bag, &cause))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "--number-ps=%d --embedding-dim=%" G_GINT64_FORMAT ": %s", o->number_ps,
+               o->embedding_dim, cause->message);
+  g_error_free (cause);
+  return FALSE;
+}
+
+static gboolean
+check (TpsDdpRpcOptions *o, GError **error)
+{
+  return tps_flags_check_number ("number-trainers", o->number_trainers, 1, 1024, error)
+         && tps_flags_check_number ("number-ps", o->number_ps, 1, 1024, error)
+         && tps_flags_check_number ("number-embeddings", o->number_embeddings, 1,
+                                    G_GINT64_CONSTANT (1) << 40, error)
+         && tps_flags_check_number ("embedding-dim", o->embedding_dim, 1, 1 << 20, error)
+         && tps_flags_check_number ("warmup-cycles", o->warmup_cycles, 0, 1000000, error)
+         && tps_flags_check_number ("epochs", o->epochs, 1, 1000000, error)
+         && tps_flags_check_number ("batches", o->batches, 1, 1000000, error)
+         && ((isfinite (o->lr) && o->lr >= 0)
+             || tps_flags_refuse ("lr", "…", "a finite number from 0 up", error))
+         && check_names (o, error) && check_shape (o, error);
+}
+
+static gboolean
+finish (TpsDdpRpcOptions *o, GError **error)
+{
+  static const gchar *const peers[] = { "pytorch", "pytorch-sparse", "both", NULL };
+
+  if (!tps_world_read_environment (&o->world, error))
+    return FALSE;
+  fill_defaults (o);
+  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
+    return FALSE;
+  o->world.n_trainers = (guint) o->number_trainers;
+  o->world.n_servers = (guint) o->number_ps;
+  return tps_world_finish_flags (&o->world, error);
+}
+
+TpsBenchVerdict
+tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv, GError **error)
+{
+  g_autoptr (GOptionContext) context = NULL;
+
+  *options = (TpsDdpRpcOptions) {
+    .number_trainers = NOT_SAID,
+    .number_ps = NOT_SAID,
+    .number_embeddings = 300,
+    .embedding_dim = NOT_SAID,
+    .warmup_cycles = NOT_SAID,
+    .epochs = NOT_SAID,
+    .batches = 10,
+    .lr = 0.05,
+  };
+  tps_world_init (&options->world, "ddp_rpc", "ps");
+  options->world.counts_servers = TRUE;
+  context = make_context (options);
+  if (!tps_flags_parse (context, argc, argv, &options->world.given, error))
+    return TPS_BENCH_BAD;
+  if (options->run.version)
+    {
+      printf ("ThriftPS %s\n", TPS_VERSION);
+      return TPS_BENCH_DONE;
+    }
+  return finish (options, error) ? TPS_BENCH_RUN : TPS_BENCH_BAD;
+}
+
+void
+tps_ddp_rpc_options_clear (TpsDdpRpcOptions *o)
+{
+  g_clear_pointer (&o->optimizer, g_free);
+  g_clear_pointer (&o->task, g_free);
+  tps_world_clear (&o->world);
+  tps_run_flags_clear (&o->run);
+}
+
+GPtrArray *
+tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *o)
+{
+  GPtrArray *lines = g_ptr_array_new_with_free_func (g_free);
+
+  tps_flags_add_number (lines, "number-trainers", o->number_trainers);
+  tps_flags_add_number (lines, "number-ps", o->number_ps);
+  tps_flags_add_number (lines, "number-embeddings", (gdouble) o->number_embeddings);
+  tps_flags_add_number (lines, "embedding-dim", (gdouble) o->embedding_dim);
+  tps_flags_add_number (lines, "warmup-cycles", o->warmup_cycles);
+  tps_world_describe (&o->world, lines);
+  tps_flags_add_number (lines, "epochs", o->epochs);
+  tps_flags_add_number (lines, "batches", o->batches);
+  tps_flags_add_number (lines, "seed", (gdouble) o->seed);
+  tps_flags_add_text (lines, "task", o->task);
+  tps_flags_add_text (lines, "optimizer", o->optimizer);
+  tps_flags_add_number (lines, "lr", o->lr);
+  tps_flags_add_text (lines, "sequential-lookups", o->sequential_lookups ? "true" : "false");
+  tps_flags_add_number (lines, "repeats", o->run.repeats);
+  return lines;
+}

@@ -1,0 +1,46 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:ddp_rpc. */
+
+#pragma once
+
+#include "bench/process/flags.h"
+#include "bench/world/world.h"
+#include "runtime/optimizer.h"
+
+G_BEGIN_DECLS
+
+/* Fields are named for their flags; strings are owned. */
+typedef struct
+{
+  TpsWorld world;
+  TpsRunFlags run;
+
+  gint number_trainers;
+  gint number_ps;
+  gint64 number_embeddings;
+  gint64 embedding_dim;
+  gint warmup_cycles;
+  gint epochs;
+  gint batches;
+  gint64 seed;
+  gchar *optimizer;
+  gdouble lr;
+  gchar *task;
+  gboolean sequential_lookups;
+
+  TpsOptimizerSpec table_optimizer; /* of --optimizer and --lr */
+} TpsDdpRpcOptions;
+
+/* Parses `argv`, dashes and underscores alike, and the environment as all benchmarks do. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
+TpsBenchVerdict tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv,
+                                           GError **error);
+void tps_ddp_rpc_options_clear (TpsDdpRpcOptions *options);
+
+/* The flags and their values in use, one "name=value" each; owned. */
+GPtrArray *tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *options);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDdpRpcOptions, tps_ddp_rpc_options_clear)
+
+G_END_DECLS

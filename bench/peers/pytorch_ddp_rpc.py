@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""The DDP + RPC benchmark on PyTorch's own RPC, as a peer to measure against.
+
+Does on CPU what //bench:ddp_rpc does, the way PyTorch's benchmark_ddp_rpc.py does it: trainers look up embedding bags on
+all parameter servers by torch.distributed.rpc, one after the other, run the dense layers under DDP over gloo, and let
+distributed autograd and DistributedOptimizer (SGD) update tables and layers. Table gradients are dense as there, or
+sparse with --sparse. Numbers of trainers and servers are free, and all values are those of the command line.
+
+Started by the benchmark, one process for the whole world; it reads one command a line from stdin and answers with one
+JSON object a line on stdout:
+
+    pass   ->  {"trainer": {"0": {"epoch_metric,epoch": [ms, ...]}, ...}, "samples": {"0": [in the pass, in its last epoch]}}
+    quit   ->  ends
+
+The first pass is the warm-up and has --warmup-cycles epochs (none: there is no such pass). The first line, when all
+processes are up, is {"ready": true, "torch": "1.13.1"}. Everything else goes to stderr. Times are of the monotonic clock.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import time
+
+# Read when torch is loaded. Without them every role says at its end that it ends.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "2")
+
+import torch
+import torch.distributed as dist
+import torch.distributed.autograd as dist_autograd
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+from torch import nn, optim
+from torch.distributed.optim import DistributedOptimizer
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+WIDTH = 512
+
+
+class HybridModel(nn.Module):
+    """Bags on the parameter servers side by side, reshaped to rows of the width of the dense layers."""
+
+    def __init__(self, tables):
+        super().__init__()
+        self.tables = tables
+        self.ddp = DDP(nn.Sequential(nn.Linear(WIDTH, 256), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64),
+                                     nn.Linear(64, 32), nn.Linear(32, 8)))
+
+    def forward(self, indices, offsets):
+        bags = [table.rpc_sync().forward(indices, offsets) for table in self.tables]
+        return self.ddp(torch.cat(bags, dim=1).reshape(-1, WIDTH))
+
+
+def make_table(args, number):
+    torch.manual_seed(args.seed + number)
+    return nn.EmbeddingBag(args.number_embeddings, args.embedding_dim, mode="sum", sparse=args.sparse)
+
+
+def list_parameters(table):
+    return [rpc.RRef(parameter) for parameter in table.local_value().parameters()]
+
+
+def draw_batches(rng, args):
+    for _ in range(args.batches):
+        n = rng.randint(20, 50)
+        indices = torch.randint(args.number_embeddings, (n,))
+        offsets, start = [], 0
+        while start < n:
+            offsets.append(start)
+            start += rng.randint(1, 10)
+        target = torch.randint(8, (len(offsets),)).repeat_interleave(args.number_ps * args.embedding_dim // WIDTH)
+        yield indices, torch.tensor(offsets), target, len(offsets)
+
+
+def run_trainer(args, tables, rank, epochs):
+    rng = random.Random(args.seed * 1000003 + rank)
+    torch.manual_seed(args.seed)  # the same layers everywhere, as DDP would see to
+    model = HybridModel(tables)
+    torch.manual_seed(args.seed * 1000003 + rank)
+    parameters = []
+    for number, table in enumerate(tables):
+        parameters.extend(rpc.rpc_sync(f"ps{number}", list_parameters, args=(table,)))
+    parameters.extend(rpc.RRef(parameter) for parameter in model.parameters())
+    optimizer = DistributedOptimizer(optim.SGD, parameters, lr=args.lr)
+    criterion = nn.CrossEntropyLoss()
+    times, samples, epoch_samples = [], 0, 0
+    for _ in range(epochs):
+        start = time.perf_counter()
+        epoch_samples = 0
+        for indices, offsets, target, n_bags in draw_batches(rng, args):
+            epoch_samples += n_bags
+            with dist_autograd.context() as context:
+                loss = criterion(model(indices, offsets), target)
+                dist_autograd.backward(context, [loss])
+                optimizer.step(context)
+        times.append((time.perf_counter() - start) * 1e3)
+        samples += epoch_samples
+    return times, samples, epoch_samples
+
+
+def run_pass(args, tables, epochs):
+    futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, tables, rank, epochs), timeout=0)
+               for rank in range(args.number_trainers)]
+    results = [future.wait() for future in futures]
+    return {"trainer": {str(rank): {"epoch_metric,epoch": result[0]} for rank, result in enumerate(results)},
+            "samples": {str(rank): result[1:] for rank, result in enumerate(results)}}
+
+
+def run_master(args):
+    tables = [rpc.remote(f"ps{number}", make_table, args=(args, number), timeout=0) for number in range(args.number_ps)]
+    for table in tables:
+        rpc.rpc_sync(table.owner(), list_parameters, args=(table,), timeout=0)  # until it is made
+    print(json.dumps({"ready": True, "torch": torch.__version__}), flush=True)
+    is_warm_up = args.warmup_cycles > 0
+    for line in sys.stdin:
+        if line.strip() != "pass":
+            break
+        answer = run_pass(args, tables, args.warmup_cycles if is_warm_up else args.epochs)
+        is_warm_up = False
+        print(json.dumps(answer), flush=True)
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def die_with_parent():
+    """So that no role outlives a launcher that was killed."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def run_role(rank, args):
+    die_with_parent()
+    torch.set_num_threads(args.threads)
+    n_trainers, n_servers = args.number_trainers, args.number_ps
+    if rank < n_trainers:
+        name = f"trainer{rank}"
+        store = dist.TCPStore("127.0.0.1", args.group_port, n_trainers, rank == 0)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=n_trainers)
+    elif rank < n_trainers + n_servers:
+        name = f"ps{rank - n_trainers}"
+    else:
+        name = "master"
+    rpc.init_rpc(name, rank=rank, world_size=n_trainers + n_servers + 1,
+                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+                     init_method=f"tcp://127.0.0.1:{args.rpc_port}", rpc_timeout=args.rpc_timeout))
+    if name == "master":
+        run_master(args)
+    rpc.shutdown()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--number-trainers", type=int, default=8)
+    parser.add_argument("--number-ps", type=int, default=8)
+    parser.add_argument("--number-embeddings", type=int, default=300)
+    parser.add_argument("--embedding-dim", type=int, default=64)
+    parser.add_argument("--warmup-cycles", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--sparse", action="store_true", help="sparse gradients of the tables")
+    parser.add_argument("--rpc-timeout", type=float, default=60)
+    parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
+    args = parser.parse_args()
+    if args.number_ps * args.embedding_dim % WIDTH:
+        sys.exit(f"peer pytorch: --number-ps times --embedding-dim must be a multiple of {WIDTH}")
+    args.rpc_port, args.group_port = free_ports(2)
+    mp.set_start_method("fork")
+    world_size = args.number_trainers + args.number_ps + 1
+    processes = [mp.Process(target=run_role, args=(rank, args), daemon=True) for rank in range(world_size - 1)]
+    for process in processes:
+        process.start()
+    run_role(world_size - 1, args)
+    for process in processes:
+        process.join()
+
+
+if __name__ == "__main__":
+    main()
