@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows of a few bags at a time are copied, each as it was between two updates, to a stage that the first-level cache holds,
- * and pooled there as a small table of their own. A bag that is larger than the stage comes in parts, the first row of
- * the later ones being what the parts before gave.
+/* While nobody writes to a FLOAT32 table, its bags are pooled where the rows lie, some 100 KiB at a time. Otherwise rows of
+ * a few bags at a time are copied, each as it was between two updates, to a stage that the first-level cache holds, and
+ * pooled there as a small table of their own. A bag that is larger than the stage comes in parts, the first row of the
+ * later ones being what the parts before gave.
  */
 
 #include "runtime/embedding/bag_pool.h"
@@ -11,6 +12,10 @@
 
 #include "runtime/cpu/elementwise.h"
 #include "runtime/cpu/rows.h"
+
+/* What is pooled without a break: limits of the arrays that go with it. */
+#define MAX_QUIET_ROWS 1024
+#define MAX_QUIET_BAGS 1024
 
 #define STAGE_BYTES (16 << 10)
 #define MIN_STAGE_ROWS 8
@@ -186,9 +191,9 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, output, output, (gfloat) (end - begin), stage->dim);
 }
 
-void
-tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
-                     gint64 *argmax)
+/* Bags that are pooled while a stage of their own is not needed for others. */
+static void
+pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax)
 {
   gsize dim = bags->table->dim;
   Stage stage;
@@ -209,4 +214,76 @@ tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *o
       n_bags = 1;
     }
   stage_clear (&stage);
+}
+
+/* -- bags where they lie -- */
+
+/* How many of the bags from `begin` on are small enough together to be read without a break. */
+static gsize
+count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
+{
+  gsize capacity = CLAMP (TPS_TABLE_QUIET_BYTES / bags->table->row_bytes, MIN_STAGE_ROWS,
+                          MAX_QUIET_ROWS);
+  gsize first = bag_start (bags, begin);
+  gsize n_bags = 0;
+
+  while (n_bags < MAX_QUIET_BAGS && begin + n_bags < end
+         && bag_start (bags, begin + n_bags + 1) - first <= capacity)
+    n_bags++;
+  return n_bags;
+}
+
+/* Nobody writes; the bags are count_quiet_bags(). */
+static void
+pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
+{
+  gsize first = bag_start (bags, begin);
+  gsize n_rows = bag_start (bags, begin + n_bags) - first;
+  gint64 numbers[MAX_QUIET_ROWS];
+  gint64 offsets[MAX_QUIET_BAGS];
+  TpsBags in_place = {
+    .rows = bags->table->spec.shard.n_rows,
+    .dim = (gint64) bags->table->dim,
+    .indices = bags->slots + first,
+    .n_indices = n_rows,
+    .offsets = offsets,
+    .n_bags = n_bags,
+    .weights = bags->weights != NULL ? bags->weights + first : NULL,
+    .pooling = bags->pooling,
+  };
+
+  for (gsize bag = 0; bag < n_bags; bag++)
+    offsets[bag] = bags->offsets[begin + bag] - (gint64) first;
+  if (bags->base != 0)
+    {
+      for (gsize i = 0; i < n_rows; i++)
+        numbers[i] = bags->slots[first + i] - bags->base;
+      in_place.indices = numbers;
+    }
+  tps_cpu_embedding_pool (&in_place, (const gfloat *) (gconstpointer) bags->table->rows, output,
+                          argmax);
+}
+
+void
+tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
+                     gint64 *argmax)
+{
+  TpsTable *table = bags->table;
+
+  for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
+    {
+      gfloat *pooled = output + (bag - begin) * table->dim;
+      gint64 *from = argmax != NULL ? argmax + (bag - begin) * table->dim : NULL;
+
+      n_bags = count_quiet_bags (bags, bag, end);
+      if (n_bags > 0 && table->spec.dtype == TPS_DTYPE_FLOAT32
+          && tps_table_begin_quiet_read (table))
+        {
+          pool_in_place (bags, bag, n_bags, pooled, from);
+          tps_table_end_quiet_read (table);
+          continue;
+        }
+      n_bags = MAX (n_bags, 1);
+      pool_staged (bags, bag, bag + n_bags, pooled, from);
+    }
 }

@@ -73,6 +73,7 @@ update_part (gpointer user_data, gsize part)
   g_autoptr (TpsBuffer) memory = tps_buffer_new (3 * dim * sizeof (gfloat));
   gfloat *scratch = (gfloat *) (gpointer) tps_buffer_get_data (memory);
 
+  tps_table_begin_updates (update->table);
   for (gsize u = begin; u < end; u++)
     {
       const gfloat *sum;
@@ -82,6 +83,7 @@ update_part (gpointer user_data, gsize part)
       sum = add_up (update, u, scratch);
       tps_table_update_row (update->table, &update->step, groups->ids[u], sum, scratch + dim);
     }
+  tps_table_end_updates (update->table);
 }
 
 static gsize

@@ -15,6 +15,17 @@
 
 G_BEGIN_DECLS
 
+#define TPS_TABLE_PRESENCES 32
+
+/* About how much may be read without a break while writers wait. */
+#define TPS_TABLE_QUIET_BYTES (128 << 10)
+
+/* How many threads read without looking at versions; a cache line each, so that threads do not share one. */
+typedef struct
+{
+  _Alignas(64) atomic_uint n_readers;
+} TpsTablePresence;
+
 /* Fields are read only but for what the rows' locks guard. */
 typedef struct
 {
@@ -31,6 +42,8 @@ typedef struct
       *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
   gsize lock_mask;
   atomic_int_fast64_t n_steps;
+  atomic_uint n_writers;
+  TpsTablePresence *presences; /* [TPS_TABLE_PRESENCES] */
 } TpsTable;
 
 /* `spec` is resolved. Counts the memory against `limit` (borrowed), takes it, fills the rows. Errors:
@@ -40,10 +53,19 @@ TpsTable *tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWor
 TpsTable *tps_table_ref (TpsTable *table);
 void tps_table_unref (TpsTable *table);
 
+/* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not more than
+ * TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with tps_table_read_rows(). Does not wait. */
+gboolean tps_table_begin_quiet_read (TpsTable *table);
+void tps_table_end_quiet_read (TpsTable *table);
+
 /* Copies rows slots[i] - base, i < n, to `to` [n, dim] of the table's dtype, each as it was between two updates. Rows
  * [n, n + n_ahead) will be read next. */
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
+
+/* Around updates; any number of threads at a time. Waits for quiet reads. */
+void tps_table_begin_updates (TpsTable *table);
+void tps_table_end_updates (TpsTable *table);
 
 /* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
