@@ -41,8 +41,15 @@ STATUS = [(1, (I32, 4)), (2, (STRING, "pass")), (3, (I64, 1)), (4, (I64, 2)), (5
 SUMMARY = ([(1, (STRING, "group")), (2, (STRING, "name")), (3, (I64, 2))]
            + [(number, (DOUBLE, float(number))) for number in range(4, 11)] + [(11, (STRING, FLOATS * 2))])
 INFO = [(1, (STRING, "server2")), (2, (STRING, "0.1.0")), (3, (I64, 1 << 28)),
-        (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"])))]
+        (4, (LIST, (STRING, ["Node", "Trainer"]))), (5, (LIST, (STRING, ["cpu"]))), (6, (I64, 4096)), (7, (I64, 1 << 30))]
 OPTIMIZER = [(1, (I32, 4))] + [(number, (DOUBLE, 0.5)) for number in range(2, 11)]
+TABLE = [(1, (STRING, "emb")), (2, (I64, 100)), (3, (I32, 4)), (4, (I32, 3)),
+         (5, (STRUCT, [(1, (I32, 3)), (2, (DOUBLE, -1.0)), (3, (DOUBLE, 1.0)), (6, (I64, 7))])), (6, (STRUCT, OPTIMIZER))]
+RANGE = [(7, (I64, 10)), (8, (I64, 6400)), (11, (I64, 50))]
+HASH = [(9, (I32, 1)), (10, (I32, 3))]
+QUERY = [(1, (STRING, "emb")), (2, tensor(6, [2], "\0" * 16)), (3, tensor(6, [1], "\0" * 8)), (4, (I32, 1)),
+         (5, tensor(1, [2], FLOATS))]
+BAG_GRADIENT = [(1, (STRUCT, QUERY)), (2, tensor(1, [1, 2], FLOATS))]
 PARAMETER = [(1, (STRING, "w")), (2, tensor(1, [2], FLOATS))]
 
 WIRE = {
@@ -59,6 +66,15 @@ WIRE = {
     "metrics": [(0, (LIST, (STRUCT, [SUMMARY])))],
     "info": [(0, (STRUCT, INFO))],
     "optimizer": [(0, (STRUCT, OPTIMIZER))],
+    "create_table": [(1, (STRUCT, TABLE + RANGE))],
+    "create_hash_table": [(1, (STRUCT, TABLE + HASH))],
+    "drop_table": [(1, (STRING, "emb"))],
+    "list_tables": [(0, (LIST, (STRUCT, [TABLE + RANGE, TABLE + HASH])))],
+    "lookup_bags": [(1, (LIST, (STRUCT, [QUERY, QUERY[:4]])))],
+    "bags": [(0, (LIST, (STRUCT, [DENSE[1][1], DENSE[1][1]])))],
+    "lookup_rows": [(1, (STRING, "emb")), QUERY[1]],
+    "apply_rows": [(1, (STRING, "emb")), SPARSE, PUSH],
+    "apply_bags": [(1, (LIST, (STRUCT, [BAG_GRADIENT]))), (2, PUSH[1])],
     "init_model": [(1, (LIST, (STRUCT, [PARAMETER]))), (2, (STRUCT, OPTIMIZER))],
     "update_model": [(1, (I32, 0)), (2, (LIST, (STRUCT, [PARAMETER[1][1][1]]))), PUSH, (4, (I64, 1))],
     "model": [(0, (STRUCT, [(1, (I64, 3)), (2, (LIST, (STRUCT, [PARAMETER])))]))],

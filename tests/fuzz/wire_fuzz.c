@@ -11,6 +11,7 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/scan.h"
 #include "plugin/frame/writer.h"
+#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
@@ -188,6 +189,85 @@ decode_update_model (TpsReader *in, gboolean resend)
 }
 
 static void
+check_spec (TpsTableSpec *spec)
+{
+  tps_table_spec_resolve (spec, NULL);
+}
+
+static void
+check_queries (TpsLookupBagsArguments *arguments)
+{
+  for (guint i = 0; i < arguments->n_queries; i++)
+    tps_bag_query_check (&arguments->queries[i], "queries[0]", NULL);
+}
+
+static void
+check_rows (TpsLookupRowsArguments *arguments)
+{
+  check (arguments->indices.shape.dtype == TPS_DTYPE_INT64);
+}
+
+static void
+check_row_push (TpsApplyRowGradientsArguments *arguments)
+{
+  tps_gradient_check (&arguments->gradient, NULL);
+}
+
+static void
+check_bag_push (TpsApplyBagGradientsArguments *arguments)
+{
+  for (guint i = 0; i < arguments->n_gradients; i++)
+    tps_bag_query_check (&arguments->gradients[i].query, "gradients[0].query", NULL);
+}
+
+/* decode_NAME(): what TYPE is decoded from is sent again, and then looked at as the runtime does. */
+#define TABLE_DECODER(name, Type, check_values)                                             \
+  static gboolean decode_##name (TpsReader *in, gboolean resend)                            \
+  {                                                                                         \
+    g_auto (Type) arguments = { 0 };                                                        \
+    GError *error = NULL;                                                                   \
+    gboolean ok = tps_##name##_arguments_decode (in, &arguments, &error);                   \
+                                                                                            \
+    if (judge (ok, error) && resend)                                                        \
+      {                                                                                     \
+        g_autoptr (TpsMessage)                                                              \
+            again = send (tps_##name##_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT); \
+                                                                                            \
+        tps_reader_init (in, again);                                                        \
+        check (decode_##name (in, FALSE));                                                  \
+        check_values (&arguments);                                                          \
+      }                                                                                     \
+    return ok;                                                                              \
+  }
+
+TABLE_DECODER (create_table, TpsTableSpec, check_spec)
+TABLE_DECODER (lookup_bags, TpsLookupBagsArguments, check_queries)
+TABLE_DECODER (lookup_rows, TpsLookupRowsArguments, check_rows)
+TABLE_DECODER (apply_row_gradients, TpsApplyRowGradientsArguments, check_row_push)
+TABLE_DECODER (apply_bag_gradients, TpsApplyBagGradientsArguments, check_bag_push)
+
+static void
+decode_table_arguments (const TpsMessage *message)
+{
+  gboolean (*const decoders[]) (
+      TpsReader *, gboolean) = { decode_create_table, decode_lookup_bags, decode_lookup_rows,
+                                 decode_apply_row_gradients, decode_apply_bag_gradients };
+  g_autofree gchar *table = NULL;
+  GError *error = NULL;
+  TpsReader in;
+  gboolean ok;
+
+  for (guint i = 0; i < G_N_ELEMENTS (decoders); i++)
+    {
+      tps_reader_init (&in, message);
+      decoders[i](&in, TRUE);
+    }
+  tps_reader_init (&in, message);
+  ok = tps_drop_table_arguments_decode (&in, &table, &error);
+  judge (ok, g_steal_pointer (&error));
+}
+
+static void
 decode_arguments (const TpsMessage *message)
 {
   GError *error = NULL;
@@ -257,6 +337,27 @@ decode_values (const TpsMessage *message)
 }
 
 static void
+decode_table_values (const TpsMessage *message)
+{
+  g_auto (TpsTensorList) list = { 0 };
+  g_auto (TpsTensor) rows = { 0 };
+  g_autoptr (GArray) specs = NULL;
+  GError *error = NULL;
+  gboolean ok;
+  TpsReader in;
+  TpsWireType type = begin_result (&in, message);
+
+  ok = tps_list_tables_result_decode (&in, type, &specs, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_lookup_bags_result_decode (&in, type, &list, &error);
+  judge (ok, g_steal_pointer (&error));
+  type = begin_result (&in, message);
+  ok = tps_lookup_rows_result_decode (&in, type, &rows, &error);
+  judge (ok, g_steal_pointer (&error));
+}
+
+static void
 decode_node (const TpsMessage *message)
 {
   g_auto (TpsNodeInfo) info = { 0 };
@@ -300,7 +401,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   if (message == NULL)
     return 0;
   decode_arguments (message);
+  decode_table_arguments (message);
   decode_values (message);
+  decode_table_values (message);
   decode_node (message);
   decode_types (message);
   return 0;
