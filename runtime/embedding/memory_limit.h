@@ -24,8 +24,4 @@ gboolean tps_memory_limit_reserve (TpsMemoryLimit *limit, const gchar *table, gs
 void tps_memory_limit_release (TpsMemoryLimit *limit, gsize n_bytes);
 gsize tps_memory_limit_get_held (TpsMemoryLimit *limit);
 
-/* The smallest memory limit of the process's control groups, version 1 or 2, and of those above them; G_MAXSIZE when
- * there is none. `root` is "" but for tests: what stands before "/proc" and "/sys". */
-gsize tps_memory_limit_of_cgroup (const gchar *root);
-
 G_END_DECLS

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/embedding/cgroup.h"
 #include "runtime/embedding/memory_limit.h"
 #include "runtime/embedding/table.h"
 #include "runtime/embedding/table_calls.h"
@@ -35,7 +36,7 @@ gsize
 tps_table_store_get_default_max_bytes (void)
 {
   gdouble memory = (gdouble) sysconf (_SC_PHYS_PAGES) * (gdouble) sysconf (_SC_PAGESIZE);
-  gdouble limit = (gdouble) tps_memory_limit_of_cgroup ("");
+  gdouble limit = (gdouble) tps_cgroup_get_memory_limit ("");
 
   return (gsize) (DEFAULT_SHARE * MIN (memory, limit));
 }
