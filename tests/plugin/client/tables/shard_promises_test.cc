@@ -353,7 +353,7 @@ class ShardPromises : public testing::TestWithParam<guint>
 
 TEST_P (ShardPromises, HoldForRandomTablesQueriesAndGradients)
 {
-  for (guint64 seed = 0; seed < 60; seed++)
+  for (guint64 seed = 0; seed < 24; seed++)
     {
       SCOPED_TRACE ("seed " + std::to_string (seed));
       Random random (seed * 100 + GetParam ());

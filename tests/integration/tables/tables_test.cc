@@ -1,0 +1,475 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables over 1 to 4 servers, on Unix and TCP sockets. */
+
+#include <thread>
+
+#include "runtime/embedding/table_client.h"
+#include "tests/integration/tables/tables_fixture.h"
+
+namespace tps_test {
+
+class Tables : public TablesTest
+{
+};
+
+class TablesOver : public TablesTest,
+                   public testing::WithParamInterface<std::tuple<guint, const char *>>
+{
+protected:
+  TablesOver ()
+  {
+    start (std::get<0> (GetParam ()), std::get<1> (GetParam ()));
+  }
+
+  /* Several tables in one call, against the reference: pooled results to the bit. */
+  void
+  compare_lookups (Random &random, guint n_queries)
+  {
+    std::vector<Bags> bags;
+    std::vector<TpsBagQuery> queries;
+    std::vector<TpsTensor> ours (n_queries), theirs (n_queries);
+
+    for (guint i = 0; i < n_queries; i++)
+      bags.push_back (random_bags (random, specs_[i % specs_.size ()]));
+    for (const Bags &each : bags)
+      queries.push_back (each.query ());
+    ASSERT_TRUE (tps_remote_tables_lookup_bags_sync (tables_, queries.data (), n_queries, later (),
+                                                     ours.data (), &error_))
+        << text ();
+    ASSERT_TRUE (tps_table_store_lookup_bags (reference_, queries.data (), n_queries,
+                                              theirs.data (), &error_))
+        << text ();
+    for (guint i = 0; i < n_queries; i++)
+      {
+        EXPECT_TRUE (tps_shape_equal (&ours[i].shape, &theirs[i].shape));
+        EXPECT_EQ (bits_of (ours[i]), bits_of (theirs[i])) << bags[i].table;
+        tps_tensor_clear (&ours[i]);
+        tps_tensor_clear (&theirs[i]);
+      }
+  }
+
+  void
+  push_some (Random &random, guint n_gradients)
+  {
+    std::vector<Bags> bags;
+    std::vector<TpsBagGradient> gradients;
+
+    for (guint i = 0; i < n_gradients; i++)
+      bags.push_back (random_bags (random, specs_[i % specs_.size ()]));
+    for (guint i = 0; i < n_gradients; i++)
+      gradients.push_back (bags[i].bag_gradient (specs_[i % specs_.size ()].dim));
+    ASSERT_TRUE (tps_remote_tables_apply_bags_sync (tables_, gradients.data (), n_gradients,
+                                                    later (), &error_))
+        << text ();
+    ASSERT_TRUE (tps_table_store_apply_bags (reference_, gradients.data (), n_gradients, &error_))
+        << text ();
+  }
+
+  void
+  push_rows (Random &random, const TpsTableSpec &spec)
+  {
+    std::vector<gint64> rows = random_rows (random, spec.shard.rows, 20);
+    std::vector<float> values = random_values (random, 20 * static_cast<size_t> (spec.dim));
+    TpsTensorView view = view_of (values, spec.dim);
+
+    ASSERT_TRUE (tps_remote_tables_apply_rows_sync (tables_, spec.name, view_of (rows), view,
+                                                    later (), &error_))
+        << text ();
+    ASSERT_TRUE (tps_table_store_apply_rows (reference_, spec.name, view_of (rows), view, &error_))
+        << text ();
+  }
+};
+
+TEST_P (TablesOver, HaveTheBitsOfTablesInOnePiece)
+{
+  Random random (1);
+
+  connect (true);
+  for (TpsShardKind kind : { TPS_SHARD_WHOLE, TPS_SHARD_RANGE, TPS_SHARD_HASH })
+    for (int i = 0; i < 2; i++)
+      create (random_spec (random, "table" + std::to_string (kind) + std::to_string (i)), kind,
+              static_cast<guint> (addresses_.size ()) - 1);
+  for (int step = 0; step < 10 && !HasFailure (); step++)
+    {
+      compare_lookups (random, 7);
+      push_some (random, 7);
+      for (const TpsTableSpec &spec : specs_)
+        {
+          push_rows (random, spec);
+          ASSERT_EQ (rows_here (spec), rows_of_reference (spec)) << spec.name;
+        }
+    }
+}
+
+TEST_P (TablesOver, LargeCallsPass)
+{
+  Random random (2);
+  Bags bags;
+
+  connect (true);
+  const TpsTableSpec &spec = create ("large", 20000, 64, TPS_SHARD_HASH);
+  bags.table = "large";
+  bags.indices = random_rows (random, spec.shard.rows, 20000);
+  for (gint64 i = 0; i < 20000; i += 10)
+    bags.offsets.push_back (i);
+  bags.gradient = random_values (random, bags.offsets.size () * 64);
+  for (int step = 0; step < 2; step++)
+    {
+      g_auto (TpsTensor) ours = {}, theirs = {};
+      TpsBagQuery query = bags.query ();
+
+      ASSERT_TRUE (look_up (bags, later (), &ours)) << text ();
+      ASSERT_TRUE (tps_table_store_lookup_bags (reference_, &query, 1, &theirs, nullptr));
+      ASSERT_EQ (bits_of (ours), bits_of (theirs));
+      ASSERT_TRUE (push (spec, bags, later ())) << text ();
+      push_to_reference (spec, bags);
+    }
+}
+
+TEST_P (TablesOver, OthersDiscoverThem)
+{
+  connect ();
+  create ("by_hash", 1000, 4, TPS_SHARD_HASH);
+  create ("by_range", 1000, 8, TPS_SHARD_RANGE);
+  create ("whole", 10, 4, TPS_SHARD_WHOLE, static_cast<guint> (addresses_.size ()) - 1);
+  TpsRemoteTables *first = tables_;
+  connect ();
+  Bags bags;
+  g_auto (TpsTensor) output = {};
+  bags.table = "by_hash";
+  EXPECT_FALSE (look_up (bags, later (), &output));
+  EXPECT_EQ (code (), TPS_ERROR_NOT_FOUND);
+  g_clear_error (&error_);
+  ASSERT_TRUE (tps_remote_tables_discover (tables_, later (), &error_)) << text ();
+  for (const TpsTableSpec &spec : specs_)
+    EXPECT_EQ (rows_here (spec), rows_of_reference (spec)) << spec.name;
+  tps_remote_tables_free (first);
+}
+
+TEST_P (TablesOver, AreListedWhole)
+{
+  connect ();
+  create ("b", 1000, 4, TPS_SHARD_HASH);
+  create ("a", 1000, 8, TPS_SHARD_RANGE);
+  g_autoptr (GArray) specs = tps_remote_tables_list (tables_, later (), &error_);
+  ASSERT_NE (specs, nullptr) << text ();
+  ASSERT_EQ (specs->len, 2u);
+  const TpsTableSpec *a = &g_array_index (specs, TpsTableSpec, 0);
+  EXPECT_STREQ (a->name, "a");
+  EXPECT_TRUE (tps_table_spec_equal (a, &specs_[1]));
+  EXPECT_GE (a->bytes, 1000 * 8 * 4);
+}
+
+TEST_P (TablesOver, DroppedOnesAreGoneEverywhere)
+{
+  connect ();
+  const TpsTableSpec &spec = create ("emb", 1000, 4, TPS_SHARD_HASH);
+  g_auto (TpsTensor) rows = {};
+  std::vector<gint64> ids = { 1 };
+  ASSERT_TRUE (tps_remote_tables_drop (tables_, "emb", later (), &error_)) << text ();
+  for (auto &server : servers_)
+    EXPECT_EQ (tps_table_store_get_bytes (server->store ()), 0u);
+  EXPECT_FALSE (tps_remote_tables_lookup_rows_sync (tables_, spec.name, view_of (ids), later (),
+                                                    &rows, &error_));
+  EXPECT_EQ (code (), TPS_ERROR_NOT_FOUND);
+  g_clear_error (&error_);
+  EXPECT_FALSE (tps_remote_tables_drop (tables_, "emb", later (), &error_));
+  EXPECT_EQ (code (), TPS_ERROR_NOT_FOUND);
+}
+
+INSTANTIATE_TEST_SUITE_P (Servers, TablesOver,
+                          testing::Combine (testing::Range (1u, 5u),
+                                            testing::Values ("unix", "tcp")),
+                          [] (const auto &test) {
+                            return std::to_string (std::get<0> (test.param)) + "Over"
+                                   + std::get<1> (test.param);
+                          });
+
+/* -- creating -- */
+
+TEST_F (Tables, IdenticalOnesMayBeThere)
+{
+  TpsTablePlacement placement = { TPS_SHARD_HASH, 0 };
+
+  start (3);
+  connect ();
+  const TpsTableSpec &spec = create ("emb", 100, 4, TPS_SHARD_HASH);
+  std::string before = rows_here (spec);
+  Bags bags;
+  bags.table = "emb";
+  bags.indices = { 5 };
+  bags.offsets = { 0 };
+  bags.gradient = { 1, 2, 3, 4 };
+  ASSERT_TRUE (push (spec, bags, later ()));
+  EXPECT_TRUE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_)) << text ();
+  EXPECT_NE (rows_here (spec), before) << "the update is lost: the table was made anew";
+}
+
+TEST_F (Tables, ConflictNamesTheServerAndChangesNothing)
+{
+  TpsTablePlacement whole = { TPS_SHARD_WHOLE, 2 }, hash = { TPS_SHARD_HASH, 0 };
+  g_auto (TpsTableSpec) spec = {};
+
+  start (3);
+  connect ();
+  tps_table_spec_init (&spec, "emb", 100, 4);
+  ASSERT_TRUE (tps_remote_tables_create (tables_, &spec, &whole, later (), &error_)) << text ();
+  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &hash, later (), &error_));
+  EXPECT_EQ (code (), TPS_ERROR_ALREADY_EXISTS);
+  EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): table emb"), 0u) << text ();
+  EXPECT_EQ (tps_table_store_get_bytes (servers_[0]->store ()), 0u);
+  EXPECT_GT (tps_table_store_get_bytes (servers_[2]->store ()), 0u);
+}
+
+TEST_F (Tables, FailureDropsWhatTheCallHadMadeAndNothingElse)
+{
+  TpsTablePlacement placement = { TPS_SHARD_HASH, 0 };
+  g_auto (TpsTableSpec) spec = {}, part = {};
+
+  start (2);
+  servers_.push_back (std::make_unique<TableServer> ("unix", 1000)); /* too small */
+  addresses_.push_back (servers_[2]->address ());
+  connect ();
+  tps_table_spec_init (&spec, "emb", 999, 4);
+  ASSERT_TRUE (tps_table_spec_resolve (&spec, nullptr));
+  tps_table_spec_copy (&part, &spec);
+  ASSERT_TRUE (tps_shard_init_hash (&part.shard, 999, 0, 3, nullptr));
+  ASSERT_TRUE (tps_table_store_create (servers_[0]->store (), &part, nullptr));
+  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &placement, later (), &error_));
+  EXPECT_EQ (code (), TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
+  EXPECT_GT (tps_table_store_get_bytes (servers_[0]->store ()), 0u) << "was there before";
+  EXPECT_EQ (tps_table_store_get_bytes (servers_[1]->store ()), 0u);
+}
+
+TEST_F (Tables, BadPlacementsAndSpecificationsAreRefused)
+{
+  TpsTablePlacement elsewhere = { TPS_SHARD_WHOLE, 2 }, hash = { TPS_SHARD_HASH, 0 };
+  g_auto (TpsTableSpec) spec = {};
+
+  start (2);
+  connect ();
+  tps_table_spec_init (&spec, "emb", 100, 4);
+  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &elsewhere, later (), &error_));
+  EXPECT_EQ (text (), "placement.server: 2 is not in [0, 2)");
+  g_clear_error (&error_);
+  spec.dim = 0;
+  EXPECT_FALSE (tps_remote_tables_create (tables_, &spec, &hash, later (), &error_));
+  EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F (Tables, PartsThatDoNotMakeAWholeAreNamed)
+{
+  g_auto (TpsTableSpec) part = {};
+
+  start (2);
+  connect ();
+  tps_table_spec_init (&part, "emb", 100, 4);
+  ASSERT_TRUE (tps_table_spec_resolve (&part, nullptr));
+  ASSERT_TRUE (tps_shard_init_hash (&part.shard, 100, 0, 2, nullptr));
+  ASSERT_TRUE (tps_table_store_create (servers_[0]->store (), &part, nullptr));
+  EXPECT_FALSE (tps_remote_tables_discover (tables_, later (), &error_));
+  EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (text (), "table emb: no server has shard 1 of 2");
+}
+
+/* -- bad calls -- */
+
+TEST_F (Tables, BadQueriesAreNamedAsTheCallerCountsThem)
+{
+  start (2);
+  connect ();
+  create ("emb", 300, 4, TPS_SHARD_HASH);
+  create ("other", 300, 4, TPS_SHARD_WHOLE, 1);
+  Bags good, bad;
+  TpsTensor outputs[2] = {};
+  good.table = "emb";
+  good.indices = { 1, 2 };
+  good.offsets = { 0 };
+  bad.table = "other";
+  bad.indices = { 1, 300 };
+  bad.offsets = { 0 };
+  TpsBagQuery queries[] = { good.query (), bad.query () };
+  EXPECT_FALSE (
+      tps_remote_tables_lookup_bags_sync (tables_, queries, 2, later (), outputs, &error_));
+  EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (text (), "queries[1].indices[1]: 300 is not in [0, 300) of table other");
+  g_clear_error (&error_);
+  queries[1].table = "nowhere";
+  EXPECT_FALSE (
+      tps_remote_tables_lookup_bags_sync (tables_, queries, 2, later (), outputs, &error_));
+  EXPECT_EQ (code (), TPS_ERROR_NOT_FOUND);
+  EXPECT_EQ (text ().find ("queries[1]: table nowhere"), 0u) << text ();
+  g_clear_error (&error_);
+  bad.table = "emb";
+  bad.indices = { 1, 2 };
+  bad.gradient = { 1, 2, 3 };
+  EXPECT_FALSE (push (specs_[0], bad, later ())); /* [0, 4] */
+  EXPECT_EQ (text (), "gradients[0].gradient: FLOAT32 [0, 4], expected FLOAT32 [1, 4]");
+  g_clear_error (&error_);
+  std::vector<gint64> rows = { 7, -1 };
+  std::vector<float> values (8);
+  EXPECT_FALSE (tps_remote_tables_apply_rows_sync (tables_, "emb", view_of (rows),
+                                                   view_of (values, 4), later (), &error_));
+  EXPECT_EQ (text (), "indices[1]: -1 is not in [0, 300) of table emb");
+  g_clear_error (&error_);
+  rows = { 7 };
+  EXPECT_FALSE (tps_remote_tables_apply_rows_sync (tables_, "emb", view_of (rows),
+                                                   view_of (values, 4), later (), &error_));
+  EXPECT_EQ (text (), "values: FLOAT32 [2, 4], expected FLOAT32 [1, 4]");
+}
+
+TEST_F (Tables, NothingIsAnAnswerToNothing)
+{
+  start (2);
+  connect ();
+  create ("emb", 300, 4, TPS_SHARD_HASH);
+  Bags bags;
+  g_auto (TpsTensor) pooled = {}, rows = {};
+  bags.table = "emb";
+  EXPECT_TRUE (
+      tps_remote_tables_lookup_bags_sync (tables_, nullptr, 0, later (), nullptr, &error_));
+  EXPECT_TRUE (tps_remote_tables_apply_bags_sync (tables_, nullptr, 0, later (), &error_));
+  EXPECT_TRUE (look_up (bags, later (), &pooled)) << text ();
+  EXPECT_EQ (pooled.shape.dims[0], 0);
+  EXPECT_EQ (pooled.shape.dims[1], 4);
+  bags.offsets = { 0, 0 };
+  bags.gradient.resize (8);
+  EXPECT_TRUE (push (specs_[0], bags, later ())) << text ();
+  EXPECT_TRUE (tps_remote_tables_lookup_rows_sync (tables_, "emb", view_of (std::vector<gint64> ()),
+                                                   later (), &rows, &error_))
+      << text ();
+  EXPECT_EQ (rows.shape.dims[0], 0);
+}
+
+/* -- concurrency -- */
+
+/* Each thread adds 1 to random cells of rows by way of gradients of -1; small integers add up exactly, in any order. */
+TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
+{
+  constexpr int N_CLIENTS = 4, N_PUSHES = 30;
+  constexpr gint64 N_ROWS = 50;
+  TpsTableSpec spec;
+
+  start (3);
+  connect ();
+  tps_table_spec_init (&spec, "emb", N_ROWS, 4);
+  spec.initializer.kind = TPS_INITIALIZER_ZEROS;
+  spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+  create (spec, TPS_SHARD_HASH);
+  std::vector<std::thread> threads;
+  std::vector<std::vector<float>> counts (N_CLIENTS, std::vector<float> (N_ROWS));
+  for (int client = 0; client < N_CLIENTS; client++)
+    threads.emplace_back ([&, client] {
+      Random random (static_cast<guint64> (client));
+      g_autoptr (TpsRemoteTables) tables = new_tables (addresses_);
+      g_autoptr (GError) error = nullptr;
+
+      ASSERT_TRUE (tps_remote_tables_discover (tables, later (), &error)) << error->message;
+      for (int i = 0; i < N_PUSHES; i++)
+        {
+          Bags bags;
+          g_auto (TpsTensor) pooled = {};
+
+          bags.table = "emb";
+          bags.indices = random_rows (random, N_ROWS, 12);
+          bags.offsets = { 0, 5 };
+          bags.gradient.assign (8, -1);
+          for (gint64 row : bags.indices)
+            counts[static_cast<size_t> (client)][static_cast<size_t> (row)]++;
+          TpsBagGradient gradient = bags.bag_gradient (4);
+          ASSERT_TRUE (tps_remote_tables_apply_bags_sync (tables, &gradient, 1, later (), &error))
+              << error->message;
+          TpsBagQuery query = bags.query ();
+          ASSERT_TRUE (
+              tps_remote_tables_lookup_bags_sync (tables, &query, 1, later (), &pooled, &error))
+              << error->message;
+          /* All columns of a row are updated together, so sums of columns agree. */
+          const float *cells = static_cast<const float *> (tps_tensor_data (&pooled));
+          for (int cell = 1; cell < 4; cell++)
+            ASSERT_EQ (cells[cell], cells[0]);
+        }
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  std::vector<gint64> ids = all_rows (specs_[0]);
+  g_auto (TpsTensor) rows = {};
+  ASSERT_TRUE (
+      tps_remote_tables_lookup_rows_sync (tables_, "emb", view_of (ids), later (), &rows, &error_));
+  for (size_t row = 0; row < N_ROWS; row++)
+    {
+      float expected = 0;
+
+      for (const std::vector<float> &each : counts)
+        expected += each[row];
+      EXPECT_EQ (static_cast<const float *> (tps_tensor_data (&rows))[row * 4], expected);
+    }
+}
+
+/* -- push ids -- */
+
+/* Sequences of a client begin at 1: a second client of the same name repeats them with other pushes. */
+TEST_F (Tables, SecondClientOfANameIsRefusedNotMistaken)
+{
+  start (1);
+  tables_ = new_tables (addresses_, "trainer0");
+  const TpsTableSpec &spec = create ("emb", 10, 1, TPS_SHARD_WHOLE);
+  Bags bags;
+  bags.table = "emb";
+  bags.indices = { 5 };
+  bags.offsets = { 0 };
+  bags.gradient = { 1 };
+  ASSERT_TRUE (push (spec, bags, later ())) << text ();
+  std::string after_one = rows_here (spec);
+  TpsRemoteTables *first = tables_;
+  tables_ = new_tables (addresses_, "trainer0");
+  ASSERT_TRUE (tps_remote_tables_discover (tables_, later (), &error_));
+  bags.gradient = { 2 };
+  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_EQ (code (), TPS_ERROR_DUPLICATE) << text ();
+  EXPECT_EQ (rows_here (spec), after_one);
+  tps_remote_tables_free (first);
+}
+
+TEST_F (Tables, ClientsWithoutANameAreDifferentOnes)
+{
+  start (1);
+  connect ();
+  const TpsTableSpec &spec = create ("emb", 10, 1, TPS_SHARD_WHOLE);
+  Bags bags;
+  bags.table = "emb";
+  bags.indices = { 5 };
+  bags.offsets = { 0 };
+  for (float i = 0; i < 3; i++)
+    {
+      bags.gradient = { i + 1 };
+      ASSERT_TRUE (push (spec, bags, later ())) << text ();
+      push_to_reference (spec, bags);
+      tps_remote_tables_free (tables_);
+      connect ();
+      ASSERT_TRUE (tps_remote_tables_discover (tables_, later (), &error_));
+    }
+  EXPECT_EQ (rows_here (spec), rows_of_reference (spec));
+}
+
+TEST_F (Tables, OptionsAreChecked)
+{
+  const gchar *bad[] = { "127.0.0.1:1", "nowhere" };
+  TpsRemoteTablesOptions options = {};
+
+  EXPECT_EQ (tps_remote_tables_new (&options, &error_), nullptr);
+  EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
+  g_clear_error (&error_);
+  options.addresses = bad;
+  options.n_addresses = 2;
+  EXPECT_EQ (tps_remote_tables_new (&options, &error_), nullptr);
+  EXPECT_NE (text ().find ("nowhere"), std::string::npos);
+  g_clear_error (&error_);
+  options.n_addresses = 1;
+  options.client = "no spaces";
+  EXPECT_EQ (tps_remote_tables_new (&options, &error_), nullptr);
+  EXPECT_EQ (code (), TPS_ERROR_INVALID_ARGUMENT);
+}
+
+}
