@@ -40,7 +40,7 @@ struct TrainSpec {
   6: required i32 steps_per_epoch      // the largest batch count of any trainer: those with fewer take part without data
   7: i32 epochs
   8: i64 seed                          // of the initial parameters, the same for every trainer
-  9: string trainer                    // "DdpTrainer", "DdpRpcTrainer"
+  9: string trainer                    // "DdpTrainer", "DdpRpcTrainer", "BatchUpdateTrainer"
   10: string trainer_config            // JSON object of named arguments, "" = none
   11: string backend                   // process group: "gloo", "nccl", "multi"
   12: string preprocess_data

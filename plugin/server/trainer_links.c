@@ -3,6 +3,7 @@
 #include "plugin/server/trainer_links.h"
 
 #include "plugin/client/remote_exchange.h"
+#include "plugin/client/remote_model.h"
 #include "plugin/client/remote_store.h"
 #include "plugin/client/remote_tables.h"
 #include "runtime/averaging/partition.h"
@@ -77,6 +78,17 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   return tps_remote_tables_as_client (g_steal_pointer (&tables));
 }
 
+static TpsModelClient *
+connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  TpsRemoteModelOptions options = {
+    .address = g_array_index (plan->servers, TpsServerAddress, 0).address,
+    .trainer = (gint32) plan->rank,
+  };
+
+  return tps_remote_model_new (&options, error);
+}
+
 TpsTrainerLinks
 tps_trainer_links (const gchar *master)
 {
@@ -84,6 +96,7 @@ tps_trainer_links (const gchar *master)
     .connect_servers = connect_servers,
     .connect_store = connect_store,
     .connect_tables = connect_tables,
+    .connect_model = connect_model,
     .user_data = (gpointer) (gsize) master,
   };
 }

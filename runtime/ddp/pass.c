@@ -26,6 +26,7 @@ struct TpsPassControl
   TpsExchange *exchange;
   TpsProcessGroup *group;
   TpsTableClient *tables;
+  TpsModelClient *model_client;
 
   TpsMutex lock;
   gboolean is_cancelled;
@@ -80,15 +81,18 @@ disconnect (TpsPass *pass)
   TpsExchange *exchange;
   TpsProcessGroup *group;
   TpsTableClient *tables;
+  TpsModelClient *model_client;
 
   tps_mutex_lock (&control->links_lock);
   exchange = g_steal_pointer (&control->exchange);
   group = g_steal_pointer (&control->group);
   tables = g_steal_pointer (&control->tables);
+  model_client = g_steal_pointer (&control->model_client);
   tps_mutex_unlock (&control->links_lock);
   pass->context.exchange = NULL;
   pass->context.group = NULL;
   pass->tables = NULL;
+  pass->model_client = NULL;
   if (control->store != NULL)
     control->store->ops->free (control->store);
   control->store = NULL;
@@ -98,6 +102,8 @@ disconnect (TpsPass *pass)
     group->ops->free (group);
   if (tables != NULL)
     tables->ops->free (tables);
+  if (model_client != NULL)
+    model_client->ops->free (model_client);
 }
 
 /* Parameters, gradients, batches: a pass that has ended is kept for its status only. */
@@ -143,6 +149,8 @@ cancel_links (TpsPass *pass)
     control->group->ops->abort (control->group);
   if (control->tables != NULL)
     control->tables->ops->cancel (control->tables);
+  if (control->model_client != NULL)
+    control->model_client->ops->cancel (control->model_client);
   tps_mutex_unlock (&control->links_lock);
 }
 
@@ -193,6 +201,32 @@ tps_pass_connect_tables (TpsPass *pass, GError **error)
   tables = links->connect_tables (links->user_data, pass->plan, error);
   tps_pass_alive (pass, 0);
   return tables != NULL && adopt_tables (pass, tables, error);
+}
+
+static gboolean
+adopt_model_client (TpsPass *pass, TpsModelClient *model_client, GError **error)
+{
+  tps_mutex_lock (&pass->control->links_lock);
+  pass->control->model_client = model_client;
+  tps_mutex_unlock (&pass->control->links_lock);
+  pass->model_client = model_client;
+  return tps_pass_check_cancelled (pass, error);
+}
+
+gboolean
+tps_pass_connect_model (TpsPass *pass, GError **error)
+{
+  const TpsTrainerLinks *links = &pass->control->links;
+  TpsModelClient *model_client;
+
+  if (links->connect_model == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                           "this process cannot reach models on servers");
+      return FALSE;
+    }
+  model_client = links->connect_model (links->user_data, pass->plan, error);
+  return model_client != NULL && adopt_model_client (pass, model_client, error);
 }
 
 static gboolean
@@ -355,19 +389,26 @@ tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch)
   tps_mutex_unlock (&control->lock);
 }
 
+void
+tps_pass_set_digest (TpsPass *pass, const guint8 digest[16])
+{
+  TpsPassControl *control = pass->control;
+
+  tps_mutex_lock (&control->lock);
+  memcpy (control->digest, digest, sizeof control->digest);
+  control->has_digest = TRUE;
+  tps_mutex_unlock (&control->lock);
+}
+
 static void
 publish_digest (TpsPass *pass)
 {
-  TpsPassControl *control = pass->control;
   guint8 digest[16];
 
-  if (pass->ddp == NULL) /* a trainer class of somebody else may do without */
+  if (pass->ddp == NULL) /* a trainer class may do without */
     return;
   tps_ddp_digest (pass->ddp, digest);
-  tps_mutex_lock (&control->lock);
-  memcpy (control->digest, digest, sizeof digest);
-  control->has_digest = TRUE;
-  tps_mutex_unlock (&control->lock);
+  tps_pass_set_digest (pass, digest);
 }
 
 gboolean

@@ -74,8 +74,9 @@ struct TpsPass
   guint *owners; /* [buckets] */
   TpsHookContext context;
   TpsDdp *ddp;
-  TpsTableClient *tables;    /* NULL unless the trainer class asked for them */
-  TpsTensor output_gradient; /* of the last forward pass */
+  TpsTableClient *tables;       /* NULL unless the trainer class asked for them */
+  TpsModelClient *model_client; /* the same */
+  TpsTensor output_gradient;    /* of the last forward pass */
 
   TpsPassControl *control;
 };
@@ -87,6 +88,9 @@ gboolean tps_pass_connect (TpsPass *pass, GError **error);
 
 /* Connects pass->tables to the embedding tables of the plan's servers. Errors: those of the link. */
 gboolean tps_pass_connect_tables (TpsPass *pass, GError **error);
+
+/* Connects pass->model_client to the model on the plan's only server. Errors: those of the link. */
+gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
 
 /* Creates pass->ddp over pass->model, decides which server owns which bucket, agrees with the other trainers that the
  * layouts fit, and fills the parameters from the plan's seed. */
@@ -102,6 +106,9 @@ void tps_pass_step_done (TpsPass *pass);
 /* Shows how many samples were trained with, in all and in the last whole epoch: of trainer classes that make their own
  * batches. */
 void tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples);
+
+/* Shows the digest of the parameters: of trainer classes without a pass->ddp. */
+void tps_pass_set_digest (TpsPass *pass, const guint8 digest[16]);
 
 /* Shows life: progress was made, or (until_ns not 0) it may take until then. */
 void tps_pass_alive (TpsPass *pass, gint64 until_ns);

@@ -9,6 +9,7 @@
 #include "runtime/ddp/store.h"
 #include "runtime/ddp/train_plan.h"
 #include "runtime/embedding/table_client.h"
+#include "runtime/updating/model_client.h"
 
 G_BEGIN_DECLS
 
@@ -24,6 +25,8 @@ typedef struct
   TpsStore *(*connect_store) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   /* The embedding tables on the plan's servers. */
   TpsTableClient *(*connect_tables) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
+  /* The model on the plan's only server, for trainer plan->rank. */
+  TpsModelClient *(*connect_model) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;
   const gchar *
       host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */

@@ -4,9 +4,11 @@
 
 #include "runtime/nn/dummy_model.h"
 #include "runtime/nn/hybrid_model.h"
+#include "runtime/nn/linear_model.h"
 #include "runtime/registry.h"
 
-static const gconstpointer built_in[] = { &tps_dummy_model_class, &tps_hybrid_model_class };
+static const gconstpointer built_in[] = { &tps_dummy_model_class, &tps_hybrid_model_class,
+                                          &tps_linear_model_class };
 
 static TpsRegistry models = TPS_REGISTRY_INIT ("model", built_in);
 

@@ -62,7 +62,7 @@ struct TpsModel
   TpsParameter *parameters; /* in PyTorch's order of model.parameters() */
 };
 
-/* Looks up a class: built-in ("DummyModel", "HybridModel") or registered. NULL with NOT_FOUND, the message lists the known names. */
+/* Looks up a class: built-in ("DummyModel", "HybridModel", "LinearModel") or registered. NULL with NOT_FOUND, the message lists the known names. */
 const TpsModelClass *tps_model_class_find (const gchar *name, GError **error);
 /* Registers another; `klass` must stay. Before any trainer runs. */
 void tps_model_class_register (const TpsModelClass *klass);

@@ -4,9 +4,11 @@
 
 #include "runtime/ddp_rpc/ddp_rpc_trainer.h"
 #include "runtime/registry.h"
+#include "runtime/updating/batch_update_trainer.h"
 
 static const gconstpointer built_in_trainer_class[] = { &tps_ddp_trainer_class,
-                                                        &tps_ddp_rpc_trainer_class };
+                                                        &tps_ddp_rpc_trainer_class,
+                                                        &tps_batch_update_trainer_class };
 static const gconstpointer built_in_preprocess[] = { &tps_preprocess_dummy_data };
 static const gconstpointer built_in_ddp_model_maker[] = { &tps_basic_ddp_model };
 static const gconstpointer built_in_iteration_step[] = { &tps_basic_iteration_step };

@@ -1,0 +1,156 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/nn/linear_model.h"
+
+#include "runtime/config.h"
+#include "runtime/error.h"
+#include "runtime/nn/linear.h"
+
+#define MAX_FEATURES (1 << 20)
+
+typedef struct
+{
+  TpsModel model; /* first */
+  TpsParameter parameters[2];
+  TpsLinear layer;
+  TpsStream *stream;
+  TpsTensor output;    /* [rows, out_features] of the last forward pass */
+  TpsTensorView input; /* of the same */
+} LinearModel;
+
+static void
+linear_model_free (TpsModel *model)
+{
+  LinearModel *self = (LinearModel *) model;
+
+  if (self->stream != NULL)
+    self->stream->device->ops->stream_free (self->stream);
+  tps_tensor_clear (&self->output);
+  for (guint i = 0; i < G_N_ELEMENTS (self->parameters); i++)
+    g_free (self->parameters[i].name);
+  g_free (self);
+}
+
+static void
+init_layer (LinearModel *self, gint64 in_features, gint64 out_features)
+{
+  self->parameters[0].name = g_strdup ("weight");
+  self->parameters[0].shape = (TpsShape) {
+    .dtype = TPS_DTYPE_FLOAT32,
+    .n_dims = 2,
+    .dims = { out_features, in_features },
+  };
+  self->parameters[1].name = g_strdup ("bias");
+  self->parameters[1].shape = (TpsShape) {
+    .dtype = TPS_DTYPE_FLOAT32,
+    .n_dims = 1,
+    .dims = { out_features },
+  };
+  self->layer = (TpsLinear) {
+    .n_in = (gsize) in_features,
+    .n_out = (gsize) out_features,
+    .weight = &self->parameters[0],
+    .bias = &self->parameters[1],
+  };
+}
+
+static TpsModel *
+linear_model_create (GVariant *values, GError **error)
+{
+  gint64 in_features, out_features;
+  TpsConfig config;
+  TpsDevice *device;
+  LinearModel *self;
+
+  tps_config_init (&config, values, "model LinearModel", error);
+  if (!tps_config_get_int (&config, "in_features", 1, MAX_FEATURES, &in_features)
+      || !tps_config_get_int (&config, "out_features", 1, MAX_FEATURES, &out_features)
+      || !tps_config_finish (&config))
+    return NULL;
+  device = tps_device_find ("cpu", error);
+  if (device == NULL)
+    return NULL;
+  self = g_new0 (LinearModel, 1);
+  self->model.klass = &tps_linear_model_class;
+  self->model.n_parameters = G_N_ELEMENTS (self->parameters);
+  self->model.parameters = self->parameters;
+  init_layer (self, in_features, out_features);
+  self->stream = device->ops->stream_new (device, error);
+  if (self->stream != NULL)
+    return &self->model;
+  linear_model_free (&self->model);
+  return NULL;
+}
+
+static void
+linear_model_init_parameters (TpsModel *model, gint64 seed)
+{
+  tps_linear_init_parameters (&((LinearModel *) model)->layer, seed, 0);
+}
+
+/* One of a batch's two sides. */
+static gboolean
+check_side (const gchar *what, const TpsTensor *tensor, gsize n_columns, gint64 n_rows,
+            GError **error)
+{
+  const TpsShape *shape = &tensor->shape;
+  g_autofree gchar *text = NULL;
+
+  if (shape->dtype == TPS_DTYPE_FLOAT32 && shape->n_dims == 2 && (gsize) shape->dims[1] == n_columns
+      && shape->dims[0] >= 1 && (n_rows == 0 || shape->dims[0] == n_rows))
+    return TRUE;
+  text = tps_shape_to_string (shape);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s is %s, expected FLOAT32 [batch, %" G_GSIZE_FORMAT "]", what, text, n_columns);
+  return FALSE;
+}
+
+static gboolean
+linear_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **error)
+{
+  const TpsLinear *layer = &((LinearModel *) model)->layer;
+
+  return check_side ("input", &batch->input, layer->n_in, 0, error)
+         && check_side ("target", &batch->target, layer->n_out, batch->input.shape.dims[0], error);
+}
+
+static TpsTensorView
+linear_model_forward (TpsModel *model, TpsTensorView input)
+{
+  LinearModel *self = (LinearModel *) model;
+  gint64 n_rows = input.shape.dims[0];
+
+  if (tps_tensor_is_empty (&self->output) || self->output.shape.dims[0] != n_rows)
+    {
+      tps_tensor_clear (&self->output);
+      tps_tensor_init_2d (&self->output, TPS_DTYPE_FLOAT32, n_rows, (gint64) self->layer.n_out);
+    }
+  self->input = input;
+  tps_linear_forward (&self->layer, self->stream, input.data, tps_tensor_data (&self->output),
+                      (gsize) n_rows);
+  return tps_tensor_view (&self->output);
+}
+
+static void
+linear_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradientReady ready,
+                       gpointer user_data)
+{
+  LinearModel *self = (LinearModel *) model;
+  gsize n_rows = (gsize) self->input.shape.dims[0];
+
+  tps_linear_backward_bias (&self->layer, self->stream, output_gradient, n_rows);
+  ready (user_data, 1);
+  tps_linear_backward_weight (&self->layer, self->stream, self->input.data, output_gradient,
+                              n_rows);
+  ready (user_data, 0);
+}
+
+const TpsModelClass tps_linear_model_class = {
+  .name = "LinearModel",
+  .create = linear_model_create,
+  .free = linear_model_free,
+  .init_parameters = linear_model_init_parameters,
+  .check_batch = linear_model_check_batch,
+  .forward = linear_model_forward,
+  .backward = linear_model_backward,
+};
