@@ -13,7 +13,7 @@
  * Arguments are checked by the caller: an index or target out of range, overlapping arrays where that is not allowed, a
  * dtype that a slot does not list are bugs. Shapes may be empty: then nothing is done, and pointers may be NULL.
  *
- * Bits: everything but gemm, softmax, cross_entropy and embeddings with `is_any_order` gives the same bits on every device
+ * Bits: everything but gemm, softmax, losses (not L1's gradient) and embeddings with `is_any_order` gives the same bits on every device
  * of the same inputs: each element is computed in the order that its slot states, each operation rounds once, nothing is
  * contracted to a fused multiply-add. Which NaN a NaN is is not promised.
  *
@@ -24,6 +24,7 @@
 
 #include "runtime/buffer.h"
 #include "runtime/dtype.h"
+#include "runtime/optimizer.h"
 
 G_BEGIN_DECLS
 
@@ -70,6 +71,16 @@ typedef struct
   gdouble learning_rate, momentum, weight_decay;
 } TpsSgdFactors;
 
+/* Rows that get a step of an optimizer. */
+typedef struct
+{
+  const gint64 *indices; /* [n_rows] unique; NULL: rows 0 … n_rows - 1 */
+  gsize n_rows, dim;
+  gfloat *values;          /* [rows, dim] */
+  gfloat *state;           /* [rows, tps_optimizer_state_per_row()]; NULL where that is 0 */
+  const gfloat *gradients; /* [n_rows, dim] */
+} TpsRowUpdate;
+
 typedef struct
 {
   const gchar *name; /* "cpu" */
@@ -79,6 +90,8 @@ typedef struct
   /* A buffer in the device's memory, undefined contents, 64-byte alignment at least; owned by the caller. May block.
    * NULL with RESOURCE_EXHAUSTED, or DEVICE_LOST. */
   TpsBuffer *(*alloc) (TpsDevice *device, gsize n_bytes, GError **error);
+  /* A buffer in host memory that `copy` of this device moves to and from without staging it first. Otherwise as alloc. */
+  TpsBuffer *(*alloc_host) (TpsDevice *device, gsize n_bytes, GError **error);
 
   /* -- streams and events -- */
 
@@ -100,6 +113,9 @@ typedef struct
   gboolean (*event_query) (TpsEvent *event);
   /* Blocks until the event is reached. */
   gboolean (*event_sync) (TpsEvent *event, GError **error);
+  /* Milliseconds from `start` to `end`, as the device saw them. Both of one device, recorded and reached, else
+   * INVALID_ARGUMENT; DEVICE_LOST. */
+  gboolean (*events_elapsed) (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
 
   /* -- operations; all enqueue only -- */
 
@@ -194,6 +210,10 @@ typedef struct
   void (*sgd_rows) (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
                     const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
                     gsize dim);
+  /* Step number `step` (from 1) of an optimizer, by the formula in runtime/cpu/optimizer/. `spec` is resolved. Other rows
+   * are not touched. */
+  void (*update_rows) (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+                       const TpsRowUpdate *update);
 } TpsDeviceOps;
 
 /* Implementations embed this as their first member. Lives as long as the process. */

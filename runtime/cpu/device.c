@@ -10,8 +10,10 @@
 #include "runtime/cpu/blas.h"
 #include "runtime/cpu/elementwise.h"
 #include "runtime/cpu/layers.h"
+#include "runtime/cpu/optimizer/optimizer.h"
 #include "runtime/cpu/rows.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
 
 /* -- memory, streams, events -- */
 
@@ -47,13 +49,19 @@ cpu_stream_sync (TpsStream *stream, GError **error)
   return TRUE;
 }
 
+typedef struct
+{
+  TpsEvent parent;
+  gint64 recorded_ns; /* 0: not yet */
+} CpuEvent;
+
 static TpsEvent *
 cpu_event_new (TpsDevice *device, GError **error)
 {
-  TpsEvent *event = g_new0 (TpsEvent, 1);
+  CpuEvent *event = g_new0 (CpuEvent, 1);
 
-  event->device = device;
-  return event;
+  event->parent.device = device;
+  return &event->parent;
 }
 
 static void
@@ -65,6 +73,7 @@ cpu_event_free (TpsEvent *event)
 static void
 cpu_event_record (TpsEvent *event, TpsStream *stream)
 {
+  ((CpuEvent *) event)->recorded_ns = tps_clock_now_ns ();
 }
 
 static void
@@ -81,6 +90,22 @@ cpu_event_query (TpsEvent *event)
 static gboolean
 cpu_event_sync (TpsEvent *event, GError **error)
 {
+  return TRUE;
+}
+
+static gboolean
+cpu_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
+{
+  gint64 start_ns = ((const CpuEvent *) start)->recorded_ns;
+  gint64 end_ns = ((const CpuEvent *) end)->recorded_ns;
+
+  if (start_ns == 0 || end_ns == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cpu: %s event was not recorded",
+                   start_ns == 0 ? "start" : "end");
+      return FALSE;
+    }
+  *ms = (gdouble) (end_ns - start_ns) / 1e6;
   return TRUE;
 }
 
@@ -244,9 +269,29 @@ cpu_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
   tps_cpu_sgd_rows (factors, values, indices, gradients, velocity, n_rows, dim);
 }
 
+static void
+cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+                 const TpsRowUpdate *update)
+{
+  const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
+  gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
+  TpsOptimizerStep factors;
+
+  tps_cpu_optimizer_step_init (&factors, spec, step);
+  for (gsize i = 0; i < update->n_rows; i++)
+    {
+      gsize row = update->indices != NULL ? (gsize) update->indices[i] : i;
+
+      optimizer->update_row (&factors, update->values + row * update->dim,
+                             update->gradients + i * update->dim,
+                             n_states > 0 ? update->state + row * n_states : NULL, update->dim);
+    }
+}
+
 static const TpsDeviceOps cpu_ops = {
   .name = "cpu",
   .alloc = cpu_alloc,
+  .alloc_host = cpu_alloc,
   .stream_new = cpu_stream_new,
   .stream_free = cpu_stream_free,
   .stream_sync = cpu_stream_sync,
@@ -256,6 +301,7 @@ static const TpsDeviceOps cpu_ops = {
   .stream_wait_event = cpu_stream_wait_event,
   .event_query = cpu_event_query,
   .event_sync = cpu_event_sync,
+  .events_elapsed = cpu_events_elapsed,
   .copy = cpu_copy,
   .zero = cpu_zero,
   .fill = cpu_fill,
@@ -279,6 +325,7 @@ static const TpsDeviceOps cpu_ops = {
   .l1_loss = cpu_l1_loss,
   .sgd = cpu_sgd,
   .sgd_rows = cpu_sgd_rows,
+  .update_rows = cpu_update_rows,
 };
 
 TpsDevice *

@@ -266,7 +266,8 @@ TEST (Devices, AnUnknownNameListsTheKnown)
 
   EXPECT_EQ (tps_device_find ("abacus", &error), nullptr);
   ASSERT_NE (error, nullptr);
-  EXPECT_STREQ (error->message, "unknown device \"abacus\"; known: cpu");
+  EXPECT_EQ (std::string (error->message).rfind ("unknown device \"abacus\"; known: cpu", 0), 0u)
+      << error->message;
   g_clear_error (&error);
 }
 

@@ -1,0 +1,142 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Optimizers of rows: bits of the CPU's functions, which tests/runtime/optimizer compares with PyTorch. Events, and host
+ * memory of devices. */
+
+#include <cmath>
+
+#include "runtime/cpu/optimizer/optimizer.h"
+#include "tests/conformance/device_test.h"
+
+namespace {
+
+class Optimizers : public DeviceTest
+{
+protected:
+  static TpsOptimizerSpec
+  spec (TpsOptimizerKind kind, bool with_decay)
+  {
+    TpsOptimizerSpec wanted = tps_optimizer_spec (kind, 0.05);
+    GError *error = nullptr;
+
+    if (kind == TPS_OPTIMIZER_SGD)
+      wanted.momentum = with_decay ? 0.9 : 0;
+    if (kind == TPS_OPTIMIZER_FTRL)
+      wanted.l1 = with_decay ? 0.01 : 0;
+    wanted.weight_decay = with_decay ? 0.02 : 0;
+    EXPECT_TRUE (tps_optimizer_spec_resolve (&wanted, "test", &error)) << error->message;
+    return wanted;
+  }
+};
+
+// `rows` is updated as the CPU would, one row at a time.
+void
+update_reference (const TpsOptimizerSpec &spec, int64_t step, const std::vector<int64_t> &ids,
+                  size_t dim, std::vector<float> *values, std::vector<float> *state,
+                  const std::vector<float> &gradients)
+{
+  size_t n_states = tps_optimizer_state_per_row (&spec, dim);
+  TpsOptimizerStep factors;
+
+  tps_cpu_optimizer_step_init (&factors, &spec, step);
+  for (size_t i = 0; i < ids.size (); i++)
+    tps_cpu_optimizer_get (spec.kind)->update_row (
+        &factors, values->data () + ids[i] * dim, gradients.data () + i * dim,
+        n_states > 0 ? state->data () + ids[i] * n_states : nullptr, dim);
+}
+
+TEST_P (Optimizers, AStepOfRowsGivesTheBitsOfTheFormulaAndTouchesNoOther)
+{
+  for (int kind = TPS_OPTIMIZER_SGD; kind <= TPS_OPTIMIZER_FTRL; kind++)
+    for (size_t dim : { 1, 3, 16, 17, 64, 100 })
+      for (bool with_decay : { false, true })
+        {
+          TpsOptimizerSpec wanted = spec ((TpsOptimizerKind) kind, with_decay);
+          size_t n_rows = 23, n_states = tps_optimizer_state_per_row (&wanted, dim);
+          std::vector<float> values = random_floats (n_rows * dim), state (n_rows * n_states);
+          DeviceArray<float> device_values (stream, values), device_state (stream, state);
+
+          for (int64_t step = 1; step <= 4; step++)
+            {
+              std::vector<int64_t> ids = { 7, 22, 0, step, 13 };
+              std::vector<float> gradients = random_floats (ids.size () * dim);
+              DeviceArray<int64_t> indices (stream, ids);
+              DeviceArray<float> device_gradients (stream, gradients);
+              TpsRowUpdate update = { indices.data (),
+                                      ids.size (),
+                                      dim,
+                                      device_values.data (),
+                                      n_states > 0 ? device_state.data () : nullptr,
+                                      device_gradients.data () };
+
+              ops->update_rows (stream, &wanted, step, &update);
+              update_reference (wanted, step, ids, dim, &values, &state, gradients);
+              ASSERT_TRUE (same_bits (device_values.read (), values))
+                  << tps_optimizer_kind_name (wanted.kind) << " dim " << dim << " step " << step;
+              ASSERT_TRUE (same_bits (device_state.read (), state))
+                  << tps_optimizer_kind_name (wanted.kind) << " dim " << dim << " step " << step;
+            }
+        }
+}
+
+TEST_P (Optimizers, WithoutIndicesTheRowsAreTheFirst)
+{
+  for (int kind = TPS_OPTIMIZER_SGD; kind <= TPS_OPTIMIZER_FTRL; kind++)
+    {
+      TpsOptimizerSpec wanted = spec ((TpsOptimizerKind) kind, true);
+      size_t n_states = tps_optimizer_state_per_row (&wanted, 5);
+      std::vector<float> values = random_floats (9 * 5), state (9 * n_states);
+      std::vector<float> gradients = random_floats (6 * 5);
+      DeviceArray<float> device_values (stream, values), device_state (stream, state);
+      DeviceArray<float> device_gradients (stream, gradients);
+      TpsRowUpdate update = {
+        nullptr, 6, 5, device_values.data (), device_state.data (), device_gradients.data ()
+      };
+
+      ops->update_rows (stream, &wanted, 1, &update);
+      update_reference (wanted, 1, { 0, 1, 2, 3, 4, 5 }, 5, &values, &state, gradients);
+      ASSERT_TRUE (same_bits (device_values.read (), values));
+      update.n_rows = 0;
+      ops->update_rows (stream, &wanted, 2, &update);
+      ASSERT_TRUE (same_bits (device_values.read (), values)) << "nothing to do";
+    }
+}
+
+TEST_P (Optimizers, ElapsedTimeNeedsTwoRecordedEventsAndIsNotNegative)
+{
+  GError *error = nullptr;
+  TpsEvent *start = ops->event_new (device, &error), *end = ops->event_new (device, &error);
+  double ms = -1;
+
+  ops->event_record (start, stream);
+  sync ();
+  EXPECT_FALSE (ops->events_elapsed (start, end, &ms, &error));
+  ASSERT_NE (error, nullptr);
+  EXPECT_NE (strstr (error->message, "end event"), nullptr) << error->message;
+  g_clear_error (&error);
+  ops->event_record (end, stream);
+  sync ();
+  EXPECT_TRUE (ops->events_elapsed (start, end, &ms, &error));
+  EXPECT_GE (ms, 0);
+  ops->event_free (start);
+  ops->event_free (end);
+}
+
+TEST_P (Optimizers, HostMemoryOfTheDeviceIsWrittenByTheHostAndCopied)
+{
+  GError *error = nullptr;
+  TpsBuffer *host = ops->alloc_host (device, 4 * sizeof (float), &error);
+  DeviceArray<float> array (stream, 4);
+
+  g_assert_no_error (error);
+  for (int i = 0; i < 4; i++)
+    ((float *) (void *) tps_buffer_get_data (host))[i] = (float) i;
+  ops->copy (stream, array.data (), tps_buffer_get_data (host), 4 * sizeof (float));
+  sync ();
+  EXPECT_EQ (array.read (), (std::vector<float> { 0, 1, 2, 3 }));
+  tps_buffer_unref (host);
+}
+
+INSTANTIATE_FOR_ALL_DEVICES (Optimizers);
+
+} // namespace
