@@ -7,11 +7,13 @@ import signal
 import struct
 import subprocess
 import threading
+import unittest
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
 from thrift.transport import TSocket, TTransport
+from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, SparseTensor, Tensor
@@ -26,6 +28,7 @@ WAYS = [
     for protocol in ("binary", "compact")
     for multiplexed in (True, False)
 ]
+TALKS = [way for way in WAYS if way.multiplexed]
 USUAL = Way(True, "binary", True)
 
 _PROTOCOLS = {
@@ -143,6 +146,20 @@ class Waiting:
 
     def __exit__(self, *_):
         self._client.__exit__()
+
+
+class ErrorTest(unittest.TestCase):
+    """Tests of calls that fail."""
+
+    def assert_fails(self, code, call, *words):
+        with self.assertRaises(ServiceError) as raised:
+            call()
+        failure = raised.exception
+        self.assertEqual(ErrorCode._VALUES_TO_NAMES.get(failure.code),
+                         ErrorCode._VALUES_TO_NAMES[code], failure.message)
+        for word in words:
+            self.assertIn(word, failure.message)
+        return failure
 
 
 def tensor(values, shape=None, dtype=DType.FLOAT32):
