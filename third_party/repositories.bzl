@@ -1,10 +1,11 @@
-"""The external libraries of ThriftPS, all installed by the system: nothing is downloaded.
+"""The external libraries of ThriftPS, all installed by the system: nothing is downloaded (but see cuda/).
 
 A workspace that uses ThriftPS calls `thriftps_repositories()` in its own WORKSPACE. The version
 floors are what Debian 12 has of the libraries whose behaviour we rely on; lower where that was looked up.
 """
 
 load(":pkg_config.bzl", "pkg_config_library", "system_library")
+load("//third_party/cuda:repository.bzl", "cuda_toolkit_repository")
 
 def thriftps_repositories():
     """Declares the libraries that `//third_party` wraps. Each is looked up when first needed."""
@@ -56,6 +57,19 @@ def thriftps_repositories():
         debian = "libthrift-dev",
     )
     pkg_config_library(
+        name = "thriftps_thrift_cpp_nonblocking",
+        package = "thrift-nb",
+        at_least = "0.17.0",
+        debian = "libthrift-dev",
+        libraries = ["@thriftps_libevent"],
+    )
+    pkg_config_library(
+        name = "thriftps_libevent",
+        package = "libevent",
+        at_least = "2.1",
+        debian = "libevent-dev",
+    )
+    pkg_config_library(
         name = "thriftps_openblas",
         package = "openblas",
         at_least = "0.3.20",
@@ -74,6 +88,9 @@ def thriftps_repositories():
         debian = "libgloo-dev",
         linkopts = ["-lgloo"],
     )
+
+    # Nobody looks at it without --config=cuda.
+    cuda_toolkit_repository(name = "thriftps_cuda")
 
     # Debian ships GoogleTest's sources.
     native.new_local_repository(

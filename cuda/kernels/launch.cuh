@@ -1,0 +1,55 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The two shapes of parallel work that all kernels here have. What is computed is a struct, the body; how it is spread over
+ * threads stands here and nowhere else.
+ *
+ *   each<Unroll> (stream, n, body)   items 0 … n - 1, one thread a few of them: body.load (i), then body.store (i, loaded).
+ *                                    All loads of a thread come before its stores, so that they are under way together.
+ *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i, team).
+ *
+ * Bodies are TPS_BODY functions: without nvcc this header runs them on the host, one item after the other, with the same
+ * arithmetic in the same order. That is how tests look at them where there is no GPU.
+ */
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <glib.h>
+
+#include "cuda/kernels/geometry.h"
+
+#define TPS_BODY __host__ __device__ __forceinline__
+
+#if defined(__CUDACC__)
+#include "cuda/kernels/launch_device.cuh"
+#else
+#include "cuda/kernels/launch_host.cuh"
+#endif
+
+namespace tps {
+
+/* i = row * columns + column; 32-bit division where it will do, which is many times faster. */
+struct Cell
+{
+  gsize row, column;
+};
+
+TPS_BODY Cell
+cell_of (gsize i, gsize columns)
+{
+  if (((i | columns) >> 32) == 0)
+    {
+      guint32 row = (guint32) i / (guint32) columns;
+
+      return { row, (guint32) i - row * (guint32) columns };
+    }
+  return { i / columns, i % columns };
+}
+
+/* V neighbouring values, one access. */
+template <typename T, int V> struct alignas (sizeof (T) * V) Pack
+{
+  T at[V];
+};
+
+} /* namespace tps */

@@ -1,0 +1,107 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* launch.cuh on a GPU. */
+
+#pragma once
+
+namespace tps {
+
+/* Width threads of one warp that work on one item together. */
+template <int Width> struct Team
+{
+  int lane;
+
+  /* What threads of the team read before it is read before what any of them writes after it. */
+  __device__ __forceinline__ void
+  sync () const
+  {
+    __syncwarp (mask ());
+  }
+
+  /* f (i) for i of [0, n), a thread every Width-th. */
+  template <typename F>
+  TPS_BODY void
+  each (gsize n, F f) const
+  {
+    for (gsize i = (gsize) lane; i < n; i += Width)
+      f (i);
+  }
+
+  /* f (lane) of each; the upper half is combined into the lower until one is left, which all get. */
+  template <typename F, typename Op>
+  __device__ __forceinline__ auto
+  reduce (F f, Op op) const -> decltype (f (0))
+  {
+    auto value = f (lane);
+
+    for (int half = Width / 2; half > 0; half /= 2)
+      value = op (value, __shfl_down_sync (mask (), value, half, Width));
+    return __shfl_sync (mask (), value, 0, Width);
+  }
+
+private:
+  /* The team's threads among those of the warp. */
+  static __device__ __forceinline__ unsigned
+  mask ()
+  {
+    return (unsigned) (((1ull << Width) - 1) << (threadIdx.x % 32 / Width * Width));
+  }
+};
+
+template <int Unroll, typename Body>
+__global__ void
+__launch_bounds__ (TPS_CUDA_BLOCK_THREADS) each_kernel (Body body, gsize n)
+{
+  gsize first = (gsize) blockIdx.x * (TPS_CUDA_BLOCK_THREADS * Unroll) + threadIdx.x;
+  typename Body::Item items[Unroll];
+
+#pragma unroll
+  for (int u = 0; u < Unroll; u++)
+    if (first + u * TPS_CUDA_BLOCK_THREADS < n)
+      items[u] = body.load (first + u * TPS_CUDA_BLOCK_THREADS);
+#pragma unroll
+  for (int u = 0; u < Unroll; u++)
+    if (first + u * TPS_CUDA_BLOCK_THREADS < n)
+      body.store (first + u * TPS_CUDA_BLOCK_THREADS, items[u]);
+}
+
+template <int Width, typename Body>
+__global__ void
+__launch_bounds__ (TPS_CUDA_BLOCK_THREADS) teams_kernel (Body body, gsize n)
+{
+  gsize item = (gsize) blockIdx.x * (TPS_CUDA_BLOCK_THREADS / Width) + threadIdx.x / Width;
+  Team<Width> team;
+
+
+  team.lane = (int) threadIdx.x % Width;
+  if (item < n)
+    body.run (item, team);
+}
+
+template <int Unroll, typename Body>
+cudaError_t
+each (cudaStream_t stream, gsize n, const Body &body)
+{
+  guint n_blocks;
+
+  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
+    return cudaErrorInvalidConfiguration;
+  if (n_blocks > 0)
+    each_kernel<Unroll><<<n_blocks, TPS_CUDA_BLOCK_THREADS, 0, stream>>> (body, n);
+  return cudaGetLastError ();
+}
+
+template <int Width, typename Body>
+cudaError_t
+teams (cudaStream_t stream, gsize n, const Body &body)
+{
+  guint n_blocks;
+
+  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS / Width, &n_blocks))
+    return cudaErrorInvalidConfiguration;
+  if (n_blocks > 0)
+    teams_kernel<Width><<<n_blocks, TPS_CUDA_BLOCK_THREADS, 0, stream>>> (body, n);
+  return cudaGetLastError ();
+}
+
+} /* namespace tps */

@@ -1,0 +1,47 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Sums and maxima over a row by a team of 32. Lane l takes columns l, l + 32, … in ascending order, then the lanes are
+ * combined as a tree: the same bits at every call. */
+
+#pragma once
+
+#include <math.h>
+
+#include "cuda/kernels/launch.cuh"
+
+namespace tps {
+
+/* As the CPU's: NaN is not larger than anything. columns > 0. */
+template <typename Team>
+TPS_BODY gfloat
+row_max (const Team &team, const gfloat *x, gsize columns)
+{
+  auto larger = [] (gfloat a, gfloat b) { return b > a ? b : a; };
+
+  return team.reduce (
+      [&] (int lane) {
+        gfloat max = x[(gsize) lane < columns ? lane : 0];
+
+        for (gsize i = (gsize) lane + 32; i < columns; i += 32)
+          max = larger (max, x[i]);
+        return max;
+      },
+      larger);
+}
+
+template <typename Team, typename F>
+TPS_BODY gdouble
+row_sum (const Team &team, gsize columns, F term)
+{
+  return team.reduce (
+      [&] (int lane) {
+        gdouble sum = 0;
+
+        for (gsize i = (gsize) lane; i < columns; i += 32)
+          sum += term (i);
+        return sum;
+      },
+      [] (gdouble a, gdouble b) { return a + b; });
+}
+
+} /* namespace tps */

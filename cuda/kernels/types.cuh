@@ -1,0 +1,245 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Element types and their conversions: those of the CPU (runtime/cpu/convert.h), compiled for the GPU too, so that bits are
+ * the same because the source is. */
+
+#pragma once
+
+#include "cuda/kernels/launch.cuh"
+#include "runtime/backend.h"
+#include "runtime/cpu/vectorize.h"
+
+#undef TPS_INLINE
+#define TPS_INLINE static TPS_BODY
+#include "runtime/cpu/convert.h"
+
+namespace tps {
+
+/* Bits: how an element lies in memory. Value: an arithmetic type that holds each exactly. of(): one rounding. */
+
+struct Float32
+{
+  using Bits = gfloat;
+  using Value = gfloat;
+  using Sum = gfloat;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return bits;
+  }
+  static TPS_BODY Bits
+  of (gfloat x)
+  {
+    return x;
+  }
+  static TPS_BODY Bits
+  of (gdouble x)
+  {
+    return (gfloat) x;
+  }
+  static TPS_BODY Bits
+  of (gint32 x)
+  {
+    return (gfloat) x;
+  }
+  static TPS_BODY Bits
+  of (gint64 x)
+  {
+    return (gfloat) x;
+  }
+};
+
+struct Float64
+{
+  using Bits = gdouble;
+  using Value = gdouble;
+  using Sum = gdouble;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return bits;
+  }
+  template <typename T>
+  static TPS_BODY Bits
+  of (T x)
+  {
+    return (gdouble) x;
+  }
+};
+
+struct Float16
+{
+  using Bits = guint16;
+  using Value = gfloat;
+  using Sum = gfloat;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return convert_f16_to_f32 (bits);
+  }
+  static TPS_BODY Bits
+  of (gfloat x)
+  {
+    return convert_f32_to_f16 (x);
+  }
+  static TPS_BODY Bits
+  of (gdouble x)
+  {
+    return convert_f64_to_f16 (x);
+  }
+  static TPS_BODY Bits
+  of (gint32 x)
+  {
+    return convert_f64_to_f16 ((gdouble) x);
+  }
+  static TPS_BODY Bits
+  of (gint64 x)
+  {
+    return convert_f64_to_f16 (convert_i64_to_f64_odd (x));
+  }
+};
+
+struct BFloat16
+{
+  using Bits = guint16;
+  using Value = gfloat;
+  using Sum = gfloat;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return convert_bf16_to_f32 (bits);
+  }
+  static TPS_BODY Bits
+  of (gfloat x)
+  {
+    return convert_f32_to_bf16 (x);
+  }
+  static TPS_BODY Bits
+  of (gdouble x)
+  {
+    return convert_f64_to_bf16 (x);
+  }
+  static TPS_BODY Bits
+  of (gint32 x)
+  {
+    return convert_f64_to_bf16 ((gdouble) x);
+  }
+  static TPS_BODY Bits
+  of (gint64 x)
+  {
+    return convert_f64_to_bf16 (convert_i64_to_f64_odd (x));
+  }
+};
+
+struct Int32
+{
+  using Bits = gint32;
+  using Value = gint32;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return bits;
+  }
+  static TPS_BODY Bits
+  of (gfloat x)
+  {
+    return convert_f64_to_i32 ((gdouble) x);
+  }
+  static TPS_BODY Bits
+  of (gdouble x)
+  {
+    return convert_f64_to_i32 (x);
+  }
+  static TPS_BODY Bits
+  of (gint32 x)
+  {
+    return x;
+  }
+  static TPS_BODY Bits
+  of (gint64 x)
+  {
+    return convert_i64_to_i32 (x);
+  }
+};
+
+struct Int64
+{
+  using Bits = gint64;
+  using Value = gint64;
+  static TPS_BODY Value
+  value (Bits bits)
+  {
+    return bits;
+  }
+  static TPS_BODY Bits
+  of (gfloat x)
+  {
+    return convert_f64_to_i64 ((gdouble) x);
+  }
+  static TPS_BODY Bits
+  of (gdouble x)
+  {
+    return convert_f64_to_i64 (x);
+  }
+  static TPS_BODY Bits
+  of (gint32 x)
+  {
+    return x;
+  }
+  static TPS_BODY Bits
+  of (gint64 x)
+  {
+    return x;
+  }
+};
+
+/* f (Type {}) for the type of `dtype`; other dtypes are a bug of the caller. */
+
+template <typename F>
+cudaError_t
+for_float_type (TpsDType dtype, F f)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT32:
+      return f (Float32 ());
+    case TPS_DTYPE_FLOAT64:
+      return f (Float64 ());
+    case TPS_DTYPE_FLOAT16:
+      return f (Float16 ());
+    case TPS_DTYPE_BFLOAT16:
+      return f (BFloat16 ());
+    default:
+      return cudaErrorInvalidValue;
+    }
+}
+
+template <typename F>
+cudaError_t
+for_type (TpsDType dtype, F f)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_INT32:
+      return f (Int32 ());
+    case TPS_DTYPE_INT64:
+      return f (Int64 ());
+    default:
+      return for_float_type (dtype, f);
+    }
+}
+
+/* A factor that a float represents may be used as one, with the same bits (runtime/cpu/accumulate.c says why); FLOAT64
+ * always takes a double. f (type, factor). */
+template <typename F>
+cudaError_t
+for_float_type_and_factor (TpsDType dtype, gdouble factor, F f)
+{
+  bool is_exact = (gdouble) (gfloat) factor == factor;
+
+  return for_float_type (dtype, [&] (auto type) {
+    return is_exact ? f (type, (typename decltype (type)::Sum) factor) : f (type, factor);
+  });
+}
+
+} /* namespace tps */

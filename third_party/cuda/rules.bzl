@@ -1,0 +1,180 @@
+"""Rules for CUDA: .cu files go through nvcc, everything else is C or C++ as ever.
+
+    cuda_library(
+        name = "accumulate",
+        srcs = ["accumulate.cu"],
+        hdrs = ["accumulate.h"],
+        deps = ["//runtime:core"],
+    )
+
+makes, besides the library, `NAME_resources`: what `ptxas -v` says about each kernel (registers, spills,
+shared memory). Targets are skipped by `//...` unless --config=cuda; named without it, Bazel says so.
+"""
+
+load("//third_party:tps.bzl", "tps_cc_binary", "tps_cc_library")
+
+CUDA_ONLY = select({
+    "//third_party/cuda:enabled": [],
+    "//conditions:default": ["//third_party/cuda:needs_config_cuda"],
+})
+
+# Looked at only where it is wanted, so that nobody else fetches a toolkit.
+_TOOLKIT = select({
+    "//third_party/cuda:enabled": "@thriftps_cuda//:toolkit",
+    "//conditions:default": "//third_party/cuda:no_toolkit",
+})
+
+# Machine code for these, and PTX of the last for what comes later.
+_GENERATIONS = select({
+    "//third_party/cuda:all_generations": ["75", "80", "86", "89", "90", "100", "120"],
+    "//conditions:default": ["90"],
+})
+
+CudaToolkitInfo = provider(fields = {
+    "root": "absolute path of the folder with bin/nvcc",
+    "release": "version of nvcc; part of each action's key",
+})
+
+def _cuda_toolkit_impl(ctx):
+    return [CudaToolkitInfo(root = ctx.attr.root, release = ctx.attr.release)]
+
+cuda_toolkit = rule(
+    implementation = _cuda_toolkit_impl,
+    attrs = {
+        "root": attr.string(mandatory = True),
+        "release": attr.string(mandatory = True),
+    },
+)
+
+_NVCC_OPTIONS = [
+    "-std=c++17",
+    "-O3",
+    # a*b+c must have the same bits on every device, see runtime/backend.h.
+    "-fmad=false",
+    # Source lines in compute-sanitizer and profiles.
+    "-lineinfo",
+    "-Werror=all-warnings",
+    "-Xptxas=-v",
+    "-Xcompiler=-fPIC,-ffp-contract=off,-fvisibility=hidden,-Wall,-Werror,-D_GNU_SOURCE",
+]
+
+def _gencode(generations):
+    flags = ["-gencode=arch=compute_{n},code=sm_{n}".format(n = n) for n in generations]
+    return flags + ["-gencode=arch=compute_{n},code=compute_{n}".format(n = generations[-1])]
+
+def _include_flags(compilation):
+    # Quotes only for ours: our cuda/ must not hide libcu++'s <cuda/...>.
+    flags = ["-Xcompiler=-iquote," + folder for folder in compilation.quote_includes.to_list()]
+    for folder in compilation.includes.to_list() + compilation.system_includes.to_list():
+        flags.append("-isystem=" + folder)
+    return flags + ["-D" + define for define in compilation.defines.to_list()]
+
+def _compile(ctx, source, compilation):
+    toolkit = ctx.attr.toolkit[CudaToolkitInfo]
+    stem = "_cuda/{}/{}".format(ctx.label.name, source.basename[:-len(".cu")])
+    compiled = ctx.actions.declare_file(stem + ".pic.o")
+    resources = ctx.actions.declare_file(stem + ".resources.txt")
+    flags = _NVCC_OPTIONS + _gencode(ctx.attr.generations) + _include_flags(compilation)
+    ctx.actions.run_shell(
+        mnemonic = "CudaCompile",
+        progress_message = "Compiling {} with nvcc".format(source.short_path),
+        inputs = depset([source] + ctx.files.hdrs, transitive = [compilation.headers]),
+        outputs = [compiled, resources],
+        arguments = [toolkit.root, compiled.path, resources.path] + flags + ["-c", source.path],
+        # nvcc says on stderr what ptxas found; it is shown only where something went wrong.
+        command = "root=$1 object=$2 report=$3; shift 3; " +
+                  "\"$root\"/bin/nvcc \"$@\" -o \"$object\" 2>\"$report\" || { cat \"$report\" >&2; exit 1; }",
+        env = {"PATH": "/usr/bin:/bin", "THRIFTPS_NVCC": toolkit.release},
+    )
+    return compiled, resources
+
+def _cuda_objects_impl(ctx):
+    merged = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
+    pairs = [_compile(ctx, source, merged.compilation_context) for source in ctx.files.srcs]
+    return [
+        DefaultInfo(files = depset([pair[0] for pair in pairs])),
+        OutputGroupInfo(resources = depset([pair[1] for pair in pairs])),
+    ]
+
+_cuda_objects = rule(
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"], mandatory = True),
+        "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "generations": attr.string_list(mandatory = True),
+        "toolkit": attr.label(mandatory = True, providers = [CudaToolkitInfo]),
+    },
+)
+
+def _cuda_resources_impl(ctx):
+    return [DefaultInfo(files = ctx.attr.objects[OutputGroupInfo].resources)]
+
+_cuda_resources = rule(
+    implementation = _cuda_resources_impl,
+    attrs = {"objects": attr.label(mandatory = True)},
+)
+
+def cuda_library(name, srcs, hdrs = [], deps = [], visibility = None, tags = [], **kwargs):
+    """A cc_library of .cu files. `hdrs` are .h and .cuh; `deps` are cc_libraries and cuda_libraries."""
+    _cuda_objects(
+        name = name + "_objects",
+        srcs = srcs,
+        hdrs = hdrs,
+        deps = deps,
+        generations = _GENERATIONS,
+        toolkit = _TOOLKIT,
+        target_compatible_with = CUDA_ONLY,
+        tags = tags,
+        visibility = ["//visibility:private"],
+    )
+    _cuda_resources(
+        name = name + "_resources",
+        objects = ":" + name + "_objects",
+        target_compatible_with = CUDA_ONLY,
+        tags = tags,
+        visibility = visibility,
+    )
+    tps_cc_library(
+        name = name,
+        srcs = [":" + name + "_objects"],
+        hdrs = hdrs,
+        language = "c++",
+        deps = deps + CUDA_RUNTIME,
+        target_compatible_with = CUDA_ONLY,
+        tags = tags,
+        visibility = visibility,
+        **kwargs
+    )
+
+# For C that calls CUDA: <cuda_runtime_api.h>, <cublas_v2.h>, <nccl.h>, and the runtime library.
+CUDA_RUNTIME = select({
+    "//third_party/cuda:enabled": ["@thriftps_cuda//:cudart"],
+    "//conditions:default": [],
+})
+
+CUDA_HEADERS = select({
+    "//third_party/cuda:enabled": ["@thriftps_cuda//:headers"],
+    "//conditions:default": [],
+})
+
+def cuda_binary(name, srcs, deps = [], linkopts = [], visibility = None, tags = [], **kwargs):
+    """A program (or, with linkshared, a library to load) with a main in a .cu file."""
+    cuda_library(
+        name = name + "_main",
+        srcs = srcs,
+        deps = deps,
+        alwayslink = True,
+        tags = tags,
+        visibility = ["//visibility:private"],
+    )
+    tps_cc_binary(
+        name = name,
+        deps = [":" + name + "_main"],
+        language = "c++",
+        linkopts = linkopts,
+        target_compatible_with = CUDA_ONLY,
+        tags = tags,
+        visibility = visibility,
+        **kwargs
+    )
