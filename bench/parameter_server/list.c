@@ -6,6 +6,7 @@
 
 #include "bench/parameter_server/configuration.h"
 #include "runtime/averaging/server_kind.h"
+#include "runtime/ddp/compress/compression.h"
 #include "runtime/ddp/hook.h"
 #include "runtime/ddp/pass.h"
 #include "runtime/ddp/process_group.h"
@@ -58,6 +59,7 @@ tps_bench_print_list (gboolean version_only)
   print_names ("trainer", tps_trainer_class_list ());
   print_server_kinds ();
   print_names ("ddp-hook", tps_hook_list ());
+  print_names ("compress", tps_compression_list ());
   print_names ("hook-state", tps_hook_state_class_list ());
   print_names ("create-ddp-model", tps_ddp_model_maker_list ());
   print_names ("create-criterion", tps_criterion_list ());
@@ -82,11 +84,14 @@ gboolean
 tps_bench_check_names (const TpsBenchOptions *o, const gchar *data_class, const gchar *model_class,
                        GError **error)
 {
+  TpsCompression compression;
+
   return check ("data", tps_data_class_find (data_class, error) != NULL, error)
          && check ("model", tps_model_class_find (model_class, error) != NULL, error)
          && check ("trainer", tps_trainer_class_find (o->trainer, error) != NULL, error)
          && check ("server", tps_server_kind_find (o->server, error) != NULL, error)
          && check ("ddp-hook", tps_hook_find (o->ddp_hook, error) != NULL, error)
+         && check ("compress", tps_compression_parse (o->compress, &compression, error), error)
          && check ("hook-state", tps_hook_state_class_find (o->hook_state, error) != NULL, error)
          && check ("create-ddp-model",
                    tps_ddp_model_maker_find (o->create_ddp_model, error) != NULL, error)

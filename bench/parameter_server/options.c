@@ -2,8 +2,12 @@
 
 #include "bench/parameter_server/options.h"
 
+#include <math.h>
+
 #include "bench/parameter_server/list.h"
 #include "runtime/error.h"
+
+#define LEARNING_RATE 1e-4 /* the originals' */
 
 /* What flags and environment left open. */
 static void
@@ -21,6 +25,7 @@ fill_defaults (TpsBenchOptions *o)
   tps_flags_default_to (&o->ddp_hook, "rpc_hook");
   tps_flags_default_to (&o->iteration_step, "basic_iteration_step");
   tps_flags_default_to (&o->reduce, "mean");
+  tps_flags_default_to (&o->compress, "none");
   tps_flags_default_to (&o->partition, "size");
   tps_flags_default_to (&o->peer_transport, "default");
 }
@@ -54,6 +59,7 @@ make_context (TpsBenchOptions *o, gboolean *list)
       "JSON file: named arguments of the trainer class", "FILE" },
     { "epochs", 0, 0, G_OPTION_ARG_INT, &o->epochs, "epochs of a pass (1)", "N" },
     { "batch-size", 0, 0, G_OPTION_ARG_INT, &o->batch_size, "samples of a batch (32)", "N" },
+    { "learning-rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->learning_rate, "of SGD (1e-4)", "X" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of data and parameters (0)", "N" },
     { "torch-seed", 0, 0, G_OPTION_ARG_INT64, &o->torch_seed, "accepted; --seed counts", "N" },
     { "cuda-seed", 0, 0, G_OPTION_ARG_INT64, &o->cuda_seed, "accepted; --seed counts", "N" },
@@ -71,6 +77,9 @@ make_context (TpsBenchOptions *o, gboolean *list)
       "NAME" },
     { "reduce", 0, 0, G_OPTION_ARG_STRING, &o->reduce,
       "mean, or sum as the originals really do (mean)", "KIND" },
+    { "compress", 0, 0, G_OPTION_ARG_STRING, &o->compress,
+      "gradients travel as they are (none), as fp16 or bf16, or topk:RATIO: that part of the dense ones, the largest (none)",
+      "KIND" },
     { "partition", 0, 0, G_OPTION_ARG_STRING, &o->partition,
       "size: a bucket has one owner among all servers; trainers: each server has its own trainers, as in "
       "the originals (size)",
@@ -133,6 +142,21 @@ check_world (const TpsBenchOptions *o, GError **error)
   return TRUE;
 }
 
+/* A peer's work must be ours. */
+static gboolean
+check_peer (const TpsBenchOptions *o, GError **error)
+{
+  if (o->run.peer == NULL)
+    return TRUE;
+  if (!g_str_equal (o->compress, "none"))
+    return tps_flags_refuse ("compress", o->compress,
+                             "none beside --peer, which sends whole gradients", error);
+  if (o->learning_rate != LEARNING_RATE)
+    return tps_flags_refuse ("learning-rate", "another", "1e-4 beside --peer, which has no other",
+                             error);
+  return TRUE;
+}
+
 static gboolean
 check_words (const TpsBenchOptions *o, GError **error)
 {
@@ -158,7 +182,9 @@ check (const TpsBenchOptions *o, GError **error)
              || tps_flags_refuse ("first-bucket-mib", "0 or less", "more than 0", error))
          && (o->bucket_cap_mib > 0
              || tps_flags_refuse ("bucket-cap-mib", "0 or less", "more than 0", error))
-         && check_words (o, error) && check_world (o, error);
+         && (isfinite (o->learning_rate)
+             || tps_flags_refuse ("learning-rate", "no number", "a finite number", error))
+         && check_words (o, error) && check_world (o, error) && check_peer (o, error);
 }
 
 static void
@@ -198,6 +224,7 @@ tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GErr
                                  .nserver = 1,
                                  .epochs = 1,
                                  .batch_size = 32,
+                                 .learning_rate = LEARNING_RATE,
                                  .first_bucket_mib = 1,
                                  .bucket_cap_mib = 25 };
   tps_world_init (&options->world, "parameter_server", "server");
@@ -233,6 +260,7 @@ tps_bench_options_clear (TpsBenchOptions *o)
     &o->ddp_hook,
     &o->iteration_step,
     &o->reduce,
+    &o->compress,
     &o->partition,
     &o->peer_transport,
   };
@@ -259,6 +287,7 @@ tps_bench_options_describe (const TpsBenchOptions *o)
   tps_flags_add_text (lines, "model", o->model);
   tps_flags_add_number (lines, "epochs", o->epochs);
   tps_flags_add_number (lines, "batch-size", o->batch_size);
+  tps_flags_add_number (lines, "learning-rate", o->learning_rate);
   tps_flags_add_number (lines, "seed", (gdouble) o->seed);
   tps_flags_add_text (lines, "ddp-hook", o->ddp_hook);
   tps_flags_add_text (lines, "backend", o->backend);
@@ -268,6 +297,7 @@ tps_bench_options_describe (const TpsBenchOptions *o)
   tps_flags_add_text (lines, "hook-state", o->hook_state);
   tps_flags_add_text (lines, "iteration-step", o->iteration_step);
   tps_flags_add_text (lines, "reduce", o->reduce);
+  tps_flags_add_text (lines, "compress", o->compress);
   tps_flags_add_text (lines, "partition", o->partition);
   tps_flags_add_number (lines, "first-bucket-mib", o->first_bucket_mib);
   tps_flags_add_number (lines, "bucket-cap-mib", o->bucket_cap_mib);

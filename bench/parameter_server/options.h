@@ -42,6 +42,8 @@ typedef struct
 
   gint64 seed;
   gchar *reduce;
+  gchar *compress;
+  gdouble learning_rate;
   gchar *partition;
   gchar *peer_transport;
   gdouble first_bucket_mib;

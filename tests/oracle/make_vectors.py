@@ -422,6 +422,17 @@ def make_batch_update(case, n_in, n_out, batch, n_trainers, batches, lr, momentu
         emit("%s/step%d/bias" % (case, step), model.bias)
 
 
+def make_compress_hooks(case, n):
+    """What torch.distributed.algorithms.ddp_comm_hooks' fp16_compress_hook and bf16_compress_hook make of two trainers'
+    gradients: cast, divided by their number, added, and cast back."""
+    gradients = [torch.randn(n) * 10.0 ** torch.randint(-3, 4, (n,)) for _ in range(TRAINERS)]
+    for trainer, gradient in enumerate(gradients):
+        emit("%s/gradient%d" % (case, trainer), gradient)
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        parts = [gradient.to(dtype).div_(TRAINERS) for gradient in gradients]
+        emit("%s/%s" % (case, name), sum(parts[1:], parts[0]).to(torch.float32))
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(1729)
@@ -449,6 +460,7 @@ def main():
     make_ddp_rpc("ddp_rpc", 2, 256, 30, False, 2, 3, 0.05)
     make_ddp_rpc("ddp_rpc_two_rows_a_bag", 2, 512, 20, True, 1, 4, 0.05)
     make_batch_update("batch_update", 10, 3, 4, 3, 4, 0.001, 0.9)
+    make_compress_hooks("compress_hooks", 200)
     return 0
 
 

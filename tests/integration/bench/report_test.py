@@ -161,7 +161,7 @@ class Words(launcher.TestCase):
     FLAGS = """master-addr master-port trainer ntrainer ncudatrainer filestore server nserver ncudaserver rpc-timeout
     backend epochs batch-size data model data-config-path model-config-path server-config-path trainer-config-path
     torch-seed cuda-seed preprocess-data create-criterion create-ddp-model hook-state ddp-hook iteration-step
-    seed reduce partition transport json csv list smoke peer rank world-size""".split()
+    learning-rate seed reduce compress partition transport json csv list smoke peer rank world-size""".split()
 
     def test_help_names_every_flag(self):
         text = self.run_well("--help", LC_ALL="C").stdout
@@ -173,7 +173,7 @@ class Words(launcher.TestCase):
     def test_list_names_every_registry(self):
         names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
         for flag, name in {"data": "DummyData", "model": "DummyModelSparse", "trainer": "DdpTrainer",
-                           "server": "AverageBatchParameterServer", "ddp-hook": "hybrid_hook",
+                           "server": "AverageBatchParameterServer", "ddp-hook": "hybrid_hook", "compress": "topk",
                            "hook-state": "BasicHookState", "create-ddp-model": "basic_ddp_model",
                            "create-criterion": "cel", "iteration-step": "basic_iteration_step",
                            "preprocess-data": "preprocess_dummy_data", "backend": "gloo"}.items():

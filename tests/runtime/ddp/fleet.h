@@ -33,6 +33,7 @@ struct Task
   const char *iteration_step = "basic_iteration_step";
   const char *ddp_model = "basic_ddp_model";
   const char *reduce = "mean";
+  const char *compress = "none";
   bool sparse = true;
   guint n_batches = 5;
   guint epochs = 2;
@@ -90,6 +91,7 @@ public:
     set (&plan->iteration_step, task.iteration_step);
     set (&plan->create_ddp_model, task.ddp_model);
     set (&plan->reduce, task.reduce);
+    set (&plan->compress, task.compress);
     plan->rank = rank;
     plan->world_size = n_trainers ();
     g_variant_unref (plan->model_config);

@@ -49,6 +49,15 @@ all_reduce (TpsProcessGroup *group, std::vector<float> *data)
 }
 
 std::string
+average (TpsProcessGroup *group, TpsAverage *average)
+{
+  Waiter waiter;
+
+  group->ops->average (group, average, Waiter::done, &waiter);
+  return waiter.wait ();
+}
+
+std::string
 all_gather (TpsProcessGroup *group, const std::string &mine, std::vector<gsize> *counts,
             std::string *all)
 {
@@ -108,6 +117,98 @@ TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
         EXPECT_TRUE (n == 0 || memcmp (data[r].data (), expected.data (), n * sizeof (float)) == 0)
             << n << " elements, rank " << r;
     }
+  free_all (groups);
+}
+
+/* What the averaging server computes: product and sum rounded to float, one division, one rounding. */
+std::vector<guint16>
+expected_average (TpsDType dtype, const std::vector<std::vector<guint16>> &data,
+                  const std::vector<double> &weights, double divisor)
+{
+  bool is_fp16 = dtype == TPS_DTYPE_FLOAT16;
+  std::vector<guint16> expected (data[0].size ());
+
+  for (size_t i = 0; i < expected.size (); i++)
+    {
+      float sum = 0;
+      bool has_sum = false;
+
+      for (size_t r = 0; r < data.size (); r++)
+        {
+          float wide = is_fp16 ? tps_float16_to_float (data[r][i])
+                               : tps_bfloat16_to_float (data[r][i]);
+          float product = static_cast<float> (weights[r] * static_cast<double> (wide));
+
+          if (weights[r] == 0)
+            continue;
+          sum = has_sum ? sum + product : product;
+          has_sum = true;
+        }
+      sum = sum / static_cast<float> (divisor);
+      expected[i] = is_fp16 ? tps_float16_from_float (sum) : tps_bfloat16_from_float (sum);
+    }
+  return expected;
+}
+
+TEST_P (GlooRanks, AverageOfHalfFloatsHasTheBitsOfTheServer)
+{
+  guint n_ranks = GetParam ();
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
+
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (bool delivers_sum : { false, true })
+      for (size_t n : { size_t (0), size_t (1), size_t (7), size_t (1000), size_t (1000003) })
+        {
+          std::vector<std::vector<guint16>> data (n_ranks, std::vector<guint16> (n));
+          std::vector<double> weights (n_ranks, 1.0);
+          double sum;
+
+          weights[1] = n == 7 ? 0 : n == 1000 ? 2 : 1; /* nobody's, or a large one's */
+          sum = std::accumulate (weights.begin (), weights.end (), 0.0);
+          for (guint r = 0; r < n_ranks; r++)
+            for (size_t i = 0; i < n; i++)
+              data[r][i] = dtype == TPS_DTYPE_FLOAT16 ? tps_float16_from_float (element (r, i))
+                                                      : tps_bfloat16_from_float (element (r, i));
+          std::vector<guint16> expected = expected_average (dtype, data, weights,
+                                                            delivers_sum ? 1 : sum);
+          run_ranks (n_ranks, [&] (guint r) {
+            TpsAverage mine = { dtype, data[r].data (), n, weights[r], delivers_sum };
+
+            EXPECT_EQ (average (groups[r], &mine), "");
+            EXPECT_EQ (mine.weight, sum);
+          });
+          for (guint r = 0; r < n_ranks; r++)
+            EXPECT_EQ (data[r], expected) << n << " elements, rank " << r;
+        }
+  free_all (groups);
+}
+
+TEST_P (GlooRanks, AnAverageOfNothingSaysSo)
+{
+  guint n_ranks = GetParam ();
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks);
+
+  run_ranks (n_ranks, [&] (guint r) {
+    std::vector<guint16> data (100);
+    TpsAverage mine = { TPS_DTYPE_FLOAT16, data.data (), data.size (), 0, FALSE };
+
+    EXPECT_EQ (average (groups[r], &mine), "");
+    EXPECT_EQ (mine.weight, 0);
+  });
+  free_all (groups);
+}
+
+TEST (Gloo, AWeightThatIsNoneBreaksTheGroup)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
+
+  run_ranks (2, [&] (guint r) {
+    std::vector<guint16> data (100);
+    TpsAverage mine = { TPS_DTYPE_FLOAT16, data.data (), data.size (), r == 1 ? NAN : 1, FALSE };
+
+    EXPECT_NE (average (groups[r], &mine).find ("rank 1 sent a weight that is none"),
+               std::string::npos);
+  });
   free_all (groups);
 }
 
