@@ -1,0 +1,73 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/lookup/bags.h"
+
+#include "runtime/error.h"
+
+#define SEED 7
+
+gfloat
+tps_lookup_value (gsize row, gsize column)
+{
+  return (gfloat) ((row * 31 + column * 7) % 257) / 256;
+}
+
+void
+tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat factor)
+{
+  for (gsize row = 0; row < n; row++)
+    for (gsize column = 0; column < dim; column++)
+      values[row * dim + column] = factor * tps_lookup_value (first + row, column);
+}
+
+static gsize
+indices_of_set (const TpsLookupShape *shape)
+{
+  return shape->n_bags * shape->bag_length;
+}
+
+void
+tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape)
+{
+  gsize n = indices_of_set (shape);
+  GRand *dice = g_rand_new_with_seed (SEED);
+
+  bags->shape = *shape;
+  bags->ids = g_new (gint64, shape->n_sets * n);
+  bags->checksum = g_new0 (gdouble, shape->n_sets);
+  for (gsize set = 0; set < shape->n_sets; set++)
+    for (gsize i = 0; i < n; i++)
+      {
+        gint64 id = g_rand_int_range (dice, 0, (gint32) shape->n_rows);
+
+        bags->ids[set * n + i] = id;
+        for (gsize column = 0; column < shape->dim; column++)
+          bags->checksum[set] += (gdouble) tps_lookup_value ((gsize) id, column);
+      }
+  g_rand_free (dice);
+}
+
+void
+tps_lookup_bags_clear (TpsLookupBags *bags)
+{
+  g_clear_pointer (&bags->ids, g_free);
+  g_clear_pointer (&bags->checksum, g_free);
+}
+
+const gint64 *
+tps_lookup_bags_get_ids (const TpsLookupBags *bags, gsize set)
+{
+  return bags->ids + set * indices_of_set (&bags->shape);
+}
+
+gboolean
+tps_lookup_bags_check (const TpsLookupBags *bags, gsize set, gdouble checksum, const gchar *system,
+                       GError **error)
+{
+  if (checksum == bags->checksum[set])
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+               "%s: a wrong sum of batch %" G_GSIZE_FORMAT ": %.17g, not %.17g", system, set,
+               checksum, bags->checksum[set]);
+  return FALSE;
+}

@@ -1,0 +1,47 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The work of the local part: bags of random ids, and what their sums must come to.
+ *
+ * Values are multiples of 1/256 below 1, and as many as are added up here are added without rounding, whatever the order:
+ * every system must come to the same checksum. bench/peers/pytorch_embedding_bag.py knows the formula too.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gsize n_rows, dim;
+  gsize n_bags, bag_length; /* of a batch */
+  gsize n_sets;             /* batches have their ids from these in turn */
+} TpsLookupShape;
+
+typedef struct
+{
+  TpsLookupShape shape;
+  gint64 *ids;       /* [n_sets, n_bags * bag_length] */
+  gdouble *checksum; /* [n_sets]: the sum of all outputs */
+} TpsLookupBags;
+
+void tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape);
+void tps_lookup_bags_clear (TpsLookupBags *bags);
+
+/* Of a set; borrowed. */
+const gint64 *tps_lookup_bags_get_ids (const TpsLookupBags *bags, gsize set);
+
+/* The value of every table at a place. */
+gfloat tps_lookup_value (gsize row, gsize column);
+
+/* Rows [first, first + n) times `factor`, to `values` [n, dim]. */
+void tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat factor);
+
+/* Errors: TPS_ERROR_INTERNAL, "`system`: a wrong sum …". */
+gboolean tps_lookup_bags_check (const TpsLookupBags *bags, gsize set, gdouble checksum,
+                                const gchar *system, GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupBags, tps_lookup_bags_clear)
+
+G_END_DECLS

@@ -1,0 +1,122 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/process/child.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/process/interrupt.h"
+#include "runtime/error.h"
+
+#define POLL_MS 100
+#define PATIENCE_MS 1000
+
+struct TpsChild
+{
+  TpsSupervisor *supervisor;
+  gchar *name;
+  gint to, from, pid;
+  GString *received; /* behind the last whole line */
+};
+
+TpsChild *
+tps_child_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv, GError **error)
+{
+  TpsChild *child;
+  gint to, from;
+
+  if (!tps_supervisor_start (supervisor, name, argv, &to, &from, error))
+    return NULL;
+  child = g_new0 (TpsChild, 1);
+  child->supervisor = supervisor;
+  child->name = g_strdup (name);
+  child->to = to;
+  child->from = from;
+  child->pid = tps_supervisor_get_newest_pid (supervisor);
+  child->received = g_string_new (NULL);
+  return child;
+}
+
+void
+tps_child_free (TpsChild *child)
+{
+  close (child->to);
+  close (child->from);
+  g_string_free (child->received, TRUE);
+  g_free (child->name);
+  g_free (child);
+}
+
+gboolean
+tps_child_send (TpsChild *child, const gchar *line, GError **error)
+{
+  g_autofree gchar *whole = g_strconcat (line, "\n", NULL);
+
+  if (write (child->to, whole, strlen (whole)) == (gssize) strlen (whole))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s is gone", child->name);
+  return FALSE;
+}
+
+/* More bytes, while signals and children are looked after. */
+static gboolean
+receive_more (TpsChild *child, GError **error)
+{
+  struct pollfd ready = { .fd = child->from, .events = POLLIN };
+  gchar chunk[4096];
+
+  for (;;)
+    {
+      gssize n;
+
+      if (!tps_interrupt_check (error))
+        return FALSE;
+      if (poll (&ready, 1, POLL_MS) <= 0)
+        continue;
+      n = read (child->from, chunk, sizeof chunk);
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n > 0)
+        {
+          g_string_append_len (child->received, chunk, n);
+          return TRUE;
+        }
+      if (tps_supervisor_check_patiently (child->supervisor, PATIENCE_MS, error))
+        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s closed its output", child->name);
+      return FALSE;
+    }
+}
+
+gchar *
+tps_child_receive (TpsChild *child, GError **error)
+{
+  gchar *end, *line;
+
+  while ((end = memchr (child->received->str, '\n', child->received->len)) == NULL)
+    if (!receive_more (child, error))
+      return NULL;
+  line = g_strndup (child->received->str, (gsize) (end - child->received->str));
+  g_string_erase (child->received, 0, end + 1 - child->received->str);
+  return line;
+}
+
+gchar *
+tps_child_ask (TpsChild *child, const gchar *line, GError **error)
+{
+  return tps_child_send (child, line, error) ? tps_child_receive (child, error) : NULL;
+}
+
+gdouble
+tps_child_get_cpu (const TpsChild *child)
+{
+  struct timespec used;
+  clockid_t clock;
+
+  if (clock_getcpuclockid (child->pid, &clock) != 0 || clock_gettime (clock, &used) != 0)
+    return (gdouble) NAN;
+  return (gdouble) used.tv_sec + (gdouble) used.tv_nsec / 1e9;
+}

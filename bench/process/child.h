@@ -1,0 +1,35 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A child that talks in lines on its standard input and output. Of a supervisor, and like it for one thread. */
+
+#pragma once
+
+#include "bench/process/supervisor.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsChild TpsChild;
+
+/* As tps_supervisor_start(). `supervisor` is borrowed and outlives it. */
+TpsChild *tps_child_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
+                           GError **error);
+
+/* Closes the pipes, which is to end it; the supervisor sees to it that it does. */
+void tps_child_free (TpsChild *child);
+
+/* Errors: TPS_ERROR_ABORTED where it is gone. */
+gboolean tps_child_send (TpsChild *child, const gchar *line, GError **error);
+
+/* The next line, without its end; owned by the caller. Waits; errors: TPS_ERROR_ABORTED when a child of the supervisor
+ * has ended, or interrupted (bench/process/interrupt.h). */
+gchar *tps_child_receive (TpsChild *child, GError **error);
+
+/* Sends a line, receives one. */
+gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
+
+/* Seconds of CPU that it has used; NAN when it is gone. */
+gdouble tps_child_get_cpu (const TpsChild *child);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChild, tps_child_free)
+
+G_END_DECLS
