@@ -289,23 +289,31 @@ publish_digest (const Training *self)
   tps_pass_set_digest (self->pass, digest.bytes);
 }
 
+static gdouble
+ms_since (gint64 start_ns)
+{
+  return (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
+}
+
 static gboolean
 run_steps (Training *self, GError **error)
 {
   TpsPass *pass = self->pass;
   gint64 n_steps = (gint64) pass->plan->epochs * pass->plan->steps_per_epoch;
+  gint64 start_ns = tps_clock_now_ns ();
 
   draw_next_input (self, 0);
   for (gint64 step = 0; step < n_steps; step++)
     {
-      gint64 start_ns = tps_clock_now_ns ();
+      gint64 step_start_ns = tps_clock_now_ns ();
 
       if (!tps_pass_check_cancelled (pass, error) || !run_step (self, step, error))
         return FALSE;
       tps_pass_step_done (pass);
       tps_metrics_record (pass->metrics, "batch_level_metric", "batch_all",
-                          (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
+                          ms_since (step_start_ns));
     }
+  tps_metrics_record (pass->metrics, "pass_level_metric", "training", ms_since (start_ns));
   publish_digest (self);
   return TRUE;
 }

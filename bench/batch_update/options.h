@@ -1,0 +1,41 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:batch_update. */
+
+#pragma once
+
+#include "bench/process/flags.h"
+#include "bench/world/world.h"
+
+G_BEGIN_DECLS
+
+/* Fields are named for their flags; strings are owned. */
+typedef struct
+{
+  TpsWorld world;
+  TpsRunFlags run;
+
+  gint ntrainer;
+  gint batches;
+  gint batch_size;
+  gint in_features;
+  gint out_features;
+  gdouble lr;
+  gdouble momentum;
+  gint min_trainers; /* 0 = all */
+  gint64 seed;
+  gboolean verbose;
+} TpsBatchUpdateOptions;
+
+/* Parses `argv`, dashes and underscores alike, and the environment as all benchmarks do. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
+TpsBenchVerdict tps_batch_update_options_parse (TpsBatchUpdateOptions *options, gint argc,
+                                                gchar **argv, GError **error);
+void tps_batch_update_options_clear (TpsBatchUpdateOptions *options);
+
+/* The flags and their values in use, one "name=value" each; owned. */
+GPtrArray *tps_batch_update_options_describe (const TpsBatchUpdateOptions *options);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsBatchUpdateOptions, tps_batch_update_options_clear)
+
+G_END_DECLS

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""The batch-updating benchmark on PyTorch's own RPC, as a peer to measure against.
+
+Does on CPU what //bench:batch_update does: trainers send the gradients of one linear layer to a server over
+torch.distributed.rpc; it steps SGD with their mean and answers all of them with the model, as a module. Started by the
+benchmark, one process for the whole world; it reads one command a line from stdin and answers with one JSON object a
+line on stdout:
+
+    pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...}}
+    quit   ->  ends
+
+The first line it prints, when all processes are up, is {"ready": true, "torch": "1.13.1"}.
+Everything else goes to stderr. Times are milliseconds of the monotonic clock.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+# Read when torch is loaded. Without them every role says at its end that it ends.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+os.environ.setdefault("GLOG_minloglevel", "2")
+
+import torch
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+
+class BatchUpdateServer:
+    """Has the model; the last gradient of a round steps it and answers everybody."""
+
+    def __init__(self, args):
+        torch.manual_seed(args.seed)
+        self.lock = threading.Lock()
+        self.n_trainers = args.ntrainer
+        self.model = torch.nn.Linear(args.in_features, args.out_features)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=args.lr, momentum=args.momentum)
+        self.new_round()
+
+    def new_round(self):
+        self.n_arrived = 0
+        self.answer = torch.futures.Future()
+        for parameter in self.model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+
+    def get_model(self):
+        return self.model
+
+    def step(self):
+        for parameter in self.model.parameters():
+            parameter.grad /= self.n_trainers
+        self.optimizer.step()
+
+    @staticmethod
+    @rpc.functions.async_execution
+    def update_and_fetch_model(server, gradients):
+        self = server.local_value()
+        with self.lock:
+            for parameter, gradient in zip(self.model.parameters(), gradients):
+                parameter.grad += gradient
+            answer = self.answer
+            self.n_arrived += 1
+            if self.n_arrived == self.n_trainers:
+                self.step()
+                self.new_round()
+                answer.set_result(self.model)
+        return answer
+
+
+def run_trainer(args, rank, server):
+    """One pass; what it measured."""
+    torch.manual_seed(args.seed * 1000003 + rank)
+    loss_function = torch.nn.L1Loss()
+    targets = torch.zeros(args.batch_size, args.out_features)
+    model = server.rpc_sync().get_model()
+    steps_ms = []
+    started = time.perf_counter()
+    for _ in range(args.batches):
+        step_started = time.perf_counter()
+        inputs = torch.randn(args.batch_size, args.in_features)
+        loss_function(model(inputs), targets).backward()
+        model = rpc.rpc_sync(server.owner(), BatchUpdateServer.update_and_fetch_model,
+                             args=(server, [parameter.grad for parameter in model.parameters()]))
+        steps_ms.append((time.perf_counter() - step_started) * 1e3)
+    return {"batch_level_metric,batch_all": steps_ms,
+            "pass_level_metric,training": [(time.perf_counter() - started) * 1e3]}
+
+
+def run_server(args):
+    """The server is the master too, as in the original."""
+    print(json.dumps({"ready": True, "torch": torch.__version__}), flush=True)
+    for line in sys.stdin:
+        if line.strip() != "pass":
+            break
+        server = rpc.RRef(BatchUpdateServer(args))
+        futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, rank, server), timeout=0)
+                   for rank in range(args.ntrainer)]
+        print(json.dumps({"trainer": {str(rank): future.wait() for rank, future in enumerate(futures)}}), flush=True)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def die_with_parent():
+    """So that no role outlives a launcher that was killed."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def run_role(rank, args):
+    die_with_parent()
+    torch.set_num_threads(args.threads)
+    name = f"trainer{rank}" if rank < args.ntrainer else "server"
+    rpc.init_rpc(name, rank=rank, world_size=args.ntrainer + 1,
+                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+                     init_method=f"tcp://127.0.0.1:{args.port}", rpc_timeout=args.rpc_timeout))
+    if name == "server":
+        run_server(args)
+    rpc.shutdown()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ntrainer", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--batch-size", type=int, default=20)
+    parser.add_argument("--in-features", type=int, default=100)
+    parser.add_argument("--out-features", type=int, default=30)
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rpc-timeout", type=float, default=60)
+    parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
+    args = parser.parse_args()
+    args.port = free_port()
+    mp.set_start_method("fork")
+    processes = [mp.Process(target=run_role, args=(rank, args), daemon=True) for rank in range(args.ntrainer)]
+    for process in processes:
+        process.start()
+    run_role(args.ntrainer, args)
+    for process in processes:
+        process.join()
+
+
+if __name__ == "__main__":
+    main()
