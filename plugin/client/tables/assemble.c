@@ -72,15 +72,16 @@ static gboolean G_GNUC_PRINTF (3, 4)
   return FALSE;
 }
 
-/* Everything but the place and the bytes. */
-static gboolean
-specs_agree (const TpsTableSpec *a, const TpsTableSpec *b)
+/* In everything but the place and the bytes; NULL = in nothing. */
+static gchar *
+dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
   TpsTableSpec other = *b;
 
-  other.shard = a->shard;
-  return a->shard.kind == b->shard.kind && a->shard.rows == b->shard.rows
-         && a->shard.count == b->shard.count && tps_table_spec_equal (a, &other);
+  if (a->shard.kind == b->shard.kind && a->shard.rows == b->shard.rows
+      && a->shard.count == b->shard.count)
+    other.shard = a->shard;
+  return tps_table_spec_dup_difference (a, &other);
 }
 
 static gboolean
@@ -92,13 +93,15 @@ check_parts_agree (const Run *run, GError **error)
     {
       const Part *part = &run->parts[i];
       const gchar *here = run->servers[first->server], *there = run->servers[part->server];
+      g_autofree gchar *difference = dup_difference (first->spec, part->spec);
 
       if (first->spec->shard.kind == TPS_SHARD_WHOLE && part->spec->shard.kind == TPS_SHARD_WHOLE)
         return refuse (run, error, "it is whole on server %u (%s) and on server %u (%s)",
                        first->server, here, part->server, there);
-      if (!specs_agree (first->spec, part->spec))
-        return refuse (run, error, "server %u (%s) and server %u (%s) hold parts of different ones",
-                       first->server, here, part->server, there);
+      if (difference != NULL)
+        return refuse (run, error,
+                       "server %u (%s) and server %u (%s) hold parts of different ones: %s",
+                       first->server, here, part->server, there, difference);
     }
   return TRUE;
 }

@@ -84,6 +84,20 @@ free_lists (GArray **lists)
 typedef GArray *Lists;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Lists, free_lists)
 
+/* What is not said stands for its default, as when a table is made. */
+static gboolean
+read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
+{
+  GArray **list = result;
+  gboolean ok = tps_list_tables_result_decode (in, type, list, error);
+
+  for (guint i = 0; ok && i < (*list)->len; i++)
+    ok = tps_table_spec_resolve (&g_array_index (*list, TpsTableSpec, i), error);
+  if (!ok)
+    g_clear_pointer (list, g_array_unref);
+  return ok;
+}
+
 /* What each server holds; ended by NULL. */
 static GArray **
 ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
@@ -96,7 +110,7 @@ ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
     {
       TpsServerRequest *request = batch_add (batch, server);
 
-      request->read = tps_list_tables_result_decode;
+      request->read = read_list;
       request->result = &answers[server];
     }
   if (batch_run (batch, "list_tables", deadline_ns))
@@ -205,23 +219,30 @@ find_shard (const TpsPlacedTable *table, guint server)
   return -1;
 }
 
-/* Whether what server `server` has under that name, if anything, is the part that it is to have. */
-static gboolean
-check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, guint server,
-                  const TpsTableSpec *there, GError **error)
+/* Why what a server has under the name is not the part that it is to have; NULL = it is. */
+static gchar *
+dup_conflict (const TpsPlacedTable *table, guint server, const TpsTableSpec *there)
 {
   gint shard = find_shard (table, server);
   g_auto (TpsTableSpec) part = { 0 };
 
-  if (shard >= 0)
-    {
-      tps_placed_table_init_part (table, (guint) shard, &part);
-      if (tps_table_spec_equal (there, &part))
-        return TRUE;
-    }
+  if (shard < 0)
+    return g_strdup ("no part of it is to be there");
+  tps_placed_table_init_part (table, (guint) shard, &part);
+  return tps_table_spec_dup_difference (there, &part);
+}
+
+static gboolean
+check_part_there (const TpsRemoteTables *tables, const TpsPlacedTable *table, guint server,
+                  const TpsTableSpec *there, GError **error)
+{
+  g_autofree gchar *conflict = dup_conflict (table, server, there);
+
+  if (conflict == NULL)
+    return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-               "server %u (%s): table %s is there, but of another specification or placement",
-               server, tables->servers.addresses[server], table->spec.name);
+               "server %u (%s): table %s is there already: %s", server,
+               tables->servers.addresses[server], table->spec.name, conflict);
   return FALSE;
 }
 

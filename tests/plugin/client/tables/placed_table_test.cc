@@ -259,23 +259,23 @@ TEST_F (Assembly, LastHashTwiceIsNamed)
   EXPECT_STREQ (error_->message, "table emb: several servers have shard 1 of 2");
 }
 
-TEST_F (Assembly, PartsOfDifferentTablesNameTheServers)
+TEST_F (Assembly, PartsOfDifferentTablesNameTheServersAndTheDifference)
 {
   add_range (0, 0, 50);
   add_hash (1, 0, 2);
   ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message,
-                "table emb: server 0 (a:1) and server 1 (b:2) hold parts of different ones");
+  EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
+                                 "different ones: shard: 50 rows from 0 on, not shard 0 of 2");
 }
 
-TEST_F (Assembly, PartsWithDifferentOptimizersAreRefused)
+TEST_F (Assembly, PartsWithDifferentDimensionsAreRefused)
 {
   add_hash (0, 0, 2);
   add_hash (1, 1, 2);
-  g_array_index (lists_[1], TpsTableSpec, 0).optimizer.learning_rate = 2;
+  g_array_index (lists_[1], TpsTableSpec, 0).dim = 5;
   ASSERT_FALSE (assemble ());
-  EXPECT_STREQ (error_->message,
-                "table emb: server 0 (a:1) and server 1 (b:2) hold parts of different ones");
+  EXPECT_STREQ (error_->message, "table emb: server 0 (a:1) and server 1 (b:2) hold parts of "
+                                 "different ones: dim: 4, not 5");
 }
 
 }
