@@ -9,7 +9,7 @@
 #include "runtime/cpu/elementwise.h"
 #include "runtime/cpu/rows.h"
 #include "runtime/embedding/parallel.h"
-#include "runtime/embedding/row_update.h"
+#include "runtime/embedding/table_step.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 
@@ -46,14 +46,14 @@ apply_values (TpsTable *table, const TpsTableSlots *slots, gsize n, TpsTensorVie
               TpsWorkerPool *workers)
 {
   gsize row_bytes = table->dim * tps_dtype_size (values.shape.dtype);
-  TpsRowUpdate update;
+  TpsTableStep step;
 
-  tps_row_update_init (&update, table, values.shape.dtype, n, FALSE);
+  tps_table_step_init (&step, table, values.shape.dtype, n, FALSE);
   for (gsize i = 0; i < n; i++)
-    tps_row_update_add (&update, slots->slots[i] - slots->base,
+    tps_table_step_add (&step, slots->slots[i] - slots->base,
                         (const guint8 *) values.data + i * row_bytes, 1);
-  tps_row_update_run (&update, workers);
-  tps_row_update_clear (&update);
+  tps_table_step_run (&step, workers);
+  tps_table_step_clear (&step);
 }
 
 gboolean
@@ -85,7 +85,7 @@ typedef struct
 {
   TpsOpenQuery open;
   const gfloat *gradient; /* [bags, dim] */
-  guint update;           /* which of the call's */
+  guint step;             /* which of the call's */
   TpsBuffer *scaled;      /* MEAN: [bags, dim]; MAX: [n_rows, dim] */
   TpsBuffer *row_slots;   /* MAX: INT64 [n_rows] */
   gsize n_rows;
@@ -95,8 +95,8 @@ typedef struct
 {
   Push *pushes;
   guint n_pushes;
-  TpsRowUpdate *updates;
-  guint n_updates;
+  TpsTableStep *steps;
+  guint n_steps;
   TpsWorkerPool *workers;
 } PushCall;
 
@@ -224,24 +224,24 @@ count_contributions (const Push *push)
 }
 
 static void
-add_maxima (const Push *push, TpsRowUpdate *update)
+add_maxima (const Push *push, TpsTableStep *step)
 {
   const gint64 *slots = integers_of (push->row_slots);
   const gfloat *rows = floats_of (push->scaled);
 
   for (gsize i = 0; i < push->n_rows; i++)
-    tps_row_update_add (update, slots[i], rows + i * update->table->dim, 1);
+    tps_table_step_add (step, slots[i], rows + i * step->table->dim, 1);
 }
 
 static void
-add_bags (const Push *push, TpsRowUpdate *update)
+add_bags (const Push *push, TpsTableStep *step)
 {
   const TpsTableBags *bags = &push->open.bags;
   const gfloat *rows = push->scaled != NULL ? floats_of (push->scaled) : push->gradient;
 
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
-      tps_row_update_add (update, bags->slots[i] - bags->base, rows + bag * update->table->dim,
+      tps_table_step_add (step, bags->slots[i] - bags->base, rows + bag * step->table->dim,
                           bags->weights != NULL ? bags->weights[i] : 1);
 }
 
@@ -260,36 +260,36 @@ number_tables (PushCall *call)
 
       if (g_hash_table_lookup_extended (numbers, push->open.table, NULL, &number))
         {
-          push->update = GPOINTER_TO_UINT (number);
+          push->step = GPOINTER_TO_UINT (number);
           continue;
         }
-      push->update = call->n_updates++;
-      g_hash_table_insert (numbers, push->open.table, GUINT_TO_POINTER (push->update));
+      push->step = call->n_steps++;
+      g_hash_table_insert (numbers, push->open.table, GUINT_TO_POINTER (push->step));
     }
 }
 
-/* What each table's update has to hold. */
+/* What the step of each table has to hold. */
 static void
-init_updates (PushCall *call)
+init_steps (PushCall *call)
 {
-  g_autofree gsize *n_contributions = g_new0 (gsize, call->n_updates);
-  g_autofree gboolean *is_weighted = g_new0 (gboolean, call->n_updates);
+  g_autofree gsize *n_contributions = g_new0 (gsize, call->n_steps);
+  g_autofree gboolean *is_weighted = g_new0 (gboolean, call->n_steps);
 
   for (guint i = 0; i < call->n_pushes; i++)
     {
       const Push *push = &call->pushes[i];
 
-      n_contributions[push->update] += count_contributions (push);
-      is_weighted[push->update] |= push->open.bags.weights != NULL;
+      n_contributions[push->step] += count_contributions (push);
+      is_weighted[push->step] |= push->open.bags.weights != NULL;
     }
-  call->updates = g_new0 (TpsRowUpdate, call->n_updates);
+  call->steps = g_new0 (TpsTableStep, call->n_steps);
   for (guint i = 0; i < call->n_pushes; i++)
     {
-      guint u = call->pushes[i].update;
+      guint s = call->pushes[i].step;
 
-      if (call->updates[u].table == NULL)
-        tps_row_update_init (&call->updates[u], call->pushes[i].open.table, TPS_DTYPE_FLOAT32,
-                             n_contributions[u], is_weighted[u]);
+      if (call->steps[s].table == NULL)
+        tps_table_step_init (&call->steps[s], call->pushes[i].open.table, TPS_DTYPE_FLOAT32,
+                             n_contributions[s], is_weighted[s]);
     }
 }
 
@@ -299,23 +299,23 @@ apply_pushes (PushCall *call)
   number_tables (call);
   for (guint i = 0; i < call->n_pushes; i++)
     prepare_push (&call->pushes[i], call->workers);
-  init_updates (call);
+  init_steps (call);
   for (guint i = 0; i < call->n_pushes; i++)
     {
       const Push *push = &call->pushes[i];
-      TpsRowUpdate *update = &call->updates[push->update];
+      TpsTableStep *step = &call->steps[push->step];
 
       if (push->open.bags.pooling == TPS_POOLING_MAX)
-        add_maxima (push, update);
+        add_maxima (push, step);
       else
-        add_bags (push, update);
+        add_bags (push, step);
     }
-  for (guint u = 0; u < call->n_updates; u++)
+  for (guint s = 0; s < call->n_steps; s++)
     {
-      tps_row_update_run (&call->updates[u], call->workers);
-      tps_row_update_clear (&call->updates[u]);
+      tps_table_step_run (&call->steps[s], call->workers);
+      tps_table_step_clear (&call->steps[s]);
     }
-  g_free (call->updates);
+  g_free (call->steps);
 }
 
 static void

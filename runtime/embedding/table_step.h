@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* What contributes to the step. Borrowed gradients stay where they are until tps_row_update_run() returns. */
+/* What contributes to the step. Borrowed gradients stay where they are until tps_table_step_run() returns. */
 typedef struct
 {
   TpsTable *table;
@@ -21,28 +21,28 @@ typedef struct
   gfloat *weights;          /* [capacity], or NULL: all 1 */
 
   TpsCpuGroups *groups;
-  TpsOptimizerStep step;
+  TpsOptimizerStep optimizer_step;
   gsize n_parts;
-} TpsRowUpdate;
+} TpsTableStep;
 
 /* `table` is referenced. */
-void tps_row_update_init (TpsRowUpdate *update, TpsTable *table, TpsDType dtype, gsize capacity,
+void tps_table_step_init (TpsTableStep *step, TpsTable *table, TpsDType dtype, gsize capacity,
                           gboolean is_weighted);
-void tps_row_update_clear (TpsRowUpdate *update);
+void tps_table_step_clear (TpsTableStep *step);
 
 /* At most `capacity` of them. */
 static inline void
-tps_row_update_add (TpsRowUpdate *update, gint64 slot, gconstpointer gradient, gfloat weight)
+tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfloat weight)
 {
-  update->slots[update->n] = slot;
-  update->gradients[update->n] = gradient;
-  if (update->weights != NULL)
-    update->weights[update->n] = weight;
-  update->n++;
+  step->slots[step->n] = slot;
+  step->gradients[step->n] = gradient;
+  if (step->weights != NULL)
+    step->weights[step->n] = weight;
+  step->n++;
 }
 
 /* Takes the step. Contributions to a row are added in the order in which they came; each product with a weight and each
  * sum rounds once to float. */
-void tps_row_update_run (TpsRowUpdate *update, TpsWorkerPool *workers);
+void tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers);
 
 G_END_DECLS
