@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/integration/host/peer.h"
+#include "tests/integration/host/host_fixture.h"
 #include "tests/integration/host/stock_client.h"
 
 using wire::Answer;
@@ -20,8 +20,6 @@ using wire::Protocol;
 using wire::Value;
 
 namespace {
-
-const char kHost[] = "tests/integration/host/fleet_host";
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 const bool kSanitized = true;
@@ -66,34 +64,6 @@ elements_of (const Answer &answer)
   return elements;
 }
 
-/* ServiceError as field 1 of a result. */
-void
-expect_service_error (const Answer &answer, int code, const std::string &part_of_message)
-{
-  ASSERT_TRUE (answer.message) << answer.why;
-  const Value *failure = answer.message->body.find (1);
-  ASSERT_NE (failure, nullptr);
-  ASSERT_NE (failure->find (1), nullptr);
-  EXPECT_EQ (failure->find (1)->number, code);
-  ASSERT_NE (failure->find (2), nullptr);
-  EXPECT_NE (failure->find (2)->text.find (part_of_message), std::string::npos)
-      << failure->find (2)->text;
-}
-
-struct Variant
-{
-  const char *name;
-  bool hardened;
-  Protocol protocol;
-  bool framed;
-};
-
-std::ostream &
-operator<< (std::ostream &out, const Variant &variant)
-{
-  return out << variant.name;
-}
-
 class Types : public testing::Environment
 {
 public:
@@ -105,44 +75,6 @@ public:
 };
 
 const testing::Environment *const kTypes = testing::AddGlobalTestEnvironment (new Types);
-
-class Host : public testing::TestWithParam<Variant>
-{
-protected:
-  void
-  start (std::vector<std::string> flags)
-  {
-    flags.insert (flags.begin (), kHost);
-    if (GetParam ().hardened)
-      flags.push_back ("--hardened");
-    process_ = std::make_unique<Process> (flags);
-  }
-
-  std::unique_ptr<Peer>
-  connect ()
-  {
-    return std::make_unique<Peer> (process_->address (), GetParam ().protocol, GetParam ().framed);
-  }
-
-  void
-  TearDown () override
-  {
-    if (process_ != nullptr)
-      {
-        EXPECT_EQ (process_->end (), 0);
-      }
-  }
-
-  std::unique_ptr<Process> process_;
-};
-
-const Variant kVariants[] = {
-  { "Stock", false, Protocol::Binary, true },
-  { "HardenedFramedBinary", true, Protocol::Binary, true },
-  { "HardenedFramedCompact", true, Protocol::Compact, true },
-  { "HardenedUnframedBinary", true, Protocol::Binary, false },
-  { "HardenedUnframedCompact", true, Protocol::Compact, false },
-};
 
 INSTANTIATE_TEST_SUITE_P (All, Host, testing::ValuesIn (kVariants),
                           [] (const auto &variant) { return std::string (variant.param.name); });
