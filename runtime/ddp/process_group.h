@@ -76,6 +76,8 @@ typedef struct
   gint64 timeout_ns;   /* for joining and for each collective */
   const gchar *host; /* address of this process that the other ranks can reach; NULL = 127.0.0.1 */
 
+  gboolean no_shared_memory; /* sums go through sockets even where all ranks are on one machine */
+
   /* Optional: asked again and again while joining; TRUE ends it with ABORTED. */
   gboolean (*is_cancelled) (gpointer user_data);
   gpointer user_data;

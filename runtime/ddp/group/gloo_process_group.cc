@@ -8,6 +8,8 @@
  * because waits must be open to abort(). It moves as many bytes as a ring: segments of the data are dealt to the ranks;
  * everybody sends its piece of a segment to the segment's owner, who adds all pieces in rank order and sends the sum to
  * everybody. Segments overlap. An average of half floats is the same, and the ranks tell each other their weights meanwhile.
+ * Where all ranks are processes of one machine that can share memory, sums of floats go through it (shared_sum.h), with
+ * the same segments and the same bits.
  *
  * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later fails at once, and the
  * connections are closed, so that the other ranks need not wait for their time-out. No exception leaves this file.
@@ -45,6 +47,7 @@
 
 #include "runtime/cpu/elementwise.h"
 #include "runtime/ddp/group/gloo_join_store.h"
+#include "runtime/ddp/group/shared_sum.h"
 #include "runtime/error.h"
 
 namespace {
@@ -211,7 +214,9 @@ private:
   void break_group (const std::string &text);
   void end_job (const Job &job);
 
+  void share_memory (bool wanted);
   void all_reduce (float *data, size_t n_elems);
+  void sum_shared (float *data, size_t n_elems);
   void average_halves (TpsAverage *average);
   void reduce_segments (Reduction *reduction);
   void start_weights (Reduction *reduction, Transfers *recvs);
@@ -228,7 +233,17 @@ private:
   void wait (Buffer *buffer, bool for_recv, unsigned peer);
   void wait_all (Transfers *buffers, bool for_recv);
 
+  struct SharedSumFree
+  {
+    void
+    operator() (TpsSharedSum *shared) const
+    {
+      tps_shared_sum_free (shared);
+    }
+  };
+
   milliseconds timeout_;
+  std::unique_ptr<TpsSharedSum, SharedSumFree> shared_; /* null where memory cannot be shared */
   std::shared_ptr<gloo::rendezvous::Context> context_;
   std::vector<float> scratch_;
   uint64_t sequence_ = 0; /* of jobs; tags their messages */
@@ -277,6 +292,7 @@ GlooGroup::GlooGroup (const TpsProcessGroupOptions *options)
                                                           static_cast<int> (size));
   context_->setTimeout (timeout_);
   context_->connectFullMesh (store, device);
+  share_memory (!options->no_shared_memory);
   thread_ = std::thread ([this] { run (); });
 }
 
@@ -311,6 +327,8 @@ GlooGroup::abort () noexcept
   aborted_ = true;
   if (broken_.empty ())
     broken_ = "the process group was closed by this rank";
+  if (shared_ != nullptr)
+    tps_shared_sum_break (shared_.get ());
   if (waiting_ != nullptr)
     {
       waiting_->abortWaitRecv ();
@@ -398,6 +416,8 @@ GlooGroup::break_group (const std::string &text)
     if (broken_.empty ())
       broken_ = text;
   }
+  if (shared_ != nullptr)
+    tps_shared_sum_break (shared_.get ());
   try
     {
       context_->closeConnections (); /* the others learn at once */
@@ -569,9 +589,54 @@ GlooGroup::finish_own_segment (Reduction *reduction, OwnSegment *own)
           peer, start_send (start, n_elems * reduction->elem_size, peer, 2 * own->number + 1));
 }
 
+/* Either all ranks share memory or none does. */
+void
+GlooGroup::share_memory (bool wanted)
+{
+  TpsSharedSumAddress address = {};
+  std::vector<uint64_t> handles (size), tokens (size), ready (size);
+
+  deadline_ = Clock::now () + timeout_;
+  if (rank == 0 && wanted)
+    shared_.reset (tps_shared_sum_create (size, &address));
+  sequence_++;
+  gather_counts (address.handle, &handles);
+  sequence_++;
+  gather_counts (address.token, &tokens);
+  if (rank != 0 && wanted)
+    {
+      address = { handles[0], tokens[0] };
+      shared_.reset (tps_shared_sum_open (&address, rank, size));
+    }
+  sequence_++;
+  gather_counts (shared_ != nullptr, &ready);
+  if (std::count (ready.begin (), ready.end (), 1u) != static_cast<long> (size))
+    shared_.reset ();
+  else
+    tps_shared_sum_close_door (shared_.get ());
+}
+
+void
+GlooGroup::sum_shared (float *data, size_t n_elems)
+{
+  gint64 deadline_ns = std::chrono::nanoseconds (deadline_.time_since_epoch ()).count ();
+  GError *error = nullptr;
+
+  if (tps_shared_sum_run (shared_.get (), data, n_elems, deadline_ns, &error))
+    return;
+  std::string text = error->message;
+  g_error_free (error);
+  throw Failure (TPS_ERROR_GROUP_BROKEN, text);
+}
+
 void
 GlooGroup::all_reduce (float *data, size_t n_elems)
 {
+  if (shared_ != nullptr)
+    {
+      sum_shared (data, n_elems);
+      return;
+    }
   Reduction reduction = {};
 
   reduction.data = reinterpret_cast<guint8 *> (data);

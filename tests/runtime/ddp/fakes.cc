@@ -358,7 +358,7 @@ run_ranks (guint n_ranks, const std::function<void (guint)> &body)
 }
 
 std::vector<TpsProcessGroup *>
-join_gloo_groups (guint n_ranks, gint64 timeout_ns)
+join_gloo_groups (guint n_ranks, gint64 timeout_ns, bool shares_memory)
 {
   std::vector<TpsProcessGroup *> groups (n_ranks);
   MemoryStore shared;
@@ -373,6 +373,7 @@ join_gloo_groups (guint n_ranks, gint64 timeout_ns)
     options.store = store;
     options.prefix = "pass-1/group/";
     options.timeout_ns = timeout_ns;
+    options.no_shared_memory = !shares_memory;
     groups[rank] = tps_process_group_new ("gloo", &options, &error);
     if (groups[rank] == nullptr)
       g_error ("rank %u: %s", rank, error->message);

@@ -261,6 +261,95 @@ TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
 
 INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
 
+constexpr gint64 TIMEOUT_NS = G_GINT64_CONSTANT (20000000000);
+
+/* Whether sums go through memory that the ranks share, or through sockets. */
+class Sums : public testing::TestWithParam<bool>
+{
+};
+
+INSTANTIATE_TEST_SUITE_P (Ways, Sums, testing::Bool ());
+
+TEST_P (Sums, AreAddedInRankOrderOverManyChunksAndRounds)
+{
+  for (guint n_ranks : { 2u, 3u, 5u })
+    {
+      std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks, TIMEOUT_NS, GetParam ());
+
+      run_ranks (n_ranks, [&] (guint r) {
+        for (size_t round = 0; round < 40; round++)
+          {
+            size_t n = round == 20 ? 700001 : round * 331;
+            std::vector<float> data (n), expected (n);
+
+            for (size_t i = 0; i < n; i++)
+              {
+                data[i] = element (r, i + round);
+                for (guint part = 0; part < n_ranks; part++)
+                  expected[i] = part == 0 ? element (0, i + round)
+                                          : expected[i] + element (part, i + round);
+              }
+            EXPECT_EQ (all_reduce (groups[r], &data), "");
+            EXPECT_EQ (data, expected) << "rank " << r << ", round " << round;
+          }
+      });
+      free_all (groups);
+    }
+}
+
+TEST_P (Sums, FailAtOnceAndNameTheRankThatHasLeft)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, TIMEOUT_NS, GetParam ());
+  std::vector<float> data (100000, 1.0f), more (100000, 1.0f);
+  Waiter first, second;
+
+  groups[0]->ops->all_reduce_f32 (groups[0], data.data (), data.size (), Waiter::done, &first);
+  groups[2]->ops->all_reduce_f32 (groups[2], more.data (), more.size (), Waiter::done, &second);
+  groups[1]->ops->abort (groups[1]);
+  groups[1]->ops->free (groups[1]);
+  std::string error = first.wait () + second.wait ();
+  EXPECT_NE (error.find ("GROUP_BROKEN: all-reduce on rank 0 of 3: rank "), std::string::npos)
+      << error;
+  EXPECT_NE (error.find (": rank 1: "), std::string::npos) << error;
+  groups[0]->ops->free (groups[0]);
+  groups[2]->ops->free (groups[2]);
+}
+
+TEST_P (Sums, NameTheRankThatIsSilent)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, G_GINT64_CONSTANT (300000000),
+                                                            GetParam ());
+  std::vector<float> data (10, 1.0f), more (10, 1.0f);
+  Waiter first, second;
+
+  groups[0]->ops->all_reduce_f32 (groups[0], data.data (), data.size (), Waiter::done, &first);
+  groups[2]->ops->all_reduce_f32 (groups[2], more.data (), more.size (), Waiter::done, &second);
+  std::string error = first.wait () + second.wait ();
+  EXPECT_NE (error.find (": rank 1: "), std::string::npos) << error;
+  EXPECT_NE (error.find ("Timed out"), std::string::npos) << error;
+  for (TpsProcessGroup *group : groups)
+    {
+      group->ops->abort (group);
+      group->ops->free (group);
+    }
+}
+
+TEST_P (Sums, EndWhenTheGroupIsAborted)
+{
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, TIMEOUT_NS, GetParam ());
+  std::vector<float> data (3000000, 1.0f);
+  Waiter waiter;
+
+  groups[0]->ops->all_reduce_f32 (groups[0], data.data (), data.size (), Waiter::done, &waiter);
+  groups[0]->ops->abort (groups[0]);
+  EXPECT_EQ (waiter.wait (), "GROUP_BROKEN: the process group was closed by this rank");
+  for (TpsProcessGroup *group : groups)
+    {
+      group->ops->abort (group);
+      group->ops->free (group);
+    }
+}
+
 TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
 {
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
