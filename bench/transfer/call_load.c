@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/transfer/tcp.h"
+#include "bench/transfer/stream.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -41,8 +41,8 @@ run_client (gpointer data)
 
   while (tps_clock_now_ns () < client->until_ns)
     {
-      if (!tps_tcp_send_all (client->fd, request, sizeof request)
-          || !tps_tcp_receive_all (client->fd, received, sizeof received)
+      if (!tps_stream_send_all (client->fd, request, sizeof request)
+          || !tps_stream_receive_all (client->fd, received, sizeof received)
           || memcmp (received, reply, sizeof reply) != 0)
         {
           client->wrong = TRUE;
@@ -54,7 +54,7 @@ run_client (gpointer data)
 }
 
 gdouble
-tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **error)
+tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GError **error)
 {
   g_autofree Client *clients = g_new0 (Client, n_clients);
   gint64 start_ns;
@@ -63,7 +63,7 @@ tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **erro
 
   for (guint i = 0; i < n_clients; i++)
     {
-      clients[i].fd = tps_tcp_connect (port, error);
+      clients[i].fd = tps_stream_connect (address, error);
       if (clients[i].fd < 0)
         return -1;
     }
@@ -82,8 +82,8 @@ tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **erro
     }
   if (wrong)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the server at port %u gave a wrong answer", port);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the server at %s gave a wrong answer",
+                   address);
       return -1;
     }
   return (gdouble) n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);

@@ -13,6 +13,6 @@ G_BEGIN_DECLS
 
 /* Calls a second of all clients together, over `seconds`. Negative when a client could not connect
  * or got a wrong answer; `error` says which. */
-gdouble tps_call_load_run (guint16 port, guint n_clients, gdouble seconds, GError **error);
+gdouble tps_call_load_run (const gchar *address, guint n_clients, gdouble seconds, GError **error);
 
 G_END_DECLS

@@ -1,275 +1,361 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast bytes and small calls go through the plugin, next to the limit of the machine measured
- * in the same run.
+/* How fast tensors and small calls go through the plugin, next to the limit of the machine and, if asked for, to peers,
+ * all measured in the same run.
  *
- *   push 16 MiB tcp   one gradient there, an empty answer back; GB/s = bytes of the gradient / time. Limit: a blocking
- *                     socket that sends the same bytes and waits for one byte.
- *   small calls       calls a second of 8 clients, one call in flight each. Peer: Thrift's C++ TThreadedServer.
- *
- * Runs are interleaved; a figure is the median of the runs' figures. Answers are checked by the
- * clients.
+ * Each system is a server process and a load generator; rows (row.h) run on all of them in turn, round after round, so
+ * that what disturbs one disturbs all. A figure is the median of the rounds. Answers are checked by the load generators.
  */
 
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/transfer/call_load.h"
+#include "bench/process/flags.h"
 #include "bench/process/interrupt.h"
-#include "bench/report/json_output.h"
 #include "bench/process/runfiles.h"
-#include "bench/process/supervisor.h"
-#include "bench/transfer/tcp.h"
-#include "bench/transfer/transfer_server.h"
-#include "plugin/client/client.h"
-#include "runtime/buffer.h"
+#include "bench/transfer/call_load.h"
+#include "bench/transfer/load.h"
+#include "bench/transfer/serve.h"
+#include "bench/transfer/show.h"
+#include "bench/transfer/tensor.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
+#include "runtime/version.h"
 
-#define PUSH_BYTES ((gsize) 16 << 20)
 #define N_CLIENTS 8
-#define CALL_NS G_GINT64_CONSTANT (30000000000)
+#define PROGRESS_NS G_GINT64_CONSTANT (5000000000)
+#define MEMCPY_BYTES ((gsize) 64 << 20)
+
+#define MIB ((gsize) 1 << 20)
+#define KIB ((gsize) 1 << 10)
 
 static struct
 {
-  gchar *json;
-  gint repeats;
-  gint pushes;
+  TpsRunFlags run;
+  gboolean full;
+  gboolean peers;
+  gchar *plot;
+  gchar *op;
+  gint64 n_bytes;
+  gint n_connections;
+  gint n_in_flight;
+  gint n_calls;
   gdouble seconds;
-  gboolean smoke;
-  gboolean serve_ours;
-  gboolean serve_raw;
-} flags = { .repeats = 5, .pushes = 20, .seconds = 1 };
+  gchar *serve, *load, *address; /* for children */
+  gchar **given;
+} flags = { .n_connections = 1, .n_in_flight = 1, .seconds = 1 };
 
 static const GOptionEntry entries[] = {
-  { "json", 0, 0, G_OPTION_ARG_FILENAME, &flags.json, "write the figures with all samples",
+  { "op", 0, 0, G_OPTION_ARG_STRING, &flags.op,
+    "one row only: push, pull or echo (default: a table of rows)", "NAME" },
+  { "bytes", 0, 0, G_OPTION_ARG_INT64, &flags.n_bytes, "its bytes, 4 to 268435456 (16 MiB)", "N" },
+  { "connections", 0, 0, G_OPTION_ARG_INT, &flags.n_connections, "its connections, 1 to 64 (1)",
+    "N" },
+  { "in-flight", 0, 0, G_OPTION_ARG_INT, &flags.n_in_flight,
+    "its calls in flight on each connection, 1 to 32 (1)", "N" },
+  { "calls", 0, 0, G_OPTION_ARG_INT, &flags.n_calls, "calls of a row in a round (by its size)",
+    "N" },
+  { "full", 0, 0, G_OPTION_ARG_NONE, &flags.full, "more rows: up to 256 MiB and 64 connections",
+    NULL },
+  { "peers", 0, 0, G_OPTION_ARG_NONE, &flags.peers,
+    "the same rows on Thrift's C++ and C GLib libraries and on PyTorch's TensorPipe", NULL },
+  { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &flags.seconds,
+    "length of a round of small calls, 8 clients; 0 = none (1)", "S" },
+  { "plot", 0, 0, G_OPTION_ARG_FILENAME, &flags.plot, "GB/s over bytes as .png or .svg (gnuplot)",
     "FILE" },
-  { "repeats", 0, 0, G_OPTION_ARG_INT, &flags.repeats, "runs of each figure, in turn (5)", "N" },
-  { "pushes", 0, 0, G_OPTION_ARG_INT, &flags.pushes, "pushes in a run (20)", "N" },
-  { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &flags.seconds, "length of a run of small calls (1)",
-    "S" },
-  { "smoke", 0, 0, G_OPTION_ARG_NONE, &flags.smoke, "one short run of each", NULL },
-  { "serve-ours", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &flags.serve_ours, NULL, NULL },
-  { "serve-raw", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &flags.serve_raw, NULL, NULL },
+  { "serve", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.serve, NULL, NULL },
+  { "load", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.load, NULL, NULL },
+  { "address", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &flags.address, NULL, NULL },
   { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+};
+
+static const TpsTransferSystemSpec systems[] = {
+  { .name = "thriftps", .version = TPS_VERSION, .transport = "tcp", .kind = "ours" },
+  { .name = "raw", .version = "blocking socket", .transport = "tcp", .kind = "raw" },
+  { .name = "thriftps", .version = TPS_VERSION, .transport = "unix", .kind = "ours" },
+  { .name = "raw", .version = "blocking socket", .transport = "unix", .kind = "raw" },
+};
+
+#define LIBTHRIFT "bench/libthrift_transfer"
+
+static const TpsTransferSystemSpec peer_systems[] = {
+  { .name = "libthrift TThreaded",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = LIBTHRIFT,
+    .kind = "threaded",
+    .max_in_flight = 1 },
+  { .name = "libthrift TNonblocking",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = LIBTHRIFT,
+    .kind = "nonblocking",
+    .max_in_flight = 1 },
+  { .name = "C GLib",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = "bench/c_glib_transfer",
+    .kind = "simple",
+    .max_connections = 1,
+    .max_in_flight = 1 },
+  { .name = "TensorPipe",
+    .version = "python3-torch",
+    .transport = "default",
+    .script = "bench/peers/pytorch_transfer.py",
+    .kind = "default",
+    .max_connections = 1 },
+  { .name = "TensorPipe",
+    .version = "python3-torch",
+    .transport = "tcp",
+    .script = "bench/peers/pytorch_transfer.py",
+    .kind = "tcp",
+    .max_connections = 1 },
 };
 
 typedef struct
 {
-  const gchar *name;
-  const gchar *unit;
-  const gchar *peer_name;
-  const gchar *peer_version;
-  GArray *ours; /* of gdouble, one a run */
-  GArray *peer;
-} Comparison;
-
-typedef struct
-{
   TpsSupervisor *supervisor;
-  guint16 ours_port;
-  guint16 raw_port;
-  guint16 cpp_port;
-  TpsBuffer *gradient;
-  TpsClient *client;
-  gint raw_fd;
-  Comparison push;
-  Comparison calls;
+  gchar *socket_dir;
+  GPtrArray *systems; /* of TpsTransferSystem */
+  TpsTransferFigures figures;
+  gint64 shown_ns; /* when progress was last said */
 } Transfer;
 
-/* Starts a server process and reads where it listens. Its end of input stays open as long as we
- * live. */
-static gboolean
-start_server (Transfer *transfer, const gchar *name, const gchar *program, const gchar *flag,
-              guint16 *port, GError **error)
-{
-  gchar *argv[] = { g_strdup (program), g_strdup (flag), NULL };
-  gint to_server, from_server;
-  gchar line[256] = "";
-  const gchar *colon;
-  FILE *stream;
-  gboolean ok = tps_supervisor_start (transfer->supervisor, name, argv, &to_server, &from_server,
-                                      error);
+/* -- rows -- */
 
-  g_free (argv[0]);
-  g_free (argv[1]);
-  if (!ok)
-    return FALSE;
-  stream = fdopen (from_server, "r");
-  colon = fgets (line, sizeof line, stream) != NULL ? strrchr (line, ':') : NULL;
-  fclose (stream);
-  if (colon == NULL)
+/* About a quarter of a second each, at what a socket does. */
+static guint
+choose_n_calls (gsize n_bytes)
+{
+  gsize by_bytes = 256 * MIB / MAX (n_bytes, 1);
+
+  if (flags.n_calls > 0)
+    return (guint) flags.n_calls;
+  return flags.run.smoke ? 4 : (guint) CLAMP (by_bytes, 4, 2000);
+}
+
+static void
+add_row (Transfer *transfer, TpsTransferOp op, gsize n_bytes, guint n_connections,
+         guint n_in_flight)
+{
+  TpsTransferRow row = {
+    .op = op, .n_bytes = n_bytes, .n_connections = n_connections, .n_in_flight = n_in_flight
+  };
+  TpsTransferRowResults results;
+
+  row.n_calls = MAX (choose_n_calls (n_bytes), n_connections * n_in_flight);
+  tps_transfer_row_results_init (&results, &row);
+  g_array_append_val (transfer->figures.rows, results);
+}
+
+static void
+add_rows (Transfer *transfer)
+{
+  static const gsize smoke[] = { KIB, MIB };
+  static const gsize usual[] = { 64, KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB };
+  static const gsize full[] = { 64,  KIB,     16 * KIB, 64 * KIB, 256 * KIB,
+                                MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB };
+  const gsize *sizes = flags.run.smoke ? smoke : flags.full ? full : usual;
+  guint n_sizes = flags.run.smoke ? G_N_ELEMENTS (smoke)
+                  : flags.full    ? G_N_ELEMENTS (full)
+                                  : G_N_ELEMENTS (usual);
+
+  for (guint op = TPS_TRANSFER_PUSH; op <= TPS_TRANSFER_ECHO; op++)
+    for (guint i = 0; i < n_sizes; i++)
+      add_row (transfer, (TpsTransferOp) op, sizes[i], 1, 1);
+  add_row (transfer, TPS_TRANSFER_PUSH, KIB, 1, 8);
+  add_row (transfer, TPS_TRANSFER_PUSH, KIB, 8, 1);
+  add_row (transfer, TPS_TRANSFER_PUSH, MIB, 1, 4);
+  add_row (transfer, TPS_TRANSFER_PUSH, MIB, 8, 1);
+  if (!flags.full)
+    return;
+  for (guint n = 2; n <= 64; n *= 4)
+    add_row (transfer, TPS_TRANSFER_PUSH, 256 * KIB, n, 1);
+  add_row (transfer, TPS_TRANSFER_PUSH, KIB, 64, 32);
+}
+
+static void
+choose_rows (Transfer *transfer)
+{
+  TpsTransferRow row;
+  g_autofree gchar *line = g_strdup_printf ("%s %" G_GINT64_FORMAT " %d %d 1",
+                                            flags.op != NULL ? flags.op : "", flags.n_bytes,
+                                            flags.n_connections, flags.n_in_flight);
+
+  if (tps_transfer_row_parse (line, &row))
+    add_row (transfer, row.op, row.n_bytes, row.n_connections, row.n_in_flight);
+  else
+    add_rows (transfer);
+}
+
+/* -- systems -- */
+
+static gboolean
+start_systems (Transfer *transfer, const TpsTransferSystemSpec *specs, guint n_specs,
+               GError **error)
+{
+  for (guint i = 0; i < n_specs; i++)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s did not come up", name);
-      return FALSE;
+      TpsTransferSystem *system = tps_transfer_system_start (transfer->supervisor, &specs[i],
+                                                             transfer->socket_dir, error);
+
+      if (system == NULL)
+        return FALSE;
+      g_ptr_array_add (transfer->systems, system);
     }
-  *port = (guint16) g_ascii_strtoull (colon + 1, NULL, 10);
   return TRUE;
 }
 
-static gboolean
-start_servers (Transfer *transfer, GError **error)
-{
-  g_autofree gchar *self = tps_bench_find_program ();
-  g_autofree gchar *cpp = tps_bench_find_file ("bench/libthrift_server", error);
-
-  return cpp != NULL
-         && start_server (transfer, "thriftps", self, "--serve-ours", &transfer->ours_port, error)
-         && start_server (transfer, "raw socket", self, "--serve-raw", &transfer->raw_port, error)
-         && start_server (transfer, "libthrift TThreadedServer", cpp, NULL, &transfer->cpp_port,
-                          error);
-}
-
-static gboolean
-connect_all (Transfer *transfer, GError **error)
-{
-  g_autofree gchar *address = g_strdup_printf ("127.0.0.1:%u", transfer->ours_port);
-  TpsClientOptions options = { .address = address };
-
-  transfer->gradient = tps_buffer_new_zeroed (PUSH_BYTES);
-  transfer->client = tps_client_new (&options, error);
-  transfer->raw_fd = transfer->client != NULL ? tps_tcp_connect (transfer->raw_port, error) : -1;
-  return transfer->raw_fd >= 0;
-}
-
-/* Sink.push (1: Tensor): FLOAT32 [PUSH_BYTES / 4]. */
 static void
-write_gradient (TpsWriter *out, gconstpointer data)
+start_figures (Transfer *transfer)
 {
-  const Transfer *transfer = data;
-
-  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 1, TPS_WIRE_I32);
-  tps_writer_i32 (out, 1);
-  tps_writer_field (out, 2, TPS_WIRE_LIST);
-  tps_writer_list_begin (out, TPS_WIRE_I64, 1);
-  tps_writer_i64 (out, PUSH_BYTES / 4);
-  tps_writer_field (out, 3, TPS_WIRE_BINARY);
-  tps_writer_binary_buffer (out, transfer->gradient, 0, PUSH_BYTES);
-  tps_writer_struct_end (out);
+  transfer->figures.rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRowResults));
+  transfer->figures.calls = g_array_new (FALSE, FALSE, sizeof (TpsTransferCalls));
 }
 
+/* The servers that small calls are made to: ours, and the C++ ones, over TCP. */
 static gboolean
-push_ours (Transfer *transfer, GError **error)
+answers_small_calls (const TpsTransferSystemSpec *spec)
 {
-  return tps_client_call_sync (transfer->client, "Sink", "push", write_gradient, transfer,
-                               tps_clock_now_ns () + CALL_NS, NULL, NULL, error);
+  return g_str_equal (spec->transport, "tcp")
+         && (g_str_equal (spec->kind, "ours") || g_strcmp0 (spec->program, LIBTHRIFT) == 0);
 }
 
-static gboolean
-push_raw (Transfer *transfer, GError **error)
+static void
+add_call_servers (Transfer *transfer)
 {
-  guint8 ack;
-
-  if (tps_tcp_send_all (transfer->raw_fd, tps_buffer_get_data (transfer->gradient), PUSH_BYTES)
-      && tps_tcp_receive_all (transfer->raw_fd, &ack, 1))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the raw socket's server is gone");
-  return FALSE;
-}
-
-static gint
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  gdouble x = *(const gdouble *) a, y = *(const gdouble *) b;
-
-  return (x > y) - (x < y);
-}
-
-static gdouble
-median (const GArray *values)
-{
-  g_autoptr (GArray) sorted = g_array_copy ((GArray *) (guintptr) values);
-
-  g_array_sort (sorted, compare_doubles);
-  return (g_array_index (sorted, gdouble, (sorted->len - 1) / 2)
-          + g_array_index (sorted, gdouble, sorted->len / 2))
-         / 2;
-}
-
-/* Ours and the raw socket's push by push in turn: the median time of each. */
-static gboolean
-run_pushes (Transfer *transfer, GError **error)
-{
-  g_autoptr (GArray) ours = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  g_autoptr (GArray) raw = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  gdouble gb_per_s;
-
-  for (gint i = 0; i < flags.pushes; i++)
+  for (guint i = 0; i < transfer->systems->len; i++)
     {
-      gint64 start_ns = tps_clock_now_ns (), middle_ns;
-      gdouble span_ns;
+      const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (
+          transfer->systems->pdata[i]);
+      TpsTransferCalls calls = { .name = spec->name };
 
-      if (!push_ours (transfer, error))
-        return FALSE;
-      middle_ns = tps_clock_now_ns ();
-      if (!push_raw (transfer, error))
-        return FALSE;
-      span_ns = (gdouble) (middle_ns - start_ns);
-      g_array_append_val (ours, span_ns);
-      span_ns = (gdouble) (tps_clock_now_ns () - middle_ns);
-      g_array_append_val (raw, span_ns);
+      if (flags.seconds <= 0 || !answers_small_calls (spec))
+        continue;
+      calls.calls_per_s = g_array_new (FALSE, FALSE, sizeof (gdouble));
+      g_array_append_val (transfer->figures.calls, calls);
     }
-  gb_per_s = (gdouble) PUSH_BYTES / median (ours);
-  g_array_append_val (transfer->push.ours, gb_per_s);
-  gb_per_s = (gdouble) PUSH_BYTES / median (raw);
-  g_array_append_val (transfer->push.peer, gb_per_s);
+}
+
+/* -- a round -- */
+
+static gboolean
+run_row (Transfer *transfer, TpsTransferRowResults *results, gboolean is_warm_up, GError **error)
+{
+  for (guint i = 0; i < transfer->systems->len; i++)
+    {
+      TpsTransferSystem *system = transfer->systems->pdata[i];
+      TpsTransferRow row = results->row;
+      g_auto (TpsTransferTimes) times = { 0 };
+
+      if (!tps_transfer_system_can_run (system, &row))
+        continue;
+      if (is_warm_up) /* connections, pools, page tables */
+        row.n_calls = MAX (MIN (row.n_calls, 8), row.n_connections);
+      if (!tps_transfer_system_run (system, &row, &times, error))
+        return FALSE;
+      if (!is_warm_up)
+        tps_transfer_row_results_add (results, tps_transfer_system_get_spec (system), &times);
+    }
   return TRUE;
 }
 
 static gboolean
 run_calls (Transfer *transfer, GError **error)
 {
-  gdouble ours = tps_call_load_run (transfer->ours_port, N_CLIENTS, flags.seconds, error);
-  gdouble cpp = ours < 0 ? -1
-                         : tps_call_load_run (transfer->cpp_port, N_CLIENTS, flags.seconds, error);
+  guint next = 0;
 
-  if (cpp < 0)
-    return FALSE;
-  g_array_append_val (transfer->calls.ours, ours);
-  g_array_append_val (transfer->calls.peer, cpp);
+  for (guint i = 0; i < transfer->systems->len && next < transfer->figures.calls->len; i++)
+    {
+      TpsTransferSystem *system = transfer->systems->pdata[i];
+      gdouble calls_per_s;
+
+      if (!answers_small_calls (tps_transfer_system_get_spec (system)))
+        continue;
+      calls_per_s = tps_call_load_run (tps_transfer_system_get_address (system), N_CLIENTS,
+                                       flags.seconds, error);
+      if (calls_per_s < 0)
+        return FALSE;
+      g_array_append_val (
+          g_array_index (transfer->figures.calls, TpsTransferCalls, next++).calls_per_s,
+          calls_per_s);
+    }
   return TRUE;
+}
+
+static gboolean
+run_round (Transfer *transfer, gboolean is_warm_up, GError **error)
+{
+  for (guint i = 0; i < transfer->figures.rows->len; i++)
+    if (!run_row (transfer, &g_array_index (transfer->figures.rows, TpsTransferRowResults, i),
+                  is_warm_up, error))
+      return FALSE;
+  return is_warm_up || run_calls (transfer, error);
+}
+
+/* The best of some: what a copy costs when nothing is in its way. */
+static gdouble
+measure_memcpy (void)
+{
+  g_autofree guint8 *from = g_malloc (MEMCPY_BYTES), *to = g_malloc (MEMCPY_BYTES);
+  gint64 best_ns = G_MAXINT64;
+
+  memset (from, 1, MEMCPY_BYTES);
+  memset (to, 2, MEMCPY_BYTES);
+  for (guint i = 0; i < 5; i++)
+    {
+      gint64 start_ns = tps_clock_now_ns ();
+
+      memcpy (to, from, MEMCPY_BYTES);
+      __asm__ volatile("" : : "r"(to) : "memory"); /* not to be left out */
+      best_ns = MIN (best_ns, tps_clock_now_ns () - start_ns);
+    }
+  return (gdouble) MEMCPY_BYTES / (gdouble) best_ns;
+}
+
+/* On a terminal at once, elsewhere every few seconds. */
+static void
+show_progress (Transfer *transfer, gint round)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  if (!isatty (STDERR_FILENO) && now_ns - transfer->shown_ns < PROGRESS_NS)
+    return;
+  transfer->shown_ns = now_ns;
+  if (round == 0)
+    fprintf (stderr, "warm-up\n");
+  else
+    fprintf (stderr, "round %d of %d\n", round, flags.run.repeats);
 }
 
 static gboolean
 run (Transfer *transfer, GError **error)
 {
-  if (!start_servers (transfer, error) || !connect_all (transfer, error))
+  transfer->socket_dir = g_dir_make_tmp ("thriftps-XXXXXX", error);
+  if (transfer->socket_dir == NULL
+      || !start_systems (transfer, systems, G_N_ELEMENTS (systems), error)
+      || (flags.peers
+          && !start_systems (transfer, peer_systems, G_N_ELEMENTS (peer_systems), error)))
     return FALSE;
-  for (gint i = 0; i < 3; i++) /* warm-up: connections, pools, page tables */
-    if (!push_ours (transfer, error) || !push_raw (transfer, error))
-      return FALSE;
-  for (gint i = 0; i < flags.repeats; i++)
+  choose_rows (transfer);
+  add_call_servers (transfer);
+  transfer->figures.memcpy_gb_per_s = measure_memcpy ();
+  transfer->shown_ns = tps_clock_now_ns ();
+  show_progress (transfer, 0);
+  if (!run_round (transfer, TRUE, error))
+    return FALSE;
+  for (gint i = 0; i < flags.run.repeats; i++)
     {
-      fprintf (stderr, "run %d of %d\n", i + 1, flags.repeats);
-      if (!tps_interrupt_check (error) || !tps_supervisor_check (transfer->supervisor, error)
-          || !run_pushes (transfer, error) || !run_calls (transfer, error))
+      show_progress (transfer, i + 1);
+      if (!run_round (transfer, FALSE, error))
         return FALSE;
     }
   return TRUE;
 }
 
-static void
-print_comparison (const Comparison *c)
-{
-  gdouble ours = median (c->ours), peer = median (c->peer);
-
-  printf ("%-22s %10.4g %-8s  %-26s %10.4g  %6.3f\n", c->name, ours, c->unit, c->peer_name, peer,
-          ours / peer);
-}
-
-static void
-add_comparison (TpsBenchOutput *output, const Comparison *c)
-{
-  TpsBenchSystem *peer = tps_bench_output_add_peer (output, c->peer_name, c->peer_version);
-  g_autofree gchar *ratio = g_strdup_printf ("%s / %s", c->name, c->peer_name);
-
-  tps_bench_system_add_figure (&output->ours, c->name, c->unit, c->ours);
-  tps_bench_system_add_figure (peer, c->name, c->unit, c->peer);
-  tps_bench_output_add_ratio (output, ratio, median (c->ours), median (c->peer), "higher");
-}
+/* -- the end -- */
 
 static gboolean
 write_json (const Transfer *transfer, GError **error)
@@ -277,65 +363,60 @@ write_json (const Transfer *transfer, GError **error)
   g_autoptr (GPtrArray) described = g_ptr_array_new_with_free_func (g_free);
   g_auto (TpsBenchOutput) output;
 
-  g_ptr_array_add (described, g_strdup_printf ("repeats=%d", flags.repeats));
-  g_ptr_array_add (described, g_strdup_printf ("pushes=%d", flags.pushes));
-  g_ptr_array_add (described, g_strdup_printf ("seconds=%g", flags.seconds));
+  tps_flags_add_number (described, "repeats", flags.run.repeats);
+  tps_flags_add_number (described, "seconds", flags.seconds);
+  tps_flags_add_text (described, "op", flags.op);
+  tps_flags_add_number (described, "full", flags.full);
+  tps_flags_add_number (described, "peers", flags.peers);
   tps_bench_output_init (&output, "transfer", described);
-  add_comparison (&output, &transfer->push);
-  add_comparison (&output, &transfer->calls);
-  return tps_bench_output_write_json (&output, flags.json, error);
+  tps_transfer_show_output (&transfer->figures, &output);
+  return tps_bench_output_write_json (&output, flags.run.json, error);
 }
 
 static gboolean
 report (const Transfer *transfer, GError **error)
 {
-  printf ("%-22s %10s %-8s  %-26s %10s  %6s\n", "median of the runs", "ThriftPS", "unit", "beside",
-          "it", "ratio");
-  print_comparison (&transfer->push);
-  print_comparison (&transfer->calls);
-  return flags.json == NULL || write_json (transfer, error);
-}
+  g_autofree gchar *table = tps_transfer_show_table (&transfer->figures);
 
-static void
-comparison_clear (Comparison *c)
-{
-  g_array_unref (c->ours);
-  g_array_unref (c->peer);
+  fputs (table, stdout);
+  if (flags.run.json != NULL && !write_json (transfer, error))
+    return FALSE;
+  return flags.plot == NULL || tps_transfer_show_plot (&transfer->figures, flags.plot, error);
 }
 
 static void
 transfer_clear (Transfer *transfer)
 {
-  g_clear_pointer (&transfer->client, tps_client_free);
-  g_clear_pointer (&transfer->gradient, tps_buffer_unref);
-  if (transfer->raw_fd >= 0)
-    close (transfer->raw_fd);
+  g_ptr_array_unref (transfer->systems);
   tps_supervisor_free (transfer->supervisor);
-  comparison_clear (&transfer->push);
-  comparison_clear (&transfer->calls);
+  g_clear_pointer (&transfer->socket_dir, tps_bench_remove_folder);
+  for (guint i = 0; i < transfer->figures.rows->len; i++)
+    tps_transfer_row_results_clear (
+        &g_array_index (transfer->figures.rows, TpsTransferRowResults, i));
+  for (guint i = 0; i < transfer->figures.calls->len; i++)
+    g_array_unref (g_array_index (transfer->figures.calls, TpsTransferCalls, i).calls_per_s);
+  g_array_unref (transfer->figures.rows);
+  g_array_unref (transfer->figures.calls);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Transfer, transfer_clear)
+
+static void
+free_system (gpointer system)
+{
+  tps_transfer_system_free (system);
+}
 
 static gint
 run_benchmark (void)
 {
   g_autoptr (GError) error = NULL;
   g_autofree gchar *host = tps_bench_describe_host ();
-  g_auto (Transfer) transfer = {
-    .supervisor = tps_supervisor_new (),
-    .raw_fd = -1,
-    .push = { "push 16 MiB tcp", "GB/s", "raw", "blocking socket", NULL, NULL },
-    .calls = { "small calls, 8 clients", "calls/s", "libthrift TThreadedServer", "0.17", NULL,
-               NULL },
-  };
+  g_auto (Transfer) transfer = { .supervisor = tps_supervisor_new (),
+                                 .systems = g_ptr_array_new_with_free_func (free_system) };
 
-  transfer.push.ours = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  transfer.push.peer = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  transfer.calls.ours = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  transfer.calls.peer = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  printf ("transfer: repeats=%d pushes=%d seconds=%g\nhost: %s\n", flags.repeats, flags.pushes,
-          flags.seconds, host);
+  start_figures (&transfer);
+  printf ("transfer: repeats=%d seconds=%g\nhost: %s\n", flags.run.repeats, flags.seconds, host);
   fflush (stdout);
   if (run (&transfer, &error) && report (&transfer, &error))
     return 0;
@@ -344,30 +425,51 @@ run_benchmark (void)
 }
 
 static gboolean
-parse_flags (gint *argc, gchar ***argv, GError **error)
+check_flags (GError **error)
+{
+  static const gchar *const ops[] = { "push", "pull", "echo", NULL };
+  static const gchar *const none[] = { NULL };
+
+  if (flags.run.repeats == 0)
+    flags.run.repeats = flags.run.smoke ? 1 : 5;
+  if (flags.run.smoke)
+    flags.seconds = MIN (flags.seconds, 0.1);
+  if (flags.n_bytes == 0)
+    flags.n_bytes = 16 * (gint64) MIB;
+  tps_flags_resolve_path (&flags.plot);
+  return tps_run_flags_finish (&flags.run, none, error)
+         && (flags.op == NULL || tps_flags_check_word ("op", flags.op, ops, error))
+         && tps_flags_check_number ("bytes", flags.n_bytes, 4, TPS_TRANSFER_MAX_BYTES, error)
+         && tps_flags_check_number ("connections", flags.n_connections, 1, 64, error)
+         && tps_flags_check_number ("in-flight", flags.n_in_flight, 1, 32, error)
+         && tps_flags_check_number ("calls", flags.n_calls, 0, 1000000, error)
+         && (flags.seconds >= 0 || tps_flags_refuse ("seconds", "less than 0", "0 or more", error));
+}
+
+static gboolean
+parse_flags (gint argc, gchar **argv, GError **error)
 {
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
 
   g_option_context_set_summary (
-      context, "Measures how fast gradients and small calls go through the plugin, next to a raw "
-               "socket and to Thrift's C++ server.");
-  g_option_context_set_description (
-      context, "Exit status: 0 done, 1 failed, 2 a bad flag, 130 interrupted.");
+      context, "Measures how fast tensors and small calls go through the plugin, next to a raw "
+               "socket of the same kind, memcpy,\nand the libraries that others use.");
+  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
   g_option_context_add_main_entries (context, entries, NULL);
-  if (!g_option_context_parse (context, argc, argv, error))
-    return FALSE;
-  if (flags.smoke)
-    {
-      flags.repeats = 1;
-      flags.pushes = 2;
-      flags.seconds = 0.1;
-    }
-  if (*argc == 1 && flags.repeats > 0 && flags.pushes > 0 && flags.seconds > 0)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               *argc > 1 ? "unexpected argument"
-                         : "--repeats, --pushes and --seconds must be more than 0");
-  return FALSE;
+  tps_run_flags_add (context, &flags.run, NULL);
+  return tps_flags_parse (context, argc, argv, &flags.given, error) && check_flags (error);
+}
+
+/* As a child: a server or a load generator. */
+static gint
+run_child (void)
+{
+  gboolean is_ours = g_strcmp0 (flags.serve != NULL ? flags.serve : flags.load, "ours") == 0;
+
+  if (flags.serve != NULL)
+    return is_ours ? tps_transfer_serve_ours (flags.address)
+                   : tps_transfer_serve_raw (flags.address);
+  return is_ours ? tps_transfer_load_ours (flags.address) : tps_transfer_load_raw (flags.address);
 }
 
 gint
@@ -375,15 +477,19 @@ main (gint argc, gchar **argv)
 {
   g_autoptr (GError) error = NULL;
 
-  if (!parse_flags (&argc, &argv, &error))
+  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  if (!parse_flags (argc, argv, &error))
     {
-      fprintf (stderr, "transfer: %s (see --help)\n", error->message);
+      fprintf (stderr, "transfer: %s\n", error->message);
       return 2;
     }
-  if (flags.serve_ours)
-    return tps_transfer_serve_ours ();
-  if (flags.serve_raw)
-    return tps_transfer_serve_raw (PUSH_BYTES);
+  if (flags.run.version)
+    {
+      printf ("transfer (ThriftPS) %s\n", TPS_VERSION);
+      return 0;
+    }
+  if (flags.serve != NULL || flags.load != NULL)
+    return run_child ();
   tps_interrupt_install ();
   return run_benchmark ();
 }

@@ -1,0 +1,315 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The stock Thrift C GLib library as a peer of //bench:transfer, with its generated code: ThriftSimpleServer, the only server
+ * that it has, framed transport, binary protocol.
+ *
+ *   c_glib_transfer --serve=simple --address=127.0.0.1:0
+ *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
+ *
+ * The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
+ * times (bench/transfer/row.h), with one connection and one call in flight. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <thrift/c_glib/protocol/thrift_binary_protocol.h>
+#include <thrift/c_glib/protocol/thrift_binary_protocol_factory.h>
+#include <thrift/c_glib/server/thrift_simple_server.h>
+#include <thrift/c_glib/thrift_configuration.h>
+#include <thrift/c_glib/transport/thrift_framed_transport.h>
+#include <thrift/c_glib/transport/thrift_framed_transport_factory.h>
+#include <thrift/c_glib/transport/thrift_server_socket.h>
+#include <thrift/c_glib/transport/thrift_socket.h>
+
+#include "tps_peer_transfer.h"
+
+#define LIMIT (1 << 30)
+
+/* -- server -- */
+
+typedef struct
+{
+  TpsPeerTransferHandler parent;
+  GByteArray *pulled;
+} PeerHandler;
+
+typedef struct
+{
+  TpsPeerTransferHandlerClass parent_class;
+} PeerHandlerClass;
+
+GType peer_handler_get_type (void);
+
+#define PEER_HANDLER(object) \
+  (G_TYPE_CHECK_INSTANCE_CAST ((object), peer_handler_get_type (), PeerHandler))
+
+G_DEFINE_TYPE (PeerHandler, peer_handler, TPS_PEER_TYPE_TRANSFER_HANDLER)
+
+static void
+fill_tensor (TpsPeerTensor *tensor, const guint8 *data, guint n_bytes)
+{
+  gint64 dim = n_bytes / 4;
+
+  tensor->dtype = 1;
+  tensor->__isset_dtype = TRUE;
+  g_array_append_val (tensor->shape, dim);
+  g_clear_pointer (&tensor->data, g_byte_array_unref);
+  tensor->data = g_byte_array_sized_new (n_bytes);
+  g_byte_array_append (tensor->data, data, n_bytes);
+  tensor->__isset_data = TRUE;
+}
+
+static gboolean
+handle_push (G_GNUC_UNUSED TpsPeerTransferIf *service, G_GNUC_UNUSED const TpsPeerTensor *tensor,
+             G_GNUC_UNUSED GError **error)
+{
+  return TRUE;
+}
+
+static gboolean
+handle_pull (TpsPeerTransferIf *service, TpsPeerTensor **result, const gint64 n_bytes,
+             G_GNUC_UNUSED GError **error)
+{
+  PeerHandler *handler = PEER_HANDLER (service);
+
+  g_byte_array_set_size (handler->pulled, (guint) n_bytes);
+  fill_tensor (*result, handler->pulled->data, (guint) n_bytes);
+  return TRUE;
+}
+
+static gboolean
+handle_echo (G_GNUC_UNUSED TpsPeerTransferIf *service, TpsPeerTensor **result,
+             const TpsPeerTensor *tensor, G_GNUC_UNUSED GError **error)
+{
+  fill_tensor (*result, tensor->data->data, tensor->data->len);
+  return TRUE;
+}
+
+static gboolean
+handle_clear_metrics (G_GNUC_UNUSED TpsPeerTransferIf *service, G_GNUC_UNUSED GError **error)
+{
+  return TRUE;
+}
+
+static void
+peer_handler_finalize (GObject *object)
+{
+  g_byte_array_unref (PEER_HANDLER (object)->pulled);
+  G_OBJECT_CLASS (peer_handler_parent_class)->finalize (object);
+}
+
+static void
+peer_handler_class_init (PeerHandlerClass *klass)
+{
+  TpsPeerTransferHandlerClass *methods = TPS_PEER_TRANSFER_HANDLER_CLASS (klass);
+
+  methods->push = handle_push;
+  methods->pull = handle_pull;
+  methods->echo = handle_echo;
+  methods->clear_metrics = handle_clear_metrics;
+  G_OBJECT_CLASS (klass)->finalize = peer_handler_finalize;
+}
+
+static void
+peer_handler_init (PeerHandler *handler)
+{
+  handler->pulled = g_byte_array_new ();
+}
+
+static gpointer
+end_with_input (G_GNUC_UNUSED gpointer data)
+{
+  while (getchar () != EOF)
+    continue;
+  _exit (0);
+}
+
+/* ThriftServerSocket cannot tell which port it got: one that is free now is asked for. */
+static gint
+find_port (void)
+{
+  struct sockaddr_in address = { .sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+  socklen_t length = sizeof address;
+  gint fd = socket (AF_INET, SOCK_STREAM, 0);
+
+  if (fd < 0 || bind (fd, (struct sockaddr *) &address, length) != 0
+      || getsockname (fd, (struct sockaddr *) &address, &length) != 0)
+    return 0;
+  close (fd);
+  return ntohs (address.sin_port);
+}
+
+static ThriftConfiguration *
+make_limits (void)
+{
+  return g_object_new (THRIFT_TYPE_CONFIGURATION, "max_message_size", LIMIT, "max_frame_size",
+                       LIMIT, NULL);
+}
+
+static gint
+serve (void)
+{
+  gint port = find_port ();
+  g_autoptr (GError) error = NULL;
+  GObject *limits = G_OBJECT (make_limits ());
+  GObject *processor = g_object_new (TPS_PEER_TYPE_TRANSFER_PROCESSOR, "handler",
+                                     g_object_new (peer_handler_get_type (), NULL), NULL);
+  GObject *socket = g_object_new (THRIFT_TYPE_SERVER_SOCKET, "port", port, "configuration", limits,
+                                  NULL);
+  GObject *server = g_object_new (
+      THRIFT_TYPE_SIMPLE_SERVER, "processor", processor, "server_transport", socket,
+      "input_transport_factory", g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT_FACTORY, NULL),
+      "output_transport_factory", g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT_FACTORY, NULL),
+      "input_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL),
+      "output_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL), NULL);
+
+  printf ("listening on 127.0.0.1:%d\n", port);
+  fflush (stdout);
+  g_thread_unref (g_thread_new ("input", end_with_input, NULL));
+  thrift_server_serve (THRIFT_SERVER (server), &error);
+  fprintf (stderr, "c_glib_transfer: %s\n", error != NULL ? error->message : "ended");
+  return 1;
+}
+
+/* -- load -- */
+
+#define OPEN_TRIES 500
+#define OPEN_PAUSE_US 10000
+
+/* The server says where it listens a moment before it does. */
+static gboolean
+open_patiently (ThriftTransport *transport, GError **error)
+{
+  for (guint i = 0; i < OPEN_TRIES; i++)
+    {
+      g_clear_error (error);
+      if (thrift_transport_open (transport, error))
+        return TRUE;
+      g_usleep (OPEN_PAUSE_US);
+    }
+  return FALSE;
+}
+
+typedef struct
+{
+  gchar op[8];
+  gsize n_bytes;
+  guint n_connections, n_in_flight, n_calls;
+} Row;
+
+static gint64
+now_ns (void)
+{
+  struct timespec now;
+
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static gboolean
+call (TpsPeerTransferIf *client, const Row *row, TpsPeerTensor *tensor, GError **error)
+{
+  g_autoptr (GObject) answer = g_object_new (TPS_PEER_TYPE_TENSOR, NULL);
+  TpsPeerTensor *result = TPS_PEER_TENSOR (answer);
+  gboolean ok;
+
+  if (strcmp (row->op, "push") == 0)
+    return tps_peer_transfer_if_push (client, tensor, error);
+  if (strcmp (row->op, "pull") == 0)
+    ok = tps_peer_transfer_if_pull (client, &result, (gint64) row->n_bytes, error);
+  else
+    ok = tps_peer_transfer_if_echo (client, &result, tensor, error);
+  return ok && result->data != NULL && result->data->len == row->n_bytes;
+}
+
+static void
+run_row (TpsPeerTransferIf *client, const Row *row)
+{
+  g_autoptr (GObject) object = g_object_new (TPS_PEER_TYPE_TENSOR, NULL);
+  g_autofree gint64 *ns = g_new0 (gint64, row->n_calls);
+  g_autofree guint8 *zeros = g_malloc0 (row->n_bytes);
+  g_autoptr (GError) error = NULL;
+  gint64 start_ns;
+
+  fill_tensor (TPS_PEER_TENSOR (object), zeros, (guint) row->n_bytes);
+  start_ns = now_ns ();
+  for (guint i = 0; i < row->n_calls; i++)
+    {
+      gint64 before_ns = now_ns ();
+
+      if (!call (client, row, TPS_PEER_TENSOR (object), &error))
+        {
+          printf ("error %s\n", error != NULL ? error->message : "a wrong answer");
+          return;
+        }
+      ns[i] = now_ns () - before_ns;
+    }
+  printf ("ok %.9f", (gdouble) (now_ns () - start_ns) / 1e9);
+  for (guint i = 0; i < row->n_calls; i++)
+    printf (" %" G_GINT64_FORMAT, ns[i]);
+  printf ("\n");
+}
+
+static gint
+load (const gchar *address)
+{
+  GObject *limits = G_OBJECT (make_limits ());
+  GObject *socket = g_object_new (THRIFT_TYPE_SOCKET, "hostname", "127.0.0.1", "port",
+                                  atoi (strrchr (address, ':') + 1), "configuration", limits, NULL);
+  GObject *transport = g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT, "transport", socket,
+                                     "configuration", limits, NULL);
+  GObject *protocol = g_object_new (THRIFT_TYPE_BINARY_PROTOCOL, "transport", transport, NULL);
+  GObject *client = g_object_new (TPS_PEER_TYPE_TRANSFER_CLIENT, "input_protocol", protocol,
+                                  "output_protocol", protocol, NULL);
+  g_autoptr (GError) error = NULL;
+  gchar line[256];
+
+  if (!open_patiently (THRIFT_TRANSPORT (transport), &error))
+    {
+      fprintf (stderr, "c_glib_transfer: %s\n", error->message);
+      return 1;
+    }
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      Row row;
+
+      if (sscanf (line, "%7s %" G_GSIZE_FORMAT " %u %u %u", row.op, &row.n_bytes,
+                  &row.n_connections, &row.n_in_flight, &row.n_calls)
+          == 5)
+        run_row (TPS_PEER_TRANSFER_IF (client), &row);
+      else
+        printf ("error not a row\n");
+      fflush (stdout);
+    }
+  return 0;
+}
+
+static const gchar *
+find_flag (gint argc, gchar **argv, const gchar *start)
+{
+  for (gint i = 1; i < argc; i++)
+    if (g_str_has_prefix (argv[i], start))
+      return argv[i] + strlen (start);
+  return NULL;
+}
+
+gint
+main (gint argc, gchar **argv)
+{
+  const gchar *address = find_flag (argc, argv, "--address=");
+
+  if (find_flag (argc, argv, "--serve=") != NULL)
+    return serve ();
+  if (find_flag (argc, argv, "--load=") != NULL && address != NULL)
+    return load (address);
+  fprintf (stderr, "c_glib_transfer: --serve=simple or --load=simple --address=ADDRESS\n");
+  return 2;
+}

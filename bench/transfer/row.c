@@ -1,0 +1,104 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const gchar *const op_names[] = { "push", "pull", "echo" };
+
+const gchar *
+tps_transfer_op_name (TpsTransferOp op)
+{
+  return op_names[op];
+}
+
+gboolean
+tps_transfer_row_parse (const gchar *line, TpsTransferRow *row)
+{
+  gchar name[8];
+
+  *row = (TpsTransferRow) { 0 };
+  if (sscanf (line, "%7s %" G_GSIZE_FORMAT " %u %u %u", name, &row->n_bytes, &row->n_connections,
+              &row->n_in_flight, &row->n_calls)
+      != 5)
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (op_names); i++)
+    if (strcmp (name, op_names[i]) == 0)
+      {
+        row->op = (TpsTransferOp) i;
+        return row->n_connections > 0 && row->n_in_flight > 0 && row->n_calls > 0;
+      }
+  return FALSE;
+}
+
+gchar *
+tps_transfer_row_to_line (const TpsTransferRow *row)
+{
+  return g_strdup_printf ("%s %" G_GSIZE_FORMAT " %u %u %u", op_names[row->op], row->n_bytes,
+                          row->n_connections, row->n_in_flight, row->n_calls);
+}
+
+gchar *
+tps_transfer_row_to_title (const TpsTransferRow *row)
+{
+  GString *title = g_string_new (op_names[row->op]);
+
+  if (row->n_bytes >= 1 << 20)
+    g_string_append_printf (title, " %" G_GSIZE_FORMAT " MiB", row->n_bytes >> 20);
+  else if (row->n_bytes >= 1 << 10)
+    g_string_append_printf (title, " %" G_GSIZE_FORMAT " KiB", row->n_bytes >> 10);
+  else
+    g_string_append_printf (title, " %" G_GSIZE_FORMAT " B", row->n_bytes);
+  if (row->n_connections > 1)
+    g_string_append_printf (title, " x%u", row->n_connections);
+  if (row->n_in_flight > 1)
+    g_string_append_printf (title, " /%u", row->n_in_flight);
+  return g_string_free (title, FALSE);
+}
+
+gdouble
+tps_transfer_row_get_bytes (const TpsTransferRow *row)
+{
+  gdouble n_bytes = (gdouble) row->n_bytes * row->n_calls;
+
+  return row->op == TPS_TRANSFER_ECHO ? 2 * n_bytes : n_bytes;
+}
+
+static void
+print_answer (gint64 span_ns, const gint64 *ns, guint n_calls)
+{
+  printf ("ok %.9f", (gdouble) span_ns / 1e9);
+  for (guint i = 0; i < n_calls; i++)
+    printf (" %" G_GINT64_FORMAT, ns[i]);
+  putchar ('\n');
+}
+
+gint
+tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data)
+{
+  gchar line[256];
+
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree gint64 *ns = NULL;
+      TpsTransferRow row;
+      gint64 span_ns = -1;
+
+      if (!tps_transfer_row_parse (line, &row))
+        {
+          printf ("error not a row: %s", line);
+          fflush (stdout);
+          continue;
+        }
+      ns = g_new0 (gint64, row.n_calls);
+      span_ns = run (user_data, &row, ns, &error);
+      if (span_ns < 0)
+        printf ("error %s\n", error->message);
+      else
+        print_answer (span_ns, ns, row.n_calls);
+      fflush (stdout);
+    }
+  return 0;
+}

@@ -1,0 +1,138 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/stream.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/error.h"
+
+typedef union
+{
+  struct sockaddr any;
+  struct sockaddr_in in;
+  struct sockaddr_un un;
+} Address;
+
+/* The length of the address, 0 when it is none. */
+static socklen_t
+parse (const gchar *text, Address *address)
+{
+  const gchar *colon = strrchr (text, ':');
+
+  memset (address, 0, sizeof *address);
+  if (g_str_has_prefix (text, "unix:") && strlen (text + 5) < sizeof address->un.sun_path)
+    {
+      address->un.sun_family = AF_UNIX;
+      strcpy (address->un.sun_path, text + 5);
+      return sizeof address->un;
+    }
+  if (!g_str_has_prefix (text, "127.0.0.1:"))
+    return 0;
+  address->in.sin_family = AF_INET;
+  address->in.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+  address->in.sin_port = htons ((guint16) g_ascii_strtoull (colon + 1, NULL, 10));
+  return sizeof address->in;
+}
+
+static gint
+fail (gint fd, const gchar *doing, const gchar *address, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "cannot %s %s: %s", doing, address,
+               g_strerror (errno));
+  if (fd >= 0)
+    close (fd);
+  return -1;
+}
+
+static void
+set_no_delay (gint fd)
+{
+  gint on = 1;
+
+  setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on,
+              sizeof on); /* fails for a Unix socket: never mind */
+}
+
+gint
+tps_stream_listen (const gchar *text, gchar **bound, GError **error)
+{
+  Address address;
+  socklen_t length = parse (text, &address);
+  gint fd = socket (address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+  if (fd < 0 || bind (fd, &address.any, length) != 0 || listen (fd, 128) != 0
+      || getsockname (fd, &address.any, &length) != 0)
+    return fail (fd, "listen at", text, error);
+  *bound = address.any.sa_family == AF_UNIX
+               ? g_strdup (text)
+               : g_strdup_printf ("127.0.0.1:%u", ntohs (address.in.sin_port));
+  return fd;
+}
+
+gint
+tps_stream_accept (gint listener)
+{
+  gint fd = accept4 (listener, NULL, NULL, SOCK_CLOEXEC);
+
+  if (fd >= 0)
+    set_no_delay (fd);
+  return fd;
+}
+
+gint
+tps_stream_connect (const gchar *text, GError **error)
+{
+  Address address;
+  socklen_t length = parse (text, &address);
+  gint fd = socket (address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+  if (fd < 0 || connect (fd, &address.any, length) != 0)
+    return fail (fd, "connect to", text, error);
+  set_no_delay (fd);
+  return fd;
+}
+
+gboolean
+tps_stream_send_all (gint fd, gconstpointer data, gsize n_bytes)
+{
+  const guint8 *at = data;
+
+  while (n_bytes > 0)
+    {
+      gssize n = send (fd, at, n_bytes, MSG_NOSIGNAL);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return FALSE;
+      at += n;
+      n_bytes -= (gsize) n;
+    }
+  return TRUE;
+}
+
+gboolean
+tps_stream_receive_all (gint fd, gpointer data, gsize n_bytes)
+{
+  guint8 *at = data;
+
+  while (n_bytes > 0)
+    {
+      gssize n = recv (fd, at, n_bytes, 0);
+
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return FALSE;
+      at += n;
+      n_bytes -= (gsize) n;
+    }
+  return TRUE;
+}

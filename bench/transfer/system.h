@@ -1,0 +1,58 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One system under test: a server process and a load generator, over one kind of socket. */
+
+#pragma once
+
+#include "bench/process/supervisor.h"
+#include "bench/transfer/row.h"
+
+G_BEGIN_DECLS
+
+/* How it is started; everything static. */
+typedef struct
+{
+  const gchar *name;      /* "thriftps", "raw", "libthrift TThreaded" */
+  const gchar *version;   /* for reports */
+  const gchar *transport; /* "tcp", "unix" */
+  const gchar *program;   /* named from the repository's root; NULL = this program */
+  const gchar *script;    /* the program is a Python script; "program" is not used */
+  const gchar *kind;      /* passed on: --serve=KIND, --load=KIND */
+  guint max_connections;  /* 0 = any */
+  guint max_in_flight;
+} TpsTransferSystemSpec;
+
+typedef struct TpsTransferSystem TpsTransferSystem;
+
+/* What one run of a row took. */
+typedef struct
+{
+  gdouble seconds;
+  GArray *ms;         /* of gdouble, one a call */
+  gdouble client_cpu; /* seconds */
+  gdouble server_cpu;
+} TpsTransferTimes;
+
+void tps_transfer_times_clear (TpsTransferTimes *times);
+
+/* `socket_dir`: for Unix sockets. Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
+TpsTransferSystem *tps_transfer_system_start (TpsSupervisor *supervisor,
+                                              const TpsTransferSystemSpec *spec,
+                                              const gchar *socket_dir, GError **error);
+void tps_transfer_system_free (TpsTransferSystem *system);
+
+const TpsTransferSystemSpec *tps_transfer_system_get_spec (const TpsTransferSystem *system);
+
+/* Where its server listens; borrowed. */
+const gchar *tps_transfer_system_get_address (const TpsTransferSystem *system);
+
+/* Whether it can run such a row at all. */
+gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferRow *row);
+
+/* Errors: what the load generator says; TPS_ERROR_ABORTED when a process is gone, or interrupted. */
+gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
+                                  TpsTransferTimes *times, GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTransferTimes, tps_transfer_times_clear)
+
+G_END_DECLS
