@@ -61,6 +61,20 @@ gradient_arguments ()
                             { 4, wire::structure ({ { 1, tensor } }) } });
 }
 
+/* A table; to make it again is fine. */
+Value
+create_table_arguments ()
+{
+  Value optimizer = wire::structure ({ { 1, wire::i32 (1) }, { 2, wire::real (0.5) } });
+  Value initializer = wire::structure ({ { 1, wire::i32 (2) }, { 6, wire::i64 (7) } });
+  return wire::structure ({ { 1, wire::structure ({ { 1, wire::text ("emb") },
+                                                    { 2, wire::i64 (100) },
+                                                    { 3, wire::i32 (4) },
+                                                    { 4, wire::i32 (1) },
+                                                    { 5, initializer },
+                                                    { 6, optimizer } }) } });
+}
+
 struct Target
 {
   const char *name;
@@ -102,6 +116,14 @@ targets ()
       false,
       { "ParameterServer", "average_gradient", gradient_arguments (), "reset_state",
         wire::structure ({}), 4, 0, 0 } },
+    { "EmbeddingTables",
+      { "plugin/server/thriftps_server", "--listen=127.0.0.1:0", "--default-service=EmbeddingTable",
+        "--max-table-mib=8", "--log-level=error" },
+      true,
+      false,
+      false,
+      { "EmbeddingTable", "create_table", create_table_arguments (), "list_tables",
+        wire::structure ({}), 1, 0, 0 } },
   };
   return all;
 }
