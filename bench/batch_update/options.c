@@ -97,7 +97,6 @@ tps_batch_update_options_parse (TpsBatchUpdateOptions *options, gint argc, gchar
     .momentum = 0.9,
   };
   tps_world_init (&options->world, "batch_update", "ps");
-  options->world.counts_servers = TRUE;
   context = make_context (options);
   if (!tps_flags_parse (context, argc, argv, &options->world.given, error))
     return TPS_BENCH_BAD;

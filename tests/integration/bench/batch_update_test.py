@@ -1,0 +1,162 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""//bench:batch_update as its user meets it."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import junit
+import launcher
+
+# Flags, and words that the line must have.
+FLAGS = [
+    ("--bogus", "--bogus", "--help"),
+    ("stray", "stray", "--help"),
+    ("--ntrainer=0", "--ntrainer=0", "1 to"),
+    ("--ntrainer=three", "--ntrainer", "three"),
+    ("--batches=0", "--batches=0"),
+    ("--batch-size=0", "--batch-size=0"),
+    ("--in-features=0", "--in-features=0"),
+    ("--out-features=-1", "--out-features=-1"),
+    ("--lr=-1", "--lr=-1", "from 0 up"),
+    ("--momentum=nan", "--momentum=nan"),
+    ("--min-trainers=4", "--min-trainers=4", "0 to 3"),
+    ("--rpc-timeout=0", "--rpc-timeout=0"),
+    ("--transport=pigeon", "--transport=pigeon", "unix", "tcp"),
+    ("--peer=horovod", "--peer=horovod", "pytorch"),
+    ("--repeats=0x", "--repeats"),
+    ("--json=/nonexistent/out.json", "--json", "/nonexistent"),
+]
+
+STEP = ("processing one batch", "reporting grads", "got updated model")
+TRAINERS = ("trainer0", "trainer1", "trainer2")
+# A step takes long enough to be interrupted.
+HEAVY = ("--in-features=2048", "--out-features=1024", "--batch-size=500")
+
+
+class BatchUpdate(launcher.TestCase):
+
+    def assert_refused(self, result, *words, code=2):
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("batch_update: "), result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def digest(self, stdout):
+        return re.search(r"parameters \(xxh3-128\): (\w+), the same on all trainers", stdout).group(1)
+
+    def test_a_run_without_flags_ends_with_time_and_rate(self):
+        result = self.run_well()
+        self.assertRegex(result.stdout, r"\nTime spent training: [\d.e-]+s\n[\d.e+]+ updates/s\n$")
+        self.assertIn("metrics for trainer=2", result.stdout)
+        self.digest(result.stdout)
+
+    def test_the_same_work_gives_the_same_parameters_over_any_transport(self):
+        found = {self.digest(self.run_well("--smoke", "--batches=30", "--transport=" + transport).stdout)
+                 for transport in ("unix", "tcp")}
+        self.assertEqual(len(found), 1)
+        self.assertNotIn(self.digest(self.run_well("--smoke", "--batches=30", "--seed=1").stdout), found)
+
+    def test_a_large_model(self):
+        self.digest(self.run_well("--in_features=1024", "--out_features", "1024", "--batches=3").stdout)
+
+    def test_one_trainer(self):
+        self.digest(self.run_well("--ntrainer=1").stdout)
+
+    def test_verbose_logs_as_the_original(self):
+        result = self.run_world("-v")
+        self.assertEqual(result.code, 0, result)
+        lines = result.stderr.splitlines()
+        for line in lines:
+            self.assertRegex(line, r"^\d\d:\d\d:\d\d ")
+        texts = [line[9:] for line in lines]
+        self.assertEqual((texts[0], texts[-1]), ("Start training", "Finish training"))
+        server = [text for text in texts if text.startswith("PS ")]
+        self.assertEqual(server, ["PS got 0/3 updates", "PS got 1/3 updates", "PS got 2/3 updates",
+                                  "PS updated model"] * 4)
+        for name in TRAINERS:
+            self.assertEqual([text for text in texts if text.startswith(name)],
+                             ["%s %s" % (name, step) for step in STEP] * 4)
+
+    def test_json(self):
+        output = self.run_to_json("--smoke", "--repeats=3")
+        self.assertEqual((output["schema"], output["benchmark"]), (1, "batch_update"))
+        self.assertEqual(output["flags"]["batches"], "4")
+        figures = {figure["name"]: figure for figure in output["figures"]}
+        self.assertEqual(figures["updates"]["unit"], "1/s")
+        self.assertEqual(figures["updates"]["n"], 3)
+        self.assertEqual(figures["trainer=1/batch_level_metric,batch_all"]["n"], 12)
+        self.assertEqual(figures["all server/parameter_server_batch_metric,update_batch"]["n"], 12)
+
+    def test_flags(self):
+        for flags, *words in FLAGS:
+            with self.subTest(flags=flags):
+                result = self.run_world("--smoke", *flags.split())
+                self.assert_refused(result, *words)
+                self.assertEqual(result.stdout, "")
+
+    def test_help_names_all_flags(self):
+        text = self.run_well("--help").stdout
+        for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr", "momentum",
+                     "min-trainers", "rpc-timeout", "transport", "seed", "json", "csv", "smoke", "repeats", "peer",
+                     "verbose"):
+            self.assertIn("--" + flag, text)
+
+    def start_training(self, *flags):
+        run = self.start(*flags)
+        run.wait_until_training(TRAINERS)
+        return run
+
+    def test_a_killed_trainer_is_named(self):
+        run = self.start_training("--batches=1000000")
+        os.kill(run.roles()["trainer1"], signal.SIGKILL)
+        result = run.finish(30)
+        self.assert_refused(result, "trainer1", code=1)
+        self.assert_nothing_left(run)
+
+    def test_a_killed_server_is_named(self):
+        run = self.start_training("--batches=1000000")
+        os.kill(run.roles()["ps3"], signal.SIGKILL)
+        result = run.finish(30)
+        self.assert_refused(result, "ps3", code=1)
+        self.assert_nothing_left(run)
+
+    def test_a_trainer_that_hangs_is_named_at_the_deadline(self):
+        run = self.start_training("--batches=1000000", "--rpc-timeout=1")
+        os.kill(run.roles()["trainer1"], signal.SIGSTOP)
+        result = run.finish(30)
+        self.assert_refused(result, "missing: trainer 1", "2 of 3 trainers", code=1)
+        self.assert_nothing_left(run)
+
+    def test_where_fewer_trainers_suffice_they_go_on_without_one_that_hangs(self):
+        run = self.start_training("--batches=4", "--rpc-timeout=1", "--min-trainers=1", "-v", "--json=out.json", *HEAVY)
+        late = run.roles()["trainer2"]
+        os.kill(late, signal.SIGSTOP)
+        time.sleep(2.5)  # an update's deadline passes
+        os.kill(late, signal.SIGCONT)
+        result = run.finish(60)
+        self.assertEqual(result.code, 0, result)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
+        straggler = figures["all server/parameter_server_straggler_metric,update_straggler"]
+        self.assertGreaterEqual(straggler["max"], 1000)
+        self.assertIn("trainer2 reporting grads", result.stderr)
+
+    def test_an_interrupt_ends_everything(self):
+        run = self.start_training("--batches=1000000")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish(30).code, 130)
+        self.assert_nothing_left(run)
+
+    def test_a_killed_launcher_leaves_no_process(self):
+        run = self.start_training("--batches=1000000")
+        run.signal(signal.SIGKILL)
+        run.finish(30)
+        self.assert_nothing_left(run, files=True)
+
+
+if __name__ == "__main__":
+    junit.main()
