@@ -1,0 +1,86 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A GPU as a device of runtime/backend.h.
+ *
+ * Every entry makes the device the current one of the calling thread, and leaves it so: going back to another would make
+ * CUDA set that one up. A failure makes the stream bad; one after which CUDA answers every call with the same error makes
+ * the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process and its other devices live on.
+ */
+
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "runtime/backend.h"
+#include "runtime/sync.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsDevice parent;
+  gint ordinal;
+  gchar name[16];
+  cudaStream_t memory; /* orders what comes from and goes back to the pool */
+
+  TpsMutex lock; /* guards `death` */
+  gchar *death;  /* why it may not be used again; NULL = it lives */
+} TpsCudaDevice;
+
+typedef struct
+{
+  TpsStream parent;
+  cudaStream_t handle;
+  cublasHandle_t cublas; /* from the first product on */
+  gint64 *count;         /* [1] in the device's memory, and ... */
+  gint64 *host_count;    /* ... where it is copied to */
+  GError *error;         /* the first failure; owned */
+} TpsCudaStream;
+
+/* -- device.c -- */
+
+/* Never freed. NULL where the device cannot be used; the message says why. */
+TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error);
+
+/* Makes it the current one. FALSE with DEVICE_LOST when it is dead. Thread: any. */
+gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
+
+/* TRUE for cudaSuccess. Else sets DEVICE_LOST, naming `what` was done, and lets the device die where CUDA will not recover.
+ * Thread: any. */
+gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
+                                GError **error);
+
+TpsBuffer *tps_cuda_alloc (TpsDevice *device, gsize n_bytes, GError **error);
+TpsBuffer *tps_cuda_alloc_host (TpsDevice *device, gsize n_bytes, GError **error);
+
+/* -- stream.c -- */
+
+TpsStream *tps_cuda_stream_new (TpsDevice *device, GError **error);
+void tps_cuda_stream_free (TpsStream *stream);
+gboolean tps_cuda_stream_sync (TpsStream *stream, GError **error);
+
+/* For operations: FALSE when the stream is bad, and nothing is to be done. Makes the device the current one. */
+gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
+/* Notes the first failure. TRUE for cudaSuccess. */
+gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);
+/* Takes `error`, unless there is one already. */
+void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
+/* Waits for *stream->count; 0 when the stream is bad. */
+gsize tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what);
+
+/* -- event.c -- */
+
+TpsEvent *tps_cuda_event_new (TpsDevice *device, GError **error);
+void tps_cuda_event_free (TpsEvent *event);
+void tps_cuda_event_record (TpsEvent *event, TpsStream *stream);
+void tps_cuda_stream_wait_event (TpsStream *stream, TpsEvent *event);
+gboolean tps_cuda_event_query (TpsEvent *event);
+gboolean tps_cuda_event_sync (TpsEvent *event, GError **error);
+gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
+
+/* -- operations.c -- */
+
+extern const TpsDeviceOps tps_cuda_ops;
+
+G_END_DECLS

@@ -1,0 +1,167 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* An event of a stream that is bad carries the stream's failure to who waits for it. */
+
+#include "cuda/device/device.h"
+#include "runtime/error.h"
+
+typedef struct
+{
+  TpsEvent parent;
+  cudaEvent_t handle;
+
+  TpsMutex lock; /* guards what follows */
+  gboolean is_recorded;
+  GError *error; /* of the stream when it was recorded; owned */
+} CudaEvent;
+
+static TpsCudaDevice *
+device_of (CudaEvent *event)
+{
+  return (TpsCudaDevice *) event->parent.device;
+}
+
+TpsEvent *
+tps_cuda_event_new (TpsDevice *base, GError **error)
+{
+  CudaEvent *event;
+  cudaEvent_t handle;
+
+  if (!tps_cuda_device_enter ((TpsCudaDevice *) base, error)
+      || !tps_cuda_device_check ((TpsCudaDevice *) base, cudaEventCreate (&handle), "new event",
+                                 error))
+    return NULL;
+  event = g_new0 (CudaEvent, 1);
+  event->parent.device = base;
+  event->handle = handle;
+  tps_mutex_init (&event->lock);
+  return &event->parent;
+}
+
+void
+tps_cuda_event_free (TpsEvent *base)
+{
+  CudaEvent *event = (CudaEvent *) base;
+
+  if (tps_cuda_device_enter (device_of (event), NULL))
+    tps_cuda_device_check (device_of (event), cudaEventDestroy (event->handle), "freeing an event",
+                           NULL);
+  g_clear_error (&event->error);
+  tps_mutex_clear (&event->lock);
+  g_free (event);
+}
+
+void
+tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
+{
+  CudaEvent *event = (CudaEvent *) base;
+  TpsCudaStream *stream = (TpsCudaStream *) stream_base;
+
+  if (tps_cuda_stream_enter (stream))
+    tps_cuda_stream_check (stream, cudaEventRecord (event->handle, stream->handle),
+                           "recording an event");
+  tps_mutex_lock (&event->lock);
+  g_clear_error (&event->error);
+  event->error = stream->error != NULL ? g_error_copy (stream->error) : NULL;
+  event->is_recorded = TRUE;
+  tps_mutex_unlock (&event->lock);
+}
+
+/* What it carries; owned by the caller, NULL = nothing. */
+static GError *
+dup_failure (CudaEvent *event)
+{
+  GError *error;
+
+  tps_mutex_lock (&event->lock);
+  error = event->error != NULL ? g_error_copy (event->error) : NULL;
+  tps_mutex_unlock (&event->lock);
+  return error;
+}
+
+void
+tps_cuda_stream_wait_event (TpsStream *stream_base, TpsEvent *base)
+{
+  CudaEvent *event = (CudaEvent *) base;
+  TpsCudaStream *stream = (TpsCudaStream *) stream_base;
+  GError *failure = dup_failure (event);
+
+  if (failure != NULL)
+    tps_cuda_stream_fail (stream, failure);
+  else if (tps_cuda_stream_enter (stream))
+    tps_cuda_stream_check (stream, cudaStreamWaitEvent (stream->handle, event->handle, 0),
+                           "waiting for an event");
+}
+
+gboolean
+tps_cuda_event_query (TpsEvent *base)
+{
+  CudaEvent *event = (CudaEvent *) base;
+  cudaError_t code;
+
+  /* Of what failed: who waits for it is told. */
+  if (!tps_cuda_device_enter (device_of (event), NULL))
+    return TRUE;
+  code = cudaEventQuery (event->handle);
+  if (code == cudaErrorNotReady)
+    {
+      cudaGetLastError ();
+      return FALSE;
+    }
+  tps_cuda_device_check (device_of (event), code, "looking at an event", NULL);
+  return TRUE;
+}
+
+gboolean
+tps_cuda_event_sync (TpsEvent *base, GError **error)
+{
+  CudaEvent *event = (CudaEvent *) base;
+  GError *failure = dup_failure (event);
+
+  if (failure != NULL)
+    {
+      g_propagate_error (error, failure);
+      return FALSE;
+    }
+  return tps_cuda_device_enter (device_of (event), error)
+         && tps_cuda_device_check (device_of (event), cudaEventSynchronize (event->handle),
+                                   "waiting for an event", error);
+}
+
+static gboolean
+check_recorded (CudaEvent *event, const gchar *which, GError **error)
+{
+  gboolean is_recorded;
+
+  tps_mutex_lock (&event->lock);
+  is_recorded = event->is_recorded;
+  tps_mutex_unlock (&event->lock);
+  if (!is_recorded)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s event was not recorded",
+                 device_of (event)->name, which);
+  return is_recorded;
+}
+
+gboolean
+tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
+{
+  CudaEvent *first = (CudaEvent *) start, *last = (CudaEvent *) end;
+  gfloat elapsed;
+  cudaError_t code;
+
+  if (!check_recorded (first, "start", error) || !check_recorded (last, "end", error)
+      || !tps_cuda_device_enter (device_of (first), error))
+    return FALSE;
+  code = cudaEventElapsedTime (&elapsed, first->handle, last->handle);
+  if (code == cudaErrorNotReady)
+    {
+      cudaGetLastError ();
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: an event is not reached yet",
+                   device_of (first)->name);
+      return FALSE;
+    }
+  if (!tps_cuda_device_check (device_of (first), code, "time between events", error))
+    return FALSE;
+  *ms = (gdouble) elapsed;
+  return TRUE;
+}
