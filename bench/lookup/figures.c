@@ -168,7 +168,7 @@ tps_lookup_figures_output (const TpsLookupFigures *figures, TpsBenchOutput *outp
   for (guint i = 0; i < figures->all->len; i++)
     if (is_ours (get_figure (figures, i)))
       output_ours (figures, get_figure (figures, i), output);
-  output_peer (figures, TPS_LOOKUP_LIMIT, "rows copied in the order of the ids", output);
+  output_peer (figures, TPS_LOOKUP_LIMIT, "rows added up in the order of the ids", output);
   if (figures->peer_version != NULL)
     output_peer (figures, TPS_LOOKUP_PEER, figures->peer_version, output);
 }

@@ -2,27 +2,61 @@
 
 #include "bench/lookup/gather.h"
 
-#include <string.h>
+#include "runtime/cpu/vectorize.h"
 
-#define STAGE_BYTES (16 << 10)
+#define WIDE 64 /* columns whose sums stay in registers */
 #define AHEAD_ROWS 48
-#define PAIR_OF_LINES 128 /* bytes; the processor fetches lines in pairs */
+#define PAIR_OF_LINES 32 /* floats; the processor fetches lines in pairs */
+
+TPS_INLINE void
+prefetch_columns (const gfloat *columns, gsize n)
+{
+  for (gsize i = 0; i < n; i += PAIR_OF_LINES)
+    __builtin_prefetch (columns + i, 0, 2);
+}
+
+/* `columns`: of row 0, so many as there are constants in the callers. */
+TPS_INLINE void
+add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize dim,
+         gsize n_columns)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      const gfloat *row = columns + (gsize) ids[i] * dim;
+
+      prefetch_columns (columns + (gsize) ids[MIN (i + AHEAD_ROWS, n - 1)] * dim, n_columns);
+      for (gsize d = 0; d < n_columns; d++)
+        sums[d] += row[d];
+    }
+}
+
+TPS_TARGET_CLONES static gfloat
+gather_wide (const gfloat *columns, const gint64 *ids, gsize n, gsize dim)
+{
+  gfloat sums[WIDE] = { 0 };
+
+  add_all (sums, columns, ids, n, dim, WIDE);
+  return sums[0] + sums[WIDE - 1];
+}
+
+TPS_TARGET_CLONES static gfloat
+gather_rest (const gfloat *columns, const gint64 *ids, gsize n, gsize dim, gsize n_columns)
+{
+  gfloat sums[WIDE] = { 0 };
+
+  add_all (sums, columns, ids, n, dim, n_columns);
+  return sums[0];
+}
 
 void
 tps_lookup_gather (const gfloat *table, const gint64 *ids, gsize n, gsize dim)
 {
-  gsize row_bytes = dim * sizeof table[0];
-  gsize n_stage_rows = MAX (1, STAGE_BYTES / row_bytes);
-  g_autofree guint8 *stage = g_malloc (n_stage_rows * row_bytes);
-  const guint8 *rows = (const guint8 *) table;
+  gfloat sum = 0;
+  gsize first = 0;
 
-  for (gsize i = 0, to = 0; i < n; i++, to = to + 1 < n_stage_rows ? to + 1 : 0)
-    {
-      const guint8 *ahead = rows + (gsize) ids[MIN (i + AHEAD_ROWS, n - 1)] * row_bytes;
-
-      for (gsize byte = 0; byte < row_bytes; byte += PAIR_OF_LINES)
-        __builtin_prefetch (ahead + byte, 0, 2);
-      memcpy (stage + to * row_bytes, rows + (gsize) ids[i] * row_bytes, row_bytes);
-    }
-  __asm__ volatile("" : : "r"(stage) : "memory"); /* not to be left out */
+  for (; first + WIDE <= dim; first += WIDE)
+    sum += gather_wide (table + first, ids, n, dim);
+  if (first < dim)
+    sum += gather_rest (table + first, ids, n, dim, dim - first);
+  __asm__ volatile("" : : "x"(sum)); /* not to be left out */
 }

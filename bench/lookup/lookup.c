@@ -10,6 +10,7 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/lookup/figures.h"
 #include "bench/lookup/local.h"
@@ -19,11 +20,13 @@
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
 #include "runtime/version.h"
 
 #define PEER_SCRIPT "bench/peers/pytorch_embedding_bag.py"
 #define MAX_SETS 16
 #define MAX_THREADS 64
+#define PROGRESS_NS G_GINT64_CONSTANT (5000000000)
 
 static struct
 {
@@ -79,6 +82,7 @@ typedef struct
   TpsChild *peer;
   TpsLookupRemote *remote;
   TpsLookupFigures figures;
+  gint64 shown_ns; /* when progress was */
 } Lookup;
 
 static gboolean
@@ -272,21 +276,34 @@ prepare_remote (Lookup *lookup, GError **error)
   return lookup->remote != NULL;
 }
 
+/* On a terminal at once, elsewhere every few seconds. Run 0 is the warm-up. */
+static void
+show_progress (Lookup *lookup, gint number)
+{
+  gboolean is_terminal = isatty (STDERR_FILENO);
+  gint64 now_ns = tps_clock_now_ns ();
+
+  if (!is_terminal && (number == 0 || now_ns - lookup->shown_ns < PROGRESS_NS))
+    return;
+  lookup->shown_ns = now_ns;
+  if (number == 0)
+    fprintf (stderr, "warm-up\n");
+  else
+    fprintf (stderr, "run %d of %d\n", number, flags.run.repeats);
+}
+
 static gboolean
 run (Lookup *lookup, GError **error)
 {
+  lookup->shown_ns = tps_clock_now_ns ();
   lookup->folder = g_dir_make_tmp ("thriftps-XXXXXX", error);
-  fprintf (stderr, "tables\n");
   if (lookup->folder == NULL || (is_asked_for ("local") && !prepare_local (lookup, error))
       || (is_asked_for ("remote") && !prepare_remote (lookup, error)))
     return FALSE;
-  fprintf (stderr, "warm-up\n");
-  if (!run_round (lookup, TRUE, error))
-    return FALSE;
-  for (gint i = 0; i < flags.run.repeats; i++)
+  for (gint number = 0; number <= flags.run.repeats; number++)
     {
-      fprintf (stderr, "round %d of %d\n", i + 1, flags.run.repeats);
-      if (!run_round (lookup, FALSE, error))
+      show_progress (lookup, number);
+      if (!run_round (lookup, number == 0, error))
         return FALSE;
     }
   return TRUE;

@@ -1,0 +1,64 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""//bench:lookup: what it prints and writes, and that it leaves nothing behind."""
+
+import json
+import os
+import signal
+
+import junit
+import launcher
+
+LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads") for system in ("pool", "store")]
+REMOTE = ["lookup, unix", "lookup, unix, 3 clients", "server, unix, a second of its CPU",
+          "lookup, tcp", "lookup, tcp, 3 clients", "server, tcp, a second of its CPU"]
+
+
+class Lookup(launcher.TestCase):
+    program = os.path.abspath(os.environ["LOOKUP"])
+
+    def measure(self, *flags):
+        """The JSON of a small run, whose table shows the same figures."""
+        result = self.run_well("--smoke", "--threads=2", "--clients=3", "--json=out.json", *flags)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            output = json.load(file)
+        self.assertEqual((output["schema"], output["benchmark"]), (1, "lookup"))
+        for figure in output["figures"]:
+            self.assertIn("\n" + figure["name"], result.stdout)
+            self.assertGreater(figure["p50"], 0)
+        for ratio in output["ratios"]:
+            self.assertAlmostEqual(ratio["ratio"], ratio["ours"] / ratio["peer"])
+        return output
+
+    def test_bags_stand_next_to_their_limit_and_rows_come_by_rpc(self):
+        output = self.measure("--calls=7", "--repeats=2")
+        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE)
+        samples = {figure["name"]: figure["n"] for figure in output["figures"]}
+        self.assertEqual((samples["pool, 1 thread"], samples["lookup, unix"]), (2, 14))
+        self.assertEqual([peer["name"] for peer in output["peers"]], ["gather"])
+        self.assertEqual([ratio["name"] for ratio in output["ratios"]], [name + " / gather" for name in LOCAL])
+
+    def test_pytorch_comes_to_the_same_sums(self):
+        output = self.measure("--only=local", "--peer=pytorch", "--dim=5", "--bag-length=3")
+        self.assertEqual([peer["name"] for peer in output["peers"]], ["gather", "pytorch"])
+        self.assertEqual([ratio["name"] for ratio in output["ratios"]],
+                         [name + peer for name in LOCAL for peer in (" / gather", " / pytorch")])
+
+    def test_one_part(self):
+        self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]], REMOTE)
+
+    def test_a_bad_flag_is_a_line(self):
+        for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0"):
+            result = self.run_world(flag)
+            self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+            self.assertIn(flag.split("=")[0], result.stderr)
+
+    def test_ctrl_c(self):
+        run = self.start("--smoke", "--repeats=1000")
+        launcher.eventually(lambda: len(run.living()) > 1, "its server is there")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish().code, 130)
+        self.assert_nothing_left(run)
+
+
+if __name__ == "__main__":
+    junit.main()
