@@ -67,7 +67,7 @@ static gboolean
 receive_more (TpsChild *child, GError **error)
 {
   struct pollfd ready = { .fd = child->from, .events = POLLIN };
-  gchar chunk[4096];
+  gchar chunk[65536];
 
   for (;;)
     {

@@ -2,28 +2,19 @@
 
 #include "bench/world/peer.h"
 
-#include <errno.h>
 #include <json-glib/json-glib.h>
-#include <poll.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "bench/process/child.h"
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/error.h"
-
-#define POLL_MS 100
-#define PATIENCE_MS 2000 /* from the end of its output to its own */
 
 struct TpsPeer
 {
   const gchar *name;
   const gchar *title;
   TpsBenchResults *results;
-  TpsSupervisor *supervisor; /* borrowed */
-  gint to_peer;
-  gint from_peer;
-  GString *received; /* bytes behind the last whole line */
+  TpsChild *child;
   gchar *version;
 };
 
@@ -49,54 +40,26 @@ say_what_it_needs (GError **error)
   g_free (ended);
 }
 
-/* Waits for bytes while it looks after signals and children. */
-static gboolean
-receive (TpsPeer *peer, GError **error)
-{
-  struct pollfd ready = { .fd = peer->from_peer, .events = POLLIN };
-  gchar chunk[65536];
-  gssize n;
-
-  for (;;)
-    {
-      if (!tps_interrupt_check (error))
-        return FALSE;
-      if (poll (&ready, 1, POLL_MS) <= 0)
-        continue;
-      n = read (peer->from_peer, chunk, sizeof chunk);
-      if (n > 0)
-        {
-          g_string_append_len (peer->received, chunk, n);
-          return TRUE;
-        }
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (tps_supervisor_check_patiently (peer->supervisor, PATIENCE_MS, error))
-        g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer closed its output");
-      say_what_it_needs (error);
-      return FALSE;
-    }
-}
-
 /* The next line as a JSON object. */
 static JsonParser *
 receive_object (TpsPeer *peer, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new ();
-  g_autoptr (GError) local = NULL;
-  gchar *end;
+  g_autofree gchar *line = tps_child_receive (peer->child, error);
 
-  while ((end = memchr (peer->received->str, '\n', peer->received->len)) == NULL)
-    if (!receive (peer, error))
+  if (line == NULL)
+    {
+      if (!tps_interrupt_is_set ())
+        say_what_it_needs (error);
       return NULL;
-  if (!json_parser_load_from_data (parser, peer->received->str, end - peer->received->str, &local)
+    }
+  if (!json_parser_load_from_data (parser, line, -1, NULL)
       || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the peer said something else than a JSON object: %.200s", peer->received->str);
+                   "the peer said something else than a JSON object: %.200s", line);
       return NULL;
     }
-  g_string_erase (peer->received, 0, end + 1 - peer->received->str);
   return g_steal_pointer (&parser);
 }
 
@@ -116,11 +79,9 @@ tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title
   peer->name = name;
   peer->title = title;
   peer->results = tps_bench_results_new ();
-  peer->supervisor = supervisor;
-  peer->to_peer = peer->from_peer = -1;
-  peer->received = g_string_new (NULL);
   argv = make_argv (path, arguments);
-  if (!tps_supervisor_start (supervisor, label, argv, &peer->to_peer, &peer->from_peer, error))
+  peer->child = tps_child_start (supervisor, label, argv, error);
+  if (peer->child == NULL)
     return NULL;
   ready = receive_object (peer, error);
   if (ready == NULL)
@@ -133,12 +94,9 @@ tps_peer_start (TpsSupervisor *supervisor, const gchar *name, const gchar *title
 void
 tps_peer_free (TpsPeer *peer)
 {
-  if (peer->to_peer >= 0)
-    close (peer->to_peer); /* end of input: it shuts its world down */
-  if (peer->from_peer >= 0)
-    close (peer->from_peer);
+  g_clear_pointer (&peer->child,
+                   tps_child_free); /* the end of its input: it shuts its world down */
   tps_bench_results_free (peer->results);
-  g_string_free (peer->received, TRUE);
   g_free (peer->version);
   g_free (peer);
 }
@@ -203,16 +161,11 @@ take_samples (TpsBenchResults *results, JsonObject *answer)
 gboolean
 tps_peer_run_pass (TpsPeer *peer, gboolean is_warm_up, GError **error)
 {
-  static const gchar command[] = "pass\n";
   g_autoptr (JsonParser) parser = NULL;
   JsonObject *answer;
 
-  if (write (peer->to_peer, command, sizeof command - 1) != (gssize) sizeof command - 1)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the peer is gone: %s",
-                   g_strerror (errno));
-      return FALSE;
-    }
+  if (!tps_child_send (peer->child, "pass", error))
+    return FALSE;
   parser = receive_object (peer, error);
   if (parser == NULL)
     return FALSE;
