@@ -107,12 +107,30 @@ write_ids (const Lookup *lookup, GError **error)
   return NULL;
 }
 
+/* "torch 1.13.0"; owned by the caller. */
+static gchar *
+receive_version (TpsChild *peer, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+  gchar *line = tps_child_receive (peer, &local);
+
+  if (line != NULL)
+    return line;
+  if (tps_interrupt_is_set ())
+    g_propagate_error (error, g_steal_pointer (&local));
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "%s; its last words are above (%s runs it and needs PyTorch, package "
+                 "python3-torch)",
+                 local->message, tps_bench_find_python ());
+  return NULL;
+}
+
 static gboolean
 start_peer (Lookup *lookup, GError **error)
 {
   g_autofree gchar *ids = write_ids (lookup, error);
   g_autofree gchar *script = tps_bench_find_file (PEER_SCRIPT, error);
-  g_autofree gchar *line = NULL;
   g_autoptr (GPtrArray) argv = g_ptr_array_new_with_free_func (g_free);
 
   if (ids == NULL || script == NULL)
@@ -126,10 +144,9 @@ start_peer (Lookup *lookup, GError **error)
   g_ptr_array_add (argv, g_strdup_printf ("--ids=%s", ids));
   g_ptr_array_add (argv, NULL);
   lookup->peer = tps_child_start (lookup->supervisor, "PyTorch", (gchar **) argv->pdata, error);
-  if (lookup->peer == NULL || (line = tps_child_receive (lookup->peer, error)) == NULL)
-    return FALSE;
-  lookup->figures.peer_version = g_strdup (line);
-  return TRUE;
+  if (lookup->peer != NULL)
+    lookup->figures.peer_version = receive_version (lookup->peer, error);
+  return lookup->figures.peer_version != NULL;
 }
 
 /* Rows a second, or -1. */

@@ -52,6 +52,11 @@ class Lookup(launcher.TestCase):
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
 
+    def test_a_peer_that_cannot_run_is_named(self):
+        result = self.run_world("--smoke", "--only=local", "--peer=pytorch", THRIFTPS_PYTHON="/bin/false")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("python3-torch", result.stderr)
+
     def test_ctrl_c(self):
         run = self.start("--smoke", "--repeats=1000")
         launcher.eventually(lambda: len(run.living()) > 1, "its server is there")
