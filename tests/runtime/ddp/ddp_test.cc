@@ -20,7 +20,8 @@ class Trainee
 {
 public:
   explicit Trainee (const std::vector<FakeModel::Parameter> &parameters, double first_mib = 0,
-                    double cap_mib = 0, const char *hook = "rpc_hook")
+                    double cap_mib = 0, const char *compress = "none",
+                    const char *hook = "rpc_hook")
       : model (parameters)
   {
     TpsDdpOptions options = {};
@@ -34,6 +35,7 @@ public:
     options.first_bucket_mib = first_mib;
     options.bucket_cap_mib = cap_mib;
     options.hook = tps_hook_find (hook, nullptr);
+    EXPECT_TRUE (tps_compression_parse (compress, &options.compression, nullptr));
     options.context = &context;
     ddp = tps_ddp_new (model.get (), &options, &error);
     EXPECT_EQ (error, nullptr);
@@ -276,6 +278,122 @@ TEST (Ddp, RefusesAnAverageThatDoesNotFit)
     }
 }
 
+size_t
+n_bytes_of (const TpsGradient *gradient)
+{
+  if (gradient->kind == TPS_GRADIENT_DENSE)
+    return tps_shape_n_bytes (&gradient->dense.shape);
+  return tps_shape_n_bytes (&gradient->indices.shape) + tps_shape_n_bytes (&gradient->values.shape);
+}
+
+/* Bytes of what is sent in a step, of a matrix of 1000 x 8 and a row of two values with its id. */
+TEST (Ddp, CompressionSendsFewerBytes)
+{
+  const std::pair<const char *, size_t> expected[] = {
+    { "none", 8000 * 4 + 16 },
+    { "fp16", 8000 * 2 + 12 },
+    { "bf16", 8000 * 2 + 12 },
+    { "topk:0.01", 5 * (8 + 16 * 4) + 16 }, /* of 500 blocks */
+  };
+
+  for (const auto &[compress, n_bytes] : expected)
+    {
+      Trainee t ({ { "embedding", { 5, 2 }, true }, { "weight", { 1000, 8 }, false } }, 1, 1,
+                 compress);
+      size_t n_sent = 0;
+
+      t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
+        n_sent += n_bytes_of (exchange->call (index).gradient);
+        exchange->answer_with_own_gradient (index);
+      };
+      EXPECT_EQ (t.backward (), "") << compress;
+      EXPECT_EQ (n_sent, n_bytes) << compress;
+      for (guint b = 0; b < 2; b++)
+        EXPECT_EQ (tps_ddp_get_reduced (t.ddp, b)->kind,
+                   b == 0 ? TPS_GRADIENT_DENSE : TPS_GRADIENT_SPARSE);
+    }
+}
+
+TEST (Ddp, StepsWithoutDataLeaveWhatTopKKeepsAlone)
+{
+  Trainee t ({ { "weight", { 32 }, false } }, 0, 0, "topk:0.5");
+  auto reduced = [&] {
+    return static_cast<float *> (tps_tensor_data (&tps_ddp_get_reduced (t.ddp, 0)->dense));
+  };
+
+  t.exchange.on_call = answer_own;
+  t.model.gradient_of = [] (guint, gint64 i) { return i < 16 ? 3.0f : 2.0f; };
+  EXPECT_EQ (t.backward (), "");
+  EXPECT_EQ (reduced ()[0], 3);
+  EXPECT_EQ (reduced ()[16], 0);
+  for (int step = 0; step < 3; step++)
+    {
+      t.exchange.on_call = [] (FakeExchange *exchange, size_t index) {
+        TpsGradient average = {};
+
+        EXPECT_EQ (exchange->call (index).gradient->kind, TPS_GRADIENT_NONE);
+        exchange->answer_with_average (index, &average);
+      };
+      t.context.state->klass->next_batch (t.context.state);
+      EXPECT_EQ (t.join_step (), "");
+    }
+  t.context.state->klass->next_batch (t.context.state);
+  t.exchange.on_call = answer_own;
+  EXPECT_EQ (t.backward (), "");
+  EXPECT_EQ (reduced ()[0], 0);
+  EXPECT_EQ (reduced ()[16], 4);
+}
+
+TEST (Ddp, RefusesAnAverageThatIsNotCompressedAsItWas)
+{
+  const struct
+  {
+    const char *compress;
+    std::function<void (TpsGradient *)> make;
+    const char *error;
+  } cases[] = {
+    { "fp16",
+      [] (TpsGradient *g) {
+        g->kind = TPS_GRADIENT_DENSE;
+        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 40);
+      },
+      "INTERNAL: bucket 0: the average is dense FLOAT32 [40], expected dense FLOAT16 [40]" },
+    { "topk:0.5",
+      [] (TpsGradient *g) {
+        g->kind = TPS_GRADIENT_DENSE;
+        tps_tensor_init_1d (&g->dense, TPS_DTYPE_FLOAT32, 40);
+      },
+      "INTERNAL: bucket 0: the average is dense FLOAT32 [40], expected valid rows of sparse "
+      "FLOAT32 [3, 16]" },
+    { "topk:0.5",
+      [] (TpsGradient *g) {
+        gint64 id = 3; /* outside */
+
+        g->kind = TPS_GRADIENT_SPARSE;
+        g->rows = 3;
+        tps_tensor_init_1d (&g->indices, TPS_DTYPE_INT64, 1);
+        tps_tensor_init_2d (&g->values, TPS_DTYPE_FLOAT32, 1, 16);
+        memcpy (tps_tensor_data (&g->indices), &id, sizeof id);
+      },
+      "INTERNAL: bucket 0: the average is sparse FLOAT32 [3, 16], expected valid rows of sparse "
+      "FLOAT32 [3, 16]" },
+  };
+
+  for (const auto &c : cases)
+    {
+      Trainee t ({ { "weight", { 40 }, false } }, 0, 0, c.compress);
+
+      t.exchange.on_call = [&] (FakeExchange *exchange, size_t index) {
+        TpsGradient average = {};
+
+        average.weight = 1;
+        c.make (&average);
+        exchange->answer_with_average (index, &average);
+      };
+      EXPECT_EQ (t.backward (), c.error);
+    }
+}
+
 TEST (Ddp, AGradientThatTheModelDoesNotReportIsAnErrorNotAWait)
 {
   Trainee t (THREE);
@@ -374,7 +492,7 @@ TEST (Ddp, TrainersWithOtherLayoutsFindOutBeforeTheyTrain)
   std::vector<TpsProcessGroup *> groups = join_gloo_groups (2);
 
   run_ranks (2, [&] (guint rank) {
-    Trainee t (THREE, rank, rank, "allreduce_hook");
+    Trainee t (THREE, rank, rank, "none", "allreduce_hook");
     GError *error = nullptr;
 
     t.context.group = groups[rank];
