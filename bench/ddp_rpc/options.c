@@ -136,8 +136,21 @@ check (TpsDdpRpcOptions *o, GError **error)
          && tps_flags_check_number ("epochs", o->epochs, 1, 1000000, error)
          && tps_flags_check_number ("batches", o->batches, 1, 1000000, error)
          && ((isfinite (o->lr) && o->lr >= 0)
-             || tps_flags_refuse ("lr", "…", "a finite number from 0 up", error))
+             || tps_flags_refuse ("lr", "not finite or negative", "a finite number from 0 up",
+                                  error))
          && check_names (o, error) && check_shape (o, error);
+}
+
+/* Peers do what the original does. */
+static gboolean
+check_peer (const TpsDdpRpcOptions *o, GError **error)
+{
+  if (o->run.peer == NULL)
+    return TRUE;
+  if (!g_str_equal (o->task, "random"))
+    return tps_flags_refuse ("task", o->task, "random with --peer", error);
+  return o->table_optimizer.kind == TPS_OPTIMIZER_SGD
+         || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
 
 static gboolean
@@ -148,7 +161,7 @@ finish (TpsDdpRpcOptions *o, GError **error)
   if (!tps_world_read_environment (&o->world, error))
     return FALSE;
   fill_defaults (o);
-  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
+  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error) || !check_peer (o, error))
     return FALSE;
   o->world.n_trainers = (guint) o->number_trainers;
   o->world.n_servers = (guint) o->number_ps;

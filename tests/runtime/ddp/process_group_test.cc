@@ -277,9 +277,9 @@ TEST_P (Sums, AreAddedInRankOrderOverManyChunksAndRounds)
       std::vector<TpsProcessGroup *> groups = join_gloo_groups (n_ranks, TIMEOUT_NS, GetParam ());
 
       run_ranks (n_ranks, [&] (guint r) {
-        for (size_t round = 0; round < 40; round++)
+        for (size_t round = 0; round < 20; round++)
           {
-            size_t n = round == 20 ? 700001 : round * 331;
+            size_t n = round == 10 ? 270001 : round * 331;
             std::vector<float> data (n), expected (n);
 
             for (size_t i = 0; i < n; i++)

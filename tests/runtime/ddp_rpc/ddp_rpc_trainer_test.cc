@@ -301,7 +301,7 @@ TEST (DdpRpcTrainer, LearnsWhatCanBeLearnt)
 {
   Task task;
 
-  task.epochs = 60;
+  task.epochs = 40;
   task.batches = 10;
   task.num_embeddings = 40;
   task.arguments = ", 'task': <'learnable'>";

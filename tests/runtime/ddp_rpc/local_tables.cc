@@ -40,12 +40,16 @@ LocalTables::wait_for_calls (size_t n)
 }
 
 bool
-LocalTables::begin (Client *client, bool is_push, const std::function<void ()> &end,
-                    std::string *error)
+LocalTables::begin (Client *client, bool is_push, guint n_queries,
+                    const std::function<void ()> &end, std::string *error)
 {
   std::lock_guard<std::mutex> lock (mutex_);
   size_t call = n_calls_++;
 
+  if (is_push)
+    n_pushes++;
+  else
+    lookups.push_back (n_queries);
   changed_.notify_all ();
   if (client->is_cancelled)
     *error = "the client was cancelled";
@@ -129,9 +133,9 @@ LocalTables::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, gu
   auto fail = [=] (const GError *error) { done (user_data, nullptr, error); };
   std::string error;
 
-  self->self->lookups.push_back (n_queries);
   if (self->self->begin (
-          self, false, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
+          self, false, n_queries, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
+          &error))
     return;
   if (!error.empty ())
     {
@@ -157,9 +161,9 @@ LocalTables::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients
   auto fail = [=] (const GError *error) { done (user_data, error); };
   std::string error;
 
-  self->self->n_pushes++;
   if (self->self->begin (
-          self, true, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); }, &error))
+          self, true, n_gradients, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
+          &error))
     return;
   if (!error.empty ())
     {

@@ -70,7 +70,8 @@ private:
   static const TpsTableClientOps ops;
 
   /* What is wrong with the call, "" = nothing; true: it stays open, `end` ends it. */
-  bool begin (Client *client, bool is_push, const std::function<void ()> &end, std::string *error);
+  bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
+              std::string *error);
   TpsTensor look_up (const TpsBagQuery &query);
   void apply (const TpsBagGradient &gradient);
 
