@@ -87,8 +87,8 @@ tps_rng_next_double (TpsRng *rng)
 
 /* ln x of a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in [1/2, 1) times at most 2,
  * ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach 1e-20. */
-static gdouble
-natural_log (gdouble x)
+gdouble
+tps_rng_natural_log (gdouble x)
 {
   gint exponent;
   gdouble m = frexp (x, &exponent);
@@ -123,7 +123,7 @@ tps_rng_next_normal (TpsRng *rng)
       square = x * x + y * y;
     }
   while (square >= 1 || square == 0);
-  factor = sqrt (-2 * natural_log (square) / square);
+  factor = sqrt (-2 * tps_rng_natural_log (square) / square);
   rng->normal = y * factor;
   rng->has_normal = TRUE;
   return x * factor;

@@ -44,6 +44,9 @@ void tps_rng_fill_normal (TpsRng *rng, gfloat *values, gsize n, gdouble mean, gd
 /* Fisher and Yates. */
 void tps_rng_shuffle (TpsRng *rng, gint64 *values, gsize n);
 
+/* ln x of a normal x > 0, to the last bit or nearly: the same everywhere. */
+gdouble tps_rng_natural_log (gdouble x);
+
 /* One block: the generator itself, for its test vectors. */
 void tps_rng_philox (const guint32 counter[4], const guint32 key[2], guint32 block[4]);
 

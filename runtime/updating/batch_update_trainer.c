@@ -9,7 +9,7 @@
 #include "runtime/config.h"
 #include "runtime/error.h"
 #include "runtime/nn/linear_model.h"
-#include "runtime/nn/rng.h"
+#include "runtime/nn/ziggurat.h"
 #include "runtime/push_digest.h"
 #include "runtime/sync.h"
 #include "runtime/updating/model_call.h"
@@ -220,8 +220,8 @@ draw_next_input (Training *self, gint64 step)
   TpsRng rng;
 
   tps_rng_init (&rng, plan->seed, TPS_BATCH_UPDATE_STREAM (plan->rank) + (guint64) step);
-  tps_rng_fill_normal (&rng, tps_tensor_data (&self->next_input),
-                       (gsize) tps_shape_n_elems (&self->next_input.shape), 0, 1);
+  tps_ziggurat_fill (&rng, tps_tensor_data (&self->next_input),
+                     (gsize) tps_shape_n_elems (&self->next_input.shape));
 }
 
 static void

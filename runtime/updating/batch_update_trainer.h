@@ -3,7 +3,7 @@
 /* BatchUpdateTrainer: trains a model that lives on a batch-updating server. Each step computes gradients on a batch of its
  * own with the newest model, sends them and goes on with the model that comes back, which all trainers of the step get.
  *
- * Works on the model class LinearModel. Its batches are made here: inputs are normal, from the plan's seed, the trainer's
+ * Works on the model class LinearModel. Its batches are made here: inputs are normal (runtime/nn/ziggurat.h), from the plan's seed, the trainer's
  * rank and the number of the step; targets are zeros. Every trainer offers the same first model (init_model), filled from
  * the plan's seed. Who comes too late for an update (STALE: the others were enough) fetches the model and goes on with the
  * next step; its gradients are lost.

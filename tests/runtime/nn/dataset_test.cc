@@ -191,7 +191,8 @@ TEST (Registries, AnUnknownNameListsTheKnown)
   EXPECT_EQ (tps_data_class_find ("RealData", &data), nullptr);
   EXPECT_STREQ (data->message, "unknown data \"RealData\"; known: DummyData");
   EXPECT_EQ (tps_model_class_find ("RealModel", &model), nullptr);
-  EXPECT_STREQ (model->message, "unknown model \"RealModel\"; known: DummyModel, HybridModel");
+  EXPECT_STREQ (model->message,
+                "unknown model \"RealModel\"; known: DummyModel, HybridModel, LinearModel");
   EXPECT_EQ (tps_criterion_find ("hinge", &criterion), nullptr);
   EXPECT_STREQ (criterion->message, "unknown criterion \"hinge\"; known: cel, l1");
   EXPECT_EQ (criterion->code, TPS_ERROR_NOT_FOUND);

@@ -1,0 +1,80 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/nn/ziggurat.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+constexpr size_t N = 1000000;
+
+std::vector<float>
+draw (gint64 seed, guint64 stream, size_t n)
+{
+  std::vector<float> values (n);
+  TpsRng rng;
+
+  tps_rng_init (&rng, seed, stream);
+  tps_ziggurat_fill (&rng, values.data (), n);
+  return values;
+}
+
+double
+normal_below (double x)
+{
+  return 0.5 * std::erfc (-x / std::sqrt (2.0));
+}
+
+// Kolmogorov and Smirnov: of a million numbers from the distribution, one sample in 10^5 is further off than 2.5 / 1000.
+TEST (Ziggurat, NumbersAreNormallyDistributed)
+{
+  std::vector<float> values = draw (3, 0, N);
+  double worst = 0;
+
+  std::sort (values.begin (), values.end ());
+  for (size_t i = 0; i < N; i++)
+    worst = std::max (worst, std::fabs (normal_below (values[i]) - (i + 0.5) / N));
+  EXPECT_LT (worst, 0.0025);
+}
+
+TEST (Ziggurat, MomentsAreThoseOfTheNormalDistribution)
+{
+  double moments[7] = { 0 };
+
+  for (float x : draw (4, 1, N))
+    for (int k = 1; k <= 6; k++)
+      moments[k] += std::pow (x, k) / N;
+  EXPECT_NEAR (moments[1], 0, 0.005);
+  EXPECT_NEAR (moments[2], 1, 0.007);
+  EXPECT_NEAR (moments[3], 0, 0.02);
+  EXPECT_NEAR (moments[4], 3, 0.05);
+  EXPECT_NEAR (moments[6], 15, 0.6);
+}
+
+// Beyond the last edge of a layer, 3.44: a number in 1737.
+TEST (Ziggurat, TheTailIsThere)
+{
+  std::vector<float> values = draw (5, 2, N);
+  auto n_beyond = [&] (double edge) {
+    return std::count_if (values.begin (), values.end (),
+                          [=] (float x) { return std::fabs (x) > edge; });
+  };
+
+  EXPECT_NEAR (n_beyond (3.442619855899) / (double) N, 2 * normal_below (-3.442619855899), 0.0001);
+  EXPECT_NEAR (n_beyond (4) / (double) N, 2 * normal_below (-4), 0.00004);
+  EXPECT_GT (std::count_if (values.begin (), values.end (), [] (float x) { return x < -4; }), 5);
+  EXPECT_GT (std::count_if (values.begin (), values.end (), [] (float x) { return x > 4; }), 5);
+}
+
+TEST (Ziggurat, TheSameStreamGivesTheSameNumbersAndOthersGiveOthers)
+{
+  EXPECT_EQ (draw (6, 7, 1000), draw (6, 7, 1000));
+  EXPECT_NE (draw (6, 7, 1000), draw (6, 8, 1000));
+  EXPECT_NE (draw (6, 7, 1000), draw (5, 7, 1000));
+}
+
+} // namespace
