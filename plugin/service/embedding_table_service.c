@@ -355,14 +355,30 @@ digest_rows (const Push *push)
   return tps_push_hash_end (hash);
 }
 
+/* The shape of a sparse gradient is that of what it is a gradient of. What else is wrong the store says. */
+static gboolean
+check_rows (TpsTableStore *store, const TpsApplyRowGradientsArguments *arguments, GError **error)
+{
+  gint64 rows = tps_table_store_get_rows (store, arguments->table);
+
+  if (rows == 0 || rows == arguments->gradient.rows)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "gradient.shape[0] is %" G_GINT64_FORMAT ", table %s has %" G_GINT64_FORMAT " rows",
+               arguments->gradient.rows, arguments->table, rows);
+  return FALSE;
+}
+
 static gboolean
 apply_rows (const Push *push, GError **error)
 {
   const TpsApplyRowGradientsArguments *arguments = &((const RowPush *) push)->arguments;
+  TpsTableStore *store = push->tables->store;
 
-  return tps_table_store_apply_rows (push->tables->store, arguments->table,
-                                     tps_tensor_view (&arguments->gradient.indices),
-                                     tps_tensor_view (&arguments->gradient.values), error);
+  return check_rows (store, arguments, error)
+         && tps_table_store_apply_rows (store, arguments->table,
+                                        tps_tensor_view (&arguments->gradient.indices),
+                                        tps_tensor_view (&arguments->gradient.values), error);
 }
 
 static void

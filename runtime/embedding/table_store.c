@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/embedding/cgroup.h"
-#include "runtime/embedding/memory_limit.h"
-#include "runtime/embedding/table.h"
+#include "runtime/embedding/table/cgroup.h"
+#include "runtime/embedding/table/memory_limit.h"
+#include "runtime/embedding/table/table.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 
@@ -247,6 +247,14 @@ bytes_of_row (TpsTableStore *store, const gchar *name, gsize *output_bytes)
     return 0;
   *output_bytes = table->dim * sizeof (gfloat);
   return table->row_bytes + sizeof (gint64);
+}
+
+gint64
+tps_table_store_get_rows (TpsTableStore *store, const gchar *table)
+{
+  g_autoptr (TpsTable) found = find_table (store, table);
+
+  return found != NULL ? found->spec.shard.rows : 0;
 }
 
 static gsize

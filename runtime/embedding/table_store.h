@@ -48,6 +48,9 @@ GArray *tps_table_store_list (TpsTableStore *store);
 gsize tps_table_store_get_bytes (TpsTableStore *store);
 gsize tps_table_store_get_max_bytes (TpsTableStore *store);
 
+/* Of the whole table, whatever part of it is here; 0 = there is no such table. */
+gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
+
 /* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count nothing. */
 gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                      guint n_queries);

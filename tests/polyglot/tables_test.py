@@ -143,6 +143,7 @@ BAD_QUERIES = [
 BAD_GRADIENTS = [
     ("index too large", gradient([1, ROWS], 1.0), ("indices[1]",)),
     ("another dim", gradient([1], 1.0, DIM + 1), (str(DIM),)),
+    ("another number of rows", gradient([1], 1.0, rows=ROWS + 1), ("shape[0]", "101", "100")),
     ("values of another type",
      SparseTensor(ids([1]), Tensor(DType.INT32, [1, DIM], b"\0" * 4 * DIM), [ROWS, DIM]), ("INT32",)),
     ("fewer values than indices", SparseTensor(ids([1, 2]), tensor([1.0] * DIM, [1, DIM]), [ROWS, DIM]),
