@@ -5,6 +5,7 @@
 #include "cuda/device/failure.h"
 #include "cuda/kernels/kernels.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
 
 static void
 die (TpsCudaDevice *device, const gchar *why)

@@ -11,9 +11,9 @@
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 #include "runtime/backend.h"
-#include "runtime/sync.h"
 
 G_BEGIN_DECLS
 
@@ -24,8 +24,8 @@ typedef struct
   gchar name[16];
   cudaStream_t memory; /* orders what comes from and goes back to the pool */
 
-  TpsMutex lock; /* guards `death` */
-  gchar *death;  /* why it may not be used again; NULL = it lives */
+  pthread_mutex_t lock; /* guards `death` */
+  gchar *death;         /* why it may not be used again; NULL = it lives */
 } TpsCudaDevice;
 
 typedef struct

@@ -4,6 +4,7 @@
 
 #include "cuda/device/device.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
 
 typedef struct
 {

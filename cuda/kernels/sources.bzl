@@ -1,0 +1,21 @@
+"""Kernels whose bodies also compile for the host (launch.cuh)."""
+
+BODIES = [
+    "accumulate",
+    "cast",
+    "coalesce",
+    "divide",
+    "embedding_backward",
+    "embedding_pool",
+    "layers",
+    "losses",
+    "sgd",
+    "softmax",
+]
+
+OPTIMIZERS = [
+    "adagrad",
+    "adam",
+    "ftrl",
+    "rowwise_adagrad",
+]

@@ -1,0 +1,267 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The device's host code, on a CUDA runtime that stands in for the real one and fails where it is told to. */
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cuda/device/device.h"
+#include "cuda/device/failure.h"
+#include "cuda/device/search.h"
+#include "cuda/kernels/geometry.h"
+#include "runtime/error.h"
+#include "tests/cuda/host/fake_runtime.h"
+
+using testing::HasSubstr;
+
+namespace {
+
+class Device : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    fake_cuda_reset ();
+    device = &tps_cuda_device_new (0, &tps_cuda_ops, &error)->parent;
+    g_assert_no_error (error);
+    stream = device->ops->stream_new (device, &error);
+    g_assert_no_error (error);
+  }
+  void
+  TearDown () override
+  {
+    fake_cuda_reset ();
+    device->ops->stream_free (stream);
+    g_clear_error (&error);
+  }
+
+  // The failure that waiting for a stream reports; empty = none.
+  std::string
+  failure_of (TpsStream *which)
+  {
+    std::string text;
+
+    g_clear_error (&error);
+    if (!device->ops->stream_sync (which, &error))
+      {
+        EXPECT_EQ (error->code, TPS_ERROR_DEVICE_LOST);
+        text = error->message;
+      }
+    return text;
+  }
+  void
+  add (TpsStream *which)
+  {
+    float sum[2] = { 1, 2 }, gradient[2] = { 3, 4 };
+
+    device->ops->accumulate (which, TPS_DTYPE_FLOAT32, sum, gradient, 2);
+    n_added += sum[1] == 6;
+  }
+
+  TpsDevice *device;
+  TpsStream *stream;
+  GError *error = nullptr;
+  int n_added = 0;
+};
+
+TEST_F (Device, ARefusedCallMakesTheStreamBadAndNoOther)
+{
+  float values[2] = { 1, 2 };
+  TpsStream *other = device->ops->stream_new (device, &error);
+
+  fake_cuda_fail ("cudaMemsetAsync", cudaErrorInvalidValue, false);
+  device->ops->zero (stream, values, sizeof values);
+  add (stream);
+  EXPECT_EQ (n_added, 0) << "a bad stream does nothing more";
+  EXPECT_THAT (failure_of (stream), HasSubstr ("cuda:0: zero: "));
+  EXPECT_THAT (failure_of (stream), HasSubstr ("cuda:0: zero: ")) << "the first, every time";
+  add (other);
+  EXPECT_EQ (n_added, 1);
+  EXPECT_EQ (failure_of (other), "");
+  device->ops->stream_free (other);
+}
+
+TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
+{
+  TpsStream *other = device->ops->stream_new (device, &error);
+
+  fake_cuda_fail ("cudaStreamSynchronize", cudaErrorIllegalAddress, true);
+  EXPECT_THAT (failure_of (stream), HasSubstr ("waiting for a stream"));
+  fake_cuda_reset (); /* whatever CUDA says afterwards */
+  EXPECT_THAT (failure_of (other), HasSubstr ("cuda:0: lost before: waiting for a stream"));
+  EXPECT_EQ (device->ops->alloc (device, 8, &error), nullptr);
+  EXPECT_EQ (device->ops->stream_new (device, nullptr), nullptr);
+  EXPECT_EQ (device->ops->event_new (device, nullptr), nullptr);
+  EXPECT_EQ (tps_error_to_wire_code (error), TPS_ERROR_UNAVAILABLE - TPS_ERROR_WIRE_BASE);
+  device->ops->stream_free (other);
+}
+
+TEST_F (Device, AnotherDeviceOutlivesADeadOne)
+{
+  TpsDevice *second = &tps_cuda_device_new (1, &tps_cuda_ops, &error)->parent;
+
+  fake_cuda_fail ("cudaStreamSynchronize", cudaErrorECCUncorrectable, true);
+  EXPECT_NE (failure_of (stream), "");
+  fake_cuda_reset ();
+  TpsStream *living = second->ops->stream_new (second, nullptr);
+  ASSERT_NE (living, nullptr);
+  add (living);
+  EXPECT_EQ (n_added, 1);
+  EXPECT_EQ (failure_of (living), "");
+  second->ops->stream_free (living);
+}
+
+TEST_F (Device, WithoutMemoryTheRequestFailsAndTheDeviceLives)
+{
+  for (bool is_host : { false, true })
+    {
+      fake_cuda_fail (is_host ? "cudaHostAlloc" : "cudaMallocAsync", cudaErrorMemoryAllocation,
+                      false);
+      g_clear_error (&error);
+      EXPECT_EQ ((is_host ? device->ops->alloc_host : device->ops->alloc) (device, 77, &error),
+                 nullptr);
+      ASSERT_NE (error, nullptr);
+      EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+      EXPECT_THAT (error->message, HasSubstr ("77 bytes"));
+    }
+  EXPECT_EQ (failure_of (stream), "");
+}
+
+TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
+{
+  gint64 ids[3] = { 5, 5, 1 }, unique[3];
+  float rows[3] = { 1, 2, 3 }, sums[3];
+  gsize n_unique = 9;
+
+  fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  EXPECT_EQ (n_unique, 0u);
+  EXPECT_THAT (failure_of (stream), HasSubstr ("coalesce_rows"));
+}
+
+TEST_F (Device, AnEventCarriesTheFailureOfItsStreamToWhoWaits)
+{
+  TpsStream *other = device->ops->stream_new (device, &error);
+  TpsEvent *event = device->ops->event_new (device, &error);
+  float value;
+
+  fake_cuda_fail ("cudaMemcpyAsync", cudaErrorInvalidValue, false);
+  device->ops->copy (stream, &value, &value, 0);
+  device->ops->copy (stream, &value, rand () >= 0 ? &n_added : nullptr, 4);
+  device->ops->event_record (event, stream);
+  EXPECT_FALSE (device->ops->event_sync (event, &error));
+  EXPECT_THAT (error->message, HasSubstr ("copy"));
+  device->ops->stream_wait_event (other, event);
+  EXPECT_THAT (failure_of (other), HasSubstr ("copy"));
+  device->ops->event_free (event);
+  device->ops->stream_free (other);
+}
+
+TEST_F (Device, AnEventThatIsNotReachedIsNoFailure)
+{
+  TpsEvent *event = device->ops->event_new (device, &error);
+
+  device->ops->event_record (event, stream);
+  fake_cuda_fail ("cudaEventQuery", cudaErrorNotReady, false);
+  EXPECT_FALSE (device->ops->event_query (event));
+  EXPECT_TRUE (device->ops->event_query (event));
+  EXPECT_EQ (failure_of (stream), "");
+  device->ops->event_free (event);
+}
+
+TEST_F (Device, EveryEntryMakesItsDeviceTheCurrentOne)
+{
+  TpsDevice *second = &tps_cuda_device_new (1, &tps_cuda_ops, &error)->parent;
+  TpsStream *streams[2] = { stream, second->ops->stream_new (second, &error) };
+
+  for (int which : { 0, 1, 1, 0 })
+    {
+      int current = -1;
+
+      cudaSetDevice (1 - which);
+      add (streams[which]);
+      cudaGetDevice (&current);
+      EXPECT_EQ (current, which);
+    }
+  second->ops->stream_free (streams[1]);
+}
+
+TEST_F (Device, ADeviceThatDoesNotStartIsNone)
+{
+  fake_cuda_fail ("cudaMemPoolSetAttribute", cudaErrorNotSupported, false);
+  EXPECT_EQ (tps_cuda_device_new (3, &tps_cuda_ops, &error), nullptr);
+  ASSERT_NE (error, nullptr);
+  EXPECT_THAT (error->message, HasSubstr ("cuda:3: memory pool"));
+}
+
+TEST (Failure, WhatRefusesACallPassesAndWhatIsUnknownStays)
+{
+  for (cudaError_t code : { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorInvalidValue,
+                            cudaErrorNotReady, cudaErrorLaunchOutOfResources })
+    EXPECT_TRUE (tps_cuda_failure_is_passing (code)) << code;
+  for (cudaError_t code : { cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorLaunchTimeout,
+                            cudaErrorECCUncorrectable, cudaErrorHardwareStackError, cudaErrorAssert,
+                            cudaErrorUnknown, (cudaError_t) 54321 })
+    EXPECT_FALSE (tps_cuda_failure_is_passing (code)) << code;
+}
+
+TEST (Geometry, BlocksCoverEveryItemAndNoneIsEmpty)
+{
+  for (gsize per_block : { 1, 16, 256, 1024 })
+    for (gsize n : { (gsize) 0, (gsize) 1, (gsize) 255, (gsize) 256, (gsize) 257, (gsize) 1 << 31,
+                     ((gsize) 1 << 31) + 1 })
+      {
+        guint blocks;
+        gsize wanted = (n + per_block - 1) / per_block;
+
+        EXPECT_EQ (tps_cuda_geometry_blocks (n, per_block, &blocks), wanted <= G_MAXINT32);
+        if (wanted <= G_MAXINT32)
+          {
+            EXPECT_EQ (blocks, wanted) << n;
+          }
+      }
+}
+
+TEST (Geometry, MoreThanAGridHoldsIsRefusedAndNothingOverflows)
+{
+  guint blocks;
+
+  EXPECT_TRUE (tps_cuda_geometry_blocks ((gsize) G_MAXINT32 * 1024, 1024, &blocks));
+  EXPECT_EQ (blocks, (guint) G_MAXINT32);
+  EXPECT_FALSE (tps_cuda_geometry_blocks ((gsize) G_MAXINT32 * 1024 + 1, 1024, &blocks));
+  EXPECT_FALSE (tps_cuda_geometry_blocks (G_MAXSIZE, 1024, &blocks));
+}
+
+TEST (Geometry, FourColumnsNeedRowsAndArraysAtTheirBoundary)
+{
+  alignas (16) float values[8];
+
+  EXPECT_EQ (tps_cuda_geometry_columns (8, values, values + 4, nullptr), 4u);
+  EXPECT_EQ (tps_cuda_geometry_columns (6, values, values, nullptr), 1u);
+  EXPECT_EQ (tps_cuda_geometry_columns (8, values, values + 1, nullptr), 1u);
+  EXPECT_EQ (tps_cuda_geometry_columns (8, values, values, values + 2), 1u);
+}
+
+TEST (Search, EnvironmentsComeBeforeTheSystemsFolders)
+{
+  g_auto (GStrv) folders = tps_cuda_search_folders ("/opt/cuda-13", "/venv");
+  g_auto (GStrv) fewer = tps_cuda_search_folders (nullptr, nullptr);
+
+  EXPECT_STREQ (folders[0], "/opt/cuda-13/lib*");
+  EXPECT_TRUE (g_strv_contains (folders, "/venv/lib/python3*/site-packages/nvidia/nccl/lib"));
+  EXPECT_STREQ (fewer[0], "/usr/local/cuda/lib64");
+}
+
+TEST (Search, WhatIsNowhereIsNamedWithItsPlaces)
+{
+  GError *error = nullptr;
+
+  EXPECT_FALSE (tps_cuda_search_library ("libthat_is_nowhere.so.9", nullptr, 0, &error));
+  ASSERT_NE (error, nullptr);
+  EXPECT_THAT (error->message, testing::AllOf (HasSubstr ("libthat_is_nowhere.so.9"),
+                                               HasSubstr ("/usr/local/cuda/lib64")));
+  g_clear_error (&error);
+}
+
+} // namespace

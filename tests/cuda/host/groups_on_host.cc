@@ -1,0 +1,46 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What groups.cu has CUB do, and what needs no body. */
+
+#include <algorithm>
+#include <vector>
+
+#include "cuda/kernels/groups.cuh"
+#include "cuda/kernels/kernels.h"
+
+cudaError_t
+tps_cuda_probe (void)
+{
+  return cudaSuccess;
+}
+
+namespace tps {
+
+cudaError_t
+group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch, Groups *groups)
+{
+  cudaError_t code = scratch->allocate (4 * Scratch::bytes_of<gint64> (n_ids + 1));
+  gsize n = 0;
+
+  if (code != cudaSuccess)
+    return code;
+  groups->ids = scratch->take<gint64> (n_ids + 1);
+  groups->starts = scratch->take<gint64> (n_ids + 1);
+  groups->order = scratch->take<gint64> (n_ids + 1);
+  groups->n_groups = scratch->take<gint64> (1);
+  for (gsize i = 0; i < n_ids; i++)
+    groups->order[i] = (gint64) i;
+  std::stable_sort (groups->order, groups->order + n_ids,
+                    [&] (gint64 a, gint64 b) { return (guint64) ids[a] < (guint64) ids[b]; });
+  for (gsize i = 0; i < n_ids; i++)
+    if (i == 0 || ids[groups->order[i]] != ids[groups->order[i - 1]])
+      {
+        groups->ids[n] = ids[groups->order[i]];
+        groups->starts[n++] = (gint64) i;
+      }
+  groups->starts[n] = (gint64) n_ids;
+  *groups->n_groups = (gint64) n;
+  return cudaSuccess;
+}
+
+} /* namespace tps */

@@ -1,0 +1,71 @@
+"""What ptxas says about each kernel: nothing may spill, and the table is printed for the record.
+
+Arguments: the files that cuda_library calls NAME_resources.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+KERNEL = re.compile(r"Compiling entry function '(\S+)' for '(sm_\d+)'")
+SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+def read_resources(text):
+    """Yields (kernel, generation, registers, stack bytes, spilled bytes)."""
+    kernel = generation = None
+    stack = spilled = 0
+    for line in text.splitlines():
+        match = KERNEL.search(line)
+        if match:
+            kernel, generation = match.groups()
+        match = SPILLS.search(line)
+        if match:
+            stack, stores, loads = (int(number) for number in match.groups())
+            spilled = stores + loads
+        match = REGISTERS.search(line)
+        if match and kernel:
+            yield kernel, generation, int(match.group(1)), stack, spilled
+            kernel = None
+
+
+def short_name(kernel):
+    """The body's name instead of the whole mangled one."""
+    named = subprocess.run(["c++filt", kernel], capture_output=True, text=True, check=False).stdout.strip() or kernel
+    named = named.replace("(anonymous namespace)::", "").replace("tps::", "")
+    return re.sub(r"^void |\(.*$|_INTERNAL_[0-9a-f_]+", "", named)[:70]
+
+
+def rows_of(paths):
+    for path in sorted(paths):
+        source = os.path.basename(path)[: -len(".resources.txt")]
+        with open(path, encoding="utf-8") as report:
+            for row in read_resources(report.read()):
+                yield (source,) + row
+
+
+class Resources(unittest.TestCase):
+    PATHS = ()
+
+    def test_report_is_understood(self):
+        text = ("ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'\n"
+                "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
+                "ptxas info    : Used 40 registers, used 0 barriers\n")
+        self.assertEqual(list(read_resources(text)), [("_Z1kv", "sm_90", 40, 8, 16)])
+
+    def test_no_kernel_of_ours_spills(self):
+        rows = list(rows_of(self.PATHS))
+        for source, kernel, generation, registers, stack, spilled in rows:
+            print("%-20s %-6s %3d registers %4d stack %4d spilled  %s"
+                  % (source, generation, registers, stack, spilled, short_name(kernel)))
+        self.assertGreater(len(rows), 20)
+        # groups.cu is CUB's.
+        self.assertEqual([row for row in rows if row[5] > 0 and row[0] != "groups"], [])
+
+
+if __name__ == "__main__":
+    Resources.PATHS = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1], verbosity=2)
