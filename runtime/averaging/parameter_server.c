@@ -17,6 +17,7 @@
 
 #include "runtime/averaging/averaging.h"
 #include "runtime/averaging/server_kind.h"
+#include "runtime/block_work.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -27,7 +28,6 @@
 /* What a helper takes at a time, and how much work one must be worth. */
 #define RANGE_BLOCKS 8
 #define HELPER_BLOCKS 24
-#define MAX_HELPERS 3
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -41,17 +41,12 @@ typedef struct
   gpointer user_data;
 } Call;
 
-/* A job on its way to the workers. Those that help with it take ranges of blocks until none is left; whoever finishes the
- * last one ends the job. */
+/* A job on its way to the workers. */
 typedef struct
 {
-  TpsRefcount refcount;
   TpsParameterServer *server;
   TpsAveragingJob *job;
   gint64 start_ns;
-  guint n_blocks;
-  atomic_uint next_block;
-  atomic_uint n_done;
 } WorkerJob;
 
 struct TpsParameterServer
@@ -209,7 +204,6 @@ submit_job (TpsParameterServer *server, TpsAveragingJob *job)
 {
   WorkerJob *worker_job = g_new0 (WorkerJob, 1);
 
-  tps_refcount_init (&worker_job->refcount);
   worker_job->server = server;
   worker_job->job = job;
   tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
@@ -260,76 +254,42 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 /* ---- on a worker ---- */
 
 static void
-worker_job_unref (WorkerJob *worker_job)
+run_blocks (gpointer user_data, guint first_block, guint n_blocks)
 {
-  if (tps_refcount_dec (&worker_job->refcount))
-    g_free (worker_job);
+  WorkerJob *worker_job = user_data;
+
+  tps_averaging_job_run_blocks (worker_job->job, first_block, n_blocks);
 }
 
-/* Runs blocks until none is left. TRUE for the one that finished the last. */
-static gboolean
-take_blocks (WorkerJob *worker_job)
-{
-  guint n_blocks = worker_job->n_blocks;
-  guint first, n;
-
-  while ((first = atomic_fetch_add (&worker_job->next_block, RANGE_BLOCKS)) < n_blocks)
-    {
-      n = MIN (RANGE_BLOCKS, n_blocks - first);
-      tps_averaging_job_run_blocks (worker_job->job, first, n);
-      if (atomic_fetch_add (&worker_job->n_done, n) + n == n_blocks)
-        return TRUE;
-    }
-  return FALSE;
-}
-
-/* Takes over a reference and a pending. */
 static void
-work_on_job (gpointer user_data)
+blocks_done (gpointer user_data)
 {
   WorkerJob *worker_job = user_data;
   TpsParameterServer *server = worker_job->server;
   TpsAveragingOutput output;
 
-  if (take_blocks (worker_job))
-    {
-      tps_averaging_job_end (worker_job->job);
-      finish_job (server, worker_job->job, worker_job->start_ns, &output);
-      carry_out (server, &output);
-    }
-  worker_job_unref (worker_job);
+  tps_averaging_job_end (worker_job->job);
+  finish_job (server, worker_job->job, worker_job->start_ns, &output);
+  g_free (worker_job);
+  carry_out (server, &output);
   end_pending (server);
-}
-
-static void
-call_helpers (WorkerJob *worker_job)
-{
-  TpsParameterServer *server = worker_job->server;
-  guint n_helpers = MIN (worker_job->n_blocks / HELPER_BLOCKS,
-                         MIN (tps_worker_pool_get_n_threads (server->workers) - 1, MAX_HELPERS));
-
-  if (n_helpers == 0)
-    return;
-  tps_mutex_lock (&server->lock);
-  for (guint i = 0; i < n_helpers; i++)
-    begin_pending (server);
-  tps_mutex_unlock (&server->lock);
-  for (guint i = 0; i < n_helpers; i++)
-    {
-      tps_refcount_inc (&worker_job->refcount);
-      tps_worker_pool_submit (server->workers, work_on_job, worker_job);
-    }
 }
 
 static void
 run_on_worker (gpointer user_data)
 {
   WorkerJob *worker_job = user_data;
+  TpsBlockWork work = {
+    .range_blocks = RANGE_BLOCKS,
+    .blocks_per_helper = HELPER_BLOCKS,
+    .run = run_blocks,
+    .done = blocks_done,
+    .user_data = worker_job,
+  };
 
   worker_job->start_ns = tps_clock_now_ns ();
-  worker_job->n_blocks = tps_averaging_job_begin (worker_job->job);
-  call_helpers (worker_job);
-  work_on_job (worker_job);
+  work.n_blocks = tps_averaging_job_begin (worker_job->job);
+  tps_block_work_run (worker_job->server->workers, &work);
 }
 
 static void
