@@ -8,8 +8,8 @@
 
 #include "runtime/cpu/elementwise.h"
 #include "runtime/cpu/rows.h"
-#include "runtime/embedding/parallel.h"
-#include "runtime/embedding/table_step.h"
+#include "runtime/embedding/table/parallel.h"
+#include "runtime/embedding/table/table_step.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "runtime/embedding/parallel.h"
+#include "runtime/embedding/table/parallel.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/embedding/bag_pool.h"
+#include "runtime/embedding/table/bag_pool.h"
 #include "runtime/embedding/table_store.h"
 
 G_BEGIN_DECLS

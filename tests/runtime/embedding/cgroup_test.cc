@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/cgroup.h"
+#include "runtime/embedding/table/cgroup.h"
 
 #include <gtest/gtest.h>
 

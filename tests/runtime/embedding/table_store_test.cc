@@ -219,6 +219,8 @@ TEST (TableStore, ShardsWithoutRowsServeNothing)
   EXPECT_EQ (store.pooled (Query { "emb", {}, { 0 } }), Floats (4, 0.0f));
   EXPECT_NE (store.rows ("emb", { 0 }, nullptr), "");
   EXPECT_EQ (store.apply_rows ("emb", {}, {}, 4), "");
+  EXPECT_EQ (tps_table_store_get_rows (store.get (), "emb"), 2);
+  EXPECT_EQ (tps_table_store_get_rows (store.get (), "none"), 0);
   EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
 }
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/memory_limit.h"
+#include "runtime/embedding/table/memory_limit.h"
 
 #include "runtime/error.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "runtime/cpu/group.h"
-#include "runtime/embedding/table.h"
+#include "runtime/embedding/table/table.h"
 
 G_BEGIN_DECLS
 

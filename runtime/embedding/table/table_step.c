@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/table_step.h"
+#include "runtime/embedding/table/table_step.h"
 
 #include "runtime/buffer.h"
 #include "runtime/cpu/elementwise.h"
-#include "runtime/embedding/parallel.h"
+#include "runtime/embedding/table/parallel.h"
 
 /* Rows that are fetched ahead while one is updated. */
 #define AHEAD 6

@@ -2,13 +2,13 @@
 
 /* One table in memory: its rows, their optimizer state, and how threads read and change rows at the same time.
  *
- * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table.c for what makes it atomic. Thread: any.
+ * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table_rows.c for what makes it atomic. Thread: any.
  */
 
 #pragma once
 
 #include "runtime/cpu/optimizer/optimizer.h"
-#include "runtime/embedding/memory_limit.h"
+#include "runtime/embedding/table/memory_limit.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/sync.h"
 #include "runtime/worker_pool.h"

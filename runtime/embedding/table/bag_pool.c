@@ -6,7 +6,7 @@
  * later ones being what the parts before gave.
  */
 
-#include "runtime/embedding/bag_pool.h"
+#include "runtime/embedding/table/bag_pool.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * for parts that others have begun, and what it passed is used by no one after that.
  */
 
-#include "runtime/embedding/parallel.h"
+#include "runtime/embedding/table/parallel.h"
 
 #include "runtime/sync.h"
 
