@@ -108,7 +108,8 @@ _cuda_objects = rule(
 )
 
 def _cuda_resources_impl(ctx):
-    return [DefaultInfo(files = ctx.attr.objects[OutputGroupInfo].resources)]
+    files = ctx.attr.objects[OutputGroupInfo].resources
+    return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
 _cuda_resources = rule(
     implementation = _cuda_resources_impl,
