@@ -21,6 +21,7 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/trainer_service.h"
+#include "runtime/backend.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 #include "runtime/version.h"
@@ -33,6 +34,7 @@ typedef struct
   TpsServer *server;
   TpsMetrics *metrics;
   TpsNode node;
+  const gchar **device_names; /* of tps_device_list(); owned, the names are not */
   TpsParameterServers parameter_servers;
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the service over `tables` */
@@ -117,18 +119,32 @@ add_embedding_table (Program *program)
   tps_server_add_service (program->server, &service);
 }
 
+/* Owned by the caller; the names are not. */
+static const gchar **
+list_device_names (void)
+{
+  g_autofree TpsDevice **devices = tps_device_list ();
+  GPtrArray *names = g_ptr_array_new ();
+
+  for (guint i = 0; devices[i] != NULL; i++)
+    g_ptr_array_add (names, (gpointer) (gsize) devices[i]->name);
+  g_ptr_array_add (names, NULL);
+  return (const gchar **) g_ptr_array_free (names, FALSE);
+}
+
 /* After the tables, whose bytes it tells. */
 static void
 add_node (Program *program)
 {
   TpsService service = tps_node_service (&program->node);
-  static const gchar *const devices[] = { "cpu", NULL };
 
+  program->device_names = list_device_names ();
+  tps_log (TPS_LOG_INFO, "%s", tps_device_list_summary ());
   program->node = (TpsNode) {
     .name = program->flags->name,
     .max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (program->server),
     .services = (const gchar *const *) program->flags->services,
-    .devices = devices,
+    .devices = program->device_names,
     .metrics = program->metrics,
   };
   if (program->embedding != NULL)
@@ -213,6 +229,7 @@ clear (Program *program)
   g_clear_pointer (&program->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&program->parameter_servers.updating, tps_model_server_free);
   g_clear_object (&program->server);
+  g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->metrics, tps_metrics_unref);
 }
 
