@@ -305,24 +305,24 @@ add_waiter (Running *running, TpsPushEnded ended, gpointer user_data)
 }
 
 TpsPushVerdict
-tps_push_window_begin (TpsPushWindow *window, const gchar *name, gint64 sequence,
+tps_push_window_begin (TpsPushWindow *window, const gchar *client, gint64 sequence,
                        const TpsPushDigest *digest, TpsPushEnded ended, gpointer user_data,
                        gint64 *answer, GError **error)
 {
   TpsPushVerdict verdict = TPS_PUSH_NEW;
-  Client *client;
+  Client *known;
 
   tps_mutex_lock (&window->lock);
-  client = g_hash_table_lookup (window->clients, name);
-  if (client != NULL)
+  known = g_hash_table_lookup (window->clients, client);
+  if (known != NULL)
     {
-      touch_client (window, client);
-      verdict = judge (window, client, sequence, digest, answer, error);
+      touch_client (window, known);
+      verdict = judge (window, known, sequence, digest, answer, error);
     }
   if (verdict == TPS_PUSH_NEW)
-    begin_new (window, client, name, sequence, digest);
+    begin_new (window, known, client, sequence, digest);
   else if (verdict == TPS_PUSH_RUNNING)
-    add_waiter (find_running (client, sequence), ended, user_data);
+    add_waiter (find_running (known, sequence), ended, user_data);
   tps_mutex_unlock (&window->lock);
   return verdict;
 }
@@ -339,22 +339,22 @@ take_running (Client *client, gint64 sequence)
 }
 
 void
-tps_push_window_end (TpsPushWindow *window, const gchar *name, gint64 sequence, gint64 answer,
+tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence, gint64 answer,
                      const GError *error)
 {
   Running running;
-  Client *client;
+  Client *known;
 
   tps_mutex_lock (&window->lock);
-  client = g_hash_table_lookup (window->clients, name);
-  running = take_running (client, sequence);
+  known = g_hash_table_lookup (window->clients, client);
+  running = take_running (known, sequence);
   if (error == NULL)
     {
-      remember (window, client, &running, answer);
-      make_room (window, client);
+      remember (window, known, &running, answer);
+      make_room (window, known);
     }
-  else if (client->pushes->len == 0 && client->running->len == 0)
-    drop_client (window, client); /* it has done nothing yet */
+  else if (known->pushes->len == 0 && known->running->len == 0)
+    drop_client (window, known); /* it has done nothing yet */
   tps_mutex_unlock (&window->lock);
   if (running.waiters == NULL)
     return;

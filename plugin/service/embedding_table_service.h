@@ -20,8 +20,8 @@ void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 
 TpsService tps_embedding_table_service (TpsEmbeddingTables *tables);
 
-/* For TpsNode: the bytes of the store, and its bound. */
-void tps_embedding_tables_get_bytes (gpointer tables, gint64 *held, gint64 *max);
+/* For TpsNode: the bytes of the store, and its bound. `data`: TpsEmbeddingTables *. */
+void tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEmbeddingTables, tps_embedding_tables_free)
 

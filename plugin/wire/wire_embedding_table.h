@@ -21,8 +21,8 @@ gboolean tps_create_table_arguments_decode (TpsReader *in, TpsTableSpec *spec, G
 /* `spec`: const TpsTableSpec *. */
 void tps_create_table_arguments_encode (TpsWriter *out, gconstpointer spec);
 
-/* `specs`: const GArray * of TpsTableSpec; `target`: GArray **, clears its elements. */
-void tps_list_tables_result_encode (TpsWriter *out, gconstpointer specs);
+/* `data`: const GArray * of TpsTableSpec; `target`: GArray **, clears its elements. */
+void tps_list_tables_result_encode (TpsWriter *out, gconstpointer data);
 gboolean tps_list_tables_result_decode (TpsReader *in, TpsWireType type, gpointer target,
                                         GError **error);
 
@@ -43,9 +43,9 @@ typedef struct
 
 gboolean tps_lookup_bags_arguments_decode (TpsReader *in, TpsLookupBagsArguments *arguments,
                                            GError **error);
-/* `arguments`: const TpsLookupBagsArguments *, whose `owned` may be NULL. Elements are borrowed until the writer lets go
+/* `data`: const TpsLookupBagsArguments *, whose `owned` may be NULL. Elements are borrowed until the writer lets go
  * of them. */
-void tps_lookup_bags_arguments_encode (TpsWriter *out, gconstpointer arguments);
+void tps_lookup_bags_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments);
 
 typedef struct
@@ -56,9 +56,9 @@ typedef struct
 
 void tps_tensor_list_clear (TpsTensorList *list);
 
-/* `list`: const TpsTensorList *; TpsTensorList *, zero before. */
-void tps_lookup_bags_result_encode (TpsWriter *out, gconstpointer list);
-gboolean tps_lookup_bags_result_decode (TpsReader *in, TpsWireType type, gpointer list,
+/* `data`: const TpsTensorList *; `target`: TpsTensorList *, zero before. */
+void tps_lookup_bags_result_encode (TpsWriter *out, gconstpointer data);
+gboolean tps_lookup_bags_result_decode (TpsReader *in, TpsWireType type, gpointer target,
                                         GError **error);
 
 /* -- lookup_rows -- */
@@ -71,7 +71,7 @@ typedef struct
 
 gboolean tps_lookup_rows_arguments_decode (TpsReader *in, TpsLookupRowsArguments *arguments,
                                            GError **error);
-void tps_lookup_rows_arguments_encode (TpsWriter *out, gconstpointer arguments);
+void tps_lookup_rows_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_lookup_rows_arguments_clear (TpsLookupRowsArguments *arguments);
 
 /* `tensor`: const TpsTensor *; TpsTensor *, zero before. */
@@ -91,7 +91,7 @@ typedef struct
 gboolean tps_apply_row_gradients_arguments_decode (TpsReader *in,
                                                    TpsApplyRowGradientsArguments *arguments,
                                                    GError **error);
-void tps_apply_row_gradients_arguments_encode (TpsWriter *out, gconstpointer arguments);
+void tps_apply_row_gradients_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *arguments);
 
 typedef struct
@@ -105,7 +105,7 @@ typedef struct
 gboolean tps_apply_bag_gradients_arguments_decode (TpsReader *in,
                                                    TpsApplyBagGradientsArguments *arguments,
                                                    GError **error);
-void tps_apply_bag_gradients_arguments_encode (TpsWriter *out, gconstpointer arguments);
+void tps_apply_bag_gradients_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *arguments);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupBagsArguments, tps_lookup_bags_arguments_clear)
