@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are claimed from a counter. A worker that comes when all are claimed only lets go of the run; the caller waits
- * for parts that others have begun, and what it passed is used by no one after that.
+/* Parts are claimed from a counter. A worker takes one and queues up again, so that a run of seconds (the rows of a large
+ * table) holds up no other job for longer than a part. One that comes when all are claimed only lets go of the run; the
+ * caller waits for parts that others have begun, and what it passed is used by no one after that.
  */
 
 #include "runtime/embedding/table/parallel.h"
@@ -15,6 +16,7 @@
 typedef struct
 {
   TpsRefcount refcount;
+  TpsWorkerPool *workers;
   TpsPartFunc func;
   gpointer user_data;
   gsize n_parts;
@@ -35,24 +37,20 @@ run_unref (Run *run)
   g_free (run);
 }
 
-static void
-take_parts (Run *run)
+/* FALSE when none is left. */
+static gboolean
+take_part (Run *run)
 {
-  gsize n_done = 0;
-  gsize part;
+  gsize part = atomic_fetch_add_explicit (&run->next, 1, memory_order_relaxed);
 
-  while ((part = atomic_fetch_add_explicit (&run->next, 1, memory_order_relaxed)) < run->n_parts)
-    {
-      run->func (run->user_data, part);
-      n_done++;
-    }
-  if (n_done == 0)
-    return;
+  if (part >= run->n_parts)
+    return FALSE;
+  run->func (run->user_data, part);
   tps_mutex_lock (&run->lock);
-  run->n_done += n_done;
-  if (run->n_done == run->n_parts)
+  if (++run->n_done == run->n_parts)
     tps_cond_signal (&run->all_done);
   tps_mutex_unlock (&run->lock);
+  return TRUE;
 }
 
 static void
@@ -60,16 +58,19 @@ help (gpointer user_data)
 {
   Run *run = user_data;
 
-  take_parts (run);
-  run_unref (run);
+  if (take_part (run))
+    tps_worker_pool_submit (run->workers, help, run);
+  else
+    run_unref (run);
 }
 
 static Run *
-run_new (gsize n_parts, TpsPartFunc func, gpointer user_data)
+run_new (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpointer user_data)
 {
   Run *run = g_new0 (Run, 1);
 
   tps_refcount_init (&run->refcount);
+  run->workers = workers;
   run->func = func;
   run->user_data = user_data;
   run->n_parts = n_parts;
@@ -92,13 +93,14 @@ tps_parallel_run (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpoin
         func (user_data, part);
       return;
     }
-  run = run_new (n_parts, func, user_data);
+  run = run_new (workers, n_parts, func, user_data);
   for (gsize i = 0; i < n_helpers; i++)
     {
       tps_refcount_inc (&run->refcount);
       tps_worker_pool_submit (workers, help, run);
     }
-  take_parts (run);
+  while (take_part (run))
+    ;
   tps_mutex_lock (&run->lock);
   while (run->n_done < n_parts)
     tps_cond_wait (&run->all_done, &run->lock);
