@@ -68,7 +68,7 @@ gboolean tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *
                                    GError **error);
 /* On all servers of the table; servers that have it no more count as done. Waits. After a failure it is known still, and
  * may be dropped again. */
-gboolean tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *table, gint64 deadline_ns,
+gboolean tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadline_ns,
                                  GError **error);
 
 /* Asks all servers what they hold and knows those tables too from then on. Waits. Errors: INVALID_ARGUMENT naming a table
@@ -89,10 +89,10 @@ void tps_remote_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient
                                    gpointer user_data);
 
 /* `done` gets one tensor, [n, dim] of the table's dtype. */
-void tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *table,
+void tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, gint64 deadline_ns,
                                     TpsTablesLookedUp done, gpointer user_data);
-void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *table,
+void tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    TpsTablesApplied done, gpointer user_data);
 
@@ -103,10 +103,10 @@ gboolean tps_remote_tables_lookup_bags_sync (TpsRemoteTables *tables, const TpsB
 gboolean tps_remote_tables_apply_bags_sync (TpsRemoteTables *tables,
                                             const TpsBagGradient *gradients, guint n_gradients,
                                             gint64 deadline_ns, GError **error);
-gboolean tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *table,
+gboolean tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                              TpsTensorView indices, gint64 deadline_ns,
                                              TpsTensor *rows, GError **error);
-gboolean tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *table,
+gboolean tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                             TpsTensorView indices, TpsTensorView values,
                                             gint64 deadline_ns, GError **error);
 

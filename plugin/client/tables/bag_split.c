@@ -104,6 +104,12 @@ add_index (const Splitter *splitter, TpsBagPart *part, gsize position, gfloat we
   part->indices[part->n_indices++] = splitter->indices[position];
 }
 
+static gfloat
+weight_of (const Splitter *splitter, gsize position)
+{
+  return splitter->weights != NULL ? splitter->weights[position] : 1;
+}
+
 /* Each id of the bag becomes a bag of its own in its shard, with a slot of its own. */
 static void
 split_into_rows (Splitter *splitter, gsize bag, gsize begin, gsize end)
@@ -115,7 +121,7 @@ split_into_rows (Splitter *splitter, gsize bag, gsize begin, gsize end)
       TpsBagPart *part = splitter->parts[splitter->shard_of[i]];
 
       if (split->slot_weights != NULL)
-        split->slot_weights[split->n_slots] = splitter->weights[i];
+        split->slot_weights[split->n_slots] = weight_of (splitter, i);
       begin_bag (part, bag, (gint64) split->n_slots++);
       add_index (splitter, part, i, 1);
     }
@@ -152,7 +158,7 @@ split_into_parts (Splitter *splitter, gsize bag, gsize begin, gsize end, gboolea
       if (*last_bag != bag + 1)
         begin_bag (part, bag, is_spanning ? splitter->slot_of_shard[shard] : -1);
       *last_bag = bag + 1;
-      add_index (splitter, part, i, splitter->weights != NULL ? splitter->weights[i] : 1);
+      add_index (splitter, part, i, weight_of (splitter, i));
     }
 }
 
@@ -242,9 +248,9 @@ vector (TpsDType dtype, gsize n_elems, gconstpointer data)
 }
 
 TpsBagQuery
-tps_bag_split_get_query (const TpsBagSplit *split, guint i)
+tps_bag_split_get_query (const TpsBagSplit *split, guint number)
 {
-  const TpsBagPart *part = &split->parts[i];
+  const TpsBagPart *part = &split->parts[number];
   TpsBagQuery query = split->query;
 
   if (split->is_passed_on)
@@ -271,9 +277,9 @@ rows_shape (const TpsBagSplit *split, gsize n_rows)
 }
 
 gboolean
-tps_bag_split_take_answer (TpsBagSplit *split, guint i, TpsTensor *answer, GError **error)
+tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer, GError **error)
 {
-  TpsBagPart *part = &split->parts[i];
+  TpsBagPart *part = &split->parts[number];
   TpsShape expected = rows_shape (split, split->is_passed_on ? tps_bag_split_n_bags (split)
                                                              : part->n_bags);
   g_autofree gchar *got = NULL, *wanted = NULL;
@@ -387,5 +393,5 @@ tps_bag_split_gather_rows (TpsBagSplit *split, TpsTensor *rows)
 
   g_assert (split->mode == TPS_SPLIT_ROWS);
   tps_tensor_init (rows, &shape);
-  scatter (split, NULL, tps_tensor_data (rows));
+  scatter (split, tps_tensor_data (rows), tps_tensor_data (rows)); /* all have slots */
 }

@@ -69,11 +69,11 @@ void tps_bag_split_clear (TpsBagSplit *split);
 gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 
 /* What the part's shard is asked; borrows from the split. */
-TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint part);
+TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 
 /* Takes the part's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked. Thread: several parts at
  * a time. */
-gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint part, TpsTensor *answer,
+gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
 /* All answers are there: FLOAT32 [bags, dim], zero before. Not for ROWS. */

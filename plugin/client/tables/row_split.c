@@ -104,9 +104,9 @@ rows_shape (const TpsRowSplit *split, gint64 n_rows)
 }
 
 gboolean
-tps_row_split_take_answer (TpsRowSplit *split, guint i, TpsTensor *answer, GError **error)
+tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer, GError **error)
 {
-  TpsRowPart *part = &split->parts[i];
+  TpsRowPart *part = &split->parts[number];
   TpsShape expected = rows_shape (split, part->indices.shape.dims[0]);
   g_autofree gchar *got = NULL, *wanted = NULL;
 
@@ -157,9 +157,10 @@ tps_tensor_init_borrowed (TpsTensor *tensor, TpsTensorView view)
 }
 
 void
-tps_row_split_gather (const TpsRowSplit *split, guint i, TpsTensorView values, TpsTensor *gathered)
+tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
+                      TpsTensor *gathered)
 {
-  const TpsRowPart *part = &split->parts[i];
+  const TpsRowPart *part = &split->parts[number];
   gsize row_bytes = (gsize) values.shape.dims[1] * tps_dtype_size (values.shape.dtype);
   TpsShape shape = values.shape;
   guint8 *to;

@@ -35,14 +35,14 @@ void tps_row_split_clear (TpsRowSplit *split);
 
 /* Takes the rows of a part over. Errors: INVALID_ARGUMENT where they do not fit what was asked. Thread: several parts at
  * a time. */
-gboolean tps_row_split_take_answer (TpsRowSplit *split, guint part, TpsTensor *answer,
+gboolean tps_row_split_take_answer (TpsRowSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 
 /* All answers are there: [n, dim] of the table's dtype, zero before. */
 void tps_row_split_merge (TpsRowSplit *split, TpsTensor *rows);
 
 /* The part's rows of `values` [n, dim], any dtype. `gathered`, zero before, may borrow from `values`. */
-void tps_row_split_gather (const TpsRowSplit *split, guint part, TpsTensorView values,
+void tps_row_split_gather (const TpsRowSplit *split, guint number, TpsTensorView values,
                            TpsTensor *gathered);
 
 /* A tensor that borrows what `view` shows. */

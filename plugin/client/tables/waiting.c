@@ -84,25 +84,25 @@ tps_remote_tables_apply_bags_sync (TpsRemoteTables *tables, const TpsBagGradient
 }
 
 gboolean
-tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *table,
+tps_remote_tables_lookup_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                     TpsTensorView indices, gint64 deadline_ns, TpsTensor *rows,
                                     GError **error)
 {
   Wait wait;
 
   wait_init (&wait, rows, 1);
-  tps_remote_tables_lookup_rows (tables, table, indices, deadline_ns, on_looked_up, &wait);
+  tps_remote_tables_lookup_rows (tables, name, indices, deadline_ns, on_looked_up, &wait);
   return wait_end (&wait, error);
 }
 
 gboolean
-tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *table,
+tps_remote_tables_apply_rows_sync (TpsRemoteTables *tables, const gchar *name,
                                    TpsTensorView indices, TpsTensorView values, gint64 deadline_ns,
                                    GError **error)
 {
   Wait wait;
 
   wait_init (&wait, NULL, 0);
-  tps_remote_tables_apply_rows (tables, table, indices, values, deadline_ns, on_applied, &wait);
+  tps_remote_tables_apply_rows (tables, name, indices, values, deadline_ns, on_applied, &wait);
   return wait_end (&wait, error);
 }
