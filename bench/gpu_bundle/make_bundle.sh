@@ -1,0 +1,37 @@
+#!/bin/bash
+# Packs a folder that runs on another Linux machine with a driver and the CUDA libraries, and nothing of ours.
+#
+#   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
+#
+# Programs are stripped; the shared libraries that they need, but the C library's, go into lib.tar.gz (OpenBLAS alone has 35
+# MiB, most of it code for other processors). At most 40 MiB.
+set -euo pipefail
+
+folder=$1 library=$2 script=$3 data=$4
+shift 4
+LIMIT_KIB=$((40 * 1024))
+
+mkdir -p "$folder/bin" "$folder/lib"
+install -m 755 "$script" "$folder/run_all.sh"
+install -m 755 "$library" "$folder/libtps_cuda.so"
+for program in "$@"; do
+  install -m 755 "$program" "$folder/bin/"
+done
+strip "$folder/bin/"* "$folder/libtps_cuda.so"
+# Tests read it relative to where they run.
+install -D -m 644 "$data" "$folder/$data"
+
+# The C library and its loader are the other machine's.
+ldd "$folder/bin/"* "$folder/libtps_cuda.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u |
+  grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
+  while read -r needed; do install -m 644 "$needed" "$folder/lib/"; done
+strip "$folder/lib/"*
+tar -C "$folder" -czf "$folder/lib.tar.gz" lib
+rm -r "$folder/lib"
+
+size=$(du -sk "$folder" | cut -f1)
+if [ "$size" -gt "$LIMIT_KIB" ]; then
+  echo "gpu_bundle: $size KiB, more than $LIMIT_KIB" >&2
+  du -ak "$folder" | sort -rn | head >&2
+  exit 1
+fi

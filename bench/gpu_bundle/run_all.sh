@@ -1,0 +1,101 @@
+#!/bin/bash
+# Runs one stage of what needs a GPU, on a machine with a driver and nothing of ours but this folder.
+#
+#   ./run_all.sh STAGE       conformance | sanitizer | device_ops | all
+#
+# Each stage ends within 8 minutes. What the machine refuses is skipped, with the reason. Ends with a table of
+# `STAGE NAME passed|failed|skipped [reason]`; exit code 1 where something failed.
+set -u
+cd "$(dirname "$(readlink -f "$0")")" || exit 2
+
+STAGES=(conformance sanitizer device_ops)
+LIMIT_S=470
+libraries=$(mktemp -d) || exit 2
+trap 'rm -rf "$libraries"' EXIT
+tar -C "$libraries" -xzf lib.tar.gz || exit 2
+export LD_LIBRARY_PATH=$libraries/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export THRIFTPS_CUDA_LIBRARY=$PWD/libtps_cuda.so
+
+table=()
+failed=0
+
+note () {  # STAGE NAME RESULT [REASON]
+  table+=("$(printf '%-12s %-22s %-8s %s' "$1" "$2" "$3" "${4:-}")")
+  [ "$3" != failed ] || failed=1
+}
+
+# Empty where there is a device, else the line that says why there is none.
+why_no_gpu () {
+  local said status
+  said=$(./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
+  status=$?
+  [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
+}
+
+run () {  # STAGE NAME COMMAND...
+  local stage=$1 name=$2 status
+  shift 2
+  echo "== $stage: $name"
+  timeout "$LIMIT_S" "$@"
+  status=$?
+  case $status in
+    0) note "$stage" "$name" passed ;;
+    124) note "$stage" "$name" failed "took longer than $LIMIT_S s" ;;
+    *) note "$stage" "$name" failed "exit code $status" ;;
+  esac
+}
+
+suites () {  # prints the conformance tests of this folder
+  (cd bin && printf '%s\n' ./*_on_gpu_test | sed 's|^\./||')
+}
+
+stage_conformance () {
+  local suite
+  export CONFORMANCE_DEVICES=cuda
+  for suite in $(suites); do
+    run conformance "$suite" "./bin/$suite" --gtest_brief=1
+  done
+}
+
+stage_sanitizer () {
+  local suite tool
+  export CONFORMANCE_DEVICES=cuda
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  if [ -z "$tool" ]; then
+    note sanitizer all skipped 'no compute-sanitizer on the PATH or in /usr/local/cuda/bin'
+    return
+  fi
+  for suite in $(suites); do
+    run sanitizer "$suite memcheck" "$tool" --error-exitcode=9 --tool=memcheck "./bin/$suite" --gtest_brief=1
+  done
+  run sanitizer 'rows racecheck' "$tool" --error-exitcode=9 --tool=racecheck ./bin/rows_on_gpu_test --gtest_brief=1
+}
+
+stage_device_ops () {
+  run device_ops cuda:0 ./bin/device_ops --device=cuda:0
+}
+
+usage () {
+  sed -n '2,7s/^# \{0,1\}//p' "$0"
+  exit 2
+}
+
+wanted=("$@")
+[ $# -gt 0 ] || usage
+[ "$1" != all ] || wanted=("${STAGES[@]}")
+reason=$(why_no_gpu)
+for stage in "${wanted[@]}"; do
+  case " ${STAGES[*]} " in
+    *" $stage "*) ;;
+    *) usage ;;
+  esac
+  if [ -n "$reason" ]; then
+    note "$stage" all skipped "$reason"
+  else
+    "stage_$stage"
+  fi
+done
+
+echo
+printf '%s\n' "${table[@]}"
+exit "$failed"

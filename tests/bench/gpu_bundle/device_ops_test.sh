@@ -1,0 +1,28 @@
+#!/bin/bash
+# device_ops on the CPU, where it can be looked at, and where there is no such device.
+set -u
+program=$1
+failed=0
+
+expect () {  # WHAT CONDITION...
+  local what=$1
+  shift
+  "$@" || { echo "FAILED: $what"; failed=1; }
+}
+
+export THRIFTPS_CUDA_LIBRARY=none
+
+table=$("$program" --device=cpu --smoke --rounds=2)
+expect 'every operation agrees with itself on the CPU' [ $? -eq 0 ]
+expect 'one line for each operation and one above' [ "$(wc -l <<<"$table")" -eq 10 ]
+expect 'the copy is its own measure' grep -q '^copy .* 1\.00 ' <<<"$table"
+
+line=$("$program" --device=cuda:0 --smoke 2>&1)
+expect 'no such device is exit code 3' [ $? -eq 3 ]
+expect 'and one line that says why' [ "$line" = \
+  'device_ops: unknown device "cuda:0"; known: cpu; cuda: none: turned off' ]
+
+"$program" --rounds=0 2>/dev/null
+expect 'bad flags are exit code 2' [ $? -eq 2 ]
+
+exit "$failed"
