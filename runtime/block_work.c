@@ -20,14 +20,12 @@ take_blocks (gpointer user_data)
 {
   SharedWork *shared = user_data;
   const TpsBlockWork *work = &shared->work;
-  guint first, n;
+  guint first;
 
-  while ((first = atomic_load (&shared->next_block)) < work->n_blocks)
+  while ((first = atomic_fetch_add (&shared->next_block, work->range_blocks)) < work->n_blocks)
     {
-      first = atomic_fetch_add (&shared->next_block, work->range_blocks);
-      if (first >= work->n_blocks)
-        break;
-      n = MIN (work->range_blocks, work->n_blocks - first);
+      guint n = MIN (work->range_blocks, work->n_blocks - first);
+
       work->run (work->user_data, first, n);
       if (atomic_fetch_add (&shared->n_done, n) + n == work->n_blocks)
         work->done (work->user_data);

@@ -22,8 +22,8 @@ typedef struct
 
 gboolean tps_init_model_arguments_decode (TpsReader *in, TpsInitModelArguments *arguments,
                                           GError **error);
-/* `arguments`: const TpsInitModelArguments *. */
-void tps_init_model_arguments_encode (TpsWriter *out, gconstpointer arguments);
+/* `data`: const TpsInitModelArguments *. */
+void tps_init_model_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_init_model_arguments_clear (TpsInitModelArguments *arguments);
 
 /* -- update_and_fetch_model -- */
@@ -39,14 +39,14 @@ typedef struct
 
 gboolean tps_update_model_arguments_decode (TpsReader *in, TpsUpdateModelArguments *arguments,
                                             GError **error);
-/* `arguments`: const TpsUpdateModelArguments *. */
-void tps_update_model_arguments_encode (TpsWriter *out, gconstpointer arguments);
+/* `data`: const TpsUpdateModelArguments *. */
+void tps_update_model_arguments_encode (TpsWriter *out, gconstpointer data);
 void tps_update_model_arguments_clear (TpsUpdateModelArguments *arguments);
 
 /* -- what get_model and update_and_fetch_model answer -- */
 
-/* `model`: const TpsModelVersion *. */
-void tps_model_result_encode (TpsWriter *out, gconstpointer model);
+/* `data`: const TpsModelVersion *. */
+void tps_model_result_encode (TpsWriter *out, gconstpointer data);
 
 /* `target`: TpsModelVersion **, NULL before; the caller's. */
 gboolean tps_model_result_decode (TpsReader *in, TpsWireType type, gpointer target, GError **error);
