@@ -6,8 +6,8 @@ import launcher
 import report
 
 # Each beside allreduce_hook, which needs no server.
-HOOKS = (("rpc_hook", "AverageParameterServer"), ("sparse_rpc_hook", "AverageBatchParameterServer"),
-         ("hybrid_hook", "AverageParameterServer"))
+HOOKS = (("rpc_hook", "AverageParameterServer"), ("rpc_hook", "AverageBatchParameterServer"),
+         ("sparse_rpc_hook", "AverageBatchParameterServer"), ("hybrid_hook", "AverageParameterServer"))
 COMPRESSIONS = ("none", "fp16", "bf16", "topk:0.1", "topk:1")
 
 WORK = (*launcher.TINY, "--batch-size=4", "--epochs=3")
@@ -29,7 +29,7 @@ class Compress(launcher.TestCase):
         flags = ("--compress=" + compress, *flags)
         expected = self.digest("--ddp-hook=allreduce_hook", "--nserver=0", *flags, trainers=trainers)
         for hook, server in HOOKS:
-            with self.subTest(compress=compress, trainers=trainers, hook=hook):
+            with self.subTest(compress=compress, trainers=trainers, hook=hook, server=server):
                 self.assertEqual(expected, self.digest("--ddp-hook=" + hook, "--server=" + server, *flags,
                                                        trainers=trainers))
         return expected

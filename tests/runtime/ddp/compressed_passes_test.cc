@@ -160,12 +160,10 @@ TpsModel *
 pull_create (GVariant *, GError **)
 {
   PullModel *self = g_new0 (PullModel, 1);
-  static const TpsModelClass *klass;
 
-  klass = tps_model_class_find ("PullModel", nullptr);
   self->weight.name = g_strdup ("weight");
   self->weight.shape = { TPS_DTYPE_FLOAT32, 2, { ROWS, WIDTH } };
-  self->model = { klass, 1, &self->weight };
+  self->model = { tps_model_class_find ("PullModel", nullptr), 1, &self->weight };
   return &self->model;
 }
 
@@ -308,7 +306,7 @@ loss_with (Fleet *fleet, const char *hook, const char *compress)
   task.iteration_step = "measuring_step";
   task.compress = compress;
   task.n_batches = fleet->n_trainers ();
-  task.epochs = 500;
+  task.epochs = 300;
   fleet->reset_servers ();
   for (guint r = 0; r < fleet->n_trainers (); r++)
     {
@@ -316,7 +314,7 @@ loss_with (Fleet *fleet, const char *hook, const char *compress)
       GError *error = nullptr;
 
       Fleet::set (&plan->model_class, "PullModel");
-      plan->learning_rate = 0.02;
+      plan->learning_rate = 0.03;
       EXPECT_TRUE (tps_trainer_train (fleet->trainer (r), plan, &error)) << error->message;
     }
   for (guint r = 0; r < fleet->n_trainers (); r++)
@@ -331,17 +329,16 @@ TEST (Accuracy, IsNearlyThatWithoutCompressionAndErrorFeedbackIsWhy)
 
   for (const char *hook : { "rpc_hook", "allreduce_hook" })
     {
-      EXPECT_LT (loss_with (&fleet, hook, "none"), START * 1e-6);
-      EXPECT_LT (loss_with (&fleet, hook, "fp16"), START * 1e-6);
-      EXPECT_LT (loss_with (&fleet, hook, "bf16"), START * 1e-6);
+      EXPECT_LT (loss_with (&fleet, hook, "none"), START * 1e-5);
+      EXPECT_LT (loss_with (&fleet, hook, "fp16"), START * 1e-5);
+      EXPECT_LT (loss_with (&fleet, hook, "bf16"), START * 1e-5);
       /* Four rows of 64 a step, as many as the noise could fill. */
       EXPECT_LT (loss_with (&fleet, hook, "topk:0.0625"), START * 0.01) << hook;
       EXPECT_GT (loss_with (&fleet, hook, "forgetful:0.0625"), START * 0.99) << hook;
     }
 }
 
-/* A loss of its own is taken as the real model's: ids that are to be told apart. */
-
+/* 32 ids, each of its own class of 16 for its trainer. */
 TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
 {
   std::map<std::string, double> losses;
