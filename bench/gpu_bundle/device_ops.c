@@ -96,9 +96,9 @@ enqueue_sgd (const Work *work, const Case *what)
 static gdouble
 bytes_rowwise (const Work *work, const Case *what)
 {
-  gdouble rows = (gdouble) (work->n_elems / what->dim);
+  gsize rows = work->n_elems / what->dim;
 
-  return (gdouble) work->n_elems * 12 + rows * (8 + 8);
+  return (gdouble) work->n_elems * 12 + (gdouble) rows * (8 + 8);
 }
 
 static void
@@ -265,7 +265,7 @@ count_wrong (TpsDevice *device, const Case *what, GError **error)
   if (got == NULL)
     return -1;
   for (gsize i = 0; i < CHECK_ELEMS; i++)
-    n_wrong += memcmp (&wanted[i], &got[i], sizeof got[i]) != 0;
+    n_wrong += memcmp ((const guint8 *) &wanted[i], (const guint8 *) &got[i], sizeof got[i]) != 0;
   return n_wrong;
 }
 

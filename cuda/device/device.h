@@ -51,14 +51,14 @@ gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
 
-TpsBuffer *tps_cuda_alloc (TpsDevice *device, gsize n_bytes, GError **error);
-TpsBuffer *tps_cuda_alloc_host (TpsDevice *device, gsize n_bytes, GError **error);
+TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
+TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
 
 /* -- stream.c -- */
 
-TpsStream *tps_cuda_stream_new (TpsDevice *device, GError **error);
-void tps_cuda_stream_free (TpsStream *stream);
-gboolean tps_cuda_stream_sync (TpsStream *stream, GError **error);
+TpsStream *tps_cuda_stream_new (TpsDevice *base, GError **error);
+void tps_cuda_stream_free (TpsStream *base);
+gboolean tps_cuda_stream_sync (TpsStream *base, GError **error);
 
 /* For operations: FALSE when the stream is bad, and nothing is to be done. Makes the device the current one. */
 gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
@@ -71,12 +71,12 @@ gsize tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what);
 
 /* -- event.c -- */
 
-TpsEvent *tps_cuda_event_new (TpsDevice *device, GError **error);
-void tps_cuda_event_free (TpsEvent *event);
-void tps_cuda_event_record (TpsEvent *event, TpsStream *stream);
-void tps_cuda_stream_wait_event (TpsStream *stream, TpsEvent *event);
-gboolean tps_cuda_event_query (TpsEvent *event);
-gboolean tps_cuda_event_sync (TpsEvent *event, GError **error);
+TpsEvent *tps_cuda_event_new (TpsDevice *base, GError **error);
+void tps_cuda_event_free (TpsEvent *base);
+void tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base);
+void tps_cuda_stream_wait_event (TpsStream *stream_base, TpsEvent *base);
+gboolean tps_cuda_event_query (TpsEvent *base);
+gboolean tps_cuda_event_sync (TpsEvent *base, GError **error);
 gboolean tps_cuda_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error);
 
 /* -- operations.c -- */
