@@ -141,6 +141,10 @@ class Run:
         fd = self._output[which].fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 
+    def stderr(self):
+        """What it has said so far."""
+        return self._said(1)
+
     def progress(self):
         """The first line of progress; empty before."""
         found = PROGRESS.search(self._said(1))
