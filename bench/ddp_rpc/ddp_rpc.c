@@ -11,15 +11,15 @@ gint
 main (gint argc, gchar **argv)
 {
   g_autoptr (GError) error = NULL;
-  g_auto (TpsDdpRpcOptions) options = { 0 };
+  g_auto (TpsDdpRpcWork) work = { 0 };
   TpsBenchVerdict verdict;
   TpsProgram program;
   gint status;
 
   setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
-  verdict = tps_ddp_rpc_options_parse (&options, argc, argv, &error);
+  verdict = tps_ddp_rpc_options_parse (&work.options, argc, argv, &error);
   if (!tps_program_check_verdict ("ddp_rpc", verdict, error, &status))
     return status;
-  program = tps_ddp_rpc_get_program (&options);
-  return tps_program_run (&program, &options.world, &options.run, &options);
+  program = tps_ddp_rpc_get_program (&work);
+  return tps_program_run (&program, &work.options.world, &work.options.run, &work);
 }

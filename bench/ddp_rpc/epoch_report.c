@@ -100,9 +100,8 @@ get_rate_of_all (TpsBenchResults *results, gint pass)
   return rate;
 }
 
-/* Of all trainers, one for each pass; owned. */
-static GArray *
-list_rates (TpsBenchResults *results)
+GArray *
+tps_epoch_report_list_rates (TpsBenchResults *results)
 {
   GArray *rates = g_array_new (FALSE, FALSE, sizeof (gdouble));
   guint n_passes = count_trainers (results) > 0 ? get_trainer (results, 0)->samples->len : 0;
@@ -228,7 +227,7 @@ typedef struct
 static Medians
 get_medians (TpsBenchResults *results)
 {
-  g_autoptr (GArray) rates = list_rates (results);
+  g_autoptr (GArray) rates = tps_epoch_report_list_rates (results);
   TpsBenchSeries *series = tps_bench_results_find (results, "trainer", -1, EPOCH);
 
   return (Medians) {
@@ -266,7 +265,7 @@ static void
 add_figures (TpsBenchResults *results, TpsBenchSystem *system)
 {
   TpsBenchSeries *epochs = tps_bench_results_find (results, "trainer", -1, EPOCH);
-  g_autoptr (GArray) rates = list_rates (results);
+  g_autoptr (GArray) rates = tps_epoch_report_list_rates (results);
 
   if (epochs != NULL)
     tps_bench_system_add_figure (system, "epoch", "ms", epochs->samples_ms);

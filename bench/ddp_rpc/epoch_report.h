@@ -25,6 +25,9 @@ gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 /* Figures "epoch" and "samples/s" of ours and of each peer, everything else that was measured, and ratios. */
 void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
+/* Samples per second of all trainers, one gdouble a pass; owned. */
+GArray *tps_epoch_report_list_rates (TpsBenchResults *results);
+
 /* As numpy.percentile: linear between the two nearest. `values` is not empty. */
 gdouble tps_epoch_report_get_percentile (const GArray *values, gdouble percent);
 

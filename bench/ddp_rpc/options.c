@@ -42,6 +42,9 @@ make_context (TpsDdpRpcOptions *o)
     { "sequential-lookups", 0, 0, G_OPTION_ARG_NONE, &o->sequential_lookups,
       "look up one table after the other, as the original does, to see what concurrency brings",
       NULL },
+    { "growth", 0, 0, G_OPTION_ARG_NONE, &o->growth,
+      "a pass each with tables of 10,000, 100,000, 1,000,000 and 4,000,000 rows, as far as memory goes",
+      NULL },
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
   GOptionContext *context = g_option_context_new (NULL);
@@ -153,6 +156,17 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
          || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
 
+/* Its passes are the sizes. */
+static gboolean
+check_growth (const TpsDdpRpcOptions *o, GError **error)
+{
+  if (!o->growth)
+    return TRUE;
+  if (o->run.peer != NULL)
+    return tps_flags_refuse ("peer", o->run.peer, "no peer with --growth", error);
+  return tps_flags_check_number ("repeats", o->run.repeats, 1, 1, error);
+}
+
 static gboolean
 finish (TpsDdpRpcOptions *o, GError **error)
 {
@@ -161,7 +175,8 @@ finish (TpsDdpRpcOptions *o, GError **error)
   if (!tps_world_read_environment (&o->world, error))
     return FALSE;
   fill_defaults (o);
-  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error) || !check_peer (o, error))
+  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error) || !check_peer (o, error)
+      || !check_growth (o, error))
     return FALSE;
   o->world.n_trainers = (guint) o->number_trainers;
   o->world.n_servers = (guint) o->number_ps;
@@ -223,6 +238,7 @@ tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *o)
   tps_flags_add_text (lines, "optimizer", o->optimizer);
   tps_flags_add_number (lines, "lr", o->lr);
   tps_flags_add_text (lines, "sequential-lookups", o->sequential_lookups ? "true" : "false");
+  tps_flags_add_text (lines, "growth", o->growth ? "true" : "false");
   tps_flags_add_number (lines, "repeats", o->run.repeats);
   return lines;
 }

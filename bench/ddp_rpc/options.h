@@ -28,6 +28,7 @@ typedef struct
   gdouble lr;
   gchar *task;
   gboolean sequential_lookups;
+  gboolean growth;
 
   TpsOptimizerSpec table_optimizer; /* of --optimizer and --lr */
 } TpsDdpRpcOptions;

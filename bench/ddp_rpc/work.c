@@ -16,6 +16,24 @@
 #define CALL_NS (30 * SECOND_NS)
 #define FILL_NS (600 * SECOND_NS) /* a large table is filled row by row */
 
+void
+tps_ddp_rpc_work_clear (TpsDdpRpcWork *work)
+{
+  tps_growth_clear (&work->growth);
+  tps_ddp_rpc_options_clear (&work->options);
+}
+
+/* Rows of each table in the pass that has begun. */
+static gint64
+get_rows (const TpsDdpRpcWork *work)
+{
+  const TpsDdpRpcOptions *o = &work->options;
+  guint pass = work->n_passes - (o->warmup_cycles > 0 ? 1 : 0); /* measured ones count from 1 */
+
+  return o->growth ? g_array_index (work->growth.rows, gint64, MAX (pass, 1) - 1)
+                   : o->number_embeddings;
+}
+
 /* -- servers: one table each, which is kept from pass to pass, as in the original -- */
 
 static gboolean
@@ -27,12 +45,16 @@ fill_server (G_GNUC_UNUSED gpointer user_data, G_GNUC_UNUSED guint server,
 
 /* Servers differ, so that their tables are different functions of the ids. */
 static gboolean
-create_table (const TpsDdpRpcOptions *o, TpsClient *client, guint server, GError **error)
+create_table (const TpsDdpRpcWork *work, TpsClient *client, guint server, GError **error)
 {
+  const TpsDdpRpcOptions *o = &work->options;
   g_autofree gchar *name = g_strdup_printf ("emb%u", server);
   g_auto (TpsTableSpec) spec = { 0 };
 
-  tps_table_spec_init (&spec, name, o->number_embeddings, (gint32) o->embedding_dim);
+  if (o->growth && work->n_passes > 1
+      && !tps_remote_drop_table (client, name, tps_clock_now_ns () + CALL_NS, error))
+    return FALSE;
+  tps_table_spec_init (&spec, name, get_rows (work), (gint32) o->embedding_dim);
   spec.initializer.seed = o->seed * (G_GINT64_CONSTANT (1) << 20) + server;
   spec.optimizer = o->table_optimizer;
   return tps_table_spec_resolve (&spec, error)
@@ -42,8 +64,12 @@ create_table (const TpsDdpRpcOptions *o, TpsClient *client, guint server, GError
 static gboolean
 prepare_server (gpointer user_data, TpsClient *client, guint server, GError **error)
 {
+  TpsDdpRpcWork *work = user_data;
+
+  if (server == 0)
+    work->n_passes++;
   return tps_remote_clear_metrics (client, tps_clock_now_ns () + CALL_NS, error)
-         && create_table (user_data, client, server, error);
+         && create_table (work, client, server, error);
 }
 
 /* -- trainers -- */
@@ -56,8 +82,9 @@ set (gchar **field, const gchar *value)
 }
 
 static GVariant *
-make_trainer_config (const TpsDdpRpcOptions *o, gboolean is_warm_up)
+make_trainer_config (const TpsDdpRpcWork *work, gboolean is_warm_up)
 {
+  const TpsDdpRpcOptions *o = &work->options;
   GVariantDict dict;
   g_autoptr (GString) tables = g_string_new (NULL);
 
@@ -65,7 +92,7 @@ make_trainer_config (const TpsDdpRpcOptions *o, gboolean is_warm_up)
     g_string_append_printf (tables, "%semb%d", server > 0 ? "," : "", server);
   g_variant_dict_init (&dict, NULL);
   g_variant_dict_insert (&dict, "tables", "s", tables->str);
-  g_variant_dict_insert (&dict, "num_embeddings", "x", o->number_embeddings);
+  g_variant_dict_insert (&dict, "num_embeddings", "x", get_rows (work));
   g_variant_dict_insert (&dict, "embedding_dim", "x", o->embedding_dim);
   g_variant_dict_insert (&dict, "task", "s", o->task);
   g_variant_dict_insert (&dict, "sequential_lookups", "b", o->sequential_lookups);
@@ -78,13 +105,14 @@ static TpsTrainPlan *
 make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, gboolean is_warm_up,
            G_GNUC_UNUSED GError **error)
 {
-  const TpsDdpRpcOptions *o = user_data;
+  const TpsDdpRpcWork *work = user_data;
+  const TpsDdpRpcOptions *o = &work->options;
   TpsTrainPlan *plan = tps_train_plan_new ();
 
   set (&plan->model_class, "HybridModel");
   set (&plan->trainer, "DdpRpcTrainer");
   g_clear_pointer (&plan->trainer_config, g_variant_unref);
-  plan->trainer_config = make_trainer_config (o, is_warm_up);
+  plan->trainer_config = make_trainer_config (work, is_warm_up);
   plan->steps_per_epoch = (guint) o->batches;
   plan->epochs = (guint) (is_warm_up ? o->warmup_cycles : o->epochs);
   plan->seed = o->seed;
@@ -95,15 +123,23 @@ make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, gboolean is_warm_up,
 /* -- the program -- */
 
 static gboolean
-load (G_GNUC_UNUSED gpointer user_data, G_GNUC_UNUSED GError **error)
+load (gpointer user_data, G_GNUC_UNUSED GError **error)
 {
+  TpsDdpRpcWork *work = user_data;
+  TpsDdpRpcOptions *o = &work->options;
+
+  if (!o->growth)
+    return TRUE;
+  tps_growth_init (&work->growth, (gsize) o->number_ps * (gsize) o->embedding_dim * sizeof (gfloat),
+                   tps_growth_get_available_bytes ());
+  o->run.repeats = (gint) work->growth.rows->len;
   return TRUE;
 }
 
 static GPtrArray *
 describe (gpointer user_data)
 {
-  return tps_ddp_rpc_options_describe (user_data);
+  return tps_ddp_rpc_options_describe (&((TpsDdpRpcWork *) user_data)->options);
 }
 
 static void
@@ -171,7 +207,7 @@ start_peer (const TpsDdpRpcOptions *o, TpsSupervisor *supervisor, gboolean is_sp
 static gboolean
 start_peers (gpointer user_data, TpsSupervisor *supervisor, GPtrArray *peers, GError **error)
 {
-  const TpsDdpRpcOptions *o = user_data;
+  const TpsDdpRpcOptions *o = &((TpsDdpRpcWork *) user_data)->options;
   const gchar *peer = o->run.peer;
 
   if (peer == NULL)
@@ -184,33 +220,42 @@ start_peers (gpointer user_data, TpsSupervisor *supervisor, GPtrArray *peers, GE
 static void
 print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
 {
-  const TpsDdpRpcOptions *o = user_data;
+  const TpsDdpRpcWork *work = user_data;
   g_autofree gchar *original = tps_epoch_report_format_original (ours);
   g_autofree gchar *rates = tps_epoch_report_format_rates (ours);
   g_autofree gchar *outcome = tps_bench_report_format_outcome (ours);
   g_autofree gchar *ratios = NULL;
 
   printf ("%s\n%s\n%s", original, rates, outcome);
+  if (work->options.growth)
+    {
+      g_autofree gchar *growth = tps_growth_format (&work->growth, ours);
+
+      printf ("\n%s", growth);
+    }
   if (peers->len == 0)
     return;
   ratios = tps_epoch_report_format_ratios (ours, peers);
-  printf ("\nmedians of %d passes in turn\n%s", o->run.repeats, ratios);
+  printf ("\nmedians of %d passes in turn\n%s", work->options.run.repeats, ratios);
 }
 
 static void
-add_output (G_GNUC_UNUSED gpointer user_data, TpsBenchResults *ours, GPtrArray *peers,
-            TpsBenchOutput *output)
+add_output (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output)
 {
+  const TpsDdpRpcWork *work = user_data;
+
   tps_epoch_report_add_output (ours, peers, output);
+  if (work->options.growth)
+    tps_growth_add_output (&work->growth, ours, output);
 }
 
 TpsProgram
-tps_ddp_rpc_get_program (const TpsDdpRpcOptions *options)
+tps_ddp_rpc_get_program (const TpsDdpRpcWork *work)
 {
   return (TpsProgram) {
     .fill_server = fill_server,
     .work = { .make_plan = make_plan, .prepare_server = prepare_server, .parameters_agree = TRUE },
-    .no_warm_up = options->warmup_cycles == 0,
+    .no_warm_up = work->options.warmup_cycles == 0,
     .load = load,
     .describe = describe,
     .print_head = print_head,

@@ -1,0 +1,123 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/ddp_rpc/epoch_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/ddp_rpc/growth.h"
+
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string
+take (gchar *text)
+{
+  std::string copy = text;
+
+  g_free (text);
+  return copy;
+}
+
+class EpochReport : public testing::Test
+{
+protected:
+  void
+  TearDown () override
+  {
+    tps_bench_results_free (results);
+  }
+
+  // One pass: the epochs of each trainer, and how many samples it had in the pass and in the last epoch.
+  void
+  add_pass (const std::vector<std::vector<double>> &epochs, gint64 samples, gint64 epoch_samples)
+  {
+    for (size_t rank = 0; rank < epochs.size (); rank++)
+      {
+        gint number = static_cast<gint> (rank);
+
+        tps_bench_results_add_role (results, "trainer", number);
+        tps_bench_results_add (results, "trainer", number, "epoch_metric,epoch",
+                               epochs[rank].data (), static_cast<guint> (epochs[rank].size ()));
+        tps_bench_results_count_samples (results, number, samples, epoch_samples);
+      }
+    tps_bench_results_end_pass (results);
+  }
+
+  TpsBenchResults *results = tps_bench_results_new ();
+};
+
+TEST_F (EpochReport, PercentilesAreNumpys)
+{
+  g_autoptr (GArray) values = g_array_new (FALSE, FALSE, sizeof (gdouble));
+
+  for (double value : { 40.0, 10.0, 30.0, 20.0 })
+    g_array_append_val (values, value);
+  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 50), 25);
+  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 95), 38.5);
+  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 0), 10);
+  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 100), 40);
+}
+
+TEST_F (EpochReport, TheOriginalsRowsAreToTheLetter)
+{
+  add_pass ({ { 100, 200, 300 }, { 500, 500, 500 } }, 60, 20);
+  EXPECT_EQ (
+      take (tps_epoch_report_format_original (results)),
+      "\n"
+      "               sec/epoch epoch/sec     sec/epoch epoch/sec     sec/epoch epoch/sec     sec/epoch epoch/sec\n"
+      "Trainer0:  p50:  0.200s     100/s  p75:  0.250s      80/s  p90:  0.280s      71/s  p95:  0.290s      68/s\n"
+      "Trainer1:  p50:  0.500s      40/s  p75:  0.500s      40/s  p90:  0.500s      40/s  p95:  0.500s      40/s\n"
+      "     All:  p50:  0.400s     100/s  p75:  0.500s      80/s  p90:  0.500s      80/s  p95:  0.500s      80/s\n");
+}
+
+TEST_F (EpochReport, RatesAreAllSamplesOverAllTime)
+{
+  add_pass ({ { 100, 100 }, { 400, 100 } }, 100, 50);
+  add_pass ({ { 300, 300 }, { 100, 400 } }, 100, 50);
+  g_autoptr (GArray) rates = tps_epoch_report_list_rates (results);
+
+  ASSERT_EQ (rates->len, 2u);
+  EXPECT_DOUBLE_EQ (g_array_index (rates, gdouble, 0), 100 / 0.2 + 100 / 0.5);
+  EXPECT_DOUBLE_EQ (g_array_index (rates, gdouble, 1), 100 / 0.6 + 100 / 0.5);
+  std::string text = take (tps_epoch_report_format_rates (results));
+  EXPECT_THAT (text, HasSubstr ("| Trainer0 |"));
+  EXPECT_THAT (text, HasSubstr (" 250 ")) << "200 samples in 0.8 s";
+  EXPECT_THAT (text, HasSubstr (" 450 ")) << "and 200 in 1 s";
+}
+
+TEST_F (EpochReport, NothingMeasuredIsNothingReported)
+{
+  EXPECT_THAT (take (tps_epoch_report_format_original (results)), Not (HasSubstr ("All")));
+  EXPECT_THAT (take (tps_epoch_report_format_rates (results)), Not (HasSubstr ("All")));
+}
+
+TEST_F (EpochReport, SizesThatMemoryDoesNotHoldAreLeftOutAndNamed)
+{
+  g_auto (TpsGrowth) all = {}, some = {}, none = {};
+
+  tps_growth_init (&all, 2048, G_MAXSIZE);
+  EXPECT_EQ (all.rows->len, 4u);
+  EXPECT_STREQ (all.skipped, "");
+  tps_growth_init (&some, 2048, gsize (8) << 30);
+  ASSERT_EQ (some.rows->len, 3u);
+  EXPECT_EQ (g_array_index (some.rows, gint64, 2), 1000000);
+  EXPECT_STREQ (some.skipped, "4000000 rows: skipped, 10.9 GiB of memory must be free, 8.0 are\n");
+  tps_growth_init (&none, 2048, 0);
+  EXPECT_EQ (none.rows->len, 1u) << "the smallest is always tried";
+
+  for (double ms : { 10.0, 11.0, 12.0 })
+    add_pass ({ { ms } }, 50, 50);
+  std::string text = take (tps_growth_format (&some, results));
+  EXPECT_THAT (text, HasSubstr ("| 10000 "));
+  EXPECT_THAT (text, HasSubstr ("| 1000000 "));
+  EXPECT_THAT (text, HasSubstr (" 5000 ")) << "50 samples in 10 ms";
+  EXPECT_THAT (text, HasSubstr ("4000000 rows: skipped"));
+}
+
+} // namespace
