@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "plugin/service/call.h"
+#include "plugin/plugin.h"
 
 G_BEGIN_DECLS
 
