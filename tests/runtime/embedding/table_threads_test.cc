@@ -31,16 +31,17 @@ is_flat (const Floats &values, size_t dim)
 
 } // namespace
 
-/* Few rows, so that readers and writers meet; dims whose rows are words of 8, 4 and 2 bytes, and whole cache lines. */
+/* Few rows, so that readers and writers meet; rows in words of 8, 4 and 2 bytes, and some so long that an update is often
+ * interrupted. */
 TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
 {
   for (TpsDType dtype : dtypes)
-    for (int32_t dim : { 13, 32, 150 })
+    for (int32_t dim : { 13, 32, 6000 })
       {
         constexpr int64_t rows = 5;
         constexpr int n_writers = 2, n_readers = 3;
         Store store;
-        std::atomic<int> n_writing { n_writers };
+        std::atomic<int> n_reading { n_readers };
         std::atomic<int> n_torn { 0 };
         std::vector<std::thread> threads;
         size_t columns = static_cast<size_t> (dim);
@@ -48,13 +49,12 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
         ASSERT_EQ (store.create (flat_table (rows, dim, dtype)), "");
         for (int writer = 0; writer < n_writers; writer++)
           threads.emplace_back ([&, writer] {
-            for (int step = 0; step < 300; step++)
+            for (int step = 0; n_reading > 0; step++)
               {
                 float amount = static_cast<float> ((step + writer) % 7 - 3);
 
                 store.apply_rows ("emb", { 0, 1, 2, 3, 4 }, Floats (5 * columns, amount), dim);
               }
-            n_writing--;
           });
         for (int reader = 0; reader < n_readers; reader++)
           threads.emplace_back ([&, reader] {
@@ -62,13 +62,13 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
             std::string bytes;
 
             query.pooling = static_cast<TpsPooling> (1 + reader % 3);
-            do
+            for (int i = 0; i < 300; i++)
               {
                 n_torn += !is_flat (store.pooled (query), columns);
                 store.rows ("emb", { 4, 0, 2 }, &bytes);
                 n_torn += !is_flat (to_floats (bytes, dtype), columns);
               }
-            while (n_writing > 0);
+            n_reading--;
           });
         for (std::thread &thread : threads)
           thread.join ();
