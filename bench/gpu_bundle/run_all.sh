@@ -1,14 +1,14 @@
 #!/bin/bash
 # Runs one stage of what needs a GPU, on a machine with a driver and nothing of ours but this folder.
 #
-#   ./run_all.sh STAGE       conformance | sanitizer | device_ops | all
+#   ./run_all.sh STAGE       conformance | sanitizer | huge_arrays | device_ops | all
 #
 # Each stage ends within 8 minutes. What the machine refuses is skipped, with the reason. Ends with a table of
 # `STAGE NAME passed|failed|skipped [reason]`; exit code 1 where something failed.
 set -u
 cd "$(dirname "$(readlink -f "$0")")" || exit 2
 
-STAGES=(conformance sanitizer device_ops)
+STAGES=(conformance sanitizer huge_arrays device_ops)
 LIMIT_S=470
 libraries=$(mktemp -d) || exit 2
 trap 'rm -rf "$libraries"' EXIT
@@ -69,6 +69,10 @@ stage_sanitizer () {
     run sanitizer "$suite memcheck" "$tool" --error-exitcode=9 --tool=memcheck "./bin/$suite" --gtest_brief=1
   done
   run sanitizer 'rows racecheck' "$tool" --error-exitcode=9 --tool=racecheck ./bin/rows_on_gpu_test --gtest_brief=1
+}
+
+stage_huge_arrays () {
+  run huge_arrays cuda:0 ./bin/huge_arrays
 }
 
 stage_device_ops () {

@@ -116,7 +116,15 @@ _cuda_resources = rule(
     attrs = {"objects": attr.label(mandatory = True)},
 )
 
-def cuda_library(name, srcs, hdrs = [], deps = [], visibility = None, tags = [], **kwargs):
+def cuda_library(
+        name,
+        srcs,
+        hdrs = [],
+        deps = [],
+        visibility = None,
+        tags = [],
+        testonly = False,
+        **kwargs):
     """A cc_library of .cu files. `hdrs` are .h and .cuh; `deps` are cc_libraries and cuda_libraries."""
     _cuda_objects(
         name = name + "_objects",
@@ -127,12 +135,14 @@ def cuda_library(name, srcs, hdrs = [], deps = [], visibility = None, tags = [],
         toolkit = _TOOLKIT,
         target_compatible_with = CUDA_ONLY,
         tags = tags,
+        testonly = testonly,
         visibility = ["//visibility:private"],
     )
     _cuda_resources(
         name = name + "_resources",
         objects = ":" + name + "_objects",
         target_compatible_with = CUDA_ONLY,
+        testonly = testonly,
         tags = tags,
         visibility = visibility,
     )
@@ -143,6 +153,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], visibility = None, tags = [],
         language = "c++",
         deps = deps + CUDA_RUNTIME,
         target_compatible_with = CUDA_ONLY,
+        testonly = testonly,
         tags = tags,
         visibility = visibility,
         **kwargs
@@ -159,7 +170,15 @@ CUDA_HEADERS = select({
     "//conditions:default": [],
 })
 
-def cuda_binary(name, srcs, deps = [], linkopts = [], visibility = None, tags = [], **kwargs):
+def cuda_binary(
+        name,
+        srcs,
+        deps = [],
+        linkopts = [],
+        visibility = None,
+        tags = [],
+        testonly = False,
+        **kwargs):
     """A program (or, with linkshared, a library to load) with a main in a .cu file."""
     cuda_library(
         name = name + "_main",
@@ -167,10 +186,12 @@ def cuda_binary(name, srcs, deps = [], linkopts = [], visibility = None, tags = 
         deps = deps,
         alwayslink = True,
         tags = tags,
+        testonly = testonly,
         visibility = ["//visibility:private"],
     )
     tps_cc_binary(
         name = name,
+        testonly = testonly,
         deps = [":" + name + "_main"],
         language = "c++",
         linkopts = linkopts,
