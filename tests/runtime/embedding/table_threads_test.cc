@@ -62,7 +62,7 @@ TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
             std::string bytes;
 
             query.pooling = static_cast<TpsPooling> (1 + reader % 3);
-            for (int i = 0; i < 300; i++)
+            for (int i = 0; i < 120; i++)
               {
                 n_torn += !is_flat (store.pooled (query), columns);
                 store.rows ("emb", { 4, 0, 2 }, &bytes);
