@@ -30,7 +30,7 @@
 #define SLOT_ELEMS ((gsize) 256 * 1024) /* 1 MiB */
 #define HEADER_BYTES 4096
 #define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
-#define SPINS 2000 /* some 20 us, where every rank may have a processor */
+#define SPINS 2000 /* of some 50 ns, where every rank may have a processor */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #if defined(__x86_64__) || defined(__i386__)
