@@ -18,7 +18,7 @@ G_BEGIN_DECLS
 #define TPS_TABLE_PRESENCES 32
 
 /* About how much may be read without a break while writers wait. */
-#define TPS_TABLE_QUIET_BYTES (128 << 10)
+#define TPS_TABLE_QUIET_BYTES (256 << 10)
 
 /* How many threads read without looking at versions; a cache line each, so that threads do not share one. */
 typedef struct
