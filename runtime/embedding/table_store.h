@@ -7,7 +7,7 @@
  * changes nothing: everything is checked before the first row is touched. A dropped table lives until the calls that use
  * it have ended.
  *
- * All functions compute on the calling thread; work above some 64 KiB is shared with the worker pool, if there is one.
+ * All functions compute on the calling thread; work above some 256 KiB is shared with the worker pool, if there is one.
  * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
  * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
  * RESOURCE_EXHAUSTED (no memory for the answer). Thread: any.
