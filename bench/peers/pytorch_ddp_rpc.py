@@ -112,18 +112,52 @@ def run_pass(args, tables, epochs):
             "samples": {str(rank): result[1:] for rank, result in enumerate(results)}}
 
 
-def run_master(args):
+def run_master(args, commands):
     tables = [rpc.remote(f"ps{number}", make_table, args=(args, number), timeout=0) for number in range(args.number_ps)]
     for table in tables:
         rpc.rpc_sync(table.owner(), list_parameters, args=(table,), timeout=0)  # until it is made
-    print(json.dumps({"ready": True, "torch": torch.__version__}), flush=True)
+    commands.send({"ready": True, "torch": torch.__version__})
     is_warm_up = args.warmup_cycles > 0
-    for line in sys.stdin:
-        if line.strip() != "pass":
-            break
+    while commands.recv() == "pass":
         answer = run_pass(args, tables, args.warmup_cycles if is_warm_up else args.epochs)
         is_warm_up = False
-        print(json.dumps(answer), flush=True)
+        commands.send(answer)
+
+
+class World:
+    """The roles. They are stopped between passes: TensorPipe polls without rest, which would slow whoever is measured then."""
+
+    def __init__(self, args):
+        self.commands, theirs = mp.Pipe()
+        world_size = args.number_trainers + args.number_ps + 1
+        self.processes = [mp.Process(target=run_role, args=(rank, args, theirs), daemon=True)
+                          for rank in range(world_size)]
+        for process in self.processes:
+            process.start()
+
+    def signal_all(self, number):
+        for process in self.processes:
+            os.kill(process.pid, number)
+
+    def answer(self):
+        while not self.commands.poll(0.2):
+            if not all(process.is_alive() for process in self.processes):
+                sys.exit("peer pytorch: a role has ended")
+        print(json.dumps(self.commands.recv()), flush=True)
+        self.signal_all(signal.SIGSTOP)
+
+    def run(self):
+        self.answer()
+        for line in sys.stdin:
+            if line.strip() != "pass":
+                break
+            self.signal_all(signal.SIGCONT)
+            self.commands.send("pass")
+            self.answer()
+        self.signal_all(signal.SIGCONT)
+        self.commands.send("quit")
+        for process in self.processes:
+            process.join()
 
 
 def free_ports(n):
@@ -142,7 +176,7 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
-def run_role(rank, args):
+def run_role(rank, args, commands):
     die_with_parent()
     torch.set_num_threads(args.threads)
     n_trainers, n_servers = args.number_trainers, args.number_ps
@@ -158,7 +192,7 @@ def run_role(rank, args):
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      init_method=f"tcp://127.0.0.1:{args.rpc_port}", rpc_timeout=args.rpc_timeout))
     if name == "master":
-        run_master(args)
+        run_master(args, commands)
     rpc.shutdown()
 
 
@@ -181,13 +215,7 @@ def main():
         sys.exit(f"peer pytorch: --number-ps times --embedding-dim must be a multiple of {WIDTH}")
     args.rpc_port, args.group_port = free_ports(2)
     mp.set_start_method("fork")
-    world_size = args.number_trainers + args.number_ps + 1
-    processes = [mp.Process(target=run_role, args=(rank, args), daemon=True) for rank in range(world_size - 1)]
-    for process in processes:
-        process.start()
-    run_role(world_size - 1, args)
-    for process in processes:
-        process.join()
+    World(args).run()
 
 
 if __name__ == "__main__":
