@@ -24,20 +24,20 @@ typedef union
 static socklen_t
 parse (const gchar *text, Address *address)
 {
-  const gchar *colon = strrchr (text, ':');
+  const gchar *path = text + strlen ("unix:");
 
   memset (address, 0, sizeof *address);
-  if (g_str_has_prefix (text, "unix:") && strlen (text + 5) < sizeof address->un.sun_path)
+  if (g_str_has_prefix (text, "unix:") && strlen (path) < sizeof address->un.sun_path)
     {
       address->un.sun_family = AF_UNIX;
-      strcpy (address->un.sun_path, text + 5);
+      memcpy (address->un.sun_path, path, strlen (path) + 1);
       return sizeof address->un;
     }
   if (!g_str_has_prefix (text, "127.0.0.1:"))
     return 0;
   address->in.sin_family = AF_INET;
   address->in.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
-  address->in.sin_port = htons ((guint16) g_ascii_strtoull (colon + 1, NULL, 10));
+  address->in.sin_port = htons ((guint16) g_ascii_strtoull (strrchr (text, ':') + 1, NULL, 10));
   return sizeof address->in;
 }
 
@@ -61,18 +61,18 @@ set_no_delay (gint fd)
 }
 
 gint
-tps_stream_listen (const gchar *text, gchar **bound, GError **error)
+tps_stream_listen (const gchar *address, gchar **bound, GError **error)
 {
-  Address address;
-  socklen_t length = parse (text, &address);
-  gint fd = socket (address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Address parsed;
+  socklen_t length = parse (address, &parsed);
+  gint fd = socket (parsed.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-  if (fd < 0 || bind (fd, &address.any, length) != 0 || listen (fd, 128) != 0
-      || getsockname (fd, &address.any, &length) != 0)
-    return fail (fd, "listen at", text, error);
-  *bound = address.any.sa_family == AF_UNIX
-               ? g_strdup (text)
-               : g_strdup_printf ("127.0.0.1:%u", ntohs (address.in.sin_port));
+  if (fd < 0 || bind (fd, &parsed.any, length) != 0 || listen (fd, 128) != 0
+      || getsockname (fd, &parsed.any, &length) != 0)
+    return fail (fd, "listen at", address, error);
+  *bound = parsed.any.sa_family == AF_UNIX
+               ? g_strdup (address)
+               : g_strdup_printf ("127.0.0.1:%u", ntohs (parsed.in.sin_port));
   return fd;
 }
 
@@ -87,14 +87,14 @@ tps_stream_accept (gint listener)
 }
 
 gint
-tps_stream_connect (const gchar *text, GError **error)
+tps_stream_connect (const gchar *address, GError **error)
 {
-  Address address;
-  socklen_t length = parse (text, &address);
-  gint fd = socket (address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Address parsed;
+  socklen_t length = parse (address, &parsed);
+  gint fd = socket (parsed.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-  if (fd < 0 || connect (fd, &address.any, length) != 0)
-    return fail (fd, "connect to", text, error);
+  if (fd < 0 || connect (fd, &parsed.any, length) != 0)
+    return fail (fd, "connect to", address, error);
   set_no_delay (fd);
   return fd;
 }

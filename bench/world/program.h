@@ -43,7 +43,7 @@ typedef struct
 } TpsProgram;
 
 /* Exit status: 0 done, 1 a role or a pass failed, 2 a bad flag, 130 interrupted. */
-gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *run,
+gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                       gpointer user_data);
 
 /* Whether to go on after parsing the flags; else `*status` is the exit status, and what is to be said was said. */
@@ -53,7 +53,7 @@ gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, 
 /* -- reports that do for most -- */
 
 /* Tables of all roles, the outcome, and the ratios to each peer. */
-void tps_program_print_tables (const TpsRunFlags *run, TpsBenchResults *ours, GPtrArray *peers);
+void tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrArray *peers);
 
 /* All series of all roles, the outcome; the peers' and the ratios of what both have. */
 void tps_program_add_figures (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);

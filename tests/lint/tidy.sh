@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 
 generated=$(mktemp -d)
 trap 'rm -rf "$generated"' EXIT
-for idl in thrift/*.thrift; do
+for idl in thrift/*.thrift bench/peers/*.thrift; do
   /usr/bin/thrift --gen c_glib -out "$generated" "$idl"
 done
 sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
