@@ -74,6 +74,9 @@ def count_run(path):
         if "testResult" in event:
             key = identity["testResult"]
             tests[key["label"], key.get("run"), key.get("shard")] = count_test(event["testResult"])
+        elif event.get("aborted", {}).get("reason") == "SKIPPED":
+            # Not for this machine or configuration (target_compatible_with).
+            counts[SKIPPED] += identity.get("targetCompleted", {}).get("label", "").endswith("_test")
         elif "targetCompleted" in identity and not event.get("completed", {}).get("success"):
             counts[FAILED] += 1
             print("does not build: " + identity["targetCompleted"]["label"], file=sys.stderr)
