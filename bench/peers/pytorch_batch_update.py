@@ -15,12 +15,7 @@ Everything else goes to stderr. Times are milliseconds of the monotonic clock.
 """
 
 import argparse
-import ctypes
-import json
 import os
-import signal
-import socket
-import sys
 import threading
 import time
 
@@ -30,7 +25,8 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 
 import torch
 import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
+
+from pytorch_world import World, die_with_parent, free_ports
 
 
 class BatchUpdateServer:
@@ -93,31 +89,17 @@ def run_trainer(args, rank, server):
             "pass_level_metric,training": [(time.perf_counter() - started) * 1e3]}
 
 
-def run_server(args):
+def run_server(args, commands):
     """The server is the master too, as in the original."""
-    print(json.dumps({"ready": True, "torch": torch.__version__}), flush=True)
-    for line in sys.stdin:
-        if line.strip() != "pass":
-            break
+    commands.send({"ready": True, "torch": torch.__version__})
+    while commands.recv() == "pass":
         server = rpc.RRef(BatchUpdateServer(args))
         futures = [rpc.rpc_async(f"trainer{rank}", run_trainer, args=(args, rank, server), timeout=0)
                    for rank in range(args.ntrainer)]
-        print(json.dumps({"trainer": {str(rank): future.wait() for rank, future in enumerate(futures)}}), flush=True)
+        commands.send({"trainer": {str(rank): future.wait() for rank, future in enumerate(futures)}})
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def die_with_parent():
-    """So that no role outlives a launcher that was killed."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def run_role(rank, args):
+def run_role(rank, args, commands):
     die_with_parent()
     torch.set_num_threads(args.threads)
     name = f"trainer{rank}" if rank < args.ntrainer else "server"
@@ -125,7 +107,7 @@ def run_role(rank, args):
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      init_method=f"tcp://127.0.0.1:{args.port}", rpc_timeout=args.rpc_timeout))
     if name == "server":
-        run_server(args)
+        run_server(args, commands)
     rpc.shutdown()
 
 
@@ -142,14 +124,8 @@ def main():
     parser.add_argument("--rpc-timeout", type=float, default=60)
     parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
     args = parser.parse_args()
-    args.port = free_port()
-    mp.set_start_method("fork")
-    processes = [mp.Process(target=run_role, args=(rank, args), daemon=True) for rank in range(args.ntrainer)]
-    for process in processes:
-        process.start()
-    run_role(args.ntrainer, args)
-    for process in processes:
-        process.join()
+    args.port, = free_ports(1)
+    World(args.ntrainer + 1, run_role, args).run()
 
 
 if __name__ == "__main__":

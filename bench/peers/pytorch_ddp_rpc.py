@@ -18,12 +18,8 @@ processes are up, is {"ready": true, "torch": "1.13.1"}. Everything else goes to
 """
 
 import argparse
-import ctypes
-import json
 import os
 import random
-import signal
-import socket
 import sys
 import time
 
@@ -35,10 +31,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
 from torch import nn, optim
 from torch.distributed.optim import DistributedOptimizer
 from torch.nn.parallel import DistributedDataParallel as DDP
+
+from pytorch_world import World, die_with_parent, free_ports
 
 WIDTH = 512
 
@@ -124,58 +121,6 @@ def run_master(args, commands):
         commands.send(answer)
 
 
-class World:
-    """The roles. They are stopped between passes: TensorPipe polls without rest, which would slow whoever is measured then."""
-
-    def __init__(self, args):
-        self.commands, theirs = mp.Pipe()
-        world_size = args.number_trainers + args.number_ps + 1
-        self.processes = [mp.Process(target=run_role, args=(rank, args, theirs), daemon=True)
-                          for rank in range(world_size)]
-        for process in self.processes:
-            process.start()
-
-    def signal_all(self, number):
-        for process in self.processes:
-            os.kill(process.pid, number)
-
-    def answer(self):
-        while not self.commands.poll(0.2):
-            if not all(process.is_alive() for process in self.processes):
-                sys.exit("peer pytorch: a role has ended")
-        print(json.dumps(self.commands.recv()), flush=True)
-        self.signal_all(signal.SIGSTOP)
-
-    def run(self):
-        self.answer()
-        for line in sys.stdin:
-            if line.strip() != "pass":
-                break
-            self.signal_all(signal.SIGCONT)
-            self.commands.send("pass")
-            self.answer()
-        self.signal_all(signal.SIGCONT)
-        self.commands.send("quit")
-        for process in self.processes:
-            process.join()
-
-
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-def die_with_parent():
-    """So that no role outlives a launcher that was killed."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
 def run_role(rank, args, commands):
     die_with_parent()
     torch.set_num_threads(args.threads)
@@ -214,8 +159,7 @@ def main():
     if args.number_ps * args.embedding_dim % WIDTH:
         sys.exit(f"peer pytorch: --number-ps times --embedding-dim must be a multiple of {WIDTH}")
     args.rpc_port, args.group_port = free_ports(2)
-    mp.set_start_method("fork")
-    World(args).run()
+    World(args.number_trainers + args.number_ps + 1, run_role, args).run()
 
 
 if __name__ == "__main__":

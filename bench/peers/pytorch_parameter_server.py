@@ -14,11 +14,8 @@ Everything else goes to stderr. Times are milliseconds of the monotonic clock.
 """
 
 import argparse
-import ctypes
 import json
 import os
-import signal
-import socket
 import sys
 import threading
 import time
@@ -30,8 +27,9 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
-import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
+
+from pytorch_world import World, die_with_parent, free_ports
 
 STRAGGLER = "parameter_server_straggler_metric,param_index_straggler"
 BATCH = "parameter_server_batch_metric,param_index_batch"
@@ -250,7 +248,7 @@ def run_trainer(args, rank, batches, server):
     return metrics.take()
 
 
-def run_master(args):
+def run_master(args, commands):
     batches = make_batches(args.data, args.batch_size, args.seed)
     n_equal = len(batches) // args.ntrainer
     if n_equal == 0:
@@ -263,10 +261,8 @@ def run_master(args):
     ]
     ready = {"ready": True, "torch": torch.__version__, "blas_threads": torch.get_num_threads(),
              "batches_per_trainer": n_equal}
-    print(json.dumps(ready), flush=True)
-    for line in sys.stdin:
-        if line.strip() != "pass":
-            break
+    commands.send(ready)
+    while commands.recv() == "pass":
         futures = [
             rpc.rpc_async(f"trainer{r}", run_trainer,
                           args=(args, r, dealt[r], servers[r // per_server] if servers else None), timeout=0)
@@ -276,26 +272,10 @@ def run_master(args):
         taken = {str(args.ntrainer + i): s.rpc_sync().take_metrics(s) for i, s in enumerate(servers)}
         for server in servers:
             server.rpc_sync().reset_state(server)
-        print(json.dumps({"trainer": trainers, "server": taken}), flush=True)
+        commands.send({"trainer": trainers, "server": taken})
 
 
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-def die_with_parent():
-    """So that no role outlives a launcher that was killed."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-
-def run_role(rank, args):
+def run_role(rank, args, commands):
     global _group
     die_with_parent()
     torch.set_num_threads(args.threads)
@@ -317,7 +297,7 @@ def run_role(rank, args):
                  rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
                      init_method=f"tcp://127.0.0.1:{args.rpc_port}", **options))
     if name == "master":
-        run_master(args)
+        run_master(args, commands)
     rpc.shutdown()
 
 
@@ -340,14 +320,7 @@ def main():
     if args.nserver and args.ntrainer % args.nserver:
         sys.exit("peer pytorch: --ntrainer must be a multiple of --nserver")
     args.rpc_port, args.group_port = free_ports(2)
-    mp.set_start_method("fork")
-    processes = [mp.Process(target=run_role, args=(rank, args), daemon=True)
-                 for rank in range(args.ntrainer + args.nserver)]
-    for process in processes:
-        process.start()
-    run_role(args.ntrainer + args.nserver, args)
-    for process in processes:
-        process.join()
+    World(args.ntrainer + args.nserver + 1, run_role, args).run()
 
 
 if __name__ == "__main__":
