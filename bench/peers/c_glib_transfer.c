@@ -24,7 +24,7 @@
 #include <thrift/c_glib/server/thrift_simple_server.h>
 #include <thrift/c_glib/thrift_configuration.h>
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
-#include <thrift/c_glib/transport/thrift_framed_transport_factory.h>
+#include <thrift/c_glib/transport/thrift_transport_factory.h>
 #include <thrift/c_glib/transport/thrift_server_socket.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
@@ -123,6 +123,43 @@ peer_handler_init (PeerHandler *handler)
   handler->pulled = g_byte_array_new ();
 }
 
+static ThriftConfiguration *
+make_limits (void)
+{
+  return g_object_new (THRIFT_TYPE_CONFIGURATION, "max_message_size", LIMIT, "max_frame_size",
+                       LIMIT, NULL);
+}
+
+/* Framed transports with our limits: the library's factory makes them with its own. */
+
+typedef ThriftTransportFactory LargeFramesFactory;
+typedef ThriftTransportFactoryClass LargeFramesFactoryClass;
+
+GType large_frames_factory_get_type (void);
+G_DEFINE_TYPE (LargeFramesFactory, large_frames_factory, THRIFT_TYPE_TRANSPORT_FACTORY)
+
+static ThriftTransport *
+get_large_frames (G_GNUC_UNUSED ThriftTransportFactory *factory, ThriftTransport *inner)
+{
+  ThriftConfiguration *limits = make_limits ();
+  ThriftTransport *framed = g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT, "transport", inner,
+                                          "configuration", limits, NULL);
+
+  g_object_unref (limits);
+  return framed;
+}
+
+static void
+large_frames_factory_class_init (LargeFramesFactoryClass *klass)
+{
+  klass->get_transport = get_large_frames;
+}
+
+static void
+large_frames_factory_init (G_GNUC_UNUSED LargeFramesFactory *factory)
+{
+}
+
 static gpointer
 end_with_input (G_GNUC_UNUSED gpointer data)
 {
@@ -147,13 +184,6 @@ find_port (void)
   return ntohs (address.sin_port);
 }
 
-static ThriftConfiguration *
-make_limits (void)
-{
-  return g_object_new (THRIFT_TYPE_CONFIGURATION, "max_message_size", LIMIT, "max_frame_size",
-                       LIMIT, NULL);
-}
-
 static gint
 serve (void)
 {
@@ -166,8 +196,8 @@ serve (void)
                                   NULL);
   GObject *server = g_object_new (
       THRIFT_TYPE_SIMPLE_SERVER, "processor", processor, "server_transport", socket,
-      "input_transport_factory", g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT_FACTORY, NULL),
-      "output_transport_factory", g_object_new (THRIFT_TYPE_FRAMED_TRANSPORT_FACTORY, NULL),
+      "input_transport_factory", g_object_new (large_frames_factory_get_type (), NULL),
+      "output_transport_factory", g_object_new (large_frames_factory_get_type (), NULL),
       "input_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL),
       "output_protocol_factory", g_object_new (THRIFT_TYPE_BINARY_PROTOCOL_FACTORY, NULL), NULL);
 

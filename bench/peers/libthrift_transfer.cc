@@ -92,7 +92,17 @@ private:
   Tensor pulled_;
 };
 
-// A frame must fit into the limits of the processor's own transports too.
+// An accepted connection has the library's limits, not ours.
+class LargeFrames : public transport::TTransportFactory
+{
+public:
+  std::shared_ptr<transport::TTransport>
+  getTransport (std::shared_ptr<transport::TTransport> inner) override
+  {
+    return std::make_shared<transport::TFramedTransport> (inner, Limits ());
+  }
+};
+
 class Announcer : public server::TServerEventHandler
 {
 public:
@@ -146,8 +156,7 @@ ServeThreaded ()
   auto socket = std::make_shared<transport::TServerSocket> ("127.0.0.1", 0);
   server::TThreadedServer server (
       std::make_shared<thriftps::peer::TransferProcessor> (std::make_shared<Handler> ()), socket,
-      std::make_shared<transport::TFramedTransportFactory> (),
-      std::make_shared<protocol::TBinaryProtocolFactory> ());
+      std::make_shared<LargeFrames> (), std::make_shared<protocol::TBinaryProtocolFactory> ());
   server.setServerEventHandler (std::make_shared<Announcer> (socket));
   EndWithInput ();
   server.serve ();
