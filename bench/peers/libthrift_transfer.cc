@@ -24,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -40,7 +41,7 @@ using thriftps::peer::Tensor;
 using thriftps::peer::TransferClient;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLimit = 1 << 30;
+constexpr int kLimit = std::numeric_limits<int>::max ();
 
 std::shared_ptr<TConfiguration>
 Limits ()
@@ -103,6 +104,20 @@ public:
   }
 };
 
+// The library counts the bytes of all messages of a connection against the limit of one.
+class LargeSockets : public transport::TServerSocket
+{
+public:
+  using TServerSocket::TServerSocket;
+
+protected:
+  std::shared_ptr<transport::TSocket>
+  createSocket (THRIFT_SOCKET client) override
+  {
+    return std::make_shared<transport::TSocket> (client, Limits ());
+  }
+};
+
 class Announcer : public server::TServerEventHandler
 {
 public:
@@ -153,7 +168,7 @@ EndWithInput ()
 int
 ServeThreaded ()
 {
-  auto socket = std::make_shared<transport::TServerSocket> ("127.0.0.1", 0);
+  auto socket = std::make_shared<LargeSockets> ("127.0.0.1", 0);
   server::TThreadedServer server (
       std::make_shared<thriftps::peer::TransferProcessor> (std::make_shared<Handler> ()), socket,
       std::make_shared<LargeFrames> (), std::make_shared<protocol::TBinaryProtocolFactory> ());
@@ -271,6 +286,7 @@ Load (const std::string &address)
       in >> row.op >> row.n_bytes >> row.n_connections >> row.n_in_flight >> row.n_calls;
       try
         {
+          connections.clear (); // new ones for each row: see LargeSockets
           while (connections.size () < row.n_connections)
             connections.emplace_back (address);
           RunRow (row, connections);
