@@ -7,37 +7,16 @@
 #include "bench/report/grid.h"
 #include "bench/report/report.h"
 #include "bench/world/peer.h"
+#include "bench/report/percentile.h"
 
 #define EPOCH "epoch_metric,epoch"
 
 /* -- numbers -- */
 
-static gint
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  gdouble x = *(const gdouble *) a, y = *(const gdouble *) b;
-
-  return (x > y) - (x < y);
-}
-
 static gdouble
 get (const GArray *values, guint i)
 {
   return g_array_index (values, gdouble, i);
-}
-
-gdouble
-tps_epoch_report_get_percentile (const GArray *values, gdouble percent)
-{
-  g_autoptr (GArray) sorted = g_array_new (FALSE, FALSE, sizeof (gdouble));
-  gdouble place = percent / 100 * (values->len - 1);
-  guint below = (guint) place;
-
-  g_array_append_vals (sorted, values->data, values->len);
-  g_array_sort (sorted, compare_doubles);
-  if (below + 1 == sorted->len)
-    return get (sorted, below);
-  return get (sorted, below) + (place - below) * (get (sorted, below + 1) - get (sorted, below));
 }
 
 static gdouble
@@ -125,7 +104,7 @@ append_original_row (GString *text, const gchar *name, const GArray *epochs, gin
   g_string_append_printf (text, "%8s:", name);
   for (guint i = 0; i < G_N_ELEMENTS (percents); i++)
     {
-      gdouble seconds = tps_epoch_report_get_percentile (epochs, percents[i]) / 1e3;
+      gdouble seconds = tps_percentile (epochs, percents[i]) / 1e3;
 
       g_string_append_printf (text, "  p%02d:  %1.3fs  %6d/s", percents[i], seconds,
                               (gint) ((gdouble) epoch_samples / seconds));
@@ -167,16 +146,16 @@ static const gchar *const rate_headers[] = {
 static void
 add_rate_row (TpsGrid *grid, const gchar *name, gdouble rate, const GArray *epochs, gint64 samples)
 {
-  gdouble p50 = tps_epoch_report_get_percentile (epochs, 50);
-  gdouble p95 = tps_epoch_report_get_percentile (epochs, 95);
+  gdouble p50 = tps_percentile (epochs, 50);
+  gdouble p95 = tps_percentile (epochs, 95);
   const gdouble numbers[] = {
     rate,
     sum_of (epochs, 0, epochs->len) / epochs->len,
     p50,
-    tps_epoch_report_get_percentile (epochs, 75),
-    tps_epoch_report_get_percentile (epochs, 90),
+    tps_percentile (epochs, 75),
+    tps_percentile (epochs, 90),
     p95,
-    tps_epoch_report_get_percentile (epochs, 99),
+    tps_percentile (epochs, 99),
     p95 / p50,
     (gdouble) samples,
   };
@@ -231,7 +210,7 @@ get_medians (TpsBenchResults *results)
   TpsBenchSeries *series = tps_bench_results_find (results, "trainer", -1, EPOCH);
 
   return (Medians) {
-    .rate = rates->len > 0 ? tps_epoch_report_get_percentile (rates, 50) : NAN,
+    .rate = rates->len > 0 ? tps_percentile (rates, 50) : NAN,
     .p50_ms = series != NULL ? tps_bench_series_get_median (series) : NAN,
   };
 }

@@ -28,7 +28,4 @@ void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBe
 /* Samples per second of all trainers, one gdouble a pass; owned. */
 GArray *tps_epoch_report_list_rates (TpsBenchResults *results);
 
-/* As numpy.percentile: linear between the two nearest. `values` is not empty. */
-gdouble tps_epoch_report_get_percentile (const GArray *values, gdouble percent);
-
 G_END_DECLS

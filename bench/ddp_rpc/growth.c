@@ -6,6 +6,7 @@
 
 #include "bench/ddp_rpc/epoch_report.h"
 #include "bench/report/grid.h"
+#include "bench/report/percentile.h"
 
 #define GIB 1073741824.0
 #define USABLE 0.7
@@ -80,9 +81,8 @@ tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results)
       g_autofree gchar *rows = g_strdup_printf ("%" G_GINT64_FORMAT,
                                                 g_array_index (growth->rows, gint64, pass));
       g_autoptr (GArray) epochs = dup_epochs (results, pass, growth->rows->len);
-      const gdouble numbers[] = { g_array_index (rates, gdouble, pass),
-                                  tps_epoch_report_get_percentile (epochs, 50),
-                                  tps_epoch_report_get_percentile (epochs, 95) };
+      const gdouble numbers[] = { g_array_index (rates, gdouble, pass), tps_percentile (epochs, 50),
+                                  tps_percentile (epochs, 95) };
 
       tps_grid_add_row (grid, rows, numbers);
     }

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "bench/report/percentile.h"
+
 struct TpsBenchResults
 {
   GPtrArray *series; /* of TpsBenchSeries */
@@ -100,23 +102,13 @@ find_or_add (TpsBenchResults *results, const gchar *kind, gint rank, const gchar
   return series;
 }
 
-static gint
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  gdouble x = *(const gdouble *) a, y = *(const gdouble *) b;
-
-  return (x > y) - (x < y);
-}
-
 static gdouble
 median (const gdouble *values, guint n)
 {
-  g_autoptr (GArray) sorted = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  g_autoptr (GArray) array = g_array_new (FALSE, FALSE, sizeof (gdouble));
 
-  g_array_append_vals (sorted, values, n);
-  g_array_sort (sorted, compare_doubles);
-  return (g_array_index (sorted, gdouble, (n - 1) / 2) + g_array_index (sorted, gdouble, n / 2))
-         / 2;
+  g_array_append_vals (array, values, n);
+  return tps_percentile (array, 50);
 }
 
 void

@@ -2,7 +2,7 @@
 
 #include "bench/transfer/result.h"
 
-#include <math.h>
+#include "bench/report/percentile.h"
 
 static GArray *
 doubles_new (void)
@@ -54,7 +54,7 @@ static gdouble
 get_seconds (const TpsTransferRow *row, const TpsTransferTimes *times)
 {
   if (row->n_connections == 1 && row->n_in_flight == 1)
-    return tps_transfer_quantile (times->ms, 0.5) / 1e3 * row->n_calls;
+    return tps_percentile (times->ms, 50) / 1e3 * row->n_calls;
   return times->seconds;
 }
 
@@ -98,32 +98,4 @@ tps_transfer_result_get_title (const TpsTransferRowResults *results,
   g_autofree gchar *row = tps_transfer_row_to_title (&results->row);
 
   return g_strdup_printf ("%s %s", row, result->spec->transport);
-}
-
-static gint
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  gdouble x = *(const gdouble *) a, y = *(const gdouble *) b;
-
-  return (x > y) - (x < y);
-}
-
-gdouble
-tps_transfer_quantile (const GArray *values, gdouble q)
-{
-  g_autoptr (GArray) sorted = g_array_copy ((GArray *) (guintptr) values);
-  gdouble at;
-  guint below;
-
-  if (sorted->len == 0)
-    return (gdouble) NAN;
-  g_array_sort (sorted, compare_doubles);
-  at = q * (sorted->len - 1);
-  below = (guint) at;
-  if (below + 1 >= sorted->len)
-    return g_array_index (sorted, gdouble, sorted->len - 1);
-  return g_array_index (sorted, gdouble, below)
-         + (at - below)
-               * (g_array_index (sorted, gdouble, below + 1)
-                  - g_array_index (sorted, gdouble, below));
 }

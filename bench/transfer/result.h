@@ -42,7 +42,4 @@ const TpsTransferResult *tps_transfer_row_results_find (const TpsTransferRowResu
 gchar *tps_transfer_result_get_title (const TpsTransferRowResults *results,
                                       const TpsTransferResult *result);
 
-/* Quantile q of unsorted values (linear between neighbours); NAN of none. */
-gdouble tps_transfer_quantile (const GArray *values, gdouble q);
-
 G_END_DECLS

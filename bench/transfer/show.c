@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/report/percentile.h"
 #include "runtime/error.h"
 
 #define OURS "thriftps"
@@ -13,7 +14,7 @@
 static gdouble
 median (const GArray *values)
 {
-  return tps_transfer_quantile (values, 0.5);
+  return tps_percentile (values, 50);
 }
 
 static const TpsTransferRowResults *
@@ -53,11 +54,10 @@ append_result (GString *text, const TpsTransferRowResults *row, const TpsTransfe
   gdouble gigabytes = result->n_bytes / 1e9;
 
   g_string_append_printf (text, "%-24s %-22s %9.4g %9.4g %9.4g %9.4g %10.4g %8.3g %8.3g", title,
-                          result->spec->name, tps_transfer_quantile (result->ms, 0.5),
-                          tps_transfer_quantile (result->ms, 0.95),
-                          tps_transfer_quantile (result->ms, 0.99), median (result->gb_per_s),
-                          median (result->calls_per_s), result->client_cpu_s / gigabytes,
-                          result->server_cpu_s / gigabytes);
+                          result->spec->name, tps_percentile (result->ms, 50),
+                          tps_percentile (result->ms, 95), tps_percentile (result->ms, 99),
+                          median (result->gb_per_s), median (result->calls_per_s),
+                          result->client_cpu_s / gigabytes, result->server_cpu_s / gigabytes);
   append_ratio (text, median (result->gb_per_s),
                 tps_transfer_row_results_find (row, "raw", result->spec->transport));
 }

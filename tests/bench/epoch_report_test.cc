@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/ddp_rpc/growth.h"
+#include "bench/report/percentile.h"
 
 namespace {
 
@@ -58,10 +59,10 @@ TEST_F (EpochReport, PercentilesAreNumpys)
 
   for (double value : { 40.0, 10.0, 30.0, 20.0 })
     g_array_append_val (values, value);
-  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 50), 25);
-  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 95), 38.5);
-  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 0), 10);
-  EXPECT_DOUBLE_EQ (tps_epoch_report_get_percentile (values, 100), 40);
+  EXPECT_DOUBLE_EQ (tps_percentile (values, 50), 25);
+  EXPECT_DOUBLE_EQ (tps_percentile (values, 95), 38.5);
+  EXPECT_DOUBLE_EQ (tps_percentile (values, 0), 10);
+  EXPECT_DOUBLE_EQ (tps_percentile (values, 100), 40);
 }
 
 TEST_F (EpochReport, TheOriginalsRowsAreToTheLetter)
