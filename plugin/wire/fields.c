@@ -215,3 +215,31 @@ tps_field_list_begin (TpsReader *in, const TpsFieldPath *path, TpsWireType type,
                              tps_wire_type_name (got), tps_wire_type_name (type));
   return tps_field_check_reader (in, path, error);
 }
+
+void
+tps_field_write_i32 (TpsWriter *out, gint16 id, gint32 value)
+{
+  tps_writer_field (out, id, TPS_WIRE_I32);
+  tps_writer_i32 (out, value);
+}
+
+void
+tps_field_write_i64 (TpsWriter *out, gint16 id, gint64 value)
+{
+  tps_writer_field (out, id, TPS_WIRE_I64);
+  tps_writer_i64 (out, value);
+}
+
+void
+tps_field_write_double (TpsWriter *out, gint16 id, gdouble value)
+{
+  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
+  tps_writer_double (out, value);
+}
+
+void
+tps_field_write_string (TpsWriter *out, gint16 id, const gchar *value)
+{
+  tps_writer_field (out, id, TPS_WIRE_BINARY);
+  tps_writer_string (out, value);
+}

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "plugin/frame/reader.h"
+#include "plugin/frame/writer.h"
 
 G_BEGIN_DECLS
 
@@ -81,6 +82,12 @@ gboolean tps_field_read_name (TpsReader *in, const TpsFieldPath *path, gpointer 
 /* A TpsFieldRead for doubles that are neither infinite nor NaN, into a gdouble. */
 gboolean tps_field_read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target,
                                 GError **error);
+
+/* A field with its value. */
+void tps_field_write_i32 (TpsWriter *out, gint16 id, gint32 value);
+void tps_field_write_i64 (TpsWriter *out, gint16 id, gint64 value);
+void tps_field_write_double (TpsWriter *out, gint16 id, gdouble value);
+void tps_field_write_string (TpsWriter *out, gint16 id, const gchar *value);
 
 /* Whether `n_bytes` at `name` are such a name. */
 gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);

@@ -70,20 +70,6 @@ tps_node_describe_result_decode (TpsReader *in, TpsWireType type, gpointer info,
 }
 
 static void
-encode_string (TpsWriter *out, gint16 id, const gchar *value)
-{
-  tps_writer_field (out, id, TPS_WIRE_BINARY);
-  tps_writer_string (out, value);
-}
-
-static void
-encode_i64 (TpsWriter *out, gint16 id, gint64 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I64);
-  tps_writer_i64 (out, value);
-}
-
-static void
 encode_names (TpsWriter *out, gint16 id, gchar *const *names)
 {
   guint n_names = 0;
@@ -105,16 +91,16 @@ tps_node_describe_result_encode (TpsWriter *out, gconstpointer data)
 
   tps_writer_field (out, 0, TPS_WIRE_STRUCT);
   tps_writer_struct_begin (out);
-  encode_string (out, 1, info->name);
-  encode_string (out, 2, info->version);
+  tps_field_write_string (out, 1, info->name);
+  tps_field_write_string (out, 2, info->version);
   if (info->max_frame_bytes > 0)
-    encode_i64 (out, 3, info->max_frame_bytes);
+    tps_field_write_i64 (out, 3, info->max_frame_bytes);
   encode_names (out, 4, info->services);
   encode_names (out, 5, info->devices);
   if (info->max_table_bytes > 0)
     {
-      encode_i64 (out, 6, info->table_bytes);
-      encode_i64 (out, 7, info->max_table_bytes);
+      tps_field_write_i64 (out, 6, info->table_bytes);
+      tps_field_write_i64 (out, 7, info->max_table_bytes);
     }
   tps_writer_struct_end (out);
 }
@@ -204,27 +190,20 @@ tps_node_get_metrics_result_decode (TpsReader *in, TpsWireType type, gpointer ta
 }
 
 static void
-encode_double (TpsWriter *out, gint16 id, gdouble value)
-{
-  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
-  tps_writer_double (out, value);
-}
-
-static void
 encode_summary (TpsWriter *out, const TpsMetricSummary *summary)
 {
   tps_writer_struct_begin (out);
-  encode_string (out, 1, summary->type);
-  encode_string (out, 2, summary->name);
-  encode_i64 (out, 3, summary->count);
-  encode_double (out, 4, summary->min_ms);
-  encode_double (out, 5, summary->max_ms);
-  encode_double (out, 6, summary->mean_ms);
+  tps_field_write_string (out, 1, summary->type);
+  tps_field_write_string (out, 2, summary->name);
+  tps_field_write_i64 (out, 3, summary->count);
+  tps_field_write_double (out, 4, summary->min_ms);
+  tps_field_write_double (out, 5, summary->max_ms);
+  tps_field_write_double (out, 6, summary->mean_ms);
   if (!isnan (summary->stdev_ms))
-    encode_double (out, 7, summary->stdev_ms);
-  encode_double (out, 8, summary->p50_ms);
-  encode_double (out, 9, summary->p95_ms);
-  encode_double (out, 10, summary->p99_ms);
+    tps_field_write_double (out, 7, summary->stdev_ms);
+  tps_field_write_double (out, 8, summary->p50_ms);
+  tps_field_write_double (out, 9, summary->p95_ms);
+  tps_field_write_double (out, 10, summary->p99_ms);
   if (summary->samples_ms != NULL)
     {
       tps_writer_field (out, 11, TPS_WIRE_BINARY);

@@ -264,27 +264,6 @@ tps_drop_table_arguments_decode (TpsReader *in, gchar **table, GError **error)
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static void
-encode_string (TpsWriter *out, gint16 id, const gchar *value)
-{
-  tps_writer_field (out, id, TPS_WIRE_BINARY);
-  tps_writer_string (out, value);
-}
-
-static void
-encode_i32 (TpsWriter *out, gint16 id, gint32 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I32);
-  tps_writer_i32 (out, value);
-}
-
-static void
-encode_i64 (TpsWriter *out, gint16 id, gint64 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I64);
-  tps_writer_i64 (out, value);
-}
-
-static void
 encode_said (TpsWriter *out, gint16 id, gdouble value)
 {
   if (isnan (value))
@@ -298,12 +277,12 @@ encode_initializer (TpsWriter *out, const TpsInitializer *initializer)
 {
   tps_writer_field (out, 5, TPS_WIRE_STRUCT);
   tps_writer_struct_begin (out);
-  encode_i32 (out, 1, (gint32) initializer->kind);
+  tps_field_write_i32 (out, 1, (gint32) initializer->kind);
   encode_said (out, 2, initializer->low);
   encode_said (out, 3, initializer->high);
   encode_said (out, 4, initializer->mean);
   encode_said (out, 5, initializer->stdev);
-  encode_i64 (out, 6, initializer->seed);
+  tps_field_write_i64 (out, 6, initializer->seed);
   tps_writer_struct_end (out);
 }
 
@@ -312,28 +291,28 @@ encode_shard (TpsWriter *out, const TpsShard *shard)
 {
   if (shard->kind == TPS_SHARD_HASH)
     {
-      encode_i32 (out, 9, shard->index);
-      encode_i32 (out, 10, shard->count);
+      tps_field_write_i32 (out, 9, shard->index);
+      tps_field_write_i32 (out, 10, shard->count);
     }
   if (shard->kind != TPS_SHARD_WHOLE)
-    encode_i64 (out, 11, shard->n_rows);
+    tps_field_write_i64 (out, 11, shard->n_rows);
 }
 
 static void
 encode_spec (TpsWriter *out, const TpsTableSpec *spec)
 {
   tps_writer_struct_begin (out);
-  encode_string (out, 1, spec->name);
-  encode_i64 (out, 2, spec->shard.rows);
-  encode_i32 (out, 3, spec->dim);
-  encode_i32 (out, 4, (gint32) spec->dtype);
+  tps_field_write_string (out, 1, spec->name);
+  tps_field_write_i64 (out, 2, spec->shard.rows);
+  tps_field_write_i32 (out, 3, spec->dim);
+  tps_field_write_i32 (out, 4, (gint32) spec->dtype);
   encode_initializer (out, &spec->initializer);
   tps_writer_field (out, 6, TPS_WIRE_STRUCT);
   tps_optimizer_spec_encode (out, &spec->optimizer);
   if (spec->shard.kind == TPS_SHARD_RANGE)
-    encode_i64 (out, 7, spec->shard.first_row);
+    tps_field_write_i64 (out, 7, spec->shard.first_row);
   if (spec->bytes > 0)
-    encode_i64 (out, 8, spec->bytes);
+    tps_field_write_i64 (out, 8, spec->bytes);
   encode_shard (out, &spec->shard);
   tps_writer_struct_end (out);
 }
@@ -359,5 +338,5 @@ tps_list_tables_result_encode (TpsWriter *out, gconstpointer data)
 void
 tps_drop_table_arguments_encode (TpsWriter *out, gconstpointer table)
 {
-  encode_string (out, 1, table);
+  tps_field_write_string (out, 1, table);
 }

@@ -191,34 +191,6 @@ tps_train_arguments_decode (TpsReader *in, GError **error)
 /* ---- TrainSpec: writing --------------------------------------------------------------------- */
 
 static void
-encode_i32 (TpsWriter *out, gint16 id, gint32 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I32);
-  tps_writer_i32 (out, value);
-}
-
-static void
-encode_i64 (TpsWriter *out, gint16 id, gint64 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I64);
-  tps_writer_i64 (out, value);
-}
-
-static void
-encode_double (TpsWriter *out, gint16 id, gdouble value)
-{
-  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
-  tps_writer_double (out, value);
-}
-
-static void
-encode_string (TpsWriter *out, gint16 id, const gchar *value)
-{
-  tps_writer_field (out, id, TPS_WIRE_BINARY);
-  tps_writer_string (out, value);
-}
-
-static void
 encode_batches (TpsWriter *out, const GArray *batches)
 {
   tps_writer_field (out, 5, TPS_WIRE_LIST);
@@ -246,8 +218,8 @@ encode_servers (TpsWriter *out, const GArray *servers)
       const TpsServerAddress *server = &g_array_index (servers, TpsServerAddress, i);
 
       tps_writer_struct_begin (out);
-      encode_i32 (out, 1, server->rank);
-      encode_string (out, 2, server->address);
+      tps_field_write_i32 (out, 1, server->rank);
+      tps_field_write_string (out, 2, server->address);
       tps_writer_struct_end (out);
     }
 }
@@ -258,15 +230,15 @@ encode_plan_names (TpsWriter *out, const TpsTrainPlan *plan)
 {
   g_autofree gchar *trainer_config = tps_json_config_to_string (plan->trainer_config);
 
-  encode_string (out, 9, plan->trainer);
-  encode_string (out, 10, trainer_config);
-  encode_string (out, 11, plan->backend);
-  encode_string (out, 12, plan->preprocess_data);
-  encode_string (out, 13, plan->create_criterion);
-  encode_string (out, 14, plan->create_ddp_model);
-  encode_string (out, 15, plan->hook_state);
-  encode_string (out, 16, plan->ddp_hook);
-  encode_string (out, 17, plan->iteration_step);
+  tps_field_write_string (out, 9, plan->trainer);
+  tps_field_write_string (out, 10, trainer_config);
+  tps_field_write_string (out, 11, plan->backend);
+  tps_field_write_string (out, 12, plan->preprocess_data);
+  tps_field_write_string (out, 13, plan->create_criterion);
+  tps_field_write_string (out, 14, plan->create_ddp_model);
+  tps_field_write_string (out, 15, plan->hook_state);
+  tps_field_write_string (out, 16, plan->ddp_hook);
+  tps_field_write_string (out, 17, plan->iteration_step);
 }
 
 /* The fields about how gradients travel, 18 to 26. */
@@ -276,13 +248,13 @@ encode_plan_transfer (TpsWriter *out, const TpsTrainPlan *plan)
   encode_servers (out, plan->servers);
   tps_writer_field (out, 19, TPS_WIRE_BOOL);
   tps_writer_bool (out, plan->partition_by_trainer);
-  encode_double (out, 20, plan->first_bucket_mib);
-  encode_double (out, 21, plan->bucket_cap_mib);
-  encode_double (out, 22, plan->learning_rate);
-  encode_i32 (out, 23, (gint32) MIN (plan->rpc_timeout_ns / NS_PER_MS, G_MAXINT32));
-  encode_string (out, 24, plan->rendezvous);
-  encode_string (out, 25, plan->reduce);
-  encode_string (out, 26, plan->compress);
+  tps_field_write_double (out, 20, plan->first_bucket_mib);
+  tps_field_write_double (out, 21, plan->bucket_cap_mib);
+  tps_field_write_double (out, 22, plan->learning_rate);
+  tps_field_write_i32 (out, 23, (gint32) MIN (plan->rpc_timeout_ns / NS_PER_MS, G_MAXINT32));
+  tps_field_write_string (out, 24, plan->rendezvous);
+  tps_field_write_string (out, 25, plan->reduce);
+  tps_field_write_string (out, 26, plan->compress);
 }
 
 void
@@ -294,14 +266,14 @@ tps_train_arguments_encode (TpsWriter *out, gconstpointer data)
 
   tps_writer_field (out, 1, TPS_WIRE_STRUCT);
   tps_writer_struct_begin (out);
-  encode_string (out, 1, plan->pass_name);
-  encode_i32 (out, 2, (gint32) plan->rank);
-  encode_i32 (out, 3, (gint32) plan->world_size);
-  encode_string (out, 4, model_config);
+  tps_field_write_string (out, 1, plan->pass_name);
+  tps_field_write_i32 (out, 2, (gint32) plan->rank);
+  tps_field_write_i32 (out, 3, (gint32) plan->world_size);
+  tps_field_write_string (out, 4, model_config);
   encode_batches (out, plan->batches);
-  encode_i32 (out, 6, (gint32) plan->steps_per_epoch);
-  encode_i32 (out, 7, (gint32) plan->epochs);
-  encode_i64 (out, 8, plan->seed);
+  tps_field_write_i32 (out, 6, (gint32) plan->steps_per_epoch);
+  tps_field_write_i32 (out, 7, (gint32) plan->epochs);
+  tps_field_write_i64 (out, 8, plan->seed);
   encode_plan_names (out, plan);
   encode_plan_transfer (out, plan);
   tps_writer_struct_end (out);
@@ -410,17 +382,17 @@ encode_outcome (TpsWriter *out, const TpsTrainStatus *status)
 {
   if (status->error != NULL)
     {
-      encode_i32 (out, 6, tps_error_to_wire_code (status->error));
-      encode_string (out, 7, status->error->message);
+      tps_field_write_i32 (out, 6, tps_error_to_wire_code (status->error));
+      tps_field_write_string (out, 7, status->error->message);
     }
   if (status->has_loss)
-    encode_double (out, 8, status->loss);
+    tps_field_write_double (out, 8, status->loss);
   if (status->has_digest)
     encode_digest (out, status);
   if (status->samples == 0)
     return;
-  encode_i64 (out, 10, status->samples);
-  encode_i64 (out, 11, status->epoch_samples);
+  tps_field_write_i64 (out, 10, status->samples);
+  tps_field_write_i64 (out, 11, status->epoch_samples);
 }
 
 void
@@ -430,11 +402,11 @@ tps_train_status_result_encode (TpsWriter *out, gconstpointer data)
 
   tps_writer_field (out, 0, TPS_WIRE_STRUCT);
   tps_writer_struct_begin (out);
-  encode_i32 (out, 1, (gint32) status->state);
-  encode_string (out, 2, status->pass_name != NULL ? status->pass_name : "");
-  encode_i64 (out, 3, status->steps_done);
-  encode_i64 (out, 4, status->steps_total);
-  encode_i64 (out, 5, status->heartbeat);
+  tps_field_write_i32 (out, 1, (gint32) status->state);
+  tps_field_write_string (out, 2, status->pass_name != NULL ? status->pass_name : "");
+  tps_field_write_i64 (out, 3, status->steps_done);
+  tps_field_write_i64 (out, 4, status->steps_total);
+  tps_field_write_i64 (out, 5, status->heartbeat);
   encode_outcome (out, status);
   tps_writer_struct_end (out);
 }
