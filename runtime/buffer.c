@@ -24,6 +24,7 @@ struct TpsBuffer
   TpsDevice *device;
   TpsBufferPool *pool; /* NULL for foreign memory */
   guint size_class;
+  gboolean shared; /* another process maps the memory too */
   GDestroyNotify free_func;
   gpointer user_data;
   TpsBuffer *next_free;
@@ -270,6 +271,17 @@ tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device, GDestro
 }
 
 TpsBuffer *
+tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
+                       gpointer user_data)
+{
+  TpsBuffer *buffer = tps_buffer_new_foreign ((gpointer) (gsize) data, n_bytes, NULL, free_func,
+                                              user_data);
+
+  buffer->shared = TRUE;
+  return buffer;
+}
+
+TpsBuffer *
 tps_buffer_ref (TpsBuffer *buffer)
 {
   tps_refcount_inc (&buffer->refcount);
@@ -333,5 +345,11 @@ tps_buffer_get_device (const TpsBuffer *buffer)
 gboolean
 tps_buffer_is_exclusive (TpsBuffer *buffer)
 {
-  return tps_refcount_is_one (&buffer->refcount);
+  return !buffer->shared && tps_refcount_is_one (&buffer->refcount);
+}
+
+gboolean
+tps_buffer_is_shared (const TpsBuffer *buffer)
+{
+  return buffer->shared;
 }

@@ -52,6 +52,12 @@ TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,
                                    GDestroyNotify free_func, gpointer user_data);
 
+/* Wraps memory that another process maps too: it may change at any time, and must not be written to here. Never exclusive.
+ * Whoever holds such a buffer keeps its owner waiting, so it is let go of as soon as what was asked for is done; what
+ * is to stay longer is copied. */
+TpsBuffer *tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
+                                  gpointer user_data);
+
 /* Thread: any. */
 TpsBuffer *tps_buffer_ref (TpsBuffer *buffer);
 void tps_buffer_unref (TpsBuffer *buffer);
@@ -61,8 +67,11 @@ guint8 *tps_buffer_get_data (const TpsBuffer *buffer);
 gsize tps_buffer_get_size (const TpsBuffer *buffer);
 TpsDevice *tps_buffer_get_device (const TpsBuffer *buffer);
 
-/* Whether the caller's is the only reference. */
+/* Whether the caller's is the only reference, and the memory may be written to. */
 gboolean tps_buffer_is_exclusive (TpsBuffer *buffer);
+
+/* Whether it came from tps_buffer_new_shared(). */
+gboolean tps_buffer_is_shared (const TpsBuffer *buffer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBuffer, tps_buffer_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBufferPool, tps_buffer_pool_unref)

@@ -36,6 +36,7 @@ exception ServiceError {
   1: ErrorCode code
   2: required string message
   3: optional i32 retry_after_ms     // present where trying again is sensible, and how long to wait first
+  4: optional string transfer        // the answer is too long for a frame and waits under this name, see chunks.thrift
 }
 
 // Statistics of one metric over all its samples since the last clear. All times in milliseconds.
@@ -61,6 +62,7 @@ struct NodeInfo {
   5: optional list<string> devices   // "cpu", "cuda:0", ...
   6: optional i64 table_bytes        // held by embedding tables here, optimizer state included
   7: optional i64 max_table_bytes    // what they may hold in all
+  8: optional i64 max_shared_bytes   // of segments on the connection that asks; absent: none are offered, see memory.thrift
 }
 
 service Node {

@@ -34,7 +34,7 @@ enum DType {
 }
 
 // Bytes in memory that both sides of one connection map. `segment` is only valid on the connection it was
-// registered on; offset and length are in bytes.
+// opened on; offset and length are in bytes. Rules: memory.thrift.
 struct SharedSlice {
   1: required i64 segment
   2: required i64 offset

@@ -110,6 +110,7 @@ tps_message_free (TpsMessage *message)
   g_clear_pointer (&message->name, g_free);
   if (message->head_pool != NULL)
     release_reservation (message);
+  g_clear_pointer (&message->sharing, tps_sharing_unref);
   if (message->bodies->len > 0)
     g_array_set_size (message->bodies, 0);
   if (!cache_put (message))

@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include "plugin/frame/sharing.h"
 #include "runtime/buffer.h"
 
 G_BEGIN_DECLS
@@ -73,7 +74,9 @@ typedef struct
   GArray *bodies; /* of TpsBody */
   gsize
       n_bytes_refused; /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
-  gsize pool_limit;    /* then: what the pool may give out in all; 0 = it has no limit */
+  TpsSharing *sharing; /* NULL: the connection shares no memory. A reference, set by who receives */
+  gsize
+      pool_limit; /* with n_bytes_refused: what the pool may give out in all; 0 = it has no limit */
 
   /* Private to the scanner: what a large head counts against the pool's limit. */
   TpsBufferPool *head_pool; /* a reference, or NULL */

@@ -9,6 +9,7 @@
 #include "plugin/frame/writer.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/error.h"
 
@@ -43,6 +44,9 @@ struct TpsWriter
   guint depth;
   gint16 last_ids[MAX_DEPTH + 1]; /* [0] is not used: fields stand in structs */
 
+  TpsSharing *sharing;
+  gint descriptor; /* -1 = none */
+
   GDestroyNotify released;
   gpointer released_data;
 };
@@ -62,6 +66,7 @@ tps_writer_new (TpsProtocolKind protocol, gboolean framed)
 
   out->n_allocated = FIRST_HEAD_BYTES;
   out->head = g_malloc (out->n_allocated);
+  out->descriptor = -1;
   out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
   g_array_set_clear_func (out->splices, release_splice);
   out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
@@ -79,6 +84,10 @@ release_contents (TpsWriter *out)
     g_array_set_size (out->splices, 0);
   if (out->pieces->len > 0)
     g_array_set_size (out->pieces, 0);
+  tps_writer_set_sharing (out, NULL);
+  if (out->descriptor >= 0)
+    close (out->descriptor);
+  out->descriptor = -1;
   if (released != NULL)
     released (out->released_data);
 }
@@ -119,6 +128,35 @@ tps_writer_set_released (TpsWriter *out, GDestroyNotify func, gpointer user_data
 {
   out->released = func;
   out->released_data = user_data;
+}
+
+void
+tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing)
+{
+  TpsSharing *before = out->sharing;
+
+  out->sharing = sharing != NULL ? tps_sharing_ref (sharing) : NULL;
+  if (before != NULL)
+    tps_sharing_unref (before);
+}
+
+gboolean
+tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  return out->sharing != NULL && n_bytes >= TPS_SHARING_MIN_BYTES
+         && out->sharing->ops->place (out->sharing, data, n_bytes, slice);
+}
+
+void
+tps_writer_take_descriptor (TpsWriter *out, gint fd)
+{
+  out->descriptor = fd;
+}
+
+gint
+tps_writer_get_descriptor (const TpsWriter *out)
+{
+  return out->descriptor;
 }
 
 static guint8 *
@@ -420,6 +458,16 @@ splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
   g_array_append_val (out->splices, piece);
 }
 
+/* What the peer may change, and waits for, does not wait in a queue. */
+static void
+splice_copy (TpsWriter *out, gconstpointer data, gsize n_bytes)
+{
+  TpsBuffer *copy = tps_buffer_new (n_bytes);
+
+  memcpy (tps_buffer_get_data (copy), data, n_bytes);
+  splice (out, tps_buffer_get_data (copy), n_bytes, copy);
+}
+
 void
 tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes)
 {
@@ -427,6 +475,8 @@ tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize
 
   if (n_bytes < TPS_MESSAGE_BODY_THRESHOLD)
     tps_writer_binary (out, data, n_bytes);
+  else if (tps_buffer_is_shared (buffer))
+    splice_copy (out, data, n_bytes);
   else
     splice (out, data, n_bytes, tps_buffer_ref (buffer));
 }

@@ -44,11 +44,24 @@ void tps_writer_double (TpsWriter *out, gdouble value);
 void tps_writer_string (TpsWriter *out, const gchar *value);
 void tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes); /* copies */
 
-/* Takes a reference of `buffer`; bytes [offset, offset + n_bytes) go out from there. Small ones are copied. */
+/* Takes a reference of `buffer`; bytes [offset, offset + n_bytes) go out from there. Small ones, and those of shared buffers,
+ * are copied. */
 void tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, gsize n_bytes);
 
 /* Borrows `data` until the writer is freed or reset. Small ones are copied. */
 void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes);
+
+/* Lets large tensors of this message lie in shared memory. Takes a reference until the writer is freed or reset; NULL = none,
+ * as at first. */
+void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
+
+/* Places bytes there. FALSE: they are to be written inline (no shared memory, too few, no room). */
+gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
+                           TpsSharedSlice *slice);
+
+/* A file descriptor goes to the peer with the message's first byte (Unix sockets). Takes it over: closed with the writer. */
+void tps_writer_take_descriptor (TpsWriter *out, gint fd);
+gint tps_writer_get_descriptor (const TpsWriter *out); /* borrowed; -1 = none */
 
 void tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);
 void tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems);

@@ -18,6 +18,7 @@ typedef struct
   guint n_dims;
   gint64 dims[TPS_TENSOR_MAX_DIMS];
   TpsBytesView data;
+  TpsSharedSlice shared;
 } ReceivedTensor;
 
 static gboolean
@@ -53,23 +54,39 @@ read_data (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **er
   return TRUE;
 }
 
+static const TpsFieldSpec slice_fields[] = {
+  { "segment", 1, TPS_WIRE_I64, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (TpsSharedSlice, segment) },
+  { "offset", 2, TPS_WIRE_I64, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (TpsSharedSlice, offset) },
+  { "length", 3, TPS_WIRE_I64, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (TpsSharedSlice, length) },
+  { NULL },
+};
+
 static gboolean
-refuse_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+read_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
-  return tps_field_refuse (path, error, "is set: shared memory is not offered on this connection");
+  ReceivedTensor *received = target;
+
+  if (in->message->sharing == NULL)
+    return tps_field_refuse (path, error,
+                             "is set: shared memory is not offered on this connection");
+  return tps_fields_read (in, path, slice_fields, &received->shared, NULL, error);
 }
 
 static const TpsFieldSpec tensor_fields[] = {
   { "dtype", 1, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (ReceivedTensor, dtype) },
   { "shape", 2, TPS_WIRE_LIST, .required = TRUE, .read = read_shape },
   { "data", 3, TPS_WIRE_BINARY, .read = read_data },
-  { "shared", 4, TPS_WIRE_STRUCT, .read = refuse_shared },
+  { "shared", 4, TPS_WIRE_STRUCT, .read = read_shared },
   { NULL },
 };
 
 enum
 {
-  TENSOR_HAS_DATA = 1 << 2, /* bit of its row */
+  TENSOR_HAS_DATA = 1 << 2, /* bits of their rows */
+  TENSOR_HAS_SHARED = 1 << 3,
 };
 
 static gboolean
@@ -111,24 +128,91 @@ init_shape (TpsShape *shape, const ReceivedTensor *received, const TpsFieldPath 
   return tps_shape_init (shape, received->dtype, received->n_dims, received->dims, where, error);
 }
 
+/* Integers steer access (ids, offsets): the peer must not change them after they have been checked. */
+static gboolean
+steers_access (TpsDType dtype)
+{
+  return dtype == TPS_DTYPE_INT32 || dtype == TPS_DTYPE_INT64;
+}
+
+static TpsBuffer *
+copy_shared (TpsBuffer *shared, const TpsFieldPath *path, GError **error)
+{
+  gsize n_bytes = tps_buffer_get_size (shared);
+  TpsBuffer *copy = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+
+  if (copy != NULL)
+    memcpy (tps_buffer_get_data (copy), tps_buffer_get_data (shared), n_bytes);
+  else
+    tps_field_refuse (path, error, "is of %" G_GSIZE_FORMAT " bytes: no memory for them", n_bytes);
+  return copy;
+}
+
+/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. */
+static TpsBuffer *
+take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
+             const TpsShape *shape, GError **error)
+{
+  TpsFieldPath at = { .parent = path, .name = "shared" };
+  TpsSharing *sharing = in->message->sharing;
+  g_autoptr (TpsBuffer) buffer = NULL;
+  g_autoptr (GError) why = NULL;
+
+  if (received->shared.length < 0 || (gsize) received->shared.length != tps_shape_n_bytes (shape))
+    {
+      g_autofree gchar *text = tps_shape_to_string (shape);
+
+      tps_field_refuse (&at, error, "has %" G_GINT64_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT,
+                        received->shared.length, text, tps_shape_n_bytes (shape));
+      return NULL;
+    }
+  buffer = sharing->ops->resolve (sharing, &received->shared, &why);
+  if (buffer == NULL)
+    {
+      tps_field_refuse (&at, error, "%s", why->message);
+      return NULL;
+    }
+  if (steers_access (shape->dtype))
+    return copy_shared (buffer, &at, error);
+  return g_steal_pointer (&buffer);
+}
+
+static TpsBuffer *
+take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean has_data,
+           const TpsShape *shape, GError **error)
+{
+  const TpsBytesView *data = &received->data;
+
+  if (data->n_bytes != tps_shape_n_bytes (shape))
+    {
+      refuse_data (path, shape, has_data ? data : NULL, error);
+      return NULL;
+    }
+  return data->buffer != NULL ? tps_buffer_ref (data->buffer)
+                              : copy_small (data->data, data->n_bytes);
+}
+
 gboolean
 tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
 {
   ReceivedTensor received = { 0 };
+  TpsBuffer *buffer;
   TpsShape shape;
   guint64 seen;
 
   if (!tps_fields_read (in, path, tensor_fields, &received, &seen, error)
       || !init_shape (&shape, &received, path, error))
     return FALSE;
-  if (received.data.n_bytes != tps_shape_n_bytes (&shape))
-    return refuse_data (path, &shape, (seen & TENSOR_HAS_DATA) ? &received.data : NULL, error);
+  if ((seen & TENSOR_HAS_DATA) && (seen & TENSOR_HAS_SHARED))
+    return tps_field_refuse (path, error, "has both data and shared, expected one of them");
+  if (seen & TENSOR_HAS_SHARED)
+    buffer = take_shared (in, path, &received, &shape, error);
+  else
+    buffer = take_data (path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
+  if (buffer == NULL)
+    return FALSE;
   tps_tensor_clear (tensor);
-  tps_tensor_init_take (tensor, &shape,
-                        received.data.buffer != NULL
-                            ? tps_buffer_ref (received.data.buffer)
-                            : copy_small (received.data.data, received.data.n_bytes),
-                        0);
+  tps_tensor_init_take (tensor, &shape, buffer, 0);
   return TRUE;
 }
 
@@ -153,29 +237,61 @@ encode_shape (TpsWriter *out, const TpsShape *shape)
   tps_writer_field (out, 1, TPS_WIRE_I32);
   tps_writer_i32 (out, shape->dtype);
   encode_dims (out, 2, shape->n_dims, shape->dims);
+}
+
+/* Field 4 in place of the elements, where they could be put into shared memory. */
+static gboolean
+encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
+{
+  TpsSharedSlice slice;
+
+  if (!tps_writer_share (out, data, n_bytes, &slice))
+    return FALSE;
+  tps_writer_field (out, 4, TPS_WIRE_STRUCT);
+  tps_writer_struct_begin (out);
+  tps_field_write_i64 (out, 1, slice.segment);
+  tps_field_write_i64 (out, 2, slice.offset);
+  tps_field_write_i64 (out, 3, slice.length);
+  tps_writer_struct_end (out);
+  return TRUE;
+}
+
+static void
+encode_buffer (TpsWriter *out, const TpsTensor *tensor)
+{
+  gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
+
+  if (n_bytes > 0
+      && encode_shared (out, tps_buffer_get_data (tensor->buffer) + tensor->offset, n_bytes))
+    return;
   tps_writer_field (out, 3, TPS_WIRE_BINARY);
+  if (n_bytes > 0)
+    tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);
+  else
+    tps_writer_binary (out, NULL, 0);
 }
 
 void
 tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
 {
-  gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
-
   tps_writer_struct_begin (out);
   encode_shape (out, &tensor->shape);
-  if (n_bytes > 0)
-    tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);
-  else
-    tps_writer_binary (out, NULL, 0);
+  encode_buffer (out, tensor);
   tps_writer_struct_end (out);
 }
 
 void
 tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
 {
+  gsize n_bytes = tps_shape_n_bytes (&view.shape);
+
   tps_writer_struct_begin (out);
   encode_shape (out, &view.shape);
-  tps_writer_binary_borrowed (out, view.data, tps_shape_n_bytes (&view.shape));
+  if (!encode_shared (out, view.data, n_bytes))
+    {
+      tps_writer_field (out, 3, TPS_WIRE_BINARY);
+      tps_writer_binary_borrowed (out, view.data, n_bytes);
+    }
   tps_writer_struct_end (out);
 }
 

@@ -1,0 +1,60 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The server's side of the memory that one connection shares with its client: its segments, who owns each, and what they
+ * may be in all. See thrift/memory.thrift for the rules that both sides keep to.
+ *
+ * Nothing the client does to the memory or says of it makes us read or write outside of a segment. Reference-counted: calls
+ * that still run keep it when the connection has gone. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/frame/sharing.h"
+#include "plugin/memory/segment.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsSegmentRegistry TpsSegmentRegistry;
+
+typedef struct
+{
+  gsize max_bytes;        /* of all segments of the connection */
+  guint max_segments;     /* 0 = 256 */
+  TpsBufferPool *account; /* a reference is taken: segments count against its limit; may be NULL */
+} TpsSegmentLimits;
+
+TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
+TpsSegmentRegistry *tps_segment_registry_ref (TpsSegmentRegistry *registry);
+void tps_segment_registry_unref (TpsSegmentRegistry *registry);
+
+/* The connection has gone: forgets all segments (memory that a call still reads stays until it lets go) and opens no more. */
+void tps_segment_registry_shut_down (TpsSegmentRegistry *registry);
+
+gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
+
+/* `id` and `size` are what is answered; `fd` is the caller's, to be sent with the answer. Errors: INVALID_ARGUMENT (use,
+ * size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
+                                    gint64 *id, gsize *size, gint *fd, GError **error);
+
+/* Errors: NOT_FOUND, naming the first segment that is not there (release: that is not the client's ANSWERS segment); the
+ * others are done. */
+gboolean tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
+                                       GError **error);
+gboolean tps_segment_registry_close (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
+                                     GError **error);
+
+/* For a call that came in: finds slices of REQUESTS segments. `released (user_data)` is called when the last reference of
+ * it, and of every buffer that it gave out, is gone: then the slices are the client's again and the answer may leave. NULL
+ * (and `released` is never called) where the connection has no segments. The caller's. */
+TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
+                                          gpointer user_data);
+
+/* For an answer: places tensors in a free ANSWERS segment. The segment is the client's when the answer has been committed;
+ * without that it is free again with the last reference. NULL where no segment is free. The caller's. */
+TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
+void tps_segment_registry_commit (TpsSharing *answer);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentRegistry, tps_segment_registry_unref)
+
+G_END_DECLS
