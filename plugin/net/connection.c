@@ -5,7 +5,8 @@
  * call to receive. What the chunk still holds when reading is to stop is kept in `leftover`.
  *
  * Sending, on any thread: writers are queued; one thread at a time (`sending`) takes batches of them to sendmsg() with
- * the lock released. What the socket does not take waits for EPOLLOUT. While the loop's thread hands out the messages of one
+ * the lock released. A writer with a file descriptor begins a batch, since a descriptor goes with the first byte of the
+ * system call that sends it. What the socket does not take waits for EPOLLOUT. While the loop's thread hands out the messages of one
  * chunk it is corked, so that their answers leave together.
  *
  * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed there, or by the thread that
@@ -26,6 +27,7 @@
 #define CHUNK_BYTES 4096
 #define FAIR_BYTES ((gsize) 8 << 20) /* read or send at most so much before others get their turn */
 #define BATCH_PIECES 64
+#define MAX_DESCRIPTORS 16 /* with one recvmsg(): a flood of them must not use up the process's */
 #define MIN_PROGRESS_BYTES \
   1024 /* less within the patience is a stall: a trickle must not hold memory */
 
@@ -188,7 +190,34 @@ lost_error (const gchar *doing, gint code)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* The pieces of the writers at the head of the queue, without what has been sent. */
+/* Room for one descriptor, aligned as the kernel wants it. */
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (sizeof (gint))];
+} OneDescriptor;
+
+/* The descriptor of the writer at the head goes with its first byte, so with the first batch that carries any of it and
+ * never again. */
+static void
+attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescriptor *room)
+{
+  gint fd = connection->queue.head != NULL && connection->n_first_sent == 0
+                ? tps_writer_get_descriptor (connection->queue.head->data)
+                : -1;
+
+  if (fd < 0)
+    return;
+  memset (room, 0, sizeof *room);
+  message->msg_control = room;
+  message->msg_controllen = sizeof *room;
+  room->header.cmsg_level = SOL_SOCKET;
+  room->header.cmsg_type = SCM_RIGHTS;
+  room->header.cmsg_len = CMSG_LEN (sizeof fd);
+  memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
+}
+
+/* The pieces of the writers at the head of the queue, without what has been sent. A writer with a descriptor begins a batch. */
 static guint
 gather (TpsConnection *connection, struct iovec *pieces)
 {
@@ -200,6 +229,8 @@ gather (TpsConnection *connection, struct iovec *pieces)
       guint n_more;
       const struct iovec *more = tps_writer_get_pieces (item->data, &n_more, NULL);
 
+      if (item != connection->queue.head && tps_writer_get_descriptor (item->data) >= 0)
+        break;
       for (guint i = 0; i < n_more; i++)
         {
           gsize skipped = MIN (n_skip, more[i].iov_len);
@@ -266,9 +297,11 @@ send_batch (TpsConnection *connection, GQueue *sent)
 {
   struct iovec pieces[BATCH_PIECES];
   struct msghdr message = { .msg_iov = pieces, .msg_iovlen = gather (connection, pieces) };
+  OneDescriptor room;
   gssize n_bytes;
   gint code;
 
+  attach_descriptor (connection, &message, &room);
   tps_mutex_unlock (&connection->lock);
   free_sent (sent);
   n_bytes = sendmsg (connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -454,12 +487,53 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   return FALSE;
 }
 
+/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. */
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (MAX_DESCRIPTORS * sizeof (gint))];
+} Descriptors;
+
+static void
+hand_out_descriptor (TpsConnection *connection, gint fd, gboolean complete)
+{
+  if (complete)
+    connection->events.descriptor (connection, fd, connection->user_data);
+  else
+    close (fd);
+}
+
+/* FALSE when not all of them fit: there is no telling which are missing, so none is handed out. */
+static gboolean
+take_descriptors (TpsConnection *connection, struct msghdr *message)
+{
+  gboolean complete = (message->msg_flags & MSG_CTRUNC) == 0;
+  gint fd;
+
+  if (message->msg_control == NULL)
+    return TRUE;
+  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
+    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof fd) <= at->cmsg_len; i++)
+        {
+          memcpy (&fd, CMSG_DATA (at) + i * sizeof fd, sizeof fd);
+          hand_out_descriptor (connection, fd, complete);
+        }
+  if (!complete)
+    fail_receiving (connection, g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
+                                             "the peer sent more than %d file descriptors at once, "
+                                             "or this process has no room for them",
+                                             MAX_DESCRIPTORS));
+  return complete;
+}
+
 /* One recvmsg(). Returns the bytes it brought, 0 when the socket is empty for now. */
 static gsize
 receive (TpsConnection *connection)
 {
   guint8 chunk[CHUNK_BYTES];
   struct iovec pieces[2];
+  Descriptors room;
   struct msghdr message = { .msg_iov = pieces };
   GError *error = NULL;
   guint8 *dest = NULL;
@@ -471,8 +545,13 @@ receive (TpsConnection *connection)
     pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = dest, .iov_len = n_body };
   pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = chunk, .iov_len = sizeof chunk };
   n_asked = n_body + sizeof chunk;
-  n_bytes = recvmsg (connection->fd, &message, MSG_DONTWAIT);
-  if (!received_any (connection, n_bytes, errno))
+  if (connection->events.descriptor != NULL)
+    {
+      message.msg_control = &room;
+      message.msg_controllen = sizeof room;
+    }
+  n_bytes = recvmsg (connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (!received_any (connection, n_bytes, errno) || !take_descriptors (connection, &message))
     return 0;
 
   connection->n_received += (guint64) n_bytes;

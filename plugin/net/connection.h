@@ -24,6 +24,10 @@ typedef struct
   /* The connection is gone; exactly once, the last event. NULL = the peer closed between messages, or we did.
    * Loop thread. */
   void (*closed) (TpsConnection *connection, const GError *error, gpointer user_data);
+  /* A file descriptor came (Unix sockets, close-on-exec); it is the callee's. Called before the message whose bytes it came
+   * with, in the order in which the peer sent them; perhaps before messages that were sent earlier. Loop thread. NULL = the
+   * kernel drops what the peer sends. A peer that sends more than 16 with one system call is closed (PROTOCOL). */
+  void (*descriptor) (TpsConnection *connection, gint fd, gpointer user_data);
 } TpsConnectionEvents;
 
 /* Takes over `fd` (connected, non-blocking). No event comes before tps_connection_start(). */
