@@ -1,0 +1,207 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Why the seals. SHRINK: a peer that cuts the file off would have us read beyond its end, which is SIGBUS. GROW: what is
+ * counted is what there is. FUTURE_WRITE: the reader of answers gets no mapping that it could write to, while ours, made
+ * before the seal, stays writable. SEAL: the peer adds none that would take our own mapping away.
+ */
+
+#include "plugin/memory/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define HUGE_PAGE_BYTES ((gsize) 2 << 20)
+#define NEEDED_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+struct TpsSegment
+{
+  TpsRefcount refcount;
+  TpsSegmentUse use;
+  gsize n_bytes;
+  guint8 *data;
+};
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+static gsize
+round_up_to_pages (gsize n_bytes)
+{
+  gsize page = (gsize) sysconf (_SC_PAGESIZE);
+
+  return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
+}
+
+/* Hints, whose failure costs time only: huge pages where shared memory may have them, and page tables filled before the
+ * first message needs them. */
+static void
+prepare_pages (guint8 *data, gsize n_bytes)
+{
+  if (n_bytes >= HUGE_PAGE_BYTES)
+    madvise (data, n_bytes, MADV_HUGEPAGE);
+  madvise (data, n_bytes, MADV_POPULATE_READ);
+}
+
+static TpsSegment *
+map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **error)
+{
+  gint protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  gpointer data = mmap (NULL, n_bytes, protection, MAP_SHARED, fd, 0);
+  TpsSegment *segment;
+
+  if (data == MAP_FAILED)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no mapping of %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
+                   g_strerror (errno));
+      return NULL;
+    }
+  prepare_pages (data, n_bytes);
+  segment = g_new0 (TpsSegment, 1);
+  tps_refcount_init (&segment->refcount);
+  segment->use = use;
+  segment->n_bytes = n_bytes;
+  segment->data = data;
+  return segment;
+}
+
+/* ---- the server's side ---------------------------------------------------------------------- */
+
+static gint
+make_file (gsize n_bytes)
+{
+  gint fd = memfd_create ("thriftps-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+  if (fd >= 0 && ftruncate (fd, (off_t) n_bytes) < 0)
+    {
+      gint code = errno;
+
+      close (fd);
+      errno = code;
+      return -1;
+    }
+  return fd;
+}
+
+static gboolean
+allocate_pages (gint fd, gsize n_bytes)
+{
+  gint rc;
+
+  do
+    rc = fallocate (fd, 0, 0, (off_t) n_bytes);
+  while (rc < 0 && errno == EINTR);
+  return rc == 0;
+}
+
+/* Kernels before 5.1 do not know FUTURE_WRITE: there the client could write to its answers, which harms itself alone. */
+static gboolean
+seal (gint fd, TpsSegmentUse use)
+{
+  gint seals = NEEDED_SEALS | F_SEAL_SEAL;
+
+  if (use == TPS_SEGMENT_ANSWERS && fcntl (fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0)
+    return TRUE;
+  if (use == TPS_SEGMENT_ANSWERS && errno != EINVAL)
+    return FALSE;
+  return fcntl (fd, F_ADD_SEALS, seals) == 0;
+}
+
+static void
+refuse_file (gsize n_bytes, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no shared memory of %" G_GSIZE_FORMAT " bytes: %s", n_bytes, g_strerror (errno));
+}
+
+TpsSegment *
+tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error)
+{
+  gsize n_rounded = round_up_to_pages (n_bytes);
+  g_autoptr (TpsSegment) segment = NULL;
+  gint file = n_rounded <= G_MAXOFFSET ? make_file (n_rounded) : -1;
+
+  if (file < 0)
+    {
+      refuse_file (n_bytes, error);
+      return NULL;
+    }
+  segment = map (use, n_rounded, file, use == TPS_SEGMENT_ANSWERS, error);
+  if (segment != NULL && allocate_pages (file, n_rounded) && seal (file, use))
+    {
+      *fd = file;
+      return g_steal_pointer (&segment);
+    }
+  if (segment != NULL)
+    refuse_file (n_bytes, error);
+  close (file);
+  return NULL;
+}
+
+/* ---- the client's side ---------------------------------------------------------------------- */
+
+static gboolean
+check_file (gint fd, gsize n_bytes, GError **error)
+{
+  struct stat status;
+  gint seals = fcntl (fd, F_GET_SEALS);
+
+  if (fstat (fd, &status) < 0 || !S_ISREG (status.st_mode) || (guint64) status.st_size != n_bytes)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                 "the server's shared memory is no file of %" G_GSIZE_FORMAT " bytes", n_bytes);
+  else if (seals < 0 || (seals & NEEDED_SEALS) != NEEDED_SEALS)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                         "the server's shared memory is not sealed against growing and shrinking");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+TpsSegment *
+tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error)
+{
+  if (!check_file (fd, n_bytes, error))
+    return NULL;
+  return map (use, n_bytes, fd, use == TPS_SEGMENT_REQUESTS, error);
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+TpsSegmentUse
+tps_segment_get_use (const TpsSegment *segment)
+{
+  return segment->use;
+}
+
+gsize
+tps_segment_get_size (const TpsSegment *segment)
+{
+  return segment->n_bytes;
+}
+
+guint8 *
+tps_segment_get_data (const TpsSegment *segment)
+{
+  return segment->data;
+}
+
+TpsSegment *
+tps_segment_ref (TpsSegment *segment)
+{
+  tps_refcount_inc (&segment->refcount);
+  return segment;
+}
+
+void
+tps_segment_unref (TpsSegment *segment)
+{
+  if (!tps_refcount_dec (&segment->refcount))
+    return;
+  munmap (segment->data, segment->n_bytes);
+  g_free (segment);
+}
