@@ -1,0 +1,114 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the files of a connection share; nobody else includes this.
+ *
+ *   connection.c           what the loop waits for, the end, pausing, stalls
+ *   connection_send.c      writers queued, gathered into sendmsg(), corked
+ *   connection_receive.c   recvmsg() into bodies, messages and descriptors handed out
+ *
+ * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed there, or by the thread that
+ * is just sending.
+ */
+
+#pragma once
+
+#include <stdatomic.h>
+
+#include "plugin/net/connection.h"
+#include "runtime/sync.h"
+
+G_BEGIN_DECLS
+
+/* Read or send at most so much before others get their turn. */
+#define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
+
+/* Less within the patience is a stall: a trickle must not hold memory. */
+#define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
+
+/* How far something had come when it was last seen to move. */
+typedef struct
+{
+  guint64 mark;
+  gint64 since_ns;
+} TpsProgress;
+
+struct TpsConnection
+{
+  TpsRefcount refcount;
+  TpsLoop *loop;
+  TpsConnectionEvents events;
+  gpointer user_data;
+
+  /* The loop's thread only. */
+  TpsScanner *scanner;
+  GByteArray *leftover;
+  guint64 n_received; /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
+  TpsProgress receive_progress;
+  TpsProgress send_progress;
+  gboolean started;
+  gboolean gone;
+  gboolean corked;
+
+  atomic_bool may_read; /* set under the lock, see tps_connection_update_interest() */
+
+  TpsMutex lock; /* guards everything below */
+  gint fd;
+  TpsWatch *watch;
+  guint32 interest;
+  gboolean paused;
+  gboolean at_end; /* the peer sends no more */
+  gboolean has_leftover;
+  gboolean continue_posted;
+  gboolean sending;
+  gboolean blocked; /* the socket is full */
+  gboolean close_when_sent;
+  gboolean close_posted;
+  gboolean dead;
+  GError *close_error;
+  GQueue queue; /* of TpsWriter, the first of them sent up to `n_first_sent` */
+  gsize n_first_sent;
+  gsize n_queued;
+  gsize max_queued;
+  guint64 n_sent;
+};
+
+/* ---- connection.c --------------------------------------------------------------------------- */
+
+/* With the lock held, whenever something that it guards has changed. What is left over comes before what the socket has. */
+void tps_connection_update_interest (TpsConnection *connection);
+
+/* With the lock held. */
+gboolean tps_connection_is_reading_allowed (const TpsConnection *connection);
+
+static inline gboolean
+tps_connection_may_read (TpsConnection *connection)
+{
+  return atomic_load_explicit (&connection->may_read, memory_order_relaxed);
+}
+
+/* With the lock held. Takes over `error`; the first one counts. */
+void tps_connection_post_close (TpsConnection *connection, GError *error);
+
+/* "connection lost while `doing`: …" */
+GError *tps_connection_lost_error (const gchar *doing, gint code);
+
+/* With the lock held, and nobody sending. Frees the writers: what they release must not call back. */
+void tps_connection_drop_socket (TpsConnection *connection);
+
+/* ---- connection_send.c ---------------------------------------------------------------------- */
+
+/* The loop's thread. */
+void tps_connection_on_writable (TpsConnection *connection);
+
+/* While the loop's thread works through what came in, what it answers is queued; uncork sends it. */
+void tps_connection_uncork (TpsConnection *connection);
+
+/* ---- connection_receive.c ------------------------------------------------------------------- */
+
+/* The watch's function. */
+void tps_connection_on_ready (guint32 epoll_events, gpointer data);
+
+/* Posted; takes over a reference. Goes on with what was left over. */
+void tps_connection_continue_reading (gpointer data);
+
+G_END_DECLS

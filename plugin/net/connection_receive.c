@@ -1,0 +1,237 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* On the loop's thread: recvmsg() into the body the scanner asks for, with a small chunk behind it for what follows; without
+ * a body, into the chunk alone. A short read means the socket is empty, so a small call costs one system call to
+ * receive. What the chunk still holds when reading is to stop is kept in `leftover`.
+ */
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plugin/net/connection_private.h"
+#include "runtime/error.h"
+
+#define CHUNK_BYTES 4096
+#define MAX_DESCRIPTORS 16 /* with one recvmsg(): a flood of them must not use up the process's */
+
+static void
+fail_receiving (TpsConnection *connection, GError *error)
+{
+  tps_mutex_lock (&connection->lock);
+  tps_connection_post_close (connection, error);
+  tps_mutex_unlock (&connection->lock);
+}
+
+static void
+hand_out (TpsConnection *connection)
+{
+  TpsMessage *message;
+
+  while ((message = tps_scanner_take (connection->scanner)) != NULL)
+    {
+      connection->n_received += TPS_CONNECTION_MIN_PROGRESS_BYTES;
+      connection->events.message (connection, message, connection->user_data);
+    }
+}
+
+static void
+keep_leftover (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
+{
+  g_byte_array_append (connection->leftover, bytes, (guint) n_bytes);
+  tps_mutex_lock (&connection->lock);
+  connection->has_leftover = TRUE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
+static void
+feed (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
+{
+  GError *error = NULL;
+  gsize n_consumed;
+
+  while (n_bytes > 0)
+    {
+      if (!tps_connection_may_read (connection))
+        {
+          keep_leftover (connection, bytes, n_bytes);
+          return;
+        }
+      if (!tps_scanner_feed (connection->scanner, bytes, n_bytes, &n_consumed, &error))
+        {
+          fail_receiving (connection, error);
+          return;
+        }
+      bytes += n_consumed;
+      n_bytes -= n_consumed;
+      hand_out (connection);
+    }
+}
+
+static void
+feed_corked (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
+{
+  if (n_bytes == 0)
+    return;
+  connection->corked = TRUE;
+  feed (connection, bytes, n_bytes);
+  tps_connection_uncork (connection);
+}
+
+static void
+on_end (TpsConnection *connection)
+{
+  GError *error = NULL;
+
+  if (!tps_scanner_is_idle (connection->scanner))
+    error = g_error_new_literal (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                                 "the peer closed the connection in the middle of a message");
+  tps_mutex_lock (&connection->lock);
+  connection->at_end = TRUE;
+  if (error != NULL || connection->queue.head == NULL)
+    tps_connection_post_close (connection, error);
+  else
+    connection->close_when_sent = TRUE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
+/* FALSE when there is nothing to do with `n_bytes`: nothing came, or nothing will. */
+static gboolean
+received_any (TpsConnection *connection, gssize n_bytes, gint code)
+{
+  if (n_bytes > 0)
+    return TRUE;
+  if (n_bytes == 0)
+    on_end (connection);
+  else if (code != EAGAIN && code != EWOULDBLOCK && code != EINTR)
+    fail_receiving (connection, tps_connection_lost_error ("receiving", code));
+  return FALSE;
+}
+
+/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. */
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (MAX_DESCRIPTORS * sizeof (gint))];
+} Descriptors;
+
+static void
+hand_out_descriptor (TpsConnection *connection, gint fd, gboolean complete)
+{
+  if (complete)
+    connection->events.descriptor (connection, fd, connection->user_data);
+  else
+    close (fd);
+}
+
+/* FALSE when not all of them fit: there is no telling which are missing, so none is handed out. */
+static gboolean
+take_descriptors (TpsConnection *connection, struct msghdr *message)
+{
+  gboolean complete = (message->msg_flags & MSG_CTRUNC) == 0;
+  gint fd;
+
+  if (message->msg_control == NULL)
+    return TRUE;
+  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
+    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof fd) <= at->cmsg_len; i++)
+        {
+          memcpy (&fd, CMSG_DATA (at) + i * sizeof fd, sizeof fd);
+          hand_out_descriptor (connection, fd, complete);
+        }
+  if (!complete)
+    fail_receiving (connection, g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
+                                             "the peer sent more than %d file descriptors at once, "
+                                             "or this process has no room for them",
+                                             MAX_DESCRIPTORS));
+  return complete;
+}
+
+/* One recvmsg(). Returns the bytes it brought, 0 when the socket is empty for now. */
+static gsize
+receive (TpsConnection *connection)
+{
+  guint8 chunk[CHUNK_BYTES];
+  struct iovec pieces[2];
+  Descriptors room;
+  struct msghdr message = { .msg_iov = pieces };
+  GError *error = NULL;
+  guint8 *dest = NULL;
+  gsize n_body = 0;
+  gsize n_asked;
+  gssize n_bytes;
+
+  if (tps_scanner_get_body (connection->scanner, &dest, &n_body))
+    pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = dest, .iov_len = n_body };
+  pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = chunk, .iov_len = sizeof chunk };
+  n_asked = n_body + sizeof chunk;
+  if (connection->events.descriptor != NULL)
+    {
+      message.msg_control = &room;
+      message.msg_controllen = sizeof room;
+    }
+  n_bytes = recvmsg (connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (!received_any (connection, n_bytes, errno) || !take_descriptors (connection, &message))
+    return 0;
+
+  connection->n_received += (guint64) n_bytes;
+  n_body = MIN (n_body, (gsize) n_bytes);
+  if (n_body > 0 && !tps_scanner_body_received (connection->scanner, n_body, &error))
+    {
+      fail_receiving (connection, error);
+      return 0;
+    }
+  hand_out (connection);
+  feed_corked (connection, chunk, (gsize) n_bytes - n_body);
+  return (gsize) n_bytes < n_asked ? 0 : (gsize) n_bytes;
+}
+
+static void
+on_readable (TpsConnection *connection)
+{
+  gsize n_total = 0;
+  gsize n_bytes;
+
+  while (n_total < TPS_CONNECTION_FAIR_BYTES && tps_connection_may_read (connection)
+         && (n_bytes = receive (connection)) > 0)
+    n_total += n_bytes;
+}
+
+void
+tps_connection_continue_reading (gpointer data)
+{
+  g_autoptr (TpsConnection) connection = data;
+  g_autoptr (GByteArray) leftover = NULL;
+  gboolean allowed;
+
+  tps_mutex_lock (&connection->lock);
+  connection->continue_posted = FALSE;
+  allowed = tps_connection_is_reading_allowed (connection);
+  if (allowed)
+    connection->has_leftover = FALSE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+  if (!allowed)
+    return;
+  leftover = g_steal_pointer (&connection->leftover);
+  connection->leftover = g_byte_array_new ();
+  feed_corked (connection, leftover->data, leftover->len);
+}
+
+void
+tps_connection_on_ready (guint32 epoll_events, gpointer data)
+{
+  g_autoptr (TpsConnection) connection = tps_connection_ref (data);
+
+  if ((epoll_events & EPOLLOUT) != 0)
+    tps_connection_on_writable (connection);
+  if (tps_connection_may_read (connection))
+    on_readable (connection);
+  else if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0)
+    fail_receiving (connection, tps_connection_lost_error ("waiting", ECONNRESET));
+}

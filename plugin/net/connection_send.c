@@ -1,0 +1,215 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to sendmsg() with the lock released. A
+ * writer with a file descriptor begins a batch, since a descriptor goes with the first byte of the system call that sends
+ * it. What the socket does not take waits for EPOLLOUT. While the loop's thread hands out the messages of one chunk it is
+ * corked, so that their answers leave together.
+ */
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "plugin/net/connection_private.h"
+
+#define BATCH_PIECES 64
+
+/* Room for one descriptor, aligned as the kernel wants it. */
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (sizeof (gint))];
+} OneDescriptor;
+
+/* The descriptor of the writer at the head goes with its first byte, so with the first batch that carries any of it and
+ * never again. */
+static void
+attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescriptor *room)
+{
+  gint fd = connection->queue.head != NULL && connection->n_first_sent == 0
+                ? tps_writer_get_descriptor (connection->queue.head->data)
+                : -1;
+
+  if (fd < 0)
+    return;
+  memset (room, 0, sizeof *room);
+  message->msg_control = room;
+  message->msg_controllen = sizeof *room;
+  room->header.cmsg_level = SOL_SOCKET;
+  room->header.cmsg_type = SCM_RIGHTS;
+  room->header.cmsg_len = CMSG_LEN (sizeof fd);
+  memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
+}
+
+/* The pieces of the writers at the head of the queue, without what has been sent. A writer with a descriptor begins a batch. */
+static guint
+gather (TpsConnection *connection, struct iovec *pieces)
+{
+  gsize n_skip = connection->n_first_sent;
+  guint n_pieces = 0;
+
+  for (const GList *item = connection->queue.head; item != NULL; item = item->next)
+    {
+      guint n_more;
+      const struct iovec *more = tps_writer_get_pieces (item->data, &n_more, NULL);
+
+      if (item != connection->queue.head && tps_writer_get_descriptor (item->data) >= 0)
+        break;
+      for (guint i = 0; i < n_more; i++)
+        {
+          gsize skipped = MIN (n_skip, more[i].iov_len);
+
+          n_skip -= skipped;
+          if (skipped == more[i].iov_len)
+            continue;
+          if (n_pieces == BATCH_PIECES)
+            return n_pieces;
+          pieces[n_pieces].iov_base = (guint8 *) more[i].iov_base + skipped;
+          pieces[n_pieces++].iov_len = more[i].iov_len - skipped;
+        }
+    }
+  return n_pieces;
+}
+
+/* Moves what has been sent completely from the queue to `sent`. */
+static void
+consume (TpsConnection *connection, gsize n_bytes, GQueue *sent)
+{
+  connection->n_queued -= n_bytes;
+  connection->n_sent += n_bytes;
+  n_bytes += connection->n_first_sent;
+  while (connection->queue.head != NULL)
+    {
+      gsize n_writer;
+      guint n_pieces;
+
+      tps_writer_get_pieces (connection->queue.head->data, &n_pieces, &n_writer);
+      if (n_bytes < n_writer)
+        break;
+      n_bytes -= n_writer;
+      g_queue_push_tail_link (sent, g_queue_pop_head_link (&connection->queue));
+    }
+  connection->n_first_sent = n_bytes;
+}
+
+static void
+free_sent (GQueue *sent)
+{
+  TpsWriter *out;
+
+  while ((out = g_queue_pop_head (sent)) != NULL)
+    tps_writer_free (out);
+}
+
+static void
+end_sending (TpsConnection *connection)
+{
+  connection->sending = FALSE;
+  if (connection->dead)
+    {
+      tps_connection_drop_socket (connection);
+      return;
+    }
+  tps_connection_update_interest (connection);
+  if (connection->queue.head == NULL && connection->close_when_sent)
+    tps_connection_post_close (connection, NULL);
+}
+
+/* One batch, the lock released meanwhile. FALSE when the socket takes no more. */
+static gboolean
+send_batch (TpsConnection *connection, GQueue *sent)
+{
+  struct iovec pieces[BATCH_PIECES];
+  struct msghdr message = { .msg_iov = pieces, .msg_iovlen = gather (connection, pieces) };
+  OneDescriptor room;
+  gssize n_bytes;
+  gint code;
+
+  attach_descriptor (connection, &message, &room);
+  tps_mutex_unlock (&connection->lock);
+  free_sent (sent);
+  n_bytes = sendmsg (connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  code = errno;
+  tps_mutex_lock (&connection->lock);
+
+  if (connection->dead)
+    return FALSE;
+  if (n_bytes >= 0)
+    {
+      consume (connection, (gsize) n_bytes, sent);
+      return TRUE;
+    }
+  if (code == EAGAIN || code == EWOULDBLOCK)
+    connection->blocked = TRUE;
+  else if (code != EINTR)
+    tps_connection_post_close (connection, tps_connection_lost_error ("sending", code));
+  return code == EINTR;
+}
+
+/* With the lock held; released and taken again. */
+static void
+flush (TpsConnection *connection)
+{
+  GQueue sent = G_QUEUE_INIT;
+  guint64 n_before;
+
+  if (connection->sending || connection->blocked || connection->close_posted || connection->dead)
+    return;
+  connection->sending = TRUE;
+  n_before = connection->n_sent;
+  while (connection->queue.head != NULL && send_batch (connection, &sent))
+    if (connection->n_sent - n_before >= TPS_CONNECTION_FAIR_BYTES)
+      {
+        connection->blocked = TRUE; /* goes on from the loop */
+        break;
+      }
+  end_sending (connection);
+  if (sent.head == NULL)
+    return;
+  tps_mutex_unlock (&connection->lock);
+  free_sent (&sent);
+  tps_mutex_lock (&connection->lock);
+}
+
+void
+tps_connection_send (TpsConnection *connection, TpsWriter *out)
+{
+  gsize n_bytes;
+  guint n_pieces;
+
+  tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+  tps_mutex_lock (&connection->lock);
+  if (connection->dead || connection->close_posted)
+    {
+      tps_mutex_unlock (&connection->lock);
+      tps_writer_free (out);
+      return;
+    }
+  g_queue_push_tail (&connection->queue, out);
+  connection->n_queued += n_bytes;
+  if (connection->n_queued > connection->max_queued)
+    tps_connection_update_interest (connection);
+  if (!tps_loop_is_current (connection->loop) || !connection->corked)
+    flush (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
+void
+tps_connection_on_writable (TpsConnection *connection)
+{
+  tps_mutex_lock (&connection->lock);
+  connection->blocked = FALSE;
+  tps_connection_update_interest (connection);
+  flush (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
+/* What was queued under the cork leaves now. */
+void
+tps_connection_uncork (TpsConnection *connection)
+{
+  connection->corked = FALSE;
+  tps_mutex_lock (&connection->lock);
+  flush (connection);
+  tps_mutex_unlock (&connection->lock);
+}
