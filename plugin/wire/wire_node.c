@@ -21,6 +21,7 @@ tps_node_info_clear (TpsNodeInfo *info)
   info->max_frame_bytes = 0;
   info->table_bytes = 0;
   info->max_table_bytes = 0;
+  info->max_shared_bytes = 0;
 }
 
 static gboolean
@@ -57,6 +58,8 @@ static const TpsFieldSpec info_fields[] = {
     .read = read_names },
   { "table_bytes", 6, TPS_WIRE_I64, .offset = G_STRUCT_OFFSET (TpsNodeInfo, table_bytes) },
   { "max_table_bytes", 7, TPS_WIRE_I64, .offset = G_STRUCT_OFFSET (TpsNodeInfo, max_table_bytes) },
+  { "max_shared_bytes", 8, TPS_WIRE_I64,
+    .offset = G_STRUCT_OFFSET (TpsNodeInfo, max_shared_bytes) },
   { NULL },
 };
 
@@ -102,6 +105,8 @@ tps_node_describe_result_encode (TpsWriter *out, gconstpointer data)
       tps_field_write_i64 (out, 6, info->table_bytes);
       tps_field_write_i64 (out, 7, info->max_table_bytes);
     }
+  if (info->max_shared_bytes > 0)
+    tps_field_write_i64 (out, 8, info->max_shared_bytes);
   tps_writer_struct_end (out);
 }
 

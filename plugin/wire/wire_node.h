@@ -15,11 +15,12 @@ typedef struct
 {
   gchar *name;
   gchar *version;
-  gint64 max_frame_bytes; /* 0 = not said */
-  gchar **services;       /* NULL = not said */
-  gchar **devices;        /* NULL = not said */
-  gint64 table_bytes;     /* held by embedding tables */
-  gint64 max_table_bytes; /* 0 = not said, both */
+  gint64 max_frame_bytes;  /* 0 = not said */
+  gchar **services;        /* NULL = not said */
+  gchar **devices;         /* NULL = not said */
+  gint64 table_bytes;      /* held by embedding tables */
+  gint64 max_table_bytes;  /* 0 = not said, both */
+  gint64 max_shared_bytes; /* 0 = no shared memory is offered on this connection */
 } TpsNodeInfo;
 
 void tps_node_info_clear (TpsNodeInfo *info);

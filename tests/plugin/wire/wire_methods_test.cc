@@ -159,6 +159,20 @@ TEST (Node, infoComesAsItWent)
   EXPECT_STREQ (got.services[1], "ParameterServer");
   EXPECT_EQ (got.services[2], nullptr);
   EXPECT_EQ (got.devices, nullptr);
+  EXPECT_EQ (got.max_shared_bytes, 0);
+}
+
+TEST (Node, saysHowMuchMemoryMayBeShared)
+{
+  TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
+  g_auto (TpsNodeInfo) got = {};
+  TpsWireType type;
+
+  sent.max_shared_bytes = G_GINT64_CONSTANT (3) << 40;
+  WireMessage message ([&] (TpsWriter *out) { tps_node_describe_result_encode (out, &sent); });
+  TpsReader *in = message.result (&type);
+  ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
+  EXPECT_EQ (got.max_shared_bytes, sent.max_shared_bytes);
 }
 
 TEST (Node, metricsComeAsTheyWentWithAndWithoutSamples)

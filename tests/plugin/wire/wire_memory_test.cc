@@ -1,0 +1,102 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The arguments and results of Memory. */
+
+#include "plugin/wire/wire_memory.h"
+#include "tests/plugin/wire/wire_message.h"
+
+namespace thriftps {
+namespace {
+
+TEST (OpenSegment, argumentsComeAsTheyWent)
+{
+  for (TpsSegmentUse use : { TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS })
+    {
+      TpsOpenSegmentArguments sent = { use, G_GINT64_CONSTANT (1) << 40 };
+      TpsOpenSegmentArguments got = {};
+      WireMessage message (
+          [&] (TpsWriter *out) { tps_open_segment_arguments_encode (out, &sent); });
+
+      ASSERT_TRUE (tps_open_segment_arguments_decode (message.arguments (), &got, nullptr));
+      EXPECT_EQ (got.use, use);
+      EXPECT_EQ (got.n_bytes, sent.n_bytes);
+    }
+}
+
+TEST (OpenSegment, resultComesAsItWent)
+{
+  TpsSegmentInfo sent = { 7, 8192 };
+  TpsSegmentInfo got = {};
+  WireMessage message ([&] (TpsWriter *out) { tps_open_segment_result_encode (out, &sent); });
+  TpsWireType type;
+  TpsReader *in = message.result (&type);
+
+  ASSERT_TRUE (tps_open_segment_result_decode (in, type, &got, nullptr));
+  EXPECT_EQ (got.id, 7);
+  EXPECT_EQ (got.n_bytes, 8192);
+}
+
+std::string
+open_refusal (gint32 kind, gint32 use, gint64 n_bytes)
+{
+  return refusal (
+      [=] (TpsWriter *out) {
+        put_i32 (out, 1, kind);
+        put_i32 (out, 2, use);
+        put_i64 (out, 3, n_bytes);
+      },
+      [] (TpsReader *in, GError **error) {
+        TpsOpenSegmentArguments arguments = {};
+
+        return tps_open_segment_arguments_decode (in, &arguments, error);
+      });
+}
+
+TEST (OpenSegment, whatIsWrongIsNamed)
+{
+  EXPECT_EQ (open_refusal (1, 2, 1), "");
+  EXPECT_EQ (open_refusal (2, 1, 1), "kind is 2, expected 1 (MEMFD)");
+  EXPECT_EQ (open_refusal (1, 0, 1), "segment_use is 0, expected 1 (REQUESTS) or 2 (ANSWERS)");
+  EXPECT_EQ (open_refusal (1, 3, 1), "segment_use is 3, expected 1 (REQUESTS) or 2 (ANSWERS)");
+  EXPECT_EQ (open_refusal (1, 1, 0), "bytes is 0, expected above 0");
+  EXPECT_EQ (open_refusal (1, 1, -4096), "bytes is -4096, expected above 0");
+}
+
+std::string
+ids_refusal (const Write &write)
+{
+  return refusal (write, [] (TpsReader *in, GError **error) {
+    g_autoptr (GArray) ids = nullptr;
+    bool ok = tps_segment_ids_arguments_decode (in, &ids, error);
+
+    EXPECT_EQ (ok, ids != nullptr);
+    return ok;
+  });
+}
+
+TEST (SegmentIds, comeAsTheyWent)
+{
+  for (guint n_ids : { 0u, 1u, 1000u })
+    {
+      g_autoptr (GArray) sent = g_array_new (FALSE, FALSE, sizeof (gint64));
+      g_autoptr (GArray) got = nullptr;
+
+      for (gint64 id = 0; id < n_ids; id++)
+        g_array_append_val (sent, id);
+      WireMessage message ([&] (TpsWriter *out) { tps_segment_ids_arguments_encode (out, sent); });
+      ASSERT_TRUE (tps_segment_ids_arguments_decode (message.arguments (), &got, nullptr));
+      ASSERT_EQ (got->len, n_ids);
+      for (guint i = 0; i < n_ids; i++)
+        EXPECT_EQ (g_array_index (got, gint64, i), i);
+    }
+}
+
+TEST (SegmentIds, whatIsWrongIsNamed)
+{
+  EXPECT_EQ (ids_refusal ([] (TpsWriter *) {}), "segments is missing");
+  EXPECT_EQ (ids_refusal ([] (TpsWriter *out) { put_i64 (out, 1, 3); }),
+             "segments is of type i64, expected list");
+}
+
+} // namespace
+} // namespace thriftps
