@@ -15,6 +15,7 @@
 
 #include "runtime/averaging/parameter_server.h"
 
+#include "runtime/answer_queue.h"
 #include "runtime/averaging/averaging.h"
 #include "runtime/averaging/server_kind.h"
 #include "runtime/block_work.h"
@@ -35,7 +36,8 @@
 
 typedef struct
 {
-  TpsAveragingTicket ticket; /* first: a ticket is a call */
+  TpsAnswer answer; /* first: an answer is a call */
+  TpsAveragingTicket ticket;
   TpsParameterServer *server;
   TpsAverageDone done;
   gpointer user_data;
@@ -82,46 +84,31 @@ end_pending (TpsParameterServer *server)
 
 /* ---- answers ---- */
 
-/* The calls that this thread is about to answer. A callback may call back into a server and be answered at once; that
- * answer is given when the callback has returned, so that the stack does not grow with the number of rounds. */
-static _Thread_local struct
-{
-  gboolean is_active;
-  TpsAveragingTicket *first;
-  TpsAveragingTicket *last;
-} delivery;
-
 static void
-deliver_one (TpsAveragingTicket *ticket)
+answer_call (TpsAnswer *answer)
 {
-  Call *call = (Call *) ticket;
+  Call *call = (Call *) answer;
+  TpsAveragingTicket *ticket = &call->ticket;
 
   call->done (call->user_data, ticket->error == NULL ? &ticket->average : NULL, ticket->error);
   tps_averaging_ticket_clear (ticket);
   g_free (call);
 }
 
-static void
-deliver (TpsAveragingTicket *first, TpsAveragingTicket *last)
+static Call *
+call_of (TpsAveragingTicket *ticket)
 {
-  if (first == NULL)
-    return;
-  if (delivery.first == NULL)
-    delivery.first = first;
-  else
-    delivery.last->next = first;
-  delivery.last = last;
-  if (delivery.is_active)
-    return;
-  delivery.is_active = TRUE;
-  while (delivery.first != NULL)
-    {
-      TpsAveragingTicket *ticket = delivery.first;
+  return (Call *) (gpointer) ((guint8 *) ticket - G_STRUCT_OFFSET (Call, ticket));
+}
 
-      delivery.first = ticket->next;
-      deliver_one (ticket);
-    }
-  delivery.is_active = FALSE;
+static void
+answer_tickets (TpsAveragingTicket *first)
+{
+  TpsAnswers answers = { NULL, NULL };
+
+  for (TpsAveragingTicket *ticket = first; ticket != NULL; ticket = ticket->next)
+    tps_answers_add (&answers, &call_of (ticket)->answer, answer_call);
+  tps_answers_give (&answers);
 }
 
 /* ---- metrics ---- */
@@ -238,7 +225,7 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
       gint64 start_ns;
 
       share_jobs (server, output->jobs, &ours);
-      deliver (output->answered, output->last_answered);
+      answer_tickets (output->answered);
       tps_averaging_output_clear (output);
       job = ours;
       if (job == NULL)
@@ -314,8 +301,7 @@ static void
 fail_call (Call *call, GError *error)
 {
   call->ticket.error = error;
-  call->ticket.next = NULL;
-  deliver (&call->ticket, &call->ticket);
+  tps_answer_give (&call->answer, answer_call);
 }
 
 static void

@@ -1,0 +1,48 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Answers of a server, given in order by the thread that has them.
+ *
+ * Who is answered may call back into a server, this one or another, and be answered at once. That answer is given when the
+ * callback has returned, behind those that wait already, so that the stack does not grow with the number of rounds.
+ *
+ *   TpsAnswers answers = { NULL };
+ *   tps_answers_add (&answers, &call->answer, answer_call);
+ *   …                                    every lock is given up
+ *   tps_answers_give (&answers);
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct TpsAnswer TpsAnswer;
+
+/* Answers a call, once, and may free it. */
+typedef void (*TpsGiveAnswer) (TpsAnswer *answer);
+
+/* Part of a call. */
+struct TpsAnswer
+{
+  TpsAnswer *next;
+  TpsGiveAnswer give;
+};
+
+/* All zero: none. */
+typedef struct
+{
+  TpsAnswer *first;
+  TpsAnswer *last;
+} TpsAnswers;
+
+void tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give);
+
+/* Gives them, or leaves them to the caller further up on this stack that gives answers already; empties `answers`. Not
+ * under a lock. Thread: any. */
+void tps_answers_give (TpsAnswers *answers);
+
+/* One alone. */
+void tps_answer_give (TpsAnswer *answer, TpsGiveAnswer give);
+
+G_END_DECLS
