@@ -2,23 +2,18 @@
 
 #include "plugin/frame/message.h"
 
-#include <pthread.h>
 #include <string.h>
 
-/* Messages are made and freed with every call, so each thread keeps a few of them with their arrays. A message goes
- * into the cache of the thread that frees it, which need not be the one that made it. */
-#define MAX_CACHED 32
-#define MAX_CACHED_HEAD_BYTES 65536
+#include "runtime/magazine.h"
 
-typedef struct
-{
-  guint n_messages;
-  TpsMessage *messages[MAX_CACHED];
-} MessageCache;
+/* Messages are made and freed with every call, so they are kept with their arrays, unless these are large. */
+#define MAX_KEPT_HEAD_BYTES 16384
+#define MAX_KEPT_BODIES 64
 
-static _Thread_local MessageCache cache;
-static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
-static pthread_key_t cache_key; /* only for its destructor: frees the cache of a thread that ends */
+static void release (gpointer data);
+
+static TpsDepot depot = TPS_DEPOT_INIT (release);
+static _Thread_local TpsMagazine magazine;
 
 static void
 release_body (gpointer data)
@@ -40,42 +35,14 @@ allocate (void)
 }
 
 static void
-release (TpsMessage *message)
+release (gpointer data)
 {
+  TpsMessage *message = data;
+
   g_byte_array_unref (message->head);
   g_array_unref (message->bodies);
+  g_free (message->name_memory);
   g_free (message);
-}
-
-static void
-cache_clear (gpointer data)
-{
-  MessageCache *ending = data;
-
-  while (ending->n_messages > 0)
-    release (ending->messages[--ending->n_messages]);
-}
-
-static void
-cache_key_create (void)
-{
-  if (pthread_key_create (&cache_key, cache_clear) != 0)
-    g_error ("no thread-specific keys are left");
-}
-
-static gboolean
-cache_put (TpsMessage *message)
-{
-  if (cache.n_messages == MAX_CACHED || message->head->len > MAX_CACHED_HEAD_BYTES)
-    return FALSE;
-  if (cache.n_messages == 0)
-    {
-      pthread_once (&cache_once, cache_key_create);
-      pthread_setspecific (cache_key, &cache);
-    }
-  g_byte_array_set_size (message->head, 0);
-  cache.messages[cache.n_messages++] = message;
-  return TRUE;
 }
 
 static void
@@ -89,15 +56,15 @@ release_reservation (TpsMessage *message)
 TpsMessage *
 tps_message_new (void)
 {
-  TpsMessage *message;
+  TpsMessage *message = tps_magazine_take (&magazine, &depot);
 
-  if (cache.n_messages == 0)
+  if (message == NULL)
     return allocate ();
-  message = cache.messages[--cache.n_messages];
   message->kind = (TpsMessageKind) 0;
   message->protocol = (TpsProtocolKind) 0;
   message->framed = FALSE;
   message->seqid = 0;
+  message->name = NULL;
   message->n_bytes_refused = 0;
   return message;
 }
@@ -105,14 +72,44 @@ tps_message_new (void)
 void
 tps_message_free (TpsMessage *message)
 {
+  gboolean is_large;
+
   if (message == NULL)
     return;
-  g_clear_pointer (&message->name, g_free);
   if (message->head_pool != NULL)
     release_reservation (message);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
+  is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
+             || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1;
   if (message->bodies->len > 0)
     g_array_set_size (message->bodies, 0);
-  if (!cache_put (message))
-    release (message);
+  if (is_large)
+    {
+      release (message);
+      return;
+    }
+  g_byte_array_set_size (message->head, 0);
+  tps_magazine_put (&magazine, &depot, message);
+}
+
+gchar *
+tps_message_reserve_name (TpsMessage *message, gsize n_bytes)
+{
+  if (n_bytes >= message->n_name_memory)
+    {
+      message->n_name_memory = n_bytes < 64 ? 64 : n_bytes + 1;
+      message->name_memory = g_realloc (message->name_memory, message->n_name_memory);
+    }
+  message->name = message->name_memory;
+  return message->name;
+}
+
+void
+tps_message_set_name (TpsMessage *message, const gchar *name)
+{
+  gsize n_bytes = strlen (name);
+
+  if (message->name == NULL || name < message->name || name > message->name + n_bytes)
+    tps_message_reserve_name (message, n_bytes);
+  memmove (message->name, name, n_bytes + 1);
 }

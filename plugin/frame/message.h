@@ -23,6 +23,8 @@ G_BEGIN_DECLS
 #define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
 #define TPS_MESSAGE_BODY_THRESHOLD \
   4096 /* binaries of at least this many bytes get a buffer of their own */
+#define TPS_MESSAGE_LONG_LENGTH \
+  0xffffffffu /* of a binary in a transferred message: its length follows as an i64 */
 
 /* Thrift's wire types, as in the binary protocol. */
 typedef enum
@@ -68,8 +70,10 @@ typedef struct
   TpsMessageKind kind;
   TpsProtocolKind protocol;
   gboolean framed;
+  gboolean transferred; /* came in chunks, where binaries and answers may be longer than 2^31 - 1 */
   gint32 seqid;
-  gchar *name; /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8 */
+  gchar *
+      name; /* as sent, "Service:method" where multiplexed; NUL-terminated UTF-8; see tps_message_set_name() */
   GByteArray *head;
   GArray *bodies; /* of TpsBody */
   gsize
@@ -81,10 +85,20 @@ typedef struct
   /* Private to the scanner: what a large head counts against the pool's limit. */
   TpsBufferPool *head_pool; /* a reference, or NULL */
   gsize n_head_reserved;
+
+  /* Private: where the name stands, kept from message to message. */
+  gchar *name_memory;
+  gsize n_name_memory;
 } TpsMessage;
 
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
+
+/* Gives the message memory for a name of `n_bytes` and its NUL, to be filled in by the caller. */
+gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);
+
+/* Copies `name`, which may be the end of the message's own. */
+void tps_message_set_name (TpsMessage *message, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMessage, tps_message_free)
 

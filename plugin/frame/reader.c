@@ -136,10 +136,18 @@ take_body (TpsReader *in)
   return body;
 }
 
+static gsize
+take_length (TpsReader *in)
+{
+  gsize n_bytes = take_number (in, 4);
+
+  return n_bytes == TPS_MESSAGE_LONG_LENGTH ? take_number (in, 8) : n_bytes;
+}
+
 TpsBytesView
 tps_reader_binary (TpsReader *in)
 {
-  TpsBytesView view = { .n_bytes = take_number (in, 4) };
+  TpsBytesView view = { .n_bytes = take_length (in) };
   const TpsBody *body = in->bad ? NULL : take_body (in);
 
   if (body == NULL)

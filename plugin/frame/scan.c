@@ -33,7 +33,8 @@ tps_scanner_new (const TpsScannerOptions *options)
   scanner->max_head_bytes = MIN (max_head_bytes, LARGEST_HEAD_BYTES);
   scanner->pool = tps_buffer_pool_ref (options->bodies != NULL ? options->bodies
                                                                : tps_buffer_pool_get_default ());
-  scanner->framed = -1;
+  scanner->transferred = options->transferred;
+  scanner->framed = options->transferred ? 0 : -1;
   scanner->state = TPS_SCAN_START;
   scanner->n_left = NO_LIMIT;
   scanner->limit = NO_LIMIT;
@@ -138,6 +139,7 @@ step_protocol (TpsScanner *scanner, TpsScanInput *in)
   scanner->message = tps_message_new ();
   scanner->message->protocol = scanner->codec->protocol;
   scanner->message->framed = scanner->framed;
+  scanner->message->transferred = scanner->transferred;
   scanner->n_head = 0;
   scanner->state = TPS_SCAN_HEADER;
   return TPS_STEP_OK;

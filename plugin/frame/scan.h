@@ -36,6 +36,9 @@ typedef struct
   gsize
       max_head_bytes; /* of a message without its bodies; 0 = 64 MiB or max_message_bytes, the smaller */
   TpsBufferPool *bodies; /* a reference is taken; NULL = the default pool */
+  gboolean
+      transferred; /* a message that comes in chunks (thrift/chunks.thrift): unframed, and a binary of 2^31 bytes
+                            and more has the length -1 and then its length as an i64 */
 } TpsScannerOptions;
 
 TpsScanner *tps_scanner_new (const TpsScannerOptions *options);

@@ -183,11 +183,26 @@ begin_map (TpsScanner *scanner, TpsScanInput *in)
   return begin_elements (scanner, in, TRUE, types, n_elems);
 }
 
+/* The length -1 has been seen; the length itself follows. */
+static TpsScanStep
+begin_long_string (TpsScanner *scanner, TpsScanInput *in)
+{
+  gint64 n_bytes;
+
+  if (tps_scan_n_here (in) < 12)
+    return TPS_STEP_MORE;
+  memcpy (&n_bytes, in->next + 4, sizeof n_bytes);
+  in->next += 12;
+  return tps_scan_begin_binary (scanner, in, GINT64_FROM_BE (n_bytes));
+}
+
 static TpsScanStep
 begin_string (TpsScanner *scanner, TpsScanInput *in)
 {
   if (tps_scan_n_here (in) < 4)
     return TPS_STEP_MORE;
+  if (scanner->transferred && get_be32 (in->next) == TPS_MESSAGE_LONG_LENGTH)
+    return begin_long_string (scanner, in);
   in->next += 4;
   return tps_scan_begin_binary (scanner, in, (gint32) get_be32 (in->next - 4));
 }

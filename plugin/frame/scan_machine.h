@@ -87,6 +87,7 @@ struct TpsScanner
   gsize max_message_bytes;
   gsize max_head_bytes;
   TpsBufferPool *pool;
+  gboolean transferred;
 
   gint framed; /* -1 = not known yet */
   TpsScanState state;

@@ -30,12 +30,14 @@ struct TpsWriter
 {
   gboolean compact;
   gboolean framed;
-  gboolean too_long; /* a binary or a count does not fit into 31 bits */
+  gboolean too_long;   /* a binary or a count does not fit into 31 bits */
+  gboolean impossible; /* and the protocol has no way to say it */
 
   guint8 *head;
   gsize n_head;
   gsize n_allocated;
   gsize n_spliced_bytes;
+  gsize n_skipped; /* bytes of the head that are not sent: the frame's length, in a transfer */
   GArray *splices; /* of Splice */
   GArray *pieces;  /* of struct iovec */
 
@@ -117,6 +119,8 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->compact = protocol == TPS_PROTOCOL_COMPACT;
   out->framed = framed;
   out->too_long = FALSE;
+  out->impossible = FALSE;
+  out->n_skipped = 0;
   out->n_head = 0;
   out->n_spliced_bytes = 0;
   out->bool_pending = FALSE;
@@ -239,16 +243,29 @@ compact_type (TpsWireType type)
   return compact_types[type];
 }
 
-/* The length of a binary or of a container. */
+/* The length of a name or a container, or of a binary that is not long. */
 static void
 put_length (TpsWriter *out, gsize length)
 {
   if (length > G_MAXINT32)
-    out->too_long = TRUE;
+    out->too_long = out->impossible = TRUE;
   if (out->compact)
     put_varint (out, (guint32) length);
   else
     put_be32 (out, (guint32) length);
+}
+
+static void
+put_binary_length (TpsWriter *out, gsize length)
+{
+  if (length <= G_MAXINT32 || out->compact)
+    {
+      put_length (out, length);
+      return;
+    }
+  out->too_long = TRUE;
+  put_be32 (out, TPS_MESSAGE_LONG_LENGTH);
+  put_be64 (out, length);
 }
 
 void
@@ -285,7 +302,7 @@ add_piece (TpsWriter *out, const guint8 *bytes, gsize n_bytes)
 static void
 compute_pieces (TpsWriter *out)
 {
-  gsize n_done = 0;
+  gsize n_done = out->n_skipped;
 
   g_array_set_size (out->pieces, 0);
   for (guint i = 0; i < out->splices->len; i++)
@@ -321,12 +338,28 @@ tps_writer_message_end (TpsWriter *out, GError **error)
   return TRUE;
 }
 
+gboolean
+tps_writer_message_end_transferred (TpsWriter *out, GError **error)
+{
+  if (out->impossible)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "a tensor or a list of the message is longer than %d, which the %s protocol "
+                   "cannot say",
+                   G_MAXINT32, out->compact ? "compact" : "binary");
+      return FALSE;
+    }
+  out->n_skipped = out->framed ? FRAME_LENGTH_BYTES : 0;
+  compute_pieces (out);
+  return TRUE;
+}
+
 const struct iovec *
 tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes)
 {
   *n_pieces = out->pieces->len;
   if (n_bytes != NULL)
-    *n_bytes = out->n_head + out->n_spliced_bytes;
+    *n_bytes = out->n_head - out->n_skipped + out->n_spliced_bytes;
   return (const struct iovec *) (gpointer) out->pieces->data;
 }
 
@@ -442,20 +475,25 @@ void
 tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {
   put_length (out, n_bytes);
-  if (!out->too_long)
+  if (n_bytes <= G_MAXINT32)
     put_bytes (out, data, n_bytes);
 }
 
 /* Takes over `buffer`'s reference. */
 static void
-splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
+splice_bytes (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
 {
-  Splice piece = { .data = data, .n_bytes = n_bytes, .buffer = buffer };
+  Splice piece = { .head_offset = out->n_head, .data = data, .n_bytes = n_bytes, .buffer = buffer };
 
-  put_length (out, n_bytes);
-  piece.head_offset = out->n_head;
   out->n_spliced_bytes += n_bytes;
   g_array_append_val (out->splices, piece);
+}
+
+static void
+splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
+{
+  put_binary_length (out, n_bytes);
+  splice_bytes (out, data, n_bytes, buffer);
 }
 
 /* What the peer may change, and waits for, does not wait in a queue. */
@@ -488,6 +526,21 @@ tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes)
     tps_writer_binary (out, data, n_bytes);
   else
     splice (out, data, n_bytes, NULL);
+}
+
+void
+tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pieces)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_pieces; i++)
+    n_bytes += pieces[i].iov_len;
+  put_binary_length (out, n_bytes);
+  for (guint i = 0; i < n_pieces; i++)
+    if (pieces[i].iov_len < TPS_MESSAGE_BODY_THRESHOLD)
+      put_bytes (out, pieces[i].iov_base, pieces[i].iov_len);
+    else
+      splice_bytes (out, pieces[i].iov_base, pieces[i].iov_len, NULL);
 }
 
 static void

@@ -30,6 +30,11 @@ void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind
  * message is longer than a frame can say (2^31 - 1). */
 gboolean tps_writer_message_end (TpsWriter *out, GError **error);
 
+/* Ends a message that goes in a transfer (thrift/chunks.thrift), however long it is: without the frame's length, and with
+ * binaries of 2^31 bytes and more. Also after tps_writer_message_end(), whatever that said. Errors:
+ * TPS_ERROR_RESOURCE_EXHAUSTED for a list, or in compact protocol a binary, of more than 2^31 - 1. */
+gboolean tps_writer_message_end_transferred (TpsWriter *out, GError **error);
+
 void tps_writer_struct_begin (TpsWriter *out);
 void tps_writer_struct_end (TpsWriter *out); /* writes the stop */
 void tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type);
@@ -50,6 +55,9 @@ void tps_writer_binary_buffer (TpsWriter *out, TpsBuffer *buffer, gsize offset, 
 
 /* Borrows `data` until the writer is freed or reset. Small ones are copied. */
 void tps_writer_binary_borrowed (TpsWriter *out, gconstpointer data, gsize n_bytes);
+
+/* One binary whose bytes lie in `n_pieces` pieces; borrows them until the writer is freed or reset. Small ones are copied. */
+void tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pieces);
 
 /* Lets large tensors of this message lie in shared memory. Takes a reference until the writer is freed or reset; NULL = none,
  * as at first. */

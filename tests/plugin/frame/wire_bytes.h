@@ -56,6 +56,7 @@ struct ScanOptions
   gsize max_message_bytes = 64 << 20;
   gsize max_head_bytes = 0;
   TpsBufferPool *pool = nullptr;
+  bool transferred = false;
   /* How many bytes the next chunk has; none = everything at once. */
   std::function<gsize ()> chunk_size;
   /* Whether bodies are asked for with tps_scanner_get_body(), as a connection does, or fed. */
@@ -73,6 +74,7 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
   scanner_options.max_message_bytes = options.max_message_bytes;
   scanner_options.max_head_bytes = options.max_head_bytes;
   scanner_options.bodies = options.pool;
+  scanner_options.transferred = options.transferred;
   g_autoptr (TpsScanner) scanner = tps_scanner_new (&scanner_options);
   g_autoptr (GError) error = nullptr;
   while (position < bytes.size () && error == nullptr)

@@ -3,6 +3,7 @@
 #include "plugin/frame/writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "runtime/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
@@ -171,6 +172,99 @@ TEST_F (Writer, aMessageThatNoFrameCanHoldIsRefused)
   tps_writer_binary_borrowed (out, &byte, 2 * half);
   EXPECT_FALSE (end (&binary_error));
   EXPECT_TRUE (g_error_matches (binary_error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+}
+
+std::string
+join (const std::vector<struct iovec> &pieces)
+{
+  std::string bytes;
+
+  for (const struct iovec &piece : pieces)
+    bytes.append (static_cast<const char *> (piece.iov_base), piece.iov_len);
+  return bytes;
+}
+
+TEST_F (Writer, aBinaryInPiecesHasOneLengthAndTheirBytes)
+{
+  std::string large (TPS_MESSAGE_BODY_THRESHOLD, 'x');
+  char small[] = "abc";
+  struct iovec parts[] = { { small, 3 }, { large.data (), large.size () }, { small, 2 } };
+
+  begin ();
+  tps_writer_binary_pieces (out, parts, 3);
+  ASSERT_TRUE (end ());
+  ASSERT_EQ (pieces ().size (), 3u);
+  EXPECT_EQ (pieces ()[1].iov_base, large.data ());
+
+  std::string sent = join (pieces ());
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, TRUE);
+  begin ();
+  std::string whole = "abc" + large + "ab";
+  tps_writer_binary (out, whole.data (), whole.size ());
+  ASSERT_TRUE (end ());
+  EXPECT_EQ (sent, join (pieces ()));
+}
+
+TEST_F (Writer, aTransferredMessageHasNoFrame)
+{
+  begin ();
+  tps_writer_string (out, "value");
+  ASSERT_TRUE (end ());
+  std::string framed = join (pieces ());
+  ASSERT_TRUE (tps_writer_message_end_transferred (out, nullptr));
+  EXPECT_EQ (framed.substr (4), join (pieces ()));
+}
+
+/* Bytes that cost no memory as long as nobody looks at them. */
+class Vast
+{
+public:
+  explicit Vast (gsize n) : n_bytes (n)
+  {
+    data = mmap (nullptr, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  ~Vast ()
+  {
+    munmap (data, n_bytes);
+  }
+
+  void *data;
+  gsize n_bytes;
+};
+
+TEST_F (Writer, aBinaryBeyondTwoGibOnlyGoesInATransfer)
+{
+  Vast vast ((gsize) 3 << 30);
+  g_autoptr (GError) error = nullptr;
+
+  begin ();
+  tps_writer_binary_borrowed (out, vast.data, vast.n_bytes);
+  tps_writer_field (out, 2, TPS_WIRE_BINARY);
+  tps_writer_string (out, "after");
+  EXPECT_FALSE (end (&error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  ASSERT_TRUE (tps_writer_message_end_transferred (out, nullptr));
+
+  std::vector<struct iovec> parts = pieces ();
+  ASSERT_EQ (parts.size (), 3u);
+  std::string head (static_cast<const char *> (parts[0].iov_base), parts[0].iov_len);
+  EXPECT_EQ (head.substr (head.size () - 12),
+             std::string ("\xff\xff\xff\xff\0\0\0\0\xc0\0\0\0", 12));
+  EXPECT_EQ (parts[1].iov_len, vast.n_bytes);
+  EXPECT_NE (join ({ parts[2] }).find ("after"), std::string::npos);
+}
+
+TEST_F (Writer, compactProtocolCannotSayLongBinaries)
+{
+  Vast vast ((gsize) 3 << 30);
+  g_autoptr (GError) error = nullptr;
+
+  tps_writer_reset (out, TPS_PROTOCOL_COMPACT, TRUE);
+  begin ();
+  tps_writer_binary_borrowed (out, vast.data, vast.n_bytes);
+  EXPECT_FALSE (end ());
+  EXPECT_FALSE (tps_writer_message_end_transferred (out, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
 }
 
 } // namespace
