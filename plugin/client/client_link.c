@@ -233,6 +233,7 @@ tps_client_link_new (TpsClient *client)
   link->client = client;
   g_queue_init (&link->unsent);
   client->n_links++;
+  client->n_links_made++;
   tps_loop_post (client->loop, link_connect, link);
   return link;
 }

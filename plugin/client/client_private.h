@@ -7,6 +7,7 @@
 
 #include "plugin/client/client.h"
 #include "plugin/client/connector.h"
+#include "plugin/client/peer.h"
 #include "plugin/net/connection.h"
 #include "runtime/sync.h"
 
@@ -63,7 +64,10 @@ struct TpsClient
   guint32 n_issued;    /* sequence ids */
   GHashTable *calls;   /* by sequence id: without an outcome, or answered with the writer out */
   TpsClientLink *link; /* the one that new calls use */
-  gint64 wake_ns;      /* when the deadline timer is to fire, TPS_CLIENT_NEVER = not */
+  guint64 n_links_made;
+  TpsPeerFacts facts; /* of the peer of `link`, if facts_link is n_links_made */
+  guint64 facts_link; /* the value of n_links_made then; 0 = never asked */
+  gint64 wake_ns;     /* when the deadline timer is to fire, TPS_CLIENT_NEVER = not */
 
   guint64 timer_id; /* loop thread */
 };
@@ -153,6 +157,15 @@ void tps_client_call_writer_released (gpointer user_data);
 /* TpsLoopFuncs of the client: set the timer to wake_ns; take it away. */
 void tps_client_set_timer (gpointer user_data);
 void tps_client_clear_timer (gpointer user_data);
+
+/* peer.c */
+
+/* The answer to Node.describe. Errors: INTERNAL for one that cannot be understood. */
+gboolean tps_peer_facts_read (TpsReader *result, TpsWireType type, TpsPeerFacts *facts,
+                              GError **error);
+
+/* Keeps the facts if the client's link is still the one of that number. */
+void tps_client_keep_facts (TpsClient *client, guint64 n_links_made, const TpsPeerFacts *facts);
 
 /* client_link.c */
 
