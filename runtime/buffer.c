@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/magazine.h"
 #include "runtime/sync.h"
 
 /* Size classes: four steps to each power of two, from 4 KiB up, so at most a fifth is lost. */
@@ -15,6 +16,10 @@
 #define HUGE_PAGE_BYTES (2u << 20)
 #define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
 
+/* Small buffers: in powers of two, with their bytes behind them in one block. */
+#define MIN_SMALL_BYTES TPS_BUFFER_ALIGNMENT
+#define N_SMALL_CLASSES 7
+
 struct TpsBuffer
 {
   TpsRefcount refcount;
@@ -22,8 +27,9 @@ struct TpsBuffer
   gsize n_bytes;
   gsize capacity;
   TpsDevice *device;
-  TpsBufferPool *pool; /* NULL for foreign memory */
+  TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
   guint size_class;
+  gboolean small;  /* one block with its bytes */
   gboolean shared; /* another process maps the memory too */
   GDestroyNotify free_func;
   gpointer user_data;
@@ -281,6 +287,68 @@ tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_fu
   return buffer;
 }
 
+/* ---- small ones ------------------------------------------------------------------------------ */
+
+#define SMALL_HEADER_BYTES \
+  ((sizeof (TpsBuffer) + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT)
+
+G_STATIC_ASSERT (MIN_SMALL_BYTES << (N_SMALL_CLASSES - 1) == TPS_BUFFER_MAX_SMALL);
+
+static TpsDepot small_depots[N_SMALL_CLASSES] = {
+  TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free),
+  TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free),
+};
+static _Thread_local TpsMagazine small_magazines[N_SMALL_CLASSES];
+
+static guint
+small_class_of (gsize n_bytes)
+{
+  return n_bytes <= MIN_SMALL_BYTES ? 0 : (guint) g_bit_storage ((n_bytes - 1) / MIN_SMALL_BYTES);
+}
+
+static TpsBuffer *
+allocate_small (guint small_class)
+{
+  gsize capacity = (gsize) MIN_SMALL_BYTES << small_class;
+  TpsBuffer *buffer;
+  void *memory;
+
+  if (posix_memalign (&memory, TPS_BUFFER_ALIGNMENT, SMALL_HEADER_BYTES + capacity) != 0)
+    g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", capacity);
+  buffer = memory;
+  *buffer = (TpsBuffer) { .data = (guint8 *) memory + SMALL_HEADER_BYTES,
+                          .capacity = capacity,
+                          .size_class = small_class,
+                          .small = TRUE };
+  return buffer;
+}
+
+static TpsBuffer *
+new_small (gsize n_bytes)
+{
+  guint small_class = small_class_of (n_bytes);
+  TpsBuffer *buffer = tps_magazine_take (&small_magazines[small_class], &small_depots[small_class]);
+
+  if (buffer == NULL)
+    buffer = allocate_small (small_class);
+  tps_refcount_init (&buffer->refcount);
+  buffer->n_bytes = n_bytes;
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_copy (gconstpointer data, gsize n_bytes)
+{
+  TpsBuffer *buffer = n_bytes <= TPS_BUFFER_MAX_SMALL ? new_small (n_bytes)
+                                                      : tps_buffer_new (n_bytes);
+
+  if (n_bytes > 0)
+    memcpy (buffer->data, data, n_bytes);
+  return buffer;
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
 TpsBuffer *
 tps_buffer_ref (TpsBuffer *buffer)
 {
@@ -317,6 +385,12 @@ tps_buffer_unref (TpsBuffer *buffer)
   if (buffer->pool != NULL)
     {
       give_back (buffer);
+      return;
+    }
+  if (buffer->small)
+    {
+      tps_magazine_put (&small_magazines[buffer->size_class], &small_depots[buffer->size_class],
+                        buffer);
       return;
     }
   if (buffer->free_func != NULL)

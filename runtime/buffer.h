@@ -47,6 +47,11 @@ gsize tps_buffer_pool_get_cost (gsize n_bytes);
 TpsBuffer *tps_buffer_new (gsize n_bytes);
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 
+/* A copy of `n_bytes`, which may be few or none: up to TPS_BUFFER_MAX_SMALL a buffer is not much larger than what it
+ * holds, comes from no pool, and is kept for reuse by the thread that lets go of it. Aborts as tps_buffer_new() does. */
+#define TPS_BUFFER_MAX_SMALL 4096
+TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
+
 /* Wraps memory of somebody else; `free_func` (may be NULL) is called with `user_data` when the last reference goes.
  * `device` says where the memory lies; NULL = host memory. */
 TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,

@@ -9,6 +9,7 @@
 /* Messages are made and freed with every call, so they are kept with their arrays, unless these are large. */
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_BODIES 64
+#define FIRST_NAME_BYTES 64
 
 static void release (gpointer data);
 
@@ -97,7 +98,7 @@ tps_message_reserve_name (TpsMessage *message, gsize n_bytes)
 {
   if (n_bytes >= message->n_name_memory)
     {
-      message->n_name_memory = n_bytes < 64 ? 64 : n_bytes + 1;
+      message->n_name_memory = MAX (n_bytes + 1, FIRST_NAME_BYTES);
       message->name_memory = g_realloc (message->name_memory, message->n_name_memory);
     }
   message->name = message->name_memory;
@@ -109,7 +110,5 @@ tps_message_set_name (TpsMessage *message, const gchar *name)
 {
   gsize n_bytes = strlen (name);
 
-  if (message->name == NULL || name < message->name || name > message->name + n_bytes)
-    tps_message_reserve_name (message, n_bytes);
-  memmove (message->name, name, n_bytes + 1);
+  memcpy (tps_message_reserve_name (message, n_bytes), name, n_bytes + 1);
 }

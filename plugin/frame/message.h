@@ -97,7 +97,7 @@ void tps_message_free (TpsMessage *message);
 /* Gives the message memory for a name of `n_bytes` and its NUL, to be filled in by the caller. */
 gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);
 
-/* Copies `name`, which may be the end of the message's own. */
+/* Copies `name`, which is not the message's own. */
 void tps_message_set_name (TpsMessage *message, const gchar *name);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMessage, tps_message_free)

@@ -317,7 +317,7 @@ tps_scan_begin_name (TpsScanner *scanner, const TpsScanInput *in, gint64 n_bytes
                             n_bytes, TPS_MESSAGE_MAX_NAME);
   if ((guint64) n_bytes > tps_scan_n_left (in))
     return tps_scan_refuse_length (scanner, in, "the method name", (guint64) n_bytes);
-  scanner->message->name = g_malloc ((gsize) n_bytes + 1);
+  tps_message_reserve_name (scanner->message, (gsize) n_bytes);
   scanner->n_name = 0;
   scanner->n_raw = (gsize) n_bytes;
   scanner->state = TPS_SCAN_NAME;

@@ -12,9 +12,11 @@
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "runtime/magazine.h"
 
 #define FIRST_HEAD_BYTES 256
-#define MAX_KEPT_HEAD_BYTES 65536
+#define MAX_KEPT_HEAD_BYTES 16384
+#define MAX_KEPT_SPLICES 64
 #define MAX_DEPTH 64 /* of structs that we write ourselves */
 #define FRAME_LENGTH_BYTES 4
 
@@ -61,21 +63,6 @@ release_splice (gpointer data)
   g_clear_pointer (&splice->buffer, tps_buffer_unref);
 }
 
-TpsWriter *
-tps_writer_new (TpsProtocolKind protocol, gboolean framed)
-{
-  TpsWriter *out = g_new0 (TpsWriter, 1);
-
-  out->n_allocated = FIRST_HEAD_BYTES;
-  out->head = g_malloc (out->n_allocated);
-  out->descriptor = -1;
-  out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
-  g_array_set_clear_func (out->splices, release_splice);
-  out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
-  tps_writer_reset (out, protocol, framed);
-  return out;
-}
-
 /* Lets go of buffers and of what was borrowed. */
 static void
 release_contents (TpsWriter *out)
@@ -94,16 +81,59 @@ release_contents (TpsWriter *out)
     released (out->released_data);
 }
 
-void
-tps_writer_free (TpsWriter *out)
+static void
+release (gpointer data)
 {
-  if (out == NULL)
-    return;
-  release_contents (out);
+  TpsWriter *out = data;
+
   g_array_unref (out->splices);
   g_array_unref (out->pieces);
   g_free (out->head);
   g_free (out);
+}
+
+/* Writers come and go with every call, so they are kept with their arrays, unless these are large. */
+static TpsDepot depot = TPS_DEPOT_INIT (release);
+static _Thread_local TpsMagazine magazine;
+
+static TpsWriter *
+allocate (void)
+{
+  TpsWriter *out = g_new0 (TpsWriter, 1);
+
+  out->n_allocated = FIRST_HEAD_BYTES;
+  out->head = g_malloc (out->n_allocated);
+  out->descriptor = -1;
+  out->splices = g_array_new (FALSE, FALSE, sizeof (Splice));
+  g_array_set_clear_func (out->splices, release_splice);
+  out->pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+  return out;
+}
+
+TpsWriter *
+tps_writer_new (TpsProtocolKind protocol, gboolean framed)
+{
+  TpsWriter *out = tps_magazine_take (&magazine, &depot);
+
+  if (out == NULL)
+    out = allocate ();
+  tps_writer_reset (out, protocol, framed);
+  return out;
+}
+
+void
+tps_writer_free (TpsWriter *out)
+{
+  gboolean is_large;
+
+  if (out == NULL)
+    return;
+  is_large = out->n_allocated > MAX_KEPT_HEAD_BYTES || out->splices->len > MAX_KEPT_SPLICES;
+  release_contents (out);
+  if (is_large)
+    release (out);
+  else
+    tps_magazine_put (&magazine, &depot, out);
 }
 
 void

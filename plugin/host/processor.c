@@ -58,8 +58,7 @@ steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a call began without a message");
       return NULL;
     }
-  g_free (message->name);
-  message->name = g_steal_pointer (&name);
+  tps_message_set_name (message, name);
   return message;
 }
 

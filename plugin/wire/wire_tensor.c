@@ -103,19 +103,6 @@ refuse_data (const TpsFieldPath *path, const TpsShape *shape, const TpsBytesView
                            data->n_bytes, text, tps_shape_n_bytes (shape));
 }
 
-/* A buffer with a copy, in one piece of memory not much larger than `n_bytes`: a message may hold millions of small
- * tensors, and the pool's least buffer is a page. */
-static TpsBuffer *
-copy_small (const guint8 *data, gsize n_bytes)
-{
-  guint8 *memory = g_malloc (n_bytes + TPS_BUFFER_ALIGNMENT);
-  guint8 *aligned = memory + (-(guintptr) memory & (TPS_BUFFER_ALIGNMENT - 1));
-
-  if (n_bytes > 0)
-    memcpy (aligned, data, n_bytes);
-  return tps_buffer_new_foreign (aligned, n_bytes, NULL, g_free, memory);
-}
-
 static gboolean
 init_shape (TpsShape *shape, const ReceivedTensor *received, const TpsFieldPath *path,
             GError **error)
@@ -189,7 +176,7 @@ take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean ha
       return NULL;
     }
   return data->buffer != NULL ? tps_buffer_ref (data->buffer)
-                              : copy_small (data->data, data->n_bytes);
+                              : tps_buffer_new_copy (data->data, data->n_bytes);
 }
 
 gboolean

@@ -135,7 +135,7 @@ TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
       EXPECT_EQ (message->bodies->len, 0u);
       EXPECT_EQ (message->n_bytes_refused, 0u);
       EXPECT_EQ (message->seqid, 0);
-      message->name = g_strdup ("m");
+      tps_message_set_name (message, "m");
       message->seqid = 5;
       message->n_bytes_refused = 1;
       g_byte_array_set_size (message->head, 1000 * i);
