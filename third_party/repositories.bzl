@@ -77,6 +77,12 @@ def thriftps_repositories():
         headers = ["cblas.h", "openblas_config.h"],
     )
     pkg_config_library(
+        name = "thriftps_isal",
+        package = "libisal",
+        at_least = "2.30",
+        debian = "libisal-dev",
+    )
+    pkg_config_library(
         name = "thriftps_xxhash",
         package = "libxxhash",
         at_least = "0.8.0",

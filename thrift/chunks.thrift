@@ -10,13 +10,16 @@
 //   put_chunk                             each of the chunks, in order; several may be on their way
 //   run_transfer(name)                    runs the call; its answer is the serialized answer message
 //   end_transfer(name)                    forgets it, at any time
+// Inside a transfer a binary of 2^31 bytes and more, which Thrift has no length for, has the length -1 (i32) and then its
+// length as an i64. Everything else is as in any message.
 // A transfer outlives its connection: after a lost one, begin_transfer with the same numbers on a new connection says where to
 // go on. run_transfer runs the call once; asked again it answers the same again. A transfer that nobody has touched for
 // 60 s is forgotten.
 //
 // A large answer. A plain call whose answer passes what a frame can hold is answered with ServiceError
 // RESOURCE_EXHAUSTED with `transfer` set: the call has been done, and its answer waits under that name for
-// get_chunk, until end_transfer or for 60 s. run_transfer answers the same way by LargeAnswer.count > 0.
+// get_chunk, until end_transfer or for 60 s; each chunk says how many there are. run_transfer answers the same way by
+// LargeAnswer.count > 0.
 
 include "node.thrift"
 

@@ -96,6 +96,21 @@ tps_field_read_string (TpsReader *in, const TpsFieldPath *path, gpointer target,
 }
 
 gboolean
+tps_field_read_bytes (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  TpsBytesView view = tps_reader_binary (in);
+  GBytes **value = target;
+
+  g_clear_pointer (value, g_bytes_unref);
+  if (view.buffer == NULL)
+    *value = g_bytes_new (view.data, view.n_bytes);
+  else
+    *value = g_bytes_new_with_free_func (view.data, view.n_bytes, (GDestroyNotify) tps_buffer_unref,
+                                         tps_buffer_ref (view.buffer));
+  return TRUE;
+}
+
+gboolean
 tps_field_read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
   gdouble value = tps_reader_double (in);

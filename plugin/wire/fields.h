@@ -79,6 +79,10 @@ gboolean tps_field_read_string (TpsReader *in, const TpsFieldPath *path, gpointe
 gboolean tps_field_read_name (TpsReader *in, const TpsFieldPath *path, gpointer target,
                               GError **error);
 
+/* A TpsFieldRead for binaries, into a GBytes *: a reference of the body, or a copy where the value is small. */
+gboolean tps_field_read_bytes (TpsReader *in, const TpsFieldPath *path, gpointer target,
+                               GError **error);
+
 /* A TpsFieldRead for doubles that are neither infinite nor NaN, into a gdouble. */
 gboolean tps_field_read_finite (TpsReader *in, const TpsFieldPath *path, gpointer target,
                                 GError **error);

@@ -14,22 +14,6 @@ tps_rendezvous_arguments_clear (TpsRendezvousArguments *arguments)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A reference of the body, or a copy where the value is small. */
-static gboolean
-read_bytes (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  TpsBytesView view = tps_reader_binary (in);
-  GBytes **value = target;
-
-  g_clear_pointer (value, g_bytes_unref);
-  if (view.buffer == NULL)
-    *value = g_bytes_new (view.data, view.n_bytes);
-  else
-    *value = g_bytes_new_with_free_func (view.data, view.n_bytes, (GDestroyNotify) tps_buffer_unref,
-                                         tps_buffer_ref (view.buffer));
-  return TRUE;
-}
-
 static gboolean
 read_timeout (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
@@ -54,7 +38,7 @@ read_push (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **er
 static const TpsFieldSpec put_fields[] = {
   KEY_FIELD ("key"),
   { "value", 2, TPS_WIRE_BINARY, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsRendezvousArguments, value), .read = read_bytes },
+    .offset = G_STRUCT_OFFSET (TpsRendezvousArguments, value), .read = tps_field_read_bytes },
   { NULL },
 };
 
@@ -113,7 +97,8 @@ tps_rendezvous_get_result_decode (TpsReader *in, TpsWireType type, gpointer valu
   TpsFieldPath path = { .name = "value" };
 
   return tps_field_check_type (&path, type, TPS_WIRE_BINARY, error)
-         && read_bytes (in, &path, value, error) && tps_field_check_reader (in, &path, error);
+         && tps_field_read_bytes (in, &path, value, error)
+         && tps_field_check_reader (in, &path, error);
 }
 
 gboolean
