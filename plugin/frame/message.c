@@ -64,6 +64,7 @@ tps_message_new (void)
   message->kind = (TpsMessageKind) 0;
   message->protocol = (TpsProtocolKind) 0;
   message->framed = FALSE;
+  message->transferred = FALSE;
   message->seqid = 0;
   message->name = NULL;
   message->n_bytes_refused = 0;
