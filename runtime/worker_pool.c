@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "runtime/magazine.h"
 #include "runtime/sync.h"
 
 typedef struct Job Job;
@@ -47,13 +48,25 @@ struct TpsWorkerPool
   gboolean stopping;
 };
 
+static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine job_magazine;
+
 static Job *
 job_new (TpsJobFunc func, gpointer user_data)
 {
-  Job *job = g_new (Job, 1);
+  Job *job = tps_magazine_take (&job_magazine, &job_depot);
 
+  if (job == NULL)
+    job = g_new (Job, 1);
   *job = (Job) { .func = func, .user_data = user_data };
   return job;
+}
+
+static void
+job_free (Job *job)
+{
+  if (job != NULL)
+    tps_magazine_put (&job_magazine, &job_depot, job);
 }
 
 /* The pool's lock is held. */
@@ -99,7 +112,7 @@ run_worker (void *user_data)
     {
       tps_mutex_unlock (&pool->lock);
       job->func (job->user_data);
-      g_free (job);
+      job_free (job);
       tps_mutex_lock (&pool->lock);
     }
   tps_mutex_unlock (&pool->lock);
@@ -122,7 +135,7 @@ timer_free (gpointer data)
 {
   Timer *timer = data;
 
-  g_free (timer->job);
+  job_free (timer->job);
   g_free (timer);
 }
 
@@ -268,7 +281,7 @@ tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id)
   tps_mutex_lock (&pool->lock);
   timer = g_hash_table_lookup (pool->by_id, &timer_id);
   if (timer != NULL)
-    g_free (take_timer (pool, timer));
+    job_free (take_timer (pool, timer));
   tps_mutex_unlock (&pool->lock);
   return timer != NULL;
 }

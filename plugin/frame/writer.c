@@ -30,6 +30,7 @@ typedef struct
 
 struct TpsWriter
 {
+  GList link;
   gboolean compact;
   gboolean framed;
   gboolean too_long;   /* a binary or a count does not fit into 31 bits */
@@ -101,6 +102,7 @@ allocate (void)
 {
   TpsWriter *out = g_new0 (TpsWriter, 1);
 
+  out->link.data = out;
   out->n_allocated = FIRST_HEAD_BYTES;
   out->head = g_malloc (out->n_allocated);
   out->descriptor = -1;
@@ -155,6 +157,12 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->n_spliced_bytes = 0;
   out->bool_pending = FALSE;
   out->depth = 0;
+}
+
+GList *
+tps_writer_get_link (TpsWriter *out)
+{
+  return &out->link;
 }
 
 void

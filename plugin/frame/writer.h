@@ -23,6 +23,9 @@ void tps_writer_free (TpsWriter *out);
 /* As new, but with the memory that it has. Lets go of what it borrowed and holds. */
 void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
 
+/* A node, with the writer as its data, for the one queue that it may stand in. The writer's. */
+GList *tps_writer_get_link (TpsWriter *out);
+
 void tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind,
                                gint32 seqid);
 

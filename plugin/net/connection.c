@@ -49,7 +49,7 @@ tps_connection_drop_socket (TpsConnection *connection)
 {
   TpsWriter *out;
 
-  while ((out = g_queue_pop_head (&connection->queue)) != NULL)
+  while ((out = tps_connection_pop_writer (&connection->queue)) != NULL)
     tps_writer_free (out);
   connection->n_queued = 0;
   close (connection->fd);

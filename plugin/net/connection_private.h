@@ -65,7 +65,7 @@ struct TpsConnection
   gboolean close_posted;
   gboolean dead;
   GError *close_error;
-  GQueue queue; /* of TpsWriter, the first of them sent up to `n_first_sent` */
+  GQueue queue; /* of TpsWriter by their own links, the first of them sent up to `n_first_sent` */
   gsize n_first_sent;
   gsize n_queued;
   gsize max_queued;
@@ -91,6 +91,15 @@ void tps_connection_post_close (TpsConnection *connection, GError *error);
 
 /* "connection lost while `doing`: …" */
 GError *tps_connection_lost_error (const gchar *doing, gint code);
+
+/* NULL: the queue is empty. */
+static inline TpsWriter *
+tps_connection_pop_writer (GQueue *queue)
+{
+  GList *link = g_queue_pop_head_link (queue);
+
+  return link != NULL ? link->data : NULL;
+}
 
 /* With the lock held, and nobody sending. Frees the writers: what they release must not call back. */
 void tps_connection_drop_socket (TpsConnection *connection);

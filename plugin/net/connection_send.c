@@ -97,7 +97,7 @@ free_sent (GQueue *sent)
 {
   TpsWriter *out;
 
-  while ((out = g_queue_pop_head (sent)) != NULL)
+  while ((out = tps_connection_pop_writer (sent)) != NULL)
     tps_writer_free (out);
 }
 
@@ -185,7 +185,7 @@ tps_connection_send (TpsConnection *connection, TpsWriter *out)
       tps_writer_free (out);
       return;
     }
-  g_queue_push_tail (&connection->queue, out);
+  g_queue_push_tail_link (&connection->queue, tps_writer_get_link (out));
   connection->n_queued += n_bytes;
   if (connection->n_queued > connection->max_queued)
     tps_connection_update_interest (connection);

@@ -14,6 +14,7 @@
 
 #include "plugin/server/log.h"
 #include "runtime/error.h"
+#include "runtime/magazine.h"
 
 typedef enum
 {
@@ -31,6 +32,9 @@ typedef struct
   CallState state;
   TpsWriter *reply;
 } Call;
+
+static TpsDepot call_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine call_magazine;
 
 struct TpsSession
 {
@@ -90,6 +94,22 @@ find_sendable (const TpsSession *session)
   return NULL;
 }
 
+static Call *
+call_new (TpsSession *session, const TpsMessage *message)
+{
+  Call *call = tps_magazine_take (&call_magazine, &call_depot);
+
+  if (call == NULL)
+    call = g_new (Call, 1);
+  *call = (Call) {
+    .session = session,
+    .link = { .data = call },
+    .seqid = message->seqid,
+    .ordered = message->kind != TPS_MESSAGE_ONEWAY,
+  };
+  return call;
+}
+
 static void
 enter_call (TpsSession *session, Call *call, gboolean framed)
 {
@@ -113,7 +133,7 @@ static void
 leave_call (TpsSession *session, Call *call)
 {
   g_queue_unlink (&session->calls, &call->link);
-  g_free (call);
+  tps_magazine_put (&call_magazine, &call_depot, call);
   if (session->paused && session->calls.length <= session->core->limits.max_in_flight / 2)
     {
       session->paused = FALSE;
@@ -200,12 +220,8 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
   TpsSession *session = data;
   TpsServerCore *core = session->core;
   gboolean stopping = atomic_load_explicit (&core->stopping, memory_order_relaxed);
-  Call *call = g_new0 (Call, 1);
+  Call *call = call_new (session, message);
 
-  call->session = session;
-  call->link.data = call;
-  call->seqid = message->seqid;
-  call->ordered = message->kind != TPS_MESSAGE_ONEWAY;
   enter_call (session, call, message->framed);
   tps_dispatcher_handle (core->dispatcher, message, stopping ? core->stopping_error : NULL,
                          &carrier_ops, call);

@@ -6,22 +6,30 @@
 
 #include "plugin/service/call_internal.h"
 #include "runtime/error.h"
+#include "runtime/magazine.h"
 
 struct TpsCall
 {
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
+
+  /* What tps_call_run_on_worker() was asked for. */
+  void (*work) (TpsCall *call, gpointer user_data);
+  gpointer work_data;
 };
+
+static TpsDepot depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine magazine;
 
 TpsCall *
 tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried)
 {
-  TpsCall *call = g_new (TpsCall, 1);
+  TpsCall *call = tps_magazine_take (&magazine, &depot);
 
-  call->message = message;
-  call->ops = ops;
-  call->carried = carried;
+  if (call == NULL)
+    call = g_new (TpsCall, 1);
+  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried };
   return call;
 }
 
@@ -31,7 +39,7 @@ finish (TpsCall *call, TpsWriter *reply)
 {
   tps_message_free (call->message);
   call->ops->finish (call->carried, reply);
-  g_free (call);
+  tps_magazine_put (&magazine, &depot, call);
 }
 
 /* ---- writing answers ------------------------------------------------------------------------ */
@@ -122,32 +130,21 @@ tps_call_may_wait (TpsCall *call)
   return call->ops->may_wait (call->carried);
 }
 
-typedef struct
-{
-  TpsCall *call;
-  void (*func) (TpsCall *call, gpointer user_data);
-  gpointer user_data;
-} Job;
-
 static void
-run_job (gpointer data)
+run_work (gpointer data)
 {
-  Job job = *(Job *) data;
+  TpsCall *call = data;
 
-  g_free (data);
-  job.func (job.call, job.user_data);
+  call->work (call, call->work_data);
 }
 
 void
 tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
                         gpointer user_data)
 {
-  Job *job = g_new (Job, 1);
-
-  job->call = call;
-  job->func = func;
-  job->user_data = user_data;
-  call->ops->run_on_worker (call->carried, run_job, job);
+  call->work = func;
+  call->work_data = user_data;
+  call->ops->run_on_worker (call->carried, run_work, call);
 }
 
 void
