@@ -29,8 +29,8 @@ struct TpsSegment
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-static gsize
-round_up_to_pages (gsize n_bytes)
+gsize
+tps_segment_round_size (gsize n_bytes)
 {
   gsize page = (gsize) sysconf (_SC_PAGESIZE);
 
@@ -122,7 +122,7 @@ refuse_file (gsize n_bytes, GError **error)
 TpsSegment *
 tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error)
 {
-  gsize n_rounded = round_up_to_pages (n_bytes);
+  gsize n_rounded = tps_segment_round_size (n_bytes);
   g_autoptr (TpsSegment) segment = NULL;
   gint file = n_rounded <= G_MAXOFFSET ? make_file (n_rounded) : -1;
 

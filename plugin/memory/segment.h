@@ -19,6 +19,9 @@ typedef enum
 
 typedef struct TpsSegment TpsSegment;
 
+/* In whole pages; G_MAXSIZE where that overflows. */
+gsize tps_segment_round_size (gsize n_bytes);
+
 /* The server's side: makes, fills with zeros (its pages are there from now on: no SIGBUS for want of memory) and seals the
  * file, and maps it. `fd` is the caller's, to be sent and closed. Errors: RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);

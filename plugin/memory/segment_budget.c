@@ -1,0 +1,110 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/memory/segment_budget.h"
+
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define DEFAULT_MAX_SEGMENTS 256
+
+struct TpsSegmentBudget
+{
+  TpsRefcount refcount;
+  gsize max_bytes;
+  guint max_segments;
+  TpsBufferPool *account; /* may be NULL */
+  TpsMutex lock;          /* guards everything below */
+  gsize n_bytes;
+  guint n_segments;
+};
+
+TpsSegmentBudget *
+tps_segment_budget_new (const TpsSegmentLimits *limits)
+{
+  TpsSegmentBudget *budget = g_new0 (TpsSegmentBudget, 1);
+
+  tps_refcount_init (&budget->refcount);
+  tps_mutex_init (&budget->lock);
+  budget->max_bytes = limits->max_bytes;
+  budget->max_segments = limits->max_segments > 0 ? limits->max_segments : DEFAULT_MAX_SEGMENTS;
+  budget->account = limits->account != NULL ? tps_buffer_pool_ref (limits->account) : NULL;
+  return budget;
+}
+
+TpsSegmentBudget *
+tps_segment_budget_ref (TpsSegmentBudget *budget)
+{
+  tps_refcount_inc (&budget->refcount);
+  return budget;
+}
+
+gsize
+tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget)
+{
+  return budget->max_bytes;
+}
+
+void
+tps_segment_budget_unref (TpsSegmentBudget *budget)
+{
+  if (!tps_refcount_dec (&budget->refcount))
+    return;
+  if (budget->account != NULL)
+    tps_buffer_pool_unref (budget->account);
+  tps_mutex_clear (&budget->lock);
+  g_free (budget);
+}
+
+void
+tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  tps_mutex_lock (&budget->lock);
+  budget->n_bytes -= n_bytes;
+  budget->n_segments--;
+  tps_mutex_unlock (&budget->lock);
+  if (budget->account != NULL)
+    tps_buffer_pool_release (budget->account, n_bytes);
+}
+
+/* With the lock held. */
+static gboolean
+check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  if (budget->n_segments >= budget->max_segments)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "this connection has %u segments already, as many as it may have",
+                 budget->n_segments);
+  else if (n_bytes > budget->max_bytes - budget->n_bytes)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "a segment of %" G_GSIZE_FORMAT " bytes besides %" G_GSIZE_FORMAT
+                 ": a connection may share %" G_GSIZE_FORMAT,
+                 n_bytes, budget->n_bytes, budget->max_bytes);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+gboolean
+tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&budget->lock);
+  allowed = check_connection (budget, n_bytes, error);
+  if (allowed && budget->account != NULL && !tps_buffer_pool_try_reserve (budget->account, n_bytes))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no room for a segment of %" G_GSIZE_FORMAT
+                   " bytes: segments and waiting calls together may have %" G_GSIZE_FORMAT
+                   " in this server",
+                   n_bytes, tps_buffer_pool_get_limit (budget->account));
+      allowed = FALSE;
+    }
+  if (allowed)
+    {
+      budget->n_bytes += n_bytes;
+      budget->n_segments++;
+    }
+  tps_mutex_unlock (&budget->lock);
+  return allowed;
+}

@@ -1,0 +1,25 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What all segments of one connection may be together: bytes, number, and the account of the server. Inside plugin/memory
+ * only. Reference-counted: memory counts until it is unmapped, which may be after the registry has gone. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/memory/segment_registry.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsSegmentBudget TpsSegmentBudget;
+
+TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
+TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
+void tps_segment_budget_unref (TpsSegmentBudget *budget);
+
+/* Counts one more segment. Errors: RESOURCE_EXHAUSTED, saying which limit. */
+gboolean tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
+void tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes);
+
+gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
+
+G_END_DECLS

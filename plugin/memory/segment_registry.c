@@ -1,0 +1,309 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Objects and who keeps whom:
+ *
+ *   registry -> entries        a segment each, until it is closed
+ *   buffer   -> entry, receive a slice that was given out keeps the mapping and its call's answer
+ *   answer   -> entry          the segment that it fills
+ *   entry    -> budget         memory counts until it is unmapped, which may be after the close and after the registry
+ *
+ * The lock guards the table and the states; bytes are copied, mapped and unmapped without it.
+ */
+
+#include "plugin/memory/segment_registry_private.h"
+
+#include <unistd.h>
+
+#include "runtime/error.h"
+
+/* ---- who owns a segment --------------------------------------------------------------------- */
+
+#define BIT(state) (1u << (state))
+
+static const struct
+{
+  guint from;
+  TpsSegmentState to;
+} transitions[] = {
+  [TPS_SEGMENT_EVENT_TAKE] = { BIT (TPS_SEGMENT_STATE_FREE), TPS_SEGMENT_STATE_FILLING },
+  [TPS_SEGMENT_EVENT_COMMIT] = { BIT (TPS_SEGMENT_STATE_FILLING), TPS_SEGMENT_STATE_LENT },
+  [TPS_SEGMENT_EVENT_ABANDON] = { BIT (TPS_SEGMENT_STATE_FILLING), TPS_SEGMENT_STATE_FREE },
+  [TPS_SEGMENT_EVENT_RELEASE] = { BIT (TPS_SEGMENT_STATE_LENT), TPS_SEGMENT_STATE_FREE },
+  [TPS_SEGMENT_EVENT_CLOSE] = { BIT (TPS_SEGMENT_STATE_REQUESTS) | BIT (TPS_SEGMENT_STATE_FREE)
+                                    | BIT (TPS_SEGMENT_STATE_FILLING)
+                                    | BIT (TPS_SEGMENT_STATE_LENT),
+                                TPS_SEGMENT_STATE_CLOSED },
+};
+
+/* FALSE: not in this state, nothing is changed. */
+static gboolean
+advance (TpsSegmentState *state, TpsSegmentEvent event)
+{
+  if ((transitions[event].from & BIT (*state)) == 0)
+    return FALSE;
+  *state = transitions[event].to;
+  return TRUE;
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+void
+tps_segment_entry_unref (TpsSegmentEntry *entry)
+{
+  gsize n_bytes;
+
+  if (!tps_refcount_dec (&entry->refcount))
+    return;
+  n_bytes = tps_segment_get_size (entry->segment);
+  tps_segment_unref (entry->segment);
+  tps_segment_budget_give_back (entry->budget, n_bytes);
+  tps_segment_budget_unref (entry->budget);
+  g_free (entry);
+}
+
+/* Ids are never used twice in a process: one of another connection, or of a closed segment, is unknown. */
+static gint64
+make_id (void)
+{
+  static atomic_llong last_id;
+
+  return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
+}
+
+/* Takes over `segment`, whose bytes the budget has allowed. */
+static TpsSegmentEntry *
+entry_new (TpsSegmentBudget *budget, TpsSegment *segment)
+{
+  TpsSegmentEntry *entry = g_new0 (TpsSegmentEntry, 1);
+
+  tps_refcount_init (&entry->refcount);
+  entry->id = make_id ();
+  entry->segment = segment;
+  entry->budget = tps_segment_budget_ref (budget);
+  entry->state = tps_segment_get_use (segment) == TPS_SEGMENT_ANSWERS ? TPS_SEGMENT_STATE_FREE
+                                                                      : TPS_SEGMENT_STATE_REQUESTS;
+  return entry;
+}
+
+/* ---- the registry --------------------------------------------------------------------------- */
+
+TpsSegmentRegistry *
+tps_segment_registry_new (const TpsSegmentLimits *limits)
+{
+  TpsSegmentRegistry *registry = g_new0 (TpsSegmentRegistry, 1);
+
+  tps_refcount_init (&registry->refcount);
+  tps_mutex_init (&registry->lock);
+  registry->budget = tps_segment_budget_new (limits);
+  registry->entries = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
+                                             (GDestroyNotify) tps_segment_entry_unref);
+  return registry;
+}
+
+TpsSegmentRegistry *
+tps_segment_registry_ref (TpsSegmentRegistry *registry)
+{
+  tps_refcount_inc (&registry->refcount);
+  return registry;
+}
+
+void
+tps_segment_registry_unref (TpsSegmentRegistry *registry)
+{
+  if (!tps_refcount_dec (&registry->refcount))
+    return;
+  g_hash_table_unref (registry->entries);
+  tps_segment_budget_unref (registry->budget);
+  tps_mutex_clear (&registry->lock);
+  g_free (registry);
+}
+
+gsize
+tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
+{
+  return tps_segment_budget_get_max_bytes (registry->budget);
+}
+
+gboolean
+tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
+                           TpsSegmentEvent event)
+{
+  gboolean was_free = entry->state == TPS_SEGMENT_STATE_FREE;
+
+  if (!advance (&entry->state, event))
+    return FALSE;
+  registry->n_free += (entry->state == TPS_SEGMENT_STATE_FREE) - was_free;
+  return TRUE;
+}
+
+void
+tps_segment_registry_shut_down (TpsSegmentRegistry *registry)
+{
+  GHashTable *nothing = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
+                                               (GDestroyNotify) tps_segment_entry_unref);
+  GHashTable *entries;
+  GHashTableIter iter;
+  gpointer entry;
+
+  tps_mutex_lock (&registry->lock);
+  registry->is_shut_down = TRUE;
+  entries = registry->entries;
+  registry->entries = nothing;
+  g_hash_table_iter_init (&iter, entries);
+  while (g_hash_table_iter_next (&iter, NULL, &entry))
+    tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_CLOSE);
+  tps_mutex_unlock (&registry->lock);
+  g_hash_table_unref (entries);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static gboolean
+check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
+{
+  if (use != TPS_SEGMENT_REQUESTS && use != TPS_SEGMENT_ANSWERS)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "a segment's use is %d, expected %d (REQUESTS) or %d (ANSWERS)", (gint) use,
+                 TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS);
+  else if (n_bytes == 0)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a segment of no bytes");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static TpsSegment *
+create_segment (TpsSegmentBudget *budget, TpsSegmentUse use, gsize n_bytes, gint *fd,
+                GError **error)
+{
+  gsize n_rounded = tps_segment_round_size (n_bytes);
+  TpsSegment *segment;
+
+  if (!tps_segment_budget_take (budget, n_rounded, error))
+    return NULL;
+  segment = tps_segment_create (use, n_rounded, fd, error);
+  if (segment == NULL)
+    tps_segment_budget_give_back (budget, n_rounded);
+  return segment;
+}
+
+/* FALSE: shut down. */
+static gboolean
+enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
+{
+  gboolean open;
+
+  tps_mutex_lock (&registry->lock);
+  open = !registry->is_shut_down;
+  if (open)
+    {
+      g_hash_table_insert (registry->entries, &entry->id, entry);
+      registry->n_free += entry->state == TPS_SEGMENT_STATE_FREE;
+    }
+  tps_mutex_unlock (&registry->lock);
+  return open;
+}
+
+gboolean
+tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
+                           gint64 *id, gsize *size, gint *fd, GError **error)
+{
+  TpsSegment *segment;
+  TpsSegmentEntry *entry;
+  gint file = -1;
+  gint64 new_id;
+
+  if (!check_open (n_bytes, use, error))
+    return FALSE;
+  segment = create_segment (registry->budget, use, n_bytes, &file, error);
+  if (segment == NULL)
+    return FALSE;
+  entry = entry_new (registry->budget, segment);
+  new_id = entry->id;
+  if (!enter (registry, entry))
+    {
+      tps_segment_entry_unref (entry);
+      close (file);
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has gone");
+      return FALSE;
+    }
+  *id = new_id;
+  *size = tps_segment_round_size (n_bytes);
+  *fd = file;
+  return TRUE;
+}
+
+/* ---- giving back and closing ---------------------------------------------------------------- */
+
+static void
+refuse_id (gint64 id, const gchar *why, GError **error)
+{
+  /* The first is the one that is named. */
+  if (error != NULL && *error == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "segment %" G_GINT64_FORMAT " %s", id, why);
+}
+
+static gboolean
+release_one (TpsSegmentRegistry *registry, gint64 id, GError **error)
+{
+  TpsSegmentEntry *entry = g_hash_table_lookup (registry->entries, &id);
+
+  if (entry == NULL)
+    refuse_id (id, "is not open on this connection", error);
+  else if (entry->state == TPS_SEGMENT_STATE_REQUESTS)
+    refuse_id (id, "is for requests: there is nothing to release", error);
+  else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
+    refuse_id (id, "is the server's already", error);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+gboolean
+tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
+                              GError **error)
+{
+  gboolean ok = TRUE;
+
+  tps_mutex_lock (&registry->lock);
+  for (guint i = 0; i < n_ids; i++)
+    ok &= release_one (registry, ids[i], error);
+  tps_mutex_unlock (&registry->lock);
+  return ok;
+}
+
+/* The caller's; NULL: it is not there. */
+static TpsSegmentEntry *
+steal_entry (TpsSegmentRegistry *registry, gint64 id)
+{
+  TpsSegmentEntry *entry;
+
+  tps_mutex_lock (&registry->lock);
+  entry = g_hash_table_lookup (registry->entries, &id);
+  if (entry != NULL)
+    {
+      g_hash_table_steal (registry->entries, &id);
+      tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_CLOSE);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return entry;
+}
+
+gboolean
+tps_segment_registry_close (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,
+                            GError **error)
+{
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < n_ids; i++)
+    {
+      TpsSegmentEntry *entry = steal_entry (registry, ids[i]);
+
+      if (entry != NULL)
+        tps_segment_entry_unref (entry);
+      else
+        refuse_id (ids[i], "is not open on this connection", error);
+      ok &= entry != NULL;
+    }
+  return ok;
+}

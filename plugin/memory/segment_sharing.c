@@ -1,0 +1,264 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/memory/segment_registry_private.h"
+
+#include <string.h>
+
+#include "runtime/error.h"
+
+/* ---- slices of a call ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSharing sharing; /* first */
+  TpsRefcount refcount;
+  TpsSegmentRegistry *registry;
+  GDestroyNotify released;
+  gpointer user_data;
+} Receive;
+
+typedef struct
+{
+  Receive *receive;
+  TpsSegmentEntry *entry;
+} Hold;
+
+static void
+receive_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((Receive *) sharing)->refcount);
+}
+
+static void
+receive_unref (TpsSharing *sharing)
+{
+  Receive *receive = (Receive *) sharing;
+
+  if (!tps_refcount_dec (&receive->refcount))
+    return;
+  tps_segment_registry_unref (receive->registry);
+  receive->released (receive->user_data);
+  g_free (receive);
+}
+
+static void
+let_go (gpointer data)
+{
+  Hold *hold = data;
+
+  tps_segment_entry_unref (hold->entry);
+  receive_unref (&hold->receive->sharing);
+  g_free (hold);
+}
+
+/* A reference of the segment that the slice lies in; NULL: refused. Sizes do not change: the lock is for the table. */
+static TpsSegmentEntry *
+find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
+{
+  const gchar *why = NULL;
+  TpsSegmentEntry *entry;
+
+  tps_mutex_lock (&registry->lock);
+  entry = g_hash_table_lookup (registry->entries, &id);
+  if (entry == NULL)
+    why = "is not open on this connection";
+  else if (entry->state != TPS_SEGMENT_STATE_REQUESTS)
+    why = "is for answers";
+  else
+    tps_refcount_inc (&entry->refcount);
+  tps_mutex_unlock (&registry->lock);
+  if (why == NULL)
+    return entry;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "names segment %" G_GINT64_FORMAT ", which %s", id, why);
+  return NULL;
+}
+
+static gboolean
+check_bounds (const TpsSharedSlice *slice, gsize size, GError **error)
+{
+  if (slice->offset < 0 || slice->length < 0 || (guint64) slice->offset > size
+      || (guint64) slice->length > size - (guint64) slice->offset)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "has offset %" G_GINT64_FORMAT " and length %" G_GINT64_FORMAT
+                 ", segment %" G_GINT64_FORMAT " has %" G_GSIZE_FORMAT " bytes",
+                 slice->offset, slice->length, slice->segment, size);
+  else if (slice->offset % TPS_SHARING_ALIGNMENT != 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "has offset %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
+                 TPS_SHARING_ALIGNMENT);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static TpsBuffer *
+receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
+{
+  Receive *receive = (Receive *) sharing;
+  TpsSegmentEntry *entry = find_for_request (receive->registry, slice->segment, error);
+  Hold *hold;
+
+  if (entry == NULL)
+    return NULL;
+  if (!check_bounds (slice, tps_segment_get_size (entry->segment), error))
+    {
+      tps_segment_entry_unref (entry);
+      return NULL;
+    }
+  hold = g_new (Hold, 1);
+  hold->entry = entry;
+  hold->receive = receive;
+  tps_refcount_inc (&receive->refcount);
+  return tps_buffer_new_shared (tps_segment_get_data (entry->segment) + slice->offset,
+                                (gsize) slice->length, let_go, hold);
+}
+
+TpsSharing *
+tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
+                              gpointer user_data)
+{
+  static const TpsSharingOps ops = {
+    .resolve = receive_resolve,
+    .ref = receive_ref,
+    .unref = receive_unref,
+  };
+  gboolean has_segments;
+  Receive *receive;
+
+  tps_mutex_lock (&registry->lock);
+  has_segments = g_hash_table_size (registry->entries) > 0;
+  tps_mutex_unlock (&registry->lock);
+  if (!has_segments)
+    return NULL;
+  receive = g_new (Receive, 1);
+  receive->sharing.ops = &ops;
+  tps_refcount_init (&receive->refcount);
+  receive->registry = tps_segment_registry_ref (registry);
+  receive->released = released;
+  receive->user_data = user_data;
+  return &receive->sharing;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSharing sharing; /* first */
+  TpsRefcount refcount;
+  TpsSegmentRegistry *registry;
+  TpsSegmentEntry *entry; /* NULL: nothing is placed yet */
+  gsize n_used;
+} Answer;
+
+static void
+answer_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((Answer *) sharing)->refcount);
+}
+
+/* The smallest free one that is large enough, a reference; NULL where there is none. */
+static TpsSegmentEntry *
+take_free (TpsSegmentRegistry *registry, gsize n_bytes)
+{
+  TpsSegmentEntry *best = NULL;
+  GHashTableIter iter;
+  gpointer value;
+
+  tps_mutex_lock (&registry->lock);
+  g_hash_table_iter_init (&iter, registry->entries);
+  while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      TpsSegmentEntry *entry = value;
+      gsize size = tps_segment_get_size (entry->segment);
+
+      if (entry->state == TPS_SEGMENT_STATE_FREE && size >= n_bytes
+          && (best == NULL || size < tps_segment_get_size (best->segment)))
+        best = entry;
+    }
+  if (best != NULL)
+    {
+      tps_segment_registry_move (registry, best, TPS_SEGMENT_EVENT_TAKE);
+      tps_refcount_inc (&best->refcount);
+    }
+  tps_mutex_unlock (&registry->lock);
+  return best;
+}
+
+/* Lets go of the answer's segment. */
+static void
+end_filling (Answer *answer, TpsSegmentEvent event)
+{
+  TpsSegmentEntry *entry = g_steal_pointer (&answer->entry);
+
+  if (entry == NULL)
+    return;
+  tps_mutex_lock (&answer->registry->lock);
+  tps_segment_registry_move (answer->registry, entry, event);
+  tps_mutex_unlock (&answer->registry->lock);
+  tps_segment_entry_unref (entry);
+}
+
+static void
+answer_unref (TpsSharing *sharing)
+{
+  Answer *answer = (Answer *) sharing;
+
+  if (!tps_refcount_dec (&answer->refcount))
+    return;
+  end_filling (answer, TPS_SEGMENT_EVENT_ABANDON);
+  tps_segment_registry_unref (answer->registry);
+  g_free (answer);
+}
+
+static gboolean
+answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  gsize offset = (answer->n_used + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
+                 * TPS_SHARING_ALIGNMENT;
+  gsize size;
+
+  if (answer->entry == NULL)
+    answer->entry = take_free (answer->registry, n_bytes);
+  if (answer->entry == NULL)
+    return FALSE;
+  size = tps_segment_get_size (answer->entry->segment);
+  if (offset > size || n_bytes > size - offset)
+    return FALSE;
+  memcpy (tps_segment_get_data (answer->entry->segment) + offset, data, n_bytes);
+  answer->n_used = offset + n_bytes;
+  *slice = (TpsSharedSlice) { .segment = answer->entry->id,
+                              .offset = (gint64) offset,
+                              .length = (gint64) n_bytes };
+  return TRUE;
+}
+
+TpsSharing *
+tps_segment_registry_answer (TpsSegmentRegistry *registry)
+{
+  static const TpsSharingOps ops = {
+    .place = answer_place,
+    .ref = answer_ref,
+    .unref = answer_unref,
+  };
+  gboolean has_free;
+  Answer *answer;
+
+  tps_mutex_lock (&registry->lock);
+  has_free = registry->n_free > 0;
+  tps_mutex_unlock (&registry->lock);
+  if (!has_free)
+    return NULL;
+  answer = g_new0 (Answer, 1);
+  answer->sharing.ops = &ops;
+  tps_refcount_init (&answer->refcount);
+  answer->registry = tps_segment_registry_ref (registry);
+  return &answer->sharing;
+}
+
+void
+tps_segment_registry_commit (TpsSharing *answer)
+{
+  end_filling ((Answer *) answer, TPS_SEGMENT_EVENT_COMMIT);
+}
