@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "runtime/sync.h"
+
 #define HALF (TPS_MAGAZINE_OBJECTS / 2)
 
 #if defined(__has_feature)
@@ -54,16 +56,12 @@ enter_list (TpsMagazine *magazine, TpsDepot *depot)
 static void
 refill (TpsMagazine *magazine, TpsDepot *depot)
 {
-  guint n_left, n_moved;
-
   tps_mutex_lock (&depot->lock);
-  n_left = atomic_load_explicit (&depot->n_objects, memory_order_relaxed);
-  n_moved = MIN (n_left, HALF);
-  n_left -= n_moved;
-  memcpy (magazine->objects, depot->objects + n_left, n_moved * sizeof magazine->objects[0]);
-  atomic_store_explicit (&depot->n_objects, n_left, memory_order_relaxed);
+  magazine->n_objects = MIN (depot->n_objects, HALF);
+  depot->n_objects -= magazine->n_objects;
+  memcpy (magazine->objects, depot->objects + depot->n_objects,
+          magazine->n_objects * sizeof magazine->objects[0]);
   tps_mutex_unlock (&depot->lock);
-  magazine->n_objects = n_moved;
 }
 
 /* Makes room for half a magazine, of what has lain there longest. */
@@ -71,7 +69,7 @@ static void
 spill (TpsMagazine *magazine, TpsDepot *depot)
 {
   gpointer surplus[HALF];
-  guint n_kept, n_moved;
+  guint n_moved;
 
   memcpy (surplus, magazine->objects, sizeof surplus);
   magazine->n_objects -= HALF;
@@ -79,10 +77,9 @@ spill (TpsMagazine *magazine, TpsDepot *depot)
            magazine->n_objects * sizeof magazine->objects[0]);
 
   tps_mutex_lock (&depot->lock);
-  n_kept = atomic_load_explicit (&depot->n_objects, memory_order_relaxed);
-  n_moved = MIN (TPS_DEPOT_OBJECTS - n_kept, HALF);
-  memcpy (depot->objects + n_kept, surplus, n_moved * sizeof surplus[0]);
-  atomic_store_explicit (&depot->n_objects, n_kept + n_moved, memory_order_relaxed);
+  n_moved = MIN (TPS_DEPOT_OBJECTS - depot->n_objects, HALF);
+  memcpy (depot->objects + depot->n_objects, surplus, n_moved * sizeof surplus[0]);
+  depot->n_objects += n_moved;
   tps_mutex_unlock (&depot->lock);
   while (n_moved < HALF)
     depot->destroy (surplus[n_moved++]);
@@ -91,13 +88,10 @@ spill (TpsMagazine *magazine, TpsDepot *depot)
 gpointer
 tps_magazine_take (TpsMagazine *magazine, TpsDepot *depot)
 {
-  if (magazine->n_objects == 0
-      && atomic_load_explicit (&depot->n_objects, memory_order_relaxed) > 0)
-    {
-      if (magazine->depot == NULL)
-        enter_list (magazine, depot);
-      refill (magazine, depot);
-    }
+  if (magazine->n_objects == 0)
+    refill (magazine, depot);
+  if (magazine->n_objects > 0 && magazine->depot == NULL)
+    enter_list (magazine, depot);
   return magazine->n_objects > 0 ? magazine->objects[--magazine->n_objects] : NULL;
 }
 

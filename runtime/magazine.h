@@ -19,7 +19,8 @@
 
 #pragma once
 
-#include "runtime/sync.h"
+#include <glib.h>
+#include <pthread.h>
 
 G_BEGIN_DECLS
 
@@ -29,14 +30,14 @@ G_BEGIN_DECLS
 typedef struct
 {
   GDestroyNotify destroy;
-  TpsMutex lock;
-  atomic_uint n_objects; /* written under the lock */
+  pthread_mutex_t lock; /* guards the following */
+  guint n_objects;
   gpointer objects[TPS_DEPOT_OBJECTS];
 } TpsDepot;
 
-#define TPS_DEPOT_INIT(destroy_func)                  \
-  {                                                   \
-    .destroy = (destroy_func), .lock = TPS_MUTEX_INIT \
+#define TPS_DEPOT_INIT(destroy_func)                             \
+  {                                                              \
+    .destroy = (destroy_func), .lock = PTHREAD_MUTEX_INITIALIZER \
   }
 
 typedef struct TpsMagazine TpsMagazine;

@@ -199,9 +199,8 @@ typedef struct
 } LookupRows;
 
 static void
-lookup_rows (TpsCall *call, gpointer user_data)
+lookup_rows (TpsCall *call, LookupRows *lookup)
 {
-  LookupRows *lookup = user_data;
   g_auto (TpsTensor) rows = { 0 };
   g_autoptr (GError) error = NULL;
 
@@ -210,11 +209,18 @@ lookup_rows (TpsCall *call, gpointer user_data)
                                              &error);
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
-  g_free (lookup);
   if (ok)
     tps_call_reply (call, tps_lookup_rows_result_encode, &rows);
   else
     tps_call_reply_error (call, error);
+}
+
+static void
+lookup_rows_on_worker (TpsCall *call, gpointer user_data)
+{
+  g_autofree LookupRows *lookup = user_data;
+
+  lookup_rows (call, lookup);
 }
 
 static gboolean
@@ -229,23 +235,21 @@ is_small_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *
 static void
 handle_lookup_rows (TpsCall *call, gpointer service)
 {
-  LookupRows *lookup = g_new0 (LookupRows, 1);
+  LookupRows lookup = { .tables = service };
   g_autoptr (GError) error = NULL;
   TpsReader in;
 
-  lookup->tables = service;
   tps_call_get_arguments (call, &in);
-  if (!check_up (lookup->tables, &error)
-      || !tps_lookup_rows_arguments_decode (&in, &lookup->arguments, &error))
+  if (!check_up (lookup.tables, &error)
+      || !tps_lookup_rows_arguments_decode (&in, &lookup.arguments, &error))
     {
-      tps_lookup_rows_arguments_clear (&lookup->arguments);
-      g_free (lookup);
+      tps_lookup_rows_arguments_clear (&lookup.arguments);
       tps_call_reply_error (call, error);
     }
-  else if (is_small_rows (lookup->tables, lookup->arguments.table, &lookup->arguments.indices))
-    lookup_rows (call, lookup);
+  else if (is_small_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices))
+    lookup_rows (call, &lookup);
   else
-    tps_call_run_on_worker (call, lookup_rows, lookup);
+    tps_call_run_on_worker (call, lookup_rows_on_worker, g_memdup2 (&lookup, sizeof lookup));
 }
 
 /* ---- pushes --------------------------------------------------------------------------------- */

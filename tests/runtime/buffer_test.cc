@@ -52,6 +52,57 @@ TEST (Buffer, ForeignMemoryIsGivenBackOnceWhenTheLastReferenceGoes)
   EXPECT_EQ (n_freed, 1);
 }
 
+TEST (Buffer, CopiesWhatItIsGivenWhateverItsSize)
+{
+  std::mt19937 random (7);
+  for (gsize size : { 0, 1, 63, 64, 65, 128, 129, 2048, 2049, 4095, 4096, 4097, 100000 })
+    {
+      std::vector<guint8> bytes (size);
+      for (guint8 &byte : bytes)
+        byte = (guint8) random ();
+      g_autoptr (TpsBuffer) buffer = tps_buffer_new_copy (bytes.data (), size);
+
+      EXPECT_EQ (tps_buffer_get_size (buffer), size);
+      EXPECT_EQ ((guintptr) tps_buffer_get_data (buffer) % TPS_BUFFER_ALIGNMENT, 0u);
+      EXPECT_TRUE (tps_buffer_is_exclusive (buffer));
+      EXPECT_FALSE (tps_buffer_is_shared (buffer));
+      EXPECT_EQ (tps_buffer_get_device (buffer), nullptr);
+      EXPECT_EQ (
+          std::vector<guint8> (tps_buffer_get_data (buffer), tps_buffer_get_data (buffer) + size),
+          bytes);
+    }
+}
+
+/* Kept for reuse by whichever thread lets go of it; two never have the same memory. */
+TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
+{
+  std::vector<std::thread> threads;
+  for (guint i = 0; i < 4; i++)
+    threads.emplace_back ([i] {
+      std::mt19937 random (i);
+      std::vector<std::pair<TpsBuffer *, guint8>> kept (50);
+      for (guint round = 0; round < 20000; round++)
+        {
+          auto &slot = kept[random () % kept.size ()];
+          guint8 bytes[300];
+          gsize size = 1 + random () % sizeof bytes;
+          if (slot.first != nullptr)
+            {
+              EXPECT_EQ (tps_buffer_get_data (slot.first)[0], slot.second);
+              tps_buffer_unref (slot.first);
+            }
+          slot.second = (guint8) random ();
+          memset (bytes, slot.second, size);
+          slot.first = tps_buffer_new_copy (bytes, size);
+        }
+      for (auto &slot : kept)
+        if (slot.first != nullptr)
+          tps_buffer_unref (slot.first);
+    });
+  for (auto &thread : threads)
+    thread.join ();
+}
+
 TEST (BufferPool, ReusesWhatCameBack)
 {
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 1 << 20);

@@ -1,0 +1,89 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// How many system calls the server makes for small calls, one after the other and many at a time.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/plugin/call_cost/counted.h"
+#include "tests/plugin/server/test_service.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr int kPipelined = 50; // their bytes fit into what the server receives at once
+constexpr int kWarmUp = 20;
+
+class SystemCallsTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsServerOptions options = {};
+    DoNotCountThisThread ();
+    options.n_io_threads = 1;
+    options.n_workers = 1;
+    return options;
+  }
+
+  // The bytes of calls 0 … n - 1, each with a sequence id of its own.
+  static std::string
+  Calls (const std::string &name, int n)
+  {
+    std::string bytes;
+    for (int i = 0; i < n; i++)
+      bytes += MessageBytes (Wire (), name, i, IntField (i));
+    return bytes;
+  }
+
+  static void
+  ReceiveAll (RawClient *client, int n)
+  {
+    for (int i = 0; i < n; i++)
+      {
+        Message answer = client->Receive ();
+        ASSERT_NE (answer, nullptr);
+        EXPECT_EQ (IntResult (answer), answer->seqid);
+      }
+  }
+};
+
+TEST_F (SystemCallsTest, ACallCostsOneToReceiveOneToSendAndOneToWait)
+{
+  constexpr int n = 500;
+  RawClient client (unix_);
+  Counts before = {};
+  for (int i = -kWarmUp; i < n; i++)
+    {
+      if (i == 0)
+        before = CountedSoFar ();
+      ASSERT_EQ (IntResult (client.Call ("Test:echo", IntField (i), 1)), i);
+    }
+  Counts cost = CountedSoFar () - before;
+  EXPECT_EQ (cost.receives, n);
+  EXPECT_EQ (cost.sends, n);
+  EXPECT_LE (cost.waits, n + 1); // the last one may have begun before, or not yet
+  EXPECT_EQ (cost.wakes, 0);
+}
+
+// The answers to what one recvmsg() has brought leave with one sendmsg().
+TEST_F (SystemCallsTest, PipelinedCallsAreAnsweredTogether)
+{
+  std::string calls = Calls ("Test:echo", kPipelined);
+  ASSERT_LT (calls.size (), 4096u);
+  RawClient client (unix_);
+  client.SendBytes (calls);
+  ReceiveAll (&client, kPipelined);
+  Counts before = CountedSoFar ();
+  client.SendBytes (calls);
+  ReceiveAll (&client, kPipelined);
+  Counts cost = CountedSoFar () - before;
+  EXPECT_EQ (cost.receives, 1);
+  EXPECT_EQ (cost.sends, 1);
+  EXPECT_EQ (cost.wakes, 0);
+}
+
+} // namespace
+} // namespace thriftps_test
