@@ -34,6 +34,21 @@ typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize 
 
 #define IDENTITY(x) (x)
 
+typedef void (*AddFunc) (gpointer out, gconstpointer a, gconstpointer b, gsize n_elems);
+
+#define ADD_LOOP(elem, elem_type, sum_type, load)                                        \
+  TPS_TARGET_CLONES static void add_two_##elem (gpointer out_data, gconstpointer a_data, \
+                                                gconstpointer b_data, gsize n_elems)     \
+  {                                                                                      \
+    sum_type *out = out_data;                                                            \
+    const elem_type *a = a_data;                                                         \
+    const elem_type *b = b_data;                                                         \
+                                                                                         \
+    TPS_INDEPENDENT_ITERATIONS                                                           \
+    for (gsize i = 0; i < n_elems; i++)                                                  \
+      out[i] = load (a[i]) + load (b[i]);                                                \
+  }
+
 /* load() converts exactly to the sum's type. The wide ones keep the product in a double before they round it. */
 #define SUM_LOOPS(elem, elem_type, sum_type, load)                          \
   LOOP (add_##elem, sum_type, elem_type, gdouble, out[i] += load (x))       \
@@ -44,6 +59,11 @@ typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize 
   LOOP (scale_wide_##elem, gfloat, elem_type, gdouble, out[i] = (gfloat) (f * (gdouble) load (x))) \
   LOOP (scale_add_wide_##elem, gfloat, elem_type, gdouble,                                         \
         out[i] += (gfloat) (f * (gdouble) load (x)))
+
+ADD_LOOP (f32, gfloat, gfloat, IDENTITY)
+ADD_LOOP (f64, gdouble, gdouble, IDENTITY)
+ADD_LOOP (f16, guint16, gfloat, convert_f16_to_f32)
+ADD_LOOP (bf16, guint16, gfloat, convert_bf16_to_f32)
 
 SUM_LOOPS (f32, gfloat, gfloat, IDENTITY)
 SUM_LOOPS (f64, gdouble, gdouble, IDENTITY)
@@ -63,16 +83,17 @@ LOOP (divide_bf16, guint16, gfloat, gdouble, out[i] = convert_f64_to_bf16 ((gdou
 static const struct
 {
   TpsDType sum_dtype;
+  AddFunc add_two;
   LoopFunc add, scale, scale_wide, scale_add, scale_add_wide, divide, divide_wide;
 } loops[] = {
-  [TPS_DTYPE_FLOAT32] = { TPS_DTYPE_FLOAT32, add_f32, scale_f32, scale_wide_f32, scale_add_f32,
-                          scale_add_wide_f32, divide_f32, divide_wide_f32 },
-  [TPS_DTYPE_FLOAT64] = { TPS_DTYPE_FLOAT64, add_f64, scale_f64, scale_f64, scale_add_f64,
-                          scale_add_f64, divide_f64, divide_f64 },
-  [TPS_DTYPE_FLOAT16] = { TPS_DTYPE_FLOAT32, add_f16, scale_f16, scale_wide_f16, scale_add_f16,
-                          scale_add_wide_f16, divide_f16, divide_f16 },
-  [TPS_DTYPE_BFLOAT16] = { TPS_DTYPE_FLOAT32, add_bf16, scale_bf16, scale_wide_bf16, scale_add_bf16,
-                           scale_add_wide_bf16, divide_bf16, divide_bf16 },
+  [TPS_DTYPE_FLOAT32] = { TPS_DTYPE_FLOAT32, add_two_f32, add_f32, scale_f32, scale_wide_f32,
+                          scale_add_f32, scale_add_wide_f32, divide_f32, divide_wide_f32 },
+  [TPS_DTYPE_FLOAT64] = { TPS_DTYPE_FLOAT64, add_two_f64, add_f64, scale_f64, scale_f64,
+                          scale_add_f64, scale_add_f64, divide_f64, divide_f64 },
+  [TPS_DTYPE_FLOAT16] = { TPS_DTYPE_FLOAT32, add_two_f16, add_f16, scale_f16, scale_wide_f16,
+                          scale_add_f16, scale_add_wide_f16, divide_f16, divide_f16 },
+  [TPS_DTYPE_BFLOAT16] = { TPS_DTYPE_FLOAT32, add_two_bf16, add_bf16, scale_bf16, scale_wide_bf16,
+                           scale_add_bf16, scale_add_wide_bf16, divide_bf16, divide_bf16 },
 };
 
 static gboolean
@@ -86,6 +107,13 @@ tps_cpu_sum_dtype (TpsDType dtype)
 {
   g_assert (tps_dtype_is_floating (dtype));
   return loops[dtype].sum_dtype;
+}
+
+void
+tps_cpu_add (TpsDType dtype, gpointer sum, gconstpointer a, gconstpointer b, gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  loops[dtype].add_two (sum, a, b, n_elems);
 }
 
 void

@@ -25,6 +25,10 @@ TpsDType tps_cpu_sum_dtype (TpsDType dtype);
 void tps_cpu_cast (TpsDType to_dtype, gpointer to, TpsDType from_dtype, gconstpointer from,
                    gsize n_elems);
 
+/* sum[i] = a[i] + b[i]: exact conversions to the sum's type, one rounding; tps_cpu_scale() with weight 1 and then
+ * tps_cpu_accumulate() give the same bits. `sum` may be `a` or `b` where the types are equal. */
+void tps_cpu_add (TpsDType dtype, gpointer sum, gconstpointer a, gconstpointer b, gsize n_elems);
+
 /* sum[i] += gradient[i]: exact conversion to the sum's type, one rounding. */
 void tps_cpu_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, gsize n_elems);
 

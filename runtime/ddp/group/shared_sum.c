@@ -1,379 +1,328 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A chunk's way: the data is cut into one segment a rank. Everybody puts the segments of the others into its own slot ->
- * meet -> everybody adds up its own segment from all slots, in rank order, and puts the sum into its slot -> meet ->
- * everybody takes the sums of the others' segments from their slots.
+/* The data is cut into chunks, a chunk into one segment a rank, and everybody has slots for chunks in the shared memory. A
+ * chunk's way: everybody puts the segments of the others into its own slot -> meet -> everybody adds up its own segment from
+ * all slots, in rank order, and puts the sum into its slot -> meet -> everybody takes the sums of the others' segments from
+ * their slots.
  *
- * Each rank has two slots, used in turn: who is back early fills the other one while some still read the first; before that
- * is filled again everybody has met twice.
+ * Three chunks are under way at a time, so that there is one meeting a chunk and not two: in one step a chunk is put, the
+ * one before it is added up, the one before that is taken. So each rank has three slots, used in turn: a slot is filled
+ * again when everybody has met once more after the step in which it was read last, in the next call too.
  *
- * Meeting: the last to arrive counts `generation` up and wakes the others, who sleep on it. They look around in between for
- * ranks that have broken the group or whose process is gone.
+ * Chunks are so small that all that is touched between the first and the last step stays in the second-level cache: the
+ * data itself is read from memory once and written once.
  */
 
 #include "runtime/ddp/group/shared_sum.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/futex.h>
-#include <signal.h>
+#include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime/cpu/elementwise.h"
+#include "runtime/ddp/group/process_groups.h"
 #include "runtime/error.h"
-#include "runtime/sync.h"
 
-#define SLOT_ELEMS ((gsize) 256 * 1024) /* 1 MiB */
-#define HEADER_BYTES 4096
-#define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
-#define SPINS 2000 /* of some 50 ns, where every rank may have a processor */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
-#if defined(__x86_64__) || defined(__i386__)
-#define RELAX() __builtin_ia32_pause ()
-#else
-#define RELAX() atomic_signal_fence (memory_order_seq_cst)
-#endif
-
-typedef struct
-{
-  guint64 token;
-  _Atomic guint32 n_arrived;
-  _Atomic guint32 generation; /* a futex */
-  _Atomic guint32 broken_by;  /* rank + 1 */
-  struct
-  {
-    _Atomic guint32 pid;
-    _Atomic guint32 n_meetings; /* that the rank has come to */
-  } ranks[TPS_SHARED_SUM_MAX_RANKS];
-} Header;
+#define SLOT_BYTES ((gsize) 128 * 1024)
+#define N_TURNS 3
+#define LINE_BYTES 64
+#define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], by turns */
 
 struct TpsSharedSum
 {
+  TpsRankMemory *memory;
   guint rank;
   guint size;
-  gint fd; /* -1 when the door is closed */
-  guint n_spins;
-  guint n_chunks; /* done so far */
-  Header *header;
-  gfloat *slots; /* [2, size, SLOT_ELEMS] */
+  guint n_chunks;   /* done so far */
+  guint n_averages; /* begun so far */
+  gdouble *weights; /* [2, size] */
+  guint8 *slots;    /* [N_TURNS, size, SLOT_BYTES] */
 };
 
-static gsize
-count_bytes (guint size)
+gsize
+tps_shared_sum_get_n_bytes (guint size)
 {
-  return HEADER_BYTES + 2 * (gsize) size * SLOT_ELEMS * sizeof (gfloat);
-}
-
-/* -- coming and going -- */
-
-static TpsSharedSum *
-map (gint fd, guint rank, guint size)
-{
-  TpsSharedSum *shared;
-  void *memory;
-
-  G_STATIC_ASSERT (sizeof (Header) <= HEADER_BYTES);
-  memory = mmap (NULL, count_bytes (size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED)
-    return NULL;
-  shared = g_new0 (TpsSharedSum, 1);
-  shared->rank = rank;
-  shared->size = size;
-  shared->fd = fd;
-  shared->n_spins = (long) size <= sysconf (_SC_NPROCESSORS_ONLN) ? SPINS : 0;
-  shared->header = memory;
-  shared->slots = (gfloat *) (gpointer) ((guint8 *) memory + HEADER_BYTES);
-  return shared;
+  return WEIGHT_BYTES + N_TURNS * (gsize) size * SLOT_BYTES;
 }
 
 TpsSharedSum *
-tps_shared_sum_create (guint size, TpsSharedSumAddress *address)
+tps_shared_sum_new (TpsRankMemory *memory)
 {
-  TpsSharedSum *shared;
-  gint fd;
+  TpsSharedSum *shared = g_new0 (TpsSharedSum, 1);
+  guint8 *data = tps_rank_memory_get_data (memory);
 
-  if (size > TPS_SHARED_SUM_MAX_RANKS)
-    return NULL;
-  fd = memfd_create ("thriftps-sum", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0)
-    return NULL;
-  if (ftruncate (fd, (off_t) count_bytes (size)) != 0 || fcntl (fd, F_ADD_SEALS, SEALS) != 0
-      || (shared = map (fd, 0, size)) == NULL)
-    {
-      close (fd);
-      return NULL;
-    }
-  address->handle = (guint64) getpid () << 32 | (guint32) fd;
-  address->token = (guint64) tps_clock_now_ns () ^ (guint64) (gsize) shared << 20;
-  shared->header->token = address->token;
-  shared->header->ranks[0].pid = (guint32) getpid ();
+  G_STATIC_ASSERT (2 * TPS_RANK_MEMORY_MAX_RANKS * sizeof (gdouble) <= WEIGHT_BYTES);
+  shared->memory = memory;
+  shared->rank = tps_rank_memory_get_rank (memory);
+  shared->size = tps_rank_memory_get_size (memory);
+  shared->weights = (gdouble *) (gpointer) data;
+  shared->slots = data + WEIGHT_BYTES;
   return shared;
-}
-
-/* Whether the file is one that rank 0 has made: it cannot shrink under our feet. */
-static gboolean
-is_sealed (gint fd, guint size)
-{
-  struct stat status;
-
-  return fstat (fd, &status) == 0 && (gsize) status.st_size == count_bytes (size)
-         && fcntl (fd, F_GET_SEALS) == SEALS;
-}
-
-TpsSharedSum *
-tps_shared_sum_open (const TpsSharedSumAddress *address, guint rank, guint size)
-{
-  g_autofree gchar *path = g_strdup_printf ("/proc/%u/fd/%u", (guint32) (address->handle >> 32),
-                                            (guint32) address->handle);
-  TpsSharedSum *shared;
-  gint fd;
-
-  if (address->handle == 0 || size > TPS_SHARED_SUM_MAX_RANKS)
-    return NULL;
-  fd = open (path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0)
-    return NULL;
-  if (!is_sealed (fd, size) || (shared = map (fd, rank, size)) == NULL)
-    {
-      close (fd);
-      return NULL;
-    }
-  if (shared->header->token != address->token)
-    {
-      tps_shared_sum_free (shared);
-      return NULL;
-    }
-  shared->header->ranks[rank].pid = (guint32) getpid ();
-  return shared;
-}
-
-void
-tps_shared_sum_close_door (TpsSharedSum *shared)
-{
-  if (shared->fd >= 0)
-    close (shared->fd);
-  shared->fd = -1;
 }
 
 void
 tps_shared_sum_free (TpsSharedSum *shared)
 {
-  tps_shared_sum_close_door (shared);
-  munmap (shared->header, count_bytes (shared->size));
+  tps_rank_memory_free (shared->memory);
   g_free (shared);
-}
-
-/* -- meeting -- */
-
-static void
-wake_all (Header *header)
-{
-  syscall (SYS_futex, &header->generation, FUTEX_WAKE, G_MAXINT32, NULL, NULL, 0);
-}
-
-static void
-sleep_while (Header *header, guint32 generation, gint64 span_ns)
-{
-  struct timespec span = { .tv_sec = span_ns / 1000000000, .tv_nsec = span_ns % 1000000000 };
-
-  syscall (SYS_futex, &header->generation, FUTEX_WAIT, generation, &span, NULL, 0);
 }
 
 void
 tps_shared_sum_break (TpsSharedSum *shared)
 {
-  guint32 whole = 0;
-
-  atomic_compare_exchange_strong (&shared->header->broken_by, &whole, shared->rank + 1);
-  wake_all (shared->header);
+  tps_rank_memory_break (shared->memory);
 }
 
-/* The ranks that have not come to the meeting that this one waits in; owned. */
-static gchar *
-name_missing (TpsSharedSum *shared)
+/* -- a chunk -- */
+
+/* What is added up. */
+typedef struct
 {
-  GString *names = g_string_new (NULL);
-  guint32 n_meetings = shared->header->ranks[shared->rank].n_meetings;
-
-  for (guint r = 0; r < shared->size; r++)
-    if ((gint32) (shared->header->ranks[r].n_meetings - n_meetings) < 0)
-      g_string_append_printf (names, "%srank %u", names->len > 0 ? ", " : "", r);
-  return g_string_free (names, FALSE);
-}
-
-static gboolean
-fail (GError **error, const gchar *who, const gchar *what)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "%s: %s", who, what);
-  return FALSE;
-}
-
-/* Whether everybody is still there and there is time. */
-static gboolean
-look_around (TpsSharedSum *shared, gint64 deadline_ns, GError **error)
-{
-  guint32 broken_by = shared->header->broken_by;
-  g_autofree gchar *who = NULL;
-
-  if (broken_by != 0)
-    {
-      who = g_strdup_printf ("rank %u", broken_by - 1);
-      return fail (error, who, "has left the group");
-    }
-  for (guint r = 0; r < shared->size; r++)
-    if (kill ((pid_t) shared->header->ranks[r].pid, 0) != 0 && errno == ESRCH)
-      {
-        who = g_strdup_printf ("rank %u", r);
-        return fail (error, who, "its process is gone");
-      }
-  if (tps_clock_now_ns () < deadline_ns)
-    return TRUE;
-  who = name_missing (shared);
-  return fail (error, who, "Timed out waiting");
-}
-
-static gboolean
-wait_for_generation (TpsSharedSum *shared, guint32 generation, gint64 deadline_ns, GError **error)
-{
-  Header *header = shared->header;
-
-  for (guint i = 0; i < shared->n_spins; i++)
-    {
-      if (atomic_load_explicit (&header->generation, memory_order_acquire) != generation)
-        return TRUE;
-      RELAX ();
-    }
-  while (atomic_load_explicit (&header->generation, memory_order_acquire) == generation)
-    {
-      gint64 left_ns = deadline_ns - tps_clock_now_ns ();
-
-      if (left_ns > 0)
-        sleep_while (header, generation, MIN (left_ns, LOOK_NS));
-      if (atomic_load_explicit (&header->generation, memory_order_acquire) == generation
-          && !look_around (shared, deadline_ns, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* Returns when all ranks have come. */
-static gboolean
-meet (TpsSharedSum *shared, gint64 deadline_ns, GError **error)
-{
-  Header *header = shared->header;
-  guint32 generation = header->generation;
-
-  header->ranks[shared->rank].n_meetings++;
-  if (header->broken_by != 0)
-    return look_around (shared, deadline_ns, error);
-  if (atomic_fetch_add (&header->n_arrived, 1) + 1 < shared->size)
-    return wait_for_generation (shared, generation, deadline_ns, error);
-  header->n_arrived = 0;
-  atomic_fetch_add (&header->generation, 1);
-  wake_all (header);
-  return TRUE;
-}
-
-/* -- the sum -- */
+  TpsSharedSum *shared;
+  guint8 *data;
+  gsize n_elems;
+  gsize elem_size;
+  const TpsAverage *average; /* NULL: a sum of floats */
+  gdouble divisor;
+  const gdouble *weights; /* [size], of an average */
+} Reduction;
 
 /* Where a chunk lies, and how it is cut. */
 typedef struct
 {
-  TpsSharedSum *shared;
-  gfloat *data;
-  gsize n_elems;
-  guint turn; /* of the two slots */
+  const Reduction *reduction;
+  guint8 *data;
+  gsize n_bytes;
+  guint turn;
 } Chunk;
 
+static Chunk
+get_chunk (const Reduction *reduction, gsize number)
+{
+  gsize start = number * SLOT_BYTES;
+
+  return (Chunk) {
+    .reduction = reduction,
+    .data = reduction->data + start,
+    .n_bytes = MIN (SLOT_BYTES, reduction->n_elems * reduction->elem_size - start),
+    .turn = (reduction->shared->n_chunks + number) % N_TURNS,
+  };
+}
+
+/* Segments begin with lines of the cache, so that no two ranks write to the same one. */
 static gsize
 begin_of (const Chunk *chunk, guint rank)
 {
-  return chunk->n_elems * rank / chunk->shared->size;
+  gsize n_lines = (chunk->n_bytes + LINE_BYTES - 1) / LINE_BYTES;
+
+  return MIN (chunk->n_bytes, n_lines * rank / chunk->reduction->shared->size * LINE_BYTES);
 }
 
-static gfloat *
+static guint8 *
 slot_of (const Chunk *chunk, guint rank)
 {
-  return chunk->shared->slots + (chunk->turn * chunk->shared->size + rank) * SLOT_ELEMS;
+  const TpsSharedSum *shared = chunk->reduction->shared;
+
+  return shared->slots + (chunk->turn * shared->size + rank) * SLOT_BYTES;
 }
 
 static void
-copy (gfloat *to, const gfloat *from, gsize begin, gsize end)
+copy (guint8 *to, const guint8 *from, gsize begin, gsize end)
 {
-  memcpy (to + begin, from + begin, (end - begin) * sizeof *to);
+  memcpy (to + begin, from + begin, end - begin);
 }
 
 static void
 put_segments (const Chunk *chunk)
 {
-  guint rank = chunk->shared->rank;
+  guint rank = chunk->reduction->shared->rank;
 
   copy (slot_of (chunk, rank), chunk->data, 0, begin_of (chunk, rank));
-  copy (slot_of (chunk, rank), chunk->data, begin_of (chunk, rank + 1), chunk->n_elems);
-}
-
-static void
-add_own_segment (const Chunk *chunk)
-{
-  enum
-  {
-    BLOCK = 4096
-  }; /* stays in the first-level cache */
-  guint rank = chunk->shared->rank;
-  gfloat *own_slot = slot_of (chunk, rank);
-  gfloat sum[BLOCK];
-
-  for (gsize begin = begin_of (chunk, rank); begin < begin_of (chunk, rank + 1); begin += BLOCK)
-    {
-      gsize n = MIN (BLOCK, begin_of (chunk, rank + 1) - begin);
-
-      for (guint r = 0; r < chunk->shared->size; r++)
-        {
-          const gfloat *part = (r == rank ? chunk->data : slot_of (chunk, r)) + begin;
-
-          if (r == 0)
-            memcpy (sum, part, n * sizeof sum[0]);
-          else
-            tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, part, n);
-        }
-      memcpy (chunk->data + begin, sum, n * sizeof sum[0]);
-      memcpy (own_slot + begin, sum, n * sizeof sum[0]);
-    }
+  copy (slot_of (chunk, rank), chunk->data, begin_of (chunk, rank + 1), chunk->n_bytes);
 }
 
 static void
 take_sums (const Chunk *chunk)
 {
-  for (guint r = 0; r < chunk->shared->size; r++)
-    if (r != chunk->shared->rank)
+  const TpsSharedSum *shared = chunk->reduction->shared;
+
+  for (guint r = 0; r < shared->size; r++)
+    if (r != shared->rank)
       copy (chunk->data, slot_of (chunk, r), begin_of (chunk, r), begin_of (chunk, r + 1));
+}
+
+/* -- adding up -- */
+
+static const guint8 *
+part_of (const Chunk *chunk, guint rank)
+{
+  return rank == chunk->reduction->shared->rank ? chunk->data : slot_of (chunk, rank);
+}
+
+/* Of `n_elems` floats at `begin`, in bytes. */
+static void
+sum_floats (const Chunk *chunk, gsize begin, gsize n_elems, gfloat *sum)
+{
+  tps_cpu_add (TPS_DTYPE_FLOAT32, sum, part_of (chunk, 0) + begin, part_of (chunk, 1) + begin,
+               n_elems);
+  for (guint r = 2; r < chunk->reduction->shared->size; r++)
+    tps_cpu_accumulate (TPS_DTYPE_FLOAT32, sum, part_of (chunk, r) + begin, n_elems);
+}
+
+static void
+add_floats (const Chunk *chunk, gsize begin, gsize end)
+{
+  enum
+  {
+    BLOCK_BYTES = 8192
+  }; /* stays in the first-level cache */
+  guint8 *own_slot = slot_of (chunk, chunk->reduction->shared->rank);
+  gfloat sum[BLOCK_BYTES / sizeof (gfloat)];
+
+  for (gsize at = begin; at < end; at += BLOCK_BYTES)
+    {
+      gsize n_bytes = MIN (BLOCK_BYTES, end - at);
+
+      sum_floats (chunk, at, n_bytes / sizeof (gfloat), sum);
+      memcpy (chunk->data + at, sum, n_bytes);
+      memcpy (own_slot + at, sum, n_bytes);
+    }
+}
+
+static void
+average_halves (const Chunk *chunk, gsize begin, gsize end)
+{
+  const Reduction *reduction = chunk->reduction;
+  guint size = reduction->shared->size;
+  gconstpointer parts[TPS_RANK_MEMORY_MAX_RANKS];
+
+  for (guint r = 0; r < size; r++)
+    parts[r] = part_of (chunk, r) + begin;
+  tps_average_in_rank_order (reduction->average->dtype, chunk->data + begin, parts,
+                             reduction->weights, size, reduction->divisor,
+                             (end - begin) / reduction->elem_size);
+  copy (slot_of (chunk, reduction->shared->rank), chunk->data, begin, end);
+}
+
+static void
+add_own_segment (const Chunk *chunk)
+{
+  guint rank = chunk->reduction->shared->rank;
+  gsize begin = begin_of (chunk, rank);
+  gsize end = begin_of (chunk, rank + 1);
+
+  if (chunk->reduction->average == NULL)
+    add_floats (chunk, begin, end);
+  else
+    average_halves (chunk, begin, end);
+}
+
+/* -- calls -- */
+
+/* What is done between two meetings. */
+static void
+run_step (const Reduction *reduction, gsize step, gsize n_chunks)
+{
+  Chunk chunk;
+
+  if (step >= 2)
+    {
+      chunk = get_chunk (reduction, step - 2);
+      take_sums (&chunk);
+    }
+  if (step >= 1 && step <= n_chunks)
+    {
+      chunk = get_chunk (reduction, step - 1);
+      add_own_segment (&chunk);
+    }
+  if (step < n_chunks)
+    {
+      chunk = get_chunk (reduction, step);
+      put_segments (&chunk);
+    }
+}
+
+static gboolean
+reduce (const Reduction *reduction, gint64 deadline_ns, GError **error)
+{
+  TpsSharedSum *shared = reduction->shared;
+  gsize n_chunks = (reduction->n_elems * reduction->elem_size + SLOT_BYTES - 1) / SLOT_BYTES;
+
+  if (n_chunks == 0)
+    return TRUE;
+  for (gsize step = 0; step < n_chunks + 2; step++)
+    {
+      run_step (reduction, step, n_chunks);
+      if (step <= n_chunks && !tps_rank_memory_meet (shared->memory, deadline_ns, error))
+        return FALSE;
+    }
+  shared->n_chunks = (guint) ((shared->n_chunks + n_chunks) % N_TURNS);
+  return TRUE;
 }
 
 gboolean
 tps_shared_sum_run (TpsSharedSum *shared, gfloat *data, gsize n_elems, gint64 deadline_ns,
                     GError **error)
 {
-  for (gsize start = 0; start < n_elems; start += SLOT_ELEMS)
-    {
-      Chunk chunk = {
-        .shared = shared,
-        .data = data + start,
-        .n_elems = MIN (SLOT_ELEMS, n_elems - start),
-        .turn = shared->n_chunks++ % 2,
-      };
+  Reduction reduction = {
+    .shared = shared,
+    .data = (guint8 *) data,
+    .n_elems = n_elems,
+    .elem_size = sizeof *data,
+  };
 
-      put_segments (&chunk);
-      if (!meet (shared, deadline_ns, error))
-        return FALSE;
-      add_own_segment (&chunk);
-      if (!meet (shared, deadline_ns, error))
-        return FALSE;
-      take_sums (&chunk);
-    }
+  return reduce (&reduction, deadline_ns, error);
+}
+
+/* Everybody tells everybody. Two turns: who is back early writes the other ones while some still read these. */
+static gboolean
+exchange_weights (TpsSharedSum *shared, gdouble weight, gdouble *weights, gint64 deadline_ns,
+                  GError **error)
+{
+  gdouble *told = shared->weights + shared->n_averages++ % 2 * shared->size;
+
+  told[shared->rank] = weight;
+  if (!tps_rank_memory_meet (shared->memory, deadline_ns, error))
+    return FALSE;
+  memcpy (weights, told, shared->size * sizeof *weights);
   return TRUE;
+}
+
+static gboolean
+add_weights (const gdouble *weights, guint size, gdouble *sum, GError **error)
+{
+  gdouble all = 0;
+
+  for (guint r = 0; r < size; r++)
+    {
+      if (!isfinite (weights[r]) || weights[r] < 0)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN,
+                       "rank %u sent a weight that is none", r);
+          return FALSE;
+        }
+      all += weights[r];
+    }
+  *sum = all;
+  return TRUE;
+}
+
+gboolean
+tps_shared_sum_average (TpsSharedSum *shared, TpsAverage *average, gint64 deadline_ns,
+                        GError **error)
+{
+  gdouble weights[TPS_RANK_MEMORY_MAX_RANKS];
+  Reduction reduction = {
+    .shared = shared,
+    .data = average->data,
+    .n_elems = average->n_elems,
+    .elem_size = tps_dtype_size (average->dtype),
+    .average = average,
+    .weights = weights,
+  };
+
+  if (!exchange_weights (shared, average->weight, weights, deadline_ns, error)
+      || !add_weights (weights, shared->size, &average->weight, error))
+    return FALSE;
+  reduction.divisor = average->delivers_sum ? 1 : average->weight;
+  return reduce (&reduction, deadline_ns, error);
 }
