@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugin/service/embedding_table_service.h"
+#include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
@@ -64,6 +65,8 @@ add_services (TpsPlugin *plugin)
   service = tps_rendezvous_service (plugin->rendezvous);
   tps_plugin_add_service (plugin, &service);
   service = tps_node_service (&plugin->node);
+  tps_plugin_add_service (plugin, &service);
+  service = tps_memory_service ();
   tps_plugin_add_service (plugin, &service);
 }
 

@@ -125,6 +125,17 @@ tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 }
 
 gboolean
+tps_segment_registry_has_segments (TpsSegmentRegistry *registry)
+{
+  gboolean has_segments;
+
+  tps_mutex_lock (&registry->lock);
+  has_segments = g_hash_table_size (registry->entries) > 0;
+  tps_mutex_unlock (&registry->lock);
+  return has_segments;
+}
+
+gboolean
 tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
                            TpsSegmentEvent event)
 {

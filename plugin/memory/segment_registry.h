@@ -30,6 +30,9 @@ void tps_segment_registry_unref (TpsSegmentRegistry *registry);
 /* The connection has gone: forgets all segments (memory that a call still reads stays until it lets go) and opens no more. */
 void tps_segment_registry_shut_down (TpsSegmentRegistry *registry);
 
+/* Whether any is open; a snapshot. */
+gboolean tps_segment_registry_has_segments (TpsSegmentRegistry *registry);
+
 gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
 
 /* `id` and `size` are what is answered; `fd` is the caller's, to be sent with the answer. Errors: INVALID_ARGUMENT (use,

@@ -123,13 +123,9 @@ tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify relea
     .ref = receive_ref,
     .unref = receive_unref,
   };
-  gboolean has_segments;
   Receive *receive;
 
-  tps_mutex_lock (&registry->lock);
-  has_segments = g_hash_table_size (registry->entries) > 0;
-  tps_mutex_unlock (&registry->lock);
-  if (!has_segments)
+  if (!tps_segment_registry_has_segments (registry))
     return NULL;
   receive = g_new (Receive, 1);
   receive->sharing.ops = &ops;

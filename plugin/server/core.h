@@ -19,6 +19,7 @@ typedef struct
   gsize max_queued_bytes; /* answers of one connection that its peer has not taken */
   guint max_in_flight;    /* calls of one connection */
   guint max_connections;
+  gsize max_shared_bytes; /* of one connection; 0 = memory is not shared */
   gint64 patience_ns;
 } TpsServerLimits;
 

@@ -33,6 +33,7 @@ typedef struct
   gint push_clients;
   gint64 max_frame_mib;
   gint64 max_pending_mib;
+  gint64 max_shared_mib;
   gint64 max_table_mib;
   gint max_in_flight;
   gint max_connections;
@@ -102,6 +103,8 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "MIB" },
     { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
       "Tensors of all calls that wait (a quarter of the memory)", "MIB" },
+    { "max-shared-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_shared_mib,
+      "Memory shared with one client over a Unix socket (1024), 0 for none", "MIB" },
     { "max-inflight", 0, 0, G_OPTION_ARG_INT, &raw->max_in_flight,
       "Calls of one connection at a time (64)", "N" },
     { "max-connections", 0, 0, G_OPTION_ARG_INT, &raw->max_connections, "Connections (1024)", "N" },
@@ -140,6 +143,7 @@ set_defaults (RawFlags *raw)
     .max_table_mib = -1,
     .max_frame_mib = 256,
     .max_pending_mib = -1,
+    .max_shared_mib = 1024,
     .max_in_flight = 64,
     .max_connections = 1024,
     .n_io_threads = -1,
@@ -339,6 +343,8 @@ set_bounds (TpsServerFlags *flags, const RawFlags *raw, GError **error)
   if (raw->max_pending_mib != -1
       && (raw->max_pending_mib < 1 || raw->max_pending_mib > G_MAXINT64 >> 20))
     return refuse (error, "max-pending-mib", "1 or more");
+  if (raw->max_shared_mib < 0 || raw->max_shared_mib > G_MAXINT64 >> 20)
+    return refuse (error, "max-shared-mib", "1 or more, 0 for none");
   if (raw->max_in_flight < 1)
     return refuse (error, "max-inflight", "1 or more");
   if (raw->max_connections < 1)
@@ -349,6 +355,8 @@ set_bounds (TpsServerFlags *flags, const RawFlags *raw, GError **error)
     return refuse (error, "workers", "1 to 1024");
   options->max_frame_bytes = (gsize) raw->max_frame_mib << 20;
   options->max_pending_bytes = (gsize) MAX (raw->max_pending_mib, 0) << 20;
+  options->max_shared_bytes = (gsize) raw->max_shared_mib << 20;
+  options->no_shared_memory = raw->max_shared_mib == 0;
   options->max_in_flight = (guint) raw->max_in_flight;
   options->max_connections = (guint) raw->max_connections;
   options->n_io_threads = (guint) MAX (raw->n_io_threads, 0);

@@ -8,12 +8,14 @@
 
 #include "plugin/server/server.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "plugin/server/acceptor.h"
 #include "plugin/server/core.h"
 #include "plugin/server/memory.h"
 #include "plugin/server/session.h"
+#include "plugin/service/memory_service.h"
 #include "runtime/error.h"
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
@@ -24,6 +26,7 @@
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S)
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
+#define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
 
 typedef enum
 {
@@ -78,9 +81,13 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 64,
     .max_connections = options->max_connections > 0 ? options->max_connections : 1024,
     .max_queued_bytes = MAX_QUEUED_BYTES,
+    .max_shared_bytes = options->max_shared_bytes > 0 ? options->max_shared_bytes
+                                                      : DEFAULT_SHARED_BYTES,
     .patience_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
   };
 
+  if (options->no_shared_memory)
+    limits.max_shared_bytes = 0;
   limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
   server->core = tps_server_core_new (&limits, max_pending);
 }
@@ -216,9 +223,24 @@ free_loops (TpsServer *server)
     }
 }
 
+/* Every server has it, as Node.describe offers what only it can open. The default service stays what it is without it. */
+static void
+add_memory_service (TpsServer *server)
+{
+  TpsService memory = tps_memory_service ();
+
+  for (guint i = 0; i < server->services->len; i++)
+    if (strcmp (g_array_index (server->services, TpsService, i).name, memory.name) == 0)
+      return;
+  if (server->default_service == NULL && server->services->len == 1)
+    server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
+  tps_server_add_service (server, &memory);
+}
+
 static gboolean
 start (TpsServer *server, GError **error)
 {
+  add_memory_service (server);
   server->core->dispatcher = tps_dispatcher_new (
       (const TpsService *) (gpointer) server->services->data, server->services->len,
       server->default_service, error);

@@ -12,6 +12,8 @@
  *   tps_server_stop (server);
  *   g_object_unref (server);
  *
+ * The Memory service (thrift/memory.thrift) is served besides.
+ *
  * thrift_server_serve() starts and returns when another thread stops it. The processor, transports and factories that a
  * ThriftServer has are not used: what is served are TpsServices.
  */
@@ -43,7 +45,9 @@ typedef struct
   gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
   guint max_in_flight;     /* calls of one connection; 0 = 64 */
   guint max_connections;   /* 0 = 1024 */
-  gint64 patience_ns;      /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
+  gsize max_shared_bytes;  /* of memory shared with one client, counts as pending too; 0 = 1 GiB */
+  gboolean no_shared_memory;
+  gint64 patience_ns; /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
   const gchar *default_service; /* NULL = the only one where there is one */
 } TpsServerOptions;
 

@@ -7,12 +7,15 @@
  * takes the next answer for that of its oldest call. It stays in the list while its answer is being handed to the socket, so
  * that two threads cannot change the order.
  *
+ * With slices of shared memory in its arguments a call is answered when these are let go of too: its answer gives them back.
+ *
  * Too many calls: the connection is not read until half of them have been answered.
  */
 
 #include "plugin/server/session.h"
 
 #include "plugin/server/log.h"
+#include "plugin/server/sharing_offer.h"
 #include "runtime/error.h"
 #include "runtime/magazine.h"
 
@@ -29,6 +32,8 @@ typedef struct
   GList link;
   gint32 seqid;
   gboolean ordered; /* has an answer that others may have to wait for */
+  guint
+      n_awaited; /* of what the answer waits for: the reply, and that slices of shared memory are let go of */
   CallState state;
   TpsWriter *reply;
 } Call;
@@ -44,6 +49,8 @@ struct TpsSession
   GList link; /* in io->sessions; the loop's thread only */
   TpsConnection *connection;
   gchar *peer;
+  TpsSharingOffer offer;
+  TpsSegmentRegistry *segments; /* NULL: not offered */
   atomic_bool closed;
 
   TpsMutex lock; /* guards everything below; taken before the connection's */
@@ -58,6 +65,7 @@ session_unref (TpsSession *session)
   if (!tps_refcount_dec (&session->refcount))
     return;
   tps_connection_unref (session->connection);
+  g_clear_pointer (&session->segments, tps_segment_registry_unref);
   tps_server_core_unref (session->core);
   tps_mutex_clear (&session->lock);
   g_free (session->peer);
@@ -185,18 +193,28 @@ run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
   tps_worker_pool_submit (call->session->core->workers, func, user_data);
 }
 
-static void
-finish_call (gpointer carried, TpsWriter *reply)
+static TpsSegmentRegistry *
+get_segments (gpointer carried, GError **error)
 {
-  Call *call = carried;
-  TpsSession *session = call->session;
-  guint n_left;
+  const TpsSession *session = ((const Call *) carried)->session;
 
-  tps_mutex_lock (&session->lock);
-  call->reply = reply;
-  call->ordered = call->ordered && reply != NULL;
-  call->state = CALL_ANSWERED;
-  n_left = send_answers (session);
+  if (session->segments == NULL)
+    tps_sharing_offer_refuse (session->offer, error);
+  return session->segments;
+}
+
+/* With the lock held, which is given back: one thing less that the call's answer waits for. */
+static void
+drop_awaited (Call *call)
+{
+  TpsSession *session = call->session;
+  guint n_left = 0;
+
+  if (--call->n_awaited == 0)
+    {
+      call->state = CALL_ANSWERED;
+      n_left = send_answers (session);
+    }
   tps_mutex_unlock (&session->lock);
   for (; n_left > 0; n_left--)
     {
@@ -205,10 +223,32 @@ finish_call (gpointer carried, TpsWriter *reply)
     }
 }
 
+static void
+finish_call (gpointer carried, TpsWriter *reply)
+{
+  Call *call = carried;
+
+  tps_mutex_lock (&call->session->lock);
+  call->reply = reply;
+  call->ordered = call->ordered && reply != NULL;
+  drop_awaited (call);
+}
+
+/* Nobody looks any more at the slices that came with the call. */
+static void
+on_slices_released (gpointer data)
+{
+  Call *call = data;
+
+  tps_mutex_lock (&call->session->lock);
+  drop_awaited (call);
+}
+
 static const TpsCarrierOps carrier_ops = {
   .may_wait = may_wait,
   .is_wanted = is_wanted,
   .run_on_worker = run_on_worker,
+  .get_segments = get_segments,
   .finish = finish_call,
 };
 
@@ -222,9 +262,36 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
   gboolean stopping = atomic_load_explicit (&core->stopping, memory_order_relaxed);
   Call *call = call_new (session, message);
 
+  if (session->segments != NULL)
+    message->sharing = tps_segment_registry_receive (session->segments, on_slices_released, call);
+  call->n_awaited = message->sharing != NULL ? 2 : 1;
   enter_call (session, call, message->framed);
   tps_dispatcher_handle (core->dispatcher, message, stopping ? core->stopping_error : NULL,
                          &carrier_ops, call);
+}
+
+static void
+shut_down_segments (gpointer data)
+{
+  TpsSegmentRegistry *segments = data;
+
+  tps_segment_registry_shut_down (segments);
+  tps_segment_registry_unref (segments);
+}
+
+/* On a worker: unmapping much memory takes long. While stopping there may be none any more. */
+static void
+end_sharing (TpsSession *session)
+{
+  TpsServerCore *core = session->core;
+
+  if (session->segments == NULL)
+    return;
+  tps_segment_registry_ref (session->segments);
+  if (atomic_load (&core->stopping) || !tps_segment_registry_has_segments (session->segments))
+    shut_down_segments (session->segments);
+  else
+    tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
 static void
@@ -237,6 +304,7 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
     tps_log (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? TPS_LOG_INFO
                                                                            : TPS_LOG_WARNING,
              "%s: connection closed: %s", session->peer, error->message);
+  end_sharing (session);
   g_queue_unlink (&session->io->sessions, &session->link);
   tps_server_core_drop (session->core, &session->core->n_connections);
   session_unref (session);
@@ -249,6 +317,17 @@ start_session (gpointer data)
 
   g_queue_push_tail_link (&session->io->sessions, &session->link);
   tps_connection_start (session->connection);
+}
+
+static void
+offer_sharing (TpsSession *session, gint fd)
+{
+  TpsServerCore *core = session->core;
+  TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes, .account = core->bodies };
+
+  session->offer = tps_sharing_offer_find (fd, limits.max_bytes);
+  if (session->offer == TPS_SHARING_OFFERED)
+    session->segments = tps_segment_registry_new (&limits);
 }
 
 void
@@ -270,6 +349,7 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
   session->io = io;
   session->peer = g_strdup (peer);
   session->link.data = session;
+  offer_sharing (session, fd);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
   tps_connection_set_max_queued (session->connection, limits->max_queued_bytes);
   tps_loop_post (io->loop, start_session, session);

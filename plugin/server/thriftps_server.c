@@ -17,6 +17,7 @@
 #include "plugin/server/flags.h"
 #include "plugin/server/trainer_links.h"
 #include "plugin/service/embedding_table_service.h"
+#include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
@@ -34,6 +35,8 @@ typedef struct
   TpsServer *server;
   TpsMetrics *metrics;
   TpsNode node;
+  const gchar *
+      *service_names; /* of the flags, and what every server has; owned, the names are not */
   const gchar **device_names; /* of tps_device_list(); owned, the names are not */
   TpsParameterServers parameter_servers;
   TpsTableStore *tables;
@@ -132,18 +135,32 @@ list_device_names (void)
   return (const gchar **) g_ptr_array_free (names, FALSE);
 }
 
+/* Owned by the caller; the names are not. */
+static const gchar **
+list_service_names (const TpsServerFlags *flags)
+{
+  GPtrArray *names = g_ptr_array_new ();
+
+  for (guint i = 0; flags->services[i] != NULL; i++)
+    g_ptr_array_add (names, flags->services[i]);
+  g_ptr_array_add (names, (gpointer) (gsize) tps_memory_service ().name);
+  g_ptr_array_add (names, NULL);
+  return (const gchar **) g_ptr_array_free (names, FALSE);
+}
+
 /* After the tables, whose bytes it tells. */
 static void
 add_node (Program *program)
 {
   TpsService service = tps_node_service (&program->node);
 
+  program->service_names = list_service_names (program->flags);
   program->device_names = list_device_names ();
   tps_log (TPS_LOG_INFO, "%s", tps_device_list_summary ());
   program->node = (TpsNode) {
     .name = program->flags->name,
     .max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (program->server),
-    .services = (const gchar *const *) program->flags->services,
+    .services = program->service_names,
     .devices = program->device_names,
     .metrics = program->metrics,
   };
@@ -229,6 +246,7 @@ clear (Program *program)
   g_clear_pointer (&program->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&program->parameter_servers.updating, tps_model_server_free);
   g_clear_object (&program->server);
+  g_clear_pointer (&program->service_names, g_free);
   g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->metrics, tps_metrics_unref);
 }

@@ -104,16 +104,31 @@ write_service_error (const TpsMessage *message, const GError *failure)
   return end_answer (out, NULL);
 }
 
-static TpsWriter *
-write_result (const TpsMessage *message, TpsWriteResult write, gconstpointer user_data)
+/* Where large tensors of the answer may lie; NULL: nowhere but in the answer. */
+static TpsSharing *
+find_place (TpsCall *call)
 {
-  g_autoptr (GError) error = NULL;
-  TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
 
+  return segments != NULL ? tps_segment_registry_answer (segments) : NULL;
+}
+
+static TpsWriter *
+write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
+{
+  g_autoptr (TpsSharing) place = write != NULL ? find_place (call) : NULL;
+  g_autoptr (GError) error = NULL;
+  TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_REPLY);
+
+  tps_writer_set_sharing (out, place);
   if (write != NULL)
     write (out, user_data);
   out = end_answer (out, &error);
-  return out != NULL ? out : write_service_error (message, error);
+  if (out == NULL)
+    return write_service_error (call->message, error);
+  if (place != NULL)
+    tps_segment_registry_commit (place);
+  return out;
 }
 
 /* ---- for handlers --------------------------------------------------------------------------- */
@@ -128,6 +143,16 @@ gboolean
 tps_call_may_wait (TpsCall *call)
 {
   return call->ops->may_wait (call->carried);
+}
+
+TpsSegmentRegistry *
+tps_call_get_segments (TpsCall *call, GError **error)
+{
+  if (call->ops->get_segments != NULL)
+    return call->ops->get_segments (call->carried, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                       "shared memory is not offered here: this server only carries messages");
+  return NULL;
 }
 
 static void
@@ -150,7 +175,7 @@ tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer use
 void
 tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
 {
-  TpsWriter *out = wants_answer (call) ? write_result (call->message, write, user_data) : NULL;
+  TpsWriter *out = wants_answer (call) ? write_result (call, write, user_data) : NULL;
 
   finish (call, out);
 }

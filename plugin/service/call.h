@@ -12,6 +12,7 @@
 #include "plugin/frame/message.h"
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
+#include "plugin/memory/segment_registry.h"
 
 G_BEGIN_DECLS
 
@@ -27,11 +28,17 @@ void tps_call_get_arguments (TpsCall *call, TpsReader *in);
  * have to wait for others then answers UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);
 
+/* The memory that the connection shares with its client, borrowed until the call is answered. NULL with an error where none
+ * is offered: UNAVAILABLE, PERMISSION_DENIED. */
+TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
+
 /* Runs `func (call, user_data)` on the service's worker pool: what may block, or computes on more than 64 KiB. */
 void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
                              gpointer user_data);
 
-/* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Thread: any. */
+/* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Large tensors that it
+ * writes are put into memory shared with the client where there is room. The answer leaves when all slices of such memory
+ * that came with the arguments have been let go of: it gives them back. Thread: any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
 /* The funnel from GError to the wire's ServiceError. Thread: any. */
@@ -52,6 +59,9 @@ typedef struct
   gpointer object; /* borrowed; outlives the server */
   /* Optional: ends what waits with UNAVAILABLE and refuses what comes from now on with it. Does not block. */
   void (*shut_down) (gpointer object);
+  /* Optional, of one service: keeps an answer that no frame can hold, ended for a transfer, and sets the name under which it is
+   * fetched. Takes over `answer` unless it fails. Does not block. Thread: any. */
+  gboolean (*keep_answer) (gpointer object, TpsWriter *answer, gchar **name, GError **error);
 } TpsService;
 
 G_END_DECLS

@@ -30,6 +30,10 @@ typedef struct
    * the protocol and framing of the message. NULL = there is nothing to send: the message was oneway, or is not wanted. Does
    * not block. */
   void (*finish) (gpointer carried, TpsWriter *reply);
+
+  /* Optional, NULL = none: the memory that the call's connection shares with its client, borrowed. NULL with an error (may
+   * be asked for with NULL) that says why there is none: UNAVAILABLE, PERMISSION_DENIED. Does not block. */
+  TpsSegmentRegistry *(*get_segments) (gpointer carried, GError **error);
 } TpsCarrierOps;
 
 /* Names to methods. Immutable after its creation; thread: any. */

@@ -9,6 +9,7 @@ static void
 handle_describe (TpsCall *call, gpointer service)
 {
   const TpsNode *node = service;
+  const TpsSegmentRegistry *segments = tps_call_get_segments (call, NULL);
   TpsNodeInfo info = {
     .name = (gchar *) (gsize) node->name,
     .version = (gchar *) (gsize) TPS_VERSION,
@@ -17,6 +18,8 @@ handle_describe (TpsCall *call, gpointer service)
     .devices = (gchar **) (gsize) node->devices,
   };
 
+  if (segments != NULL)
+    info.max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
   if (node->get_table_bytes != NULL)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
   tps_call_reply (call, tps_node_describe_result_encode, &info);

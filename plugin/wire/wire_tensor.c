@@ -70,8 +70,7 @@ read_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **
   ReceivedTensor *received = target;
 
   if (in->message->sharing == NULL)
-    return tps_field_refuse (path, error,
-                             "is set: shared memory is not offered on this connection");
+    return tps_field_refuse (path, error, "is set, but this connection has no shared memory");
   return tps_fields_read (in, path, slice_fields, &received->shared, NULL, error);
 }
 

@@ -204,7 +204,7 @@ TEST (WireTensor, sharedMemoryIsNotOffered)
                put_i64s (out, 2, { 1 });
                put_struct (out, 4, [] (TpsWriter *) {});
              }),
-             "tensor.shared is set: shared memory is not offered on this connection");
+             "tensor.shared is set, but this connection has no shared memory");
 }
 
 TEST (WireTensor, fieldsOfANewerPeerAreSkipped)

@@ -1,0 +1,25 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Whether a connection is offered shared memory, and why not. Inside plugin/server only. Thread: any. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_SHARING_OFFERED = 0,
+  TPS_SHARING_SWITCHED_OFF = 1,
+  TPS_SHARING_NOT_LOCAL = 2,
+  TPS_SHARING_OTHER_USER = 3,
+} TpsSharingOffer;
+
+/* `fd`: a connected socket. `max_bytes`: 0 = switched off. */
+TpsSharingOffer tps_sharing_offer_find (gint fd, gsize max_bytes);
+
+/* UNAVAILABLE or PERMISSION_DENIED, with the reason; not for OFFERED. */
+void tps_sharing_offer_refuse (TpsSharingOffer offer, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,107 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/memory_service.h"
+
+#include <unistd.h>
+
+#include "plugin/wire/wire_memory.h"
+#include "runtime/error.h"
+
+/* ---- open_segment --------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSegmentInfo info;
+  gint fd;
+} Opened;
+
+static gboolean
+open_segment (TpsCall *call, Opened *opened, GError **error)
+{
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, error);
+  TpsOpenSegmentArguments arguments = { 0 };
+  gsize size;
+  TpsReader in;
+
+  if (segments == NULL)
+    return FALSE;
+  tps_call_get_arguments (call, &in);
+  if (!tps_open_segment_arguments_decode (&in, &arguments, error)
+      || !tps_segment_registry_open (segments, arguments.use, (gsize) arguments.n_bytes,
+                                     &opened->info.id, &size, &opened->fd, error))
+    return FALSE;
+  opened->info.n_bytes = (gint64) size;
+  return TRUE;
+}
+
+/* The descriptor leaves with the answer. */
+static void
+write_opened (TpsWriter *out, gconstpointer data)
+{
+  Opened *opened = (Opened *) (gsize) data;
+
+  tps_open_segment_result_encode (out, &opened->info);
+  tps_writer_take_descriptor (out, opened->fd);
+  opened->fd = -1;
+}
+
+static void
+handle_open (TpsCall *call, gpointer unused)
+{
+  g_autoptr (GError) error = NULL;
+  Opened opened = { .fd = -1 };
+
+  if (open_segment (call, &opened, &error))
+    tps_call_reply (call, write_opened, &opened);
+  else
+    tps_call_reply_error (call, error);
+  if (opened.fd >= 0)
+    close (opened.fd);
+}
+
+/* ---- release_segments, close_segments ------------------------------------------------------- */
+
+typedef gboolean (*EndSegments) (TpsSegmentRegistry *segments, const gint64 *ids, guint n_ids,
+                                 GError **error);
+
+static void
+end_segments (TpsCall *call, EndSegments end)
+{
+  g_autoptr (GArray) ids = NULL;
+  g_autoptr (GError) error = NULL;
+  TpsSegmentRegistry *segments = tps_call_get_segments (call, &error);
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (segments != NULL && tps_segment_ids_arguments_decode (&in, &ids, &error)
+      && end (segments, (const gint64 *) (gpointer) ids->data, ids->len, &error))
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
+static void
+handle_release (TpsCall *call, gpointer unused)
+{
+  end_segments (call, tps_segment_registry_release);
+}
+
+static void
+handle_close (TpsCall *call, gpointer unused)
+{
+  end_segments (call, tps_segment_registry_close);
+}
+
+/* Making pages takes about a second for 4 GiB, giving them back a third of that. */
+static const TpsMethod methods[] = {
+  { "open_segment", handle_open, TRUE },
+  { "release_segments", handle_release, FALSE },
+  { "close_segments", handle_close, TRUE },
+  { NULL },
+};
+
+TpsService
+tps_memory_service (void)
+{
+  return (TpsService) { .name = "Memory", .methods = methods };
+}
