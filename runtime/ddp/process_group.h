@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/ddp/store.h"
 #include "runtime/tensor.h"
 
@@ -33,7 +34,9 @@ typedef struct
 
 typedef struct
 {
-  const gchar *name; /* "gloo", "single" */
+  const gchar *name; /* "gloo", "nccl", "multi", "single" */
+
+  /* Data is host memory; with "nccl" and "multi" it may be the device's memory too, on all ranks the same. */
 
   /* Sums `n_elems` floats of all ranks in place. `data` stays borrowed until `done`. */
   void (*all_reduce_f32) (TpsProcessGroup *group, gfloat *data, gsize n_elems,
@@ -45,8 +48,8 @@ typedef struct
                    gpointer user_data);
 
   /* Gathers `n_bytes` from each rank, which may differ: `counts` [size] is filled first with everybody's n_bytes, then
-   * `gathered` is set to one buffer with all ranks' bytes in rank order (owned by the caller). All outputs stay
-   * borrowed until `done`. */
+   * `gathered` is set to one buffer of host memory with all ranks' bytes in rank order (owned by the caller). All outputs
+   * stay borrowed until `done`. */
   void (*all_gather_bytes) (TpsProcessGroup *group, gconstpointer data, gsize n_bytes,
                             gsize *counts, TpsBuffer **gathered, TpsCollectiveDone done,
                             gpointer user_data);
@@ -57,6 +60,12 @@ typedef struct
   /* Waits until the other ranks have finished their collectives too (at most the group's time-out, not at all after
    * abort() or an error), ends what is outstanding, joins, frees. */
   void (*free) (TpsProcessGroup *group);
+
+  /* Optional: NULL means the backend has no devices. As all_reduce_f32, of data that is what it should be once `ready` is
+   * reached, which the group's own stream waits for: so the sum is under way while the caller's streams go on.
+   * `ready` stays borrowed until `done`. */
+  void (*all_reduce_f32_after) (TpsProcessGroup *group, TpsEvent *ready, gfloat *data,
+                                gsize n_elems, TpsCollectiveDone done, gpointer user_data);
 } TpsProcessGroupOps;
 
 /* Implementations embed this as their first member. */
@@ -76,6 +85,9 @@ typedef struct
   gint64 timeout_ns;   /* for joining and for each collective */
   const gchar *host; /* address of this process that the other ranks can reach; NULL = 127.0.0.1 */
 
+  TpsDevice
+      *device; /* of "nccl" and "multi"; NULL = the CUDA device of number rank modulo their count */
+
   gboolean no_shared_memory; /* sums go through sockets even where all ranks are on one machine */
 
   /* Optional: asked again and again while joining; TRUE ends it with ABORTED. */
@@ -86,9 +98,10 @@ typedef struct
 /* Whether `backend` is a known name, usable here or not. Errors: NOT_FOUND, the message lists the known ones. */
 gboolean tps_process_group_check_backend (const gchar *backend, GError **error);
 
-/* `backend`: "gloo" (also what "multi" means where there is no GPU) or, for size 1, anything. Blocks until all ranks have
- * joined. Errors: NOT_FOUND (unknown backend, or "nccl" without a CUDA device: the message says which), DEADLINE_EXCEEDED
- * (naming a rank that has not come), ABORTED (cancelled), those of the store, GROUP_BROKEN. */
+/* `backend`: "gloo"; "nccl"; "multi", which is NCCL for a device's memory and Gloo for the host's, or Gloo alone where a rank
+ * has no device or no NCCL; for size 1 and without a device anything. Blocks until all ranks have joined. Errors: NOT_FOUND
+ * (unknown backend, or "nccl" without a CUDA device: the message says which and why), UNAVAILABLE (no NCCL on this machine),
+ * DEADLINE_EXCEEDED (naming a rank that has not come), ABORTED (cancelled), those of the store, GROUP_BROKEN. */
 TpsProcessGroup *tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options,
                                         GError **error);
 

@@ -2,14 +2,13 @@
 
 #include "runtime/ddp/group/gloo_join_store.h"
 
-#include <algorithm>
 #include <cstdint>
+
+#include "runtime/ddp/group/join_wait.h"
 
 namespace tps {
 
 namespace {
-
-constexpr milliseconds JOIN_SLICE (200); /* how often a cancelled join is noticed */
 
 int64_t
 to_ns (Clock::time_point when)
@@ -22,18 +21,10 @@ fail (GError *error)
 {
   Failure failure (error->domain == TPS_ERROR ? static_cast<TpsErrorCode> (error->code)
                                               : TPS_ERROR_INTERNAL,
-                   std::string ("process group: ") + error->message);
+                   error->message);
 
   g_error_free (error);
   throw failure;
-}
-
-/* A store that does not wait for the last millisecond says that there is no such key. */
-bool
-is_not_there_yet (const GError *error)
-{
-  return g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
-         || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
 } /* namespace */
@@ -48,7 +39,7 @@ JoinStore::set (const std::string &key, const std::vector<char> &data)
 {
   GError *error = nullptr;
   GBytes *value = g_bytes_new (data.data (), data.size ());
-  gboolean ok = options_->store->ops->put (options_->store, full (key).c_str (), value, &error);
+  gboolean ok = tps_join_put (options_, key.c_str (), value, &error);
 
   g_bytes_unref (value);
   if (!ok)
@@ -78,43 +69,16 @@ JoinStore::wait (const std::vector<std::string> &, const milliseconds &)
 {
 }
 
-std::string
-JoinStore::full (const std::string &key) const
-{
-  return std::string (options_->prefix == nullptr ? "" : options_->prefix) + key;
-}
-
-void
-JoinStore::fail_missing (const std::string &key) const
-{
-  std::string rank = key.substr (key.find ('_') + 1); /* "rank_1" or "1" */
-
-  throw Failure (TPS_ERROR_DEADLINE_EXCEEDED,
-                 "process group: rank " + rank + " has not joined within "
-                     + std::to_string (options_->timeout_ns / 1000000) + " ms");
-}
-
 GBytes *
 JoinStore::wait_for (const std::string &key) const
 {
-  for (;;)
-    {
-      GError *error = nullptr;
-      Clock::time_point until = std::min (deadline_, Clock::now () + JOIN_SLICE);
-      GBytes *value;
+  std::string rank = key.substr (key.find ('_') + 1); /* "rank_1" or "1" */
+  GError *error = nullptr;
+  GBytes *value = tps_join_wait (options_, key.c_str (), rank.c_str (), to_ns (deadline_), &error);
 
-      if (options_->is_cancelled != nullptr && options_->is_cancelled (options_->user_data))
-        throw Failure (TPS_ERROR_ABORTED, "process group: joining was cancelled");
-      value = options_->store->ops->get (options_->store, full (key).c_str (), to_ns (until),
-                                         &error);
-      if (value != nullptr)
-        return value;
-      if (!is_not_there_yet (error))
-        fail (error);
-      g_error_free (error);
-      if (Clock::now () >= deadline_)
-        fail_missing (key);
-    }
+  if (value == nullptr)
+    fail (error);
+  return value;
 }
 
 /* Gloo takes the addresses of a rank from fixed places in its value, without looking at the size. */

@@ -61,8 +61,6 @@ public:
   void wait (const std::vector<std::string> &keys, const milliseconds &timeout) override;
 
 private:
-  std::string full (const std::string &key) const;
-  [[noreturn]] void fail_missing (const std::string &key) const;
   GBytes *wait_for (const std::string &key) const;
   void check_size (const std::string &key, size_t n_bytes) const;
 

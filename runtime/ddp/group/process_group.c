@@ -8,15 +8,14 @@
 typedef TpsProcessGroup *(*GroupConstructor) (const TpsProcessGroupOptions *options,
                                               GError **error);
 
-/* "multi" keeps dense tensors on NCCL and sparse ones on Gloo; without a GPU all of it is Gloo's. */
 static const struct
 {
   const gchar *name;
-  GroupConstructor construct; /* NULL: not in this build */
+  GroupConstructor construct;
 } backends[] = {
   { "gloo", tps_gloo_process_group_new },
-  { "multi", tps_gloo_process_group_new },
-  { "nccl", NULL },
+  { "multi", tps_multi_process_group_new },
+  { "nccl", tps_device_process_group_new },
 };
 
 static gint
@@ -55,21 +54,12 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
 TpsProcessGroup *
 tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
 {
-  gint index;
-
   if (!check_options (options, error))
     return NULL;
   if (options->size == 1)
-    return tps_single_process_group_new ();
+    return options->device == NULL ? tps_single_process_group_new ()
+                                   : tps_device_process_group_new (options, error);
   if (!tps_process_group_check_backend (backend, error))
     return NULL;
-  index = find_backend (backend);
-  if (backends[index].construct == NULL)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                   "backend '%s' needs a CUDA device, and this process has none; use gloo",
-                   backend);
-      return NULL;
-    }
-  return backends[index].construct (options, error);
+  return backends[find_backend (backend)].construct (options, error);
 }

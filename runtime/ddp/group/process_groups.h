@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/ddp/process_group.h"
+#include "runtime/ddp/group/device_groups.h"
 
 G_BEGIN_DECLS
 
@@ -13,6 +13,17 @@ TpsProcessGroup *tps_single_process_group_new (void);
 
 /* The Gloo library over TCP. Errors: see tps_process_group_new(). */
 TpsProcessGroup *tps_gloo_process_group_new (const TpsProcessGroupOptions *options, GError **error);
+
+/* Gloo, and NCCL where all ranks have it. Errors: see tps_process_group_new(). */
+TpsProcessGroup *tps_multi_process_group_new (const TpsProcessGroupOptions *options,
+                                              GError **error);
+
+/* What this process's library of devices has for groups; NULL with NOT_FOUND where it has no device, and why. */
+const TpsDeviceGroups *tps_device_groups_find (GError **error);
+
+/* NCCL. NOT_FOUND where there is no device. Errors: see tps_process_group_new(). */
+TpsProcessGroup *tps_device_process_group_new (const TpsProcessGroupOptions *options,
+                                               GError **error);
 
 /* out = the sum of weights[p] * parts[p] in FLOAT32, in order and without those of weight 0, divided by `divisor` and rounded
  * once: what the averaging server computes of half floats (FLOAT16, BFLOAT16). `out` may be one of the parts; it is left

@@ -510,7 +510,8 @@ TEST (ProcessGroup, BackendsThatCannotBeHadAreNamed)
   TpsStore *store = shared.open ();
   TpsProcessGroupOptions options = {};
   const std::pair<const char *, const char *> expected[] = {
-    { "nccl", "backend 'nccl' needs a CUDA device, and this process has none; use gloo" },
+    { "nccl",
+      "backend 'nccl' needs a CUDA device, and this process has none; use gloo (cuda: none: turned off)" },
     { "mpi", "unknown backend \"mpi\"; known: gloo, multi, nccl" },
   };
 
