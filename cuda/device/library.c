@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/device/device.h"
+#include "cuda/group/nccl_process_group.h"
 #include "runtime/device_library.h"
 #include "runtime/error.h"
 #include "runtime/version.h"
@@ -64,7 +65,7 @@ open_library (GPtrArray *devices, GString *words, GError **error)
 static gconstpointer
 find_interface (const gchar *name)
 {
-  return NULL;
+  return g_str_equal (name, TPS_DEVICE_GROUPS_INTERFACE) ? &tps_nccl_groups : NULL;
 }
 
 extern const TpsDeviceLibrary tps_device_library;

@@ -4,6 +4,13 @@
 
 #pragma once
 
+extern "C"
+{
+  /* Of who stands in for the CUDA runtime: a body runs between the two. */
+  void tps_launch_on_host_begin (cudaStream_t stream);
+  void tps_launch_on_host_end (cudaStream_t stream);
+}
+
 namespace tps {
 
 template <int Width> struct Team
@@ -41,8 +48,10 @@ template <int Unroll, typename Body>
 cudaError_t
 each (cudaStream_t stream, gsize n, const Body &body)
 {
+  tps_launch_on_host_begin (stream);
   for (gsize i = 0; i < n; i++)
     body.store (i, body.load (i));
+  tps_launch_on_host_end (stream);
   return cudaSuccess;
 }
 
@@ -52,8 +61,10 @@ teams (cudaStream_t stream, gsize n, const Body &body)
 {
   Team<Width> team;
 
+  tps_launch_on_host_begin (stream);
   for (gsize item = 0; item < n; item++)
     body.run (item, team);
+  tps_launch_on_host_end (stream);
   return cudaSuccess;
 }
 

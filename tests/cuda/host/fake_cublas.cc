@@ -4,6 +4,13 @@
 
 #include <cublas_v2.h>
 
+#include "tests/cuda/host/fake_runtime.h"
+
+struct cublasContext
+{
+  cudaStream_t stream;
+};
+
 namespace {
 
 float
@@ -19,19 +26,21 @@ extern "C"
   cublasStatus_t
   cublasCreate_v2 (cublasHandle_t *handle)
   {
-    *handle = (cublasHandle_t) handle;
+    *handle = new cublasContext ();
     return CUBLAS_STATUS_SUCCESS;
   }
 
   cublasStatus_t
   cublasDestroy_v2 (cublasHandle_t handle)
   {
+    delete handle;
     return CUBLAS_STATUS_SUCCESS;
   }
 
   cublasStatus_t
   cublasSetStream_v2 (cublasHandle_t handle, cudaStream_t stream)
   {
+    handle->stream = stream;
     return CUBLAS_STATUS_SUCCESS;
   }
 
@@ -46,6 +55,7 @@ extern "C"
                   int n, int k, const float *alpha, const float *a, int lda, const float *b,
                   int ldb, const float *beta, float *c, int ldc)
   {
+    handle->stream->begin ();
     for (int column = 0; column < n; column++)
       for (int row = 0; row < m; row++)
         {
@@ -57,6 +67,7 @@ extern "C"
                    * element (b, ldb, transb == CUBLAS_OP_T, i, column);
           *to = (float) (*alpha * sum) + (*beta == 0 ? 0 : *beta * *to);
         }
+    handle->stream->end ();
     return CUBLAS_STATUS_SUCCESS;
   }
 }

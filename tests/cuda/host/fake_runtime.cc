@@ -1,55 +1,153 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for the CUDA runtime, so that what is host code in the backend can be looked at without a GPU: memory is the
- * host's, everything is done when the call returns, and failures can be asked for. */
+/* Stands in for the CUDA runtime, so that what is host code in the backend can be looked at without a GPU: everything is
+ * done when the call returns, and failures can be asked for. Memory of the device is the host's, but only the runtime and
+ * kernels get at it: for everybody else it is not there. */
 
 #include "tests/cuda/host/fake_runtime.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
 
 namespace {
 
 /* Memory that is written by nobody shows up as NaN. */
 constexpr int kPoison = 0xff;
+constexpr size_t kPage = 4096;
 
-std::string failing;
-cudaError_t failure = cudaSuccess;
-bool is_sticky = false;
-cudaError_t broken = cudaSuccess;
-int current = 0;
+struct Block
+{
+  size_t n_bytes; /* whole pages of the device's memory */
+  enum cudaMemoryType type;
+};
+
+/* Of everything; what fails here is never looked for in it. */
+struct State
+{
+  std::mutex mutex;
+  std::string failing;
+  cudaError_t failure = cudaSuccess;
+  bool is_sticky = false;
+  cudaError_t broken = cudaSuccess;
+  bool are_events_held = false;
+  std::map<uintptr_t, Block> blocks; /* by address */
+  int n_working = 0;                 /* between begin and end */
+};
+
+State &
+state ()
+{
+  static State *all = new State; /* outlives every thread */
+
+  return *all;
+}
+
+thread_local int current = 0;
 
 cudaError_t
 outcome (const char *function)
 {
-  if (broken != cudaSuccess)
-    return broken;
-  if (failing != function)
+  State &s = state ();
+  std::lock_guard<std::mutex> lock (s.mutex);
+
+  if (s.broken != cudaSuccess)
+    return s.broken;
+  if (s.failing != function)
     return cudaSuccess;
-  failing.clear ();
-  if (is_sticky)
-    broken = failure;
-  return failure;
+  s.failing.clear ();
+  if (s.is_sticky)
+    s.broken = s.failure;
+  return s.failure;
+}
+
+void
+protect (uintptr_t address, const Block &block, int protection)
+{
+  if (block.type == cudaMemoryTypeDevice
+      && mprotect (reinterpret_cast<void *> (address), block.n_bytes, protection) != 0)
+    abort ();
+}
+
+void
+set_working (int change)
+{
+  State &s = state ();
+  std::lock_guard<std::mutex> lock (s.mutex);
+  bool was_working = s.n_working > 0;
+
+  s.n_working += change;
+  if (was_working == (s.n_working > 0))
+    return;
+  for (const auto &[address, block] : s.blocks)
+    protect (address, block, was_working ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+void
+begin ()
+{
+  set_working (1);
+}
+
+void
+end ()
+{
+  set_working (-1);
 }
 
 cudaError_t
-allocate (const char *function, void **memory, size_t n_bytes)
+allocate (const char *function, enum cudaMemoryType type, void **memory, size_t n_bytes)
 {
+  State &s = state ();
   cudaError_t code = outcome (function);
+  Block block = { (n_bytes / kPage + 1) * kPage, type };
 
   if (code != cudaSuccess)
     return code;
-  if (posix_memalign (memory, 256, n_bytes + 1) != 0)
+  *memory = mmap (nullptr, block.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                  0);
+  if (*memory == MAP_FAILED)
     return cudaErrorMemoryAllocation;
   memset (*memory, kPoison, n_bytes);
+  std::lock_guard<std::mutex> lock (s.mutex);
+  s.blocks[reinterpret_cast<uintptr_t> (*memory)] = block;
+  if (s.n_working == 0)
+    protect (reinterpret_cast<uintptr_t> (*memory), block, PROT_NONE);
   return cudaSuccess;
 }
 
+/* Nothing is given back where the device is broken. */
 cudaError_t
 release (const char *function, void *memory)
 {
-  free (memory);
+  State &s = state ();
+  cudaError_t code = outcome (function);
+  std::lock_guard<std::mutex> lock (s.mutex);
+  auto found = s.blocks.find (reinterpret_cast<uintptr_t> (memory));
+
+  if (found == s.blocks.end ())
+    return memory == nullptr ? code : cudaErrorInvalidValue;
+  munmap (memory, found->second.n_bytes);
+  s.blocks.erase (found);
+  return code;
+}
+
+cudaError_t
+make_handle (const char *function, void **handle, size_t n_bytes)
+{
+  *handle = calloc (1, n_bytes);
+  return outcome (function);
+}
+
+cudaError_t
+free_handle (const char *function, void *handle)
+{
+  free (handle);
   return outcome (function);
 }
 
@@ -60,16 +158,61 @@ extern "C"
   void
   fake_cuda_fail (const char *function, cudaError_t code, bool sticky)
   {
-    failing = function;
-    failure = code;
-    is_sticky = sticky;
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    s.failing = function;
+    s.failure = code;
+    s.is_sticky = sticky;
+  }
+
+  void
+  fake_cuda_hold_events (bool are_held)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    s.are_events_held = are_held;
   }
 
   void
   fake_cuda_reset (void)
   {
-    failing.clear ();
-    broken = cudaSuccess;
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    s.failing.clear ();
+    s.broken = cudaSuccess;
+    s.are_events_held = false;
+  }
+
+  /* Of cuda/kernels/launch_host.cuh. */
+  void
+  tps_launch_on_host_begin (cudaStream_t stream)
+  {
+    begin ();
+  }
+
+  void
+  tps_launch_on_host_end (cudaStream_t stream)
+  {
+    end ();
+  }
+
+  cudaError_t
+  cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+    uintptr_t address = reinterpret_cast<uintptr_t> (memory);
+    auto next = s.blocks.upper_bound (address);
+
+    *attributes = {};
+    attributes->type = cudaMemoryTypeUnregistered;
+    if (next != s.blocks.begin ())
+      if (auto found = std::prev (next); address < found->first + found->second.n_bytes)
+        attributes->type = found->second.type;
+    return cudaSuccess;
   }
 
   cudaError_t
@@ -116,7 +259,10 @@ extern "C"
   cudaError_t
   cudaGetLastError (void)
   {
-    return broken;
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.broken;
   }
 
   cudaError_t
@@ -135,14 +281,15 @@ extern "C"
   cudaError_t
   cudaStreamCreateWithFlags (cudaStream_t *stream, unsigned int flags)
   {
-    *stream = (cudaStream_t) malloc (1);
+    *stream = new CUstream_st { begin, end };
     return outcome ("cudaStreamCreateWithFlags");
   }
 
   cudaError_t
   cudaStreamDestroy (cudaStream_t stream)
   {
-    return release ("cudaStreamDestroy", stream);
+    delete stream;
+    return outcome ("cudaStreamDestroy");
   }
 
   cudaError_t
@@ -160,14 +307,13 @@ extern "C"
   cudaError_t
   cudaEventCreate (cudaEvent_t *event)
   {
-    *event = (cudaEvent_t) malloc (1);
-    return outcome ("cudaEventCreate");
+    return make_handle ("cudaEventCreate", reinterpret_cast<void **> (event), 1);
   }
 
   cudaError_t
   cudaEventDestroy (cudaEvent_t event)
   {
-    return release ("cudaEventDestroy", event);
+    return free_handle ("cudaEventDestroy", event);
   }
 
   cudaError_t
@@ -179,7 +325,11 @@ extern "C"
   cudaError_t
   cudaEventQuery (cudaEvent_t event)
   {
-    return outcome ("cudaEventQuery");
+    State &s = state ();
+    cudaError_t code = outcome ("cudaEventQuery");
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return code == cudaSuccess && s.are_events_held ? cudaErrorNotReady : code;
   }
 
   cudaError_t
@@ -198,7 +348,7 @@ extern "C"
   cudaError_t
   cudaMallocAsync (void **memory, size_t n_bytes, cudaStream_t stream)
   {
-    return allocate ("cudaMallocAsync", memory, n_bytes);
+    return allocate ("cudaMallocAsync", cudaMemoryTypeDevice, memory, n_bytes);
   }
 
   cudaError_t
@@ -210,7 +360,7 @@ extern "C"
   cudaError_t
   cudaMalloc (void **memory, size_t n_bytes)
   {
-    return allocate ("cudaMalloc", memory, n_bytes);
+    return allocate ("cudaMalloc", cudaMemoryTypeDevice, memory, n_bytes);
   }
 
   cudaError_t
@@ -222,7 +372,7 @@ extern "C"
   cudaError_t
   cudaHostAlloc (void **memory, size_t n_bytes, unsigned int flags)
   {
-    return allocate ("cudaHostAlloc", memory, n_bytes);
+    return allocate ("cudaHostAlloc", cudaMemoryTypeHost, memory, n_bytes);
   }
 
   cudaError_t
@@ -237,8 +387,10 @@ extern "C"
   {
     cudaError_t code = outcome ("cudaMemcpyAsync");
 
+    begin ();
     if (code == cudaSuccess)
       memcpy (to, from, n_bytes);
+    end ();
     return code;
   }
 
@@ -247,8 +399,10 @@ extern "C"
   {
     cudaError_t code = outcome ("cudaMemsetAsync");
 
+    begin ();
     if (code == cudaSuccess)
       memset (memory, value, n_bytes);
+    end ();
     return code;
   }
 }

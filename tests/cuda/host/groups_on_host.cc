@@ -7,6 +7,7 @@
 
 #include "cuda/kernels/groups.cuh"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/launch.cuh"
 
 cudaError_t
 tps_cuda_probe (void)
@@ -28,6 +29,7 @@ group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch
   groups->starts = scratch->take<gint64> (n_ids + 1);
   groups->order = scratch->take<gint64> (n_ids + 1);
   groups->n_groups = scratch->take<gint64> (1);
+  tps_launch_on_host_begin (stream);
   for (gsize i = 0; i < n_ids; i++)
     groups->order[i] = (gint64) i;
   std::stable_sort (groups->order, groups->order + n_ids,
@@ -40,6 +42,7 @@ group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch
       }
   groups->starts[n] = (gint64) n_ids;
   *groups->n_groups = (gint64) n;
+  tps_launch_on_host_end (stream);
   return cudaSuccess;
 }
 

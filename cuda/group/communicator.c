@@ -1,0 +1,141 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "cuda/group/communicator.h"
+
+#include <sched.h>
+
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define N_SPINS 64
+#define SHORTEST_PAUSE_US 20
+#define LONGEST_PAUSE_US 1000
+
+/* Between one look and the next: short collectives take some ten microseconds, a lost peer may take minutes. */
+static void
+pause_between (guint n_looks)
+{
+  guint doubled = MIN ((n_looks - MIN (n_looks, N_SPINS)) / N_SPINS, 8);
+
+  if (n_looks < N_SPINS)
+    sched_yield ();
+  else
+    g_usleep (MIN (SHORTEST_PAUSE_US << doubled, LONGEST_PAUSE_US));
+}
+
+static gboolean
+check_patience (TpsCommunicator *self, const gchar *what, GError **error)
+{
+  if (self->is_cancelled != NULL && self->is_cancelled (self->user_data))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: aborted", what);
+      return FALSE;
+    }
+  if (tps_clock_now_ns () < self->deadline_ns)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+               "%s: not done within %" G_GINT64_FORMAT " ms", what, self->timeout_ns / 1000000);
+  return FALSE;
+}
+
+static void
+set_nccl_error (TpsCommunicator *self, ncclResult_t code, const gchar *what, GError **error)
+{
+  const gchar *last = self->nccl->get_last_error (self->comm);
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "%s: NCCL: %s%s%s%s", what,
+               self->nccl->get_error_string (code), last != NULL && *last != '\0' ? " (" : "",
+               last != NULL ? last : "", last != NULL && *last != '\0' ? ")" : "");
+}
+
+/* How the communicator stands: ncclSuccess, ncclInProgress, or what broke it. */
+static ncclResult_t
+look (TpsCommunicator *self)
+{
+  ncclResult_t state = ncclSuccess;
+  ncclResult_t code = self->nccl->comm_get_async_error (self->comm, &state);
+
+  return code != ncclSuccess ? code : state;
+}
+
+gboolean
+tps_communicator_settle (TpsCommunicator *self, ncclResult_t code, const gchar *what,
+                         GError **error)
+{
+  for (guint n_looks = 0; code == ncclInProgress; n_looks++)
+    {
+      if (!check_patience (self, what, error))
+        return FALSE;
+      pause_between (n_looks);
+      code = look (self);
+    }
+  if (code == ncclSuccess)
+    return TRUE;
+  set_nccl_error (self, code, what, error);
+  return FALSE;
+}
+
+gboolean
+tps_communicator_wait (TpsCommunicator *self, TpsEvent *event, const gchar *what, GError **error)
+{
+  for (guint n_looks = 0; !tps_cuda_event_query (event); n_looks++)
+    {
+      ncclResult_t state = look (self);
+
+      if (state != ncclSuccess && state != ncclInProgress)
+        {
+          set_nccl_error (self, state, what, error);
+          return FALSE;
+        }
+      if (!check_patience (self, what, error))
+        return FALSE;
+      pause_between (n_looks);
+    }
+  return tps_cuda_event_sync (event, error);
+}
+
+gboolean
+tps_communicator_join (TpsCommunicator *self, const ncclUniqueId *id, GError **error)
+{
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+  config.blocking = 0;
+  self->stream = tps_cuda_stream_new (&self->device->parent, error);
+  return self->stream != NULL
+         && tps_communicator_settle (self,
+                                     self->nccl->comm_init_rank_config (&self->comm,
+                                                                        (gint) self->size, *id,
+                                                                        (gint) self->rank, &config),
+                                     "joining", error);
+}
+
+void
+tps_communicator_abort (TpsCommunicator *self)
+{
+  if (self->comm == NULL)
+    return;
+  if (tps_cuda_device_enter (self->device, NULL))
+    self->nccl->comm_abort (self->comm);
+  self->comm = NULL;
+  tps_cuda_stream_sync (self->stream, NULL);
+}
+
+static gboolean
+finish (TpsCommunicator *self)
+{
+  return tps_cuda_device_enter (self->device, NULL)
+         && tps_communicator_settle (self, self->nccl->comm_finalize (self->comm), "farewell",
+                                     NULL);
+}
+
+void
+tps_communicator_clear (TpsCommunicator *self)
+{
+  if (self->comm != NULL && finish (self))
+    {
+      self->nccl->comm_destroy (self->comm);
+      self->comm = NULL;
+    }
+  tps_communicator_abort (self);
+  g_clear_pointer (&self->stream, tps_cuda_stream_free);
+}

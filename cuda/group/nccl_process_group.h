@@ -1,0 +1,13 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Process groups on NCCL: what //cuda:libtps_cuda.so offers as TPS_DEVICE_GROUPS_INTERFACE. */
+
+#pragma once
+
+#include "runtime/ddp/group/device_groups.h"
+
+G_BEGIN_DECLS
+
+extern const TpsDeviceGroups tps_nccl_groups;
+
+G_END_DECLS

@@ -1,0 +1,114 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* "nccl" and "multi" as programs get them: from the library that devices come from, here with stand-ins for CUDA and NCCL
+ * below it. */
+
+#include <future>
+#include <string>
+#include <vector>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/backend.h"
+#include "runtime/ddp/process_group.h"
+#include "tests/runtime/ddp/fakes.h"
+
+namespace {
+
+std::vector<TpsProcessGroup *>
+join (const char *backend, guint n_ranks)
+{
+  std::vector<TpsProcessGroup *> groups (n_ranks);
+  MemoryStore shared;
+
+  run_ranks (n_ranks, [&] (guint rank) {
+    TpsStore *store = shared.open ();
+    TpsProcessGroupOptions options = {};
+    GError *error = nullptr;
+
+    options.rank = rank;
+    options.size = n_ranks;
+    options.store = store;
+    options.prefix = "pass/";
+    options.timeout_ns = G_GINT64_CONSTANT (30000000000);
+    groups[rank] = tps_process_group_new (backend, &options, &error);
+    if (groups[rank] == nullptr)
+      g_error ("rank %u: %s", rank, error->message);
+    store->ops->free (store);
+  });
+  return groups;
+}
+
+std::string
+all_reduce (TpsProcessGroup *group, gpointer data, gsize n_elems)
+{
+  std::promise<std::string> promise;
+
+  group->ops->all_reduce_f32 (
+      group, static_cast<gfloat *> (data), n_elems,
+      [] (gpointer user_data, const GError *error) {
+        static_cast<std::promise<std::string> *> (user_data)->set_value (
+            error == nullptr ? "" : error->message);
+      },
+      &promise);
+  return promise.get_future ().get ();
+}
+
+class LoadedGroups : public testing::TestWithParam<const char *>
+{
+};
+
+INSTANTIATE_TEST_SUITE_P (Backends, LoadedGroups, testing::Values ("nccl", "multi"));
+
+TEST_P (LoadedGroups, SumMemoryOfTheDeviceAndOfTheHost)
+{
+  std::vector<TpsProcessGroup *> groups = join (GetParam (), 3);
+
+  run_ranks (3, [&] (guint r) {
+    TpsDevice *device = tps_device_find (r % 2 == 0 ? "cuda:0" : "cuda:1", nullptr);
+    TpsStream *stream = device->ops->stream_new (device, nullptr);
+    TpsBuffer *buffer = device->ops->alloc (device, 8, nullptr);
+    gfloat values[2] = { 1.0f + static_cast<gfloat> (r), 10 };
+
+    EXPECT_STREQ (groups[r]->ops->name, GetParam ());
+    device->ops->copy (stream, tps_buffer_get_data (buffer), values, sizeof values);
+    EXPECT_EQ (all_reduce (groups[r], values, 2), "");
+    EXPECT_EQ (values[0], 6);
+    EXPECT_EQ (values[1], 30);
+    EXPECT_EQ (all_reduce (groups[r], tps_buffer_get_data (buffer), 2), "");
+    device->ops->copy (stream, values, tps_buffer_get_data (buffer), sizeof values);
+    EXPECT_EQ (values[0], 6);
+    EXPECT_EQ (values[1], 30);
+    tps_buffer_unref (buffer);
+    device->ops->stream_free (stream);
+  });
+  run_ranks (3, [&] (guint r) { groups[r]->ops->free (groups[r]); });
+}
+
+TEST_P (LoadedGroups, AbortEndsBothKinds)
+{
+  std::vector<TpsProcessGroup *> groups = join (GetParam (), 2);
+
+  run_ranks (2, [&] (guint r) {
+    gfloat value = 1;
+
+    groups[r]->ops->abort (groups[r]);
+    EXPECT_EQ (all_reduce (groups[r], &value, 1), "the process group was closed by this rank");
+    groups[r]->ops->free (groups[r]);
+  });
+}
+
+TEST (LoadedGroup, OneRankWithADeviceIsTheDevices)
+{
+  TpsProcessGroupOptions options = {};
+
+  options.size = 1;
+  options.timeout_ns = G_GINT64_CONSTANT (30000000000);
+  options.device = tps_device_find ("cuda:1", nullptr);
+  TpsProcessGroup *group = tps_process_group_new ("multi", &options, nullptr);
+  ASSERT_NE (group, nullptr);
+  EXPECT_STREQ (group->ops->name, "nccl");
+  group->ops->free (group);
+}
+
+} /* namespace */
