@@ -115,16 +115,29 @@ end_sending (TpsConnection *connection)
     tps_connection_post_close (connection, NULL);
 }
 
-/* One batch, the lock released meanwhile. FALSE when the socket takes no more. */
+static gsize
+count_bytes (const struct msghdr *message)
+{
+  gsize n_bytes = 0;
+
+  for (gsize i = 0; i < message->msg_iovlen; i++)
+    n_bytes += message->msg_iov[i].iov_len;
+  return n_bytes;
+}
+
+/* One batch, the lock released meanwhile. FALSE when the socket takes no more: it is full when it took less than it was
+ * given, so asking it again would only cost a system call. */
 static gboolean
 send_batch (TpsConnection *connection, GQueue *sent)
 {
   struct iovec pieces[BATCH_PIECES];
   struct msghdr message = { .msg_iov = pieces, .msg_iovlen = gather (connection, pieces) };
   OneDescriptor room;
+  gsize n_asked;
   gssize n_bytes;
   gint code;
 
+  n_asked = count_bytes (&message);
   attach_descriptor (connection, &message, &room);
   tps_mutex_unlock (&connection->lock);
   free_sent (sent);
@@ -137,7 +150,8 @@ send_batch (TpsConnection *connection, GQueue *sent)
   if (n_bytes >= 0)
     {
       consume (connection, (gsize) n_bytes, sent);
-      return TRUE;
+      connection->blocked = (gsize) n_bytes < n_asked;
+      return !connection->blocked;
     }
   if (code == EAGAIN || code == EWOULDBLOCK)
     connection->blocked = TRUE;
@@ -199,8 +213,7 @@ tps_connection_on_writable (TpsConnection *connection)
 {
   tps_mutex_lock (&connection->lock);
   connection->blocked = FALSE;
-  tps_connection_update_interest (connection);
-  flush (connection);
+  flush (connection); /* says what to wait for: mostly still for this */
   tps_mutex_unlock (&connection->lock);
 }
 
