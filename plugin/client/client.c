@@ -8,6 +8,15 @@
 #define DEFAULT_MAX_MESSAGE_BYTES ((gsize) 1 << 30)
 #define DEFAULT_CONNECT_TIMEOUT_NS ((gint64) 10 * 1000000000)
 #define DEFAULT_MAX_IN_FLIGHT 1024
+#define DEFAULT_MAX_SHARED_BYTES ((gsize) 1 << 30)
+
+static gsize
+max_shared_bytes (const TpsClientOptions *options, const TpsAddress *address)
+{
+  if (address->path == NULL || options->no_shared_memory)
+    return 0;
+  return options->max_shared_bytes > 0 ? options->max_shared_bytes : DEFAULT_MAX_SHARED_BYTES;
+}
 
 TpsClient *
 tps_client_new (const TpsClientOptions *options, GError **error)
@@ -24,6 +33,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   client = g_new0 (TpsClient, 1);
   client->loop = loop;
   client->where = tps_address_to_string (&address);
+  client->max_shared_bytes = max_shared_bytes (options, &address);
   client->address = address;
   address = (TpsAddress) { 0 };
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
@@ -138,7 +148,7 @@ call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
 static GError *
 check_in_flight (const TpsClient *client)
 {
-  if (g_hash_table_size (client->calls) < client->max_in_flight)
+  if (g_hash_table_size (client->calls) < client->max_in_flight + client->n_background)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                       "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
@@ -158,11 +168,38 @@ call_register (TpsClientCall *call)
   else
     error = check_in_flight (client);
   client->n_calls++;
+  client->n_background += call->bound != NULL;
   do
     call->seqid = (gint32) ++client->n_issued;
   while (call->seqid == 0 || g_hash_table_contains (client->calls, GINT_TO_POINTER (call->seqid)));
   tps_mutex_unlock (&client->lock);
   return error;
+}
+
+/* For tensors that are about to be written. The link is made now, so that they can be for it. */
+static void
+call_take_lease (TpsClientCall *call)
+{
+  TpsClient *client = call->client;
+  g_autoptr (TpsSegmentPool) pool = NULL;
+  guint64 number = 0;
+
+  if (client->max_shared_bytes == 0 || call->bound != NULL)
+    return;
+  tps_mutex_lock (&client->lock);
+  if (client->link == NULL && !client->cancelled)
+    client->link = tps_client_link_new (client);
+  if (client->link != NULL && client->link->pool != NULL)
+    {
+      pool = tps_segment_pool_ref (client->link->pool);
+      number = client->link->number;
+    }
+  tps_mutex_unlock (&client->lock);
+  if (pool == NULL)
+    return;
+  /* What was let go of is the server's again before it has the call. */
+  tps_client_share_memory (client, pool, number);
+  call->lease = tps_segment_pool_lease (pool);
 }
 
 static GError *
@@ -174,11 +211,15 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
     return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
                         "%s: the deadline had passed before the call was made", call->name);
   call->writer = tps_writer_new (call->client->protocol, TRUE);
+  call_take_lease (call);
+  tps_writer_set_sharing (call->writer, call->lease);
   tps_writer_message_begin (call->writer, call->name, TPS_MESSAGE_CALL, call->seqid);
   tps_writer_struct_begin (call->writer);
   if (write != NULL)
     write (call->writer, write_data);
   tps_writer_struct_end (call->writer);
+  if (call->lease != NULL)
+    tps_segment_lease_written (call->lease);
   if (tps_writer_message_end (call->writer, &error))
     {
       tps_refcount_inc (&call->holds);
@@ -187,6 +228,37 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
     }
   g_clear_pointer (&call->writer, tps_writer_free);
   return error;
+}
+
+/* The link has gone that the call was written for: back to before it was written. */
+static void
+call_unwrite (TpsClientCall *call)
+{
+  g_clear_pointer (&call->writer, tps_writer_free);
+  atomic_store (&call->writer_released, FALSE);
+  tps_segment_lease_end (call->lease, TRUE);
+  g_clear_pointer (&call->lease, tps_sharing_unref);
+}
+
+/* Under the lock. Whether the client's link is not the one that the call was written for. */
+static gboolean
+call_is_for_another_link (const TpsClientCall *call)
+{
+  const TpsClientLink *link = call->client->link;
+
+  return call->lease != NULL
+         && (link == NULL || !tps_segment_lease_is_of (call->lease, link->pool));
+}
+
+static GError *
+check_bound (const TpsClientCall *call)
+{
+  const TpsClient *client = call->client;
+
+  if (call->bound == NULL || (client->link != NULL && client->link->pool == call->bound))
+    return NULL;
+  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection of %s has gone",
+                      call->name);
 }
 
 /* Puts the call into the table, and into the link's queue while that is not up. Sets `connection` (a reference) where
@@ -198,6 +270,8 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
   TpsClientLink *link;
   GError *error = client->cancelled ? cancelled_error (client) : check_in_flight (client);
 
+  if (error == NULL)
+    error = check_bound (call);
   if (error != NULL)
     return error;
   g_hash_table_insert (client->calls, GINT_TO_POINTER (call->seqid), call);
@@ -219,8 +293,8 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
   return NULL;
 }
 
-/* From here on the loop may end the call at any time. */
-static void
+/* From here on the loop may end the call at any time. FALSE: it is to be written again, and nothing has happened. */
+static gboolean
 call_submit (TpsClientCall *call)
 {
   TpsClient *client = call->client;
@@ -229,6 +303,11 @@ call_submit (TpsClientCall *call)
   GError *error;
 
   tps_mutex_lock (&client->lock);
+  if (!client->cancelled && call_is_for_another_link (call))
+    {
+      tps_mutex_unlock (&client->lock);
+      return FALSE;
+    }
   error = call_enter_table (call, &connection, &wake);
   tps_mutex_unlock (&client->lock);
   if (wake)
@@ -236,10 +315,11 @@ call_submit (TpsClientCall *call)
   if (connection != NULL)
     tps_client_call_send (call, connection);
   if (error == NULL)
-    return;
+    return TRUE;
   g_clear_pointer (&call->writer, tps_writer_free);
   call->error = error;
   tps_loop_post (client->loop, tps_client_call_finish, call);
+  return TRUE;
 }
 
 static void
@@ -249,12 +329,19 @@ call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
 
   client_enter (client);
   call->error = call_register (call);
-  if (call->error == NULL && call->delayed == NULL)
-    call->error = call_write (call, write, write_data);
-  if (call->error == NULL)
-    call_submit (call);
-  else
-    tps_loop_post (client->loop, tps_client_call_finish, call);
+  for (;;)
+    {
+      if (call->error == NULL && call->delayed == NULL)
+        call->error = call_write (call, write, write_data);
+      if (call->error != NULL)
+        {
+          tps_loop_post (client->loop, tps_client_call_finish, call);
+          break;
+        }
+      if (call_submit (call))
+        break;
+      call_unwrite (call);
+    }
   client_leave (client);
 }
 
@@ -277,4 +364,27 @@ tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpo
 
   call->delayed = func;
   call_start (call, NULL, NULL);
+}
+
+void
+tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *name,
+                       TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
+                       gpointer user_data)
+{
+  TpsClientCall *call = call_new (client, TPS_CLIENT_NEVER, user_data);
+
+  call->name = g_strdup (name);
+  call->bound = tps_segment_pool_ref (pool);
+  call->done = done;
+  call_start (call, write, write_data);
+}
+
+void
+tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats)
+{
+  tps_mutex_lock (&client->lock);
+  *stats = client->past_stats;
+  if (client->link != NULL && client->link->pool != NULL)
+    tps_segment_pool_add_stats (client->link->pool, stats);
+  tps_mutex_unlock (&client->lock);
 }

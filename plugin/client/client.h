@@ -6,6 +6,10 @@
  * failed with CONNECTION_LOST: whether to send again is for the caller to decide). Calls go out framed, binary protocol,
  * multiplexed ("Service:method"), each with its own sequence id, so that answers may come in any order.
  * Callbacks run on the client's I/O thread and must not block. All functions: thread any.
+ *
+ * On a Unix socket large tensors pass through memory that both processes map, where the server offers it, and inline
+ * otherwise: the bytes are the same. Tensors of an answer are then views that keep the server's memory in use: what is to be
+ * kept for long is copied. They may outlive the client.
  */
 
 #pragma once
@@ -14,6 +18,7 @@
 
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
+#include "plugin/memory/segment_pool.h"
 
 G_BEGIN_DECLS
 
@@ -26,6 +31,8 @@ typedef struct
   gint64 connect_timeout_ns; /* 0 = 10 s */
   guint max_in_flight;       /* 0 = 1024; more are refused with RESOURCE_EXHAUSTED */
   TpsProtocolKind protocol;  /* 0 = binary */
+  gboolean no_shared_memory; /* all tensors travel through the socket */
+  gsize max_shared_bytes;    /* of the memory shared with the server; 0 = 1 GiB */
 } TpsClientOptions;
 
 /* Errors: INVALID_ARGUMENT for an address that cannot be understood. Does not connect yet. */
@@ -71,6 +78,9 @@ gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gc
 typedef void (*TpsClientDelayed) (gpointer user_data, const GError *error);
 void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func,
                        gpointer user_data);
+
+/* What has been sent and received so far; all zero where memory is not shared (TCP). */
+void tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClient, tps_client_free)
 

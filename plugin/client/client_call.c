@@ -11,6 +11,8 @@ static void
 call_free (TpsClientCall *call)
 {
   g_clear_pointer (&call->reply, tps_message_free);
+  g_clear_pointer (&call->lease, tps_sharing_unref);
+  g_clear_pointer (&call->bound, tps_segment_pool_unref);
   g_clear_error (&call->error);
   g_free (call->name);
   g_free (call);
@@ -30,11 +32,22 @@ call_report (TpsClientCall *call)
     call->done (call->user_data, NULL, TPS_WIRE_STOP, call->error);
 }
 
+/* Whatever the answer says, with it the segments are ours again. */
+static void
+call_end_lease (TpsClientCall *call)
+{
+  gboolean was_sent = atomic_load (&call->sending) == TPS_CLIENT_WRITER_GIVEN;
+
+  if (call->lease != NULL)
+    tps_segment_lease_end (call->lease, call->reply != NULL || !was_sent);
+}
+
 void
 tps_client_call_finish (gpointer user_data)
 {
   TpsClientCall *call = user_data;
   TpsClient *client = call->client;
+  gboolean is_background = call->bound != NULL;
 
   if (call->answered)
     {
@@ -42,9 +55,11 @@ tps_client_call_finish (gpointer user_data)
       g_hash_table_remove (client->calls, GINT_TO_POINTER (call->seqid));
       tps_mutex_unlock (&client->lock);
     }
+  call_end_lease (call);
   call_report (call);
   call_free (call);
   tps_mutex_lock (&client->lock);
+  client->n_background -= is_background;
   if (--client->n_calls == 0)
     tps_cond_broadcast (&client->idle);
   tps_mutex_unlock (&client->lock);

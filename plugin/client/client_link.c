@@ -11,6 +11,7 @@ link_free (TpsClientLink *link)
   TpsClient *client = link->client;
 
   g_clear_pointer (&link->connection, tps_connection_unref);
+  g_clear_pointer (&link->pool, tps_segment_pool_unref);
   g_free (link);
   tps_mutex_lock (&client->lock);
   if (--client->n_links == 0)
@@ -46,6 +47,12 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
   link->down = TRUE;
   if (client->link == link)
     client->link = NULL;
+  if (link->pool != NULL)
+    {
+      tps_segment_pool_add_stats (link->pool, &client->past_stats);
+      tps_segment_pool_shut_down (
+          link->pool); /* before the tear-down is posted: its wake comes no later */
+    }
   g_hash_table_iter_init (&iter, client->calls);
   while (g_hash_table_iter_next (&iter, NULL, &value))
     if (((TpsClientCall *) value)->link == link && !((TpsClientCall *) value)->answered)
@@ -137,11 +144,22 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer user_data)
       link_lose_with (link, "%s sent a call where an answer was expected", link->client->where);
       return;
     }
+  if (link->pool != NULL)
+    reply->sharing = tps_segment_pool_receive (link->pool, reply);
   call = take_answered (link, reply);
   if (call == NULL)
     return;
   call->reply = g_steal_pointer (&reply);
   tps_client_call_decided (call);
+}
+
+static void
+on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  if (!tps_segment_pool_add_descriptor (link->pool, fd))
+    link_lose_with (link, "%s sent a file descriptor that nobody asked for", link->client->where);
 }
 
 static void
@@ -179,10 +197,12 @@ pop_unsent (TpsClientLink *link)
 static void
 link_go_up (TpsClientLink *link, gint fd)
 {
-  static const TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
+  TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
   TpsClient *client = link->client;
   TpsClientCall *call;
 
+  if (link->pool != NULL)
+    events.descriptor = on_descriptor;
   link->phase = TPS_CLIENT_LINK_UP;
   link->connection = tps_connection_new (client->loop, fd, &client->scanner, &events, link);
   tps_connection_start (link->connection);
@@ -233,7 +253,8 @@ tps_client_link_new (TpsClient *client)
   link->client = client;
   g_queue_init (&link->unsent);
   client->n_links++;
-  client->n_links_made++;
+  link->number = ++client->n_links_made;
+  link->pool = tps_client_make_pool (link);
   tps_loop_post (client->loop, link_connect, link);
   return link;
 }

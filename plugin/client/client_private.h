@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of the client share: client.c makes calls, client_call.c ends them, client_link.c connects and receives.
- * Only for them. */
+/* What the parts of the client share: client.c makes calls, client_call.c ends them, client_link.c connects and receives,
+ * client_sharing.c asks for shared memory. Only for them. */
 
 #pragma once
 
@@ -38,7 +38,12 @@ G_BEGIN_DECLS
  * coming up; links that are going down finish on the loop by themselves. Whatever a peer does wrong (bytes that are no
  * Thrift, an answer to a call that was never made, or under another name) takes the link down.
  *
- * Locks: `lock` only, never held while calling into the connection or the user. */
+ * Shared memory. A link to a Unix socket has a pool of segments, which knows what to ask of the server; client_sharing.c
+ * asks, by background calls that go out on that link or not at all, without a deadline (a peer that does not answer
+ * them gets everything inline), and that do not count as calls in flight. A call is written with a lease of the pool of
+ * the client's link; should that link go before the call is in the table, it is written again for the next one.
+ *
+ * Locks: `lock`, never held while calling into the connection or the user; a pool's own lock may be taken under it. */
 
 #define TPS_CLIENT_NEVER G_MAXINT64
 
@@ -53,21 +58,25 @@ struct TpsClient
   gint64 connect_timeout_ns;
   guint max_in_flight;
   TpsProtocolKind protocol;
+  gsize max_shared_bytes; /* 0 = no memory is shared */
   TpsLoop *loop;
 
   TpsMutex lock; /* guards the following */
   TpsCond idle;  /* one of the counts reached zero */
   gboolean cancelled;
-  guint n_callers; /* threads inside tps_client_call() */
-  guint n_calls;   /* not finished */
+  guint n_callers;    /* threads inside tps_client_call() */
+  guint n_calls;      /* not finished */
+  guint n_background; /* of them made by ourselves */
   guint n_links;
   guint32 n_issued;    /* sequence ids */
   GHashTable *calls;   /* by sequence id: without an outcome, or answered with the writer out */
   TpsClientLink *link; /* the one that new calls use */
   guint64 n_links_made;
-  TpsPeerFacts facts; /* of the peer of `link`, if facts_link is n_links_made */
-  guint64 facts_link; /* the value of n_links_made then; 0 = never asked */
-  gint64 wake_ns;     /* when the deadline timer is to fire, TPS_CLIENT_NEVER = not */
+  TpsPeerFacts facts;         /* of the peer of `link`, if facts_link is n_links_made */
+  guint n_offers_lost;        /* one after the other: connections that broke on Node.describe */
+  TpsSharingStats past_stats; /* of links that are down */
+  guint64 facts_link;         /* the value of n_links_made then; 0 = never asked */
+  gint64 wake_ns;             /* when the deadline timer is to fire, TPS_CLIENT_NEVER = not */
 
   guint64 timer_id; /* loop thread */
 };
@@ -91,6 +100,9 @@ struct TpsClientLink
 
   /* Set once, before `up`. */
   TpsConnection *connection;
+
+  TpsSegmentPool *pool; /* NULL: no memory is shared; shut down with `down` */
+  guint64 number;       /* client->n_links_made, with this link */
 
   /* loop thread */
   TpsClientLinkPhase phase;
@@ -124,6 +136,9 @@ struct TpsClientCall
   gboolean queued;     /* in link->unsent */
   GList node;
 
+  TpsSharing *lease;     /* of the link's pool; NULL = none */
+  TpsSegmentPool *bound; /* a background call: goes out on the link of this pool only */
+
   TpsWriter *writer; /* whoever wins `sending` */
   atomic_int sending;
   atomic_bool writer_released;
@@ -135,6 +150,21 @@ struct TpsClientCall
   TpsMessage *reply;
   GError *error;
 };
+
+/* client.c */
+
+/* A background call of "Service:method". */
+void tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *name,
+                            TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
+                            gpointer user_data);
+
+/* client_sharing.c */
+
+/* Under the lock: a pool for the new link; NULL where memory is not shared. */
+TpsSegmentPool *tps_client_make_pool (TpsClientLink *link);
+
+/* Asks for whatever the pool wants now. Thread: any. */
+void tps_client_share_memory (TpsClient *client, TpsSegmentPool *pool, guint64 link_number);
 
 /* client_call.c */
 
@@ -163,6 +193,9 @@ void tps_client_clear_timer (gpointer user_data);
 /* The answer to Node.describe. Errors: INTERNAL for one that cannot be understood. */
 gboolean tps_peer_facts_read (TpsReader *result, TpsWireType type, TpsPeerFacts *facts,
                               GError **error);
+
+/* FALSE: not known for the link of that number. */
+gboolean tps_client_get_facts (TpsClient *client, guint64 n_links_made, TpsPeerFacts *facts);
 
 /* Keeps the facts if the client's link is still the one of that number. */
 void tps_client_keep_facts (TpsClient *client, guint64 n_links_made, const TpsPeerFacts *facts);

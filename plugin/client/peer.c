@@ -33,11 +33,17 @@ tps_peer_facts_read (TpsReader *result, TpsWireType type, TpsPeerFacts *facts, G
   return TRUE;
 }
 
-/* Under the lock. */
-static gboolean
-knows_peer (const TpsClient *client)
+gboolean
+tps_client_get_facts (TpsClient *client, guint64 n_links_made, TpsPeerFacts *facts)
 {
-  return client->link != NULL && client->facts_link == client->n_links_made;
+  gboolean is_known;
+
+  tps_mutex_lock (&client->lock);
+  is_known = client->link != NULL && client->facts_link == n_links_made;
+  if (is_known)
+    *facts = client->facts;
+  tps_mutex_unlock (&client->lock);
+  return is_known;
 }
 
 void
@@ -92,11 +98,9 @@ tps_client_ask_peer (TpsClient *client, gint64 deadline_ns, TpsPeerKnown known, 
   question->known = known;
   question->user_data = user_data;
   tps_mutex_lock (&client->lock);
-  is_known = knows_peer (client);
-  if (is_known)
-    question->facts = client->facts;
   question->n_links_made = client->n_links_made + (client->link == NULL ? 1 : 0);
   tps_mutex_unlock (&client->lock);
+  is_known = tps_client_get_facts (client, question->n_links_made, &question->facts);
   if (is_known)
     tps_client_delay (client, tps_clock_now_ns (), on_known, question);
   else

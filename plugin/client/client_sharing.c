@@ -1,0 +1,173 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Asks the server for what the pool of a link wants, and tells the pool what became of it. */
+
+#include "plugin/client/client_private.h"
+#include "plugin/wire/wire_memory.h"
+#include "runtime/error.h"
+
+/* A peer that closes the connection when it is asked for its offer, twice running, is asked no more: some servers do so with
+ * a service that they do not have. */
+#define MAX_OFFERS_LOST 2
+
+/* One request. */
+typedef struct
+{
+  TpsClient *client;
+  TpsSegmentPool *pool;
+  guint64 link_number;
+} Asking;
+
+static Asking *
+asking_new (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
+{
+  Asking *asking = g_new (Asking, 1);
+
+  *asking = (Asking) { client, tps_segment_pool_ref (pool), link_number };
+  return asking;
+}
+
+static void
+asking_free (Asking *asking)
+{
+  tps_segment_pool_unref (asking->pool);
+  g_free (asking);
+}
+
+/* ---- the offer ------------------------------------------------------------------------------ */
+
+static void
+count_lost_offers (TpsClient *client, const GError *error)
+{
+  gboolean is_lost = g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
+
+  tps_mutex_lock (&client->lock);
+  client->n_offers_lost = is_lost ? client->n_offers_lost + 1 : 0;
+  tps_mutex_unlock (&client->lock);
+}
+
+/* A peer that does not know the question, or answers nonsense, offers nothing. */
+static void
+on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Asking *asking = user_data;
+  TpsPeerFacts facts = { 0 };
+
+  count_lost_offers (asking->client, error);
+  if (error == NULL && tps_peer_facts_read (result, type, &facts, NULL))
+    tps_client_keep_facts (asking->client, asking->link_number, &facts);
+  tps_segment_pool_offered (asking->pool, (gsize) facts.max_shared_bytes);
+  asking_free (asking);
+}
+
+static void
+ask_offer (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
+{
+  TpsPeerFacts facts;
+
+  if (tps_client_get_facts (client, link_number, &facts))
+    tps_segment_pool_offered (pool, (gsize) facts.max_shared_bytes);
+  else
+    tps_client_call_bound (client, pool, "Node:describe", NULL, NULL, on_described,
+                           asking_new (client, pool, link_number));
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+static void
+on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Asking *asking = user_data;
+  TpsSegmentInfo info = { 0 };
+
+  if (error == NULL && tps_open_segment_result_decode (result, type, &info, NULL))
+    tps_segment_pool_opened (asking->pool, info.id, info.n_bytes, NULL);
+  else
+    tps_segment_pool_open_failed (asking->pool,
+                                  g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  asking_free (asking);
+}
+
+static void
+on_released (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Asking *asking = user_data;
+
+  tps_segment_pool_released (asking->pool);
+  asking_free (asking);
+}
+
+static void
+on_segments_closed (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  Asking *asking = user_data;
+
+  tps_segment_pool_closed (asking->pool);
+  asking_free (asking);
+}
+
+static void
+ask_open (TpsClient *client, TpsSegmentPool *pool, guint64 link_number,
+          const TpsSegmentRequest *request)
+{
+  TpsOpenSegmentArguments arguments = { .use = request->use, .n_bytes = (gint64) request->n_bytes };
+
+  tps_client_call_bound (client, pool, "Memory:open_segment", tps_open_segment_arguments_encode,
+                         &arguments, on_opened, asking_new (client, pool, link_number));
+}
+
+void
+tps_client_share_memory (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
+{
+  g_auto (TpsSegmentRequest) request = { 0 };
+
+  while (tps_segment_pool_next (pool, &request))
+    {
+      if (request.ask == TPS_SEGMENT_ASK_OFFER)
+        ask_offer (client, pool, link_number);
+      else if (request.ask == TPS_SEGMENT_ASK_OPEN)
+        ask_open (client, pool, link_number, &request);
+      else if (request.ask == TPS_SEGMENT_ASK_RELEASE)
+        tps_client_call_bound (client, pool, "Memory:release_segments",
+                               tps_segment_ids_arguments_encode, request.ids, on_released,
+                               asking_new (client, pool, link_number));
+      else
+        tps_client_call_bound (client, pool, "Memory:close_segments",
+                               tps_segment_ids_arguments_encode, request.ids, on_segments_closed,
+                               asking_new (client, pool, link_number));
+      tps_segment_request_clear (&request);
+    }
+}
+
+/* ---- the pool ------------------------------------------------------------------------------- */
+
+/* Posted while the pool is not shut down, so the link is there. */
+static void
+share_memory (gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  tps_client_share_memory (link->client, link->pool, link->number);
+}
+
+/* Whoever lets go of the last buffer of an answer comes by here, perhaps with locks held. */
+static void
+on_wake (gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  tps_loop_post (link->client->loop, share_memory, link);
+}
+
+TpsSegmentPool *
+tps_client_make_pool (TpsClientLink *link)
+{
+  const TpsClient *client = link->client;
+  TpsSegmentPoolOptions options = { .max_bytes = client->max_shared_bytes,
+                                    .wake = on_wake,
+                                    .user_data = link };
+
+  if (client->max_shared_bytes == 0 || client->n_offers_lost >= MAX_OFFERS_LOST)
+    return NULL;
+  return tps_segment_pool_new (&options);
+}

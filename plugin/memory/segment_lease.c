@@ -1,0 +1,225 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The memory of one call: tensors are copied one after the other into segments that are free, the smallest that will do, and a
+ * further one is taken where the next tensor does not fit. */
+
+#include <string.h>
+
+#include "plugin/memory/segment_pool_private.h"
+
+typedef struct
+{
+  TpsSharing base;
+  TpsRefcount refcount;
+  TpsSegmentPool *pool;
+
+  /* pool->lock */
+  GList node; /* in pool->leases */
+  guint64 number;
+  gboolean ended;
+  GPtrArray *segments; /* of TpsPoolSegment, LEASED; NULL = none */
+  gsize n_wanted;      /* bytes of all tensors that may be shared, with their alignment */
+  gsize n_missed;      /* of them without room */
+} Lease;
+
+guint64
+tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool)
+{
+  return pool->leases.head != NULL ? ((const Lease *) pool->leases.head->data)->number
+                                   : G_MAXUINT64;
+}
+
+/* ---- placing -------------------------------------------------------------------------------- */
+
+static TpsPoolSegment *
+find_room (Lease *lease, gsize n_bytes)
+{
+  if (lease->segments == NULL)
+    return NULL;
+  for (guint i = 0; i < lease->segments->len; i++)
+    {
+      TpsPoolSegment *held = lease->segments->pdata[i];
+
+      if (n_bytes <= held->n_bytes - held->n_used)
+        return held;
+    }
+  return NULL;
+}
+
+/* The smallest free segment of at least `n_bytes`, the lease's from now on. */
+static TpsPoolSegment *
+take_free (Lease *lease, gsize n_bytes)
+{
+  TpsSegmentPool *pool = lease->pool;
+  TpsPoolSegment *best = NULL;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->use == TPS_SEGMENT_REQUESTS && held->state == TPS_POOL_SEGMENT_FREE
+          && held->phase == TPS_POOL_SEGMENT_OPEN && held->n_bytes >= n_bytes
+          && (best == NULL || held->n_bytes < best->n_bytes))
+        best = held;
+    }
+  if (best == NULL)
+    return NULL;
+  best->state = TPS_POOL_SEGMENT_LEASED;
+  best->n_used = 0;
+  if (lease->segments == NULL)
+    lease->segments = g_ptr_array_new ();
+  g_ptr_array_add (lease->segments, best);
+  return best;
+}
+
+/* Under the lock: where the tensor goes; NULL = no room. */
+static guint8 *
+reserve (Lease *lease, gsize n_bytes, TpsSharedSlice *slice)
+{
+  gsize n_aligned = (n_bytes + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
+                    * TPS_SHARING_ALIGNMENT;
+  TpsPoolSegment *held = NULL;
+
+  if (lease->n_wanted == 0)
+    lease->pool->n_large++;
+  lease->n_wanted += n_aligned;
+  if (!tps_segment_pool_is_down (lease->pool))
+    held = find_room (lease, n_aligned);
+  if (held == NULL && !tps_segment_pool_is_down (lease->pool))
+    held = take_free (lease, n_aligned);
+  if (held == NULL)
+    {
+      lease->n_missed += n_aligned;
+      return NULL;
+    }
+  *slice = (TpsSharedSlice) { .segment = held->id,
+                              .offset = (gint64) held->n_used,
+                              .length = (gint64) n_bytes };
+  held->n_used += n_aligned;
+  return tps_segment_get_data (held->segment) + slice->offset;
+}
+
+static gboolean
+lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  Lease *lease = (Lease *) sharing;
+  TpsSegmentPool *pool = lease->pool;
+  guint8 *to = NULL;
+
+  tps_mutex_lock (&pool->lock);
+  if (!lease->ended && n_bytes <= G_MAXINT64)
+    to = reserve (lease, n_bytes, slice);
+  tps_sharing_count_add (to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline, n_bytes);
+  tps_mutex_unlock (&pool->lock);
+  if (to == NULL)
+    return FALSE;
+  memcpy (to, data, n_bytes); /* the segment is the lease's: nobody unmaps it */
+  return TRUE;
+}
+
+void
+tps_segment_lease_written (TpsSharing *sharing)
+{
+  Lease *lease = (Lease *) sharing;
+  TpsSegmentPool *pool = lease->pool;
+
+  tps_mutex_lock (&pool->lock);
+  if (lease->n_missed > 0)
+    tps_segment_pool_demand (pool, TPS_SEGMENT_REQUESTS, lease->n_wanted, pool->n_large);
+  tps_mutex_unlock (&pool->lock);
+}
+
+gboolean
+tps_segment_lease_is_used (TpsSharing *sharing)
+{
+  Lease *lease = (Lease *) sharing;
+  gboolean is_used;
+
+  tps_mutex_lock (&lease->pool->lock);
+  is_used = lease->segments != NULL;
+  tps_mutex_unlock (&lease->pool->lock);
+  return is_used;
+}
+
+gboolean
+tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool)
+{
+  return ((Lease *) sharing)->pool == pool;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void
+let_go (Lease *lease, gboolean given_back)
+{
+  TpsSegmentPool *pool = lease->pool;
+
+  for (guint i = 0; i < lease->segments->len; i++)
+    {
+      TpsPoolSegment *held = lease->segments->pdata[i];
+
+      held->state = TPS_POOL_SEGMENT_FREE;
+      if (tps_segment_pool_is_down (pool))
+        tps_segment_pool_drop (pool, held);
+      else if (!given_back)
+        held->phase = TPS_POOL_SEGMENT_DOOMED;
+    }
+  if (!given_back)
+    tps_segment_pool_wake (pool);
+  g_clear_pointer (&lease->segments, g_ptr_array_unref);
+}
+
+void
+tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
+{
+  Lease *lease = (Lease *) sharing;
+  TpsSegmentPool *pool = lease->pool;
+
+  tps_mutex_lock (&pool->lock);
+  if (!lease->ended)
+    {
+      lease->ended = TRUE;
+      g_queue_unlink (&pool->leases, &lease->node);
+      if (lease->n_wanted > 0)
+        pool->n_large--;
+      if (lease->segments != NULL)
+        let_go (lease, given_back);
+      tps_segment_pool_reap (pool);
+    }
+  tps_mutex_unlock (&pool->lock);
+}
+
+static void
+lease_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((Lease *) sharing)->refcount);
+}
+
+static void
+lease_unref (TpsSharing *sharing)
+{
+  Lease *lease = (Lease *) sharing;
+
+  if (!tps_refcount_dec (&lease->refcount))
+    return;
+  tps_segment_lease_end (sharing, FALSE);
+  tps_segment_pool_unref (lease->pool);
+  g_free (lease);
+}
+
+TpsSharing *
+tps_segment_pool_lease (TpsSegmentPool *pool)
+{
+  static const TpsSharingOps ops = { .place = lease_place, .ref = lease_ref, .unref = lease_unref };
+  Lease *lease = g_new0 (Lease, 1);
+
+  lease->base.ops = &ops;
+  tps_refcount_init (&lease->refcount);
+  lease->pool = tps_segment_pool_ref (pool);
+  lease->node.data = lease;
+  tps_mutex_lock (&pool->lock);
+  lease->number = ++pool->n_leases_made;
+  g_queue_push_tail_link (&pool->leases, &lease->node);
+  tps_mutex_unlock (&pool->lock);
+  return &lease->base;
+}

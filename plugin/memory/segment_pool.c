@@ -1,0 +1,574 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What is asked of the server, and when.
+ *
+ * Nothing is asked before a large tensor has been missed: then for the offer, once. Each message that did not find room leaves a
+ * demand: how large a segment would have taken it, and how many such segments would have been of use at that moment. One
+ * segment is opened at a time, so that the next descriptor is that of the next segment; it serves the largest demand, and
+ * demands that it meets are forgotten with it. Where the limit stands in the way, idle smaller segments are closed first.
+ *
+ * Segments are powers of two, at least 1 MiB: a few sizes serve all, and growing tensors do not open one for each step. */
+
+#include "plugin/memory/segment_pool.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "plugin/memory/segment_pool_private.h"
+#include "runtime/error.h"
+
+#define MIN_SEGMENT_BYTES ((gsize) 1 << 20)
+#define MAX_SEGMENTS 64
+#define FIRST_BACKOFF 16 /* demands that are overlooked after a refusal; doubles with each */
+#define MAX_BACKOFF (1u << 20)
+
+TpsSegmentPool *
+tps_segment_pool_new (const TpsSegmentPoolOptions *options)
+{
+  TpsSegmentPool *pool = g_new0 (TpsSegmentPool, 1);
+
+  tps_refcount_init (&pool->refcount);
+  tps_mutex_init (&pool->lock);
+  pool->wake = options->wake;
+  pool->user_data = options->user_data;
+  pool->max_bytes = options->max_bytes;
+  pool->segments = g_ptr_array_new ();
+  g_queue_init (&pool->leases);
+  pool->n_backoff = FIRST_BACKOFF;
+  pool->descriptor = -1;
+  return pool;
+}
+
+TpsSegmentPool *
+tps_segment_pool_ref (TpsSegmentPool *pool)
+{
+  tps_refcount_inc (&pool->refcount);
+  return pool;
+}
+
+static void
+drop_descriptor (TpsSegmentPool *pool)
+{
+  if (pool->descriptor >= 0)
+    close (pool->descriptor);
+  pool->descriptor = -1;
+}
+
+void
+tps_segment_pool_unref (TpsSegmentPool *pool)
+{
+  if (!tps_refcount_dec (&pool->refcount))
+    return;
+  while (pool->segments->len > 0)
+    tps_segment_pool_drop (pool, pool->segments->pdata[pool->segments->len - 1]);
+  drop_descriptor (pool);
+  g_ptr_array_unref (pool->segments);
+  tps_mutex_clear (&pool->lock);
+  g_free (pool);
+}
+
+gboolean
+tps_segment_pool_is_down (const TpsSegmentPool *pool)
+{
+  return pool->wake == NULL;
+}
+
+void
+tps_segment_pool_shut_down (TpsSegmentPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->wake = NULL;
+  pool->offer = TPS_OFFER_ENDED;
+  drop_descriptor (pool);
+  for (guint i = pool->segments->len; i > 0; i--)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i - 1];
+
+      /* A call may be being written there; what is lent is being read. */
+      if (held->state != TPS_POOL_SEGMENT_LEASED && held->state != TPS_POOL_SEGMENT_LENT)
+        tps_segment_pool_drop (pool, held);
+    }
+  tps_mutex_unlock (&pool->lock);
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+TpsPoolSegment *
+tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->id == id && held->use == use && held->segment != NULL)
+        return held;
+    }
+  return NULL;
+}
+
+guint
+tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use, TpsPoolSegmentState state)
+{
+  guint n_segments = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_segments += held->use == use && held->state == state;
+    }
+  return n_segments;
+}
+
+void
+tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held)
+{
+  g_ptr_array_remove_fast (pool->segments, held);
+  g_clear_pointer (&held->segment, tps_segment_unref);
+  g_free (held);
+}
+
+void
+tps_segment_pool_reap (TpsSegmentPool *pool)
+{
+  guint64 oldest = tps_segment_pool_get_oldest_lease (pool);
+
+  for (guint i = pool->segments->len; i > 0; i--)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i - 1];
+
+      if (held->phase == TPS_POOL_SEGMENT_DRAINING && held->state == TPS_POOL_SEGMENT_FREE
+          && held->last_lease < oldest)
+        tps_segment_pool_drop (pool, held);
+    }
+}
+
+/* What counts against the limit. */
+static gsize
+count_bytes (const TpsSegmentPool *pool)
+{
+  gsize n_bytes = pool->open_out ? pool->n_opening_bytes : 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->phase != TPS_POOL_SEGMENT_DRAINING)
+        n_bytes += held->n_bytes;
+    }
+  return n_bytes;
+}
+
+gsize
+tps_segment_pool_get_n_bytes (TpsSegmentPool *pool)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&pool->lock);
+  n_bytes = count_bytes (pool);
+  tps_mutex_unlock (&pool->lock);
+  return n_bytes;
+}
+
+void
+tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats)
+{
+  const TpsSharingCount *from = (const TpsSharingCount *) &pool->stats;
+  TpsSharingCount *to = (TpsSharingCount *) stats;
+
+  tps_mutex_lock (&pool->lock);
+  for (guint i = 0; i < sizeof *stats / sizeof *to; i++)
+    {
+      to[i].n_tensors += from[i].n_tensors;
+      to[i].n_bytes += from[i].n_bytes;
+    }
+  tps_mutex_unlock (&pool->lock);
+}
+
+/* ---- what was missed ------------------------------------------------------------------------ */
+
+void
+tps_segment_pool_wake (TpsSegmentPool *pool)
+{
+  if (pool->wake == NULL || pool->woken)
+    return;
+  pool->woken = TRUE;
+  pool->wake (pool->user_data);
+}
+
+void
+tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes, guint n_parallel)
+{
+  TpsSegmentDemand *demand = &pool->demands[use];
+
+  if (pool->offer == TPS_OFFER_ENDED)
+    return;
+  if (pool->n_overlooked > 0)
+    {
+      pool->n_overlooked--;
+      return;
+    }
+  demand->n_bytes = MAX (demand->n_bytes, n_bytes);
+  demand->n_parallel = MAX (demand->n_parallel, n_parallel);
+  if (pool->offer == TPS_OFFER_UNKNOWN)
+    pool->offer = TPS_OFFER_WANTED;
+  tps_segment_pool_wake (pool);
+}
+
+/* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there may be. */
+static gsize
+size_for (const TpsSegmentPool *pool, gsize n_bytes)
+{
+  gsize size = MIN_SEGMENT_BYTES;
+
+  while (size < n_bytes && size <= pool->max_bytes / 2)
+    size *= 2;
+  return size;
+}
+
+static guint
+count_suitable (const TpsSegmentPool *pool, TpsSegmentUse use, gsize size)
+{
+  guint n_suitable = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      n_suitable += held->use == use && held->phase == TPS_POOL_SEGMENT_OPEN
+                    && held->n_bytes >= size;
+    }
+  return n_suitable;
+}
+
+/* The smallest idle segment below `size`; NULL = none. */
+static TpsPoolSegment *
+find_victim (const TpsSegmentPool *pool, gsize size)
+{
+  TpsPoolSegment *victim = NULL;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->n_bytes < size && (victim == NULL || held->n_bytes < victim->n_bytes))
+        victim = held;
+    }
+  return victim;
+}
+
+/* Bytes that are on their way back to the server, and with `size` above 0 those that could be, for a larger segment. */
+static gsize
+count_leaving (const TpsSegmentPool *pool, gsize size)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+      gboolean leaves = held->phase == TPS_POOL_SEGMENT_DOOMED
+                        || held->phase == TPS_POOL_SEGMENT_CLOSING;
+
+      if (leaves
+          || (held->phase == TPS_POOL_SEGMENT_OPEN && held->state == TPS_POOL_SEGMENT_FREE
+              && held->n_bytes < size))
+        n_bytes += held->n_bytes;
+    }
+  return n_bytes;
+}
+
+/* Whether a segment of `size` may be opened now. If it may later, room is being made and `wait` is set. */
+static gboolean
+make_room (TpsSegmentPool *pool, gsize size, gboolean *wait)
+{
+  gsize n_bytes = count_bytes (pool);
+
+  *wait = FALSE;
+  if (size > pool->max_bytes || pool->segments->len >= MAX_SEGMENTS)
+    return FALSE;
+  if (n_bytes <= pool->max_bytes - size)
+    return TRUE;
+  if (n_bytes - count_leaving (pool, size) > pool->max_bytes - size)
+    return FALSE;
+  while (n_bytes - count_leaving (pool, 0) > pool->max_bytes - size)
+    find_victim (pool, size)->phase = TPS_POOL_SEGMENT_DOOMED;
+  *wait = TRUE;
+  return FALSE;
+}
+
+/* The size of the segment to open now; 0 = none. A demand that is met, or cannot be, is forgotten. */
+static gsize
+plan_open (TpsSegmentPool *pool, TpsSegmentUse use)
+{
+  TpsSegmentDemand *demand = &pool->demands[use];
+  gsize size = size_for (pool, demand->n_bytes);
+  gboolean wait = FALSE;
+  gboolean now;
+
+  if (demand->n_bytes == 0)
+    return 0;
+  now = count_suitable (pool, use, size) < demand->n_parallel && make_room (pool, size, &wait);
+  if (!wait)
+    *demand = (TpsSegmentDemand) { 0 };
+  return now ? size : 0;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static gboolean
+next_open (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  if (pool->offer != TPS_OFFER_MADE || pool->open_out)
+    return FALSE;
+  for (TpsSegmentUse use = TPS_SEGMENT_REQUESTS; use <= TPS_SEGMENT_ANSWERS; use++)
+    {
+      gsize size = plan_open (pool, use);
+
+      if (size == 0)
+        continue;
+      pool->open_out = TRUE;
+      pool->opening_use = use;
+      pool->n_opening_bytes = size;
+      *request = (TpsSegmentRequest) { .ask = TPS_SEGMENT_ASK_OPEN, .use = use, .n_bytes = size };
+      return TRUE;
+    }
+  return FALSE;
+}
+
+static gboolean
+next_release (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  GArray *ids;
+
+  if (pool->release_out
+      || tps_segment_pool_count (pool, TPS_SEGMENT_ANSWERS, TPS_POOL_SEGMENT_RETURNED) == 0)
+    return FALSE;
+  ids = g_array_new (FALSE, FALSE, sizeof (gint64));
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->state != TPS_POOL_SEGMENT_RETURNED)
+        continue;
+      held->state = TPS_POOL_SEGMENT_FREE;
+      g_array_append_val (ids, held->id);
+    }
+  pool->release_out = TRUE;
+  *request = (TpsSegmentRequest) { .ask = TPS_SEGMENT_ASK_RELEASE, .ids = ids };
+  return TRUE;
+}
+
+static gboolean
+next_close (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  GArray *ids = NULL;
+
+  for (guint i = 0; i < pool->segments->len && !pool->close_out; i++)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->phase != TPS_POOL_SEGMENT_DOOMED)
+        continue;
+      held->phase = TPS_POOL_SEGMENT_CLOSING;
+      if (ids == NULL)
+        ids = g_array_new (FALSE, FALSE, sizeof (gint64));
+      g_array_append_val (ids, held->id);
+    }
+  if (ids == NULL)
+    return FALSE;
+  pool->close_out = TRUE;
+  *request = (TpsSegmentRequest) { .ask = TPS_SEGMENT_ASK_CLOSE, .ids = ids };
+  return TRUE;
+}
+
+static gboolean
+next_offer (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  if (pool->offer != TPS_OFFER_WANTED)
+    return FALSE;
+  pool->offer = TPS_OFFER_ASKED;
+  *request = (TpsSegmentRequest) { .ask = TPS_SEGMENT_ASK_OFFER };
+  return TRUE;
+}
+
+gboolean
+tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  gboolean any;
+
+  tps_mutex_lock (&pool->lock);
+  /* Opening before closing: it is what dooms. */
+  any = !tps_segment_pool_is_down (pool)
+        && (next_release (pool, request) || next_offer (pool, request) || next_open (pool, request)
+            || next_close (pool, request));
+  if (!any)
+    pool->woken = FALSE;
+  tps_mutex_unlock (&pool->lock);
+  return any;
+}
+
+void
+tps_segment_request_clear (TpsSegmentRequest *request)
+{
+  g_clear_pointer (&request->ids, g_array_unref);
+}
+
+/* ---- what became of them -------------------------------------------------------------------- */
+
+void
+tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes)
+{
+  tps_mutex_lock (&pool->lock);
+  if (pool->offer == TPS_OFFER_ASKED)
+    {
+      pool->max_bytes = MIN (pool->max_bytes, max_bytes);
+      pool->offer = pool->max_bytes >= MIN_SEGMENT_BYTES ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
+    }
+  tps_mutex_unlock (&pool->lock);
+}
+
+gboolean
+tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd)
+{
+  gboolean is_expected;
+
+  tps_mutex_lock (&pool->lock);
+  is_expected = !tps_segment_pool_is_down (pool) && pool->open_out && pool->descriptor < 0;
+  if (is_expected)
+    pool->descriptor = fd;
+  tps_mutex_unlock (&pool->lock);
+  if (!is_expected)
+    close (fd);
+  return is_expected;
+}
+
+/* Maps what was sent; it is checked there. Without the lock: filling page tables takes its time. */
+static TpsSegment *
+map_segment (TpsSegmentUse use, gsize n_asked, gint64 n_bytes, gint fd, GError **error)
+{
+  if (fd < 0)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                           "the server opened a segment and sent no descriptor of it");
+      return NULL;
+    }
+  if (n_bytes < 0 || (gsize) n_bytes != n_asked)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the server opened a segment of %" G_GINT64_FORMAT
+                   " bytes where %" G_GSIZE_FORMAT " were asked for",
+                   n_bytes, n_asked);
+      return NULL;
+    }
+  return tps_segment_open (use, n_asked, fd, error);
+}
+
+static gboolean
+has_id (const TpsSegmentPool *pool, gint64 id)
+{
+  return tps_segment_pool_find (pool, TPS_SEGMENT_REQUESTS, id) != NULL
+         || tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id) != NULL;
+}
+
+/* `segment` NULL: only to be closed. */
+static void
+add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
+{
+  TpsPoolSegment *held = g_new0 (TpsPoolSegment, 1);
+
+  held->id = id;
+  held->segment = segment;
+  held->use = pool->opening_use;
+  held->n_bytes = pool->n_opening_bytes;
+  held->phase = segment != NULL ? TPS_POOL_SEGMENT_OPEN : TPS_POOL_SEGMENT_DOOMED;
+  g_ptr_array_add (pool->segments, held);
+}
+
+/* With the lock held: one id must not name two segments. */
+static gboolean
+add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
+{
+  pool->open_out = FALSE;
+  if (tps_segment_pool_is_down (pool))
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has gone");
+  else if (has_id (pool, id))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                 "the server opened segment %" G_GINT64_FORMAT " twice", id);
+  else
+    {
+      add_segment (pool, id, segment);
+      return TRUE;
+    }
+  return FALSE;
+}
+
+gboolean
+tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError **error)
+{
+  TpsSegment *segment;
+  gint fd;
+
+  tps_mutex_lock (&pool->lock);
+  fd = pool->descriptor;
+  pool->descriptor = -1;
+  tps_mutex_unlock (&pool->lock);
+  /* Of one request nobody else changes these. */
+  segment = map_segment (pool->opening_use, pool->n_opening_bytes, n_bytes, fd, error);
+  if (fd >= 0)
+    close (fd);
+
+  tps_mutex_lock (&pool->lock);
+  if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
+    g_clear_pointer (&segment, tps_segment_unref);
+  if (segment == NULL)
+    pool->offer = TPS_OFFER_ENDED;
+  pool->n_backoff = FIRST_BACKOFF;
+  tps_segment_pool_wake (pool);
+  tps_mutex_unlock (&pool->lock);
+  return segment != NULL;
+}
+
+void
+tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
+{
+  tps_mutex_lock (&pool->lock);
+  /* A descriptor without a segment: which one the next is for cannot be known. */
+  if (!later || pool->descriptor >= 0)
+    pool->offer = TPS_OFFER_ENDED;
+  drop_descriptor (pool);
+  pool->open_out = FALSE;
+  pool->n_overlooked = pool->n_backoff;
+  pool->n_backoff = MIN (pool->n_backoff * 2, MAX_BACKOFF);
+  memset (pool->demands, 0, sizeof pool->demands);
+  tps_segment_pool_wake (pool);
+  tps_mutex_unlock (&pool->lock);
+}
+
+void
+tps_segment_pool_released (TpsSegmentPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->release_out = FALSE;
+  tps_segment_pool_wake (pool);
+  tps_mutex_unlock (&pool->lock);
+}
+
+void
+tps_segment_pool_closed (TpsSegmentPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->close_out = FALSE;
+  for (guint i = pool->segments->len; i > 0; i--)
+    {
+      TpsPoolSegment *held = pool->segments->pdata[i - 1];
+
+      if (held->phase != TPS_POOL_SEGMENT_CLOSING)
+        continue;
+      held->phase = TPS_POOL_SEGMENT_DRAINING;
+      held->last_lease = held->use == TPS_SEGMENT_ANSWERS ? pool->n_leases_made : 0;
+    }
+  tps_segment_pool_reap (pool);
+  tps_segment_pool_wake (pool);
+  tps_mutex_unlock (&pool->lock);
+}

@@ -1,0 +1,132 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the parts of the pool share: segment_pool.c decides what to ask, segment_lease.c serves calls, segment_view.c
+ * answers. Only for them. */
+
+#pragma once
+
+#include "plugin/memory/segment_pool.h"
+#include "runtime/sync.h"
+
+G_BEGIN_DECLS
+
+/* A segment is used by
+ *   FREE      REQUESTS: nobody. ANSWERS: the server, who may put an answer there
+ *   LEASED    REQUESTS: one call, until it is answered
+ *   LENT      ANSWERS: one answer that is here, until it is let go of
+ *   RETURNED  ANSWERS: nobody, and the server is to be told
+ *
+ * and on its way from the server and back to it
+ *   OPEN      may be used
+ *   DOOMED    is to be closed
+ *   CLOSING   the server has been asked to
+ *   DRAINING  (ANSWERS) the server has closed it, but calls made before may have been answered there: it goes when the last of them
+ *             has ended. It does not count any more
+ *
+ * A call that was not answered leaves its segments DOOMED: the server may read them until they are closed. Everything else that is
+ * closed was FREE. */
+typedef enum
+{
+  TPS_POOL_SEGMENT_FREE,
+  TPS_POOL_SEGMENT_LEASED,
+  TPS_POOL_SEGMENT_LENT,
+  TPS_POOL_SEGMENT_RETURNED,
+} TpsPoolSegmentState;
+
+typedef enum
+{
+  TPS_POOL_SEGMENT_OPEN,
+  TPS_POOL_SEGMENT_DOOMED,
+  TPS_POOL_SEGMENT_CLOSING,
+  TPS_POOL_SEGMENT_DRAINING,
+} TpsPoolSegmentPhase;
+
+typedef struct
+{
+  gint64 id;
+  TpsSegment *segment; /* NULL: it could not be mapped, and is only there to be closed */
+  TpsSegmentUse use;
+  gsize n_bytes;
+  TpsPoolSegmentState state;
+  TpsPoolSegmentPhase phase;
+  gsize n_used;       /* LEASED: from its beginning */
+  guint64 last_lease; /* DRAINING: the last call that may be answered there */
+} TpsPoolSegment;
+
+typedef enum
+{
+  TPS_OFFER_UNKNOWN, /* nobody has missed shared memory yet */
+  TPS_OFFER_WANTED,
+  TPS_OFFER_ASKED,
+  TPS_OFFER_MADE,
+  TPS_OFFER_ENDED, /* nothing is opened any more */
+} TpsOfferState;
+
+/* What was missed since a segment of the use was last asked for. */
+typedef struct
+{
+  gsize n_bytes;    /* of the largest message; 0 = nothing */
+  guint n_parallel; /* how many such segments would have been of use at one time */
+} TpsSegmentDemand;
+
+struct TpsSegmentPool
+{
+  TpsRefcount refcount;
+
+  TpsMutex
+      lock; /* guards the following; no other lock is taken under it but that of the loop, by `wake` */
+  GDestroyNotify wake; /* NULL: shut down */
+  gpointer user_data;
+  gboolean woken; /* and tps_segment_pool_next () has not said FALSE since */
+  gsize max_bytes;
+  TpsOfferState offer;
+  GPtrArray *segments; /* of TpsPoolSegment */
+  GQueue leases;       /* of calls that have not ended, by age */
+  guint n_large;       /* of them with a tensor for shared memory */
+  guint64 n_leases_made;
+  TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
+  guint n_backoff; /* demands to overlook after the next refusal, and now */
+  guint n_overlooked;
+  gboolean open_out;
+  TpsSegmentUse opening_use;
+  gsize n_opening_bytes;
+  gboolean release_out;
+  gboolean close_out;
+  gint descriptor; /* of the segment that is being opened; -1 = not come yet */
+  TpsSharingStats stats;
+};
+
+/* With the lock held, all. */
+
+gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
+
+/* Has somebody call tps_segment_pool_next (). */
+void tps_segment_pool_wake (TpsSegmentPool *pool);
+
+/* A message of `n_bytes` would have found room in a segment if there had been one more than `n_parallel` - 1 of them. */
+void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes,
+                              guint n_parallel);
+
+/* How many segments of that use are in that state. */
+guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use,
+                              TpsPoolSegmentState state);
+
+TpsPoolSegment *tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id);
+
+/* Forgets the segment: the server has done so, or the connection has gone. */
+void tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held);
+
+/* Drops the segments that no call can be answered into any more. */
+void tps_segment_pool_reap (TpsSegmentPool *pool);
+
+/* The age of a call: its position among all. The oldest that has not ended; G_MAXUINT64 = none. */
+guint64 tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool);
+
+static inline void
+tps_sharing_count_add (TpsSharingCount *count, guint64 n_bytes)
+{
+  count->n_tensors++;
+  count->n_bytes += n_bytes;
+}
+
+G_END_DECLS

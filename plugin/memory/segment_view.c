@@ -1,0 +1,198 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* An answer that came in. The server puts the tensors of one answer into one segment, so the first slice of the message says which
+ * one it is. It is looked for before anybody decodes: an answer that came too late, or that nobody reads, is given back
+ * like any other. */
+
+#include "plugin/memory/segment_pool_private.h"
+#include "plugin/memory/slice_search.h"
+#include "runtime/error.h"
+
+typedef struct
+{
+  TpsSharing base;
+  TpsRefcount refcount; /* the message's, and one for each buffer */
+  TpsSegmentPool *pool;
+  TpsPoolSegment *held; /* LENT to this answer; NULL: it names none that it could have */
+} View;
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void
+give_back (TpsSegmentPool *pool, TpsPoolSegment *held)
+{
+  if (tps_segment_pool_is_down (pool))
+    {
+      tps_segment_pool_drop (pool, held);
+      return;
+    }
+  if (held->phase == TPS_POOL_SEGMENT_OPEN)
+    {
+      held->state = TPS_POOL_SEGMENT_RETURNED;
+      tps_segment_pool_wake (pool);
+      return;
+    }
+  held->state = TPS_POOL_SEGMENT_FREE; /* the server has closed it, or is about to */
+  tps_segment_pool_reap (pool);
+}
+
+static void
+view_unref (TpsSharing *sharing)
+{
+  View *view = (View *) sharing;
+  TpsSegmentPool *pool = view->pool;
+
+  if (!tps_refcount_dec (&view->refcount))
+    return;
+  tps_mutex_lock (&pool->lock);
+  if (view->held != NULL)
+    give_back (pool, view->held);
+  tps_mutex_unlock (&pool->lock);
+  tps_segment_pool_unref (pool);
+  g_free (view);
+}
+
+static void
+view_ref (TpsSharing *sharing)
+{
+  tps_refcount_inc (&((View *) sharing)->refcount);
+}
+
+static void
+free_buffer (gpointer user_data)
+{
+  view_unref (user_data);
+}
+
+/* ---- slices --------------------------------------------------------------------------------- */
+
+static gboolean
+check_slice (const View *view, const TpsSharedSlice *slice, GError **error)
+{
+  const TpsPoolSegment *held = view->held;
+
+  if (held == NULL || slice->segment != held->id)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "names segment %" G_GINT64_FORMAT ", which is no segment for this answer",
+                 slice->segment);
+  else if (slice->offset < 0 || slice->offset % TPS_SHARING_ALIGNMENT != 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "begins at %" G_GINT64_FORMAT ", expected a multiple of %d", slice->offset,
+                 TPS_SHARING_ALIGNMENT);
+  else if (slice->length < 0 || (guint64) slice->offset > held->n_bytes
+           || (guint64) slice->length > held->n_bytes - (guint64) slice->offset)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "has bytes [%" G_GINT64_FORMAT ", + %" G_GINT64_FORMAT
+                 "), the segment has %" G_GSIZE_FORMAT,
+                 slice->offset, slice->length, held->n_bytes);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static TpsBuffer *
+view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
+{
+  View *view = (View *) sharing;
+
+  /* No lock: while it is lent, nothing of the segment that is looked at here changes. */
+  if (!check_slice (view, slice, error))
+    return NULL;
+  tps_mutex_lock (&view->pool->lock);
+  tps_sharing_count_add (&view->pool->stats.received_shared, (guint64) slice->length);
+  tps_mutex_unlock (&view->pool->lock);
+  view_ref (sharing);
+  return tps_buffer_new_shared (tps_segment_get_data (view->held->segment) + slice->offset,
+                                (gsize) slice->length, free_buffer, view);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+/* Large tensors that came inline, while a segment would have taken them. */
+static gsize
+count_inline (TpsSegmentPool *pool, const TpsMessage *answer)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < answer->bodies->len; i++)
+    {
+      const TpsBody *body = &g_array_index (answer->bodies, TpsBody, i);
+
+      if (body->n_bytes < TPS_SHARING_MIN_BYTES)
+        continue;
+      tps_sharing_count_add (&pool->stats.received_inline, body->n_bytes);
+      n_bytes += body->n_bytes + TPS_SHARING_ALIGNMENT;
+    }
+  return n_bytes;
+}
+
+static gboolean
+has_answers (const TpsSegmentPool *pool)
+{
+  for (guint i = 0; i < pool->segments->len; i++)
+    if (((const TpsPoolSegment *) pool->segments->pdata[i])->use == TPS_SEGMENT_ANSWERS)
+      return TRUE;
+  return FALSE;
+}
+
+/* Lends the answer its segment, if the server may have put it there. */
+static TpsPoolSegment *
+lend (TpsSegmentPool *pool, gint64 id)
+{
+  TpsPoolSegment *held = tps_segment_pool_find (pool, TPS_SEGMENT_ANSWERS, id);
+
+  if (held == NULL || held->state != TPS_POOL_SEGMENT_FREE)
+    return NULL;
+  held->state = TPS_POOL_SEGMENT_LENT;
+  return held;
+}
+
+static View *
+view_new (TpsSegmentPool *pool)
+{
+  static const TpsSharingOps ops = { .resolve = view_resolve,
+                                     .ref = view_ref,
+                                     .unref = view_unref };
+  View *view = g_new0 (View, 1);
+
+  view->base.ops = &ops;
+  tps_refcount_init (&view->refcount);
+  view->pool = tps_segment_pool_ref (pool);
+  return view;
+}
+
+/* One more than are in use, so that the server has one while another is on its way back. */
+static guint
+count_parallel_answers (const TpsSegmentPool *pool)
+{
+  return tps_segment_pool_count (pool, TPS_SEGMENT_ANSWERS, TPS_POOL_SEGMENT_LENT)
+         + pool->leases.length + 1;
+}
+
+TpsSharing *
+tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
+{
+  TpsSharedSlice slice = { 0 };
+  gboolean has_slice;
+  View *view = NULL;
+  gsize n_inline;
+
+  tps_mutex_lock (&pool->lock);
+  n_inline = count_inline (pool, answer);
+  if (has_answers (pool))
+    view = view_new (pool);
+  tps_mutex_unlock (&pool->lock);
+  has_slice = view != NULL && tps_slice_search (answer, &slice);
+  if (!has_slice && n_inline == 0)
+    return view != NULL ? &view->base : NULL;
+
+  tps_mutex_lock (&pool->lock);
+  if (has_slice)
+    view->held = lend (pool, slice.segment);
+  if (n_inline > 0 && has_slice && view->held != NULL)
+    n_inline += view->held->n_bytes; /* it was too small for all */
+  if (n_inline > 0)
+    tps_segment_pool_demand (pool, TPS_SEGMENT_ANSWERS, n_inline, count_parallel_answers (pool));
+  tps_mutex_unlock (&pool->lock);
+  return view != NULL ? &view->base : NULL;
+}

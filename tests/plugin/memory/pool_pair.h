@@ -1,0 +1,196 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Both sides of one connection's shared memory in one process: the client's pool and the server's registry, with what
+ * passes between them in the hands of the test. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "plugin/memory/segment_pool.h"
+#include "plugin/memory/segment_registry.h"
+#include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/frame/wire_bytes.h"
+
+namespace thriftps {
+
+/* Mappings of segments in this process. */
+inline int
+count_mappings ()
+{
+  std::ifstream maps ("/proc/self/maps");
+  std::string line;
+  int n_mappings = 0;
+
+  while (std::getline (maps, line))
+    n_mappings += line.find ("thriftps-segment") != std::string::npos;
+  return n_mappings;
+}
+
+/* A message of tensors: the fields 1, 2, … are of the type Tensor. Large ones are placed in `sharing`. */
+inline TpsMessage *
+make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensors)
+{
+  TpsWriter *out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+  gint16 id = 0;
+
+  tps_writer_set_sharing (out, sharing);
+  tps_writer_message_begin (out, "method", TPS_MESSAGE_REPLY, 1);
+  tps_writer_struct_begin (out);
+  for (const std::vector<float> &values : tensors)
+    {
+      TpsTensorView view = {};
+      gint64 dim = static_cast<gint64> (values.size ());
+
+      EXPECT_TRUE (tps_shape_init (&view.shape, TPS_DTYPE_FLOAT32, 1, &dim, "shape", nullptr));
+      view.data = const_cast<float *> (values.data ());
+      tps_writer_field (out, ++id, TPS_WIRE_STRUCT);
+      tps_tensor_encode_borrowed (out, view);
+    }
+  tps_writer_struct_end (out);
+  EXPECT_TRUE (tps_writer_message_end (out, nullptr));
+  Scan scan = scan_bytes (join_pieces (out));
+  tps_writer_free (out);
+  EXPECT_EQ (scan.messages.size (), 1u) << scan.error;
+  TpsMessage *message = scan.messages[0];
+  scan.messages.clear ();
+  return message;
+}
+
+/* Decodes the tensors; those of shared memory are views. Empty with an error where one is refused. */
+inline std::vector<TpsTensor>
+read_message (TpsMessage *message, GError **error = nullptr)
+{
+  std::vector<TpsTensor> tensors;
+  TpsReader in;
+  TpsWireType type;
+  gint16 id;
+
+  tps_reader_init (&in, message);
+  tps_reader_struct_begin (&in);
+  while (tps_reader_field (&in, &id, &type))
+    {
+      TpsFieldPath path = {};
+      TpsTensor tensor = {};
+
+      path.name = "tensor";
+      if (!tps_tensor_decode (&in, &path, &tensor, error))
+        {
+          for (TpsTensor &read : tensors)
+            tps_tensor_clear (&read);
+          return {};
+        }
+      tensors.push_back (tensor);
+    }
+  return tensors;
+}
+
+class PoolPair
+{
+public:
+  PoolPair (gsize client_max_bytes, gsize server_max_bytes)
+  {
+    TpsSegmentPoolOptions options = { client_max_bytes, wake, this };
+    TpsSegmentLimits limits = { server_max_bytes, 0, nullptr };
+
+    pool = tps_segment_pool_new (&options);
+    registry = tps_segment_registry_new (&limits);
+  }
+
+  ~PoolPair ()
+  {
+    tps_segment_pool_shut_down (pool);
+    tps_segment_registry_shut_down (registry);
+    tps_segment_pool_unref (pool);
+    tps_segment_registry_unref (registry);
+  }
+
+  /* What the pool asks now is on its way to the server. */
+  void
+  ask ()
+  {
+    TpsSegmentRequest request = {};
+
+    while (tps_segment_pool_next (pool, &request))
+      asked.push_back (request);
+    is_awake = false;
+  }
+
+  /* The server answers the oldest request. */
+  void
+  answer ()
+  {
+    TpsSegmentRequest request = asked.front ();
+
+    asked.pop_front ();
+    if (request.ask == TPS_SEGMENT_ASK_OFFER)
+      tps_segment_pool_offered (pool, tps_segment_registry_get_max_bytes (registry));
+    else if (request.ask == TPS_SEGMENT_ASK_OPEN)
+      open (request);
+    else if (request.ask == TPS_SEGMENT_ASK_RELEASE)
+      {
+        EXPECT_TRUE (
+            tps_segment_registry_release (registry, ids (request), request.ids->len, nullptr));
+        tps_segment_pool_released (pool);
+      }
+    else
+      {
+        EXPECT_TRUE (
+            tps_segment_registry_close (registry, ids (request), request.ids->len, nullptr));
+        tps_segment_pool_closed (pool);
+      }
+    tps_segment_request_clear (&request);
+  }
+
+  void
+  settle ()
+  {
+    for (ask (); !asked.empty (); ask ())
+      answer ();
+  }
+
+  TpsSegmentPool *pool;
+  TpsSegmentRegistry *registry;
+  std::deque<TpsSegmentRequest> asked;
+  std::vector<TpsSegmentRequest> opened; /* all that were asked for */
+  bool is_awake = false;
+
+private:
+  static void
+  wake (gpointer user_data)
+  {
+    static_cast<PoolPair *> (user_data)->is_awake = true;
+  }
+
+  static const gint64 *
+  ids (const TpsSegmentRequest &request)
+  {
+    return reinterpret_cast<const gint64 *> (request.ids->data);
+  }
+
+  void
+  open (const TpsSegmentRequest &request)
+  {
+    g_autoptr (GError) error = nullptr;
+    gint64 id;
+    gsize size;
+    gint fd;
+
+    opened.push_back (request);
+    if (!tps_segment_registry_open (registry, request.use, request.n_bytes, &id, &size, &fd,
+                                    &error))
+      {
+        tps_segment_pool_open_failed (pool, error->code == 107);
+        return;
+      }
+    EXPECT_TRUE (tps_segment_pool_add_descriptor (pool, fd));
+    EXPECT_TRUE (tps_segment_pool_opened (pool, id, static_cast<gint64> (size), nullptr));
+  }
+};
+
+}

@@ -1,0 +1,289 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The client's pool and the server's registry against each other, in random order: calls that are answered, late or
+ * never, answers that are read, kept or dropped, and requests that are on their way meanwhile. What one side has given to the other
+ * must never change under it, and in the end nothing is left. */
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "tests/plugin/memory/pool_pair.h"
+
+namespace thriftps {
+
+namespace {
+
+/* A tensor with contents of its own. */
+std::vector<float>
+make_tensor (std::mt19937 &random)
+{
+  gsize n_elems = random () % 3 == 0 ? random () % 100 : random () % (1 << 18);
+  std::vector<float> values (n_elems, static_cast<float> (random () % 1000));
+
+  if (n_elems > 0)
+    values.back () = values.front () = static_cast<float> (random () % 100000);
+  return values;
+}
+
+std::vector<std::vector<float>>
+make_tensors (std::mt19937 &random)
+{
+  std::vector<std::vector<float>> tensors;
+
+  for (unsigned i = 0; i < random () % 4; i++)
+    tensors.push_back (make_tensor (random));
+  return tensors;
+}
+
+/* Tensors that were decoded, and what they must say. */
+struct Received
+{
+  Received (TpsMessage *message, const std::vector<std::vector<float>> &sent)
+      : tensors (read_message (message, &error)), expected (sent)
+  {
+    EXPECT_EQ (tensors.size (), sent.size ()) << (error != nullptr ? error->message : "");
+    tps_message_free (message);
+  }
+
+  ~Received ()
+  {
+    check ();
+    for (TpsTensor &tensor : tensors)
+      tps_tensor_clear (&tensor);
+    g_clear_error (&error);
+  }
+
+  void
+  check ()
+  {
+    for (gsize i = 0; i < tensors.size (); i++)
+      EXPECT_EQ (memcmp (tps_tensor_data (&tensors[i]), expected[i].data (),
+                         expected[i].size () * sizeof (float)),
+                 0);
+  }
+
+  GError *error = nullptr;
+  std::vector<TpsTensor> tensors;
+  std::vector<std::vector<float>> expected;
+};
+
+struct Call
+{
+  TpsSharing *lease;
+  TpsMessage *message; /* on its way */
+  std::vector<std::vector<float>> tensors;
+  bool expired = false;
+};
+
+/* At the server, or its answer on its way back. */
+struct Served
+{
+  std::unique_ptr<Call> call;
+  std::unique_ptr<Received> arguments;
+  TpsMessage *answer = nullptr;
+  std::vector<std::vector<float>> tensors;
+};
+
+class World
+{
+public:
+  World (unsigned seed, gsize client_max_bytes, gsize server_max_bytes)
+      : random_ (seed), pair_ (client_max_bytes, server_max_bytes)
+  {
+  }
+
+  void
+  step ()
+  {
+    switch (random_ () % 8)
+      {
+      case 0:
+      case 1:
+        make_call ();
+        break;
+      case 2:
+        pair_.ask ();
+        break;
+      case 3:
+        if (!pair_.asked.empty ())
+          pair_.answer ();
+        break;
+      case 4:
+        serve ();
+        break;
+      case 5:
+        answer ();
+        break;
+      case 6:
+        expire ();
+        break;
+      default:
+        if (!kept_.empty ())
+          kept_.erase (kept_.begin () + pick (kept_));
+      }
+  }
+
+  /* Everything that is on its way arrives; FALSE: something was. */
+  void
+  settle ()
+  {
+    while (!sent_.empty ())
+      serve ();
+    while (!served_.empty ())
+      answer ();
+    kept_.clear ();
+    pair_.settle ();
+  }
+
+  gsize
+  n_bytes ()
+  {
+    return tps_segment_pool_get_n_bytes (pair_.pool);
+  }
+
+  TpsSharingStats
+  stats ()
+  {
+    TpsSharingStats stats = {};
+
+    tps_segment_pool_add_stats (pair_.pool, &stats);
+    return stats;
+  }
+
+private:
+  template <typename Items>
+  long
+  pick (const Items &items)
+  {
+    return static_cast<long> (random_ () % items.size ());
+  }
+
+  void
+  make_call ()
+  {
+    if (sent_.size () + served_.size () > 6)
+      return;
+    /* As the client does: what was given back goes before the call. */
+    pair_.ask ();
+    auto call = std::make_unique<Call> ();
+    call->lease = tps_segment_pool_lease (pair_.pool);
+    call->tensors = make_tensors (random_);
+    call->message = make_message (call->lease, call->tensors);
+    tps_segment_lease_written (call->lease);
+    while (!pair_.asked.empty ())
+      pair_.answer (); /* one connection: what was asked before comes before */
+    sent_.push_back (std::move (call));
+  }
+
+  void
+  serve ()
+  {
+    Served served;
+
+    if (sent_.empty ())
+      return;
+    served.call = std::move (sent_.front ());
+    sent_.pop_front ();
+    served.call->message->sharing = tps_segment_registry_receive (pair_.registry, nothing, nullptr);
+    served.arguments = std::make_unique<Received> (served.call->message, served.call->tensors);
+    served_.push_back (std::move (served));
+  }
+
+  /* Any of the calls that are served: its answer is made, or has come. */
+  void
+  answer ()
+  {
+    if (served_.empty ())
+      return;
+    long i = pick (served_);
+    Served &served = served_[static_cast<gsize> (i)];
+    if (served.answer == nullptr)
+      {
+        make_answer (served);
+        return;
+      }
+    receive (served);
+    served_.erase (served_.begin () + i);
+  }
+
+  void
+  make_answer (Served &served)
+  {
+    TpsSharing *sharing = tps_segment_registry_answer (pair_.registry);
+
+    served.arguments.reset ();
+    served.tensors = make_tensors (random_);
+    served.answer = make_message (sharing, served.tensors);
+    if (sharing == nullptr)
+      return;
+    tps_segment_registry_commit (sharing);
+    tps_sharing_unref (sharing);
+  }
+
+  void
+  receive (Served &served)
+  {
+    served.answer->sharing = tps_segment_pool_receive (pair_.pool, served.answer);
+    if (served.call->expired || random_ () % 4 == 0)
+      tps_message_free (served.answer); /* nobody reads it */
+    else
+      kept_.push_back (std::make_unique<Received> (served.answer, served.tensors));
+    if (!served.call->expired)
+      tps_segment_lease_end (served.call->lease, TRUE);
+    tps_sharing_unref (served.call->lease);
+  }
+
+  void
+  expire ()
+  {
+    if (served_.empty () || random_ () % 4 != 0)
+      return;
+    Call &call = *served_[static_cast<gsize> (pick (served_))].call;
+    if (!call.expired)
+      tps_segment_lease_end (call.lease, FALSE);
+    call.expired = true;
+  }
+
+  static void
+  nothing (gpointer)
+  {
+  }
+
+  std::mt19937 random_;
+  PoolPair pair_;
+  std::deque<std::unique_ptr<Call>> sent_;
+  std::deque<Served> served_;
+  std::vector<std::unique_ptr<Received>> kept_;
+};
+
+}
+
+class RandomSequences : public testing::TestWithParam<unsigned>
+{
+};
+
+TEST_P (RandomSequences, BothSidesKeepTheirWordAndNothingIsLeft)
+{
+  constexpr gsize MIB = 1 << 20;
+  unsigned seed = GetParam ();
+  gsize client_max = (seed % 3 == 0 ? 5 : 64) * MIB;
+  gsize server_max = (seed % 4 == 0 ? 7 : 64) * MIB;
+  {
+    World world (seed, client_max, server_max);
+
+    for (int i = 0; i < 400; i++)
+      {
+        world.step ();
+        ASSERT_LE (world.n_bytes (), client_max);
+        ASSERT_FALSE (HasFailure ()) << "step " << i;
+      }
+    world.settle ();
+    EXPECT_GT (world.stats ().sent_shared.n_tensors, 0u);
+  }
+  EXPECT_EQ (count_mappings (), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P (Seeds, RandomSequences, testing::Range (1u, 13u));
+
+}
