@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <stdexcept>
 
 #include "plugin/net/address.h"
@@ -133,6 +134,40 @@ RawClient::~RawClient ()
 {
   tps_scanner_free (scanner_);
   close (fd_);
+  for (int descriptor : descriptors_)
+    close (descriptor);
+}
+
+int
+RawClient::TakeDescriptor ()
+{
+  if (descriptors_.empty ())
+    return -1;
+  int descriptor = descriptors_.front ();
+  descriptors_.pop_front ();
+  return descriptor;
+}
+
+ssize_t
+RawClient::ReceiveBytes (char *bytes, size_t size)
+{
+  alignas (struct cmsghdr) char control[CMSG_SPACE (16 * sizeof (int))];
+  struct iovec piece = { bytes, size };
+  struct msghdr header = {};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t n = recvmsg (fd_, &header, MSG_CMSG_CLOEXEC);
+  for (struct cmsghdr *item = CMSG_FIRSTHDR (&header); n > 0 && item != nullptr;
+       item = CMSG_NXTHDR (&header, item))
+    {
+      int received[16];
+      size_t n_bytes = item->cmsg_len - CMSG_LEN (0);
+      memcpy (received, CMSG_DATA (item), n_bytes);
+      descriptors_.insert (descriptors_.end (), received, received + n_bytes / sizeof (int));
+    }
+  return n;
 }
 
 bool
@@ -165,7 +200,7 @@ RawClient::Receive ()
       if (unread_.empty ())
         {
           char chunk[65536];
-          ssize_t n = recv (fd_, chunk, sizeof chunk, 0);
+          ssize_t n = ReceiveBytes (chunk, sizeof chunk);
           if (n <= 0)
             return nullptr;
           unread_.assign (chunk, (size_t) n);

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -54,6 +55,9 @@ public:
   // The next answer; null when the connection ended.
   Message Receive ();
 
+  // File descriptors that came with answers, the oldest first; the caller's. -1: no more.
+  int TakeDescriptor ();
+
   Message Call (const std::string &name, const WriteFields &fields = nullptr, int seqid = 0);
 
   // Sends as much of `bytes` as the sockets take without blocking for `patience_ms`; how much.
@@ -72,6 +76,9 @@ private:
   int fd_ = -1;
   TpsScanner *scanner_ = nullptr;
   std::string unread_;
+  std::deque<int> descriptors_;
+
+  ssize_t ReceiveBytes (char *bytes, size_t size);
 };
 
 // What an answer says.
