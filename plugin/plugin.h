@@ -8,7 +8,8 @@
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
  *
- * Services of your own (plugin/service/call.h) are served with them: tps_plugin_add_service().
+ * Services of your own (plugin/service/call.h; for their tensors plugin/wire/wire_tensor.h) are served with them:
+ * tps_plugin_add_service().
  *
  * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
  * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
@@ -67,6 +68,7 @@
 #include "plugin/host/protocol.h"
 #include "plugin/host/transport.h"
 #include "plugin/server/server.h"
+#include "plugin/wire/wire_tensor.h"
 #include "runtime/averaging/parameter_server.h"
 #include "runtime/ddp/trainer.h"
 #include "runtime/embedding/table_store.h"

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,4 +121,40 @@ tps_child_get_cpu (const TpsChild *child)
   if (clock_getcpuclockid (child->pid, &clock) != 0 || clock_gettime (clock, &used) != 0)
     return (gdouble) NAN;
   return (gdouble) used.tv_sec + (gdouble) used.tv_nsec / 1e9;
+}
+
+void
+tps_child_pause (TpsChild *child)
+{
+  kill (child->pid, SIGSTOP);
+}
+
+void
+tps_child_resume (TpsChild *child)
+{
+  kill (child->pid, SIGCONT);
+}
+
+gsize
+tps_child_get_resident_bytes (const TpsChild *child)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%d/statm", child->pid);
+  g_autofree gchar *text = NULL;
+  gsize n_pages = 0;
+
+  if (g_file_get_contents (path, &text, NULL, NULL))
+    sscanf (text, "%*u %" G_GSIZE_FORMAT, &n_pages);
+  return n_pages * (gsize) sysconf (_SC_PAGESIZE);
+}
+
+guint
+tps_child_count_descriptors (const TpsChild *child)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%d/fd", child->pid);
+  g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
+  guint n = 0;
+
+  while (dir != NULL && g_dir_read_name (dir) != NULL)
+    n++;
+  return n;
 }

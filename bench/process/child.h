@@ -27,6 +27,15 @@ gchar *tps_child_receive (TpsChild *child, GError **error);
 /* Sends a line, receives one. */
 gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
 
+/* Stops and goes on where it was: for children that would disturb others' measurements. One that has not gone on does not see
+ * the end of its input. */
+void tps_child_pause (TpsChild *child);
+void tps_child_resume (TpsChild *child);
+
+/* Bytes of memory that it has got, and open descriptors; 0 when it is gone. */
+gsize tps_child_get_resident_bytes (const TpsChild *child);
+guint tps_child_count_descriptors (const TpsChild *child);
+
 /* Seconds of CPU that it has used; NAN when it is gone. */
 gdouble tps_child_get_cpu (const TpsChild *child);
 

@@ -1,13 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/load.h"
+#include "bench/transfer/ours.h"
+#include "bench/transfer/pattern.h"
 #include "bench/transfer/row.h"
-#include "bench/transfer/tensor.h"
 #include "plugin/client/client.h"
+#include "plugin/plugin.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
 #define CALL_NS G_GINT64_CONSTANT (60000000000)
+#define SHARING_NS G_GINT64_CONSTANT (10000000000) /* until a connection has its memory */
 
 typedef struct Run Run;
 
@@ -22,7 +24,7 @@ typedef struct
 struct Run
 {
   const TpsTransferRow *row;
-  TpsTransferTensor tensor;
+  const TpsTensor *tensor;
   gint64 *ns;
 
   TpsMutex lock;
@@ -36,6 +38,7 @@ struct Run
 typedef struct
 {
   const gchar *address;
+  gboolean is_shared;
   GPtrArray *clients; /* connections stay from row to row */
   TpsBuffer *memory;
 } Loader;
@@ -52,18 +55,21 @@ write_arguments (TpsWriter *out, gconstpointer data)
       return;
     }
   tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_transfer_tensor_write (out, &run->tensor);
+  tps_tensor_encode (out, run->tensor);
 }
 
 static gboolean
 is_right (const Run *run, TpsReader *result, TpsWireType type)
 {
-  TpsTransferTensor tensor;
+  const TpsTransferRow *row = run->row;
+  g_auto (TpsTensor) tensor = { 0 };
 
-  if (run->row->op == TPS_TRANSFER_PUSH)
+  if (row->op == TPS_TRANSFER_PUSH)
     return type == TPS_WIRE_STOP;
-  return type == TPS_WIRE_STRUCT && tps_transfer_tensor_read (result, &tensor)
-         && tensor.n_bytes == run->row->n_bytes;
+  return type == TPS_WIRE_STRUCT && tps_tensor_decode (result, NULL, &tensor, NULL)
+         && tps_shape_n_bytes (&tensor.shape) == row->n_bytes
+         && (!row->is_check
+             || tps_transfer_pattern_matches (tps_tensor_data (&tensor), row->n_bytes));
 }
 
 /* Whether the slot goes on with another call. */
@@ -111,7 +117,7 @@ start_call (Slot *slot)
 static gboolean
 connect_clients (Loader *loader, guint n, GError **error)
 {
-  TpsClientOptions options = { .address = loader->address };
+  TpsClientOptions options = { .address = loader->address, .no_shared_memory = !loader->is_shared };
 
   while (loader->clients->len < n)
     {
@@ -143,20 +149,62 @@ run_slots (Loader *loader, Run *run)
   tps_mutex_unlock (&run->lock);
 }
 
+/* Large tensors that have gone through the socket so far. */
+static guint64
+count_inline (const Loader *loader)
+{
+  TpsSharingStats stats = { 0 };
+
+  for (guint i = 0; i < loader->clients->len; i++)
+    {
+      TpsSharingStats of_one;
+
+      tps_client_get_sharing_stats (loader->clients->pdata[i], &of_one);
+      stats.sent_inline.n_tensors += of_one.sent_inline.n_tensors;
+      stats.received_inline.n_tensors += of_one.received_inline.n_tensors;
+    }
+  return stats.sent_inline.n_tensors + stats.received_inline.n_tensors;
+}
+
+/* Memory comes in the background, calls do not wait for it: here they are made until all of it is there. */
+static void
+run_shared_check (Loader *loader, Run *run)
+{
+  gint64 until_ns = tps_clock_now_ns () + SHARING_NS;
+  guint64 n_inline;
+
+  do
+    {
+      run->n_ended = 0;
+      n_inline = count_inline (loader);
+      run_slots (loader, run);
+      n_inline = count_inline (loader) - n_inline;
+    }
+  while (n_inline > 0 && run->error == NULL && tps_clock_now_ns () < until_ns);
+  if (n_inline > 0 && run->error == NULL)
+    g_set_error (&run->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "tensors do not go through shared memory");
+}
+
 static gint64
 run_row (gpointer user_data, const TpsTransferRow *row, gint64 *ns, GError **error)
 {
   Loader *loader = user_data;
-  Run run = { .row = row,
-              .tensor = { .buffer = loader->memory, .n_bytes = row->n_bytes },
-              .ns = ns };
+  const TpsTensor tensor = {
+    .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 1, .dims = { (gint64) row->n_bytes / 4 } },
+    .buffer = loader->memory
+  };
+  Run run = { .row = row, .tensor = &tensor, .ns = ns };
   gint64 start_ns = tps_clock_now_ns ();
 
   if (!connect_clients (loader, row->n_connections, error))
     return -1;
   tps_mutex_init (&run.lock);
   tps_cond_init (&run.ended);
-  run_slots (loader, &run);
+  if (loader->is_shared && row->is_check)
+    run_shared_check (loader, &run);
+  else
+    run_slots (loader, &run);
   tps_mutex_clear (&run.lock);
   tps_cond_clear (&run.ended);
   if (run.error == NULL)
@@ -171,12 +219,24 @@ free_client (gpointer client)
   tps_client_free (client);
 }
 
-gint
-tps_transfer_load_ours (const gchar *address)
+static gint
+load (const gchar *address, gsize max_bytes, gboolean is_shared)
 {
   g_autoptr (GPtrArray) clients = g_ptr_array_new_with_free_func (free_client);
-  g_autoptr (TpsBuffer) memory = tps_buffer_new_zeroed (TPS_TRANSFER_MAX_BYTES);
-  Loader loader = { address, clients, memory };
+  g_autoptr (TpsBuffer) memory = tps_transfer_pattern_new (max_bytes);
+  Loader loader = { address, is_shared, clients, memory };
 
   return tps_transfer_serve_rows (run_row, &loader);
+}
+
+gint
+tps_transfer_load_ours (const gchar *address, gsize max_bytes)
+{
+  return load (address, max_bytes, FALSE);
+}
+
+gint
+tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes)
+{
+  return load (address, max_bytes, TRUE);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const gchar check[] = "check ";
+
 static const gchar *const op_names[] = { "push", "pull", "echo" };
 
 const gchar *
@@ -14,29 +16,39 @@ tps_transfer_op_name (TpsTransferOp op)
 }
 
 gboolean
+tps_transfer_op_find (const gchar *name, TpsTransferOp *op)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (op_names); i++)
+    if (g_strcmp0 (name, op_names[i]) == 0)
+      {
+        *op = (TpsTransferOp) i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+gboolean
 tps_transfer_row_parse (const gchar *line, TpsTransferRow *row)
 {
   gchar name[8];
 
-  *row = (TpsTransferRow) { 0 };
+  *row = (TpsTransferRow) { .is_check = g_str_has_prefix (line, check) };
+  if (row->is_check)
+    line += strlen (check);
   if (sscanf (line, "%7s %" G_GSIZE_FORMAT " %u %u %u", name, &row->n_bytes, &row->n_connections,
               &row->n_in_flight, &row->n_calls)
       != 5)
     return FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS (op_names); i++)
-    if (strcmp (name, op_names[i]) == 0)
-      {
-        row->op = (TpsTransferOp) i;
-        return row->n_connections > 0 && row->n_in_flight > 0 && row->n_calls > 0;
-      }
-  return FALSE;
+  return tps_transfer_op_find (name, &row->op) && row->n_connections > 0 && row->n_in_flight > 0
+         && row->n_calls > 0;
 }
 
 gchar *
 tps_transfer_row_to_line (const TpsTransferRow *row)
 {
-  return g_strdup_printf ("%s %" G_GSIZE_FORMAT " %u %u %u", op_names[row->op], row->n_bytes,
-                          row->n_connections, row->n_in_flight, row->n_calls);
+  return g_strdup_printf ("%s%s %" G_GSIZE_FORMAT " %u %u %u", row->is_check ? check : "",
+                          op_names[row->op], row->n_bytes, row->n_connections, row->n_in_flight,
+                          row->n_calls);
 }
 
 gchar *
@@ -55,6 +67,17 @@ tps_transfer_row_to_title (const TpsTransferRow *row)
   if (row->n_in_flight > 1)
     g_string_append_printf (title, " /%u", row->n_in_flight);
   return g_string_free (title, FALSE);
+}
+
+TpsTransferRow
+tps_transfer_row_get_check (const TpsTransferRow *row)
+{
+  return (TpsTransferRow) { .op = row->op == TPS_TRANSFER_PUSH ? TPS_TRANSFER_ECHO : row->op,
+                            .n_bytes = row->n_bytes,
+                            .n_connections = row->n_connections,
+                            .n_in_flight = 1,
+                            .n_calls = row->n_connections,
+                            .is_check = TRUE };
 }
 
 gdouble

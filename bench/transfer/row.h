@@ -4,7 +4,8 @@
  *
  *   push 1048576 1 4 200      operation, bytes, connections, calls in flight on each connection, calls in all
  *
- * and its answer: "ok SECONDS NS NS …", the time of all calls together and of each; or "error TEXT".
+ * and its answer: "ok SECONDS NS NS …", the time of all calls together and of each; or "error TEXT". "check " before it: the
+ * contents of all answers are compared (pattern.h), which takes its time; for our own load generators only.
  */
 
 #pragma once
@@ -27,10 +28,14 @@ typedef struct
   guint n_connections;
   guint n_in_flight; /* on each connection */
   guint n_calls;     /* in all */
+  gboolean is_check;
 } TpsTransferRow;
 
 /* "push"; static. */
 const gchar *tps_transfer_op_name (TpsTransferOp op);
+
+/* FALSE where there is none of that name, or `name` is NULL. */
+gboolean tps_transfer_op_find (const gchar *name, TpsTransferOp *op);
 
 /* FALSE for a line that is none. */
 gboolean tps_transfer_row_parse (const gchar *line, TpsTransferRow *row);
@@ -40,6 +45,9 @@ gchar *tps_transfer_row_to_line (const TpsTransferRow *row);
 
 /* "push 1 MiB", and "x8" for 8 connections, "/4" for 4 in flight; owned by the caller. */
 gchar *tps_transfer_row_to_title (const TpsTransferRow *row);
+
+/* What is called to see that such a row is right: an answer with bytes on each of its connections. */
+TpsTransferRow tps_transfer_row_get_check (const TpsTransferRow *row);
 
 /* Bytes of tensors that the calls move in all. */
 gdouble tps_transfer_row_get_bytes (const TpsTransferRow *row);

@@ -1,8 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The servers that the transfer benchmark talks to, each a process: it listens at `address`, prints "listening on ADDRESS"
- * and ends with its standard input. They return the exit status.
- */
+/* How a server process of the transfer benchmark begins and ends; peers do the same. */
 
 #pragma once
 
@@ -10,11 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* Ours: Node, and the service Transfer of bench/peers/transfer.thrift. */
-gint tps_transfer_serve_ours (const gchar *address);
+/* Prints "listening on ADDRESS". */
+void tps_transfer_announce (const gchar *address);
 
-/* The limit: blocking sockets, a thread a connection. A request is 16 bytes in the machine's order (guint64 operation, guint64
- * bytes) and the bytes of a push or echo; the answer the bytes of a pull or echo, one byte for a push. */
-gint tps_transfer_serve_raw (const gchar *address);
+/* Until the end of standard input. */
+void tps_transfer_wait_for_end (void);
+
+/* Says it on stderr; the exit status. */
+gint tps_transfer_fail (const GError *error);
 
 G_END_DECLS

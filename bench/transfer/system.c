@@ -4,15 +4,17 @@
 
 #include <string.h>
 
-#include "bench/process/child.h"
 #include "bench/process/runfiles.h"
 #include "runtime/error.h"
 
 struct TpsTransferSystem
 {
+  TpsSupervisor *supervisor;
   const TpsTransferSystemSpec *spec;
+  TpsTransferSystemOptions options;
   TpsChild *server, *client;
   gchar *address;
+  gboolean is_paused;
 };
 
 void
@@ -23,32 +25,41 @@ tps_transfer_times_clear (TpsTransferTimes *times)
 
 /* -- processes -- */
 
-static TpsChild *
-start (TpsSupervisor *supervisor, const TpsTransferSystemSpec *spec, const gchar *role,
-       const gchar *address, GError **error)
+static gboolean
+is_peer (const TpsTransferSystemSpec *spec)
 {
+  return spec->script != NULL || spec->program != NULL;
+}
+
+/* Peers make their memory for each row. */
+static TpsChild *
+start (const TpsTransferSystem *system, const gchar *role, const gchar *address, GError **error)
+{
+  const TpsTransferSystemSpec *spec = system->spec;
   const gchar *file = spec->script != NULL ? spec->script : spec->program;
   g_autofree gchar *found = file != NULL ? tps_bench_find_file (file, error)
                                          : tps_bench_find_program ();
   g_autofree gchar *role_flag = g_strdup_printf ("--%s=%s", role, spec->kind);
   g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
+  g_autofree gchar *bytes_flag = g_strdup_printf ("--bytes=%" G_GSIZE_FORMAT,
+                                                  system->options.max_bytes);
   g_autofree gchar *name = g_strdup_printf ("%s (%s)", spec->name, role);
   g_autofree gchar *python = g_strdup (tps_bench_find_python ());
-  gchar *argv[] = { python, found, role_flag, address_flag, NULL };
+  gchar *argv[] = { python, found, role_flag, address_flag, !is_peer (spec) ? bytes_flag : NULL,
+                    NULL };
 
   if (found == NULL)
     return NULL;
-  return tps_child_start (supervisor, name, spec->script != NULL ? argv : argv + 1, error);
+  return tps_child_start (system->supervisor, name, spec->script != NULL ? argv : argv + 1, error);
 }
 
 static gboolean
-start_both (TpsTransferSystem *system, TpsSupervisor *supervisor, const gchar *asked,
-            GError **error)
+start_server (TpsTransferSystem *system, const gchar *asked, GError **error)
 {
   static const gchar listening[] = "listening on ";
   g_autofree gchar *line = NULL;
 
-  system->server = start (supervisor, system->spec, "serve", asked, error);
+  system->server = start (system, "serve", asked, error);
   if (system->server == NULL || (line = tps_child_receive (system->server, error)) == NULL)
     return FALSE;
   if (!g_str_has_prefix (line, listening))
@@ -58,21 +69,65 @@ start_both (TpsTransferSystem *system, TpsSupervisor *supervisor, const gchar *a
       return FALSE;
     }
   system->address = g_strdup (line + strlen (listening));
-  system->client = start (supervisor, system->spec, "load", system->address, error);
+  return TRUE;
+}
+
+static gboolean
+start_client (TpsTransferSystem *system, GError **error)
+{
+  system->client = start (system, "load", system->address != NULL ? system->address : "", error);
   return system->client != NULL;
+}
+
+/* Scripts choose by their kind. */
+static gboolean
+has_unix_socket (const TpsTransferSystemSpec *spec)
+{
+  return spec->script == NULL && !g_str_equal (spec->transport, "tcp");
+}
+
+static void
+go_on (TpsTransferSystem *system)
+{
+  if (system->is_paused)
+    {
+      tps_child_resume (system->server);
+      tps_child_resume (system->client);
+    }
+  system->is_paused = FALSE;
+}
+
+static void
+stand_still (TpsTransferSystem *system)
+{
+  if (system->spec->script == NULL)
+    return;
+  tps_child_pause (system->client);
+  tps_child_pause (system->server);
+  system->is_paused = TRUE;
+}
+
+static gchar *
+choose_address (const TpsTransferSystem *system)
+{
+  const TpsTransferSystemSpec *spec = system->spec;
+
+  if (!has_unix_socket (spec))
+    return g_strdup ("127.0.0.1:0");
+  return g_strdup_printf ("unix:%s/%s-%s.sock", system->options.socket_dir, spec->kind,
+                          spec->transport);
 }
 
 TpsTransferSystem *
 tps_transfer_system_start (TpsSupervisor *supervisor, const TpsTransferSystemSpec *spec,
-                           const gchar *socket_dir, GError **error)
+                           const TpsTransferSystemOptions *options, GError **error)
 {
   TpsTransferSystem *system = g_new0 (TpsTransferSystem, 1);
-  g_autofree gchar *asked = g_str_equal (spec->transport, "unix")
-                                ? g_strdup_printf ("unix:%s/%s.sock", socket_dir, spec->kind)
-                                : g_strdup ("127.0.0.1:0");
+  g_autofree gchar *asked = NULL;
 
-  system->spec = spec;
-  if (start_both (system, supervisor, asked, error))
+  *system = (TpsTransferSystem) { .supervisor = supervisor, .spec = spec, .options = *options };
+  asked = choose_address (system);
+  if ((spec->has_no_server || start_server (system, asked, error)) && start_client (system, error))
     return system;
   tps_transfer_system_free (system);
   return NULL;
@@ -81,6 +136,7 @@ tps_transfer_system_start (TpsSupervisor *supervisor, const TpsTransferSystemSpe
 void
 tps_transfer_system_free (TpsTransferSystem *system)
 {
+  go_on (system);
   g_clear_pointer (&system->client, tps_child_free);
   g_clear_pointer (&system->server, tps_child_free);
   g_free (system->address);
@@ -99,6 +155,12 @@ tps_transfer_system_get_address (const TpsTransferSystem *system)
   return system->address;
 }
 
+const TpsChild *
+tps_transfer_system_get_server (const TpsTransferSystem *system)
+{
+  return system->server;
+}
+
 gboolean
 tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferRow *row)
 {
@@ -107,7 +169,9 @@ tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferR
   if (g_str_equal (spec->kind, "raw") && row->op == TPS_TRANSFER_ECHO && row->n_in_flight > 1)
     return FALSE;
   return (spec->max_connections == 0 || row->n_connections <= spec->max_connections)
-         && (spec->max_in_flight == 0 || row->n_in_flight <= spec->max_in_flight);
+         && (spec->max_in_flight == 0 || row->n_in_flight <= spec->max_in_flight)
+         && (spec->max_bytes_in_flight == 0
+             || row->n_in_flight * row->n_bytes <= spec->max_bytes_in_flight);
 }
 
 /* -- rows -- */
@@ -130,24 +194,50 @@ parse_times (const gchar *line, TpsTransferTimes *times)
   return *at == '\0';
 }
 
+/* 0 for a server that there is not. */
+static gdouble
+get_server_cpu (const TpsTransferSystem *system)
+{
+  return system->server != NULL ? tps_child_get_cpu (system->server) : 0;
+}
+
+static gchar *
+ask (TpsTransferSystem *system, const gchar *order, TpsTransferTimes *times, GError **error)
+{
+  gdouble client_cpu = tps_child_get_cpu (system->client), server_cpu = get_server_cpu (system);
+  gchar *answer = tps_child_ask (system->client, order, error);
+
+  times->client_cpu = tps_child_get_cpu (system->client) - client_cpu;
+  times->server_cpu = get_server_cpu (system) - server_cpu;
+  return answer;
+}
+
 gboolean
 tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
                          TpsTransferTimes *times, GError **error)
 {
   g_autofree gchar *order = tps_transfer_row_to_line (row);
-  gdouble client_cpu = tps_child_get_cpu (system->client);
-  gdouble server_cpu = tps_child_get_cpu (system->server);
-  g_autofree gchar *answer = tps_child_ask (system->client, order, error);
+  g_autofree gchar *answer = NULL;
 
   *times = (TpsTransferTimes) { 0 };
+  go_on (system);
+  answer = ask (system, order, times, error);
   if (answer == NULL)
     return FALSE;
-  times->client_cpu = tps_child_get_cpu (system->client) - client_cpu;
-  times->server_cpu = tps_child_get_cpu (system->server) - server_cpu;
+  stand_still (system);
   if (parse_times (answer, times) && times->ms->len == row->n_calls)
     return TRUE;
   tps_transfer_times_clear (times);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "%s, %s: %.300s", system->spec->name, order,
                answer);
   return FALSE;
+}
+
+gboolean
+tps_transfer_system_check (TpsTransferSystem *system, const TpsTransferRow *row, GError **error)
+{
+  TpsTransferRow check = tps_transfer_row_get_check (row);
+  g_auto (TpsTransferTimes) times = { 0 };
+
+  return is_peer (system->spec) || tps_transfer_system_run (system, &check, &times, error);
 }

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One system under test: a server process and a load generator, over one kind of socket. */
+/* One system under test: a server process and a load generator, over one kind of socket. Scripts stand still while others are
+ * measured: TensorPipe polls without rest. */
 
 #pragma once
 
-#include "bench/process/supervisor.h"
+#include "bench/process/child.h"
 #include "bench/transfer/row.h"
 
 G_BEGIN_DECLS
@@ -12,14 +13,17 @@ G_BEGIN_DECLS
 /* How it is started; everything static. */
 typedef struct
 {
-  const gchar *name;      /* "thriftps", "raw", "libthrift TThreaded" */
-  const gchar *version;   /* for reports */
-  const gchar *transport; /* "tcp", "unix" */
-  const gchar *program;   /* named from the repository's root; NULL = this program */
-  const gchar *script;    /* the program is a Python script; "program" is not used */
-  const gchar *kind;      /* passed on: --serve=KIND, --load=KIND */
-  guint max_connections;  /* 0 = any */
+  const gchar *name;    /* "thriftps", "raw", "libthrift TThreaded" */
+  const gchar *version; /* for reports */
+  const gchar
+      *transport;       /* "tcp"; "unix"; "shm": a Unix socket with shared memory, or none at all */
+  const gchar *program; /* named from the repository's root; NULL = this program */
+  const gchar *script;  /* the program is a Python script; "program" is not used */
+  const gchar *kind;    /* passed on: --serve=KIND, --load=KIND */
+  gboolean has_no_server;
+  guint max_connections; /* 0 = any, here and below */
   guint max_in_flight;
+  gsize max_bytes_in_flight; /* on a connection */
 } TpsTransferSystemSpec;
 
 typedef struct TpsTransferSystem TpsTransferSystem;
@@ -35,19 +39,34 @@ typedef struct
 
 void tps_transfer_times_clear (TpsTransferTimes *times);
 
-/* `socket_dir`: for Unix sockets. Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
+/* What the processes are given: a folder for Unix sockets, and how many bytes may be in flight on a connection. */
+typedef struct
+{
+  const gchar *socket_dir;
+  gsize max_bytes;
+} TpsTransferSystemOptions;
+
+/* Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
 TpsTransferSystem *tps_transfer_system_start (TpsSupervisor *supervisor,
                                               const TpsTransferSystemSpec *spec,
-                                              const gchar *socket_dir, GError **error);
+                                              const TpsTransferSystemOptions *options,
+                                              GError **error);
 void tps_transfer_system_free (TpsTransferSystem *system);
 
 const TpsTransferSystemSpec *tps_transfer_system_get_spec (const TpsTransferSystem *system);
 
-/* Where its server listens; borrowed. */
+/* Where its server listens; borrowed; NULL where there is none. */
 const gchar *tps_transfer_system_get_address (const TpsTransferSystem *system);
+
+/* The process; NULL where there is none. Borrowed. */
+const TpsChild *tps_transfer_system_get_server (const TpsTransferSystem *system);
 
 /* Whether it can run such a row at all. */
 gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const TpsTransferRow *row);
+
+/* Makes calls whose answers' contents are compared; peers are not asked. Errors as below. */
+gboolean tps_transfer_system_check (TpsTransferSystem *system, const TpsTransferRow *row,
+                                    GError **error);
 
 /* Errors: what the load generator says; TPS_ERROR_ABORTED when a process is gone, or interrupted. */
 gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,

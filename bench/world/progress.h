@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One line on stderr that says how far a pass is: rewritten in place on a terminal, a new line
- * every few seconds elsewhere. */
+/* The status line of a pass. */
 
 #pragma once
 
+#include "bench/process/status_line.h"
 #include "runtime/ddp/train_plan.h"
 
 G_BEGIN_DECLS
@@ -14,9 +14,7 @@ typedef struct
   const gchar *title; /* borrowed */
   guint steps_per_epoch;
   guint epochs;
-  gboolean is_terminal;
-  gint64 next_ns;
-  gboolean shown;
+  TpsStatusLine line;
 } TpsProgress;
 
 void tps_progress_init (TpsProgress *progress, const gchar *title, guint steps_per_epoch,

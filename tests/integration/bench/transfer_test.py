@@ -9,7 +9,7 @@ import junit
 import launcher
 
 OPS = ("push", "pull", "echo")
-TRANSPORTS = ("tcp", "unix")
+TRANSPORTS = ("tcp", "unix", "shm")
 
 
 class Transfer(launcher.TestCase):
@@ -38,27 +38,46 @@ class Transfer(launcher.TestCase):
                         self.assertIn("\n" + row, result.stdout)
                         self.assertEqual((units[row], units[row + " time"], units[row + " CPU"]), ("GB/s", "ms", "s/GB"))
                         self.assertIn(row + " / raw", ratios)
+                        self.assertEqual(row + " / memcpy" in ratios, transport == "shm")
         self.assertEqual(units["small calls, 8 clients"], "calls/s")
-        self.assertIn("memcpy, one thread: ", result.stdout)
 
     def test_one_row_alone(self):
         _, output = self.run_to_output("--op=push", "--bytes=65536", "--connections=2", "--in-flight=4", "--calls=16",
                                        "--seconds=0")
         times = [figure for figure in output["figures"] if figure["name"] == "push 64 KiB x2 /4 tcp time"]
         self.assertEqual([figure["n"] for figure in times], [16])
-        self.assertEqual({figure["name"].split(" tcp")[0].split(" unix")[0] for figure in output["figures"]},
-                         {"push 64 KiB x2 /4"})
+        self.assertEqual({figure["name"].rsplit(" " + transport)[0] for figure in output["figures"]
+                          for transport in TRANSPORTS if " " + transport in figure["name"]}, {"push 64 KiB x2 /4"})
+
+    def test_one_system_alone(self):
+        _, output = self.run_to_output("--system=thriftps", "--transport=shm")
+        self.assertEqual((output["peers"], output["ratios"]), ([], []))
+        self.assertEqual({figure["name"].split()[-1] for figure in output["figures"] if figure["unit"] == "GB/s"}, {"shm"})
+
+    def test_idle_connections(self):
+        result, output = self.run_to_output("--op=push", "--bytes=1024", "--idle=200")
+        figures = {figure["name"]: figure for figure in output["figures"]}
+        self.assertGreater(figures["small calls, 8 clients, 200 idle"]["p50"], 0)
+        self.assertGreater(figures["small calls, 8 clients, 0 idle"]["p50"], 0)
+        # More than nothing, since there are buffers, and less than a small buffer a connection.
+        self.assertLess(0, figures["200 idle connections, memory of each"]["p50"])
+        self.assertLess(figures["200 idle connections, memory of each"]["p50"], 20)
+        self.assertIn("200 idle connections: ", result.stdout)
 
     def test_peers_and_a_plot(self):
         _, output = self.run_to_output("--peers", "--op=echo", "--bytes=65536", "--plot=plot.svg")
-        self.assertLessEqual({"raw", "libthrift TThreaded", "libthrift TNonblocking", "C GLib", "TensorPipe"},
+        self.assertLessEqual({"raw", "libthrift TThreaded", "libthrift TNonblocking", "C GLib", "tensorpipe"},
                              {peer["name"] for peer in output["peers"]})
         with open(os.path.join(self.folder, "plot.svg"), encoding="utf-8") as file:
-            self.assertIn("<svg", file.read())
+            plot = file.read()
+        for curve in ("thriftps tcp", "thriftps unix", "thriftps shm", "memcpy shm", "tensorpipe shm"):
+            self.assertIn(curve, plot)
+        self.assertIn("echo 64 KiB shm / tensorpipe", {ratio["name"] for ratio in output["ratios"]})
 
     def test_a_bad_flag_is_a_line(self):
         for flag, word in (("--bogus", "bogus"), ("--op=pour", "push or pull or echo"), ("--connections=65", "1 to 64"),
-                           ("--bytes=1", "4 to"), ("--seconds=-1", "0 or more")):
+                           ("--bytes=1", "multiple of 4"), ("--seconds=-1", "0 or more"), ("--idle=-7", "0 to"),
+                           ("--transport=x", "tcp or unix or shm"), ("--system=x", "thriftps")):
             with self.subTest(flag=flag):
                 result = self.run_world(flag)
                 self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)

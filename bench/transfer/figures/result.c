@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/result.h"
+#include "bench/transfer/figures/result.h"
 
 #include "bench/report/percentile.h"
 

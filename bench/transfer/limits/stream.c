@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/stream.h"
+#include "bench/transfer/limits/stream.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/call_load.h"
+#include "bench/transfer/calls/call_load.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/transfer/stream.h"
+#include "bench/transfer/limits/stream.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -33,23 +33,26 @@ typedef struct
 } Client;
 
 /* Both arrays end with the struct's stop byte, which is the literal's own zero. */
+gboolean
+tps_call_load_call (gint fd)
+{
+  guint8 received[sizeof reply];
+
+  return tps_stream_send_all (fd, request, sizeof request)
+         && tps_stream_receive_all (fd, received, sizeof received)
+         && memcmp (received, reply, sizeof reply) == 0;
+}
+
 static gpointer
 run_client (gpointer data)
 {
   Client *client = data;
-  guint8 received[sizeof reply];
 
-  while (tps_clock_now_ns () < client->until_ns)
-    {
-      if (!tps_stream_send_all (client->fd, request, sizeof request)
-          || !tps_stream_receive_all (client->fd, received, sizeof received)
-          || memcmp (received, reply, sizeof reply) != 0)
-        {
-          client->wrong = TRUE;
-          break;
-        }
+  while (!client->wrong && tps_clock_now_ns () < client->until_ns)
+    if (tps_call_load_call (client->fd))
       client->n_calls++;
-    }
+    else
+      client->wrong = TRUE;
   return NULL;
 }
 

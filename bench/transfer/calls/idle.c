@@ -1,0 +1,155 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/calls/idle.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench/process/interrupt.h"
+#include "bench/process/runfiles.h"
+#include "bench/transfer/calls/call_load.h"
+#include "bench/transfer/limits/stream.h"
+#include "runtime/error.h"
+
+#define POLL_US 10000
+
+/* -- the child -- */
+
+static gboolean
+open_all (GArray *fds, const gchar *address, guint n, GError **error)
+{
+  while (fds->len < n)
+    {
+      gint fd = tps_stream_connect (address, error);
+
+      if (fd < 0)
+        return FALSE;
+      g_array_append_val (fds, fd);
+      if (tps_call_load_call (fd))
+        continue;
+      g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                   "the server ended connection %u, or gave it a wrong answer", fds->len);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+close_all (GArray *fds)
+{
+  for (guint i = 0; i < fds->len; i++)
+    close (g_array_index (fds, gint, i));
+  g_array_set_size (fds, 0);
+}
+
+gint
+tps_transfer_load_idle (const gchar *address, G_GNUC_UNUSED gsize max_bytes)
+{
+  g_autoptr (GArray) fds = g_array_new (FALSE, FALSE, sizeof (gint));
+  gchar line[64];
+
+  while (fgets (line, sizeof line, stdin) != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+      guint n;
+
+      if (sscanf (line, "open %u", &n) != 1)
+        close_all (fds);
+      else
+        open_all (fds, address, n, &error);
+      if (error != NULL)
+        printf ("error %s\n", error->message);
+      else
+        puts ("ok");
+      fflush (stdout);
+    }
+  close_all (fds);
+  return 0;
+}
+
+/* -- the launcher -- */
+
+static gboolean
+order (TpsChild *child, const gchar *line, GError **error)
+{
+  g_autofree gchar *answer = tps_child_ask (child, line, error);
+
+  if (answer == NULL || g_str_equal (answer, "ok"))
+    return answer != NULL;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "idle connections: %s", answer);
+  return FALSE;
+}
+
+/* The server closes its ends in its own time; nothing is measured meanwhile. */
+static gboolean
+wait_until_closed (const TpsChild *server, guint n_descriptors, GError **error)
+{
+  while (tps_child_count_descriptors (server) > n_descriptors)
+    {
+      if (!tps_interrupt_check (error))
+        return FALSE;
+      g_usleep (POLL_US);
+    }
+  return TRUE;
+}
+
+static gboolean
+measure_calls (GArray *calls_per_s, const gchar *address, gdouble seconds, GError **error)
+{
+  gdouble rate = tps_call_load_run (address, TPS_CALL_LOAD_N_CLIENTS, seconds, error);
+
+  if (rate < 0)
+    return FALSE;
+  g_array_append_val (calls_per_s, rate);
+  return TRUE;
+}
+
+static gboolean
+measure_round (TpsTransferIdle *idle, TpsChild *child, const TpsChild *server, const gchar *address,
+               gdouble seconds, GError **error)
+{
+  g_autofree gchar *open_order = g_strdup_printf ("open %u", idle->n_idle);
+  guint n_descriptors = tps_child_count_descriptors (server);
+  gsize before;
+
+  if (!measure_calls (idle->alone, address, seconds, error))
+    return FALSE;
+  before = tps_child_get_resident_bytes (server);
+  if (!order (child, open_order, error))
+    return FALSE;
+  idle->bytes = MAX (idle->bytes,
+                     (gdouble) tps_child_get_resident_bytes (server) - (gdouble) before);
+  return measure_calls (idle->beside, address, seconds, error) && order (child, "close", error)
+         && wait_until_closed (server, n_descriptors + TPS_CALL_LOAD_N_CLIENTS, error);
+}
+
+gboolean
+tps_transfer_idle_measure (TpsTransferIdle *idle, TpsSupervisor *supervisor, const TpsChild *server,
+                           const gchar *address, guint n_rounds, gdouble seconds, GError **error)
+{
+  g_autofree gchar *program = tps_bench_find_program ();
+  g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
+  gchar load_flag[] = "--load=idle";
+  gchar *argv[] = { program, load_flag, address_flag, NULL };
+  g_autoptr (TpsChild) child = tps_child_start (supervisor, "idle connections", argv, error);
+
+  for (guint i = 0; child != NULL && i < n_rounds; i++)
+    if (!measure_round (idle, child, server, address, seconds, error))
+      return FALSE;
+  return child != NULL;
+}
+
+void
+tps_transfer_idle_init (TpsTransferIdle *idle, guint n_idle)
+{
+  *idle = (TpsTransferIdle) { .n_idle = n_idle,
+                              .alone = g_array_new (FALSE, FALSE, sizeof (gdouble)),
+                              .beside = g_array_new (FALSE, FALSE, sizeof (gdouble)) };
+}
+
+void
+tps_transfer_idle_clear (TpsTransferIdle *idle)
+{
+  g_clear_pointer (&idle->alone, g_array_unref);
+  g_clear_pointer (&idle->beside, g_array_unref);
+}

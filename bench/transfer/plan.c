@@ -1,0 +1,189 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/plan.h"
+
+#include "bench/transfer/pattern.h"
+#include "runtime/version.h"
+
+#define MIB ((gsize) 1 << 20)
+#define KIB ((gsize) 1 << 10)
+#define BYTES_OF_A_ROW (256 * MIB)
+
+/* -- rows -- */
+
+/* About a quarter of a second each, at what a socket does. */
+static guint
+choose_n_calls (const TpsTransferOptions *options, gsize n_bytes)
+{
+  if (options->calls > 0)
+    return (guint) options->calls;
+  return options->run.smoke ? 4 : (guint) CLAMP (BYTES_OF_A_ROW / MAX (n_bytes, 1), 4, 2000);
+}
+
+static void
+add_row (const TpsTransferOptions *options, GArray *rows, TpsTransferOp op, gsize n_bytes,
+         guint n_connections, guint n_in_flight)
+{
+  TpsTransferRow row = {
+    .op = op, .n_bytes = n_bytes, .n_connections = n_connections, .n_in_flight = n_in_flight
+  };
+
+  row.n_calls = MAX (choose_n_calls (options, n_bytes), n_connections * n_in_flight);
+  g_array_append_val (rows, row);
+}
+
+/* One call at a time. */
+static void
+add_sizes (const TpsTransferOptions *options, GArray *rows)
+{
+  static const gsize smoke[] = { KIB, MIB };
+  static const gsize usual[] = { 64, KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB };
+  static const gsize full[] = { 64,  KIB,     16 * KIB, 64 * KIB, 256 * KIB,
+                                MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB };
+  const gsize *sizes = options->run.smoke ? smoke : options->full ? full : usual;
+  guint n_sizes = options->run.smoke ? G_N_ELEMENTS (smoke)
+                  : options->full    ? G_N_ELEMENTS (full)
+                                     : G_N_ELEMENTS (usual);
+
+  for (guint op = TPS_TRANSFER_PUSH; op <= TPS_TRANSFER_ECHO; op++)
+    for (guint i = 0; i < n_sizes; i++)
+      add_row (options, rows, (TpsTransferOp) op, sizes[i], 1, 1);
+}
+
+static void
+add_streams (const TpsTransferOptions *options, GArray *rows)
+{
+  add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 1, 8);
+  add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 8, 1);
+  add_row (options, rows, TPS_TRANSFER_PUSH, MIB, 1, 4);
+  add_row (options, rows, TPS_TRANSFER_PUSH, MIB, 8, 1);
+  if (!options->full)
+    return;
+  for (guint n = 2; n <= 64; n *= 4)
+    add_row (options, rows, TPS_TRANSFER_PUSH, 256 * KIB, n, 1);
+  add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 64, 32);
+}
+
+GArray *
+tps_transfer_plan_rows (const TpsTransferOptions *options)
+{
+  GArray *rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRow));
+  TpsTransferOp op;
+
+  if (tps_transfer_op_find (options->op, &op))
+    {
+      add_row (options, rows, op, (gsize) options->bytes, (guint) options->connections,
+               (guint) options->in_flight);
+      return rows;
+    }
+  add_sizes (options, rows);
+  add_streams (options, rows);
+  return rows;
+}
+
+gsize
+tps_transfer_plan_max_bytes (GArray *rows)
+{
+  gsize max_bytes = 0;
+
+  for (guint i = 0; i < rows->len; i++)
+    {
+      const TpsTransferRow *row = &g_array_index (rows, TpsTransferRow, i);
+
+      max_bytes = MAX (max_bytes, row->n_bytes * row->n_in_flight);
+    }
+  return MIN (max_bytes, TPS_TRANSFER_MAX_BYTES);
+}
+
+/* -- systems -- */
+
+#define LIBTHRIFT "bench/libthrift_transfer"
+#define TENSORPIPE "bench/peers/pytorch_transfer.py"
+
+static const TpsTransferSystemSpec systems[] = {
+  { .name = "thriftps", .version = TPS_VERSION, .transport = "tcp", .kind = "ours" },
+  { .name = "raw", .version = "blocking socket", .transport = "tcp", .kind = "raw" },
+  { .name = "thriftps", .version = TPS_VERSION, .transport = "unix", .kind = "ours" },
+  { .name = "raw", .version = "blocking socket", .transport = "unix", .kind = "raw" },
+  { .name = "thriftps", .version = TPS_VERSION, .transport = "shm", .kind = "ours-shared" },
+  { .name = "raw",
+    .version = "copy and wake-up",
+    .transport = "shm",
+    .kind = "raw-shared",
+    .max_bytes_in_flight = TPS_TRANSFER_MAX_BYTES },
+  { .name = "memcpy",
+    .version = "one thread",
+    .transport = "shm",
+    .kind = "memcpy",
+    .has_no_server = TRUE,
+    .max_connections = 1,
+    .max_in_flight = 1 },
+};
+
+static const TpsTransferSystemSpec peers[] = {
+  { .name = "libthrift TThreaded",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = LIBTHRIFT,
+    .kind = "threaded",
+    .max_in_flight = 1 },
+  { .name = "libthrift TNonblocking",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = LIBTHRIFT,
+    .kind = "nonblocking",
+    .max_in_flight = 1 },
+  { .name = "C GLib",
+    .version = "0.17",
+    .transport = "tcp",
+    .program = "bench/c_glib_transfer",
+    .kind = "simple",
+    .max_connections = 1,
+    .max_in_flight = 1 },
+  { .name = "tensorpipe",
+    .version = "python3-torch, TCP alone",
+    .transport = "tcp",
+    .script = TENSORPIPE,
+    .kind = "tcp",
+    .max_connections = 1 },
+  { .name = "tensorpipe",
+    .version = "python3-torch, its default transports",
+    .transport = "shm",
+    .script = TENSORPIPE,
+    .kind = "default",
+    .max_connections = 1 },
+};
+
+static gboolean
+is_asked_for (const TpsTransferOptions *options, const TpsTransferSystemSpec *spec)
+{
+  return (options->transport == NULL || g_str_equal (options->transport, spec->transport))
+         && (options->system == NULL || g_str_equal (options->system, spec->name));
+}
+
+static void
+add_systems (const TpsTransferOptions *options, GPtrArray *chosen,
+             const TpsTransferSystemSpec *specs, guint n_specs)
+{
+  for (guint i = 0; i < n_specs; i++)
+    if (is_asked_for (options, &specs[i]))
+      g_ptr_array_add (chosen, (gpointer) (gsize) &specs[i]);
+}
+
+GPtrArray *
+tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error)
+{
+  g_autoptr (GPtrArray) chosen = g_ptr_array_new ();
+
+  add_systems (options, chosen, systems, G_N_ELEMENTS (systems));
+  if (options->peers)
+    add_systems (options, chosen, peers, G_N_ELEMENTS (peers));
+  if (chosen->len > 0)
+    return g_steal_pointer (&chosen);
+  tps_flags_refuse (
+      "system", options->system,
+      "thriftps, raw or memcpy, or with --peers one of libthrift TThreaded, libthrift "
+      "TNonblocking, C GLib and tensorpipe, on a transport that it has",
+      error);
+  return NULL;
+}

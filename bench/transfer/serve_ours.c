@@ -1,0 +1,127 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/transfer/ours.h"
+
+#include "bench/transfer/pattern.h"
+#include "bench/transfer/serve.h"
+#include "plugin/plugin.h"
+#include "runtime/error.h"
+
+#define MAX_FRAME_BYTES ((gsize) 1 << 30)
+#define MAX_CONNECTIONS 65536
+
+static void
+refuse (TpsCall *call, const gchar *what)
+{
+  g_autoptr (GError) error = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s", what);
+
+  tps_call_reply_error (call, error);
+}
+
+/* The only argument of push and echo. Refuses the call where it is not there. */
+static gboolean
+receive_tensor (TpsCall *call, TpsTensor *tensor)
+{
+  static const TpsFieldSpec fields[] = {
+    { .id = 1,
+      .type = TPS_WIRE_STRUCT,
+      .name = "tensor",
+      .required = TRUE,
+      .offset = 0,
+      .read = tps_field_read_tensor },
+    { 0 },
+  };
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_fields_read (&in, NULL, fields, tensor, NULL, &error))
+    return TRUE;
+  tps_call_reply_error (call, error);
+  return FALSE;
+}
+
+/* The tensor has arrived by now; there is nothing to do with it. Its memory is the client's again with the answer. */
+static void
+handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
+{
+  TpsTensor tensor = { 0 };
+  gboolean received = receive_tensor (call, &tensor);
+
+  tps_tensor_clear (&tensor);
+  if (received)
+    tps_call_reply (call, NULL, NULL);
+}
+
+static void
+write_tensor_result (TpsWriter *out, gconstpointer tensor)
+{
+  tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+  tps_tensor_encode (out, tensor);
+}
+
+/* What is pulled is the same memory again and again, as a table or a model would be. */
+static void
+handle_pull (TpsCall *call, gpointer object)
+{
+  TpsTensor tensor = { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 1 }, .buffer = object };
+  TpsReader in;
+  gint16 id;
+  TpsWireType type;
+  gint64 n_bytes;
+
+  tps_call_get_arguments (call, &in);
+  tps_reader_struct_begin (&in);
+  if (!tps_reader_field (&in, &id, &type) || type != TPS_WIRE_I64)
+    {
+      refuse (call, "n_bytes is missing");
+      return;
+    }
+  n_bytes = tps_reader_i64 (&in);
+  tensor.shape.dims[0] = n_bytes / 4;
+  if (n_bytes < 0 || (gsize) n_bytes > tps_buffer_get_size (tensor.buffer))
+    refuse (call, "n_bytes is too large");
+  else
+    tps_call_reply (call, write_tensor_result, &tensor);
+}
+
+static void
+handle_echo (TpsCall *call, G_GNUC_UNUSED gpointer object)
+{
+  g_auto (TpsTensor) tensor = { 0 };
+
+  if (receive_tensor (call, &tensor))
+    tps_call_reply (call, write_tensor_result, &tensor);
+}
+
+static const TpsMethod transfer_methods[] = {
+  { .name = "push", .handle = handle_push },
+  { .name = "pull", .handle = handle_pull },
+  { .name = "echo", .handle = handle_echo },
+  { .name = NULL },
+};
+
+gint
+tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
+  TpsPluginOptions options = { .name = "transfer", .parameter_server = { .n_trainers = 1 } };
+  TpsServerOptions server_options = { .default_service = "Node",
+                                      .max_frame_bytes = MAX_FRAME_BYTES,
+                                      .max_connections = MAX_CONNECTIONS };
+  const TpsService transfer = { .name = "Transfer", .methods = transfer_methods, .object = pulled };
+  g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
+  g_autoptr (TpsServer) server = NULL;
+
+  if (plugin == NULL)
+    return tps_transfer_fail (error);
+  tps_plugin_add_service (plugin, &transfer);
+  server = tps_plugin_new_server (plugin, &server_options);
+  if (!tps_server_listen (server, address, &error) || !tps_server_start (server, &error))
+    return tps_transfer_fail (error);
+  tps_transfer_announce (tps_server_get_addresses (server)[0]);
+  tps_transfer_wait_for_end ();
+  tps_server_stop (server);
+  return 0;
+}

@@ -1,0 +1,155 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/transfer/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+class TransferPlan : public testing::Test
+{
+protected:
+  void
+  TearDown () override
+  {
+    tps_transfer_options_clear (&options_);
+    g_clear_error (&error_);
+  }
+
+  gboolean
+  Parse (std::vector<std::string> arguments)
+  {
+    std::vector<gchar *> argv = { const_cast<gchar *> ("transfer") };
+    for (std::string &argument : arguments)
+      argv.push_back (argument.data ());
+    tps_transfer_options_clear (&options_);
+    return tps_transfer_options_parse (&options_, static_cast<gint> (argv.size ()), argv.data (),
+                                       &error_);
+  }
+
+  void
+  ExpectBad (const std::string &argument, const std::string &part)
+  {
+    EXPECT_FALSE (Parse ({ argument })) << argument;
+    ASSERT_NE (error_, nullptr) << argument;
+    EXPECT_NE (std::string (error_->message).find (part), std::string::npos) << error_->message;
+    g_clear_error (&error_);
+  }
+
+  std::set<std::string>
+  Titles ()
+  {
+    g_autoptr (GArray) rows = tps_transfer_plan_rows (&options_);
+    std::set<std::string> titles;
+    for (guint i = 0; i < rows->len; i++)
+      {
+        g_autofree gchar *title = tps_transfer_row_to_title (
+            &g_array_index (rows, TpsTransferRow, i));
+        titles.insert (title);
+      }
+    return titles;
+  }
+
+  // "thriftps tcp", …; empty with error_ set.
+  std::vector<std::string>
+  Systems ()
+  {
+    g_autoptr (GPtrArray) specs = tps_transfer_plan_systems (&options_, &error_);
+    std::vector<std::string> names;
+    for (guint i = 0; specs != nullptr && i < specs->len; i++)
+      {
+        auto spec = static_cast<const TpsTransferSystemSpec *> (specs->pdata[i]);
+        names.push_back (std::string (spec->name) + " " + spec->transport);
+      }
+    return names;
+  }
+
+  TpsTransferOptions options_ = {};
+  GError *error_ = nullptr;
+};
+
+TEST_F (TransferPlan, UsualRowsAreThoseOfTheFigures)
+{
+  ASSERT_TRUE (Parse ({}));
+  std::set<std::string> titles = Titles ();
+  for (const char *op : { "push", "pull", "echo" })
+    for (const char *size : { "64 B", "1 KiB", "64 KiB", "1 MiB", "16 MiB", "64 MiB" })
+      EXPECT_EQ (titles.count (std::string (op) + " " + size), 1u) << op << size;
+  EXPECT_EQ (titles.count ("push 1 MiB /4"), 1u);
+  EXPECT_EQ (titles.count ("push 256 MiB"), 0u);
+  EXPECT_EQ (options_.idle, 0);
+  EXPECT_EQ (options_.run.repeats, 5);
+}
+
+TEST_F (TransferPlan, FullHasTheLargestRowsAndManyConnections)
+{
+  ASSERT_TRUE (Parse ({ "--full" }));
+  std::set<std::string> titles = Titles ();
+  for (const char *title : { "echo 256 MiB", "push 1 KiB x64 /32", "push 256 KiB x32" })
+    EXPECT_EQ (titles.count (title), 1u) << title;
+  EXPECT_EQ (options_.idle, MIN (10000, tps_transfer_options_get_max_idle ()));
+}
+
+TEST_F (TransferPlan, OneRowIsWhatItWasAskedToBe)
+{
+  ASSERT_TRUE (
+      Parse ({ "--op=pull", "--bytes=65536", "--connections=3", "--in_flight=2", "--calls=7" }));
+  g_autoptr (GArray) rows = tps_transfer_plan_rows (&options_);
+  ASSERT_EQ (rows->len, 1u);
+  g_autofree gchar *line = tps_transfer_row_to_line (&g_array_index (rows, TpsTransferRow, 0));
+  EXPECT_STREQ (line, "pull 65536 3 2 7");
+  EXPECT_EQ (tps_transfer_plan_max_bytes (rows), 131072u);
+}
+
+TEST_F (TransferPlan, EveryTransportHasItsLimit)
+{
+  ASSERT_TRUE (Parse ({}));
+  EXPECT_EQ (Systems (),
+             (std::vector<std::string> { "thriftps tcp", "raw tcp", "thriftps unix", "raw unix",
+                                         "thriftps shm", "raw shm", "memcpy shm" }));
+}
+
+TEST_F (TransferPlan, PeersStandBesideTheirTransport)
+{
+  ASSERT_TRUE (Parse ({ "--peers", "--transport=shm" }));
+  EXPECT_EQ (Systems (), (std::vector<std::string> { "thriftps shm", "raw shm", "memcpy shm",
+                                                     "tensorpipe shm" }));
+  ASSERT_TRUE (Parse ({ "--peers", "--system=C GLib" }));
+  EXPECT_EQ (Systems (), std::vector<std::string> { "C GLib tcp" });
+}
+
+TEST_F (TransferPlan, NoSystemIsAnError)
+{
+  ASSERT_TRUE (Parse ({ "--system=memcpy", "--transport=tcp" }));
+  EXPECT_TRUE (Systems ().empty ());
+  ASSERT_NE (error_, nullptr);
+  EXPECT_NE (std::string (error_->message).find ("--system=memcpy: expected thriftps"),
+             std::string::npos)
+      << error_->message;
+}
+
+TEST_F (TransferPlan, BadFlagsSayWhatIsExpected)
+{
+  ExpectBad ("--transport=carrier", "tcp or unix or shm");
+  ExpectBad ("--op=pour", "push or pull or echo");
+  ExpectBad ("--bytes=6", "a multiple of 4");
+  ExpectBad ("--bytes=268435460", "4 to 268435456");
+  ExpectBad ("--connections=65", "1 to 64");
+  ExpectBad ("--in-flight=33", "1 to 32");
+  ExpectBad ("--seconds=-1", "0 or more");
+  ExpectBad ("--idle=100000000", "--idle=100000000: expected 0 to ");
+}
+
+TEST_F (TransferPlan, IdleConnectionsNeedCalls)
+{
+  EXPECT_FALSE (Parse ({ "--idle=5", "--seconds=0" }));
+  g_clear_error (&error_);
+  ASSERT_TRUE (Parse ({ "--full", "--seconds=0" }));
+  EXPECT_EQ (options_.idle, 0);
+}
+
+} // namespace

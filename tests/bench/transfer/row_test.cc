@@ -1,0 +1,89 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/transfer/row.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bench/transfer/pattern.h"
+
+namespace {
+
+TEST (TransferRow, LineAndRowAreTheSame)
+{
+  for (const char *line : { "push 64 1 1 2000", "pull 1048576 8 4 200", "echo 4 64 32 2048",
+                            "check echo 65536 2 1 2" })
+    {
+      TpsTransferRow row;
+      ASSERT_TRUE (tps_transfer_row_parse (line, &row)) << line;
+      g_autofree gchar *again = tps_transfer_row_to_line (&row);
+      EXPECT_STREQ (again, line);
+    }
+}
+
+TEST (TransferRow, WhatIsNoRowIsRefused)
+{
+  TpsTransferRow row;
+  for (const char *line : { "", "push", "pour 64 1 1 1", "push 64 0 1 1", "push 64 1 0 1",
+                            "push 64 1 1 0", "push x 1 1 1", "check", "checkpush 64 1 1 1" })
+    EXPECT_FALSE (tps_transfer_row_parse (line, &row)) << line;
+}
+
+TEST (TransferRow, TitleSaysWhatIsNotUsual)
+{
+  const struct
+  {
+    const char *line, *title;
+  } cases[] = { { "push 64 1 1 1", "push 64 B" },
+                { "pull 65536 1 1 1", "pull 64 KiB" },
+                { "echo 16777216 8 4 1", "echo 16 MiB x8 /4" } };
+  for (const auto &one : cases)
+    {
+      TpsTransferRow row;
+      ASSERT_TRUE (tps_transfer_row_parse (one.line, &row));
+      g_autofree gchar *title = tps_transfer_row_to_title (&row);
+      EXPECT_STREQ (title, one.title);
+    }
+}
+
+TEST (TransferRow, AnEchoMovesItsBytesTwice)
+{
+  TpsTransferRow row = { .op = TPS_TRANSFER_PULL,
+                         .n_bytes = 1000,
+                         .n_connections = 1,
+                         .n_in_flight = 1,
+                         .n_calls = 3,
+                         .is_check = FALSE };
+  EXPECT_EQ (tps_transfer_row_get_bytes (&row), 3000);
+  row.op = TPS_TRANSFER_ECHO;
+  EXPECT_EQ (tps_transfer_row_get_bytes (&row), 6000);
+}
+
+TEST (TransferRow, ACheckBringsBytesBackOnEveryConnection)
+{
+  TpsTransferRow row, check;
+  ASSERT_TRUE (tps_transfer_row_parse ("push 4096 8 4 500", &row));
+  check = tps_transfer_row_get_check (&row);
+  g_autofree gchar *line = tps_transfer_row_to_line (&check);
+  EXPECT_STREQ (line, "check echo 4096 8 1 8");
+  row.op = TPS_TRANSFER_PULL;
+  EXPECT_EQ (tps_transfer_row_get_check (&row).op, TPS_TRANSFER_PULL);
+}
+
+TEST (TransferPattern, EveryByteCounts)
+{
+  g_autoptr (TpsBuffer) buffer = tps_transfer_pattern_new (4096);
+  guint8 *data = tps_buffer_get_data (buffer);
+
+  EXPECT_TRUE (tps_transfer_pattern_matches (data, 4096));
+  for (gsize i = 0; i < 4096; i++)
+    {
+      data[i] ^= 1;
+      EXPECT_FALSE (tps_transfer_pattern_matches (data, 4096)) << i;
+      data[i] ^= 1;
+    }
+  EXPECT_FALSE (tps_transfer_pattern_matches (data + 4, 4092)); // elsewhere it is something else
+}
+
+} // namespace
