@@ -41,6 +41,9 @@ typedef struct
   /* Thread: any. */
   void (*ref) (TpsSharing *sharing);
   void (*unref) (TpsSharing *sharing);
+
+  /* Optional: where copies of slices come from, so that they are counted; borrowed. NULL: the default pool. Thread: any. */
+  TpsBufferPool *(*get_pool) (TpsSharing *sharing);
 } TpsSharingOps;
 
 /* Implementations embed this as their first member. */

@@ -38,6 +38,12 @@ tps_segment_budget_ref (TpsSegmentBudget *budget)
   return budget;
 }
 
+TpsBufferPool *
+tps_segment_budget_get_account (const TpsSegmentBudget *budget)
+{
+  return budget->account;
+}
+
 gsize
 tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget)
 {

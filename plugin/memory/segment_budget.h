@@ -20,6 +20,9 @@ void tps_segment_budget_unref (TpsSegmentBudget *budget);
 gboolean tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
 void tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes);
 
+/* Borrowed; may be NULL. */
+TpsBufferPool *tps_segment_budget_get_account (const TpsSegmentBudget *budget);
+
 gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
 
 G_END_DECLS

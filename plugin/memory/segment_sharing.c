@@ -114,6 +114,12 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
                                 (gsize) slice->length, let_go, hold);
 }
 
+static TpsBufferPool *
+receive_get_pool (TpsSharing *sharing)
+{
+  return tps_segment_budget_get_account (((Receive *) sharing)->registry->budget);
+}
+
 TpsSharing *
 tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify released,
                               gpointer user_data)
@@ -122,6 +128,7 @@ tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify relea
     .resolve = receive_resolve,
     .ref = receive_ref,
     .unref = receive_unref,
+    .get_pool = receive_get_pool,
   };
   Receive *receive;
 

@@ -121,17 +121,26 @@ steers_access (TpsDType dtype)
   return dtype == TPS_DTYPE_INT32 || dtype == TPS_DTYPE_INT64;
 }
 
+/* Counted with what waits in the server: a slice may be named by many tensors. */
 static TpsBuffer *
-copy_shared (TpsBuffer *shared, const TpsFieldPath *path, GError **error)
+copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError **error)
 {
+  TpsSharing *sharing = in->message->sharing;
+  TpsBufferPool *pool = sharing->ops->get_pool != NULL ? sharing->ops->get_pool (sharing) : NULL;
   gsize n_bytes = tps_buffer_get_size (shared);
-  TpsBuffer *copy = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  TpsBuffer *copy = tps_buffer_pool_try_get (pool != NULL ? pool : tps_buffer_pool_get_default (),
+                                             n_bytes);
+  g_autofree gchar *where = NULL;
 
   if (copy != NULL)
-    memcpy (tps_buffer_get_data (copy), tps_buffer_get_data (shared), n_bytes);
-  else
-    tps_field_refuse (path, error, "is of %" G_GSIZE_FORMAT " bytes: no memory for them", n_bytes);
-  return copy;
+    {
+      memcpy (tps_buffer_get_data (copy), tps_buffer_get_data (shared), n_bytes);
+      return copy;
+    }
+  where = tps_field_path_to_string (path);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "%s: no room for a copy of %" G_GSIZE_FORMAT " bytes", where, n_bytes);
+  return NULL;
 }
 
 /* The elements from shared memory: in place, or copied where that has to be. NULL: refused. */
@@ -159,7 +168,7 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *rece
       return NULL;
     }
   if (steers_access (shape->dtype))
-    return copy_shared (buffer, &at, error);
+    return copy_shared (in, buffer, &at, error);
   return g_steal_pointer (&buffer);
 }
 
@@ -206,6 +215,25 @@ gboolean
 tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   return tps_tensor_decode (in, path, tensor, error);
+}
+
+gboolean
+tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer target,
+                            GError **error)
+{
+  TpsTensor *tensor = target;
+  TpsBuffer *copy;
+
+  if (!tps_tensor_decode (in, path, tensor, error))
+    return FALSE;
+  if (!tps_buffer_is_shared (tensor->buffer))
+    return TRUE;
+  copy = copy_shared (in, tensor->buffer, path, error);
+  if (copy == NULL)
+    return FALSE;
+  tps_buffer_unref (tensor->buffer);
+  tensor->buffer = copy;
+  return TRUE;
 }
 
 static void

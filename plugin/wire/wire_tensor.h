@@ -5,6 +5,7 @@
  * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be zero before, and is
  * cleared by the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the value.
  * A large tensor keeps a reference of the buffer that it was received into; a small one is copied into a buffer of its own.
+ * One in shared memory lies there, where its sender may change it: floating point only, integers are copied.
  *
  * Encoding: writes the struct alone, without a field header. Elements go out from where they lie: the writer keeps
  * references of their buffers. Host memory only.
@@ -32,6 +33,10 @@ void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
 /* A TpsFieldRead for fields of type Tensor. */
 gboolean tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
                                 GError **error);
+
+/* The same for tensors that outlive their call: what lies in shared memory is copied. */
+gboolean tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
+                                     GError **error);
 
 /* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse. What
  * tps_gradient_check() checks is left to it. */

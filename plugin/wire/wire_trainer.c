@@ -80,11 +80,12 @@ read_trainer_config (TpsReader *in, const TpsFieldPath *path, gpointer target, G
   return TRUE;
 }
 
+/* Batches are trained with when the call has long been answered. */
 static const TpsFieldSpec batch_fields[] = {
   { "input", 1, TPS_WIRE_STRUCT, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsTrainBatch, input),
-    .read = tps_field_read_tensor },
+    .read = tps_field_read_kept_tensor },
   { "target", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsTrainBatch, target), .read = tps_field_read_tensor },
+    .offset = G_STRUCT_OFFSET (TpsTrainBatch, target), .read = tps_field_read_kept_tensor },
   { NULL },
 };
 

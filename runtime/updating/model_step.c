@@ -195,9 +195,11 @@ tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, Tps
 {
   for (;;)
     {
+      TpsUpdateTicket *answered = output->answered;
+
       tps_update_news_tell (&server->news);
-      answer_tickets (output->answered);
-      tps_updating_output_clear (output);
+      tps_updating_output_clear (output); /* before the answers: they give shared memory back */
+      answer_tickets (answered);
       if (step == NULL || !compute (server, step))
         return;
       step = finish_update (step, output);

@@ -160,13 +160,14 @@ set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n
   for (guint i = 0; i < n_parameters; i++)
     {
       const TpsTensor *from = &parameters[i].tensor;
+      const TpsTensor *to = &model->newest->parameters[i].tensor;
       gsize n_bytes = tps_shape_n_bytes (&from->shape);
 
       if (n_bytes > 0)
-        memcpy (tps_tensor_data (&model->newest->parameters[i].tensor), tps_tensor_data (from),
-                n_bytes);
+        memcpy (tps_tensor_data (to), tps_tensor_data (from), n_bytes);
       tps_push_hash_add_string (hash, parameters[i].name);
-      tps_push_hash_add_tensor (hash, tps_tensor_view (from));
+      tps_push_hash_add_tensor (hash,
+                                tps_tensor_view (to)); /* `from` may be shared with its sender */
       add_parameter (model, i, &from->shape);
     }
   model->beginning = tps_push_hash_end (hash);
