@@ -1,0 +1,48 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A client to be killed: once tensors pass through shared memory it says "ready" and goes on for ever. With "wait" it pushes a
+ * gradient that the server keeps, says "ready" when it is there, and waits for the other trainer. */
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "tests/integration/shared_memory/sharing_client.h"
+
+int
+main (int argc, char **argv)
+{
+  tps_test::SharingClient client (argv[1]);
+  std::vector<gint64> ids (16384);
+
+  if (!client.warm_up ())
+    {
+      std::fprintf (stderr, "no tensor passed through shared memory: %s\n",
+                    client.error ().c_str ());
+      return 1;
+    }
+  std::iota (ids.begin (), ids.end (), 0);
+  if (argc > 2 && strcmp (argv[2], "wait") == 0)
+    {
+      guint64 n_before = client.stats ().sent_shared.n_tensors;
+      std::thread watch ([&] {
+        while (client.stats ().sent_shared.n_tensors == n_before)
+          sched_yield ();
+        client.look_up ("warm", { 1 }); /* behind the push on its way: the server has that too */
+        if (write (STDOUT_FILENO, "ready\n", 6) != 6)
+          _exit (1);
+      });
+      client.average (0, 0, tps_test::make_values (200000, 0));
+      watch.join ();
+      return 0;
+    }
+  for (;;)
+    {
+      client.look_up ("warm", ids);
+      if (write (STDOUT_FILENO, "ready\n", 6) != 6)
+        return 1;
+    }
+}
