@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/service/chunk_service.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"
@@ -21,6 +22,7 @@ struct TpsPlugin
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the service over `tables` */
   TpsRendezvous *rendezvous;
+  TpsChunks *chunks; /* reaches all services, whoever serves it */
   TpsNode node;
   GPtrArray *service_names; /* for `node`: borrowed strings, ended by NULL */
   GArray *services;         /* of TpsService */
@@ -44,6 +46,10 @@ tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
   g_array_append_val (plugin->services, *service);
   set_service_names (plugin);
+  /* A service that is there twice is told of by whoever serves it. */
+  tps_chunks_set_services (plugin->chunks,
+                           (const TpsService *) (gconstpointer) plugin->services->data,
+                           plugin->services->len, NULL, NULL);
 }
 
 void
@@ -67,6 +73,8 @@ add_services (TpsPlugin *plugin)
   service = tps_node_service (&plugin->node);
   tps_plugin_add_service (plugin, &service);
   service = tps_memory_service ();
+  tps_plugin_add_service (plugin, &service);
+  service = tps_chunk_service (plugin->chunks);
   tps_plugin_add_service (plugin, &service);
 }
 
@@ -104,6 +112,16 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
   plugin->embedding = tps_embedding_tables_new (plugin->tables, &options->pushes);
 }
 
+/* Half of the memory for what is on its way. */
+static void
+make_chunks (TpsPlugin *plugin)
+{
+  TpsChunksOptions chunks = { .workers = plugin->workers,
+                              .max_bytes = tps_table_store_get_default_max_bytes () / 8 * 5 };
+
+  plugin->chunks = tps_chunks_new (&chunks);
+}
+
 TpsPlugin *
 tps_plugin_new (const TpsPluginOptions *options, GError **error)
 {
@@ -121,6 +139,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
     return NULL;
   make_tables (plugin, options);
   plugin->rendezvous = tps_rendezvous_new (plugin->workers);
+  make_chunks (plugin);
   plugin->node = (TpsNode) {
     .name = plugin->name,
     .devices = devices,
@@ -140,6 +159,7 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
+  g_clear_pointer (&plugin->chunks, tps_chunks_free);
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
@@ -278,6 +298,7 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
   if (filled.workers == NULL)
     filled.workers = plugin->workers;
   server = tps_server_new (&filled);
+  plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   for (guint i = 0; i < plugin->services->len; i++)
     tps_server_add_service (server, &g_array_index (plugin->services, TpsService, i));
   return server;

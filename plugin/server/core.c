@@ -34,6 +34,7 @@ tps_server_core_unref (TpsServerCore *core)
   if (!tps_refcount_dec (&core->refcount))
     return;
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
+  g_clear_pointer (&core->chunks, tps_chunks_free);
   tps_buffer_pool_unref (core->bodies);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);

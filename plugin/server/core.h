@@ -7,6 +7,7 @@
 #pragma once
 
 #include "plugin/service/carrier.h"
+#include "plugin/service/chunk_service.h"
 #include "runtime/buffer.h"
 #include "runtime/sync.h"
 
@@ -28,6 +29,7 @@ typedef struct
   TpsRefcount refcount;
   TpsServerLimits limits;
   TpsDispatcher *dispatcher; /* set before the first connection */
+  TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
   TpsWorkerPool *workers; /* borrowed */
   GError *stopping_error; /* what calls are refused with while `stopping` */

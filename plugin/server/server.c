@@ -223,24 +223,54 @@ free_loops (TpsServer *server)
     }
 }
 
-/* Every server has it, as Node.describe offers what only it can open. The default service stays what it is without it. */
+static gboolean
+has_service (const TpsServer *server, const gchar *name)
+{
+  for (guint i = 0; i < server->services->len; i++)
+    if (strcmp (g_array_index (server->services, TpsService, i).name, name) == 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* Every server has it, as Node.describe offers what only it can open. */
 static void
 add_memory_service (TpsServer *server)
 {
   TpsService memory = tps_memory_service ();
 
-  for (guint i = 0; i < server->services->len; i++)
-    if (strcmp (g_array_index (server->services, TpsService, i).name, memory.name) == 0)
-      return;
-  if (server->default_service == NULL && server->services->len == 1)
-    server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
-  tps_server_add_service (server, &memory);
+  if (!has_service (server, memory.name))
+    tps_server_add_service (server, &memory);
+}
+
+/* Every server has it, for calls and answers that are larger than a frame. */
+static gboolean
+add_chunk_service (TpsServer *server, GError **error)
+{
+  TpsChunksOptions options = { .workers = server->core->workers,
+                               .max_bytes = tps_memory_get_total () / 2 };
+  TpsService service;
+
+  if (has_service (server, TPS_CHUNKS_SERVICE_NAME))
+    return TRUE;
+  server->core->chunks = tps_chunks_new (&options);
+  if (!tps_chunks_set_services (server->core->chunks,
+                                (const TpsService *) (gpointer) server->services->data,
+                                server->services->len, server->default_service, error))
+    return FALSE;
+  service = tps_chunk_service (server->core->chunks);
+  tps_server_add_service (server, &service);
+  return TRUE;
 }
 
 static gboolean
 start (TpsServer *server, GError **error)
 {
+  /* The default service stays what it is without ours. */
+  if (server->default_service == NULL && server->services->len == 1)
+    server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
   add_memory_service (server);
+  if (!add_chunk_service (server, error))
+    return FALSE;
   server->core->dispatcher = tps_dispatcher_new (
       (const TpsService *) (gpointer) server->services->data, server->services->len,
       server->default_service, error);

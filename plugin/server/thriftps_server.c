@@ -16,6 +16,7 @@
 
 #include "plugin/server/flags.h"
 #include "plugin/server/trainer_links.h"
+#include "plugin/service/chunk_service.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"
@@ -144,6 +145,7 @@ list_service_names (const TpsServerFlags *flags)
   for (guint i = 0; flags->services[i] != NULL; i++)
     g_ptr_array_add (names, flags->services[i]);
   g_ptr_array_add (names, (gpointer) (gsize) tps_memory_service ().name);
+  g_ptr_array_add (names, (gpointer) (gsize) TPS_CHUNKS_SERVICE_NAME);
   g_ptr_array_add (names, NULL);
   return (const gchar **) g_ptr_array_free (names, FALSE);
 }

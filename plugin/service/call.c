@@ -13,6 +13,7 @@ struct TpsCall
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
+  const TpsService *keeper; /* borrowed: who keeps answers that no frame can hold; NULL = nobody */
 
   /* What tps_call_run_on_worker() was asked for. */
   void (*work) (TpsCall *call, gpointer user_data);
@@ -23,13 +24,14 @@ static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
 
 TpsCall *
-tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried)
+tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
+              const TpsService *keeper)
 {
   TpsCall *call = tps_magazine_take (&magazine, &depot);
 
   if (call == NULL)
     call = g_new (TpsCall, 1);
-  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried };
+  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried, .keeper = keeper };
   return call;
 }
 
@@ -71,20 +73,19 @@ begin_answer (const TpsMessage *message, TpsMessageKind kind)
   return out;
 }
 
-/* NULL with an error when the answer is longer than a message can be. */
-static TpsWriter *
-end_answer (TpsWriter *out, GError **error)
+/* FALSE with an error when the answer is longer than a message can be. What comes in a transfer is answered in one. */
+static gboolean
+end_answer (const TpsMessage *message, TpsWriter *out, GError **error)
 {
   tps_writer_struct_end (out);
-  if (tps_writer_message_end (out, error))
-    return out;
-  tps_writer_free (out);
-  return NULL;
+  return message->transferred ? tps_writer_message_end_transferred (out, error)
+                              : tps_writer_message_end (out, error);
 }
 
-/* struct ServiceError { 1: i32 code, 2: string message, 3: optional i32 retry_after_ms } as field 1 of a result. */
+/* struct ServiceError { 1: i32 code, 2: string message, 3: optional i32 retry_after_ms, 4: optional string transfer } as field 1
+ * of a result. `transfer` may be NULL. */
 static TpsWriter *
-write_service_error (const TpsMessage *message, const GError *failure)
+write_service_error (const TpsMessage *message, const GError *failure, const gchar *transfer)
 {
   TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
   gint retry_after_ms = failure->domain == TPS_ERROR ? tps_error_get_retry_after_ms (failure) : -1;
@@ -100,8 +101,14 @@ write_service_error (const TpsMessage *message, const GError *failure)
       tps_writer_field (out, 3, TPS_WIRE_I32);
       tps_writer_i32 (out, retry_after_ms);
     }
+  if (transfer != NULL)
+    {
+      tps_writer_field (out, 4, TPS_WIRE_BINARY);
+      tps_writer_string (out, transfer);
+    }
   tps_writer_struct_end (out);
-  return end_answer (out, NULL);
+  end_answer (message, out, NULL);
+  return out;
 }
 
 /* Where large tensors of the answer may lie; NULL: nowhere but in the answer. */
@@ -113,22 +120,59 @@ find_place (TpsCall *call)
   return segments != NULL ? tps_segment_registry_answer (segments) : NULL;
 }
 
+/* Has an answer that no frame can hold wait for its client, and tells it where. Takes over `out`. */
 static TpsWriter *
-write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
+keep_answer (TpsCall *call, TpsWriter *out, const GError *too_long)
 {
-  g_autoptr (TpsSharing) place = write != NULL ? find_place (call) : NULL;
+  const TpsService *keeper = call->keeper;
+  g_autoptr (TpsWriter) answer = out;
+  g_autofree gchar *name = NULL;
   g_autoptr (GError) error = NULL;
+
+  if (keeper == NULL)
+    return write_service_error (call->message, too_long, NULL);
+  if (!tps_writer_message_end_transferred (answer, &error)
+      || !keeper->keep_answer (keeper->object, answer, &name, &error))
+    return write_service_error (call->message, error, NULL);
+  g_steal_pointer (&answer); /* the keeper's now */
+  return write_service_error (call->message, too_long, name);
+}
+
+/* The answer; with an error where it is longer than a message can be. */
+static TpsWriter *
+write_to (TpsCall *call, TpsSharing *place, TpsWriteResult write, gconstpointer user_data,
+          GError **error)
+{
   TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_REPLY);
 
   tps_writer_set_sharing (out, place);
   if (write != NULL)
     write (out, user_data);
-  out = end_answer (out, &error);
-  if (out == NULL)
-    return write_service_error (call->message, error);
-  if (place != NULL)
-    tps_segment_registry_commit (place);
+  end_answer (call->message, out, error);
   return out;
+}
+
+static TpsWriter *
+write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
+{
+  g_autoptr (TpsSharing) place = write != NULL ? find_place (call) : NULL;
+  g_autoptr (GError) too_long = NULL;
+  TpsWriter *out = write_to (call, place, write, user_data, &too_long);
+
+  if (too_long == NULL)
+    {
+      if (place != NULL)
+        tps_segment_registry_commit (place);
+      return out;
+    }
+  if (place != NULL) /* what waits cannot lie in memory that the next answer needs */
+    {
+      g_clear_error (&too_long);
+      tps_writer_free (out);
+      g_clear_pointer (&place, tps_sharing_unref);
+      out = write_to (call, NULL, write, user_data, &too_long);
+    }
+  return too_long == NULL ? out : keep_answer (call, out, too_long);
 }
 
 /* ---- for handlers --------------------------------------------------------------------------- */
@@ -183,7 +227,7 @@ tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
 void
 tps_call_reply_error (TpsCall *call, const GError *error)
 {
-  TpsWriter *out = wants_answer (call) ? write_service_error (call->message, error) : NULL;
+  TpsWriter *out = wants_answer (call) ? write_service_error (call->message, error, NULL) : NULL;
 
   finish (call, out);
 }
@@ -200,7 +244,7 @@ tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *tex
       tps_writer_string (out, text);
       tps_writer_field (out, 2, TPS_WIRE_I32);
       tps_writer_i32 (out, kind);
-      out = end_answer (out, NULL);
+      end_answer (call->message, out, NULL);
     }
   finish (call, out);
 }

@@ -15,8 +15,10 @@ typedef enum
   TPS_EXCEPTION_INVALID_MESSAGE_TYPE = 2,
 } TpsExceptionKind;
 
-/* Takes over `message`. The call lives until it is answered. */
-TpsCall *tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried);
+/* Takes over `message`. The call lives until it is answered. `keeper` (borrowed, may be NULL) keeps an answer that no frame can
+ * hold. */
+TpsCall *tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
+                       const TpsService *keeper);
 
 /* Answers with a TApplicationException. */
 void tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);

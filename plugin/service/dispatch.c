@@ -21,6 +21,8 @@ struct TpsDispatcher
   TpsRefcount refcount;
   GArray *services;    /* of TpsService */
   GHashTable *targets; /* name as sent, with or without its service, to Target */
+  const TpsService
+      *keeper; /* in `services`: who keeps answers that no frame can hold; NULL = nobody */
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -77,6 +79,9 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
       g_array_append_val (dispatcher->services, services[i]);
       add_methods (dispatcher, &services[i], g_strcmp0 (services[i].name, default_service) == 0);
     }
+  for (guint i = 0; i < dispatcher->services->len; i++)
+    if (g_array_index (dispatcher->services, TpsService, i).keep_answer != NULL)
+      dispatcher->keeper = &g_array_index (dispatcher->services, TpsService, i);
   if (default_service == NULL
       || find_service (dispatcher, default_service, strlen (default_service)) != NULL)
     return TRUE;
@@ -207,7 +212,7 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
                        const TpsCarrierOps *ops, gpointer carried)
 {
   Target *target = g_hash_table_lookup (dispatcher->targets, message->name);
-  TpsCall *call = tps_call_new (message, ops, carried);
+  TpsCall *call = tps_call_new (message, ops, carried, dispatcher->keeper);
 
   if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
     refuse_kind (call, message->kind);

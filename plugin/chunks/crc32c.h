@@ -1,0 +1,17 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* CRC32C (Castagnoli polynomial, reflected, inverted before and after, as in iSCSI, RFC 3720 B.4) by ISA-L. */
+
+#pragma once
+
+#include <glib.h>
+#include <sys/uio.h>
+
+G_BEGIN_DECLS
+
+/* Of what came before, whose CRC is `crc` (0 at the beginning), and of `n_bytes` more. Thread: any. */
+guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
+
+guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
+
+G_END_DECLS

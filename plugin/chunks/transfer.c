@@ -1,0 +1,279 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/chunks/transfer.h"
+
+#include "plugin/chunks/crc32c.h"
+#include "plugin/chunks/message_builder.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define BIT(state) (1u << (state))
+
+static const struct
+{
+  const gchar *name;
+  guint next;
+} states[TPS_TRANSFER_N_STATES] = {
+  [TPS_TRANSFER_RECEIVING] = { "receiving", BIT (TPS_TRANSFER_COMPLETE) },
+  [TPS_TRANSFER_COMPLETE] = { "complete", BIT (TPS_TRANSFER_RUNNING) },
+  [TPS_TRANSFER_RUNNING] = { "running", BIT (TPS_TRANSFER_ANSWERED) },
+  [TPS_TRANSFER_ANSWERED] = { "answered", 0 },
+};
+
+struct TpsTransfer
+{
+  TpsRefcount refcount;
+  gchar *name;
+  gint64 n_bytes; /* announced; 0 where the call came in a frame */
+  gint32 n_chunks;
+
+  /* Whoever feeds. */
+  TpsMessageBuilder builder;
+  gsize n_each_bytes; /* of a chunk; 0 = none has come */
+  gint32 n_fed;
+
+  TpsTransferState state;
+  gint32 n_received;
+  TpsWriter *answer;
+  gsize n_answer_bytes;
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static TpsTransfer *
+allocate (const gchar *name, TpsTransferState state)
+{
+  TpsTransfer *transfer = g_new0 (TpsTransfer, 1);
+
+  tps_refcount_init (&transfer->refcount);
+  transfer->name = g_strdup (name);
+  transfer->state = state;
+  return transfer;
+}
+
+TpsTransfer *
+tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies,
+                  GError **error)
+{
+  TpsTransfer *transfer;
+
+  if (n_bytes <= 0 || n_chunks <= 0 || n_chunks > n_bytes)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%" G_GINT64_FORMAT " bytes in %d chunks: expected 1 byte or more, and 1 to as "
+                   "many chunks",
+                   n_bytes, n_chunks);
+      return NULL;
+    }
+  transfer = allocate (name, TPS_TRANSFER_RECEIVING);
+  transfer->n_bytes = n_bytes;
+  transfer->n_chunks = n_chunks;
+  tps_message_builder_init (&transfer->builder, (gsize) n_bytes, bodies);
+  return transfer;
+}
+
+static void
+set_answer (TpsTransfer *transfer, TpsWriter *answer)
+{
+  guint n_pieces;
+
+  transfer->answer = answer;
+  tps_writer_get_pieces (answer, &n_pieces, &transfer->n_answer_bytes);
+}
+
+TpsTransfer *
+tps_transfer_new_answered (const gchar *name, TpsWriter *answer)
+{
+  TpsTransfer *transfer = allocate (name, TPS_TRANSFER_ANSWERED);
+
+  set_answer (transfer, answer);
+  return transfer;
+}
+
+TpsTransfer *
+tps_transfer_ref (TpsTransfer *transfer)
+{
+  tps_refcount_inc (&transfer->refcount);
+  return transfer;
+}
+
+void
+tps_transfer_unref (TpsTransfer *transfer)
+{
+  if (!tps_refcount_dec (&transfer->refcount))
+    return;
+  tps_message_builder_clear (&transfer->builder);
+  tps_writer_free (transfer->answer);
+  g_free (transfer->name);
+  g_free (transfer);
+}
+
+static void
+set_state (TpsTransfer *transfer, TpsTransferState state)
+{
+  g_assert ((states[transfer->state].next & BIT (state)) != 0);
+  transfer->state = state;
+}
+
+const gchar *
+tps_transfer_state_name (TpsTransferState state)
+{
+  return states[state].name;
+}
+
+const gchar *
+tps_transfer_get_name (const TpsTransfer *transfer)
+{
+  return transfer->name;
+}
+
+TpsTransferState
+tps_transfer_get_state (const TpsTransfer *transfer)
+{
+  return transfer->state;
+}
+
+gint32
+tps_transfer_get_n_received (const TpsTransfer *transfer)
+{
+  return transfer->n_received;
+}
+
+gint64
+tps_transfer_get_n_bytes (const TpsTransfer *transfer)
+{
+  return transfer->answer != NULL ? (gint64) transfer->n_answer_bytes : transfer->n_bytes;
+}
+
+gboolean
+tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32 n_chunks)
+{
+  return transfer->n_bytes == n_bytes && transfer->n_chunks == n_chunks;
+}
+
+/* ---- chunks --------------------------------------------------------------------------------- */
+
+static gboolean
+check_numbers (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
+{
+  if (chunk->count == transfer->n_chunks && chunk->index >= 0 && chunk->index < chunk->count)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "chunk %d of %d: transfer %s was begun with %d chunks", chunk->index, chunk->count,
+               transfer->name, transfer->n_chunks);
+  return FALSE;
+}
+
+static gboolean
+check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
+{
+  gsize n_bytes = g_bytes_get_size (chunk->data);
+  TpsChunkLayout layout = {
+    .n_bytes = transfer->n_bytes,
+    .n_chunks = transfer->n_chunks,
+    .n_each_bytes = transfer->n_each_bytes > 0 ? transfer->n_each_bytes : n_bytes,
+  };
+
+  if (tps_chunk_layout_is_possible (layout.n_bytes, layout.n_chunks, layout.n_each_bytes)
+      && n_bytes == tps_chunk_layout_get_length (&layout, chunk->index))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "chunk %d of %d has %" G_GSIZE_FORMAT " bytes, which does not fit a message of "
+               "%" G_GINT64_FORMAT " bytes whose chunks have one length but for the last",
+               chunk->index, chunk->count, n_bytes, transfer->n_bytes);
+  return FALSE;
+}
+
+static gboolean
+check_crc (const TpsChunk *chunk, GError **error)
+{
+  gsize n_bytes;
+  gconstpointer data = g_bytes_get_data (chunk->data, &n_bytes);
+  guint32 crc = tps_crc32c (0, data, n_bytes);
+
+  if (crc == (guint32) chunk->crc32c)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "chunk %d of %d: its CRC32C is 0x%08x, 0x%08x was said: send it again", chunk->index,
+               chunk->count, crc, (guint32) chunk->crc32c);
+  return FALSE;
+}
+
+TpsChunkVerdict
+tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
+{
+  if (!check_numbers (transfer, chunk, error))
+    return TPS_CHUNK_REFUSED;
+  if (chunk->index > transfer->n_fed)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "chunk %d of %d comes after a gap: %d chunks are there", chunk->index,
+                   chunk->count, transfer->n_fed);
+      return TPS_CHUNK_REFUSED;
+    }
+  if (!check_length (transfer, chunk, error) || !check_crc (chunk, error))
+    return TPS_CHUNK_REFUSED;
+  return chunk->index < transfer->n_fed ? TPS_CHUNK_REPEATED : TPS_CHUNK_NEXT;
+}
+
+gboolean
+tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
+{
+  g_autoptr (GError) why = NULL;
+  gboolean is_last = chunk->index == transfer->n_chunks - 1;
+
+  if (!tps_message_builder_feed (&transfer->builder, chunk->data, is_last, &why))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "transfer %s holds no message in binary protocol: %s", transfer->name,
+                   why->message);
+      return FALSE;
+    }
+  transfer->n_each_bytes = MAX (transfer->n_each_bytes, g_bytes_get_size (chunk->data));
+  transfer->n_fed++;
+  return TRUE;
+}
+
+void
+tps_transfer_advance (TpsTransfer *transfer)
+{
+  transfer->n_received++;
+  if (transfer->n_received == transfer->n_chunks)
+    set_state (transfer, TPS_TRANSFER_COMPLETE);
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+TpsMessage *
+tps_transfer_take_call (TpsTransfer *transfer, GError **error)
+{
+  if (transfer->state == TPS_TRANSFER_RECEIVING)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "chunks of transfer %s are missing: %d of %d are there", transfer->name,
+                   transfer->n_received, transfer->n_chunks);
+      return NULL;
+    }
+  if (transfer->builder.message->kind != TPS_MESSAGE_CALL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "transfer %s holds a message of type %d, expected a call (1)", transfer->name,
+                   (gint) transfer->builder.message->kind);
+      return NULL;
+    }
+  set_state (transfer, TPS_TRANSFER_RUNNING);
+  return g_steal_pointer (&transfer->builder.message);
+}
+
+void
+tps_transfer_take_answer (TpsTransfer *transfer, TpsWriter *answer)
+{
+  set_state (transfer, TPS_TRANSFER_ANSWERED);
+  set_answer (transfer, answer);
+}
+
+TpsWriter *
+tps_transfer_get_answer (TpsTransfer *transfer)
+{
+  return transfer->answer;
+}

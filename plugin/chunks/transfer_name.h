@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What transfers are called: nobody who was not told a name reaches a transfer, and no two clients meet in one. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define TPS_TRANSFER_NAME_BYTES 33 /* with its NUL */
+
+/* 128 random bits in hexadecimal. Thread: any. */
+void tps_transfer_make_name (gchar name[TPS_TRANSFER_NAME_BYTES]);
+
+G_END_DECLS

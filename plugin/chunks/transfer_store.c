@@ -1,0 +1,250 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/chunks/transfer_store.h"
+
+#include "plugin/chunks/transfer_name.h"
+#include "runtime/error.h"
+
+#define DEFAULT_MAX_TRANSFERS 256
+#define DEFAULT_IDLE_NS ((gint64) 60 * 1000000000)
+#define RETRY_AFTER_MS 100
+
+typedef struct
+{
+  TpsTransfer *transfer;
+  gsize n_bytes; /* what it counts */
+  gint64 touched_ns;
+  gboolean ended; /* while it ran */
+} Entry;
+
+struct TpsTransferStore
+{
+  TpsTransferStoreOptions options;
+  TpsBufferPool *bodies; /* nothing is kept in it: such buffers are large and seldom */
+  GHashTable *entries;   /* by name, of Entry */
+  gsize n_bytes;
+};
+
+static void
+entry_free (gpointer data)
+{
+  Entry *entry = data;
+
+  tps_transfer_unref (entry->transfer);
+  g_free (entry);
+}
+
+TpsTransferStore *
+tps_transfer_store_new (const TpsTransferStoreOptions *options)
+{
+  TpsTransferStore *store = g_new0 (TpsTransferStore, 1);
+
+  store->options = *options;
+  if (store->options.max_transfers == 0)
+    store->options.max_transfers = DEFAULT_MAX_TRANSFERS;
+  if (store->options.max_bytes == 0)
+    store->options.max_bytes = G_MAXSIZE;
+  if (store->options.idle_ns == 0)
+    store->options.idle_ns = DEFAULT_IDLE_NS;
+  store->bodies = tps_buffer_pool_new (0, 0);
+  store->entries = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, entry_free);
+  return store;
+}
+
+void
+tps_transfer_store_free (TpsTransferStore *store)
+{
+  g_hash_table_unref (store->entries);
+  tps_buffer_pool_unref (store->bodies);
+  g_free (store);
+}
+
+static gboolean
+check_room (const TpsTransferStore *store, gsize n_bytes, GError **error)
+{
+  gsize max_bytes = store->options.max_bytes;
+
+  if (g_hash_table_size (store->entries) < store->options.max_transfers && n_bytes <= max_bytes
+      && store->n_bytes <= max_bytes - n_bytes)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no room for a transfer of %" G_GSIZE_FORMAT " bytes: %u of %u transfers are under "
+               "way, with %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes",
+               n_bytes, g_hash_table_size (store->entries), store->options.max_transfers,
+               store->n_bytes, max_bytes);
+  if (error != NULL && n_bytes <= max_bytes)
+    tps_error_set_retry_after_ms (*error, RETRY_AFTER_MS);
+  return FALSE;
+}
+
+/* Takes over the transfer. */
+static void
+insert (TpsTransferStore *store, TpsTransfer *transfer, gint64 now_ns)
+{
+  Entry *entry = g_new0 (Entry, 1);
+
+  entry->transfer = transfer;
+  entry->n_bytes = (gsize) tps_transfer_get_n_bytes (transfer);
+  entry->touched_ns = now_ns;
+  store->n_bytes += entry->n_bytes;
+  g_hash_table_insert (store->entries, (gpointer) (gsize) tps_transfer_get_name (transfer), entry);
+}
+
+static TpsTransfer *
+resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, gint64 now_ns, GError **error)
+{
+  if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+                   "transfer %s is there with other numbers, or ending: choose a new name",
+                   tps_transfer_get_name (entry->transfer));
+      return NULL;
+    }
+  entry->touched_ns = now_ns;
+  return entry->transfer;
+}
+
+TpsTransfer *
+tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_bytes,
+                          gint32 n_chunks, gint64 now_ns, GError **error)
+{
+  Entry *entry = g_hash_table_lookup (store->entries, name);
+  TpsTransfer *transfer;
+
+  if (entry != NULL)
+    return resume (entry, n_bytes, n_chunks, now_ns, error);
+  transfer = tps_transfer_new (name, n_bytes, n_chunks, store->bodies, error);
+  if (transfer == NULL)
+    return NULL;
+  if (!check_room (store, (gsize) n_bytes, error))
+    {
+      tps_transfer_unref (transfer);
+      return NULL;
+    }
+  insert (store, transfer, now_ns);
+  return transfer;
+}
+
+TpsTransfer *
+tps_transfer_store_find (TpsTransferStore *store, const gchar *name, gint64 now_ns, GError **error)
+{
+  Entry *entry = g_hash_table_lookup (store->entries, name);
+
+  if (entry == NULL || entry->ended)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+                   "there is no transfer %s: never begun, ended, or not touched for %.3g s", name,
+                   (gdouble) store->options.idle_ns / 1000000000);
+      return NULL;
+    }
+  entry->touched_ns = now_ns;
+  return entry->transfer;
+}
+
+TpsTransfer *
+tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_ns, GError **error)
+{
+  gchar name[TPS_TRANSFER_NAME_BYTES];
+  TpsTransfer *transfer;
+  guint n_pieces;
+  gsize n_bytes;
+
+  tps_writer_get_pieces (answer, &n_pieces, &n_bytes);
+  if (!check_room (store, n_bytes, error))
+    return NULL;
+  tps_transfer_make_name (name);
+  transfer = tps_transfer_new_answered (name, answer);
+  insert (store, transfer, now_ns);
+  return transfer;
+}
+
+static void
+remove_entry (TpsTransferStore *store, Entry *entry)
+{
+  store->n_bytes -= entry->n_bytes;
+  g_hash_table_remove (store->entries, tps_transfer_get_name (entry->transfer));
+}
+
+/* The answer is there, so it is kept whether there is room or not: the bytes of the call have gone. */
+void
+tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
+                           gint64 now_ns)
+{
+  Entry *entry = g_hash_table_lookup (store->entries, tps_transfer_get_name (transfer));
+
+  tps_transfer_take_answer (transfer, answer);
+  g_assert (entry != NULL && entry->transfer == transfer); /* what runs is not forgotten */
+  if (entry->ended)
+    {
+      remove_entry (store, entry);
+      return;
+    }
+  store->n_bytes -= entry->n_bytes;
+  entry->n_bytes = (gsize) tps_transfer_get_n_bytes (transfer);
+  store->n_bytes += entry->n_bytes;
+  entry->touched_ns = now_ns;
+}
+
+void
+tps_transfer_store_end (TpsTransferStore *store, const gchar *name)
+{
+  Entry *entry = g_hash_table_lookup (store->entries, name);
+
+  if (entry == NULL)
+    return;
+  if (tps_transfer_get_state (entry->transfer) == TPS_TRANSFER_RUNNING)
+    entry->ended = TRUE;
+  else
+    remove_entry (store, entry);
+}
+
+static gint64
+get_expiry_ns (const TpsTransferStore *store, const Entry *entry)
+{
+  if (tps_transfer_get_state (entry->transfer) == TPS_TRANSFER_RUNNING)
+    return G_MAXINT64;
+  return entry->touched_ns + store->options.idle_ns;
+}
+
+void
+tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns)
+{
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, store->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      Entry *entry = value;
+
+      if (get_expiry_ns (store, entry) > now_ns)
+        continue;
+      store->n_bytes -= entry->n_bytes;
+      g_hash_table_iter_remove (&iter);
+    }
+}
+
+gint64
+tps_transfer_store_get_next_expiry_ns (TpsTransferStore *store)
+{
+  gint64 next_ns = G_MAXINT64;
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, store->entries);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    next_ns = MIN (next_ns, get_expiry_ns (store, value));
+  return next_ns;
+}
+
+guint
+tps_transfer_store_get_n_transfers (TpsTransferStore *store)
+{
+  return g_hash_table_size (store->entries);
+}
+
+gsize
+tps_transfer_store_get_n_bytes (TpsTransferStore *store)
+{
+  return store->n_bytes;
+}

@@ -1,0 +1,41 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Chunks service: calls that come in chunks and answers that are fetched in chunks, over the store of
+ * plugin/chunks/transfer_store.h.
+ */
+
+#pragma once
+
+#include "plugin/service/carrier.h"
+#include "runtime/worker_pool.h"
+
+G_BEGIN_DECLS
+
+#define TPS_CHUNKS_SERVICE_NAME "Chunks"
+
+typedef struct TpsChunks TpsChunks;
+
+typedef struct
+{
+  TpsWorkerPool
+      *workers;        /* borrowed, until the service is shut down: runs the timer that forgets */
+  gsize max_bytes;     /* of all transfers, announced or kept; 0 = no limit */
+  guint max_transfers; /* 0 = 256 */
+  gsize answer_chunk_bytes; /* of answers; shorter ones go back whole; 0 = TPS_CHUNK_BYTES */
+} TpsChunksOptions;
+
+TpsChunks *tps_chunks_new (const TpsChunksOptions *options);
+
+/* Whoever served it has stopped, and every call been answered. */
+void tps_chunks_free (TpsChunks *chunks);
+
+/* What calls in chunks reach: these services, as for tps_dispatcher_new(), Chunks itself left out. At least once before the
+ * service is served; what was set before stays where it fails. Thread: any. */
+gboolean tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
+                                  const gchar *default_service, GError **error);
+
+TpsService tps_chunk_service (TpsChunks *chunks);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsChunks, tps_chunks_free)
+
+G_END_DECLS

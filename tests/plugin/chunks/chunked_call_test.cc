@@ -1,0 +1,576 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The client's side against the server's store, over a network that is asked what goes wrong. Time passes only here. */
+
+#include "plugin/chunks/chunked_call.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+
+#include "plugin/chunks/transfer_store.h"
+#include "runtime/error.h"
+#include "tests/plugin/chunks/chunk_fixture.h"
+#include "tests/plugin/wire/wire_message.h"
+
+namespace thriftps {
+namespace {
+
+constexpr gint64 second = 1000000000;
+
+/* What happens to a call. */
+enum class Fate
+{
+  FINE,
+  LOST_BEFORE, /* the connection, before the server has seen the call: all calls in flight with it */
+  LOST_AFTER,  /* when the server has done it */
+  CORRUPT,     /* a bit of a chunk's CRC, either way */
+};
+
+struct Call
+{
+  std::string method;
+  std::unique_ptr<WireMessage> message;
+  TpsClientDone done;
+  gpointer user_data;
+};
+
+/* A server with one store, and the connection to it. */
+class Network
+{
+public:
+  Network ()
+  {
+    restart ();
+  }
+  ~Network ()
+  {
+    tps_transfer_store_free (store);
+  }
+
+  void
+  restart ()
+  {
+    TpsTransferStoreOptions options = {};
+
+    if (store != nullptr)
+      tps_transfer_store_free (store);
+    store = tps_transfer_store_new (&options);
+  }
+
+  /* Until nothing is left to do. */
+  void
+  run ()
+  {
+    for (int i = 0; i < 1000000 && (!calls.empty () || !delays.empty ()); i++)
+      if (!calls.empty ())
+        step ();
+      else
+        wake ();
+    ASSERT_TRUE (calls.empty () && delays.empty ());
+  }
+
+  std::function<Fate (const std::string &method)> decide = [] (const std::string &) {
+    return Fate::FINE;
+  };
+  std::string answer; /* the argument of what is answered */
+  gsize answer_chunk_bytes = 1000;
+  TpsTransferStore *store = nullptr;
+  gint64 now_ns = second;
+  int n_runs = 0, n_losses = 0;
+  std::vector<std::string> seen; /* methods, in order */
+  GError *refusal = nullptr;     /* of begin_transfer */
+
+  static const TpsChunkedOps ops;
+
+private:
+  static void
+  call (gpointer client, const gchar *method, TpsWriteArguments write, gconstpointer data,
+        gint64 deadline_ns, TpsClientDone done, gpointer user_data)
+  {
+    auto self = static_cast<Network *> (client);
+    auto message = std::make_unique<WireMessage> ([&] (TpsWriter *out) { write (out, data); });
+
+    self->calls.push_back ({ method, std::move (message), done, user_data });
+  }
+
+  static void
+  delay (gpointer client, gint64 until_ns, TpsClientDelayed func, gpointer user_data)
+  {
+    auto self = static_cast<Network *> (client);
+
+    EXPECT_GT (until_ns, self->now_ns);
+    self->delays.push_back ([=] {
+      self->now_ns = until_ns;
+      func (user_data, nullptr);
+    });
+  }
+
+  static gint64
+  get_now_ns (gpointer client)
+  {
+    return static_cast<Network *> (client)->now_ns;
+  }
+
+  void
+  wake ()
+  {
+    auto func = delays.front ();
+
+    delays.pop_front ();
+    func ();
+  }
+
+  void
+  step ()
+  {
+    Fate fate = decide (calls.front ().method);
+
+    if (fate == Fate::LOST_BEFORE || fate == Fate::LOST_AFTER)
+      {
+        if (fate == Fate::LOST_AFTER)
+          serve (calls.front (), false, nullptr);
+        lose ();
+        return;
+      }
+    Call next = std::move (calls.front ());
+    calls.pop_front ();
+    serve (next, fate == Fate::CORRUPT, [&] (TpsReader *in, TpsWireType type, const GError *error) {
+      next.done (next.user_data, in, type, error);
+    });
+  }
+
+  void
+  lose ()
+  {
+    g_autoptr (GError) error = g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "lost");
+    std::deque<Call> lost = std::move (calls);
+
+    n_losses++;
+    calls.clear ();
+    for (Call &call : lost)
+      call.done (call.user_data, nullptr, TPS_WIRE_STOP, error);
+  }
+
+  using Reply = std::function<void (TpsReader *, TpsWireType, const GError *)>;
+
+  void
+  serve (Call &call, bool corrupt, const Reply &reply)
+  {
+    g_autoptr (GError) error = nullptr;
+    Write write;
+
+    seen.push_back (call.method);
+    write = handle (call, corrupt, &error);
+    if (!reply)
+      return;
+    if (error != nullptr)
+      {
+        reply (nullptr, TPS_WIRE_STOP, error);
+        return;
+      }
+    WireMessage result (write);
+    TpsWireType type;
+    TpsReader *in = result.result (&type);
+    reply (in, type, nullptr);
+  }
+
+  Write
+  handle (Call &call, bool corrupt, GError **error)
+  {
+    g_auto (TpsTransferArguments) arguments = {};
+
+    if (call.method == "begin_transfer")
+      return begin (call, error);
+    if (call.method == "put_chunk")
+      return put (call, corrupt, error);
+    if (call.method == "run_transfer")
+      return run_transfer (call, error);
+    if (call.method == "get_chunk")
+      return get (call, corrupt, error);
+    EXPECT_EQ (call.method, "end_transfer");
+    EXPECT_TRUE (
+        tps_end_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    tps_transfer_store_end (store, arguments.transfer);
+    return [] (TpsWriter *) {};
+  }
+
+  Write
+  begin (Call &call, GError **error)
+  {
+    g_auto (TpsTransferArguments) arguments = {};
+
+    EXPECT_TRUE (
+        tps_begin_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    if (refusal != nullptr)
+      {
+        g_propagate_error (error, g_error_copy (refusal));
+        return {};
+      }
+    TpsTransfer *transfer = tps_transfer_store_begin (store, arguments.transfer, arguments.bytes,
+                                                      arguments.count, now_ns, error);
+    if (transfer == nullptr)
+      return {};
+    gint32 n_received = tps_transfer_get_n_received (transfer);
+    return [n_received] (TpsWriter *out) { tps_begin_transfer_result_encode (out, &n_received); };
+  }
+
+  Write
+  put (Call &call, bool corrupt, GError **error)
+  {
+    g_auto (TpsChunk) chunk = {};
+
+    EXPECT_TRUE (tps_put_chunk_arguments_decode (call.message->arguments (), &chunk, nullptr));
+    chunk.crc32c ^= corrupt ? 1 : 0;
+    TpsTransfer *transfer = tps_transfer_store_find (store, chunk.transfer, now_ns, error);
+    if (transfer == nullptr)
+      return {};
+    TpsChunkVerdict verdict = tps_transfer_check (transfer, &chunk, error);
+    if (verdict == TPS_CHUNK_NEXT)
+      {
+        EXPECT_TRUE (tps_transfer_feed (transfer, &chunk, error));
+        tps_transfer_advance (transfer);
+      }
+    return [] (TpsWriter *) {};
+  }
+
+  Write
+  run_transfer (Call &call, GError **error)
+  {
+    g_auto (TpsTransferArguments) arguments = {};
+
+    EXPECT_TRUE (
+        tps_run_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, now_ns, error);
+    if (transfer == nullptr)
+      return {};
+    if (tps_transfer_get_state (transfer) != TPS_TRANSFER_ANSWERED)
+      {
+        g_autoptr (TpsMessage) message = tps_transfer_take_call (transfer, error);
+        if (message == nullptr)
+          return {};
+        n_runs++;
+        received = argument_of (message);
+        tps_transfer_store_answer (store, transfer, new_message (answer, TPS_MESSAGE_REPLY),
+                                   now_ns);
+      }
+    return [this, transfer] (TpsWriter *out) {
+      TpsLargeAnswerPieces large = {};
+      TpsChunkLayout layout = tps_chunk_layout (tps_transfer_get_n_bytes (transfer),
+                                                answer_chunk_bytes);
+
+      large.bytes = layout.n_bytes;
+      large.count = layout.n_chunks > 1 ? layout.n_chunks : 0;
+      large.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer), &large.n_pieces,
+                                            nullptr);
+      tps_run_transfer_result_encode (out, &large);
+    };
+  }
+
+  Write
+  get (Call &call, bool corrupt, GError **error)
+  {
+    g_auto (TpsTransferArguments) arguments = {};
+
+    EXPECT_TRUE (tps_get_chunk_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, now_ns, error);
+    if (transfer == nullptr)
+      return {};
+    gint32 index = arguments.index;
+    return [this, transfer, index, corrupt] (TpsWriter *out) {
+      g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+      TpsChunkLayout layout = tps_chunk_layout (tps_transfer_get_n_bytes (transfer),
+                                                answer_chunk_bytes);
+      TpsChunkPieces chunk = {};
+
+      tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
+      chunk.transfer = tps_transfer_get_name (transfer);
+      chunk.index = index;
+      chunk.count = layout.n_chunks;
+      chunk.pieces = reinterpret_cast<const struct iovec *> (pieces->data);
+      chunk.n_pieces = pieces->len;
+      chunk.crc32c = static_cast<gint32> (tps_crc32c_of_pieces (chunk.pieces, chunk.n_pieces));
+      chunk.crc32c ^= corrupt ? 1 : 0;
+      tps_get_chunk_result_encode (out, &chunk);
+    };
+  }
+
+public:
+  std::string received; /* the argument of the call that ran */
+
+private:
+  std::deque<Call> calls;
+  std::deque<std::function<void ()>> delays;
+};
+
+const TpsChunkedOps Network::ops = { call, delay, get_now_ns };
+
+class ChunkedCall : public testing::Test
+{
+protected:
+  ~ChunkedCall () override
+  {
+    tps_message_free (got);
+    g_clear_error (&error);
+    g_clear_error (&network.refusal);
+  }
+
+  TpsChunkedOptions
+  options ()
+  {
+    TpsChunkedOptions all = {};
+
+    all.ops = &Network::ops;
+    all.client = &network;
+    all.name = "Service:method";
+    all.max_frame_bytes = 512 + n_each;
+    all.deadline_ns = deadline_ns;
+    return all;
+  }
+
+  static void
+  on_done (gpointer user_data, TpsMessage *reply, GError *why)
+  {
+    auto self = static_cast<ChunkedCall *> (user_data);
+
+    EXPECT_EQ (self->n_done++, 0);
+    EXPECT_EQ (reply == nullptr, why != nullptr);
+    self->got = reply;
+    self->error = why;
+  }
+
+  void
+  send (const std::string &argument)
+  {
+    g_autoptr (TpsWriter) message = new_message (argument);
+    TpsChunkedOptions all = options ();
+
+    n_done = 0;
+    g_clear_pointer (&got, tps_message_free);
+    g_clear_error (&error);
+    tps_chunked_call_send (&all, message, on_done, this);
+    network.run ();
+    EXPECT_EQ (n_done, 1);
+  }
+
+  void
+  expect_answer (const std::string &argument)
+  {
+    ASSERT_NE (got, nullptr) << error->message;
+    EXPECT_EQ (network.received, argument);
+    EXPECT_EQ (argument_of (got), network.answer);
+    EXPECT_EQ (network.n_runs, 1);
+    EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
+  }
+
+  void
+  expect_error (int code)
+  {
+    ASSERT_NE (error, nullptr);
+    EXPECT_EQ (error->code, code) << error->message;
+  }
+
+  Network network;
+  gsize n_each = 100;
+  gint64 deadline_ns = 1000 * second;
+  TpsMessage *got = nullptr;
+  GError *error = nullptr;
+  int n_done = 0;
+};
+
+TEST_F (ChunkedCall, sendsAndFetches)
+{
+  network.answer = pattern (12345, 5);
+  send (pattern (5000));
+  expect_answer (pattern (5000));
+  EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "begin_transfer"), 1);
+}
+
+TEST_F (ChunkedCall, aShortAnswerComesWhole)
+{
+  network.answer = "short";
+  send (pattern (1000));
+  expect_answer (pattern (1000));
+  EXPECT_EQ (std::count (network.seen.begin (), network.seen.end (), "get_chunk"), 0);
+}
+
+/* Whatever goes wrong, the call runs once and its answer comes. */
+TEST_F (ChunkedCall, survivesANetworkThatLosesAndCorrupts)
+{
+  for (guint seed = 0; seed < 300; seed++)
+    {
+      std::mt19937 random (seed);
+      std::string argument = pattern (random () % 6000, seed);
+
+      network.answer = pattern (random () % 6000, seed + 1);
+      network.answer_chunk_bytes = 1 + random () % 700;
+      n_each = 60 + random () % 900;
+      network.n_runs = 0;
+      network.decide = [&] (const std::string &method) {
+        guint die = random () % 100;
+
+        if (method == "end_transfer")
+          return Fate::FINE;
+        if (die < 4 && network.seen.size () > 0 && method != "begin_transfer")
+          return Fate::LOST_BEFORE;
+        if (die < 8 && method != "begin_transfer")
+          return Fate::LOST_AFTER;
+        return die < 12 ? Fate::CORRUPT : Fate::FINE;
+      };
+      send (argument);
+      expect_answer (argument);
+      network.now_ns = second;
+    }
+  EXPECT_GT (network.n_losses, 300);
+}
+
+/* The connection goes at every single call, before and after the server has done it. */
+TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
+{
+  std::string argument = pattern (1000);
+
+  network.answer = pattern (3500, 9);
+  for (Fate fate : { Fate::LOST_BEFORE, Fate::LOST_AFTER })
+    for (int at = 1;; at++)
+      {
+        int n_calls = 0;
+
+        network.n_runs = network.n_losses = 0;
+        network.seen.clear ();
+        network.decide = [&] (const std::string &) { return n_calls++ == at ? fate : Fate::FINE; };
+        send (argument);
+        if (network.n_losses == 0)
+          break;
+        if (got == nullptr || network.n_runs != 1)
+          FAIL () << "lost at call " << at << ": " << (error != nullptr ? error->message : "");
+        EXPECT_EQ (argument_of (got), network.answer);
+        EXPECT_EQ (network.received, argument);
+        /* No more is sent again than was in flight. */
+        EXPECT_LE (std::count (network.seen.begin (), network.seen.end (), "put_chunk"), 11 + 3);
+      }
+}
+
+TEST_F (ChunkedCall, aConnectionThatNeverCameIsLostAtOnce)
+{
+  network.decide = [] (const std::string &) { return Fate::LOST_BEFORE; };
+  send (pattern (1000));
+  expect_error (TPS_ERROR_CONNECTION_LOST);
+  EXPECT_EQ (network.n_losses, 1);
+}
+
+TEST_F (ChunkedCall, triesAgainUntilTheDeadline)
+{
+  int n_calls = 0;
+
+  network.decide = [&] (const std::string &) {
+    return n_calls++ < 3 ? Fate::FINE : Fate::LOST_BEFORE;
+  };
+  deadline_ns = 20 * second;
+  send (pattern (1000));
+  expect_error (TPS_ERROR_CONNECTION_LOST);
+  EXPECT_GT (network.now_ns, 15 * second);
+  EXPECT_LT (network.now_ns, 20 * second);
+  EXPECT_LT (network.n_losses, 40) << "ever more slowly";
+}
+
+TEST_F (ChunkedCall, aChunkThatNeverComesRightIsAnError)
+{
+  network.decide = [] (const std::string &method) {
+    return method == "put_chunk" ? Fate::CORRUPT : Fate::FINE;
+  };
+  send (pattern (1000));
+  expect_error (TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (network.n_runs, 0);
+  EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
+}
+
+TEST_F (ChunkedCall, anAnswerThatNeverComesRightIsAnError)
+{
+  network.answer = pattern (5000);
+  network.decide = [] (const std::string &method) {
+    return method == "get_chunk" ? Fate::CORRUPT : Fate::FINE;
+  };
+  send (pattern (1000));
+  expect_error (TPS_ERROR_INTERNAL);
+  EXPECT_NE (std::string (error->message).find ("CRC32C"), std::string::npos) << error->message;
+}
+
+TEST_F (ChunkedCall, aServerThatForgotBeforeTheCallRanGetsItAgain)
+{
+  int n_puts = 0;
+
+  network.decide = [&] (const std::string &method) {
+    if (method == "put_chunk" && ++n_puts == 5)
+      {
+        network.restart ();
+        return Fate::LOST_BEFORE;
+      }
+    return Fate::FINE;
+  };
+  send (pattern (1000));
+  expect_answer (pattern (1000));
+}
+
+/* It may have been done, so it is not sent again. */
+TEST_F (ChunkedCall, aServerThatForgotARunningCallIsALostConnection)
+{
+  network.decide = [&] (const std::string &method) {
+    if (method == "run_transfer" && network.n_losses == 0)
+      {
+        network.restart ();
+        return Fate::LOST_BEFORE;
+      }
+    return Fate::FINE;
+  };
+  send (pattern (1000));
+  expect_error (TPS_ERROR_CONNECTION_LOST);
+  EXPECT_EQ (network.n_runs, 0);
+}
+
+TEST_F (ChunkedCall, aPeerWithoutTheServiceIsToldWhatToDo)
+{
+  network.refusal = g_error_new (TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown service \"Chunks\"");
+  send (pattern (1000));
+  expect_error (TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_NE (std::string (error->message).find ("612"), std::string::npos) << error->message;
+  EXPECT_NE (std::string (error->message).find ("--max-frame-mib"), std::string::npos);
+}
+
+TEST_F (ChunkedCall, aServerWithoutRoomSaysSo)
+{
+  network.refusal = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no room");
+  tps_error_set_retry_after_ms (network.refusal, 70);
+  send (pattern (1000));
+  expect_error (TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ (tps_error_get_retry_after_ms (error), 70);
+}
+
+TEST_F (ChunkedCall, fetchesAnAnswerThatWaits)
+{
+  network.answer = pattern (5000);
+  TpsTransfer *transfer = tps_transfer_store_keep (
+      network.store, new_message (network.answer, TPS_MESSAGE_REPLY), 0, nullptr);
+  TpsChunkedOptions all = options ();
+
+  tps_chunked_call_fetch (&all, tps_transfer_get_name (transfer), on_done, this);
+  network.run ();
+  ASSERT_NE (got, nullptr);
+  EXPECT_EQ (argument_of (got), network.answer);
+  EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
+}
+
+TEST_F (ChunkedCall, anAnswerThatIsGoneIsALostConnection)
+{
+  TpsChunkedOptions all = options ();
+
+  tps_chunked_call_fetch (&all, "gone", on_done, this);
+  network.run ();
+  expect_error (TPS_ERROR_CONNECTION_LOST);
+}
+
+} // namespace
+} // namespace thriftps
