@@ -5,6 +5,8 @@
 #include <math.h>
 
 #include "bench/parameter_server/list.h"
+#include "runtime/backend.h"
+#include "runtime/device_library.h"
 #include "runtime/error.h"
 
 #define LEARNING_RATE 1e-4 /* the originals' */
@@ -114,22 +116,45 @@ make_context (TpsBenchOptions *o, gboolean *list)
   return context;
 }
 
+guint
+tps_bench_options_count_servers (const TpsBenchOptions *options)
+{
+  return (guint) (options->nserver + options->ncudaserver);
+}
+
+/* Drivers are looked for only where a role wants one. */
+static gboolean
+check_cuda (const TpsBenchOptions *o, GError **error)
+{
+  if (o->ncudatrainer > 0)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+          "--ncudatrainer=%d: trainers compute on the CPU, CUDA is for servers; use --ntrainer",
+          o->ncudatrainer);
+      return FALSE;
+    }
+  if (o->ncudaserver == 0 || tps_device_library_get ()->devices->len > 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "--ncudaserver=%d: no CUDA device; use --nserver (%s)", o->ncudaserver,
+               tps_device_list_summary ());
+  return FALSE;
+}
+
 static gboolean
 check_world (const TpsBenchOptions *o, GError **error)
 {
   gboolean needs_servers = g_str_equal (o->ddp_hook, "rpc_hook")
                            || g_str_equal (o->ddp_hook, "sparse_rpc_hook");
 
-  if (o->ncudatrainer + o->ncudaserver > 0)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-          "--ncudatrainer/--ncudaserver: this build has no CUDA backend; use --ntrainer and --nserver");
-      return FALSE;
-    }
+  guint n_servers = tps_bench_options_count_servers (o);
+
+  if (!check_cuda (o, error))
+    return FALSE;
   if (o->ntrainer == 0)
     return tps_flags_refuse ("ntrainer", "0", "at least one trainer", error);
-  if (needs_servers && o->nserver == 0)
+  if (needs_servers && n_servers == 0)
     {
       g_set_error (
           error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -137,7 +162,7 @@ check_world (const TpsBenchOptions *o, GError **error)
           o->ddp_hook);
       return FALSE;
     }
-  if (o->nserver > o->ntrainer && g_str_equal (o->partition, "trainers"))
+  if (n_servers > (guint) o->ntrainer && g_str_equal (o->partition, "trainers"))
     return tps_flags_refuse ("partition", "trainers", "at most as many servers as trainers", error);
   return TRUE;
 }
@@ -197,7 +222,6 @@ resolve_paths (TpsBenchOptions *o)
   tps_flags_resolve_path (&o->filestore);
 }
 
-/* CUDA roles are refused, so the world has none. */
 static gboolean
 finish (TpsBenchOptions *o, GError **error)
 {
@@ -210,7 +234,7 @@ finish (TpsBenchOptions *o, GError **error)
   if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
     return FALSE;
   o->world.n_trainers = (guint) o->ntrainer;
-  o->world.n_servers = (guint) o->nserver;
+  o->world.n_servers = tps_bench_options_count_servers (o);
   return tps_world_finish_flags (&o->world, error);
 }
 

@@ -58,6 +58,9 @@ TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gc
                                          GError **error);
 void tps_bench_options_clear (TpsBenchOptions *options);
 
+/* Those of both kinds; the CUDA ones come last. */
+guint tps_bench_options_count_servers (const TpsBenchOptions *options);
+
 /* The flags and their values in use, one "name=value" each, in the order of --help; owned by the
  * caller. */
 GPtrArray *tps_bench_options_describe (const TpsBenchOptions *options);

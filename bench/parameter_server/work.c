@@ -8,6 +8,7 @@
 #include "plugin/client/stubs.h"
 #include "runtime/averaging/partition.h"
 #include "runtime/config.h"
+#include "runtime/device_library.h"
 #include "runtime/nn/dataset.h"
 #include "runtime/sync.h"
 
@@ -33,7 +34,8 @@ count_trainers (const TpsBenchOptions *o, guint server)
 
   if (!g_str_equal (o->partition, "trainers"))
     return (guint) o->ntrainer;
-  tps_partition_get_trainers (server, (guint) o->ntrainer, (guint) o->nserver, &first, &n);
+  tps_partition_get_trainers (server, (guint) o->ntrainer, tps_bench_options_count_servers (o),
+                              &first, &n);
   return MAX (n, 1);
 }
 
@@ -52,6 +54,18 @@ check_server_arguments (const TpsBenchOptions *o, GError **error)
   return tps_config_finish (&config);
 }
 
+/* Of the CUDA servers, which come last, in turn. NULL: a server of the CPU. */
+static TpsDevice *
+choose_device (const TpsBenchOptions *o, guint server)
+{
+  const GPtrArray *devices;
+
+  if (server < (guint) o->nserver)
+    return NULL;
+  devices = tps_device_library_get ()->devices;
+  return g_ptr_array_index (devices, (server - (guint) o->nserver) % devices->len);
+}
+
 static gboolean
 fill_server (gpointer user_data, guint server, TpsPluginOptions *options, GError **error)
 {
@@ -61,6 +75,7 @@ fill_server (gpointer user_data, guint server, TpsPluginOptions *options, GError
   options->parameter_server.n_trainers = count_trainers (o, server);
   options->parameter_server.reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM
                                                                     : TPS_REDUCE_MEAN;
+  options->parameter_server.device = choose_device (o, server);
   return check_server_arguments (o, error);
 }
 
@@ -189,7 +204,7 @@ make_peer_arguments (TpsBenchWork *work)
     const gchar *flag;
     gint64 value;
   } numbers[] = { { "--ntrainer", o->ntrainer },
-                  { "--nserver", o->nserver },
+                  { "--nserver", tps_bench_options_count_servers (o) },
                   { "--batch-size", o->batch_size },
                   { "--epochs", o->epochs },
                   { "--seed", o->seed },
@@ -247,7 +262,8 @@ tps_bench_work_get_program (const TpsBenchWork *work)
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
               /* In the originals' layout each server's trainers go their own way. */
-              .parameters_agree = !g_str_equal (o->partition, "trainers") || o->nserver <= 1 },
+              .parameters_agree = !g_str_equal (o->partition, "trainers")
+                                  || tps_bench_options_count_servers (o) <= 1 },
     .load = load,
     .describe = describe,
     .start_peers = start_peers,

@@ -27,6 +27,7 @@
 
 #pragma once
 
+#include "runtime/averaging/device_sum.h"
 #include "runtime/gradient.h"
 
 G_BEGIN_DECLS
@@ -47,8 +48,9 @@ typedef struct
   gboolean is_sum;         /* answer with the weighted sum, not the mean */
   gint64 round_timeout_ns; /* > 0 */
   TpsMayFoldFunc may_fold;
-  TpsBufferPool *buffers; /* borrowed; NULL = the default pool */
-  guint max_rounds;       /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
+  TpsBufferPool *buffers;   /* borrowed; NULL = the default pool */
+  TpsDeviceSums *on_device; /* borrowed; where dense sums are; NULL = host memory */
+  guint max_rounds;         /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
 } TpsAveragingOptions;
 
 /* One call. The caller's storage; it must stay where it is from push() until it is answered. */

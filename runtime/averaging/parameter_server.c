@@ -55,6 +55,7 @@ struct TpsParameterServer
 {
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
+  TpsDeviceSums *on_device; /* NULL: sums are in host memory */
 
   TpsMutex lock; /* guards everything below */
   TpsCond idle;  /* n_pending has become 0 */
@@ -426,6 +427,9 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   server->workers = options->workers;
   server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
                                              : tps_metrics_new (NULL, NULL);
+  if (options->device != NULL)
+    server->on_device = tps_device_sums_new (options->device);
+  averaging_options.on_device = server->on_device;
   server->averaging = tps_averaging_new (&averaging_options);
   tps_mutex_init (&server->lock);
   tps_cond_init (&server->idle);
@@ -488,6 +492,7 @@ tps_parameter_server_free (TpsParameterServer *server)
   tps_mutex_unlock (&server->lock);
 
   tps_averaging_free (server->averaging);
+  g_clear_pointer (&server->on_device, tps_device_sums_free);
   tps_metrics_unref (server->metrics);
   tps_cond_clear (&server->idle);
   tps_mutex_clear (&server->lock);

@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/gradient.h"
 #include "runtime/metrics.h"
 #include "runtime/worker_pool.h"
@@ -37,7 +38,8 @@ typedef struct
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
   TpsBufferPool *buffers;  /* for sums; NULL = the default pool */
-  TpsMetrics *metrics;     /* a reference is taken; NULL = its own */
+  TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
+  TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;
 
 /* Called exactly once for each call, from any thread, never while a lock of the server is held; may call back into the

@@ -26,6 +26,7 @@ void
 tps_reduction_clear (TpsReduction *reduction)
 {
   tps_gradient_clear (&reduction->sum);
+  g_clear_pointer (&reduction->device_sum, tps_device_sum_free);
 }
 
 gboolean
@@ -94,6 +95,30 @@ begin_dense_sum (TpsFold *fold, GError **error)
   return TRUE;
 }
 
+/* The sum's elements are the device's; only its shape is known here. */
+static gboolean
+begin_device_sum (TpsFold *fold, GError **error)
+{
+  TpsReduction *reduction = fold->reduction;
+
+  reduction->device_sum = tps_device_sum_new (reduction->on_device, reduction->dtype,
+                                              (gsize) tps_shape_n_elems (&fold->shape), error);
+  if (reduction->device_sum == NULL)
+    return FALSE;
+  reduction->sum.kind = TPS_GRADIENT_DENSE;
+  reduction->sum.dense.shape = fold->shape;
+  return TRUE;
+}
+
+static gboolean
+needs_output (const TpsFold *fold)
+{
+  const TpsReduction *reduction = fold->reduction;
+
+  return fold->average != NULL
+         && (reduction->device_sum != NULL || reduction->sum.dense.shape.dtype != reduction->dtype);
+}
+
 static void
 allocate_hashes (TpsFold *fold)
 {
@@ -110,9 +135,10 @@ begin_dense (TpsFold *fold, GError **error)
   gboolean has_sum = reduction->sum.kind != TPS_GRADIENT_NONE;
 
   fold->n_blocks = MAX (1, tps_digest_n_blocks (tps_shape_n_bytes (&fold->shape)));
-  if (!has_sum && fold->first < fold->n_items && !begin_dense_sum (fold, error))
+  if (!has_sum && fold->first < fold->n_items
+      && !(reduction->on_device != NULL ? begin_device_sum : begin_dense_sum) (fold, error))
     return FALSE;
-  if (fold->average != NULL && reduction->sum.dense.shape.dtype != reduction->dtype
+  if (needs_output (fold)
       && !tps_reduction_allocate (&fold->output, &fold->shape, reduction->buffers, error))
     return FALSE;
   allocate_hashes (fold);
@@ -203,7 +229,7 @@ visit_item (TpsFold *fold, guint i, const Block *block)
   if (fold->hashes[i] != NULL)
     fold->hashes[i][block->index] = tps_digest_of_block (
         data, block->n_elems * tps_dtype_size (reduction->dtype));
-  if (!has_share (item))
+  if (!has_share (item) || reduction->device_sum != NULL)
     return;
   sum = block_of (&reduction->sum.dense, block);
   if (i != fold->first)
@@ -228,7 +254,8 @@ visit_block (TpsFold *fold, const Block *block)
   for (guint i = 0; i < fold->n_items; i++)
     if (fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE)
       visit_item (fold, i, block);
-  if (fold->average == NULL || (get_divisor (reduction) == 1 && !has_output))
+  if (fold->average == NULL || reduction->device_sum != NULL
+      || (get_divisor (reduction) == 1 && !has_output))
     return;
   sum = block_of (&reduction->sum.dense, block);
   tps_cpu_divide (reduction->dtype, has_output ? block_of (&fold->output, block) : sum, sum,
@@ -316,6 +343,24 @@ end_sparse (TpsFold *fold, GError **error)
   return fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
 }
 
+/* All of the fold's elements; its blocks have been hashed. */
+static gboolean
+end_on_device (TpsFold *fold, GError **error)
+{
+  TpsReduction *reduction = fold->reduction;
+  g_autoptr (TpsDeviceSum) sum = NULL;
+
+  for (guint i = 0; i < fold->n_items; i++)
+    if (has_share (fold->items[i]))
+      tps_device_sum_add (reduction->device_sum, tps_tensor_data (&fold->items[i]->gradient.dense),
+                          fold->items[i]->gradient.weight);
+  if (fold->average == NULL)
+    return tps_device_sum_sync (reduction->device_sum, error);
+  sum = g_steal_pointer (&reduction->device_sum);
+  return tps_device_sum_average (sum, tps_tensor_data (&fold->output), get_divisor (reduction),
+                                 error);
+}
+
 gboolean
 tps_fold_end (TpsFold *fold, GError **error)
 {
@@ -325,7 +370,9 @@ tps_fold_end (TpsFold *fold, GError **error)
   give_digests (fold);
   if (!fold->is_dense)
     ok = end_sparse (fold, error);
-  else if (!tps_tensor_is_empty (&fold->output))
+  else if (reduction->device_sum != NULL)
+    ok = end_on_device (fold, error);
+  if (!tps_tensor_is_empty (&fold->output))
     tps_tensor_move (&reduction->sum.dense, &fold->output);
   release (fold);
   if (!ok || fold->average == NULL)

@@ -7,11 +7,13 @@
  * further one, is divided once by the sum of the weights and rounded once to the gradients' dtype. How the contributions
  * are grouped into folds, and a fold into block ranges, makes no difference.
  *
- * Memory: the first gradient becomes the sum where it lies, if its type and weight allow it and nobody else holds it.
+ * Memory: the first gradient becomes the sum where it lies, if its type and weight allow it and nobody else holds it. With a
+ * device dense sums lie in its memory; what is sparse stays with the host.
  */
 
 #pragma once
 
+#include "runtime/averaging/device_sum.h"
 #include "runtime/averaging/digest.h"
 
 G_BEGIN_DECLS
@@ -33,6 +35,10 @@ typedef struct
   TpsGradient sum;        /* TPS_GRADIENT_NONE: nothing yet */
   TpsDType dtype;         /* of the gradients */
   gdouble divisor;        /* weights folded so far */
+
+  /* Borrowed; NULL: dense sums are the host's. Set after init(), before the first fold. */
+  TpsDeviceSums *on_device;
+  TpsDeviceSum *device_sum; /* in place of sum.dense's elements; NULL: nothing yet */
 } TpsReduction;
 
 /* One step of a reduction, under way. */
@@ -56,13 +62,14 @@ void tps_reduction_clear (TpsReduction *reduction);
 
 /* Folds `items` in order, gives a digest to those that have none, and empties their gradients. `average` not NULL: these
  * are the last; it becomes the result. Runs on the calling thread.
- * Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0), TPS_ERROR_RESOURCE_EXHAUSTED; the reduction is of no
- * use then. */
+ * Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0), TPS_ERROR_RESOURCE_EXHAUSTED, TPS_ERROR_DEVICE_LOST; the
+ * reduction is of no use then. */
 gboolean tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                              TpsGradient *average, GError **error);
 
 /* The same in steps: begin, run all blocks (ranges of them in any order, on any threads), end.
- * begin() decides all that can fail, except for sparse gradients, whose work is done in end(); where it fails, that is all. */
+ * begin() decides all that can fail, except for sparse gradients and those of a device, whose work is done in end(); where
+ * it fails, that is all. */
 gboolean tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                          TpsGradient *average, GError **error);
 void tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks);

@@ -106,9 +106,14 @@ TEST_F (Options, RefuseUnknownWords)
 {
   ExpectBad ({ "--transport=pigeon" }, "expected unix or tcp");
 }
-TEST_F (Options, RefuseCudaRolesWithoutABackend)
+TEST_F (Options, RefuseCudaTrainers)
 {
-  ExpectBad ({ "--ncudatrainer=1" }, "CUDA");
+  ExpectBad ({ "--ncudatrainer=1" }, "--ncudatrainer=1: trainers compute on the CPU");
+}
+TEST_F (Options, RefuseCudaServersWithTheReasonWhyThereIsNoDevice)
+{
+  ExpectBad ({ "--ncudaserver=2" },
+             "--ncudaserver=2: no CUDA device; use --nserver (cuda: none: turned off)");
 }
 TEST_F (Options, RefuseAWorldSizeThatDoesNotAddUp)
 {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace {
@@ -38,6 +39,7 @@ struct State
   bool are_events_held = false;
   std::map<uintptr_t, Block> blocks; /* by address */
   int n_working = 0;                 /* between begin and end */
+  std::set<CUstream_st *> streams;   /* those of a device that is lost stay */
 };
 
 State &
@@ -281,13 +283,27 @@ extern "C"
   cudaError_t
   cudaStreamCreateWithFlags (cudaStream_t *stream, unsigned int flags)
   {
+    State &s = state ();
+
     *stream = new CUstream_st { begin, end };
+    {
+      std::lock_guard<std::mutex> lock (s.mutex);
+
+      s.streams.insert (*stream);
+    }
     return outcome ("cudaStreamCreateWithFlags");
   }
 
   cudaError_t
   cudaStreamDestroy (cudaStream_t stream)
   {
+    State &s = state ();
+
+    {
+      std::lock_guard<std::mutex> lock (s.mutex);
+
+      s.streams.erase (stream);
+    }
     delete stream;
     return outcome ("cudaStreamDestroy");
   }
