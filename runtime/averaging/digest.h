@@ -14,8 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* Half of it fits into the second-level cache twice; a multiple of every element size. */
-#define TPS_DIGEST_BLOCK_BYTES (128 * 1024)
+/* What is hashed is still in the first-level cache when it is added up; a multiple of every element size. */
+#define TPS_DIGEST_BLOCK_BYTES (32 * 1024)
 
 typedef struct
 {

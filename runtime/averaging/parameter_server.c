@@ -27,8 +27,8 @@
 /* Work on more bytes goes to a worker. */
 #define MAX_INLINE_BYTES (64 * 1024)
 /* What a helper takes at a time, and how much work one must be worth. */
-#define RANGE_BLOCKS 8
-#define HELPER_BLOCKS 24
+#define RANGE_BLOCKS 32
+#define HELPER_BLOCKS 96
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -222,12 +222,13 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 
   for (;;)
     {
+      TpsAveragingTicket *answered = output->answered;
       TpsAveragingJob *job;
       gint64 start_ns;
 
       share_jobs (server, output->jobs, &ours);
-      answer_tickets (output->answered);
-      tps_averaging_output_clear (output);
+      tps_averaging_output_clear (output); /* before the answers: they give shared memory back */
+      answer_tickets (answered);
       job = ours;
       if (job == NULL)
         return;

@@ -2,7 +2,8 @@
 
 /* A dense fold visits its data block by block: for each item in order, the block is hashed (where a digest is wanted) and
  * added to the block of the sum; after the last item of the last fold the block is divided. So each incoming byte is read
- * from memory once, and the block of the sum stays in the cache meanwhile.
+ * from memory once, and the block of the sum stays in the cache meanwhile. A sum that begins is written once, as the sum of
+ * the first two.
  */
 
 #include "runtime/averaging/reduction.h"
@@ -75,6 +76,14 @@ can_adopt (const TpsGradient *gradient)
 
   return gradient->weight == 1 && tps_cpu_sum_dtype (dtype) == dtype
          && gradient->dense.buffer != NULL && tps_buffer_is_exclusive (gradient->dense.buffer);
+}
+
+gboolean
+tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item)
+{
+  return reduction->on_device == NULL && reduction->sum.kind == TPS_GRADIENT_NONE
+         && item->gradient.kind == TPS_GRADIENT_DENSE && has_share (item)
+         && !can_adopt (&item->gradient);
 }
 
 /* Makes room for the sum, or takes over the first gradient's. */
@@ -219,23 +228,61 @@ block_of (const TpsTensor *tensor, const Block *block)
 }
 
 static void
-visit_item (TpsFold *fold, guint i, const Block *block)
+hash_item (TpsFold *fold, guint i, const Block *block)
 {
-  const TpsReduction *reduction = fold->reduction;
-  const TpsFoldItem *item = fold->items[i];
-  const guint8 *data = block_of (&item->gradient.dense, block);
-  guint8 *sum;
-
   if (fold->hashes[i] != NULL)
     fold->hashes[i][block->index] = tps_digest_of_block (
-        data, block->n_elems * tps_dtype_size (reduction->dtype));
-  if (!has_share (item) || reduction->device_sum != NULL)
-    return;
-  sum = block_of (&reduction->sum.dense, block);
-  if (i != fold->first)
-    tps_cpu_scale_accumulate (reduction->dtype, sum, data, item->gradient.weight, block->n_elems);
-  else if (!fold->is_adopted)
-    tps_cpu_scale (reduction->dtype, sum, data, item->gradient.weight, block->n_elems);
+        block_of (&fold->items[i]->gradient.dense, block),
+        block->n_elems * tps_dtype_size (fold->reduction->dtype));
+}
+
+/* Adds the item to the sum, which begins with `first` where that is not NULL. */
+static void
+add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
+{
+  TpsDType dtype = fold->reduction->dtype;
+  guint8 *sum = block_of (&fold->reduction->sum.dense, block);
+  const guint8 *data = block_of (&item->gradient.dense, block);
+
+  if (first != NULL && first->gradient.weight == 1 && item->gradient.weight == 1)
+    {
+      tps_cpu_add (dtype, sum, block_of (&first->gradient.dense, block), data, block->n_elems);
+      return;
+    }
+  if (first != NULL)
+    tps_cpu_scale (dtype, sum, block_of (&first->gradient.dense, block), first->gradient.weight,
+                   block->n_elems);
+  tps_cpu_scale_accumulate (dtype, sum, data, item->gradient.weight, block->n_elems);
+}
+
+/* All items of the block, in order. */
+static void
+visit_items (TpsFold *fold, const Block *block)
+{
+  const TpsFoldItem *first = NULL; /* what the sum is yet to begin with */
+
+  for (guint i = 0; i < fold->n_items; i++)
+    {
+      const TpsFoldItem *item = fold->items[i];
+
+      if (item->gradient.kind != TPS_GRADIENT_DENSE)
+        continue;
+      hash_item (fold, i, block);
+      if (!has_share (item) || fold->reduction->device_sum != NULL
+          || (i == fold->first && fold->is_adopted))
+        continue;
+      if (i == fold->first)
+        {
+          first = item;
+          continue;
+        }
+      add_item (fold, first, item, block);
+      first = NULL;
+    }
+  if (first != NULL)
+    tps_cpu_scale (fold->reduction->dtype, block_of (&fold->reduction->sum.dense, block),
+                   block_of (&first->gradient.dense, block), first->gradient.weight,
+                   block->n_elems);
 }
 
 static gdouble
@@ -251,9 +298,7 @@ visit_block (TpsFold *fold, const Block *block)
   gboolean has_output = !tps_tensor_is_empty (&fold->output);
   guint8 *sum;
 
-  for (guint i = 0; i < fold->n_items; i++)
-    if (fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE)
-      visit_item (fold, i, block);
+  visit_items (fold, block);
   if (fold->average == NULL || reduction->device_sum != NULL
       || (get_divisor (reduction) == 1 && !has_output))
     return;

@@ -36,8 +36,8 @@ typedef struct
   TpsDType dtype;         /* of the gradients */
   gdouble divisor;        /* weights folded so far */
 
-  /* Borrowed; NULL: dense sums are the host's. Set after init(), before the first fold. */
-  TpsDeviceSums *on_device;
+  TpsDeviceSums *
+      on_device; /* borrowed; NULL: dense sums are the host's. Set after init(), before the first fold */
   TpsDeviceSum *device_sum; /* in place of sum.dense's elements; NULL: nothing yet */
 } TpsReduction;
 
@@ -59,6 +59,9 @@ struct TpsFold
 
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);
+
+/* Whether `item`, folded alone, would be copied to begin the sum; folded with the next one it is only read. */
+gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item);
 
 /* Folds `items` in order, gives a digest to those that have none, and empties their gradients. `average` not NULL: these
  * are the last; it becomes the result. Runs on the calling thread.

@@ -250,6 +250,15 @@ add_digest_job (TpsRound *round, TpsContribution *contribution, TpsAveragingOutp
   add_job (round, items, 1, output);
 }
 
+/* Whether it is to be folded with the one after it, which is yet to come. */
+static gboolean
+waits_for_next (const TpsRound *round, const TpsContribution *contribution)
+{
+  return round->n_arrived < round->options->n_trainers
+         && round->by_trainer[round->next_trainer] == contribution
+         && tps_reduction_gains_by_waiting (&round->reduction, &contribution->item);
+}
+
 /* Starts to fold what comes next in ascending order, if that is allowed and possible now. */
 static void
 advance (TpsRound *round, TpsAveragingOutput *output)
@@ -264,7 +273,7 @@ advance (TpsRound *round, TpsAveragingOutput *output)
   while (end < n_trainers && round->by_trainer[end] != NULL
          && round->by_trainer[end]->stage == TPS_CONTRIBUTION_IDLE)
     end++;
-  if (end == begin)
+  if (end == begin || (end == begin + 1 && waits_for_next (round, round->by_trainer[begin])))
     return;
   job = add_job (round,
                  g_memdup2 (&round->by_trainer[begin], (end - begin) * sizeof round->by_trainer[0]),
@@ -283,7 +292,8 @@ static gboolean
 is_next_to_fold (const TpsRound *round, guint trainer)
 {
   return round->n_arrived == round->options->n_trainers
-         || (round->is_folding && trainer == round->next_trainer);
+         || (round->is_folding && trainer == round->next_trainer)
+         || (!round->is_folding && waits_for_next (round, round->by_trainer[trainer]));
 }
 
 void
@@ -385,6 +395,10 @@ settle_repeats (TpsRound *round, TpsAveragingOutput *output)
 void
 tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
+  TpsContribution *first = round->by_trainer != NULL ? round->by_trainer[ticket->trainer] : NULL;
+
+  if (first != NULL && first->stage == TPS_CONTRIBUTION_IDLE && !first->item.has_digest)
+    add_digest_job (round, first, output);
   if (!ticket->contribution->item.has_digest)
     add_digest_job (round, ticket->contribution, output);
   if (!settle_repeat (round, ticket, output))

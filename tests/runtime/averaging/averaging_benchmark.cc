@@ -29,14 +29,17 @@ struct Case
   const char *kind;
   int first;         /* trainer that pushes first */
   bool is_staggered; /* the second comes when all work for the first is done */
+  bool is_shared;    /* gradients lie in memory that another process maps */
 };
 
 const Case cases[] = {
-  { "in order, at once", "AverageParameterServer", 0, false },
-  { "in order, one late", "AverageParameterServer", 0, true },
-  { "reversed, one late", "AverageParameterServer", 1, true },
-  { "batch, at once", "AverageBatchParameterServer", 0, false },
-  { "batch, one late", "AverageBatchParameterServer", 0, true },
+  { "in order, at once", "AverageParameterServer", 0, false, false },
+  { "in order, one late", "AverageParameterServer", 0, true, false },
+  { "reversed, one late", "AverageParameterServer", 1, true, false },
+  { "batch, at once", "AverageBatchParameterServer", 0, false, false },
+  { "batch, one late", "AverageBatchParameterServer", 0, true, false },
+  { "shared, at once", "AverageParameterServer", 0, false, true },
+  { "shared, one late", "AverageParameterServer", 0, true, true },
 };
 
 int n_wrong_in_all = 0;
@@ -103,6 +106,26 @@ private:
   int n = 0;
 };
 
+void
+unref_buffer (gpointer buffer)
+{
+  tps_buffer_unref ((TpsBuffer *) buffer);
+}
+
+/* Makes its memory look like another process's. */
+void
+share (TpsTensor *tensor)
+{
+  TpsBuffer *own = tps_buffer_ref (tensor->buffer);
+  TpsShape shape = tensor->shape;
+
+  tps_tensor_clear (tensor);
+  tps_tensor_init_take (tensor, &shape,
+                        tps_buffer_new_shared (tps_buffer_get_data (own), tps_buffer_get_size (own),
+                                               unref_buffer, own),
+                        0);
+}
+
 TpsGradient
 make_gradient (gint64 n_elems, gfloat value)
 {
@@ -136,6 +159,9 @@ run_round (TpsParameterServer *server, const Case &chosen, gint64 batch, gint64 
            Answers *answers, Times *times)
 {
   TpsGradient gradients[2] = { make_gradient (n_elems, 1), make_gradient (n_elems, 2) };
+  if (chosen.is_shared)
+    for (TpsGradient &gradient : gradients)
+      share (&gradient.dense);
   Stopwatch watch;
 
   for (int i = 0; i < 2; i++)
@@ -211,8 +237,8 @@ main (int argc, char **argv)
       fprintf (stderr, "usage: averaging_benchmark [MiB [rounds]]\n");
       return 2;
     }
-  printf ("%-22s %8s %6s %9s %9s %9s %8s %6s\n", "round", "MiB", "n", "p50 ms", "min ms", "p95 ms",
-          "GB/s", "wrong");
+  printf ("%-22s %8s %6s %9s %9s %9s %9s %8s %6s\n", "round", "MiB", "n", "p50 ms", "min ms",
+          "p95 ms", "cpu ms", "GB/s", "wrong");
   run_memcpy (mib, n_rounds);
   for (const Case &chosen : cases)
     run_case (chosen, mib, n_rounds);

@@ -400,10 +400,11 @@ TEST (Averaging, SumThatFindsNoMemoryFailsTheRound)
     options.buffers = none;
     Simulation sim (options);
     int first = sim.push (0, 0, 0, dense ({ 1 }, 1, TPS_DTYPE_FLOAT16)); /* wider sums need room */
-    expect_error (sim, first, TPS_ERROR_RESOURCE_EXHAUSTED,
-                  "round (batch 0, param_loc 0): no memory");
-    expect_error (sim, sim.push (1, 0, 0, dense ({ 1 }, 1, TPS_DTYPE_FLOAT16)),
-                  TPS_ERROR_RESOURCE_EXHAUSTED, "no memory");
+    int second = sim.push (1, 0, 0, dense ({ 1 }, 1, TPS_DTYPE_FLOAT16));
+
+    for (int call : { first, second })
+      expect_error (sim, call, TPS_ERROR_RESOURCE_EXHAUSTED,
+                    "round (batch 0, param_loc 0): no memory");
   }
   tps_buffer_pool_unref (none);
 }
