@@ -1,0 +1,245 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Whatever way a client goes, what it shared comes back; and what others wait for goes on.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "plugin/wire/wire_parameter_server.h"
+#include "tests/plugin/server/memory/plugin_server.h"
+#include "tests/plugin/server/memory/shared_client.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr gint64 kElems = 100000;
+constexpr gsize kMiB = 1 << 20;
+
+// One push of a dense gradient, all `value`.
+class Push
+{
+public:
+  Push (gint32 trainer, float value)
+  {
+    arguments_.trainer = trainer;
+    arguments_.batch = 1;
+    arguments_.gradient.kind = TPS_GRADIENT_DENSE;
+    arguments_.gradient.weight = 1;
+    tps_tensor_init_1d (&arguments_.gradient.dense, TPS_DTYPE_FLOAT32, kElems);
+    for (gint64 i = 0; i < kElems; i++)
+      static_cast<float *> (tps_tensor_data (&arguments_.gradient.dense))[i] = value;
+  }
+
+  ~Push ()
+  {
+    tps_average_gradient_arguments_clear (&arguments_);
+  }
+
+  void
+  Send (SharedClient *client, const Segment *segment)
+  {
+    client->Send ("ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+                  &arguments_, segment);
+  }
+
+private:
+  TpsAverageGradientArguments arguments_ = {};
+};
+
+// The first element of the average; NaN where there is none.
+float
+ReceiveAverage (SharedClient *client)
+{
+  g_auto (TpsGradient) average = {};
+
+  if (!client->Receive (tps_average_gradient_result_decode, &average))
+    return NAN;
+  return *static_cast<const float *> (tps_tensor_data (&average.dense));
+}
+
+void
+ExpectNothingLeft (const PluginServer &server)
+{
+  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 0; });
+  WaitUntil ([&] { return server.BytesOut () == 0; });
+  EXPECT_EQ (CountMappings (), 0);
+}
+
+TEST (Endings, AClientThatLeavesInMidCallStillTakesPart)
+{
+  PluginServer server;
+  auto leaver = std::make_unique<SharedClient> (server.Unix ());
+  auto stayer = std::make_unique<SharedClient> (server.Unix ());
+
+  Push (0, 2).Send (leaver.get (), &leaver->Open (TPS_SEGMENT_REQUESTS, kMiB));
+  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
+  leaver.reset ();
+  WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
+  EXPECT_EQ (server.BytesOut (), kMiB); // the call still reads it
+  Push (1, 4).Send (stayer.get (), &stayer->Open (TPS_SEGMENT_REQUESTS, kMiB));
+  EXPECT_EQ (ReceiveAverage (stayer.get ()), 3);
+  WaitUntil ([&] { return server.BytesOut () == kMiB; });
+  stayer.reset ();
+  ExpectNothingLeft (server);
+}
+
+TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
+{
+  PluginServer server;
+  auto one = std::make_unique<SharedClient> (server.Unix ());
+  auto two = std::make_unique<SharedClient> (server.Unix ());
+  gint64 id;
+
+  {
+    const Segment &segment = one->Open (TPS_SEGMENT_REQUESTS, kMiB);
+
+    id = segment.id;
+    Push (0, 2).Send (one.get (), &segment);
+  }
+  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
+  one->raw ().Send ("Memory:close_segments", 77, IdsFields ({ id }));
+  EXPECT_EQ (one->raw ().Receive ()->seqid, 77); // it overtakes the call, whose id is another
+  Push (1, 4).Send (two.get (), nullptr);
+  EXPECT_EQ (ReceiveAverage (one.get ()), 3);
+  EXPECT_EQ (ReceiveAverage (two.get ()), 3);
+  WaitUntil ([&] { return server.BytesOut () == 0; });
+  one.reset ();
+  two.reset ();
+  ExpectNothingLeft (server);
+}
+
+TEST (Endings, AnAnswerThatNobodyTakesGoesWithItsConnection)
+{
+  PluginServer server ({}, 1);
+  auto client = std::make_unique<SharedClient> (server.Unix ());
+
+  client->Open (TPS_SEGMENT_ANSWERS, kMiB);
+  Push (0, 2).Send (client.get (), nullptr);
+  EXPECT_EQ (ReceiveAverage (client.get ()), 2);
+  EXPECT_EQ (client->n_resolved, 1);
+  client.reset (); // without giving it back
+  ExpectNothingLeft (server);
+}
+
+TEST (Endings, StoppingTheServerLetsGoOfAllSegments)
+{
+  auto server = std::make_unique<PluginServer> ();
+  auto client = std::make_unique<SharedClient> (server->Unix ());
+
+  client->Open (TPS_SEGMENT_ANSWERS, kMiB);
+  Push (0, 2).Send (client.get (), &client->Open (TPS_SEGMENT_REQUESTS, kMiB));
+  WaitUntil ([&] { return tps_server_get_n_calls (server->Get ()) == 1; });
+  server.reset ();
+  EXPECT_EQ (CountMappings (), 2); // the client's
+}
+
+// A segment serves one answer at a time; what finds no room comes inline.
+TEST (Endings, AnswersComeInlineWhileAllSegmentsAreLent)
+{
+  PluginServer server ({}, 1);
+  SharedClient client (server.Unix ());
+  Push push (0, 2);
+
+  client.Open (TPS_SEGMENT_ANSWERS, kMiB);
+  for (int n_shared : { 1, 1, 1 })
+    {
+      push.Send (&client, nullptr);
+      EXPECT_EQ (ReceiveAverage (&client), 2);
+      EXPECT_EQ (client.n_resolved, n_shared);
+    }
+  client.ReleaseUsed ();
+  push.Send (&client, nullptr);
+  EXPECT_EQ (ReceiveAverage (&client), 2);
+  EXPECT_EQ (client.n_resolved, 2);
+}
+
+// The client is a process of its own, which begins before there are threads here.
+class KilledClient
+{
+public:
+  KilledClient ()
+  {
+    int to_child[2], to_parent[2];
+
+    if (pipe (to_child) != 0 || pipe (to_parent) != 0)
+      abort ();
+    child_ = fork ();
+    if (child_ == 0)
+      Run (to_child[0], to_parent[1]);
+    close (to_child[0]);
+    close (to_parent[1]);
+    to_child_ = to_child[1];
+    from_child_ = to_parent[0];
+  }
+
+  ~KilledClient ()
+  {
+    close (to_child_);
+    close (from_child_);
+  }
+
+  // Returns when it has two segments and a call that waits.
+  void
+  Start (const std::string &address)
+  {
+    char ready;
+
+    ASSERT_EQ (write (to_child_, address.c_str (), address.size () + 1),
+               static_cast<ssize_t> (address.size () + 1));
+    ASSERT_EQ (read (from_child_, &ready, 1), 1);
+  }
+
+  void
+  Kill ()
+  {
+    kill (child_, SIGKILL);
+    waitpid (child_, nullptr, 0);
+  }
+
+private:
+  [[noreturn]] static void
+  Run (int in, int out)
+  {
+    char address[256];
+
+    if (read (in, address, sizeof address) <= 0)
+      _exit (1);
+    SharedClient client (address);
+
+    client.Open (TPS_SEGMENT_ANSWERS, 2 * kMiB);
+    Push (0, 2).Send (&client, &client.Open (TPS_SEGMENT_REQUESTS, kMiB));
+    if (write (out, "r", 1) != 1)
+      _exit (1);
+    for (;;)
+      pause ();
+  }
+
+  pid_t child_;
+  int to_child_;
+  int from_child_;
+};
+
+TEST (Endings, AKilledClientsMemoryComesBack)
+{
+  KilledClient killed;
+  PluginServer server;
+  auto client = std::make_unique<SharedClient> (server.Unix ());
+
+  killed.Start (server.Unix ());
+  EXPECT_GE (CountMappings (), 2);
+  WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
+  killed.Kill ();
+  WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
+  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // what its call still reads
+  Push (1, 4).Send (client.get (), nullptr);
+  EXPECT_EQ (ReceiveAverage (client.get ()), 3);
+  client.reset ();
+  ExpectNothingLeft (server);
+}
+
+} // namespace
+} // namespace thriftps_test
