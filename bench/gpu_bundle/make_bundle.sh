@@ -3,26 +3,35 @@
 #
 #   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
 #
-# Programs are stripped; the shared libraries that they need, but the C library's, go into lib.tar.gz (OpenBLAS alone has 35
+# PROGRAMs that end in .py are scripts; those of bench/peers go where programs look for them. Programs are stripped; the shared libraries that they need, but the C library's, go into lib.tar.gz (OpenBLAS alone has 35
 # MiB, most of it code for other processors). At most 40 MiB.
 set -euo pipefail
 
 folder=$1 library=$2 script=$3 data=$4
 shift 4
+programs=()
 LIMIT_KIB=$((40 * 1024))
 
 mkdir -p "$folder/bin" "$folder/lib"
 install -m 755 "$script" "$folder/run_all.sh"
 install -m 755 "$library" "$folder/libtps_cuda.so"
 for program in "$@"; do
-  install -m 755 "$program" "$folder/bin/"
+  case $program in
+    bench/peers/*) install -D -m 755 "$program" "$folder/bin/$program" ;;
+    *.py) install -m 755 "$program" "$folder/bin/" ;;
+    *)
+      install -m 755 "$program" "$folder/bin/"
+      strip "$folder/bin/$(basename "$program")"
+      programs+=("$folder/bin/$(basename "$program")")
+      ;;
+  esac
 done
-strip "$folder/bin/"* "$folder/libtps_cuda.so"
+strip "$folder/libtps_cuda.so"
 # Tests read it relative to where they run.
 install -D -m 644 "$data" "$folder/$data"
 
 # The C library and its loader are the other machine's.
-ldd "$folder/bin/"* "$folder/libtps_cuda.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u |
+ldd "${programs[@]}" "$folder/libtps_cuda.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u |
   grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
   while read -r needed; do install -m 644 "$needed" "$folder/lib/"; done
 strip "$folder/lib/"*

@@ -1,0 +1,367 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One rank of a process group on NCCL: sums, averages and gathers whose results are known, the time of a large sum, and what
+ * happens when a rank is lost. Started once for each rank:
+ *
+ *   nccl_ranks --rank=0 --size=2 --store=FOLDER & nccl_ranks --rank=1 --size=2 --store=FOLDER
+ *
+ * Exit code: 0, or 1 where a result is wrong or a call fails that should not, 2 for bad flags, 3 where there is no CUDA
+ * device or no NCCL.
+ */
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/gpu_bundle/file_store.h"
+#include "runtime/backend.h"
+#include "runtime/ddp/process_group.h"
+#include "runtime/device_library.h"
+#include "runtime/error.h"
+#include "runtime/sync.h"
+
+#define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
+#define LARGE_ELEMS ((gsize) 25 << 18) /* 25 MiB of floats: a bucket */
+#define N_ROUNDS 20
+
+typedef struct
+{
+  gint rank, size;
+  gchar *store;
+} Flags;
+
+typedef struct
+{
+  TpsProcessGroup *group;
+  TpsDevice *device;
+  TpsStream *stream;
+  guint n_wrong;
+} Rank;
+
+/* -- waiting for a collective -- */
+
+typedef struct
+{
+  TpsMutex lock;
+  TpsCond changed;
+  gboolean is_done; /* under the lock */
+  GError *error;    /* under the lock */
+} Waiter;
+
+static void
+waiter_init (Waiter *waiter)
+{
+  *waiter = (Waiter) { 0 };
+  tps_mutex_init (&waiter->lock);
+  tps_cond_init (&waiter->changed);
+}
+
+static void
+on_done (gpointer user_data, const GError *error)
+{
+  Waiter *waiter = user_data;
+
+  tps_mutex_lock (&waiter->lock);
+  waiter->error = error != NULL ? g_error_copy (error) : NULL;
+  waiter->is_done = TRUE;
+  tps_cond_signal (&waiter->changed);
+  tps_mutex_unlock (&waiter->lock);
+}
+
+/* FALSE with the collective's error. */
+static gboolean
+waiter_wait (Waiter *waiter, GError **error)
+{
+  tps_mutex_lock (&waiter->lock);
+  while (!waiter->is_done)
+    tps_cond_wait (&waiter->changed, &waiter->lock);
+  tps_mutex_unlock (&waiter->lock);
+  tps_cond_clear (&waiter->changed);
+  tps_mutex_clear (&waiter->lock);
+  if (waiter->error == NULL)
+    return TRUE;
+  g_propagate_error (error, waiter->error);
+  return FALSE;
+}
+
+static gboolean
+all_reduce (Rank *rank, gpointer data, gsize n_elems, GError **error)
+{
+  Waiter waiter;
+
+  waiter_init (&waiter);
+  rank->group->ops->all_reduce_f32 (rank->group, data, n_elems, on_done, &waiter);
+  return waiter_wait (&waiter, error);
+}
+
+/* -- memory -- */
+
+static gboolean
+copy (Rank *rank, gpointer to, gconstpointer from, gsize n_bytes, GError **error)
+{
+  rank->device->ops->copy (rank->stream, to, from, n_bytes);
+  return rank->device->ops->stream_sync (rank->stream, error);
+}
+
+static void
+check (Rank *rank, gboolean is_right, const gchar *what, gsize n_elems)
+{
+  printf ("rank %u: %-28s %10" G_GSIZE_FORMAT "  %s\n", rank->group->rank, what, n_elems,
+          is_right ? "right" : "WRONG");
+  rank->n_wrong += is_right ? 0 : 1;
+}
+
+/* -- what is checked -- */
+
+/* Whole numbers, so that the order of additions does not show. */
+static gboolean
+sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
+{
+  gsize n_bytes = n_elems * sizeof (gfloat);
+  g_autoptr (TpsBuffer) buffer = rank->device->ops->alloc (rank->device, n_bytes, error);
+  g_autofree gfloat *values = g_new0 (gfloat, n_elems + 1);
+  gdouble factor = rank->group->size * (rank->group->size + 1) / 2.0;
+  gpointer data = values;
+  gboolean is_right = TRUE;
+
+  if (buffer == NULL)
+    return FALSE;
+  for (gsize i = 0; i < n_elems; i++)
+    values[i] = (gfloat) ((rank->group->rank + 1) * (i % 1000));
+  if (is_on_device)
+    data = tps_buffer_get_data (buffer);
+  if (is_on_device && !copy (rank, data, values, n_bytes, error))
+    return FALSE;
+  if (!all_reduce (rank, data, n_elems, error))
+    return FALSE;
+  if (is_on_device && !copy (rank, values, data, n_bytes, error))
+    return FALSE;
+  for (gsize i = 0; i < n_elems; i++)
+    is_right = is_right && values[i] == (gfloat) (factor * (gdouble) (i % 1000));
+  check (rank, is_right, is_on_device ? "sum on the device" : "sum in the host's memory", n_elems);
+  return TRUE;
+}
+
+/* The weighted mean of rank + 1, weights of rank + 1, is a fraction: the bits are those of one division. */
+static gboolean
+average_halves (Rank *rank, gsize n_elems, GError **error)
+{
+  g_autofree guint16 *halves = g_new (guint16, n_elems + 1);
+  guint size = rank->group->size;
+  TpsAverage average = { .dtype = TPS_DTYPE_FLOAT16,
+                         .data = halves,
+                         .n_elems = n_elems,
+                         .weight = rank->group->rank + 1.0 };
+  gfloat sum = 0, weights = 0;
+  gboolean is_right = TRUE;
+  Waiter waiter;
+
+  for (gsize i = 0; i < n_elems; i++)
+    halves[i] = tps_float16_from_float ((gfloat) (rank->group->rank + 1));
+  waiter_init (&waiter);
+  rank->group->ops->average (rank->group, &average, on_done, &waiter);
+  if (!waiter_wait (&waiter, error))
+    return FALSE;
+  for (guint r = 1; r <= size; r++)
+    {
+      sum += (gfloat) (r * r);
+      weights += (gfloat) r;
+    }
+  for (gsize i = 0; i < n_elems; i++)
+    is_right = is_right && halves[i] == tps_float16_from_float (sum / weights);
+  check (rank, is_right && average.weight == (gdouble) weights, "average of half floats", n_elems);
+  return TRUE;
+}
+
+/* Rank r sends n_elems + r bytes of r. */
+static gboolean
+gather (Rank *rank, gsize n_elems, GError **error)
+{
+  guint size = rank->group->size;
+  gsize n_bytes = n_elems + rank->group->rank;
+  g_autofree guint8 *mine = g_malloc0 (n_bytes + 1);
+  g_autofree gsize *counts = g_new0 (gsize, size);
+  g_autoptr (TpsBuffer) all = NULL;
+  const guint8 *at;
+  gboolean is_right = TRUE;
+  Waiter waiter;
+
+  memset (mine, (gint) rank->group->rank, n_bytes);
+  waiter_init (&waiter);
+  rank->group->ops->all_gather_bytes (rank->group, mine, n_bytes, counts, &all, on_done, &waiter);
+  if (!waiter_wait (&waiter, error))
+    return FALSE;
+  at = tps_buffer_get_data (all);
+  for (guint r = 0; r < size; r++)
+    {
+      is_right = is_right && counts[r] == n_elems + r;
+      for (gsize i = 0; i < counts[r]; i++)
+        is_right = is_right && at[i] == r;
+      at += counts[r];
+    }
+  check (rank, is_right, "gather", n_elems);
+  return TRUE;
+}
+
+static int
+compare_times (gconstpointer a, gconstpointer b)
+{
+  gint64 x = *(const gint64 *) a, y = *(const gint64 *) b;
+
+  return (x > y) - (x < y);
+}
+
+/* Of a bucket in the device's memory. */
+static gboolean
+measure (Rank *rank, GError **error)
+{
+  g_autoptr (TpsBuffer)
+      buffer = rank->device->ops->alloc (rank->device, LARGE_ELEMS * sizeof (gfloat), error);
+  gint64 times[N_ROUNDS];
+
+  if (buffer == NULL)
+    return FALSE;
+  rank->device->ops->zero (rank->stream, tps_buffer_get_data (buffer),
+                           LARGE_ELEMS * sizeof (gfloat));
+  if (!rank->device->ops->stream_sync (rank->stream, error))
+    return FALSE;
+  for (guint i = 0; i < N_ROUNDS; i++)
+    {
+      gint64 start = tps_clock_now_ns ();
+
+      if (!all_reduce (rank, tps_buffer_get_data (buffer), LARGE_ELEMS, error))
+        return FALSE;
+      times[i] = tps_clock_now_ns () - start;
+    }
+  qsort (times, N_ROUNDS, sizeof times[0], compare_times);
+  printf ("rank %u: sum of 25 MiB on the device, median of %d: %.3f ms\n", rank->group->rank,
+          N_ROUNDS, (gdouble) times[N_ROUNDS / 2] / 1e6);
+  return TRUE;
+}
+
+/* The last rank is gone; the others must be told before the time-out is over. */
+static void
+lose_a_rank (Rank *rank)
+{
+  g_autoptr (GError) error = NULL;
+  gfloat value = 1;
+  gint64 start = tps_clock_now_ns ();
+  gboolean is_told;
+
+  if (rank->group->rank == rank->group->size - 1)
+    {
+      fflush (stdout);
+      _exit (rank->n_wrong > 0 ? 1 : 0);
+    }
+  is_told = !all_reduce (rank, &value, 1, &error)
+            && g_error_matches (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN);
+  check (rank, is_told, "a rank is lost", 1);
+  printf ("rank %u: after %.1f s: %s\n", rank->group->rank,
+          (gdouble) (tps_clock_now_ns () - start) / 1e9, error != NULL ? error->message : "");
+}
+
+static gboolean
+run_checks (Rank *rank, GError **error)
+{
+  static const gsize sizes[] = { 0, 1, 7, 1001, 3000001 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    if (!sum_values (rank, sizes[i], FALSE, error) || !sum_values (rank, sizes[i], TRUE, error)
+        || !average_halves (rank, sizes[i], error) || !gather (rank, sizes[i], error))
+      return FALSE;
+  if (!measure (rank, error))
+    return FALSE;
+  if (rank->group->size > 1)
+    lose_a_rank (rank);
+  return TRUE;
+}
+
+/* -- start -- */
+
+static gboolean
+parse (Flags *flags, int *argc, char ***argv, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "rank", 0, 0, G_OPTION_ARG_INT, &flags->rank, "of this process (0)", "N" },
+    { "size", 0, 0, G_OPTION_ARG_INT, &flags->size, "ranks (1)", "N" },
+    { "store", 0, 0, G_OPTION_ARG_FILENAME, &flags->store, "an empty folder where they meet (.)",
+      "FOLDER" },
+    { 0 },
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("- one rank of a group on NCCL");
+
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse (context, argc, argv, error))
+    return FALSE;
+  if (flags->size >= 1 && flags->rank >= 0 && flags->rank < flags->size)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "--rank=%d --size=%d: expected a rank below the size", flags->rank, flags->size);
+  return FALSE;
+}
+
+static gboolean
+join (Rank *rank, const Flags *flags, TpsStore *store, GError **error)
+{
+  const GPtrArray *devices = tps_device_library_get ()->devices;
+  TpsProcessGroupOptions options = { .rank = (guint) flags->rank,
+                                     .size = (guint) flags->size,
+                                     .store = store,
+                                     .prefix = "nccl_ranks/",
+                                     .timeout_ns = TIMEOUT_NS };
+
+  if (devices->len == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s", tps_device_list_summary ());
+      return FALSE;
+    }
+  rank->device = g_ptr_array_index (devices, (guint) flags->rank % devices->len);
+  options.device = rank->device;
+  rank->stream = rank->device->ops->stream_new (rank->device, error);
+  if (rank->stream == NULL)
+    return FALSE;
+  rank->group = tps_process_group_new ("nccl", &options, error);
+  return rank->group != NULL;
+}
+
+/* Where the machine has not what is needed. */
+static gint
+status_of (const GError *error)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND)
+                 || g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE)
+             ? 3
+             : 1;
+}
+
+static gint
+run_rank (const Flags *flags, GError **error)
+{
+  TpsStore *store = tps_file_store_new (flags->store != NULL ? flags->store : ".");
+  Rank rank = { 0 };
+  gint status = 0;
+
+  if (!join (&rank, flags, store, error))
+    status = status_of (*error);
+  else if (!run_checks (&rank, error) || rank.n_wrong > 0)
+    status = 1;
+  if (rank.group != NULL)
+    rank.group->ops->free (rank.group);
+  if (rank.stream != NULL)
+    rank.device->ops->stream_free (rank.stream);
+  store->ops->free (store);
+  return status;
+}
+
+int
+main (int argc, char **argv)
+{
+  Flags flags = { .size = 1 };
+  g_autoptr (GError) error = NULL;
+  gint status = parse (&flags, &argc, &argv, &error) ? run_rank (&flags, &error) : 2;
+
+  if (error != NULL)
+    fprintf (stderr, "nccl_ranks: %s\n", error->message);
+  g_free (flags.store);
+  return status;
+}
