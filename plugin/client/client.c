@@ -45,7 +45,6 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   client->protocol = options->protocol != 0 ? options->protocol : TPS_PROTOCOL_BINARY;
   tps_mutex_init (&client->lock);
   tps_cond_init (&client->idle);
-  client->calls = g_hash_table_new (NULL, NULL);
   client->wake_ns = TPS_CLIENT_NEVER;
   return client;
 }
@@ -79,16 +78,13 @@ static GPtrArray *
 take_delays (TpsClient *client)
 {
   GPtrArray *delays = g_ptr_array_new ();
-  GHashTableIter iter;
-  gpointer value;
+  TpsClientCall *call = NULL;
 
-  g_hash_table_iter_init (&iter, client->calls);
-  while (g_hash_table_iter_next (&iter, NULL, &value))
-    if (((TpsClientCall *) value)->delayed != NULL)
-      {
-        g_ptr_array_add (delays, value);
-        g_hash_table_iter_remove (&iter);
-      }
+  while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
+    if (call->delayed != NULL)
+      g_ptr_array_add (delays, call);
+  for (guint i = 0; i < delays->len; i++)
+    tps_call_table_remove (&client->calls, delays->pdata[i]);
   return delays;
 }
 
@@ -121,7 +117,6 @@ tps_client_free (TpsClient *client)
   tps_mutex_unlock (&client->lock);
   tps_loop_post (client->loop, tps_client_clear_timer, client);
   tps_loop_free (client->loop);
-  g_hash_table_unref (client->calls);
   tps_cond_clear (&client->idle);
   tps_mutex_clear (&client->lock);
   tps_address_clear (&client->address);
@@ -129,26 +124,10 @@ tps_client_free (TpsClient *client)
   g_free (client);
 }
 
-static TpsClientCall *
-call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
-{
-  TpsClientCall *call = g_new0 (TpsClientCall, 1);
-
-  tps_refcount_init (&call->holds);
-  call->client = client;
-  call->started_ns = tps_clock_now_ns ();
-  call->deadline_ns = deadline_ns;
-  call->user_data = user_data;
-  call->node.data = call;
-  atomic_init (&call->sending, TPS_CLIENT_WRITER_UNSENT);
-  atomic_init (&call->writer_released, FALSE);
-  return call;
-}
-
 static GError *
 check_in_flight (const TpsClient *client)
 {
-  if (g_hash_table_size (client->calls) < client->max_in_flight + client->n_background)
+  if (client->calls.n_calls < client->max_in_flight + client->n_background)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                       "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
@@ -171,7 +150,7 @@ call_register (TpsClientCall *call)
   client->n_background += call->bound != NULL;
   do
     call->seqid = (gint32) ++client->n_issued;
-  while (call->seqid == 0 || g_hash_table_contains (client->calls, GINT_TO_POINTER (call->seqid)));
+  while (call->seqid == 0 || tps_call_table_find (&client->calls, call->seqid) != NULL);
   tps_mutex_unlock (&client->lock);
   return error;
 }
@@ -209,11 +188,11 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
 
   if (call->deadline_ns <= call->started_ns)
     return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                        "%s: the deadline had passed before the call was made", call->name);
+                        "%s: the deadline had passed before the call was made", call->name->str);
   call->writer = tps_writer_new (call->client->protocol, TRUE);
   call_take_lease (call);
   tps_writer_set_sharing (call->writer, call->lease);
-  tps_writer_message_begin (call->writer, call->name, TPS_MESSAGE_CALL, call->seqid);
+  tps_writer_message_begin (call->writer, call->name->str, TPS_MESSAGE_CALL, call->seqid);
   tps_writer_struct_begin (call->writer);
   if (write != NULL)
     write (call->writer, write_data);
@@ -258,7 +237,7 @@ check_bound (const TpsClientCall *call)
   if (call->bound == NULL || (client->link != NULL && client->link->pool == call->bound))
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection of %s has gone",
-                      call->name);
+                      call->name->str);
 }
 
 /* Puts the call into the table, and into the link's queue while that is not up. Sets `connection` (a reference) where
@@ -274,7 +253,7 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
     error = check_bound (call);
   if (error != NULL)
     return error;
-  g_hash_table_insert (client->calls, GINT_TO_POINTER (call->seqid), call);
+  tps_call_table_insert (&client->calls, call);
   *wake = call->deadline_ns < client->wake_ns;
   if (*wake)
     client->wake_ns = call->deadline_ns;
@@ -350,9 +329,11 @@ tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
                  TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
                  TpsClientDone done, gpointer user_data)
 {
-  TpsClientCall *call = call_new (client, deadline_ns, user_data);
+  TpsClientCall *call = tps_client_call_new (client, deadline_ns, user_data);
 
-  call->name = g_strconcat (service, ":", method, NULL);
+  g_string_append (call->name, service);
+  g_string_append_c (call->name, ':');
+  g_string_append (call->name, method);
   call->done = done;
   call_start (call, write, write_data);
 }
@@ -360,7 +341,7 @@ tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
 void
 tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpointer user_data)
 {
-  TpsClientCall *call = call_new (client, until_ns, user_data);
+  TpsClientCall *call = tps_client_call_new (client, until_ns, user_data);
 
   call->delayed = func;
   call_start (call, NULL, NULL);
@@ -371,9 +352,9 @@ tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *nam
                        TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
                        gpointer user_data)
 {
-  TpsClientCall *call = call_new (client, TPS_CLIENT_NEVER, user_data);
+  TpsClientCall *call = tps_client_call_new (client, TPS_CLIENT_NEVER, user_data);
 
-  call->name = g_strdup (name);
+  g_string_append (call->name, name);
   call->bound = tps_segment_pool_ref (pool);
   call->done = done;
   call_start (call, write, write_data);

@@ -4,8 +4,43 @@
 
 #include "plugin/client/reply.h"
 #include "runtime/error.h"
+#include "runtime/magazine.h"
 
 /* Calls ---------------------------------------------------------------------------------------------------------- */
+
+static void
+destroy (gpointer data)
+{
+  TpsClientCall *call = data;
+
+  g_string_free (call->name, TRUE);
+  g_free (call);
+}
+
+static TpsDepot depot = TPS_DEPOT_INIT (destroy);
+static _Thread_local TpsMagazine magazine;
+
+TpsClientCall *
+tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data)
+{
+  TpsClientCall *call = tps_magazine_take (&magazine, &depot);
+  GString *name = call != NULL ? g_string_truncate (call->name, 0) : g_string_new (NULL);
+
+  if (call == NULL)
+    call = g_new (TpsClientCall, 1);
+  *call = (TpsClientCall) {
+    .client = client,
+    .name = name,
+    .started_ns = tps_clock_now_ns (),
+    .deadline_ns = deadline_ns,
+    .user_data = user_data,
+    .node = { .data = call },
+  };
+  tps_refcount_init (&call->holds);
+  atomic_init (&call->sending, TPS_CLIENT_WRITER_UNSENT);
+  atomic_init (&call->writer_released, FALSE);
+  return call;
+}
 
 static void
 call_free (TpsClientCall *call)
@@ -14,8 +49,7 @@ call_free (TpsClientCall *call)
   g_clear_pointer (&call->lease, tps_sharing_unref);
   g_clear_pointer (&call->bound, tps_segment_pool_unref);
   g_clear_error (&call->error);
-  g_free (call->name);
-  g_free (call);
+  tps_magazine_put (&magazine, &depot, call);
 }
 
 static void
@@ -52,7 +86,7 @@ tps_client_call_finish (gpointer user_data)
   if (call->answered)
     {
       tps_mutex_lock (&client->lock);
-      g_hash_table_remove (client->calls, GINT_TO_POINTER (call->seqid));
+      tps_call_table_remove (&client->calls, call);
       tps_mutex_unlock (&client->lock);
     }
   call_end_lease (call);
@@ -126,7 +160,7 @@ tps_client_call_forget (TpsClientCall *call)
     }
   if (call->writer != NULL)
     call_claim_writer (call, TPS_CLIENT_WRITER_DROPPED);
-  g_hash_table_remove (call->client->calls, GINT_TO_POINTER (call->seqid));
+  tps_call_table_remove (&call->client->calls, call);
   return orphan;
 }
 
@@ -176,21 +210,15 @@ take_expired (TpsClient *client, GPtrArray *orphans)
 {
   gint64 now_ns = tps_clock_now_ns ();
   GPtrArray *expired = g_ptr_array_new ();
-  GHashTableIter iter;
-  gpointer value;
+  TpsClientCall *next = NULL;
 
   tps_mutex_lock (&client->lock);
   client->wake_ns = TPS_CLIENT_NEVER;
-  g_hash_table_iter_init (&iter, client->calls);
-  while (g_hash_table_iter_next (&iter, NULL, &value))
-    {
-      TpsClientCall *call = value;
-
-      if (call->deadline_ns <= now_ns)
-        g_ptr_array_add (expired, call);
-      else
-        client->wake_ns = MIN (client->wake_ns, call->deadline_ns);
-    }
+  while ((next = tps_call_table_get_next (&client->calls, next)) != NULL)
+    if (next->deadline_ns <= now_ns)
+      g_ptr_array_add (expired, next);
+    else
+      client->wake_ns = MIN (client->wake_ns, next->deadline_ns);
   for (guint i = 0; i < expired->len; i++)
     {
       TpsClientCall *call = expired->pdata[i];
@@ -211,7 +239,7 @@ static GError *
 deadline_error (const TpsClientCall *call)
 {
   return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no answer from %s within %.3g s",
-                      call->name, call->client->where,
+                      call->name->str, call->client->where,
                       (gdouble) (call->deadline_ns - call->started_ns) / 1000000000);
 }
 
@@ -228,7 +256,7 @@ expire (TpsClientCall *call)
       g_autoptr (GError) error = g_error_new (
           TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
           "closed: %s does not read, and the deadline of %s passed with bytes unsent",
-          call->client->where, call->name);
+          call->client->where, call->name->str);
 
       tps_client_lose_link (call->client, call->blocked_link, error);
     }

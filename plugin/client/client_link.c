@@ -39,8 +39,7 @@ static gboolean
 link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
 {
   TpsClient *client = link->client;
-  GHashTableIter iter;
-  gpointer value;
+  TpsClientCall *call = NULL;
 
   if (link->down)
     return FALSE;
@@ -53,12 +52,11 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
       tps_segment_pool_shut_down (
           link->pool); /* before the tear-down is posted: its wake comes no later */
     }
-  g_hash_table_iter_init (&iter, client->calls);
-  while (g_hash_table_iter_next (&iter, NULL, &value))
-    if (((TpsClientCall *) value)->link == link && !((TpsClientCall *) value)->answered)
-      g_ptr_array_add (calls, value);
-    else if (((TpsClientCall *) value)->link == link)
-      ((TpsClientCall *) value)->link = NULL; /* its writer goes with the connection */
+  while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
+    if (call->link == link && !call->answered)
+      g_ptr_array_add (calls, call);
+    else if (call->link == link)
+      call->link = NULL; /* its writer goes with the connection */
   for (guint i = 0; i < calls->len; i++)
     {
       TpsWriter *orphan = tps_client_call_forget (calls->pdata[i]);
@@ -112,11 +110,11 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
   TpsClientCall *call;
 
   tps_mutex_lock (&client->lock);
-  call = g_hash_table_lookup (client->calls, GINT_TO_POINTER (reply->seqid));
+  call = tps_call_table_find (&client->calls, reply->seqid);
   was_issued = (guint32) reply->seqid - 1 < client->n_issued;
   if (call != NULL && call->answered)
     call = NULL; /* a second answer */
-  is_ours = call != NULL && call->link == link && tps_reply_has_name (reply, call->name);
+  is_ours = call != NULL && call->link == link && tps_reply_has_name (reply, call->name->str);
   if (is_ours && atomic_load (&call->writer_released))
     tps_client_call_forget (call);
   else if (is_ours)

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "plugin/client/call_table.h"
 #include "plugin/client/client.h"
 #include "plugin/client/connector.h"
 #include "plugin/client/peer.h"
@@ -48,7 +49,6 @@ G_BEGIN_DECLS
 #define TPS_CLIENT_NEVER G_MAXINT64
 
 typedef struct TpsClientLink TpsClientLink;
-typedef struct TpsClientCall TpsClientCall;
 
 struct TpsClient
 {
@@ -69,7 +69,7 @@ struct TpsClient
   guint n_background; /* of them made by ourselves */
   guint n_links;
   guint32 n_issued;    /* sequence ids */
-  GHashTable *calls;   /* by sequence id: without an outcome, or answered with the writer out */
+  TpsCallTable calls;  /* without an outcome, or answered with the writer out */
   TpsClientLink *link; /* the one that new calls use */
   guint64 n_links_made;
   TpsPeerFacts facts;         /* of the peer of `link`, if facts_link is n_links_made */
@@ -123,7 +123,7 @@ struct TpsClientCall
   TpsRefcount holds; /* the outcome, the writer */
   TpsClient *client;
   gint32 seqid;
-  gchar *name; /* "Service:method"; NULL for a delay */
+  GString *name; /* "Service:method"; empty for a delay */
   gint64 started_ns;
   gint64 deadline_ns;
   TpsClientDone done;
@@ -135,6 +135,7 @@ struct TpsClientCall
   gboolean answered;   /* the outcome stands, the writer is still out */
   gboolean queued;     /* in link->unsent */
   GList node;
+  TpsClientCall *next_in_table;
 
   TpsSharing *lease;     /* of the link's pool; NULL = none */
   TpsSegmentPool *bound; /* a background call: goes out on the link of this pool only */
@@ -167,6 +168,9 @@ TpsSegmentPool *tps_client_make_pool (TpsClientLink *link);
 void tps_client_share_memory (TpsClient *client, TpsSegmentPool *pool, guint64 link_number);
 
 /* client_call.c */
+
+/* Without a name. Ends with tps_client_call_finish(). */
+TpsClientCall *tps_client_call_new (TpsClient *client, gint64 deadline_ns, gpointer user_data);
 
 /* Sends, unless the call ended first. Afterwards the call may be gone. */
 void tps_client_call_send (TpsClientCall *call, TpsConnection *connection);
