@@ -17,7 +17,7 @@ choose_n_calls (const TpsTransferOptions *options, gsize n_bytes)
 {
   if (options->calls > 0)
     return (guint) options->calls;
-  return options->run.smoke ? 4 : (guint) CLAMP (BYTES_OF_A_ROW / MAX (n_bytes, 1), 4, 2000);
+  return options->run.smoke ? 4 : (guint) CLAMP (BYTES_OF_A_ROW / MAX (n_bytes, 1), 4, 1000);
 }
 
 static void

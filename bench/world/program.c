@@ -77,7 +77,8 @@ print_head (const Run *run)
   printf ("%s:", run->world->program);
   for (guint i = 0; i < flags->len; i++)
     printf (" %s", (gchar *) flags->pdata[i]);
-  printf ("\nhost: %s; one BLAS thread a role\n\n", host);
+  printf ("\nhost: %s; one BLAS thread a role; tensors through %s\n\n", host,
+          tps_world_get_transport_title (run->world));
   if (run->program->print_head != NULL)
     run->program->print_head (run->user_data);
   fflush (stdout);

@@ -102,8 +102,9 @@ static gboolean
 serve (Role *role, GError **error)
 {
   g_autofree gchar *address = choose_address (role);
+  TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory };
 
-  role->server = tps_plugin_new_server (role->plugin, NULL);
+  role->server = tps_plugin_new_server (role->plugin, &options);
   return tps_server_listen (role->server, address, error) && tps_server_start (role->server, error);
 }
 

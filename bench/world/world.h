@@ -23,7 +23,8 @@ typedef struct
   gint world_size;
   gchar *master_addr;
   gint master_port;
-  gchar *transport;     /* "unix", "tcp" */
+  gchar *transport; /* "unix", "tcp" */
+  gboolean no_shared_memory;
   gchar *socket_dir;    /* of the world's Unix sockets; set by the launcher for its children */
   gint rpc_timeout;     /* seconds */
   gint startup_timeout; /* seconds */
@@ -57,7 +58,7 @@ gchar *tps_world_get_name (const TpsWorld *world, guint rank);
 /* "host:port" or "[host]:port" of the master; owned. */
 gchar *tps_world_get_master (const TpsWorld *world);
 
-/* -- flags: --master-addr --master-port --rank --world-size --transport --rpc-timeout --startup-timeout -- */
+/* -- flags: --master-addr --master-port --rank --world-size --transport --no-shared-memory --rpc-timeout --startup-timeout -- */
 
 void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
 
@@ -66,6 +67,9 @@ gboolean tps_world_read_environment (TpsWorld *world, GError **error);
 
 /* Fills in defaults and checks; n_trainers and n_servers are set by then. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
+
+/* "Unix sockets and shared memory": how tensors travel; static. */
+const gchar *tps_world_get_transport_title (const TpsWorld *world);
 
 /* Adds "name=value" lines. */
 void tps_world_describe (const TpsWorld *world, GPtrArray *lines);

@@ -29,6 +29,8 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
       "N" },
     { "transport", 0, 0, G_OPTION_ARG_STRING, &world->transport,
       "unix or tcp (unix; tcp with --rank)", "KIND" },
+    { "no-shared-memory", 0, 0, G_OPTION_ARG_NONE, &world->no_shared_memory,
+      "large tensors through the Unix sockets too, as through TCP", NULL },
     { "rpc-timeout", 0, 0, G_OPTION_ARG_INT, &world->rpc_timeout,
       "seconds that a call waits for others (30)", "S" },
     { "startup-timeout", 0, 0, G_OPTION_ARG_INT, &world->startup_timeout,
@@ -118,12 +120,21 @@ tps_world_finish_flags (TpsWorld *world, GError **error)
          && check_size (world, error);
 }
 
+const gchar *
+tps_world_get_transport_title (const TpsWorld *world)
+{
+  if (g_str_equal (world->transport, "tcp"))
+    return "TCP";
+  return world->no_shared_memory ? "Unix sockets" : "Unix sockets and shared memory";
+}
+
 void
 tps_world_describe (const TpsWorld *world, GPtrArray *lines)
 {
   tps_flags_add_text (lines, "master-addr", world->master_addr);
   tps_flags_add_number (lines, "master-port", world->master_port);
   tps_flags_add_text (lines, "transport", world->transport);
+  tps_flags_add_number (lines, "no-shared-memory", world->no_shared_memory);
   tps_flags_add_number (lines, "rpc-timeout", world->rpc_timeout);
   tps_flags_add_number (lines, "startup-timeout", world->startup_timeout);
 }

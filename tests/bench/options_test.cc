@@ -72,9 +72,19 @@ TEST_F (Options, WithoutFlagsAreTheMainJob)
   EXPECT_STREQ (options_.ddp_hook, "rpc_hook");
   EXPECT_STREQ (options_.model, "DummyModelSparse");
   EXPECT_STREQ (options_.world.transport, "unix");
+  EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "Unix sockets and shared memory");
   EXPECT_EQ (options_.batch_size, 32);
   EXPECT_EQ (options_.world.rank, -1);
   EXPECT_EQ (tps_world_get_size (&options_.world), 4u);
+}
+
+TEST_F (Options, SharedMemoryCanBeSwitchedOff)
+{
+  ASSERT_EQ (Parse ({ "--no-shared-memory" }), TPS_BENCH_RUN);
+  EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "Unix sockets");
+  tps_bench_options_clear (&options_);
+  ASSERT_EQ (Parse ({ "--transport=tcp" }), TPS_BENCH_RUN);
+  EXPECT_STREQ (tps_world_get_transport_title (&options_.world), "TCP");
 }
 
 TEST_F (Options, TakeUnderscoresInNamesAndKeepThemInValues)

@@ -100,7 +100,7 @@ class BatchUpdate(launcher.TestCase):
     def test_help_names_all_flags(self):
         text = self.run_well("--help").stdout
         for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr", "momentum",
-                     "min-trainers", "rpc-timeout", "transport", "seed", "json", "csv", "smoke", "repeats", "peer",
+                     "min-trainers", "rpc-timeout", "transport", "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
                      "verbose"):
             self.assertIn("--" + flag, text)
 

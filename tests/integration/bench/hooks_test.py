@@ -65,6 +65,14 @@ class Hooks(launcher.TestCase):
                 self.assertEqual(self.digest("--ddp-hook=" + hook, "--transport=unix"),
                                  self.digest("--ddp-hook=" + hook, "--transport=tcp"))
 
+    def test_shared_memory_carries_the_same_bits(self):
+        large = ("--model=Bucket64KiB", "--data=DummyDataBucket")  # smaller tensors travel through the socket
+        for hook in ("rpc_hook", "sparse_rpc_hook"):
+            with self.subTest(hook=hook):
+                found = {self.digest("--ddp-hook=" + hook, *large, *flags)
+                         for flags in ((), ("--no-shared-memory",), ("--transport=tcp",))}
+                self.assertEqual(len(found), 1)
+
     def test_bucket_sizes_change_nothing(self):
         self.assertEqual(self.digest(), self.digest("--first-bucket-mib=0.001", "--bucket-cap-mib=0.01"))
 

@@ -29,7 +29,7 @@ class OneRun(launcher.TestCase):
         self.assertTrue(first.startswith("parameter_server: ntrainer=2 "), first)
         for part in ("nserver=1", "server=AverageParameterServer", "ddp-hook=rpc_hook", "batch-size=4", "seed=0"):
             self.assertIn(" " + part + " ", first)
-        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role$")
+        self.assertRegex(second, r"^host: .*cores.*; one BLAS thread a role; tensors through Unix sockets and shared memory$")
         self.assertEqual(empty, "")
         self.assertIn("\nbenchmark warmup done\n\n", self.result.stdout)
 
