@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One turn: wait for readiness -> run the watches -> run the timers that are due -> run what was posted.
+/* One turn: wait for readiness (spin.h says whether awake or asleep) -> run the watches -> run the timers that are due -> run what was posted.
  *
  * A watch that is removed while its turn's events are being handled may have events further down in the same list, so it is
  * only marked and freed at the end of the turn.
@@ -9,17 +9,21 @@
 #include "plugin/net/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
 #define MAX_EVENTS 64
 #define MAX_WAIT_MS (60 * 1000)
+#define NS_PER_MS 1000000
+#define CONTENDED_NS 20000 /* somebody else ran on this core meanwhile */
 
 struct TpsWatch
 {
@@ -44,6 +48,7 @@ struct TpsLoop
 
   /* The loop's thread only. */
   TpsTimerHeap timers;
+  TpsSpin spin;
   GPtrArray *removed;
   GArray *running; /* of Posted, swapped with `posted` */
   gboolean stopping;
@@ -54,6 +59,10 @@ struct TpsLoop
 };
 
 static _Thread_local const TpsLoop *current_loop;
+
+/* Of all loops of the process. */
+static TpsSpinners *spinners;
+static gint64 spin_budget_ns;
 
 gboolean
 tps_loop_is_current (const TpsLoop *loop)
@@ -126,14 +135,15 @@ tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
   tps_mutex_clear (&errand.lock);
 }
 
+/* Without any, the next post wakes the loop where it is about to sleep. */
 static gboolean
-has_posted (TpsLoop *loop)
+has_posted (TpsLoop *loop, gboolean about_to_sleep)
 {
   gboolean any;
 
   tps_mutex_lock (&loop->lock);
   any = loop->posted->len > 0;
-  loop->awake = any;
+  loop->awake = any || !about_to_sleep;
   tps_mutex_unlock (&loop->lock);
   return any;
 }
@@ -249,21 +259,85 @@ run_timers (TpsLoop *loop)
     func (user_data);
 }
 
-/* Rounded up, so that a timer is due when the wait ends. */
-static gint
-get_wait_ms (TpsLoop *loop)
+/* How long until the next timer: G_MAXINT64 = there is none. */
+static gint64
+get_wait_ns (TpsLoop *loop)
 {
   gint64 next_ns = tps_timer_heap_get_next_ns (&loop->timers);
-  gint64 wait_ns;
 
-  if (has_posted (loop))
-    return 0;
-  if (next_ns == G_MAXINT64)
-    return -1;
-  wait_ns = next_ns - tps_clock_now_ns ();
-  if (wait_ns <= 0)
-    return 0;
-  return (gint) MIN ((wait_ns + 999999) / 1000000, MAX_WAIT_MS);
+  return next_ns == G_MAXINT64 ? next_ns : MAX (next_ns - tps_clock_now_ns (), 0);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static gint
+poll_events (TpsLoop *loop, struct epoll_event *events, gint wait_ms)
+{
+  gint n_events = epoll_wait (loop->epoll_fd, events, MAX_EVENTS, wait_ms);
+
+  if (n_events < 0 && errno != EINTR)
+    g_error ("epoll_wait failed: %s", g_strerror (errno));
+  return n_events;
+}
+
+/* Rounded up, so that a timer is due when the wait ends. */
+static gint
+sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
+{
+  gint wait_ms = -1;
+
+  if (has_posted (loop, TRUE))
+    wait_ms = 0;
+  else if (wait_ns != G_MAXINT64)
+    wait_ms = (gint) MIN (wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0), MAX_WAIT_MS);
+  return poll_events (loop, events, wait_ms);
+}
+
+/* Looks until something is there, for `budget_ns` at most; gives the core to whoever wants it, and stops when somebody does.
+ * Posts are seen without being woken. TRUE: something is there, `n_events` of it to be handled as events. */
+static gboolean
+spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gint64 budget_ns,
+                 gint *n_events)
+{
+  gint64 now_ns = start_ns;
+  gint64 last_ns;
+
+  do
+    {
+      *n_events = poll_events (loop, events, 0);
+      if (*n_events != 0 || has_posted (loop, FALSE))
+        return TRUE;
+      sched_yield ();
+      last_ns = now_ns;
+      now_ns = tps_clock_now_ns ();
+    }
+  while (now_ns - last_ns < CONTENDED_NS && now_ns - start_ns < budget_ns);
+  if (now_ns - last_ns >= CONTENDED_NS)
+    tps_spin_add_contention (&loop->spin);
+  return FALSE;
+}
+
+static gint
+wait_for_events (TpsLoop *loop, struct epoll_event *events)
+{
+  gint64 wait_ns = get_wait_ns (loop);
+  gint64 start_ns;
+  gboolean found = FALSE;
+  gint n_events;
+
+  if (loop->spin.budget_ns == 0 || wait_ns == 0 || has_posted (loop, FALSE))
+    return sleep_for_events (loop, events, wait_ns);
+  start_ns = tps_clock_now_ns ();
+  if (tps_spin_is_worthwhile (&loop->spin) && tps_spinners_enter (spinners))
+    {
+      found = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
+                               &n_events);
+      tps_spinners_leave (spinners);
+    }
+  if (!found)
+    n_events = sleep_for_events (loop, events, wait_ns);
+  tps_spin_add_wait (&loop->spin, tps_clock_now_ns () - start_ns);
+  return n_events;
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -280,10 +354,8 @@ static void
 run_turn (TpsLoop *loop)
 {
   struct epoll_event events[MAX_EVENTS];
-  gint n_events = epoll_wait (loop->epoll_fd, events, MAX_EVENTS, get_wait_ms (loop));
+  gint n_events = wait_for_events (loop, events);
 
-  if (n_events < 0 && errno != EINTR)
-    g_error ("epoll_wait failed: %s", g_strerror (errno));
   run_watches (loop, events, n_events);
   run_timers (loop);
   run_posted (loop);
@@ -354,11 +426,22 @@ start_thread (TpsLoop *loop)
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
 }
 
+static void
+choose_spinning (void)
+{
+  guint n_cores = g_get_num_processors ();
+
+  spinners = tps_spinners_new (n_cores);
+  spin_budget_ns = tps_spin_choose_budget (g_getenv ("THRIFTPS_SPIN_US"), n_cores);
+}
+
 TpsLoop *
 tps_loop_new (const gchar *name, GError **error)
 {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   TpsLoop *loop = g_new0 (TpsLoop, 1);
 
+  tps_sync_check (pthread_once (&once, choose_spinning));
   g_strlcpy (loop->name, name, sizeof loop->name);
   tps_mutex_init (&loop->lock);
   tps_timer_heap_init (&loop->timers);
@@ -366,6 +449,7 @@ tps_loop_new (const gchar *name, GError **error)
   loop->running = g_array_new (FALSE, FALSE, sizeof (Posted));
   loop->posted = g_array_new (FALSE, FALSE, sizeof (Posted));
   loop->awake = TRUE;
+  tps_spin_init (&loop->spin, spin_budget_ns);
   if (!open_descriptors (loop, error))
     {
       release (loop);
@@ -384,7 +468,7 @@ tps_loop_free (TpsLoop *loop)
   tps_loop_post (loop, stop_loop, loop);
   tps_sync_check (pthread_join (loop->thread, NULL));
   current_loop = loop;
-  while (has_posted (loop))
+  while (has_posted (loop, TRUE))
     run_posted (loop);
   current_loop = outer;
   release (loop);

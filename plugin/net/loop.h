@@ -3,6 +3,9 @@
 /* One thread with one epoll set: file descriptors, timers, and functions posted from other threads.
  *
  * Callbacks run on the loop's thread and must not block.
+ *
+ * A loop whose events come in quick succession looks for the next one for a while before it sleeps (spin.h). THRIFTPS_SPIN_US in
+ * the environment says for how many microseconds at most; 0 = always sleep.
  */
 
 #pragma once

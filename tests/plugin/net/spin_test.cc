@@ -1,0 +1,151 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/net/spin.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr gint64 kBudget = 50000;
+constexpr gint64 kShort = 2 * kBudget;
+constexpr gint64 kLong = 2 * kBudget + 1;
+
+TpsSpin
+NewSpin (gint64 budget_ns)
+{
+  TpsSpin spin;
+  tps_spin_init (&spin, budget_ns);
+  return spin;
+}
+
+void
+AddWaits (TpsSpin *spin, int n, gint64 waited_ns)
+{
+  for (int i = 0; i < n; i++)
+    tps_spin_add_wait (spin, waited_ns);
+}
+
+TEST (SpinTest, BeginsAfterAFewShortWaits)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
+  AddWaits (&spin, 10, kShort);
+  EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
+}
+
+TEST (SpinTest, NeverWithoutABudget)
+{
+  TpsSpin spin = NewSpin (0);
+  AddWaits (&spin, 100, 0);
+  EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
+}
+
+TEST (SpinTest, StopsAfterThreeLongWaitsHoweverLongItWentWell)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  AddWaits (&spin, 100000, kShort);
+  AddWaits (&spin, 3, kLong);
+  EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
+}
+
+// Whatever the waits are, what is spun in vain is bounded by them: a loop that is not about to get an event does not spin.
+TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
+{
+  for (unsigned seed = 0; seed < 200; seed++)
+    {
+      std::mt19937 dice (seed);
+      TpsSpin spin = NewSpin (kBudget);
+      std::bernoulli_distribution is_long (std::uniform_real_distribution<> (0.5, 1) (dice));
+      gint64 n_short = 0, n_vain = 0;
+      for (int i = 0; i < 2000; i++)
+        {
+          bool wait_is_long = is_long (dice);
+          n_vain += wait_is_long && tps_spin_is_worthwhile (&spin);
+          n_short += !wait_is_long;
+          tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort);
+        }
+      EXPECT_LE (n_vain, n_short) << "seed " << seed;
+    }
+}
+
+TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  int last = 0;
+  for (int round = 0; round < 5; round++)
+    {
+      AddWaits (&spin, 10, kShort);
+      tps_spin_add_contention (&spin);
+      int n_rested = 0;
+      for (; !tps_spin_is_worthwhile (&spin); n_rested++)
+        tps_spin_add_wait (&spin, kShort);
+      EXPECT_GT (n_rested, last);
+      last = n_rested;
+    }
+  AddWaits (&spin, 1000000, kShort); // undisturbed for long enough, the next rest is a short one
+  tps_spin_add_contention (&spin);
+  AddWaits (&spin, 256, kShort);
+  EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
+}
+
+TEST (SpinTest, RestsForABoundedNumberOfWaits)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  for (int i = 0; i < 100; i++)
+    tps_spin_add_contention (&spin);
+  AddWaits (&spin, 65536, kShort);
+  EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
+}
+
+TEST (SpinTest, TakesTheBudgetThatItIsGiven)
+{
+  EXPECT_EQ (tps_spin_choose_budget (nullptr, 1), 0);
+  EXPECT_GT (tps_spin_choose_budget (nullptr, 2), 0);
+  EXPECT_EQ (tps_spin_choose_budget ("0", 8), 0);
+  EXPECT_EQ (tps_spin_choose_budget ("120", 1), 120000);
+  EXPECT_EQ (tps_spin_choose_budget ("much", 4), tps_spin_choose_budget (nullptr, 4));
+  EXPECT_EQ (tps_spin_choose_budget ("-1", 4), tps_spin_choose_budget (nullptr, 4));
+}
+
+TEST (SpinnersTest, AreHalfOfTheCoresAtMost)
+{
+  for (guint n_cores : { 1u, 2u, 7u, 64u })
+    {
+      g_autoptr (TpsSpinners) spinners = tps_spinners_new (n_cores);
+      for (guint i = 0; i < n_cores / 2; i++)
+        EXPECT_TRUE (tps_spinners_enter (spinners));
+      EXPECT_FALSE (tps_spinners_enter (spinners)) << n_cores;
+    }
+}
+
+TEST (SpinnersTest, NeverExceedTheLimit)
+{
+  g_autoptr (TpsSpinners) spinners = tps_spinners_new (6);
+  std::atomic<unsigned> n_inside = 0;
+  std::atomic<unsigned> n_entered = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; t++)
+    threads.emplace_back ([&] {
+      for (int i = 0; i < 20000; i++)
+        if (tps_spinners_enter (spinners))
+          {
+            EXPECT_LE (++n_inside, 3u);
+            n_entered++;
+            n_inside--;
+            tps_spinners_leave (spinners);
+          }
+    });
+  for (auto &thread : threads)
+    thread.join ();
+  EXPECT_GT (n_entered, 0u);
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE (tps_spinners_enter (spinners));
+  EXPECT_FALSE (tps_spinners_enter (spinners));
+}
+
+} // namespace
