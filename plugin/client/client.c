@@ -5,7 +5,9 @@
 #include "plugin/client/client_private.h"
 #include "runtime/error.h"
 
-#define DEFAULT_MAX_MESSAGE_BYTES ((gsize) 1 << 30)
+#define DEFAULT_MAX_MESSAGE_BYTES \
+  ((gsize) G_MAXINT32) /* what a frame can hold; longer ones come in chunks */
+#define DEFAULT_ASK_BYTES ((gsize) 32 << 20)
 #define DEFAULT_CONNECT_TIMEOUT_NS ((gint64) 10 * 1000000000)
 #define DEFAULT_MAX_IN_FLIGHT 1024
 #define DEFAULT_MAX_SHARED_BYTES ((gsize) 1 << 30)
@@ -42,6 +44,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
                                                                : DEFAULT_CONNECT_TIMEOUT_NS;
   client->max_in_flight = options->max_in_flight > 0 ? options->max_in_flight
                                                      : DEFAULT_MAX_IN_FLIGHT;
+  client->ask_bytes = options->ask_bytes > 0 ? options->ask_bytes : DEFAULT_ASK_BYTES;
   client->protocol = options->protocol != 0 ? options->protocol : TPS_PROTOCOL_BINARY;
   tps_mutex_init (&client->lock);
   tps_cond_init (&client->idle);
@@ -181,6 +184,8 @@ call_take_lease (TpsClientCall *call)
   call->lease = tps_segment_pool_lease (pool);
 }
 
+static void call_unwrite (TpsClientCall *call);
+
 static GError *
 call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
@@ -189,8 +194,10 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   if (call->deadline_ns <= call->started_ns)
     return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
                         "%s: the deadline had passed before the call was made", call->name->str);
-  call->writer = tps_writer_new (call->client->protocol, TRUE);
-  call_take_lease (call);
+  call->writer = tps_writer_new (call->is_large ? TPS_PROTOCOL_BINARY : call->client->protocol,
+                                 TRUE);
+  if (!call->is_large)
+    call_take_lease (call);
   tps_writer_set_sharing (call->writer, call->lease);
   tps_writer_message_begin (call->writer, call->name->str, TPS_MESSAGE_CALL, call->seqid);
   tps_writer_struct_begin (call->writer);
@@ -199,23 +206,31 @@ call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   tps_writer_struct_end (call->writer);
   if (call->lease != NULL)
     tps_segment_lease_written (call->lease);
-  if (tps_writer_message_end (call->writer, &error))
+  if (!call->is_large
+      && (!tps_writer_message_end (call->writer, NULL) || tps_client_call_may_be_too_large (call)))
     {
-      tps_refcount_inc (&call->holds);
-      tps_writer_set_released (call->writer, tps_client_call_writer_released, call);
-      return NULL;
+      call_unwrite (call);
+      call->is_large = TRUE;
+      return call_write (call, write, write_data);
     }
-  g_clear_pointer (&call->writer, tps_writer_free);
-  return error;
+  if (call->is_large && !tps_client_call_end_large (call, &error))
+    {
+      g_clear_pointer (&call->writer, tps_writer_free);
+      return error;
+    }
+  tps_refcount_inc (&call->holds);
+  tps_writer_set_released (call->writer, tps_client_call_writer_released, call);
+  return NULL;
 }
 
-/* The link has gone that the call was written for: back to before it was written. */
+/* Back to before the call was written. */
 static void
 call_unwrite (TpsClientCall *call)
 {
   g_clear_pointer (&call->writer, tps_writer_free);
   atomic_store (&call->writer_released, FALSE);
-  tps_segment_lease_end (call->lease, TRUE);
+  if (call->lease != NULL)
+    tps_segment_lease_end (call->lease, TRUE);
   g_clear_pointer (&call->lease, tps_sharing_unref);
 }
 
@@ -272,9 +287,9 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
   return NULL;
 }
 
-/* From here on the loop may end the call at any time. FALSE: it is to be written again, and nothing has happened. */
-static gboolean
-call_submit (TpsClientCall *call)
+/* From here on the loop may end the call at any time. With FALSE nothing has happened. */
+gboolean
+tps_client_call_submit (TpsClientCall *call)
 {
   TpsClient *client = call->client;
   g_autoptr (TpsConnection) connection = NULL;
@@ -317,7 +332,12 @@ call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
           tps_loop_post (client->loop, tps_client_call_finish, call);
           break;
         }
-      if (call_submit (call))
+      if (call->is_large)
+        {
+          tps_client_call_send_large (call);
+          break;
+        }
+      if (tps_client_call_submit (call))
         break;
       call_unwrite (call);
     }

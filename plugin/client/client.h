@@ -5,6 +5,8 @@
  * A client connects by itself on its first call, and again after a lost connection (calls that were in flight then have
  * failed with CONNECTION_LOST: whether to send again is for the caller to decide). Calls go out framed, binary protocol,
  * multiplexed ("Service:method"), each with its own sequence id, so that answers may come in any order.
+ * A message that is larger than what the server reads in a frame goes in chunks where the server has the service (thrift/chunks.thrift),
+ * and an answer that no frame can hold comes in chunks; both outlive lost connections up to the deadline.
  * Callbacks run on the client's I/O thread and must not block. All functions: thread any.
  *
  * On a Unix socket large tensors pass through memory that both processes map, where the server offers it, and inline
@@ -26,8 +28,9 @@ typedef struct TpsClient TpsClient;
 
 typedef struct
 {
-  const gchar *address;      /* "host:port", "[v6]:port" or "unix:/path" */
-  gsize max_message_bytes;   /* of an answer; 0 = 1 GiB */
+  const gchar *address;    /* "host:port", "[v6]:port" or "unix:/path" */
+  gsize max_message_bytes; /* of an answer in one frame; 0 = what a frame can hold, 2^31 - 1 */
+  gsize ask_bytes; /* a longer message waits until the server has said what it reads; 0 = 32 MiB */
   gint64 connect_timeout_ns; /* 0 = 10 s */
   guint max_in_flight;       /* 0 = 1024; more are refused with RESOURCE_EXHAUSTED */
   TpsProtocolKind protocol;  /* 0 = binary */

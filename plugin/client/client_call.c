@@ -74,6 +74,7 @@ call_end_lease (TpsClientCall *call)
 
   if (call->lease != NULL)
     tps_segment_lease_end (call->lease, call->reply != NULL || !was_sent);
+  g_clear_pointer (&call->lease, tps_sharing_unref);
 }
 
 void
@@ -88,8 +89,11 @@ tps_client_call_finish (gpointer user_data)
       tps_mutex_lock (&client->lock);
       tps_call_table_remove (&client->calls, call);
       tps_mutex_unlock (&client->lock);
+      call->answered = FALSE;
     }
   call_end_lease (call);
+  if (tps_client_call_fetch_answer (call))
+    return;
   call_report (call);
   call_free (call);
   tps_mutex_lock (&client->lock);

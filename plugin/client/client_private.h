@@ -58,7 +58,9 @@ struct TpsClient
   gint64 connect_timeout_ns;
   guint max_in_flight;
   TpsProtocolKind protocol;
-  gsize max_shared_bytes; /* 0 = no memory is shared */
+  gsize max_shared_bytes;    /* 0 = no memory is shared */
+  gsize ask_bytes;           /* what every server reads: longer messages wait for what it says */
+  atomic_uint n_limits_lost; /* connections lost by asking */
   TpsLoop *loop;
 
   TpsMutex lock; /* guards the following */
@@ -140,6 +142,11 @@ struct TpsClientCall
   TpsSharing *lease;     /* of the link's pool; NULL = none */
   TpsSegmentPool *bound; /* a background call: goes out on the link of this pool only */
 
+  /* Whoever makes the call, then the loop. */
+  gboolean is_large;    /* may be too large for a frame: written inline, in binary protocol */
+  gboolean is_framable; /* a frame can hold it, though perhaps not one that the server reads */
+  gboolean is_fetched;  /* the answer came in chunks */
+
   TpsWriter *writer; /* whoever wins `sending` */
   atomic_int sending;
   atomic_bool writer_released;
@@ -158,6 +165,23 @@ struct TpsClientCall
 void tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *name,
                             TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
                             gpointer user_data);
+
+/* Puts a call that has been written on its way. FALSE: it is to be written again, for another link; never for a large one. */
+gboolean tps_client_call_submit (TpsClientCall *call);
+
+/* client_chunks.c */
+
+/* Whether the message that was written may be too large for a frame of the server. */
+gboolean tps_client_call_may_be_too_large (TpsClientCall *call);
+
+/* Ends the message of a large call. Errors: RESOURCE_EXHAUSTED for what no transfer can hold either. */
+gboolean tps_client_call_end_large (TpsClientCall *call, GError **error);
+
+/* Sends a large call, in a frame or in chunks. */
+void tps_client_call_send_large (TpsClientCall *call);
+
+/* Whether the answer waits in the server: it is then fetched, and the call finished again. On the loop. */
+gboolean tps_client_call_fetch_answer (TpsClientCall *call);
 
 /* client_sharing.c */
 

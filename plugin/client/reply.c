@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/wire/fields.h"
 #include "runtime/error.h"
 
 #define MAX_PEER_TEXT_BYTES 4096 /* of a peer's error message: enough for any of ours */
@@ -110,4 +111,42 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                  "the result has field %d, which this client does not know", id);
   return FALSE;
+}
+
+static gchar *
+read_transfer (TpsReader *in)
+{
+  gchar *transfer = NULL;
+  TpsWireType type;
+  gint16 id;
+
+  tps_reader_struct_begin (in);
+  while (tps_reader_field (in, &id, &type))
+    if (id == 4 && type == TPS_WIRE_BINARY && transfer == NULL)
+      {
+        TpsBytesView name = tps_reader_binary (in);
+
+        if (tps_name_is_valid ((const gchar *) name.data, name.n_bytes))
+          transfer = g_strndup ((const gchar *) name.data, name.n_bytes);
+      }
+    else
+      tps_reader_skip (in, type);
+  tps_reader_struct_end (in);
+  return transfer;
+}
+
+gchar *
+tps_reply_dup_transfer (const TpsMessage *reply)
+{
+  TpsWireType type;
+  TpsReader in;
+  gint16 id;
+
+  if (reply->kind != TPS_MESSAGE_REPLY || reply->n_bytes_refused > 0)
+    return NULL;
+  tps_reader_init (&in, reply);
+  tps_reader_struct_begin (&in);
+  if (!tps_reader_field (&in, &id, &type) || id != 1 || type != TPS_WIRE_STRUCT)
+    return NULL;
+  return read_transfer (&in);
 }

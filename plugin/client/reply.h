@@ -17,4 +17,7 @@ gboolean tps_reply_has_name (const TpsMessage *reply, const gchar *sent_name);
  * the answer. */
 gboolean tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GError **error);
 
+/* The name under which the real answer waits (ServiceError.transfer), the caller's; NULL: this is it. */
+gchar *tps_reply_dup_transfer (const TpsMessage *reply);
+
 G_END_DECLS
