@@ -1,0 +1,28 @@
+#!/bin/bash
+# parameter_server with servers on a device: whole worlds of processes, with stand-ins for CUDA (LD_LIBRARY_PATH,
+# THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for host code.
+set -u
+program=$1
+failed=0
+
+# Prints what is left of the model, as a hash.
+run () {  # WHAT FLAG...
+  local what=$1 said
+  shift
+  said=$("$program" --smoke --rpc-timeout=60 "$@" 2>&1) || echo "FAILED: $what: $said" >&2
+  grep '^parameters (xxh3-128): ' <<<"$said"
+}
+
+same () {  # WHAT A B
+  [ -n "$2" ] && [ "$2" = "$3" ] || { echo "FAILED: $1: $2 and $3"; failed=1; }
+}
+
+plain=$(run 'a server of the CPU' --nserver=1)
+half=$(run 'half floats there' --nserver=1 --compress=bf16)
+same 'a device' "$plain" "$(run 'a server on a device' --nserver=0 --ncudaserver=1)"
+same 'one of each kind' "$plain" "$(run 'one of each kind' --nserver=1 --ncudaserver=1)"
+same 'more servers than devices' "$plain" \
+  "$(run 'more servers than devices' --nserver=0 --ncudaserver=3 --server=AverageBatchParameterServer)"
+same 'half floats' "$half" "$(run 'half floats on a device' --nserver=0 --ncudaserver=1 --compress=bf16)"
+
+exit "$failed"
