@@ -11,8 +11,8 @@
 #include "runtime/block_work.h"
 
 /* Blocks of the model that are taken at a time, and how many a helper must be worth. */
-#define RANGE_BLOCKS 8
-#define HELPER_BLOCKS 32
+#define RANGE_BLOCKS 32
+#define HELPER_BLOCKS 128
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
 #define BATCH_METRIC "parameter_server_batch_metric"

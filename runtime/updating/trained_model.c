@@ -17,7 +17,7 @@
 #include "runtime/push_digest.h"
 #include "runtime/sync.h"
 
-#define BLOCK_ELEMS 8192
+#define BLOCK_ELEMS 2048
 
 typedef struct
 {
@@ -287,8 +287,9 @@ average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
 
   if (update->n_gradients == 1)
     return get_gradient (update, 0, block);
-  memcpy (scratch, get_gradient (update, 0, block), n_elems * sizeof (gfloat));
-  for (guint i = 1; i < update->n_gradients; i++)
+  tps_cpu_add (TPS_DTYPE_FLOAT32, scratch, get_gradient (update, 0, block),
+               get_gradient (update, 1, block), n_elems);
+  for (guint i = 2; i < update->n_gradients; i++)
     tps_cpu_accumulate (TPS_DTYPE_FLOAT32, scratch, get_gradient (update, i, block), n_elems);
   tps_cpu_divide (TPS_DTYPE_FLOAT32, scratch, scratch, update->n_gradients, n_elems);
   return scratch;
