@@ -22,7 +22,7 @@
 #include "runtime/ddp/group/process_groups.h"
 #include "runtime/error.h"
 
-#define SLOT_BYTES ((gsize) 128 * 1024)
+#define SLOT_BYTES ((gsize) 256 * 1024)
 #define N_TURNS 3
 #define LINE_BYTES 64
 #define WEIGHT_BYTES 4096 /* before the slots: weights [2, ranks], by turns */

@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr gsize CHUNK_ELEMS = 32 * 1024; /* floats */
+constexpr gsize CHUNK_ELEMS = 64 * 1024; /* floats */
 
 gint64
 in_seconds (gint64 n)
