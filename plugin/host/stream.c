@@ -79,9 +79,11 @@ tps_host_options_get_limits (const TpsHostOptions *options, TpsScannerOptions *l
   if (options != NULL)
     filled = *options;
   fill_defaults (&filled);
-  limits->max_message_bytes = filled.max_message_bytes;
-  limits->max_head_bytes = filled.max_head_bytes;
-  limits->bodies = filled.bodies;
+  *limits = (TpsScannerOptions) {
+    .max_message_bytes = filled.max_message_bytes,
+    .max_head_bytes = filled.max_head_bytes,
+    .bodies = filled.bodies,
+  };
 }
 
 guint
