@@ -20,6 +20,12 @@ def tensor(dtype, shape, data):
     return (STRUCT, [(1, (I32, dtype)), (2, (LIST, (I64, shape))), (3, (STRING, data))])
 
 
+def shared(dtype, shape, segment, offset, length):
+    """A tensor in a segment: 1 is the fuzzer's for requests, 2 for answers; both have a page."""
+    return (STRUCT, [(1, (I32, dtype)), (2, (LIST, (I64, shape))),
+                     (4, (STRUCT, [(1, (I64, segment)), (2, (I64, offset)), (3, (I64, length))]))])
+
+
 def average(gradient):
     return [(1, (I32, 0)), (2, (I64, 5)), (3, (I32, 1)), (4, (STRUCT, gradient))]
 
@@ -77,6 +83,21 @@ WIRE = {
     "apply_bags": [(1, (LIST, (STRUCT, [BAG_GRADIENT]))), (2, PUSH[1])],
     "init_model": [(1, (LIST, (STRUCT, [PARAMETER]))), (2, (STRUCT, OPTIMIZER))],
     "update_model": [(1, (I32, 0)), (2, (LIST, (STRUCT, [PARAMETER[1][1][1]]))), PUSH, (4, (I64, 1))],
+    "average_shared": average([(1, shared(1, [16], 1, 64, 64))]),
+    "average_shared_sparse": average([(2, (STRUCT, [
+        (1, shared(6, [8], 1, 0, 64)), (2, shared(1, [8, 2], 1, 128, 64)), (3, (LIST, (I64, [1 << 62, 2])))]))]),
+    "average_shared_answers": average([(1, shared(1, [16], 2, 0, 64))]),
+    "average_shared_beyond": average([(1, shared(1, [32], 1, 4032, 128))]),
+    "lookup_shared": [(1, (LIST, (STRUCT, [[QUERY[0], (2, shared(6, [2], 1, 0, 16)), (3, shared(6, [1], 1, 192, 8)),
+                                            QUERY[3]]])))],
+    "open_segment": [(1, (I32, 1)), (2, (I32, 2)), (3, (I64, 1 << 20))],
+    "segment": [(0, (STRUCT, [(1, (I64, 7)), (2, (I64, 1 << 20))]))],
+    "segment_ids": [(1, (LIST, (I64, [1, 2, -3])))],
+    "begin_transfer": [(1, (STRING, "transfer")), (2, (I64, 1 << 33)), (3, (I32, 9))],
+    "put_chunk": [(1, (STRUCT, [(1, (STRING, "transfer")), (2, (I32, 1)), (3, (I32, 9)), (4, (I32, -5)),
+                                (5, (STRING, "bytes"))]))],
+    "get_chunk": [(1, (STRING, "transfer")), (2, (I32, 3))],
+    "large_answer": [(0, (STRUCT, [(1, (I64, 1 << 33)), (2, (I32, 9)), (3, (STRING, "bytes"))]))],
     "model": [(0, (STRUCT, [(1, (I64, 3)), (2, (LIST, (STRUCT, [PARAMETER])))]))],
 }
 

@@ -5,12 +5,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "plugin/frame/reader.h"
-#include "plugin/frame/scan.h"
-#include "plugin/frame/writer.h"
+#include "plugin/memory/segment_registry.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
@@ -18,70 +16,9 @@
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_tensor.h"
 #include "plugin/wire/wire_trainer.h"
-#include "runtime/error.h"
+#include "tests/fuzz/wire_fuzz.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
-
-static void
-check (gboolean claim)
-{
-  if (!claim)
-    abort ();
-}
-
-typedef void (*Write) (TpsWriter *out, gconstpointer data);
-
-/* Every refusal has a reason, and it is the peer's fault. */
-static gboolean
-judge (gboolean ok, GError *error)
-{
-  check (ok == (error == NULL));
-  if (error != NULL)
-    {
-      check (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
-      check (g_utf8_validate (error->message, -1, NULL));
-      g_error_free (error);
-    }
-  return ok;
-}
-
-static TpsMessage *
-scan (const guint8 *bytes, gsize n_bytes)
-{
-  TpsScannerOptions options = { .max_message_bytes = 1 << 20 };
-  g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
-  gsize n_consumed = 0;
-
-  for (gsize n_done = 0; n_done < n_bytes; n_done += n_consumed)
-    if (!tps_scanner_feed (scanner, bytes + n_done, n_bytes - n_done, &n_consumed, NULL)
-        || n_consumed == 0)
-      break;
-  return tps_scanner_take (scanner);
-}
-
-/* What a peer receives of what `write` wrote. */
-static TpsMessage *
-send (Write write, gconstpointer data, TpsProtocolKind protocol)
-{
-  g_autoptr (TpsWriter) out = tps_writer_new (protocol, FALSE);
-  g_autoptr (GByteArray) bytes = g_byte_array_new ();
-  const struct iovec *pieces;
-  TpsMessage *message;
-  guint n_pieces;
-  gsize n_bytes;
-
-  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
-  tps_writer_struct_begin (out);
-  write (out, data);
-  tps_writer_struct_end (out);
-  check (tps_writer_message_end (out, NULL));
-  pieces = tps_writer_get_pieces (out, &n_pieces, &n_bytes);
-  for (guint i = 0; i < n_pieces; i++)
-    g_byte_array_append (bytes, pieces[i].iov_base, (guint) pieces[i].iov_len);
-  message = scan (bytes->data, bytes->len);
-  check (message != NULL);
-  return message;
-}
 
 /* ---- decoders of arguments ------------------------------------------------------------------ */
 
@@ -92,13 +29,13 @@ decode_average (TpsReader *in, gboolean resend)
   GError *error = NULL;
   gboolean ok = tps_average_gradient_arguments_decode (in, &arguments, &error);
 
-  if (judge (ok, error) && resend)
+  if (tps_fuzz_judge (ok, error) && resend)
     {
-      g_autoptr (TpsMessage)
-          again = send (tps_average_gradient_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
+      g_autoptr (TpsMessage) again = tps_fuzz_send (tps_average_gradient_arguments_encode,
+                                                    &arguments, TPS_PROTOCOL_COMPACT);
 
       tps_reader_init (in, again);
-      check (decode_average (in, FALSE));
+      tps_fuzz_check (decode_average (in, FALSE));
       tps_gradient_check (&arguments.gradient, NULL);
     }
   return ok;
@@ -110,7 +47,7 @@ typedef gboolean (*DecodeRendezvous) (TpsReader *in, TpsRendezvousArguments *arg
 static const struct
 {
   DecodeRendezvous decode;
-  Write encode;
+  TpsFuzzWrite encode;
 } rendezvous_methods[] = {
   { tps_rendezvous_put_arguments_decode, tps_rendezvous_put_arguments_encode },
   { tps_rendezvous_get_arguments_decode, tps_rendezvous_get_arguments_encode },
@@ -125,13 +62,13 @@ decode_rendezvous (guint i, TpsReader *in, gboolean resend)
   GError *error = NULL;
   gboolean ok = rendezvous_methods[i].decode (in, &arguments, &error);
 
-  if (judge (ok, error) && resend)
+  if (tps_fuzz_judge (ok, error) && resend)
     {
       g_autoptr (TpsMessage)
-          again = send (rendezvous_methods[i].encode, &arguments, TPS_PROTOCOL_BINARY);
+          again = tps_fuzz_send (rendezvous_methods[i].encode, &arguments, TPS_PROTOCOL_BINARY);
 
       tps_reader_init (in, again);
-      check (decode_rendezvous (i, in, FALSE));
+      tps_fuzz_check (decode_rendezvous (i, in, FALSE));
     }
   return ok;
 }
@@ -142,12 +79,13 @@ decode_train (TpsReader *in, gboolean resend)
   GError *error = NULL;
   g_autoptr (TpsTrainPlan) plan = tps_train_arguments_decode (in, &error);
 
-  if (judge (plan != NULL, error) && resend)
+  if (tps_fuzz_judge (plan != NULL, error) && resend)
     {
-      g_autoptr (TpsMessage) again = send (tps_train_arguments_encode, plan, TPS_PROTOCOL_COMPACT);
+      g_autoptr (TpsMessage)
+          again = tps_fuzz_send (tps_train_arguments_encode, plan, TPS_PROTOCOL_COMPACT);
 
       tps_reader_init (in, again);
-      check (decode_train (in, FALSE));
+      tps_fuzz_check (decode_train (in, FALSE));
     }
   return plan != NULL;
 }
@@ -159,13 +97,13 @@ decode_init_model (TpsReader *in, gboolean resend)
   GError *error = NULL;
   gboolean ok = tps_init_model_arguments_decode (in, &arguments, &error);
 
-  if (judge (ok, error) && resend)
+  if (tps_fuzz_judge (ok, error) && resend)
     {
       g_autoptr (TpsMessage)
-          again = send (tps_init_model_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
+          again = tps_fuzz_send (tps_init_model_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
 
       tps_reader_init (in, again);
-      check (decode_init_model (in, FALSE));
+      tps_fuzz_check (decode_init_model (in, FALSE));
     }
   return ok;
 }
@@ -177,13 +115,13 @@ decode_update_model (TpsReader *in, gboolean resend)
   GError *error = NULL;
   gboolean ok = tps_update_model_arguments_decode (in, &arguments, &error);
 
-  if (judge (ok, error) && resend)
+  if (tps_fuzz_judge (ok, error) && resend)
     {
-      g_autoptr (TpsMessage)
-          again = send (tps_update_model_arguments_encode, &arguments, TPS_PROTOCOL_BINARY);
+      g_autoptr (TpsMessage) again = tps_fuzz_send (tps_update_model_arguments_encode, &arguments,
+                                                    TPS_PROTOCOL_BINARY);
 
       tps_reader_init (in, again);
-      check (decode_update_model (in, FALSE));
+      tps_fuzz_check (decode_update_model (in, FALSE));
     }
   return ok;
 }
@@ -204,7 +142,7 @@ check_queries (TpsLookupBagsArguments *arguments)
 static void
 check_rows (TpsLookupRowsArguments *arguments)
 {
-  check (arguments->indices.shape.dtype == TPS_DTYPE_INT64);
+  tps_fuzz_check (arguments->indices.shape.dtype == TPS_DTYPE_INT64);
 }
 
 static void
@@ -221,23 +159,23 @@ check_bag_push (TpsApplyBagGradientsArguments *arguments)
 }
 
 /* decode_NAME(): what TYPE is decoded from is sent again, and then looked at as the runtime does. */
-#define TABLE_DECODER(name, Type, check_values)                                             \
-  static gboolean decode_##name (TpsReader *in, gboolean resend)                            \
-  {                                                                                         \
-    g_auto (Type) arguments = { 0 };                                                        \
-    GError *error = NULL;                                                                   \
-    gboolean ok = tps_##name##_arguments_decode (in, &arguments, &error);                   \
-                                                                                            \
-    if (judge (ok, error) && resend)                                                        \
-      {                                                                                     \
-        g_autoptr (TpsMessage)                                                              \
-            again = send (tps_##name##_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT); \
-                                                                                            \
-        tps_reader_init (in, again);                                                        \
-        check (decode_##name (in, FALSE));                                                  \
-        check_values (&arguments);                                                          \
-      }                                                                                     \
-    return ok;                                                                              \
+#define TABLE_DECODER(name, Type, check_values)                                                  \
+  static gboolean decode_##name (TpsReader *in, gboolean resend)                                 \
+  {                                                                                              \
+    g_auto (Type) arguments = { 0 };                                                             \
+    GError *error = NULL;                                                                        \
+    gboolean ok = tps_##name##_arguments_decode (in, &arguments, &error);                        \
+                                                                                                 \
+    if (tps_fuzz_judge (ok, error) && resend)                                                    \
+      {                                                                                          \
+        g_autoptr (TpsMessage) again = tps_fuzz_send (tps_##name##_arguments_encode, &arguments, \
+                                                      TPS_PROTOCOL_COMPACT);                     \
+                                                                                                 \
+        tps_reader_init (in, again);                                                             \
+        tps_fuzz_check (decode_##name (in, FALSE));                                              \
+        check_values (&arguments);                                                               \
+      }                                                                                          \
+    return ok;                                                                                   \
   }
 
 TABLE_DECODER (create_table, TpsTableSpec, check_spec)
@@ -264,7 +202,7 @@ decode_table_arguments (const TpsMessage *message)
     }
   tps_reader_init (&in, message);
   ok = tps_drop_table_arguments_decode (&in, &table, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
 }
 
 static void
@@ -289,23 +227,10 @@ decode_arguments (const TpsMessage *message)
   decode_update_model (&in, TRUE);
   tps_reader_init (&in, message);
   ok = tps_node_get_metrics_arguments_decode (&in, &with_samples, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
 }
 
 /* ---- decoders of results -------------------------------------------------------------------- */
-
-/* Stands before the value of the first field, as a client's reader does. */
-static TpsWireType
-begin_result (TpsReader *in, const TpsMessage *message)
-{
-  TpsWireType type;
-  gint16 id;
-
-  tps_reader_init (in, message);
-  tps_reader_struct_begin (in);
-  tps_reader_field (in, &id, &type);
-  return type;
-}
 
 static void
 decode_values (const TpsMessage *message)
@@ -318,22 +243,22 @@ decode_values (const TpsMessage *message)
   gboolean ok;
   gint64 sum;
   TpsReader in;
-  TpsWireType type = begin_result (&in, message);
+  TpsWireType type = tps_fuzz_begin_result (&in, message);
 
   ok = tps_average_gradient_result_decode (&in, type, &gradient, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_train_status_result_decode (&in, type, &status, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_rendezvous_get_result_decode (&in, type, &value, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_rendezvous_add_result_decode (&in, type, &sum, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_model_result_decode (&in, type, &model, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
 }
 
 static void
@@ -345,16 +270,16 @@ decode_table_values (const TpsMessage *message)
   GError *error = NULL;
   gboolean ok;
   TpsReader in;
-  TpsWireType type = begin_result (&in, message);
+  TpsWireType type = tps_fuzz_begin_result (&in, message);
 
   ok = tps_list_tables_result_decode (&in, type, &specs, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_lookup_bags_result_decode (&in, type, &list, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_lookup_rows_result_decode (&in, type, &rows, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
 }
 
 static void
@@ -365,13 +290,13 @@ decode_node (const TpsMessage *message)
   GError *error = NULL;
   gboolean ok;
   TpsReader in;
-  TpsWireType type = begin_result (&in, message);
+  TpsWireType type = tps_fuzz_begin_result (&in, message);
 
   ok = tps_node_describe_result_decode (&in, type, &info, &error);
-  judge (ok, g_steal_pointer (&error));
-  type = begin_result (&in, message);
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  type = tps_fuzz_begin_result (&in, message);
   ok = tps_node_get_metrics_result_decode (&in, type, &summaries, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
   g_clear_pointer (&summaries, g_ptr_array_unref);
 }
 
@@ -386,25 +311,76 @@ decode_types (const TpsMessage *message)
 
   tps_reader_init (&in, message);
   ok = tps_push_id_decode (&in, NULL, &push, &error);
-  judge (ok, g_steal_pointer (&error));
-  if (begin_result (&in, message) != TPS_WIRE_STRUCT)
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  if (tps_fuzz_begin_result (&in, message) != TPS_WIRE_STRUCT)
     return;
   ok = tps_optimizer_spec_decode (&in, NULL, &optimizer, &error);
-  judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, g_steal_pointer (&error));
+}
+
+/* ---- shared memory -------------------------------------------------------------------------- */
+
+#define SEGMENT_BYTES 4096
+
+static TpsSegmentRegistry *registry;
+static TpsSegment *client; /* the other side's mapping of segment 1 */
+
+/* The ids of a process begin with 1: segment 1 is for requests, 2 for answers. */
+static void
+open_segments (void)
+{
+  TpsSegmentLimits limits = { .max_bytes = 2 * SEGMENT_BYTES };
+  gint64 id;
+  gsize size;
+  gint fd;
+
+  registry = tps_segment_registry_new (&limits);
+  tps_fuzz_check (tps_segment_registry_open (registry, TPS_SEGMENT_REQUESTS, SEGMENT_BYTES, &id,
+                                             &size, &fd, NULL)
+                  && id == 1);
+  client = tps_segment_open (TPS_SEGMENT_REQUESTS, size, fd, NULL);
+  tps_fuzz_check (client != NULL);
+  close (fd);
+  tps_fuzz_check (tps_segment_registry_open (registry, TPS_SEGMENT_ANSWERS, SEGMENT_BYTES, &id,
+                                             &size, &fd, NULL)
+                  && id == 2);
+  close (fd);
+}
+
+static void
+note_release (gpointer is_released)
+{
+  tps_fuzz_check (!*(gboolean *) is_released);
+  *(gboolean *) is_released = TRUE;
+}
+
+/* Slices are found, and hold what the input has. */
+static void
+share (TpsMessage *message, const uint8_t *data, size_t size, gboolean *is_released)
+{
+  if (registry == NULL)
+    open_segments ();
+  memcpy (tps_segment_get_data (client), data, MIN (size, SEGMENT_BYTES));
+  message->sharing = tps_segment_registry_receive (registry, note_release, is_released);
 }
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  g_autoptr (TpsMessage) message = scan (data, size);
+  TpsMessage *message = tps_fuzz_scan (data, size);
+  gboolean is_released = FALSE;
 
   if (message == NULL)
     return 0;
+  share (message, data, size, &is_released);
   decode_arguments (message);
   decode_table_arguments (message);
   decode_values (message);
   decode_table_values (message);
   decode_node (message);
   decode_types (message);
+  tps_fuzz_decode_transport (message);
+  tps_message_free (message);
+  tps_fuzz_check (is_released);
   return 0;
 }

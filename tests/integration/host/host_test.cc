@@ -139,6 +139,22 @@ TEST_P (Host, ErrorsOfOurServicesAreTyped)
   EXPECT_EQ (answer.message->body.find (2)->number, 1); /* UNKNOWN_METHOD */
 }
 
+/* Descriptors do not pass through a host's transports. */
+TEST_P (Host, SharedMemoryIsUnavailable)
+{
+  start ({});
+  auto peer = connect ();
+  expect_service_error (
+      peer->call ("ps.Memory:open_segment",
+                  wire::structure (
+                      { { 1, wire::i32 (1) }, { 2, wire::i32 (1) }, { 3, wire::i64 (4096) } })),
+      8, "shared memory");
+  Answer answer = peer->call ("ps.Node:describe", wire::structure ({}));
+  ASSERT_TRUE (answer.message) << answer.why;
+  ASSERT_NE (answer.message->body.find (0), nullptr);
+  EXPECT_EQ (answer.message->body.find (0)->find (8), nullptr);
+}
+
 TEST_P (Host, SequenceIdComesBack)
 {
   start ({});

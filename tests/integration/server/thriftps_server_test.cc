@@ -169,6 +169,39 @@ TEST (ThriftpsServer, ReplacesTheSocketOfADeadServerAndNotOfALivingOne)
   EXPECT_EQ (ErrorCode (RawClient (address).Call ("Node:describe")), 0);
 }
 
+// open_segment (MEMFD, REQUESTS, `n_bytes`).
+int
+OpenSegmentCode (const std::string &address, gint64 n_bytes)
+{
+  RawClient client (address);
+
+  return ErrorCode (client.Call ("Memory:open_segment", [=] (TpsWriter *out) {
+    for (gint16 id : { 1, 2 })
+      {
+        tps_writer_field (out, id, TPS_WIRE_I32);
+        tps_writer_i32 (out, 1);
+      }
+    tps_writer_field (out, 3, TPS_WIRE_I64);
+    tps_writer_i64 (out, n_bytes);
+  }));
+}
+
+TEST (ThriftpsServer, SharesAsMuchMemoryAsItsFlagsOrItsFileSay)
+{
+  std::string folder = TemporaryFolder ();
+  std::string path = folder + "/config.json";
+  ASSERT_TRUE (g_file_set_contents (path.c_str (), "{\"max_shared_mib\": 3}", -1, nullptr));
+  std::string address = "unix:" + folder + "/socket";
+  for (const auto &[flag, max_mib] : std::initializer_list<std::pair<std::string, gint64>> {
+           { "--max-shared-mib=2", 2 }, { "--config=" + path, 3 }, { "--max_shared_mib=0", 0 } })
+    {
+      ServerProcess server ({ "--listen=" + address, "--services=Node", flag });
+      ASSERT_EQ (server.ReadAddress (), address);
+      EXPECT_EQ (OpenSegmentCode (address, max_mib << 20), max_mib > 0 ? 0 : 8) << flag;
+      EXPECT_EQ (OpenSegmentCode (address, (max_mib << 20) + 1), max_mib > 0 ? 7 : 8) << flag;
+    }
+}
+
 TEST (ThriftpsServer, NamesAPortInUse)
 {
   ServerProcess first ({ "--listen=127.0.0.1:0" });
@@ -195,6 +228,7 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--rpc-timeout=0" }, "--rpc-timeout" },
     { { "--max-frame-mib=4096" }, "--max-frame-mib" },
     { { "--max-inflight=0" }, "--max-inflight" },
+    { { "--max-shared-mib=-1" }, "--max-shared-mib" },
     { { "--max-table-mib=0" }, "--max-table-mib" },
     { { "--push-window=0" }, "--push-window" },
     { { "--push_clients=0" }, "--push-clients" },
