@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plugin/memory/segment_pool_private.h"
+#include "runtime/magazine.h"
 
 typedef struct
 {
@@ -21,6 +22,10 @@ typedef struct
   gsize n_wanted;      /* bytes of all tensors that may be shared, with their alignment */
   gsize n_missed;      /* of them without room */
 } Lease;
+
+/* Every call of such a client has one, its small calls too. */
+static TpsDepot depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine magazine;
 
 guint64
 tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool)
@@ -204,19 +209,21 @@ lease_unref (TpsSharing *sharing)
     return;
   tps_segment_lease_end (sharing, FALSE);
   tps_segment_pool_unref (lease->pool);
-  g_free (lease);
+  tps_magazine_put (&magazine, &depot, lease);
 }
 
 TpsSharing *
 tps_segment_pool_lease (TpsSegmentPool *pool)
 {
   static const TpsSharingOps ops = { .place = lease_place, .ref = lease_ref, .unref = lease_unref };
-  Lease *lease = g_new0 (Lease, 1);
+  Lease *lease = tps_magazine_take (&magazine, &depot);
 
-  lease->base.ops = &ops;
+  if (lease == NULL)
+    lease = g_new (Lease, 1);
+  *lease = (Lease) { .base.ops = &ops,
+                     .pool = tps_segment_pool_ref (pool),
+                     .node = { .data = lease } };
   tps_refcount_init (&lease->refcount);
-  lease->pool = tps_segment_pool_ref (pool);
-  lease->node.data = lease;
   tps_mutex_lock (&pool->lock);
   lease->number = ++pool->n_leases_made;
   g_queue_push_tail_link (&pool->leases, &lease->node);

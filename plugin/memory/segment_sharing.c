@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/magazine.h"
 
 /* ---- slices of a call ----------------------------------------------------------------------- */
 
@@ -16,6 +17,9 @@ typedef struct
   GDestroyNotify released;
   gpointer user_data;
 } Receive;
+
+static TpsDepot receive_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine receive_magazine;
 
 typedef struct
 {
@@ -38,7 +42,7 @@ receive_unref (TpsSharing *sharing)
     return;
   tps_segment_registry_unref (receive->registry);
   receive->released (receive->user_data);
-  g_free (receive);
+  tps_magazine_put (&receive_magazine, &receive_depot, receive);
 }
 
 static void
@@ -134,7 +138,9 @@ tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroyNotify relea
 
   if (!tps_segment_registry_has_segments (registry))
     return NULL;
-  receive = g_new (Receive, 1);
+  receive = tps_magazine_take (&receive_magazine, &receive_depot);
+  if (receive == NULL)
+    receive = g_new (Receive, 1);
   receive->sharing.ops = &ops;
   tps_refcount_init (&receive->refcount);
   receive->registry = tps_segment_registry_ref (registry);
@@ -153,6 +159,9 @@ typedef struct
   TpsSegmentEntry *entry; /* NULL: nothing is placed yet */
   gsize n_used;
 } Answer;
+
+static TpsDepot answer_depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine answer_magazine;
 
 static void
 answer_ref (TpsSharing *sharing)
@@ -211,7 +220,7 @@ answer_unref (TpsSharing *sharing)
     return;
   end_filling (answer, TPS_SEGMENT_EVENT_ABANDON);
   tps_segment_registry_unref (answer->registry);
-  g_free (answer);
+  tps_magazine_put (&answer_magazine, &answer_depot, answer);
 }
 
 static gboolean
@@ -253,10 +262,11 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
   tps_mutex_unlock (&registry->lock);
   if (!has_free)
     return NULL;
-  answer = g_new0 (Answer, 1);
-  answer->sharing.ops = &ops;
+  answer = tps_magazine_take (&answer_magazine, &answer_depot);
+  if (answer == NULL)
+    answer = g_new (Answer, 1);
+  *answer = (Answer) { .sharing.ops = &ops, .registry = tps_segment_registry_ref (registry) };
   tps_refcount_init (&answer->refcount);
-  answer->registry = tps_segment_registry_ref (registry);
   return &answer->sharing;
 }
 

@@ -102,11 +102,7 @@ protected:
     for (int i = 0; i < kWarmUp + kCounted; i++)
       {
         if (i == kWarmUp)
-          {
-            before = CountedSoFar ();
-            if (g_getenv ("SHOW_ALLOCATIONS") != nullptr)
-              ShowAllocations (30);
-          }
+          before = CountFromHere ();
         Message answer = client.Call (name, fields (i), i);
         EXPECT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
       }

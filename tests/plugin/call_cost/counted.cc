@@ -156,10 +156,13 @@ DoNotCountThisThread ()
   excluded = true;
 }
 
-void
-ShowAllocations (int n)
+Counts
+CountFromHere ()
 {
-  n_to_show = n;
+  const char *to_show = getenv ("SHOW_ALLOCATIONS");
+  if (to_show != nullptr)
+    n_to_show = atoi (to_show);
+  return CountedSoFar ();
 }
 
 } // namespace thriftps_test

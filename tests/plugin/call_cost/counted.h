@@ -25,7 +25,8 @@ Counts CountedSoFar ();
 // What the calling thread does from now on is not counted.
 void DoNotCountThisThread ();
 
-// Prints where the next so many allocations come from; for whoever looks for them.
-void ShowAllocations (int n);
+// The same, at the beginning of what is to be counted. Where the environment has SHOW_ALLOCATIONS=N, the call stacks of the
+// next N allocations are printed, for whoever looks for them.
+Counts CountFromHere ();
 
 } // namespace thriftps_test

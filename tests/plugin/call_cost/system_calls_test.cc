@@ -64,7 +64,7 @@ TEST_F (SystemCallsTest, ACallCostsOneToReceiveOneToSendAndOneToWait)
   Counts cost = CountedSoFar () - before;
   EXPECT_EQ (cost.receives, n);
   EXPECT_EQ (cost.sends, n);
-  EXPECT_LE (cost.waits, n + 1); // the last one may have begun before, or not yet
+  EXPECT_LE (cost.waits, n + n / 10); // timers wake the loop too
   EXPECT_EQ (cost.wakes, 0);
 }
 

@@ -216,6 +216,12 @@ protected:
     return {};
   }
 
+  // Others besides the test service.
+  virtual void
+  AddServices ()
+  {
+  }
+
   void
   SetUp () override
   {
@@ -226,6 +232,7 @@ protected:
     path_ = std::string (folder_) + "/socket";
     server_ = tps_server_new (&options);
     tps_server_add_service (server_, &service);
+    AddServices ();
     ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error)) << error->message;
     ASSERT_TRUE (tps_server_listen (server_, ("unix:" + path_).c_str (), &error)) << error->message;
     ASSERT_TRUE (tps_server_start (server_, &error)) << error->message;
