@@ -50,6 +50,7 @@ tps_scanner_free (TpsScanner *scanner)
   g_clear_error (&scanner->error);
   tps_buffer_pool_unref (scanner->pool);
   g_free (scanner->scratch);
+  g_free (scanner->deep_levels);
   g_free (scanner);
 }
 

@@ -215,7 +215,7 @@ begin_field (TpsScanner *scanner, TpsScanInput *in, TpsScanLevel *level)
 static TpsScanStep
 step_next (TpsScanner *scanner, TpsScanInput *in)
 {
-  TpsScanLevel *level = &scanner->levels[scanner->depth - 1];
+  TpsScanLevel *level = tps_scan_get_level (scanner);
 
   if (!level->is_struct)
     {

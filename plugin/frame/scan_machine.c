@@ -167,6 +167,17 @@ check_depth (TpsScanner *scanner, const TpsScanInput *in)
   return FALSE;
 }
 
+/* Hardly a message is nested deeply, and an idle connection should cost little. */
+static TpsScanLevel *
+push_level (TpsScanner *scanner)
+{
+  if (scanner->depth < TPS_SCAN_FIRST_LEVELS)
+    return &scanner->first_levels[scanner->depth++];
+  if (scanner->deep_levels == NULL)
+    scanner->deep_levels = g_new (TpsScanLevel, TPS_MESSAGE_MAX_DEPTH - TPS_SCAN_FIRST_LEVELS);
+  return &scanner->deep_levels[scanner->depth++ - TPS_SCAN_FIRST_LEVELS];
+}
+
 TpsScanStep
 tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
 {
@@ -174,7 +185,7 @@ tps_scan_begin_struct (TpsScanner *scanner, TpsScanInput *in)
 
   if (!check_depth (scanner, in))
     return TPS_STEP_BAD;
-  level = &scanner->levels[scanner->depth++];
+  level = push_level (scanner);
   level->is_struct = TRUE;
   level->last_id = 0;
   level->n_odd_ids = 0;
@@ -297,7 +308,7 @@ tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 typ
   scanner->state = TPS_SCAN_NEXT;
   if (n_elems == 0)
     return TPS_STEP_OK;
-  level = &scanner->levels[scanner->depth++];
+  level = push_level (scanner);
   level->is_struct = FALSE;
   level->types[0] = types[0];
   level->types[1] = types[1];

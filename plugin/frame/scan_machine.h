@@ -22,6 +22,7 @@
 G_BEGIN_DECLS
 
 /* Field ids below 0 or above 255 that one struct may have: none of our services has any. */
+#define TPS_SCAN_FIRST_LEVELS 6
 #define TPS_SCAN_MAX_ODD_IDS 16
 #define TPS_SCAN_CARRY_BYTES 16 /* at least the longest token, a varint of 10 bytes */
 
@@ -108,11 +109,22 @@ struct TpsScanner
 
   guint8 type; /* TPS_SCAN_VALUE */
   guint depth;
-  TpsScanLevel levels[TPS_MESSAGE_MAX_DEPTH];
+  TpsScanLevel first_levels[TPS_SCAN_FIRST_LEVELS];
+  TpsScanLevel *deep_levels; /* the others; NULL until a message is nested so deeply */
 };
 
 extern const TpsScanCodec tps_scan_codec_binary;
 extern const TpsScanCodec tps_scan_codec_compact;
+
+/* The innermost level; there is one. */
+static inline TpsScanLevel *
+tps_scan_get_level (TpsScanner *scanner)
+{
+  guint i = scanner->depth - 1;
+
+  return i < TPS_SCAN_FIRST_LEVELS ? &scanner->first_levels[i]
+                                   : &scanner->deep_levels[i - TPS_SCAN_FIRST_LEVELS];
+}
 
 static inline gsize
 tps_scan_n_here (const TpsScanInput *in)

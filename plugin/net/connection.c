@@ -127,7 +127,6 @@ tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
   connection->events = *events;
   connection->user_data = user_data;
   connection->scanner = tps_scanner_new (options);
-  connection->leftover = g_byte_array_new ();
   connection->max_queued = G_MAXSIZE;
   return connection;
 }
@@ -148,7 +147,7 @@ tps_connection_unref (TpsConnection *connection)
     tps_connection_drop_socket (connection);
   g_clear_error (&connection->close_error);
   g_clear_pointer (&connection->scanner, tps_scanner_free);
-  g_byte_array_unref (connection->leftover);
+  g_clear_pointer (&connection->leftover, g_byte_array_unref);
   tps_mutex_clear (&connection->lock);
   g_free (connection);
 }

@@ -41,8 +41,8 @@ struct TpsConnection
 
   /* The loop's thread only. */
   TpsScanner *scanner;
-  GByteArray *leftover;
-  guint64 n_received; /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
+  GByteArray *leftover; /* NULL = none */
+  guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
   TpsProgress receive_progress;
   TpsProgress send_progress;
   gboolean started;

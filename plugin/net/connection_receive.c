@@ -40,6 +40,8 @@ hand_out (TpsConnection *connection)
 static void
 keep_leftover (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 {
+  if (connection->leftover == NULL)
+    connection->leftover = g_byte_array_new ();
   g_byte_array_append (connection->leftover, bytes, (guint) n_bytes);
   tps_mutex_lock (&connection->lock);
   connection->has_leftover = TRUE;
@@ -219,8 +221,8 @@ tps_connection_continue_reading (gpointer data)
   if (!allowed)
     return;
   leftover = g_steal_pointer (&connection->leftover);
-  connection->leftover = g_byte_array_new ();
-  feed_corked (connection, leftover->data, leftover->len);
+  if (leftover != NULL)
+    feed_corked (connection, leftover->data, leftover->len);
 }
 
 void
