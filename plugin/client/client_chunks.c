@@ -10,7 +10,9 @@
 #include "plugin/client/reply.h"
 #include "runtime/error.h"
 
+#define CHUNKS_SERVICE "Chunks"
 #define FRAME_LENGTH_BYTES 4
+#define MIN_ASK_BYTES 512 /* Node.describe has fewer */
 #define MAX_LIMITS_LOST 2 /* questions that cost the connection, before no more are asked */
 
 /* ---- what chunks need of a client ----------------------------------------------------------- */
@@ -19,7 +21,7 @@ static void
 call_chunks (gpointer client, const gchar *method, TpsWriteArguments write,
              gconstpointer write_data, gint64 deadline_ns, TpsClientDone done, gpointer user_data)
 {
-  tps_client_call (client, "Chunks", method, write, write_data, deadline_ns, done, user_data);
+  tps_client_call (client, CHUNKS_SERVICE, method, write, write_data, deadline_ns, done, user_data);
 }
 
 static void
@@ -87,7 +89,9 @@ tps_client_call_may_be_too_large (TpsClientCall *call)
   TpsPeerFacts facts;
   guint64 number;
 
-  if (n_bytes <= client->ask_bytes)
+  /* Neither the question nor a chunk can be a reason to ask. */
+  if (n_bytes <= MAX (client->ask_bytes, MIN_ASK_BYTES)
+      || g_str_has_prefix (call->name->str, CHUNKS_SERVICE ":"))
     return FALSE;
   tps_mutex_lock (&client->lock);
   number = client->link != NULL ? client->link->number : 0;

@@ -92,6 +92,11 @@ SharingClient::SharingClient (const std::string &address, bool no_shared_memory)
   client_ = tps_client_new (&options, nullptr);
 }
 
+SharingClient::SharingClient (const TpsClientOptions &options)
+    : client_ (tps_client_new (&options, nullptr))
+{
+}
+
 SharingClient::~SharingClient ()
 {
   tps_client_free (client_);

@@ -24,6 +24,7 @@ class SharingClient
 {
 public:
   explicit SharingClient (const std::string &address, bool no_shared_memory = false);
+  explicit SharingClient (const TpsClientOptions &options);
   ~SharingClient ();
   SharingClient (const SharingClient &) = delete;
   SharingClient &operator= (const SharingClient &) = delete;

@@ -1,0 +1,73 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Stands between a client and a server, passes frames on, and once cuts the connection: when a certain number of frames has
+ * gone to the server (the last one has or has not arrived), or of answers come back. */
+
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace thriftps {
+
+enum class Cut
+{
+  BEFORE_REQUEST, /* frame n of the client does not arrive */
+  AFTER_REQUEST,  /* it does, and then the connection goes */
+  BEFORE_ANSWER,  /* frame n of the server does not arrive */
+};
+
+class CuttingProxy
+{
+public:
+  /* `n` counts from 0; -1 = never. */
+  CuttingProxy (const std::string &server, Cut cut, int n);
+  ~CuttingProxy ();
+
+  std::string
+  address () const
+  {
+    return address_;
+  }
+
+  int
+  n_connections () const
+  {
+    return n_connections_;
+  }
+
+  bool
+  was_cut () const
+  {
+    return was_cut_;
+  }
+
+  /* Frames that clients have sent. */
+  int
+  n_requests () const
+  {
+    return n_requests_;
+  }
+
+private:
+  void accept_all ();
+  void pass (int from, int to, bool is_request);
+  bool is_cut (bool is_request, int n) const;
+
+  std::string address_;
+  int server_port_;
+  Cut cut_;
+  int at_;
+  int listener_;
+  std::atomic<bool> was_cut_ { false };
+  std::atomic<int> n_connections_ { 0 }, n_requests_ { 0 }, n_answers_ { 0 };
+  std::mutex lock_;
+  std::vector<int> sockets_;
+  std::vector<std::thread> threads_;
+  std::thread accepting_;
+};
+
+} // namespace thriftps

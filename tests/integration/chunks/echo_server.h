@@ -1,0 +1,300 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A server whose frames are short and which answers what it is sent; and a client of it.
+ *
+ *   echo (1: binary)   answers the same bytes, from where they lie
+ *   hold (1: binary)   the same, when the test says so
+ */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin/client/client.h"
+#include "plugin/server/server.h"
+#include "plugin/service/chunk_service.h"
+#include "plugin/wire/wire_chunks.h"
+#include "runtime/error.h"
+
+namespace thriftps {
+
+constexpr gsize FRAME_BYTES = 4096;
+constexpr gsize ANSWER_CHUNK_BYTES = 3000;
+
+inline std::string
+pattern (gsize n_bytes, guint32 seed = 1)
+{
+  std::string bytes (n_bytes, '\0');
+
+  for (gsize i = 0; i < n_bytes; i++)
+    {
+      seed = seed * 1664525 + 1013904223;
+      bytes[i] = static_cast<char> (seed >> 24);
+    }
+  return bytes;
+}
+
+inline gint64
+later (double seconds = 60)
+{
+  auto now = std::chrono::steady_clock::now ().time_since_epoch ();
+
+  return std::chrono::nanoseconds (now).count () + static_cast<gint64> (seconds * 1e9);
+}
+
+class EchoServer
+{
+public:
+  EchoServer ()
+  {
+    TpsServerOptions options = {};
+    TpsChunksOptions chunk_options = {};
+
+    options.max_frame_bytes = FRAME_BYTES;
+    options.n_io_threads = 2;
+    options.n_workers = 3;
+    server_ = tps_server_new (&options);
+    chunk_options.workers = tps_server_get_workers (server_);
+    chunk_options.answer_chunk_bytes = ANSWER_CHUNK_BYTES;
+    chunk_options.max_bytes = 64 << 20;
+    chunks_ = tps_chunks_new (&chunk_options);
+    TpsService services[] = { service (), node () };
+    EXPECT_TRUE (tps_chunks_set_services (chunks_, services, 2, nullptr, nullptr));
+    TpsService chunks = tps_chunk_service (chunks_);
+    for (const TpsService *each : { &services[0], &services[1], &chunks })
+      tps_server_add_service (server_, each);
+    EXPECT_TRUE (tps_server_listen (server_, "127.0.0.1:0", nullptr));
+    EXPECT_TRUE (tps_server_start (server_, nullptr));
+  }
+  ~EchoServer ()
+  {
+    release ();
+    tps_server_stop (server_);
+    g_object_unref (server_);
+    tps_chunks_free (chunks_);
+  }
+
+  std::string
+  address () const
+  {
+    return tps_server_get_addresses (server_)[0];
+  }
+
+  void
+  wait_for_held (gsize n)
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [&] { return held_.size () >= n; });
+  }
+
+  /* Answers what is held. */
+  void
+  release ()
+  {
+    std::vector<TpsCall *> held;
+
+    {
+      std::lock_guard<std::mutex> guard (lock_);
+      held.swap (held_);
+    }
+    for (TpsCall *call : held)
+      echo (call, this);
+  }
+
+  int
+  n_calls ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return n_calls_;
+  }
+
+  TpsServer *
+  server ()
+  {
+    return server_;
+  }
+
+  TpsService
+  chunk_service ()
+  {
+    return tps_chunk_service (chunks_);
+  }
+
+private:
+  static void
+  write_view (TpsWriter *out, gconstpointer data)
+  {
+    auto view = static_cast<const TpsBytesView *> (data);
+
+    tps_writer_field (out, 0, TPS_WIRE_BINARY);
+    if (view->buffer != nullptr)
+      tps_writer_binary_buffer (out, view->buffer, 0, view->n_bytes);
+    else
+      tps_writer_binary (out, view->data, view->n_bytes);
+  }
+
+  static void
+  echo (TpsCall *call, gpointer service)
+  {
+    TpsBytesView view = {};
+    TpsWireType type;
+    TpsReader in;
+    gint16 id;
+
+    tps_call_get_arguments (call, &in);
+    if (tps_reader_field (&in, &id, &type) && type == TPS_WIRE_BINARY)
+      view = tps_reader_binary (&in);
+    tps_call_reply (call, write_view, &view);
+  }
+
+  static void
+  count_and_echo (TpsCall *call, gpointer service)
+  {
+    auto self = static_cast<EchoServer *> (service);
+
+    {
+      std::lock_guard<std::mutex> guard (self->lock_);
+      self->n_calls_++;
+    }
+    echo (call, service);
+  }
+
+  static void
+  hold (TpsCall *call, gpointer service)
+  {
+    auto self = static_cast<EchoServer *> (service);
+    std::lock_guard<std::mutex> guard (self->lock_);
+
+    self->n_calls_++;
+    self->held_.push_back (call);
+    self->changed_.notify_all ();
+  }
+
+  static void
+  shut_down (gpointer service)
+  {
+    static_cast<EchoServer *> (service)->release ();
+  }
+
+  static void
+  write_info (TpsWriter *out, gconstpointer)
+  {
+    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_field_write_string (out, 1, "echo");
+    tps_field_write_string (out, 2, "0");
+    tps_field_write_i64 (out, 3, FRAME_BYTES);
+    tps_writer_struct_end (out);
+  }
+
+  static void
+  describe (TpsCall *call, gpointer)
+  {
+    tps_call_reply (call, write_info, nullptr);
+  }
+
+  TpsService
+  service ()
+  {
+    static const TpsMethod methods[] = { { "echo", count_and_echo, FALSE },
+                                         { "work", count_and_echo, TRUE },
+                                         { "hold", hold, FALSE },
+                                         {} };
+    TpsService result = {};
+
+    result.name = "Echo";
+    result.methods = methods;
+    result.object = this;
+    result.shut_down = shut_down;
+    return result;
+  }
+
+  static TpsService
+  node ()
+  {
+    static const TpsMethod methods[] = { { "describe", describe, FALSE }, {} };
+    TpsService result = {};
+
+    result.name = "Node";
+    result.methods = methods;
+    return result;
+  }
+
+  TpsServer *server_;
+  TpsChunks *chunks_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::vector<TpsCall *> held_;
+  int n_calls_ = 0;
+};
+
+class EchoClient
+{
+public:
+  explicit EchoClient (const std::string &address, TpsProtocolKind protocol = TPS_PROTOCOL_BINARY)
+  {
+    TpsClientOptions options = {};
+
+    options.address = address.c_str ();
+    options.ask_bytes = FRAME_BYTES / 2;
+    options.protocol = protocol;
+    client_ = tps_client_new (&options, nullptr);
+  }
+  ~EchoClient ()
+  {
+    tps_client_free (client_);
+    g_clear_error (&error);
+  }
+
+  /* What came back; "" with `error` set where nothing did. */
+  std::string
+  send (const std::string &bytes, const char *method = "echo", gint64 deadline_ns = later ())
+  {
+    std::string answer;
+
+    g_clear_error (&error);
+    tps_client_call_sync (client_, "Echo", method, write, &bytes, deadline_ns, read, &answer,
+                          &error);
+    return answer;
+  }
+
+  TpsClient *
+  get ()
+  {
+    return client_;
+  }
+
+  GError *error = nullptr;
+
+private:
+  static void
+  write (TpsWriter *out, gconstpointer data)
+  {
+    auto bytes = static_cast<const std::string *> (data);
+
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_binary_borrowed (out, bytes->data (), bytes->size ());
+  }
+
+  static gboolean
+  read (TpsReader *in, TpsWireType type, gpointer data, GError **)
+  {
+    TpsBytesView view = tps_reader_binary (in);
+
+    static_cast<std::string *> (data)->assign (reinterpret_cast<const char *> (view.data),
+                                               view.n_bytes);
+    return TRUE;
+  }
+
+  TpsClient *client_;
+};
+
+} // namespace thriftps
