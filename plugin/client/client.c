@@ -277,6 +277,8 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
   if (client->link == NULL)
     client->link = tps_client_link_new (client);
   call->link = link = client->link;
+  if (link->pool != NULL && call->lease == NULL && call->bound == NULL)
+    call->lease = tps_segment_pool_lease (link->pool); /* a large call: its answer may be shared */
   if (link->up)
     *connection = tps_connection_ref (link->connection);
   else

@@ -47,11 +47,7 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
   if (client->link == link)
     client->link = NULL;
   if (link->pool != NULL)
-    {
-      tps_segment_pool_add_stats (link->pool, &client->past_stats);
-      tps_segment_pool_shut_down (
-          link->pool); /* before the tear-down is posted: its wake comes no later */
-    }
+    tps_client_end_pool (link);
   while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
     if (call->link == link && !call->answered)
       g_ptr_array_add (calls, call);

@@ -96,7 +96,8 @@ struct TpsClientLink
   TpsClient *client;
 
   /* client->lock */
-  gboolean down; /* no call uses it any more */
+  gboolean down;      /* no call uses it any more */
+  gboolean offer_out; /* Node.describe has been asked for the pool, and not answered */
   gboolean up;
   GQueue unsent; /* of TpsClientCall, waiting for `up` */
 
@@ -187,6 +188,9 @@ gboolean tps_client_call_fetch_answer (TpsClientCall *call);
 
 /* Under the lock: a pool for the new link; NULL where memory is not shared. */
 TpsSegmentPool *tps_client_make_pool (TpsClientLink *link);
+
+/* Under the lock: the link goes down. */
+void tps_client_end_pool (TpsClientLink *link);
 
 /* Asks for whatever the pool wants now. Thread: any. */
 void tps_client_share_memory (TpsClient *client, TpsSegmentPool *pool, guint64 link_number);

@@ -36,13 +36,17 @@ asking_free (Asking *asking)
 
 /* ---- the offer ------------------------------------------------------------------------------ */
 
+/* Answered: not lost. */
 static void
-count_lost_offers (TpsClient *client, const GError *error)
+set_offer_out (const Asking *asking, gboolean offer_out)
 {
-  gboolean is_lost = g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
+  TpsClient *client = asking->client;
 
   tps_mutex_lock (&client->lock);
-  client->n_offers_lost = is_lost ? client->n_offers_lost + 1 : 0;
+  if (client->link != NULL && client->link->number == asking->link_number)
+    client->link->offer_out = offer_out;
+  if (!offer_out)
+    client->n_offers_lost = 0;
   tps_mutex_unlock (&client->lock);
 }
 
@@ -53,7 +57,8 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
   Asking *asking = user_data;
   TpsPeerFacts facts = { 0 };
 
-  count_lost_offers (asking->client, error);
+  if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
+    set_offer_out (asking, FALSE);
   if (error == NULL && tps_peer_facts_read (result, type, &facts, NULL))
     tps_client_keep_facts (asking->client, asking->link_number, &facts);
   tps_segment_pool_offered (asking->pool, (gsize) facts.max_shared_bytes);
@@ -64,12 +69,16 @@ static void
 ask_offer (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
 {
   TpsPeerFacts facts;
+  Asking *asking;
 
   if (tps_client_get_facts (client, link_number, &facts))
-    tps_segment_pool_offered (pool, (gsize) facts.max_shared_bytes);
-  else
-    tps_client_call_bound (client, pool, "Node:describe", NULL, NULL, on_described,
-                           asking_new (client, pool, link_number));
+    {
+      tps_segment_pool_offered (pool, (gsize) facts.max_shared_bytes);
+      return;
+    }
+  asking = asking_new (client, pool, link_number);
+  set_offer_out (asking, TRUE);
+  tps_client_call_bound (client, pool, "Node:describe", NULL, NULL, on_described, asking);
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */
@@ -170,4 +179,12 @@ tps_client_make_pool (TpsClientLink *link)
   if (client->max_shared_bytes == 0 || client->n_offers_lost >= MAX_OFFERS_LOST)
     return NULL;
   return tps_segment_pool_new (&options);
+}
+
+void
+tps_client_end_pool (TpsClientLink *link)
+{
+  link->client->n_offers_lost += link->offer_out;
+  tps_segment_pool_add_stats (link->pool, &link->client->past_stats);
+  tps_segment_pool_shut_down (link->pool); /* no wake comes after this */
 }

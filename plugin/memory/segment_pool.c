@@ -424,6 +424,7 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes)
     {
       pool->max_bytes = MIN (pool->max_bytes, max_bytes);
       pool->offer = pool->max_bytes >= MIN_SEGMENT_BYTES ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
+      tps_segment_pool_wake (pool);
     }
   tps_mutex_unlock (&pool->lock);
 }

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -189,6 +190,28 @@ Connection::send (const std::string &bytes)
     }
 }
 
+void
+Connection::send_with_descriptors (const std::string &bytes, const std::vector<int> &descriptors)
+{
+  alignas (cmsghdr) char control[CMSG_SPACE (sizeof (int) * 16)] = {};
+  iovec piece = { const_cast<char *> (bytes.data ()), bytes.size () };
+  msghdr message = {};
+  cmsghdr *header;
+
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE (sizeof (int) * descriptors.size ());
+  header = CMSG_FIRSTHDR (&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN (sizeof (int) * descriptors.size ());
+  memcpy (CMSG_DATA (header), descriptors.data (), sizeof (int) * descriptors.size ());
+  wait_for (fd_, POLLOUT);
+  if (::sendmsg (fd_, &message, MSG_NOSIGNAL) != static_cast<ssize_t> (bytes.size ()))
+    throw std::runtime_error ("the client closed the connection");
+}
+
 size_t
 Connection::drain ()
 {
@@ -232,15 +255,30 @@ Listener::Listener (int port, int backlog)
   port_ = ntohs (address.sin_port);
 }
 
+Listener::Listener (const std::string &path) : path_ (path)
+{
+  sockaddr_un address = {};
+
+  fd_ = ::socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  address.sun_family = AF_UNIX;
+  path.copy (address.sun_path, sizeof address.sun_path - 1);
+  ::unlink (path.c_str ());
+  if (::bind (fd_, reinterpret_cast<sockaddr *> (&address), sizeof address) != 0
+      || ::listen (fd_, 16) != 0)
+    throw std::runtime_error ("the scripted peer cannot listen");
+}
+
 Listener::~Listener ()
 {
   ::close (fd_);
+  if (!path_.empty ())
+    ::unlink (path_.c_str ());
 }
 
 std::string
 Listener::address () const
 {
-  return "127.0.0.1:" + std::to_string (port_);
+  return path_.empty () ? "127.0.0.1:" + std::to_string (port_) : "unix:" + path_;
 }
 
 Connection

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tps_test {
 
@@ -59,6 +60,8 @@ public:
   ReceivedCall read_call ();
   std::string read (size_t n_bytes);
   void send (const std::string &bytes);
+  /* With file descriptors (Unix sockets), which stay the caller's. */
+  void send_with_descriptors (const std::string &bytes, const std::vector<int> &descriptors);
   void close ();
   /* Reads and drops until the other side closes; returns how much that was. */
   size_t drain ();
@@ -80,6 +83,8 @@ class Listener
 public:
   /* 127.0.0.1 at a free port, or the one asked for. */
   explicit Listener (int port = 0, int backlog = 16);
+  /* At a Unix socket. */
+  explicit Listener (const std::string &path);
   ~Listener ();
   std::string address () const;
   int
@@ -91,7 +96,8 @@ public:
 
 private:
   int fd_;
-  int port_;
+  int port_ = 0;
+  std::string path_;
 };
 
 }

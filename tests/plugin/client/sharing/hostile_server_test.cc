@@ -1,0 +1,207 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Servers that offer shared memory and do not keep to the rules, or know nothing of it: calls go on inline. What the pool
+ * makes of bad segments and slices is tested in tests/plugin/memory. */
+
+#include <fcntl.h>
+
+#include "tests/plugin/client/sharing/scripted_server.h"
+
+namespace tps_test {
+namespace {
+
+class HostileServer : public SharingTest
+{
+protected:
+  /* Some more pushes, all inline. */
+  void
+  expect_inline (Connection &connection)
+  {
+    for (int i = 0; i < 5; i++)
+      {
+        TensorOutcome outcome;
+
+        EXPECT_TRUE (is_inline (push_and_answer (connection, &outcome)));
+      }
+  }
+
+  /* A connection whose first open_segment is answered so. */
+  Connection
+  connect_with (ScriptedServer::Serve open)
+  {
+    server_.serve["Memory:open_segment"] = open;
+    return connect_with_requests ();
+  }
+};
+
+TEST_F (HostileServer, ThatDoesNotKnowDescribeGetsEverythingInline)
+{
+  TensorOutcome first;
+
+  server_.serve["Node:describe"] = [] (Connection &connection, const ReceivedCall &call) {
+    connection.send (application_exception ("describe", call.seqid, 1, "what?"));
+  };
+  push_tensor (&first, &values_);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = server_.read_call (connection);
+  server_.serve_until (connection, "Node:describe", 1);
+  connection.send (reply ("push", call.seqid, ""));
+  first.outcome.wait ();
+  expect_inline (connection);
+  EXPECT_EQ (server_.n_calls["Node:describe"], 1);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 0);
+}
+
+TEST_F (HostileServer, ThatOffersNothingIsAskedForNothing)
+{
+  TensorOutcome first;
+
+  server_.max_shared_bytes = 0;
+  push_tensor (&first, &values_);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = server_.read_call (connection);
+  server_.serve_until (connection, "Node:describe", 1);
+  connection.send (reply ("push", call.seqid, ""));
+  first.outcome.wait ();
+  expect_inline (connection);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 0);
+}
+
+/* As some servers do with a service that they do not have. */
+TEST_F (HostileServer, ThatClosesWhenAskedIsAskedTwiceAtMost)
+{
+  for (int i = 0; i < 2; i++)
+    {
+      TensorOutcome outcome;
+
+      push_tensor (&outcome, &values_);
+      Connection connection = server_.listener.accept ();
+      while (connection.read_call ().name != "Node:describe")
+        ;
+      connection.close ();
+      outcome.outcome.wait ();
+      EXPECT_EQ (outcome.outcome.code (), TPS_ERROR_CONNECTION_LOST);
+    }
+  TensorOutcome outcome;
+  push_tensor (&outcome, &values_);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.name, "Calculator:push");
+  connection.send (reply ("push", call.seqid, ""));
+  outcome.outcome.wait ();
+  expect_inline (connection);
+  EXPECT_EQ (server_.n_calls["Node:describe"], 0);
+}
+
+TEST_F (HostileServer, ThatNeverOpensHoldsNobodyUp)
+{
+  Connection connection = connect_with ([] (Connection &, const ReceivedCall &) {});
+
+  expect_inline (connection);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
+}
+
+TEST_F (HostileServer, ThatRefusesIsLeftAlone)
+{
+  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+    to.send (service_error ("open_segment", call.seqid, 11, "another user"));
+  });
+
+  expect_inline (connection);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
+}
+
+TEST_F (HostileServer, ThatSendsNoDescriptor)
+{
+  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+    to.send (ScriptedServer::opened (call, 5, MIB));
+  });
+
+  expect_inline (connection);
+  server_.serve_until (connection, "Memory:close_segments", 1);
+  EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
+}
+
+TEST_F (HostileServer, ThatSendsTooManyDescriptorsIsLeft)
+{
+  TensorOutcome first;
+
+  server_.serve["Memory:open_segment"] = [] (Connection &to, const ReceivedCall &call) {
+    int fd = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    to.send_with_descriptors (ScriptedServer::opened (call, 5, MIB), { fd, fd, fd });
+    close (fd);
+  };
+  push_tensor (&first, &values_);
+  Connection connection = server_.listener.accept ();
+  server_.serve["Calculator:push"] = [] (Connection &, const ReceivedCall &) {};
+  server_.serve_until (connection, "Memory:open_segment", 1);
+  connection.drain ();
+  first.outcome.wait ();
+  EXPECT_EQ (first.outcome.code (), TPS_ERROR_CONNECTION_LOST);
+}
+
+TEST_F (HostileServer, ThatSendsADescriptorUnaskedIsLeft)
+{
+  TensorOutcome first;
+  int fd = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+
+  push_tensor (&first, &values_);
+  Connection connection = server_.listener.accept ();
+  server_.serve["Node:describe"] = [] (Connection &, const ReceivedCall &) {};
+  ReceivedCall call = server_.read_call (connection);
+  connection.send_with_descriptors (reply ("push", call.seqid, ""), { fd });
+  close (fd);
+  first.outcome.wait ();
+  EXPECT_EQ (first.outcome.code (), TPS_ERROR_CONNECTION_LOST);
+  EXPECT_NE (first.outcome.text ().find ("descriptor"), std::string::npos);
+}
+
+TEST_F (HostileServer, WhoseFileCanBeCutOff)
+{
+  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+    int fd = memfd_create ("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    EXPECT_EQ (ftruncate (fd, MIB), 0);
+    to.send_with_descriptors (ScriptedServer::opened (call, 5, MIB), { fd });
+    close (fd);
+  });
+
+  expect_inline (connection);
+  server_.serve_until (connection, "Memory:close_segments", 1);
+}
+
+TEST_F (HostileServer, WhoseFileIsTooShort)
+{
+  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+    gint fd = -1;
+    g_autoptr (TpsSegment) segment = tps_segment_create (TPS_SEGMENT_REQUESTS, 4096, &fd, nullptr);
+
+    to.send_with_descriptors (ScriptedServer::opened (call, 5, MIB), { fd });
+    close (fd);
+  });
+
+  expect_inline (connection);
+  server_.serve_until (connection, "Memory:close_segments", 1);
+}
+
+TEST_F (HostileServer, WhoseAnswersNameWhatIsNotThere)
+{
+  const std::vector<std::string> slices = { slice (1, 0, 100000), slice (77, 0, 100000),
+                                            slice (-1, -64, 100000),
+                                            slice (1, G_MAXINT64 - 63, 100000) };
+  Connection connection = connect_with_requests ();
+
+  for (const std::string &bad : slices)
+    {
+      TensorOutcome outcome;
+
+      push_and_answer (connection, &outcome, field (12, 0, tensor (25000, field (12, 4, bad))));
+      ASSERT_NE (outcome.decode_error, nullptr); /* segment 1 is for requests */
+    }
+  TensorOutcome outcome;
+  EXPECT_FALSE (is_inline (push_and_answer (connection, &outcome)));
+}
+
+} // namespace
+} // namespace tps_test

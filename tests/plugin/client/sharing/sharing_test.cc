@@ -1,0 +1,238 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What goes over the socket while a client shares memory with a server that keeps to the rules. */
+
+#include "tests/plugin/client/sharing/scripted_server.h"
+
+namespace tps_test {
+namespace {
+
+class Sharing : public SharingTest
+{
+protected:
+  /* A connection on which a segment for answers is there, of 1 MiB. */
+  Connection
+  connect_with_answers ()
+  {
+    TensorOutcome first;
+    std::string large (100000, 'x');
+
+    tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
+                     &first);
+    Connection connection = server_.listener.accept ();
+    ReceivedCall call = server_.read_call (connection);
+    connection.send (
+        reply ("pull", call.seqid, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
+    first.outcome.wait ();
+    server_.serve_until (connection, "Memory:open_segment", 1);
+    settle (connection);
+    return connection;
+  }
+
+  /* Another pull; answered with this tensor. */
+  void
+  pull (Connection &connection, TensorOutcome *outcome, const std::string &answer)
+  {
+    tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
+                     outcome);
+    ReceivedCall call = server_.read_call (connection);
+    connection.send (reply ("pull", call.seqid, field (12, 0, answer)));
+    outcome->outcome.wait ();
+  }
+
+  std::string
+  shared_tensor (int64_t segment, int64_t offset)
+  {
+    return tensor (25000, field (12, 4, slice (segment, offset, 100000)));
+  }
+};
+
+TEST_F (Sharing, TheSecondTensorIsASlice)
+{
+  Connection connection = connect_with_requests ();
+
+  for (int i = 0; i < 3; i++)
+    {
+      TensorOutcome outcome;
+
+      values_[0] = values_[24999] = static_cast<float> (i);
+      ReceivedCall call = push_and_answer (connection, &outcome);
+      EXPECT_LT (call.inside.size (), 100u);
+      size_t at = call.inside.find (field (12, 4, slice (1, 0, 100000)));
+      ASSERT_NE (at, std::string::npos); /* the same place each time: it is free again */
+      EXPECT_EQ (memcmp (tps_segment_get_data (server_.segments[1]), values_.data (), 100000), 0);
+    }
+  EXPECT_EQ (stats ().sent_shared.n_tensors, 3u);
+  EXPECT_EQ (stats ().sent_inline.n_tensors, 1u);
+  EXPECT_EQ (server_.n_calls["Node:describe"], 1);
+}
+
+TEST_F (Sharing, SmallTensorsAskForNothing)
+{
+  std::vector<float> small (1000, 1);
+  TensorOutcome outcome;
+
+  push_tensor (&outcome, &small);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.name, "Calculator:push");
+  connection.send (reply ("push", call.seqid, ""));
+  outcome.outcome.wait ();
+  g_clear_pointer (&client_, tps_client_free);
+  EXPECT_TRUE (connection.is_closed_by_peer ());
+}
+
+TEST_F (Sharing, NotWhereItIsSwitchedOff)
+{
+  g_clear_pointer (&client_, tps_client_free);
+  options_.no_shared_memory = TRUE;
+  connect_to (server_.listener.address ());
+  TensorOutcome outcome;
+
+  push_tensor (&outcome, &values_);
+  Connection connection = server_.listener.accept ();
+  ReceivedCall call = connection.read_call ();
+  EXPECT_EQ (call.name, "Calculator:push");
+  EXPECT_TRUE (is_inline (call));
+  g_clear_pointer (&client_, tps_client_free);
+  EXPECT_TRUE (connection.is_closed_by_peer ());
+  outcome.outcome.wait ();
+}
+
+TEST_F (Sharing, CallsInFlightHaveSegmentsOfTheirOwn)
+{
+  Connection connection = connect_with_requests ();
+  TensorOutcome first, second, third;
+
+  push_tensor (&first, &values_);
+  push_tensor (&second, &values_);
+  ReceivedCall one = server_.read_call (connection), two = server_.read_call (connection);
+  EXPECT_FALSE (is_inline (one));
+  EXPECT_TRUE (is_inline (two)); /* the segment is the server's */
+  server_.serve_until (connection, "Memory:open_segment", 2);
+  connection.send (reply ("push", two.seqid, "") + reply ("push", one.seqid, ""));
+  first.outcome.wait ();
+  second.outcome.wait ();
+  settle (connection);
+  push_and_answer (connection, &third);
+  EXPECT_EQ (third.outcome.text (), "");
+}
+
+TEST_F (Sharing, AServiceErrorGivesBackToo)
+{
+  Connection connection = connect_with_requests ();
+
+  for (int i = 0; i < 3; i++)
+    {
+      TensorOutcome outcome;
+
+      push_tensor (&outcome, &values_);
+      ReceivedCall call = server_.read_call (connection);
+      EXPECT_FALSE (is_inline (call));
+      connection.send (service_error ("push", call.seqid, 2, "no"));
+      outcome.outcome.wait ();
+      EXPECT_EQ (outcome.outcome.code (), TPS_ERROR_NOT_FOUND);
+    }
+}
+
+TEST_F (Sharing, ADeadlineClosesTheSegment)
+{
+  Connection connection = connect_with_requests ();
+  TensorOutcome late, next;
+
+  push_tensor (&late, &values_, in_ms (30));
+  ReceivedCall call = server_.read_call (connection);
+  EXPECT_FALSE (is_inline (call));
+  late.outcome.wait ();
+  EXPECT_EQ (late.outcome.code (), TPS_ERROR_DEADLINE_EXCEEDED);
+  server_.serve_until (connection, "Memory:close_segments", 1);
+  connection.send (reply ("push", call.seqid, "")); /* now it is of no use */
+  EXPECT_TRUE (is_inline (push_and_answer (connection, &next)));
+}
+
+TEST_F (Sharing, AnswersAreReadInPlaceAndReleased)
+{
+  Connection connection = connect_with_answers ();
+
+  for (int i = 0; i < 3; i++)
+    {
+      TensorOutcome outcome;
+
+      memset (tps_segment_get_data (server_.segments[1]), i, MIB);
+      pull (connection, &outcome, shared_tensor (1, 64 * i));
+      ASSERT_EQ (outcome.decode_error, nullptr) << outcome.decode_error->message;
+      EXPECT_TRUE (tps_buffer_is_shared (outcome.tensor.buffer));
+      EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&outcome.tensor))[99999], i);
+      EXPECT_EQ (server_.n_calls["Memory:release_segments"], i);
+      tps_tensor_clear (&outcome.tensor);
+      server_.serve_until (connection, "Memory:release_segments", i + 1);
+    }
+  EXPECT_EQ (stats ().received_shared.n_tensors, 3u);
+}
+
+TEST_F (Sharing, ALateAnswerIsReleased)
+{
+  Connection connection = connect_with_answers ();
+  TensorOutcome late;
+
+  tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, in_ms (30), TensorOutcome::done,
+                   &late);
+  ReceivedCall call = server_.read_call (connection);
+  late.outcome.wait ();
+  EXPECT_EQ (late.outcome.code (), TPS_ERROR_DEADLINE_EXCEEDED);
+  connection.send (reply ("pull", call.seqid, field (12, 0, shared_tensor (1, 0))));
+  server_.serve_until (connection, "Memory:release_segments", 1);
+}
+
+TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
+{
+  Connection connection = connect_with_answers ();
+  TensorOutcome outcome;
+
+  memset (tps_segment_get_data (server_.segments[1]), 7, MIB);
+  pull (connection, &outcome, shared_tensor (1, 128));
+  connection.close ();
+  g_clear_pointer (&client_, tps_client_free);
+  EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&outcome.tensor))[99999], 7);
+}
+
+/* The connection goes while a call is being written for it. */
+TEST_F (Sharing, ACallIsWrittenAgainForTheNextConnection)
+{
+  struct Writing
+  {
+    Connection *connection;
+    TensorOutcome *waiting;
+    std::vector<float> *values;
+    int n_written;
+  };
+  Connection connection = connect_with_requests ();
+  TensorOutcome waiting, outcome;
+  Writing writing = { &connection, &waiting, &values_, 0 };
+  std::vector<float> small (10);
+
+  push_tensor (&waiting, &small);
+  EXPECT_EQ (server_.read_call (connection).name, "Calculator:push");
+  TpsWriteArguments write = [] (TpsWriter *out, gconstpointer data) {
+    Writing *self = static_cast<Writing *> (const_cast<gpointer> (data));
+
+    write_tensor (out, self->values);
+    if (self->n_written++ > 0)
+      return;
+    self->connection->close ();
+    self->waiting->outcome.wait ();
+    EXPECT_EQ (self->waiting->outcome.code (), TPS_ERROR_CONNECTION_LOST);
+  };
+  tps_client_call (client_, "Calculator", "push", write, &writing, later (), TensorOutcome::done,
+                   &outcome);
+  EXPECT_EQ (writing.n_written, 2);
+  Connection next = server_.listener.accept ();
+  ReceivedCall call = server_.read_call (next);
+  EXPECT_TRUE (is_inline (call)); /* here there is no segment yet */
+  next.send (reply ("push", call.seqid, ""));
+  outcome.outcome.wait ();
+  EXPECT_EQ (outcome.outcome.text (), "");
+}
+
+} // namespace
+} // namespace tps_test
