@@ -218,6 +218,7 @@ measure (Rank *rank, GError **error)
   g_autoptr (TpsBuffer)
       buffer = rank->device->ops->alloc (rank->device, LARGE_ELEMS * sizeof (gfloat), error);
   gint64 times[N_ROUNDS];
+  const guint middle = N_ROUNDS / 2;
 
   if (buffer == NULL)
     return FALSE;
@@ -235,7 +236,7 @@ measure (Rank *rank, GError **error)
     }
   qsort (times, N_ROUNDS, sizeof times[0], compare_times);
   printf ("rank %u: sum of 25 MiB on the device, median of %d: %.3f ms\n", rank->group->rank,
-          N_ROUNDS, (gdouble) times[N_ROUNDS / 2] / 1e6);
+          N_ROUNDS, (gdouble) times[middle] / 1e6);
   return TRUE;
 }
 

@@ -21,12 +21,12 @@ namespace {
 TpsDevice *
 make_device (gint ordinal)
 {
-  static std::vector<TpsCudaDevice *> all;
+  static auto *all = new std::vector<TpsCudaDevice *>;
   GError *error = nullptr;
 
-  all.push_back (tps_cuda_device_new (ordinal, &tps_cuda_ops, &error));
+  all->push_back (tps_cuda_device_new (ordinal, &tps_cuda_ops, &error));
   g_assert_no_error (error);
-  return &all.back ()->parent;
+  return &all->back ()->parent;
 }
 
 class Device : public testing::Test

@@ -21,9 +21,17 @@ for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")
 done
 
+# What calls CUDA can be looked at where its headers are.
+cuda_headers=${CUDA_PATH:-/usr/local/cuda}/include
+cuda_folders=()
+if [ -e "$cuda_headers/cuda_runtime_api.h" ]; then
+  flags+=(-isystem "$cuda_headers")
+  cuda_folders=(cuda)
+fi
+
 if [ $# -eq 0 ]; then
   folders=()
-  for folder in runtime plugin bench; do
+  for folder in runtime plugin bench "${cuda_folders[@]}"; do
     [ ! -d "$folder" ] || folders+=("$folder")
   done
   mapfile -t files < <(find "${folders[@]}" -type f -name '*.c' | sort)
