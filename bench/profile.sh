@@ -1,0 +1,99 @@
+#!/bin/bash
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+#
+# Where the time of the hot paths goes, by perf, or by callgrind where there is no perf.
+#
+#   bench/profile.sh              all of them, a minute or two
+#   bench/profile.sh push_shm averaging
+#   bench/profile.sh --list
+#
+# Each is a benchmark with flags; all its processes are sampled. What is printed are the functions that the samples fell
+# into, without those that called them; the recordings stay in a folder that is named at the end. Samples are of the CPU's
+# clock, so that virtual machines without counters do; time that a process sleeps is not in them. BENCH_BIN names a folder of
+# programs that have been built (bazel-bin/bench); without it they are built.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ENTRIES=18 # to print
+RATE=1999  # samples a second
+
+# name, then the benchmark and its flags
+PROFILES='
+push_tcp     transfer --system=thriftps --transport=tcp  --op=push --bytes=16777216 --calls=200 --seconds=0
+push_unix    transfer --system=thriftps --transport=unix --op=push --bytes=16777216 --calls=400 --seconds=0
+push_shm     transfer --system=thriftps --transport=shm  --op=push --bytes=16777216 --calls=1000 --seconds=0
+echo_shm     transfer --system=thriftps --transport=shm  --op=echo --bytes=16777216 --calls=400 --seconds=0
+small        transfer --system=thriftps --transport=tcp  --op=push --bytes=1024 --calls=50000 --seconds=0
+small_8      transfer --system=thriftps --transport=tcp  --op=push --bytes=64 --connections=8 --calls=200000 --seconds=0
+averaging    parameter_server --model=Bucket25MiB --data=DummyDataBucket --batch-size=1 --epochs=4
+updating     batch_update --batches=40 --in-features=2048 --out-features=2048
+lookup       lookup --only=remote --seconds=2
+update       ddp_rpc --number-trainers=1 --number-ps=1 --embedding-dim=512 --epochs=400
+ddp_rpc      ddp_rpc --epochs=100
+all_reduce   parameter_server --model=Bucket25MiB --data=DummyDataBucket --batch-size=1 --epochs=4 --ddp-hook=allreduce_hook --nserver=0
+'
+
+fail() {
+  echo "profile.sh: $*" >&2
+  exit 2
+}
+
+names() {
+  awk 'NF { print $1 }' <<< "$PROFILES"
+}
+
+flags_of() {
+  awk -v name="$1" '$1 == name { $1 = ""; print }' <<< "$PROFILES"
+}
+
+with_perf() { # name, command
+  local name=$1
+  shift
+  perf record --quiet -e cpu-clock -F "$RATE" -o "$out/$name.perf" -- "$@" > "$out/$name.txt" 2> "$out/$name.log"
+  perf report -i "$out/$name.perf" --stdio --no-children --sort dso,symbol 2> /dev/null \
+    | awk -v n="$ENTRIES" '/^ +[0-9.]+%/ && n-- > 0 { print $1, $2, $4 }' | column -t
+}
+
+with_callgrind() {
+  local name=$1
+  shift
+  valgrind --quiet --tool=callgrind --trace-children=yes --callgrind-out-file="$out/$name.%p" "$@" > "$out/$name.txt"
+  callgrind_annotate "$out/$name".[0-9]* | awk -v n="$ENTRIES" '/^ *[0-9,]+ \(/ && n-- > 0'
+}
+
+case ${1:-} in
+  -h | --help)
+    sed -n '3,15s/^# \{0,1\}//p' "$0"
+    exit
+    ;;
+  --list)
+    names
+    exit
+    ;;
+esac
+
+mapfile -t wanted < <(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else names; fi)
+for name in "${wanted[@]}"; do
+  [ -n "$(flags_of "$name")" ] || fail "$name: expected one of $(names | xargs)"
+done
+if command -v perf > /dev/null; then
+  tool=with_perf
+elif command -v valgrind > /dev/null; then
+  tool=with_callgrind
+else
+  fail "neither perf (package linux-perf) nor valgrind is there"
+fi
+
+out=$(mktemp -d -t thriftps-profile-XXXXXX)
+if [ -z "${BENCH_BIN:-}" ]; then
+  ./bazelw build //bench/...
+  BENCH_BIN=$(./bazelw info bazel-bin 2> /dev/null)/bench
+fi
+for name in "${wanted[@]}"; do
+  read -r program flags <<< "$(flags_of "$name")"
+  echo "== $name: $program $flags"
+  # shellcheck disable=SC2086
+  "$tool" "$name" "$BENCH_BIN/$program/$program" $flags
+done
+echo "recordings and the benchmarks' own figures: $out"

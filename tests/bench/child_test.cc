@@ -1,0 +1,92 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/process/child.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+// A shell that carries out lines and answers each with the last word it was told to say.
+class Child : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    std::vector<gchar *> argv = {
+      const_cast<gchar *> ("/bin/sh"), const_cast<gchar *> ("-c"),
+      const_cast<gchar *> ("while read -r line; do eval \"$line\"; done"), nullptr
+    };
+    supervisor_ = tps_supervisor_new ();
+    child_ = tps_child_start (supervisor_, "shell", argv.data (), nullptr);
+    ASSERT_NE (child_, nullptr);
+  }
+  void
+  TearDown () override
+  {
+    tps_child_free (child_);
+    tps_supervisor_free (supervisor_);
+  }
+
+  std::string
+  Ask (const char *line)
+  {
+    g_autoptr (GError) error = nullptr;
+    g_autofree gchar *answer = tps_child_ask (child_, line, &error);
+    return answer != nullptr ? answer : error->message;
+  }
+
+  // The letter of proc(5): T stands still.
+  char
+  State (const std::string &pid)
+  {
+    g_autofree gchar *text = nullptr;
+    const std::string path = "/proc/" + pid + "/stat";
+    if (!g_file_get_contents (path.c_str (), &text, nullptr, nullptr))
+      return '?';
+    return std::string (text)[std::string (text).rfind (')') + 2];
+  }
+
+  TpsSupervisor *supervisor_ = nullptr;
+  TpsChild *child_ = nullptr;
+};
+
+TEST_F (Child, StandsStillAndGoesOn)
+{
+  const std::string pid = Ask ("echo $$");
+
+  tps_child_pause (child_);
+  while (State (pid) != 'T') // the signal is under way
+    sched_yield ();
+  ASSERT_TRUE (tps_child_send (child_, "echo later", nullptr));
+  EXPECT_EQ (State (pid), 'T');
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // it has not ended
+  tps_child_resume (child_);
+  g_autofree gchar *answer = tps_child_receive (child_, nullptr);
+  EXPECT_STREQ (answer, "later");
+}
+
+TEST_F (Child, ItsDescriptorsAreCounted)
+{
+  const guint before = (Ask ("echo ready"), tps_child_count_descriptors (child_));
+
+  EXPECT_GE (before, 3u);
+  EXPECT_EQ (Ask ("exec 7</dev/null 8</dev/null; echo opened"), "opened");
+  EXPECT_EQ (tps_child_count_descriptors (child_), before + 2);
+  EXPECT_EQ (Ask ("exec 7<&-; echo closed"), "closed");
+  EXPECT_EQ (tps_child_count_descriptors (child_), before + 1);
+}
+
+TEST_F (Child, ItsMemoryIsMeasured)
+{
+  const gsize before = (Ask ("echo ready"), tps_child_get_resident_bytes (child_));
+
+  EXPECT_GT (before, 0u);
+  EXPECT_EQ (Ask ("x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo ${#x}"), "20000000");
+  EXPECT_GT (tps_child_get_resident_bytes (child_), before + 19000000);
+}
+
+} // namespace
