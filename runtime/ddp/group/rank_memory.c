@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Meeting: the last to arrive counts `generation` up and wakes those who sleep on it, if any do. They look around in between
- * for ranks that have broken the group or whose process has ended. A process that nobody has waited for yet still has its
- * number, so its end is seen by a descriptor of it (pidfd), which is also safe where a number is given out again.
+ * for ranks that have broken the group or whose process has ended: one that nobody has waited for yet still has its number, and
+ * a number may be given out again, so its state and the time of its start are looked at.
  */
 
 #include "runtime/ddp/group/rank_memory.h"
@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,7 +54,7 @@ struct TpsRankMemory
   gint fd; /* -1 when the door is closed */
   guint n_spins;
   Header *header;
-  struct pollfd processes[TPS_RANK_MEMORY_MAX_RANKS]; /* fd -1: not to be had */
+  guint64 started[TPS_RANK_MEMORY_MAX_RANKS]; /* of the ranks' processes; 0 = cannot be read here */
 };
 
 /* -- coming and going -- */
@@ -76,8 +76,6 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->fd = fd;
   memory->n_spins = (long) size <= sysconf (_SC_NPROCESSORS_ONLN) ? SPINS : 0;
   memory->header = mapped;
-  for (guint r = 0; r < size; r++)
-    memory->processes[r].fd = -1;
   memory->header->ranks[rank].pid = (guint32) getpid ();
   return memory;
 }
@@ -152,27 +150,44 @@ close_fd (gint *fd)
   *fd = -1;
 }
 
+/* Whether a process has ended, and when it was started. FALSE: there is none, or nothing can be read of it. */
+static gboolean
+read_process (guint32 pid, gboolean *has_ended, guint64 *started)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%u/stat", pid);
+  g_autofree gchar *text = NULL;
+  g_auto (GStrv) fields = NULL;
+  const gchar *at;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return FALSE;
+  at = strrchr (text, ')'); /* of the name, which may hold anything */
+  if (at == NULL || at[1] == '\0')
+    return FALSE;
+  fields = g_strsplit (at + 2, " ", 21); /* from the third field on: state; the 22nd: its start */
+  if (g_strv_length (fields) < 21)
+    return FALSE;
+  /* One whose first thread alone has ended looks so too, but has others. */
+  *has_ended = strchr ("ZX", fields[0][0]) != NULL && g_ascii_strtoull (fields[17], NULL, 10) <= 1;
+  *started = g_ascii_strtoull (fields[19], NULL, 10);
+  return TRUE;
+}
+
 void
 tps_rank_memory_close_door (TpsRankMemory *memory)
 {
+  gboolean has_ended;
+
   close_fd (&memory->fd);
   for (guint r = 0; r < memory->size; r++)
-    {
-      pid_t pid = (pid_t) memory->header->ranks[r].pid;
-
-      memory->processes[r] = (struct pollfd) {
-        .fd = (gint) syscall (SYS_pidfd_open, pid, 0),
-        .events = POLLIN,
-      };
-    }
+    if (!read_process (memory->header->ranks[r].pid, &has_ended, &memory->started[r]))
+      memory->started[r] = 0;
 }
 
 void
 tps_rank_memory_free (TpsRankMemory *memory)
 {
   close_fd (&memory->fd);
-  for (guint r = 0; r < memory->size; r++)
-    close_fd (&memory->processes[r].fd);
   munmap (memory->header, HEADER_BYTES + memory->n_bytes);
   g_free (memory);
 }
@@ -244,18 +259,26 @@ fail (GError **error, const gchar *who, const gchar *what)
   return FALSE;
 }
 
+static gboolean
+is_gone (const TpsRankMemory *memory, guint rank)
+{
+  guint32 pid = memory->header->ranks[rank].pid;
+  gboolean has_ended;
+  guint64 started;
+
+  if (memory->started[rank] == 0)
+    return kill ((pid_t) pid, 0) != 0 && errno == ESRCH;
+  return !read_process (pid, &has_ended, &started) || started != memory->started[rank] || has_ended;
+}
+
 /* A rank whose process has ended; `size` where there is none. */
 static guint
-find_gone (TpsRankMemory *memory)
+find_gone (const TpsRankMemory *memory)
 {
   guint r = 0;
 
-  poll (memory->processes, memory->size, 0);
-  for (r = 0; r < memory->size; r++)
-    if (memory->processes[r].fd >= 0
-            ? memory->processes[r].revents != 0
-            : kill ((pid_t) memory->header->ranks[r].pid, 0) != 0 && errno == ESRCH)
-      return r;
+  while (r < memory->size && !is_gone (memory, r))
+    r++;
   return r;
 }
 

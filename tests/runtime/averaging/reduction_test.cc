@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/cpu/elementwise.h"
 #include "runtime/error.h"
 #include "tests/runtime/averaging/simulation.h"
 
@@ -308,6 +309,29 @@ TEST (Reduction, AllWeightsZeroIsRefused)
   EXPECT_FALSE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, &error));
   ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
   EXPECT_THAT (error->message, HasSubstr ("expected one above 0"));
+}
+
+TEST (Add, HasTheBitsOfOneAfterTheOther)
+{
+  std::mt19937 random (7);
+
+  for (TpsDType dtype :
+       { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (size_t n : { 0, 1, 7, 16, 33, 1000 })
+      {
+        std::vector<double> values (2 * n);
+        std::vector<uint64_t> a (n), b (n), expected (n), sum (n);
+
+        for (double &value : values)
+          value = std::ldexp (std::uniform_real_distribution<> (-1, 1) (random),
+                              static_cast<int> (random () % 30) - 20);
+        tps_cpu_cast (dtype, a.data (), TPS_DTYPE_FLOAT64, values.data (), n);
+        tps_cpu_cast (dtype, b.data (), TPS_DTYPE_FLOAT64, values.data () + n, n);
+        tps_cpu_scale (dtype, expected.data (), a.data (), 1, n);
+        tps_cpu_accumulate (dtype, expected.data (), b.data (), n);
+        tps_cpu_add (dtype, sum.data (), a.data (), b.data (), n);
+        EXPECT_EQ (sum, expected) << tps_dtype_name (dtype) << ", " << n << " elements";
+      }
 }
 
 TEST (Digest, TellsApartWhatDiffers)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/group/gloo_segments.h"
+#include "runtime/ddp/group/gloo/gloo_segments.h"
 
 #include <algorithm>
 #include <cmath>

@@ -20,7 +20,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include "runtime/ddp/group/gloo_join_store.h"
+#include "runtime/ddp/group/gloo/gloo_join_store.h"
 
 namespace tps {
 

@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "runtime/ddp/group/gloo_mesh.h"
+#include "runtime/ddp/group/gloo/gloo_mesh.h"
 
 namespace tps {
 

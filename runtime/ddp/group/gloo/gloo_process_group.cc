@@ -29,9 +29,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/ddp/group/gloo_mesh.h"
-#include "runtime/ddp/group/gloo_segments.h"
-#include "runtime/ddp/group/gloo_shared_sum.h"
+#include "runtime/ddp/group/gloo/gloo_mesh.h"
+#include "runtime/ddp/group/gloo/gloo_segments.h"
+#include "runtime/ddp/group/gloo/gloo_shared_sum.h"
 #include "runtime/error.h"
 
 namespace {

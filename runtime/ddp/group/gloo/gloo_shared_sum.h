@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "runtime/ddp/group/gloo_mesh.h"
+#include "runtime/ddp/group/gloo/gloo_mesh.h"
 #include "runtime/ddp/group/shared_sum.h"
 
 namespace tps {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/group/gloo_shared_sum.h"
+#include "runtime/ddp/group/gloo/gloo_shared_sum.h"
 
 #include <algorithm>
 #include <chrono>
