@@ -1,0 +1,240 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Tensors through memory that a Python client shares with a ThriftPS server on the same machine.
+
+Made of generated code, Thrift's Python library and the standard library; NumPy is used where arrays are asked for.
+
+    socket = DescriptorSocket("/run/ps.sock")
+    transport = TFramedTransport(socket)
+    protocol = TBinaryProtocolAccelerated(transport)
+    server = ParameterServer.Client(TMultiplexedProtocol(protocol, "ParameterServer"))
+    transport.open()
+    with SharedMemory(socket, protocol, request_bytes=64 << 20, answer_bytes=64 << 20) as memory:
+        with memory.call() as call:
+            answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=call.tensor(gradient))))
+            weights -= 0.1 * call.array(answer.dense)
+
+A tensor that finds no room, and every tensor where the server offers no memory, travels inline: the results are the same.
+The rules of the memory stand in thrift/memory.thrift.
+"""
+
+import collections
+import fcntl
+import mmap
+import os
+import socket
+import stat
+
+from thrift.Thrift import TApplicationException, TException
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.transport import TSocket
+from thrift.transport.TTransport import TTransportException
+from thriftps.memory import Memory
+from thriftps.memory.ttypes import SegmentKind, SegmentUse
+from thriftps.node import Node
+from thriftps.node.ttypes import ServiceError
+from thriftps.tensor.ttypes import DType, SharedSlice, Tensor
+
+MIN_BYTES = 65536  # smaller tensors travel inline
+_ALIGNMENT = 64  # of a slice's offset
+_MAX_DESCRIPTORS = 16  # with one read; a server sends one
+
+# <linux/fcntl.h>; Python's fcntl has them since 3.8, where the C library does.
+_F_GET_SEALS = getattr(fcntl, "F_GET_SEALS", 1034)
+_F_SEAL_SHRINK = getattr(fcntl, "F_SEAL_SHRINK", 2)
+
+_NUMPY_TYPES = {
+    DType.FLOAT32: "<f4",
+    DType.FLOAT64: "<f8",
+    DType.FLOAT16: "<f2",
+    DType.INT32: "<i4",
+    DType.INT64: "<i8",
+}
+
+
+class DescriptorSocket(TSocket.TSocket):
+    """A TSocket on a Unix socket that receives file descriptors too: `descriptors`, the oldest first."""
+
+    def __init__(self, path):
+        super().__init__(unix_socket=path)
+        self.descriptors = collections.deque()
+
+    def read(self, sz):
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self.handle, sz, _MAX_DESCRIPTORS,
+                                                      socket.MSG_CMSG_CLOEXEC)
+        except socket.timeout as error:
+            raise TTransportException(TTransportException.TIMED_OUT, "read timeout", error)
+        except OSError as error:
+            raise TTransportException(message="cannot read: %s" % error, inner=error)
+        self.descriptors.extend(descriptors)
+        if not data:
+            raise TTransportException(TTransportException.END_OF_FILE, "the server closed the connection")
+        return data
+
+    def close(self):
+        super().close()
+        while self.descriptors:
+            os.close(self.descriptors.popleft())
+
+
+class _Segment:
+    """One mapped segment. For REQUESTS its first `used` bytes belong to the call that is being made."""
+
+    def __init__(self, segment, use, descriptor):
+        status = os.fstat(descriptor)
+        # A file that could be cut off would end this process with SIGBUS.
+        if not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
+            raise TException("the server's shared memory is no file of %d bytes" % segment.bytes)
+        if not fcntl.fcntl(descriptor, _F_GET_SEALS) & _F_SEAL_SHRINK:
+            raise TException("the server's shared memory is not sealed against shrinking")
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if use == SegmentUse.REQUESTS else 0)
+        self.id = segment.id
+        self.bytes = memoryview(mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
+        self.used = 0
+
+
+class SharedMemory:
+    """The segments of one connection: one for the arguments of calls and one for answers. A context manager.
+
+    connection  the DescriptorSocket below `protocol`, open
+    protocol    as made for the connection; any service is reached through TMultiplexedProtocol on it
+    request_bytes, answer_bytes   sizes of the two segments, for all tensors of one call or one answer; 0 = none
+
+    One thread and one call at a time, as for any generated client.
+    """
+
+    def __init__(self, connection, protocol, request_bytes, answer_bytes):
+        self._socket = connection
+        self._memory = Memory.Client(TMultiplexedProtocol(protocol, "Memory"))
+        self._requests = self._answers = None
+        limit = self._ask_limit(protocol)
+        if 0 < request_bytes <= limit:
+            self._requests = self._open(SegmentUse.REQUESTS, request_bytes)
+            limit -= request_bytes
+        if 0 < answer_bytes <= limit:
+            self._answers = self._open(SegmentUse.ANSWERS, answer_bytes)
+
+    @property
+    def is_offered(self):
+        """Whether there is any shared memory; else everything travels inline."""
+        return self._requests is not None or self._answers is not None
+
+    def call(self):
+        """A context manager for one call, see Call."""
+        return Call(self)
+
+    def close(self):
+        """Gives the segments back, where the connection still stands. Arrays of answers stay readable."""
+        segments = [segment.id for segment in (self._requests, self._answers) if segment is not None]
+        self._requests = self._answers = None
+        if segments and self._socket.handle is not None:
+            self._memory.close_segments(segments)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.close()
+
+    @staticmethod
+    def _ask_limit(protocol):
+        try:
+            return Node.Client(TMultiplexedProtocol(protocol, "Node")).describe().max_shared_bytes or 0
+        except TApplicationException:  # a server without the service
+            return 0
+
+    def _open(self, use, n_bytes):
+        try:
+            segment = self._memory.open_segment(SegmentKind.MEMFD, use, n_bytes)
+        except ServiceError:  # no room, another user: inline, then
+            return None
+        if not self._socket.descriptors:
+            raise TException("the server opened a segment and sent no descriptor of it")
+        descriptor = self._socket.descriptors.popleft()
+        try:
+            return _Segment(segment, use, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Call:
+    """One call, from writing its tensors to having used its answer. A context manager; not after an exception that says that the
+    connection is lost.
+
+    Inside, tensor() makes arguments and take(), data() and array() read the answer; at the end the memory of both is free
+    for the next call, so what is to stay is copied before.
+    """
+
+    def __init__(self, memory):
+        self._memory = memory
+        self._lent = False
+
+    def tensor(self, values, dtype=None, shape=None):
+        """A Tensor with the elements of `values`: a NumPy array, or anything else with contiguous bytes if dtype (a DType) and
+        shape are given. Copies once where shared memory takes it, else the bytes go inline."""
+        if dtype is None:
+            dtype = _dtype_of(values)
+        shape = list(values.shape if shape is None else shape)
+        data = memoryview(values).cast("B")
+        shared = self._place(data)
+        return Tensor(dtype, shape, shared=shared) if shared else Tensor(dtype, shape, data=bytes(data))
+
+    def take(self, answer):
+        """`answer`, as it is. Its memory is given back to the server at the end of the call, whether or not it is read."""
+        self._lent = self._lent or _has_slice(answer)
+        return answer
+
+    def data(self, tensor):
+        """The bytes of a tensor of the answer, in place: a memoryview that must not be used after the call."""
+        if tensor.shared is None:
+            return memoryview(tensor.data or b"")
+        answers, shared = self._memory._answers, tensor.shared
+        if answers is None or shared.segment != answers.id:
+            raise TException("segment %d is not one for answers" % shared.segment)
+        if shared.offset < 0 or shared.length < 0 or shared.offset + shared.length > len(answers.bytes):
+            raise TException("[%d, + %d) is not in the segment of %d bytes"
+                             % (shared.offset, shared.length, len(answers.bytes)))
+        self._lent = True
+        return answers.bytes[shared.offset:shared.offset + shared.length]
+
+    def array(self, tensor):
+        """The same as a read-only NumPy array."""
+        import numpy
+        values = numpy.frombuffer(self.data(tensor), _NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+        values.flags.writeable = False
+        return values
+
+    def __enter__(self):
+        if self._memory._requests is not None:
+            self._memory._requests.used = 0
+        return self
+
+    def __exit__(self, kind, *_):
+        if self._lent and (kind is None or not issubclass(kind, TTransportException)):
+            self._memory._memory.release_segments([self._memory._answers.id])
+
+    def _place(self, data):
+        requests = self._memory._requests
+        if requests is None or not MIN_BYTES <= len(data) <= len(requests.bytes) - requests.used:
+            return None
+        shared = SharedSlice(requests.id, requests.used, len(data))
+        requests.bytes[shared.offset:shared.offset + shared.length] = data
+        requests.used += -(-len(data) // _ALIGNMENT) * _ALIGNMENT
+        return shared
+
+
+def _dtype_of(values):
+    for dtype, name in _NUMPY_TYPES.items():
+        if values.dtype == name:
+            return dtype
+    raise TypeError("no DType for %s" % values.dtype)
+
+
+def _has_slice(value):
+    """Whether a SharedSlice stands anywhere in a generated struct, or a list of them."""
+    if isinstance(value, SharedSlice):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(_has_slice(item) for item in value)
+    return any(_has_slice(item) for item in getattr(value, "__dict__", {}).values())

@@ -1,0 +1,202 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Python clients share memory with the server, beside C and Python clients that do not: everybody gets the same bytes."""
+
+import array
+import contextlib
+import os
+import subprocess
+import unittest
+
+import junit
+import peers
+from peers import Call, Client, Server
+from thrift.Thrift import TException
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.transport import TTransport
+from thriftps.embedding_table import EmbeddingTable
+from thriftps.embedding_table.ttypes import TableSpec
+from thriftps.node.ttypes import ServiceError
+from thriftps.parameter_server import ParameterServer
+from thriftps.parameter_server.ttypes import NamedTensor
+from thriftps.tensor.ttypes import DType, Gradient, Optimizer, OptimizerKind, PushId, SharedSlice, Tensor
+from thriftps_shared_memory import DescriptorSocket, SharedMemory
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+MIB = 1 << 20
+N_ELEMS = 300000
+SOCKET = "shared_memory.sock"
+
+
+def values(seed, n_elems=N_ELEMS):
+    return array.array("f", [(seed * 7919 + i) % 1000 / 8 for i in range(n_elems)])
+
+
+def inline(data):
+    return Tensor(DType.FLOAT32, [len(data)], data.tobytes())
+
+
+@contextlib.contextmanager
+def sharing(path, service, request_bytes=8 * MIB, answer_bytes=8 * MIB):
+    """A client of the service and its SharedMemory."""
+    socket = DescriptorSocket(path)
+    socket.setTimeout(peers.WAIT_S * 1000)
+    transport = TTransport.TFramedTransport(socket)
+    protocol = TBinaryProtocolAccelerated(transport)
+    transport.open()
+    try:
+        with SharedMemory(socket, protocol, request_bytes, answer_bytes) as memory:
+            yield (service.Client(TMultiplexedProtocol(protocol, service.__name__.rsplit(".", 1)[-1])),
+                   memory)
+    finally:
+        transport.close()
+
+
+def put(call, data):
+    return call.tensor(data, DType.FLOAT32, [len(data)])
+
+
+class SharedMemoryTest(unittest.TestCase):
+
+    def average_shared(self, trainer, n_batches):
+        """What it gets in every batch."""
+        averages = []
+        with sharing(SOCKET, ParameterServer) as (server, memory):
+            self.assertTrue(memory.is_offered)
+            for batch in range(n_batches):
+                with memory.call() as call:
+                    gradient = put(call, values(trainer + batch))
+                    self.assertIsNone(gradient.data)
+                    answer = call.take(server.average_gradient(trainer, batch, 0, Gradient(dense=gradient)))
+                    self.assertIsNotNone(answer.dense.shared)
+                    averages.append(bytes(call.data(answer.dense)))
+        return averages
+
+    def average_inline(self, address, trainer, n_batches):
+        with Client(address, ParameterServer, peers.Way(True, "accelerated", True)) as server:
+            return [server.average_gradient(trainer, batch, 0,
+                                            Gradient(dense=inline(values(trainer + batch)))).dense.data
+                    for batch in range(n_batches)]
+
+    def serve(self, *flags):
+        return Server("--listen=unix:" + SOCKET, *flags)
+
+    def test_averages_are_those_of_inline_clients(self):
+        with self.serve("--ntrainer=3") as server:
+            calls = [Call(lambda: self.average_shared(0, 6)), Call(lambda: self.average_shared(1, 6)),
+                     Call(lambda: self.average_inline(server.address, 2, 6))]
+            first, second, third = [call.wait() for call in calls]
+        self.assertTrue(first == second == third)
+        mean = array.array("f", [(a + b + c) / 3 for a, b, c in zip(values(0), values(1), values(2))])
+        self.assertEqual(len(first[0]), len(mean) * 4)
+
+    def test_beside_a_c_client(self):
+        with self.serve("--ntrainer=2") as server:
+            host, _, port = server.address.rpartition(":")
+            other = subprocess.Popen(
+                [os.path.abspath(os.environ["C_GLIB_CLIENT"]), host, port, "1", str(N_ELEMS), "3", "0.5"],
+                stdout=subprocess.PIPE, text=True, env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+            wanted = array.array("f", [0.5]) * N_ELEMS
+            with sharing(SOCKET, ParameterServer) as (calls, memory):
+                for batch in range(3):
+                    with memory.call() as call:
+                        zeros = put(call, array.array("f", bytes(4 * N_ELEMS)))
+                        answer = call.take(calls.average_gradient(0, batch, 0, Gradient(dense=zeros)))
+                        self.assertTrue(bytes(call.data(answer.dense)) == wanted.tobytes())
+            output, _ = other.communicate(timeout=peers.WAIT_S)
+            self.assertEqual(output, "ok\n")
+
+    def train(self, path_or_none, address):
+        """The model after some updates: through shared memory or inline."""
+        parameters = [NamedTensor("weight", inline(values(1))), NamedTensor("bias", inline(values(2, 10)))]
+        models = []
+        with contextlib.ExitStack() as stack:
+            if path_or_none:
+                server, memory = stack.enter_context(sharing(path_or_none, ParameterServer))
+            else:
+                server, memory = stack.enter_context(Client(address, ParameterServer)), None
+            server.init_model(parameters, Optimizer(OptimizerKind.SGD, 0.5))
+            for step in range(4):
+                push = PushId("trainer", step + 1)
+                if memory is None:
+                    model = server.update_and_fetch_model(0, [inline(values(step)), inline(values(3, 10))], push, 0)
+                    models.append([parameter.tensor.data for parameter in model.parameters])
+                    continue
+                with memory.call() as call:
+                    model = call.take(server.update_and_fetch_model(
+                        0, [put(call, values(step)), put(call, values(3, 10))], push, 0))
+                    self.assertIsNotNone(model.parameters[0].tensor.shared)
+                    self.assertIsNone(model.parameters[1].tensor.shared)
+                    models.append([bytes(call.data(parameter.tensor)) for parameter in model.parameters])
+        return models
+
+    def test_models_are_those_of_inline_clients(self):
+        with self.serve() as server:
+            shared = self.train(SOCKET, None)
+        with self.serve() as server:
+            self.assertTrue(shared == self.train(None, server.address))
+
+    def test_answer_that_nobody_reads_is_given_back(self):
+        with self.serve(), sharing(SOCKET, ParameterServer) as (server, memory):
+            for batch in range(20):
+                with memory.call() as call:
+                    answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=put(call, values(0)))))
+                    self.assertIsNotNone(answer.dense.shared, batch)
+
+    def test_larger_than_the_segment_is_inline(self):
+        data = values(5, MIB)
+        with self.serve(), sharing(SOCKET, ParameterServer, MIB, MIB) as (server, memory):
+            with memory.call() as call:
+                gradient = put(call, data)
+                self.assertIsNone(gradient.shared)
+                answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=gradient)))
+                self.assertTrue(bytes(call.data(answer.dense)) == data.tobytes())
+
+    def test_server_that_offers_nothing(self):
+        with self.serve("--max-shared-mib=0"), sharing(SOCKET, ParameterServer) as (server, memory):
+            self.assertFalse(memory.is_offered)
+            with memory.call() as call:
+                answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=put(call, values(0)))))
+                self.assertTrue(bytes(call.data(answer.dense)) == values(0).tobytes())
+
+    def test_failed_call_leaves_the_memory_usable(self):
+        with self.serve(), sharing(SOCKET, ParameterServer) as (server, memory):
+            for batch in range(3):
+                with self.assertRaises(ServiceError), memory.call() as call:
+                    server.average_gradient(77, batch, 0, Gradient(dense=put(call, values(0))))
+                with memory.call() as call:
+                    answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=put(call, values(batch)))))
+                    self.assertTrue(bytes(call.data(answer.dense)) == values(batch).tobytes())
+
+    def test_slices_are_checked(self):
+        with self.serve(), sharing(SOCKET, ParameterServer) as (_, memory):
+            call = memory.call()
+            for shared in (SharedSlice(10 ** 9, 0, 64), SharedSlice(memory._answers.id, -64, 64),
+                           SharedSlice(memory._answers.id, 0, 9 * MIB)):
+                with self.assertRaises(TException):
+                    call.data(Tensor(DType.FLOAT32, [16], shared=shared))
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_arrays(self):
+        rows, dim = 20000, 16
+        with self.serve(), sharing(SOCKET, EmbeddingTable) as (table, memory):
+            table.create_table(TableSpec("table", rows, dim, DType.FLOAT32))
+            with memory.call() as call:
+                indices = numpy.arange(rows, dtype="<i8")
+                answer = call.take(table.lookup_rows("table", call.tensor(indices)))
+                shared = call.array(answer)
+                self.assertIsNotNone(answer.shared)
+                self.assertEqual(shared.shape, (rows, dim))
+                with self.assertRaises(ValueError):
+                    shared[0, 0] = 1
+                copy = shared.copy()
+            inline_answer = table.lookup_rows("table", Tensor(DType.INT64, [10], indices[:10].tobytes()))
+            self.assertEqual(inline_answer.data, copy[:10].tobytes())
+
+
+if __name__ == "__main__":
+    junit.main()
