@@ -64,7 +64,7 @@ TEST_F (SystemCallsTest, ACallCostsOneToReceiveOneToSendAndOneToWait)
   Counts cost = CountedSoFar () - before;
   EXPECT_EQ (cost.receives, n);
   EXPECT_EQ (cost.sends, n);
-  EXPECT_LE (cost.waits, n + n / 10); // timers wake the loop too
+  EXPECT_LT (cost.waits, 2 * n); // timers wake the loop too, the more often the slower the machine
   EXPECT_EQ (cost.wakes, 0);
 }
 
