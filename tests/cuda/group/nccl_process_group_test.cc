@@ -308,21 +308,25 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
 
   /* The last ones take several segments, and one element more. */
   for (size_t n :
-       { size_t (0), size_t (1), size_t (7), size_t (1000), size_t (1 << 20), size_t (3000001) })
-    run_ranks (n_ranks, [&] (guint r) {
-      std::vector<float> values (n), expected (n);
+       { size_t (0), size_t (1), size_t (7), size_t (1000), size_t (1 << 20), size_t (2200001) })
+    {
+      std::vector<std::vector<float>> values (n_ranks, std::vector<float> (n));
+      std::vector<float> expected (n);
 
-      for (size_t i = 0; i < n; i++)
-        {
-          values[i] = element (r, i);
-          for (guint p = 0; p < n_ranks; p++)
-            expected[i] += element (p, i);
-        }
-      Memory data (GetParam (), device_of (r), values.data (), n * sizeof (float));
-      EXPECT_EQ (all_reduce (groups[r], data.get (), n), "");
-      data.read (values.data ());
-      EXPECT_EQ (values, expected) << n << " elements, rank " << r;
-    });
+      for (guint r = 0; r < n_ranks; r++)
+        for (size_t i = 0; i < n; i++)
+          {
+            values[r][i] = static_cast<float> ((i * 7 + r * 3) % 1013) * 0.37f;
+            expected[i] += values[r][i];
+          }
+      run_ranks (n_ranks, [&] (guint r) {
+        Memory data (GetParam (), device_of (r), values[r].data (), n * sizeof (float));
+
+        EXPECT_EQ (all_reduce (groups[r], data.get (), n), "");
+        data.read (values[r].data ());
+        EXPECT_EQ (values[r], expected) << n << " elements, rank " << r;
+      });
+    }
   free_all (groups);
 }
 
@@ -356,8 +360,10 @@ TEST_P (NcclMemory, AverageOfHalfFloatsHasTheBitsOfTheServer)
 
   for (TpsDType dtype : { TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
     for (bool delivers_sum : { false, true })
-      for (size_t n : { size_t (0), size_t (1), size_t (7), size_t (1000),
-                        size_t (delivers_sum ? 10 : 700001) /* two segments */ })
+      for (size_t n :
+           { size_t (0), size_t (1), size_t (7), size_t (1000),
+             size_t (delivers_sum || dtype == TPS_DTYPE_BFLOAT16 ? 10
+                                                                 : 700001) /* two segments */ })
         {
           std::vector<double> weights (n_ranks, 1.0);
           double sum;
