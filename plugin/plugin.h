@@ -13,7 +13,7 @@
  *
  * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
  * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
- * ps.EmbeddingTable, ps.Rendezvous, ps.Node:
+ * ps.EmbeddingTable, ps.Rendezvous, ps.Node, …:
  *
  *   tps_plugin_register (plugin, multiplexed, "ps.", TPS_HOST_THREADED, &error);
  *

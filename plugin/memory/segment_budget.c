@@ -12,8 +12,9 @@ struct TpsSegmentBudget
   TpsRefcount refcount;
   gsize max_bytes;
   guint max_segments;
-  TpsBufferPool *account; /* may be NULL */
-  TpsMutex lock;          /* guards everything below */
+  TpsBufferPool *account; /* may be NULL, both */
+  TpsBufferPool *all;
+  TpsMutex lock; /* guards everything below */
   gsize n_bytes;
   guint n_segments;
 };
@@ -28,6 +29,7 @@ tps_segment_budget_new (const TpsSegmentLimits *limits)
   budget->max_bytes = limits->max_bytes;
   budget->max_segments = limits->max_segments > 0 ? limits->max_segments : DEFAULT_MAX_SEGMENTS;
   budget->account = limits->account != NULL ? tps_buffer_pool_ref (limits->account) : NULL;
+  budget->all = limits->all != NULL ? tps_buffer_pool_ref (limits->all) : NULL;
   return budget;
 }
 
@@ -55,10 +57,40 @@ tps_segment_budget_unref (TpsSegmentBudget *budget)
 {
   if (!tps_refcount_dec (&budget->refcount))
     return;
-  if (budget->account != NULL)
-    tps_buffer_pool_unref (budget->account);
+  g_clear_pointer (&budget->account, tps_buffer_pool_unref);
+  g_clear_pointer (&budget->all, tps_buffer_pool_unref);
   tps_mutex_clear (&budget->lock);
   g_free (budget);
+}
+
+static gboolean
+reserve (TpsBufferPool *pool, gsize n_bytes, const gchar *what, GError **error)
+{
+  if (pool == NULL || tps_buffer_pool_try_reserve (pool, n_bytes))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "no room for a segment of %" G_GSIZE_FORMAT " bytes: %s may have %" G_GSIZE_FORMAT
+               " in this server",
+               n_bytes, what, tps_buffer_pool_get_limit (pool));
+  return FALSE;
+}
+
+static void
+release (TpsBufferPool *pool, gsize n_bytes)
+{
+  if (pool != NULL)
+    tps_buffer_pool_release (pool, n_bytes);
+}
+
+static gboolean
+reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
+{
+  if (!reserve (budget->all, n_bytes, "all segments together", error))
+    return FALSE;
+  if (reserve (budget->account, n_bytes, "segments and waiting calls together", error))
+    return TRUE;
+  release (budget->all, n_bytes);
+  return FALSE;
 }
 
 void
@@ -68,8 +100,8 @@ tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes)
   budget->n_bytes -= n_bytes;
   budget->n_segments--;
   tps_mutex_unlock (&budget->lock);
-  if (budget->account != NULL)
-    tps_buffer_pool_release (budget->account, n_bytes);
+  release (budget->account, n_bytes);
+  release (budget->all, n_bytes);
 }
 
 /* With the lock held. */
@@ -96,16 +128,7 @@ tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error
   gboolean allowed;
 
   tps_mutex_lock (&budget->lock);
-  allowed = check_connection (budget, n_bytes, error);
-  if (allowed && budget->account != NULL && !tps_buffer_pool_try_reserve (budget->account, n_bytes))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no room for a segment of %" G_GSIZE_FORMAT
-                   " bytes: segments and waiting calls together may have %" G_GSIZE_FORMAT
-                   " in this server",
-                   n_bytes, tps_buffer_pool_get_limit (budget->account));
-      allowed = FALSE;
-    }
+  allowed = check_connection (budget, n_bytes, error) && reserve_in_server (budget, n_bytes, error);
   if (allowed)
     {
       budget->n_bytes += n_bytes;

@@ -21,6 +21,8 @@ typedef struct
   gsize max_bytes;        /* of all segments of the connection */
   guint max_segments;     /* 0 = 256 */
   TpsBufferPool *account; /* a reference is taken: segments count against its limit; may be NULL */
+  TpsBufferPool
+      *all; /* the same, of all connections' segments alone: they last, and calls need room too */
 } TpsSegmentLimits;
 
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);

@@ -4,6 +4,8 @@
 
 #include "runtime/error.h"
 
+/* Of what may be pending: segments stay while their clients do, and the calls of others need room. */
+#define MAX_SEGMENTS_PART 2
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
 
 TpsServerCore *
@@ -16,6 +18,7 @@ tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes)
   tps_cond_init (&core->changed);
   core->limits = *limits;
   core->bodies = tps_buffer_pool_new (max_pending_bytes, MIN (max_pending_bytes, MAX_KEPT_BYTES));
+  core->segments = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1), 0);
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");
   return core;
@@ -36,6 +39,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   tps_buffer_pool_unref (core->bodies);
+  tps_buffer_pool_unref (core->segments);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);
   tps_mutex_clear (&core->lock);

@@ -31,8 +31,9 @@ typedef struct
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
-  TpsWorkerPool *workers; /* borrowed */
-  GError *stopping_error; /* what calls are refused with while `stopping` */
+  TpsBufferPool *segments; /* counts those of all connections, which count as bodies too */
+  TpsWorkerPool *workers;  /* borrowed */
+  GError *stopping_error;  /* what calls are refused with while `stopping` */
   atomic_bool stopping;
 
   atomic_uint n_calls;       /* not yet answered, of all connections, lost ones too */

@@ -45,7 +45,8 @@ typedef struct
   gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
   guint max_in_flight;     /* calls of one connection; 0 = 64 */
   guint max_connections;   /* 0 = 1024 */
-  gsize max_shared_bytes;  /* of memory shared with one client, counts as pending too; 0 = 1 GiB */
+  /* Of memory shared with one client; 0 = 1 GiB. It counts as pending; that of all clients up to half of what may be. */
+  gsize max_shared_bytes;
   gboolean no_shared_memory;
   gint64 patience_ns; /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
   const gchar *default_service; /* NULL = the only one where there is one */

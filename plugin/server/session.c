@@ -323,7 +323,9 @@ static void
 offer_sharing (TpsSession *session, gint fd)
 {
   TpsServerCore *core = session->core;
-  TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes, .account = core->bodies };
+  TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes,
+                              .account = core->bodies,
+                              .all = core->segments };
 
   session->offer = tps_sharing_offer_find (fd, limits.max_bytes);
   if (session->offer == TPS_SHARING_OFFERED)

@@ -40,12 +40,36 @@ WaitUntil (const std::function<bool ()> &is_so)
     sched_yield ();
 }
 
+// A folder of its own for a socket. Process ids do not tell test processes apart that run in sandboxes.
+class SocketFolder
+{
+public:
+  SocketFolder () : path_ (g_dir_make_tmp ("tps-XXXXXX", nullptr))
+  {
+  }
+  ~SocketFolder ()
+  {
+    rmdir (path_);
+    g_free (path_);
+  }
+  SocketFolder (const SocketFolder &) = delete;
+  SocketFolder &operator= (const SocketFolder &) = delete;
+
+  std::string
+  SocketAddress () const
+  {
+    return std::string ("unix:") + path_ + "/socket";
+  }
+
+private:
+  gchar *path_;
+};
+
 class PluginServer
 {
 public:
   explicit PluginServer (TpsServerOptions options = {}, guint n_trainers = 2)
   {
-    static int n_made;
     TpsPluginOptions plugin_options = {};
     g_autoptr (GError) error = nullptr;
 
@@ -54,8 +78,7 @@ public:
     plugin_ = tps_plugin_new (&plugin_options, &error);
     EXPECT_NE (plugin_, nullptr) << error->message;
     server_ = tps_plugin_new_server (plugin_, &options);
-    path_ = "/tmp/tps-mem-" + std::to_string (getpid ()) + "-" + std::to_string (n_made++);
-    EXPECT_TRUE (tps_server_listen (server_, ("unix:" + path_).c_str (), nullptr));
+    EXPECT_TRUE (tps_server_listen (server_, folder_.SocketAddress ().c_str (), nullptr));
     EXPECT_TRUE (tps_server_listen (server_, "127.0.0.1:0", nullptr));
     EXPECT_TRUE (tps_server_start (server_, nullptr));
   }
@@ -98,7 +121,7 @@ public:
 private:
   TpsPlugin *plugin_ = nullptr;
   TpsServer *server_ = nullptr;
-  std::string path_;
+  SocketFolder folder_;
 };
 
 } // namespace thriftps_test

@@ -69,6 +69,7 @@ TEST (Offer, IsNothingForAnotherUser)
   PluginServer server;
   std::string path = server.Unix ().substr (strlen ("unix:"));
   ASSERT_EQ (chmod (path.c_str (), 0777), 0);
+  ASSERT_EQ (chmod (path.substr (0, path.rfind ('/')).c_str (), 0755), 0);
   pid_t child = fork ();
   if (child == 0)
     {
@@ -165,9 +166,12 @@ TEST (SegmentLimits, CountWithWhatWaitsInTheServer)
   SharedClient one (server.Unix ());
   SharedClient two (server.Unix ());
 
-  one.Open (TPS_SEGMENT_REQUESTS, 6 * kMiB);
-  EXPECT_EQ (server.BytesOut (), 6 * kMiB);
-  EXPECT_EQ (ErrorCode (two.raw ().Call ("Memory:open_segment", OpenFields (1, 1, 3 * kMiB))), 7);
+  one.Open (TPS_SEGMENT_REQUESTS, 3 * kMiB);
+  EXPECT_EQ (server.BytesOut (), 3 * kMiB);
+  Message answer = two.raw ().Call ("Memory:open_segment", OpenFields (1, 1, 2 * kMiB));
+  EXPECT_EQ (ErrorCode (answer), 7);
+  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("all segments together may have 4194304"));
+  two.Open (TPS_SEGMENT_REQUESTS, kMiB);
 }
 
 TEST (SegmentLimits, BoundTheirNumberWhateverIsAsked)

@@ -1,0 +1,194 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The answer of a call gives its slices back: it leaves when the reply is ready and nobody looks at them any more.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <mutex>
+
+#include "plugin/wire/wire_tensor.h"
+#include "tests/plugin/server/memory/plugin_server.h"
+#include "tests/plugin/server/memory/shared_client.h"
+
+namespace thriftps_test {
+namespace {
+
+//   keep (1: Tensor)  answers at once, and looks at the tensor until the test says so
+//   ping ()           answers at once
+class Keeper
+{
+public:
+  Keeper ()
+  {
+    static const TpsMethod methods[] = { { "keep", Keep, FALSE },
+                                         { "ping", Ping, FALSE },
+                                         { nullptr, nullptr, FALSE } };
+    TpsService service = { "Keeper", methods, this, nullptr, nullptr };
+
+    server_ = tps_server_new (nullptr);
+    tps_server_add_service (server_, &service);
+    EXPECT_TRUE (tps_server_listen (server_, folder_.SocketAddress ().c_str (), nullptr));
+    EXPECT_TRUE (tps_server_start (server_, nullptr));
+  }
+
+  ~Keeper ()
+  {
+    LetGo ();
+    EXPECT_TRUE (tps_server_stop (server_));
+    g_object_unref (server_);
+  }
+
+  std::string
+  Address () const
+  {
+    return folder_.SocketAddress ();
+  }
+
+  guint
+  CountCalls () const
+  {
+    return tps_server_get_n_calls (server_);
+  }
+
+  size_t
+  CountKept ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+    return kept_.size ();
+  }
+
+  void
+  LetGo ()
+  {
+    std::vector<TpsTensor> kept;
+    {
+      std::lock_guard<std::mutex> guard (lock_);
+      kept.swap (kept_);
+    }
+    for (TpsTensor &tensor : kept)
+      tps_tensor_clear (&tensor);
+  }
+
+private:
+  static void
+  Keep (TpsCall *call, gpointer object)
+  {
+    Keeper *keeper = static_cast<Keeper *> (object);
+    TpsFieldSpec fields[2] = {};
+    TpsTensor tensor = {};
+    TpsReader in;
+
+    fields[0].name = "tensor";
+    fields[0].id = 1;
+    fields[0].type = TPS_WIRE_STRUCT;
+    fields[0].read = tps_field_read_tensor;
+    tps_call_get_arguments (call, &in);
+    EXPECT_TRUE (tps_fields_read (&in, nullptr, fields, &tensor, nullptr, nullptr));
+    {
+      std::lock_guard<std::mutex> guard (keeper->lock_);
+      keeper->kept_.push_back (tensor);
+    }
+    tps_call_reply (call, nullptr, nullptr);
+  }
+
+  static void
+  Ping (TpsCall *call, gpointer)
+  {
+    tps_call_reply (call, nullptr, nullptr);
+  }
+
+  TpsServer *server_ = nullptr;
+  SocketFolder folder_;
+  std::mutex lock_; // guards kept_
+  std::vector<TpsTensor> kept_;
+};
+
+WriteFields
+TensorField (const WriteFields &tensor)
+{
+  return [=] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tensor (out);
+  };
+}
+
+class HandBack : public testing::Test
+{
+protected:
+  void
+  SendKeep (int seqid, gint32 dtype = 1, TpsMessageKind kind = TPS_MESSAGE_CALL)
+  {
+    gint64 n_elems = dtype == 6 ? 512 : 1024;
+
+    client_->raw ().Send ("keep", seqid,
+                          TensorField (SharedTensor (dtype, { n_elems }, { id_, 0, 4096 })), kind);
+  }
+
+  bool
+  HasAnswer ()
+  {
+    struct pollfd ready = { client_->raw ().fd (), POLLIN, 0 };
+    return poll (&ready, 1, 0) == 1;
+  }
+
+  Keeper keeper_;
+  std::unique_ptr<SharedClient> client_ = std::make_unique<SharedClient> (keeper_.Address ());
+  gint64 id_ = client_->Open (TPS_SEGMENT_REQUESTS, 4096).id;
+};
+
+TEST_F (HandBack, ComesWhenTheLastSliceIsLetGo)
+{
+  SendKeep (1);
+  client_->raw ().Send ("ping", 2);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 2); // overtakes it
+  EXPECT_EQ (keeper_.CountKept (), 1u);
+  EXPECT_EQ (keeper_.CountCalls (), 1u);
+  EXPECT_FALSE (HasAnswer ());
+  keeper_.LetGo ();
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 1);
+}
+
+TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
+{
+  SendKeep (5);
+  client_->raw ().Send ("ping", 5);
+  client_->raw ().Send ("ping", 6);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 6);
+  EXPECT_FALSE (HasAnswer ());
+  keeper_.LetGo ();
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
+}
+
+TEST_F (HandBack, IsNotWaitedForWhereIntegersWereCopied)
+{
+  SendKeep (1, 6);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 1);
+  EXPECT_EQ (keeper_.CountKept (), 1u);
+}
+
+TEST_F (HandBack, CountsAmongCallsWhereThereIsNoAnswer)
+{
+  SendKeep (1, 1, TPS_MESSAGE_ONEWAY);
+  WaitUntil ([&] { return keeper_.CountKept () == 1; });
+  EXPECT_EQ (keeper_.CountCalls (), 1u);
+  keeper_.LetGo ();
+  WaitUntil ([&] { return keeper_.CountCalls () == 0; });
+  client_->raw ().Send ("ping", 2);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 2);
+}
+
+TEST_F (HandBack, EndsTheCallOfAClientThatHasGone)
+{
+  SendKeep (1);
+  WaitUntil ([&] { return keeper_.CountKept () == 1; });
+  client_.reset ();
+  EXPECT_EQ (keeper_.CountCalls (), 1u);
+  keeper_.LetGo ();
+  WaitUntil ([&] { return keeper_.CountCalls () == 0; });
+  WaitUntil ([&] { return CountMappings () == 0; });
+}
+
+} // namespace
+} // namespace thriftps_test
