@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -201,6 +202,52 @@ TEST_F (LoopTest, DoesNotCallAWatchRemovedInTheSameTurn)
       close (ends[0]);
       close (ends[1]);
     }
+}
+
+// Answers each byte with the same byte.
+struct Echo
+{
+  int fd;
+  static void
+  OnReady (guint32, gpointer data)
+  {
+    char byte;
+    int fd = static_cast<Echo *> (data)->fd;
+    ASSERT_EQ (read (fd, &byte, 1), 1);
+    ASSERT_EQ (write (fd, &byte, 1), 1);
+  }
+};
+
+// One event after the other, posts and timers in between: nothing is lost between looking again and going to sleep.
+TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
+{
+  int fds[2];
+  ASSERT_EQ (socketpair (AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  Echo echo { fds[0] };
+  TpsWatch *watch = nullptr;
+  int n_timers = 0;
+  std::function<void ()> count = [&] { n_timers++; };
+  Call ([&] { watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, Echo::OnReady, &echo); });
+  for (int i = 0; i < 5000; i++)
+    {
+      char sent = (char) i, received = 0;
+      ASSERT_EQ (write (fds[1], &sent, 1), 1);
+      ASSERT_EQ (read (fds[1], &received, 1), 1);
+      ASSERT_EQ (received, sent);
+      if (i % 5 == 0)
+        Call ([&] {
+          if (i % 50 == 0)
+            tps_loop_add_timer (loop_, NowNs () + i, RunFunction, &count);
+        });
+    }
+  std::promise<void> done;
+  std::function<void ()> last = [&] { done.set_value (); };
+  Call ([&] { tps_loop_add_timer (loop_, NowNs () + 1000000, RunFunction, &last); });
+  done.get_future ().wait ();
+  EXPECT_EQ (n_timers, 100);
+  Call ([&] { tps_loop_remove_watch (loop_, watch); });
+  close (fds[0]);
+  close (fds[1]);
 }
 
 TEST_F (LoopTest, LeavesSignalsToTheProgram)
