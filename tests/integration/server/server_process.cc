@@ -10,13 +10,9 @@
 
 namespace thriftps_test {
 
-namespace {
-constexpr char kProgram[] = "plugin/server/thriftps_server";
-}
-
-ServerProcess::ServerProcess (const std::vector<std::string> &flags)
+ServerProcess::ServerProcess (const std::vector<std::string> &flags, const std::string &program)
 {
-  std::vector<char *> argv = { const_cast<char *> (kProgram) };
+  std::vector<char *> argv = { const_cast<char *> (program.c_str ()) };
   int out[2], err[2];
 
   for (const std::string &flag : flags)
@@ -30,7 +26,7 @@ ServerProcess::ServerProcess (const std::vector<std::string> &flags)
       prctl (PR_SET_PDEATHSIG, SIGKILL);
       dup2 (out[1], STDOUT_FILENO);
       dup2 (err[1], STDERR_FILENO);
-      execv (kProgram, argv.data ());
+      execv (program.c_str (), argv.data ());
       _exit (127);
     }
   close (out[1]);

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// thriftps_server as a process of its own.
+// thriftps_server, or another program that says where it listens, as a process of its own.
 
 #pragma once
 
@@ -15,7 +15,8 @@ class ServerProcess
 {
 public:
   // Starts it; nothing is waited for.
-  explicit ServerProcess (const std::vector<std::string> &flags);
+  explicit ServerProcess (const std::vector<std::string> &flags,
+                          const std::string &program = "plugin/server/thriftps_server");
   ~ServerProcess (); // kills what still runs
   ServerProcess (const ServerProcess &) = delete;
   ServerProcess &operator= (const ServerProcess &) = delete;

@@ -1,0 +1,91 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A tensor of 3 GiB goes to a server with its usual limits, and comes back, and neither side that receives it needs more
+ * memory than the tensor and 64 MiB. */
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "tests/integration/server/server_process.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr size_t MIB = 1 << 20;
+constexpr size_t TENSOR_BYTES = 3072 * MIB;
+constexpr size_t MAX_BYTES = TENSOR_BYTES + 64 * MIB;
+
+size_t
+ReadPeakBytes (pid_t pid)
+{
+  std::ifstream status ("/proc/" + std::to_string (pid) + "/status");
+  std::string line;
+  size_t n_kib = 0;
+
+  while (std::getline (status, line))
+    sscanf (line.c_str (), "VmHWM: %zu", &n_kib);
+  return n_kib * 1024;
+}
+
+/* The peak of a client that did `what`; 0 where it failed. */
+size_t
+RunClient (const std::string &what, const std::string &address)
+{
+  std::string command = "tests/integration/large/large_client " + what + " " + address + " "
+                        + std::to_string (TENSOR_BYTES);
+  FILE *out = popen (command.c_str (), "r");
+  size_t peak_bytes = 0;
+  double seconds = 0;
+
+  EXPECT_EQ (fscanf (out, "peak_bytes %zu seconds %lf", &peak_bytes, &seconds), 2) << what;
+  EXPECT_EQ (pclose (out), 0) << what;
+  printf ("%s: peak %zu MiB, %.2f s\n", what.c_str (), peak_bytes / MIB, seconds);
+  return peak_bytes;
+}
+
+size_t
+ReadServerPeak (const ServerProcess &server)
+{
+  size_t peak_bytes = ReadPeakBytes (server.pid ());
+
+  printf ("server: peak %zu MiB\n", peak_bytes / MIB);
+  return peak_bytes;
+}
+
+// There in chunks; back as the answer of a plain call, which is fetched in chunks.
+TEST (Large, ATensorGoesAndComesBack)
+{
+  ServerProcess server ({}, "tests/integration/large/large_server");
+  std::string address = server.ReadAddress ();
+
+  ASSERT_GT (RunClient ("put", address), 0u);
+  EXPECT_GT (ReadServerPeak (server), TENSOR_BYTES);
+  EXPECT_LE (ReadServerPeak (server), MAX_BYTES) << "the server that receives";
+  size_t client_peak = RunClient ("get", address);
+  EXPECT_GT (client_peak, TENSOR_BYTES);
+  EXPECT_LE (client_peak, MAX_BYTES) << "the client that receives";
+  EXPECT_LE (ReadServerPeak (server), MAX_BYTES) << "the server that sends";
+}
+
+// The model is the server's own, a copy of what came.
+TEST (Large, AModelGoesAndComesBack)
+{
+  ServerProcess server (
+      { "--listen=127.0.0.1:0", "--services=ParameterServer,Node", "--log-level=warning" });
+  std::string address = server.ReadAddress ();
+
+  ASSERT_GT (RunClient ("init_model", address), 0u);
+  size_t before = ReadServerPeak (server);
+  EXPECT_LE (before, TENSOR_BYTES + MAX_BYTES);
+  size_t client_peak = RunClient ("get_model", address);
+  EXPECT_GT (client_peak, TENSOR_BYTES);
+  EXPECT_LE (client_peak, MAX_BYTES) << "the client that receives";
+  EXPECT_LE (ReadServerPeak (server), before + 64 * MIB) << "the server that sends";
+}
+
+} // namespace
+} // namespace thriftps_test
