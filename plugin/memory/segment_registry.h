@@ -16,13 +16,13 @@ G_BEGIN_DECLS
 
 typedef struct TpsSegmentRegistry TpsSegmentRegistry;
 
+/* References of the pools are taken; both may be NULL. */
 typedef struct
 {
   gsize max_bytes;        /* of all segments of the connection */
   guint max_segments;     /* 0 = 256 */
-  TpsBufferPool *account; /* a reference is taken: segments count against its limit; may be NULL */
-  TpsBufferPool
-      *all; /* the same, of all connections' segments alone: they last, and calls need room too */
+  TpsBufferPool *account; /* segments count against its limit, with what else the server holds */
+  TpsBufferPool *all;     /* the same, but for the segments of all connections alone */
 } TpsSegmentLimits;
 
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
