@@ -323,12 +323,14 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
   gint64 wait_ns = get_wait_ns (loop);
   gint64 start_ns;
   gboolean found = FALSE;
+  gboolean spins;
   gint n_events;
 
   if (loop->spin.budget_ns == 0 || wait_ns == 0 || has_posted (loop, FALSE))
     return sleep_for_events (loop, events, wait_ns);
   start_ns = tps_clock_now_ns ();
-  if (tps_spin_is_worthwhile (&loop->spin) && tps_spinners_enter (spinners))
+  spins = tps_spin_is_worthwhile (&loop->spin) && tps_spinners_enter (spinners);
+  if (spins)
     {
       found = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
                                &n_events);
@@ -336,7 +338,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
     }
   if (!found)
     n_events = sleep_for_events (loop, events, wait_ns);
-  tps_spin_add_wait (&loop->spin, tps_clock_now_ns () - start_ns);
+  tps_spin_add_wait (&loop->spin, tps_clock_now_ns () - start_ns, spins && !found);
   return n_events;
 }
 

@@ -25,12 +25,14 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
   return spin->budget_ns > 0 && spin->score >= MIN_SCORE && spin->n_resting == 0;
 }
 
-/* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or three long waits are enough
- * to stop. */
+/* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or three long waits are enough to
+ * stop, and where they are regularly a little too long at most a quarter of them is spun. */
 void
-tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns)
+tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain)
 {
-  if (waited_ns > 2 * spin->budget_ns)
+  if (in_vain)
+    spin->score /= 4;
+  else if (waited_ns > 2 * spin->budget_ns)
     spin->score /= 2;
   else if (spin->score < MAX_SCORE)
     spin->score++;

@@ -29,8 +29,8 @@ void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 /* Whether the waits so far say that the next one will be short. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
-/* A wait, spun or slept or both, ended with an event after `waited_ns`. */
-void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns);
+/* A wait ended with an event after `waited_ns`; `in_vain`: it was spun first, and the event came later. */
+void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain);
 
 /* The last spin was in another thread's way. Each time that happens the rest doubles; without, it shrinks again. */
 void tps_spin_add_contention (TpsSpin *spin);

@@ -27,7 +27,7 @@ void
 AddWaits (TpsSpin *spin, int n, gint64 waited_ns)
 {
   for (int i = 0; i < n; i++)
-    tps_spin_add_wait (spin, waited_ns);
+    tps_spin_add_wait (spin, waited_ns, FALSE);
 }
 
 TEST (SpinTest, BeginsAfterAFewShortWaits)
@@ -65,12 +65,27 @@ TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
       for (int i = 0; i < 2000; i++)
         {
           bool wait_is_long = is_long (dice);
-          n_vain += wait_is_long && tps_spin_is_worthwhile (&spin);
+          bool in_vain = wait_is_long && tps_spin_is_worthwhile (&spin);
+          n_vain += in_vain;
           n_short += !wait_is_long;
-          tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort);
+          tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort, in_vain);
         }
       EXPECT_LE (n_vain, n_short) << "seed " << seed;
     }
+}
+
+TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  int n_spun = 0;
+  for (int i = 0; i < 1000; i++)
+    {
+      bool spins = tps_spin_is_worthwhile (&spin);
+      n_spun += spins;
+      tps_spin_add_wait (&spin, kBudget + kBudget / 2, spins);
+    }
+  EXPECT_GT (n_spun, 0);
+  EXPECT_LE (n_spun, 250);
 }
 
 TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
@@ -83,7 +98,7 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       tps_spin_add_contention (&spin);
       int n_rested = 0;
       for (; !tps_spin_is_worthwhile (&spin); n_rested++)
-        tps_spin_add_wait (&spin, kShort);
+        tps_spin_add_wait (&spin, kShort, FALSE);
       EXPECT_GT (n_rested, last);
       last = n_rested;
     }
