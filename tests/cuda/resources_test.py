@@ -47,8 +47,15 @@ def rows_of(paths):
                 yield (source,) + row
 
 
-# Around the call of the subroutine that divides 64-bit numbers, which only arrays beyond 2^32 take.
-MAX_SPILLED_BYTES = 16
+# Around the call of the subroutine that divides 64-bit numbers, which only arrays beyond 2^32 take: next to nothing where
+# the kernels were looked at, a few registers elsewhere.
+MAX_SPILLED_BYTES = {"sm_90": 16}
+MAX_SPILLED_BYTES_ELSEWHERE = 40
+
+
+def spills_too_much(row):
+    _, _, generation, _, _, spilled = row
+    return spilled > MAX_SPILLED_BYTES.get(generation, MAX_SPILLED_BYTES_ELSEWHERE)
 
 
 class Resources(unittest.TestCase):
@@ -67,7 +74,7 @@ class Resources(unittest.TestCase):
                   % (source, generation, registers, stack, spilled, short_name(kernel)))
         self.assertGreater(len(rows), 20)
         # groups.cu is CUB's.
-        self.assertEqual([row for row in rows if row[5] > MAX_SPILLED_BYTES and row[0] != "groups"], [])
+        self.assertEqual([row for row in rows if spills_too_much(row) and row[0] != "groups"], [])
 
 
 if __name__ == "__main__":
