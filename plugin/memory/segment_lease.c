@@ -207,7 +207,8 @@ lease_unref (TpsSharing *sharing)
 
   if (!tps_refcount_dec (&lease->refcount))
     return;
-  tps_segment_lease_end (sharing, FALSE);
+  if (!lease->ended) /* nobody else is left to end it */
+    tps_segment_lease_end (sharing, FALSE);
   tps_segment_pool_unref (lease->pool);
   tps_magazine_put (&magazine, &depot, lease);
 }
