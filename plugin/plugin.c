@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "plugin/service/chunk_service.h"
+#include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "plugin/service/carrier.h"
-#include "plugin/service/chunk_service.h"
+#include "plugin/service/chunks/chunk_service.h"
 #include "runtime/buffer.h"
 #include "runtime/sync.h"
 

@@ -16,7 +16,7 @@
 
 #include "plugin/server/flags.h"
 #include "plugin/server/trainer_links.h"
-#include "plugin/service/chunk_service.h"
+#include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"

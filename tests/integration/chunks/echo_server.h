@@ -18,7 +18,7 @@
 
 #include "plugin/client/client.h"
 #include "plugin/server/server.h"
-#include "plugin/service/chunk_service.h"
+#include "plugin/service/chunks/chunk_service.h"
 #include "plugin/wire/wire_chunks.h"
 #include "runtime/error.h"
 

@@ -99,7 +99,7 @@ TEST_F (Echo, aDeadlineEndsTheCallInTime)
 TEST_F (Echo, aServerThatStopsAnswersWhatRuns)
 {
   std::string bytes = pattern (20000), answer;
-  std::thread thread ([&] { answer = client.send (bytes, "hold"); });
+  std::thread thread ([&] { answer = client.send (bytes, "hold", later (4)); });
 
   server.wait_for_held (1);
   EXPECT_TRUE (tps_server_stop (server.server ()));

@@ -1,0 +1,150 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/chunks/chunk_service_private.h"
+#include "runtime/error.h"
+
+typedef struct
+{
+  TpsCall *call;
+  TpsChunk chunk;
+} Put;
+
+/* The chunks of one transfer that wait, while a worker takes them. */
+typedef struct
+{
+  TpsChunks *chunks;
+  TpsTransfer *transfer; /* a reference */
+  GQueue puts;           /* of Put; the lock */
+} Feed;
+
+static void
+put_free (Put *put)
+{
+  tps_chunk_clear (&put->chunk);
+  g_free (put);
+}
+
+/* What came is no message. */
+static void
+forget (const Feed *feed)
+{
+  tps_mutex_lock (&feed->chunks->lock);
+  tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
+  tps_mutex_unlock (&feed->chunks->lock);
+}
+
+static gboolean
+feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
+{
+  TpsChunkVerdict verdict = tps_transfer_check (feed->transfer, chunk, error);
+
+  if (verdict != TPS_CHUNK_NEXT)
+    return verdict == TPS_CHUNK_REPEATED;
+  if (!tps_transfer_feed (feed->transfer, chunk, error))
+    {
+      forget (feed);
+      return FALSE;
+    }
+  tps_mutex_lock (&feed->chunks->lock);
+  tps_transfer_advance (feed->transfer);
+  tps_mutex_unlock (&feed->chunks->lock);
+  return TRUE;
+}
+
+/* NULL when there is none: the feed is then out of the table and freed. */
+static Put *
+next_put (Feed *feed)
+{
+  Put *put;
+
+  tps_mutex_lock (&feed->chunks->lock);
+  put = g_queue_pop_head (&feed->puts);
+  if (put == NULL)
+    g_hash_table_remove (feed->chunks->feeds, feed->transfer);
+  tps_mutex_unlock (&feed->chunks->lock);
+  if (put != NULL)
+    return put;
+  tps_transfer_unref (feed->transfer);
+  g_free (feed);
+  return NULL;
+}
+
+static void
+answer (TpsCall *call, gboolean ok, const GError *error)
+{
+  if (ok)
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
+/* On a worker. With the answer to its last call the service may be gone: so that comes last. */
+static void
+run_feed (TpsCall *unused, gpointer user_data)
+{
+  Feed *feed = user_data;
+  Put *put = next_put (feed);
+
+  while (put != NULL)
+    {
+      g_autoptr (GError) error = NULL;
+      gboolean ok = feed_chunk (feed, &put->chunk, &error);
+      TpsCall *call = put->call;
+
+      put_free (put);
+      put = next_put (feed);
+      answer (call, ok, error);
+    }
+}
+
+/* With the lock held: the feed that the chunk has joined; sets `is_new` where nobody takes its chunks yet. NULL: no such
+ * transfer. */
+static Feed *
+join_feed (TpsChunks *chunks, Put *put, gboolean *is_new, GError **error)
+{
+  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, put->chunk.transfer,
+                                                   tps_clock_now_ns (), error);
+  Feed *feed;
+
+  if (transfer == NULL)
+    return NULL;
+  feed = g_hash_table_lookup (chunks->feeds, transfer);
+  *is_new = feed == NULL;
+  if (feed == NULL)
+    {
+      feed = g_new0 (Feed, 1);
+      feed->chunks = chunks;
+      feed->transfer = tps_transfer_ref (transfer);
+      g_queue_init (&feed->puts);
+      g_hash_table_insert (chunks->feeds, transfer, feed);
+    }
+  g_queue_push_tail (&feed->puts, put);
+  return feed;
+}
+
+void
+tps_chunks_handle_put_chunk (TpsCall *call, gpointer service)
+{
+  TpsChunks *chunks = service;
+  g_autoptr (GError) error = NULL;
+  Put *put = g_new0 (Put, 1);
+  Feed *feed = NULL;
+  gboolean is_new = FALSE;
+  TpsReader in;
+
+  put->call = call;
+  tps_call_get_arguments (call, &in);
+  if (tps_put_chunk_arguments_decode (&in, &put->chunk, &error))
+    {
+      tps_mutex_lock (&chunks->lock);
+      feed = join_feed (chunks, put, &is_new, &error);
+      tps_mutex_unlock (&chunks->lock);
+    }
+  if (feed == NULL)
+    {
+      put_free (put);
+      tps_call_reply_error (call, error);
+    }
+  else if (is_new)
+    tps_call_run_on_worker (call, run_feed, feed);
+}

@@ -1,0 +1,310 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/chunks/crc32c.h"
+#include "plugin/service/chunks/chunk_service_private.h"
+#include "runtime/error.h"
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* What a reply says, and the transfer whose bytes it sends. */
+typedef struct
+{
+  TpsTransfer *transfer;
+  TpsChunkPieces chunk;
+  TpsLargeAnswerPieces large;
+} Reply;
+
+static void
+hold_transfer (TpsWriter *out, TpsTransfer *transfer)
+{
+  tps_writer_set_released (out, (GDestroyNotify) tps_transfer_unref, tps_transfer_ref (transfer));
+}
+
+static void
+write_large_answer (TpsWriter *out, gconstpointer data)
+{
+  const Reply *reply = data;
+
+  tps_run_transfer_result_encode (out, &reply->large);
+  hold_transfer (out, reply->transfer);
+}
+
+static void
+write_chunk (TpsWriter *out, gconstpointer data)
+{
+  const Reply *reply = data;
+
+  tps_get_chunk_result_encode (out, &reply->chunk);
+  hold_transfer (out, reply->transfer);
+}
+
+static TpsChunkLayout
+get_answer_layout (const TpsChunks *chunks, TpsTransfer *transfer)
+{
+  return tps_chunk_layout (tps_transfer_get_n_bytes (transfer), chunks->answer_chunk_bytes);
+}
+
+/* The answer of a call, to one who asked for it. */
+static void
+reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
+{
+  TpsChunkLayout layout = get_answer_layout (chunks, transfer);
+  Reply reply = { .transfer = transfer, .large.bytes = layout.n_bytes };
+
+  if (layout.n_chunks > 1)
+    reply.large.count = layout.n_chunks;
+  else
+    reply.large.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
+                                                &reply.large.n_pieces, NULL);
+  tps_call_reply (call, write_large_answer, &reply);
+}
+
+static gboolean
+check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, gint32 index,
+                    GError **error)
+{
+  if (index >= 0 && index < layout->n_chunks)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "index is %d: the answer of transfer %s has %d chunks", index,
+               tps_transfer_get_name (transfer), layout->n_chunks);
+  return FALSE;
+}
+
+static void
+reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint32 index)
+{
+  g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+  g_autoptr (GError) error = NULL;
+  TpsChunkLayout layout = get_answer_layout (chunks, transfer);
+  Reply reply = { .transfer = transfer };
+
+  if (!check_answer_index (transfer, &layout, index, &error))
+    {
+      tps_call_reply_error (call, error);
+      return;
+    }
+  tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
+  reply.chunk = (TpsChunkPieces) {
+    .transfer = tps_transfer_get_name (transfer),
+    .index = index,
+    .count = layout.n_chunks,
+    .pieces = (const struct iovec *) (gpointer) pieces->data,
+    .n_pieces = pieces->len,
+  };
+  reply.chunk.crc32c = (gint32) tps_crc32c_of_pieces (reply.chunk.pieces, pieces->len);
+  tps_call_reply (call, write_chunk, &reply);
+}
+
+/* A reference of a transfer that has been answered. */
+static TpsTransfer *
+find_answered (TpsChunks *chunks, const gchar *name, GError **error)
+{
+  TpsTransferState state = TPS_TRANSFER_RECEIVING;
+  TpsTransfer *transfer;
+
+  tps_mutex_lock (&chunks->lock);
+  transfer = tps_transfer_store_find (chunks->store, name, tps_clock_now_ns (), error);
+  if (transfer != NULL)
+    state = tps_transfer_get_state (transfer);
+  if (state == TPS_TRANSFER_ANSWERED)
+    tps_transfer_ref (transfer);
+  tps_mutex_unlock (&chunks->lock);
+  if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
+    return transfer;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "transfer %s has no answer yet: it is %s", name, tps_transfer_state_name (state));
+  return NULL;
+}
+
+/* On a worker: reads the bytes for their CRC. */
+void
+tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
+{
+  g_auto (TpsTransferArguments) arguments = { 0 };
+  g_autoptr (TpsTransfer) transfer = NULL;
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_get_chunk_arguments_decode (&in, &arguments, &error))
+    transfer = find_answered (service, arguments.transfer, &error);
+  if (transfer != NULL)
+    reply_chunk (service, call, transfer, arguments.index);
+  else
+    tps_call_reply_error (call, error);
+}
+
+/* ---- run_transfer --------------------------------------------------------------------------- */
+
+/* A call that runs; `carried` of its carrier. */
+typedef struct
+{
+  TpsChunks *chunks;
+  TpsTransfer *transfer; /* a reference */
+  TpsCall *lender;       /* of workers: the first who asked */
+  GPtrArray *askers;     /* of TpsCall, the lender first; the lock */
+} Run;
+
+static gboolean
+may_wait (gpointer carried)
+{
+  const Run *run = carried;
+
+  return tps_call_may_wait (run->lender);
+}
+
+typedef struct
+{
+  TpsJobFunc func;
+  gpointer user_data;
+} Job;
+
+static void
+run_job (TpsCall *lender, gpointer user_data)
+{
+  Job job = *(Job *) user_data;
+
+  g_free (user_data);
+  job.func (job.user_data);
+}
+
+static void
+run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+{
+  const Run *run = carried;
+  Job *job = g_new (Job, 1);
+
+  job->func = func;
+  job->user_data = user_data;
+  tps_call_run_on_worker (run->lender, run_job, job);
+}
+
+static void
+finish_run (gpointer carried, TpsWriter *reply)
+{
+  Run *run = carried;
+  TpsChunks *chunks = run->chunks;
+
+  tps_mutex_lock (&chunks->lock);
+  g_hash_table_remove (chunks->runs, run->transfer);
+  tps_transfer_store_answer (chunks->store, run->transfer, reply, tps_clock_now_ns ());
+  tps_chunks_arm_timer (chunks);
+  tps_mutex_unlock (&chunks->lock);
+  for (guint i = 0; i < run->askers->len; i++)
+    reply_answered (chunks, run->askers->pdata[i], run->transfer);
+  g_ptr_array_unref (run->askers);
+  tps_transfer_unref (run->transfer);
+  g_free (run);
+}
+
+static const TpsCarrierOps run_ops = {
+  .may_wait = may_wait,
+  .run_on_worker = run_on_worker,
+  .finish = finish_run,
+};
+
+/* With the lock held: the call of a complete transfer and the Run that will carry it. */
+static TpsMessage *
+begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, GError **error)
+{
+  TpsMessage *message = tps_transfer_take_call (transfer, error);
+
+  if (message == NULL)
+    return NULL;
+  *run = g_new0 (Run, 1);
+  (*run)->chunks = chunks;
+  (*run)->transfer = tps_transfer_ref (transfer);
+  (*run)->lender = call;
+  (*run)->askers = g_ptr_array_new ();
+  g_ptr_array_add ((*run)->askers, call);
+  g_hash_table_insert (chunks->runs, transfer, *run);
+  return message;
+}
+
+/* With the lock held: one more who waits for the answer. */
+static void
+join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **error)
+{
+  Run *run = g_hash_table_lookup (chunks->runs, transfer);
+
+  if (tps_call_may_wait (call))
+    {
+      g_ptr_array_add (run->askers, call);
+      return;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "transfer %s runs, and this server cannot wait: it serves one connection at a time",
+               tps_transfer_get_name (transfer));
+}
+
+static void
+dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
+{
+  g_autoptr (TpsDispatcher) dispatcher = NULL;
+  g_autoptr (GError) refuse = NULL;
+
+  tps_mutex_lock (&chunks->lock);
+  dispatcher = tps_dispatcher_ref (chunks->dispatcher);
+  if (chunks->closing)
+    refuse = g_error_copy (chunks->closing_error);
+  tps_mutex_unlock (&chunks->lock);
+  tps_dispatcher_handle (dispatcher, message, refuse, &run_ops, run);
+}
+
+/* Finds the transfer and joins those who wait for its answer, or begins to run it: sets `message` and `run`. A reference of
+ * the transfer where it has been answered. */
+static TpsTransfer *
+enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **message, Run **run,
+           GError **error)
+{
+  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, name, tps_clock_now_ns (), error);
+
+  if (transfer == NULL)
+    return NULL;
+  g_assert (chunks->dispatcher != NULL);
+  switch (tps_transfer_get_state (transfer))
+    {
+    case TPS_TRANSFER_ANSWERED:
+      return tps_transfer_ref (transfer);
+    case TPS_TRANSFER_RUNNING:
+      join_run (chunks, transfer, call, error);
+      return NULL;
+    default:
+      *message = begin_run (chunks, transfer, call, run, error);
+      return NULL;
+    }
+}
+
+static void
+run_transfer (TpsChunks *chunks, TpsCall *call, const gchar *name)
+{
+  g_autoptr (TpsTransfer) answered = NULL;
+  g_autoptr (GError) error = NULL;
+  TpsMessage *message = NULL;
+  Run *run = NULL;
+
+  tps_mutex_lock (&chunks->lock);
+  answered = enter_run (chunks, call, name, &message, &run, &error);
+  tps_mutex_unlock (&chunks->lock);
+  if (message != NULL)
+    dispatch (chunks, message, run);
+  else if (answered != NULL)
+    reply_answered (chunks, call, answered);
+  else if (error != NULL)
+    tps_call_reply_error (call, error);
+}
+
+void
+tps_chunks_handle_run_transfer (TpsCall *call, gpointer service)
+{
+  g_auto (TpsTransferArguments) arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_run_transfer_arguments_decode (&in, &arguments, &error))
+    run_transfer (service, call, arguments.transfer);
+  else
+    tps_call_reply_error (call, error);
+}

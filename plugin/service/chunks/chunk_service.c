@@ -1,0 +1,223 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/chunks/chunk_service.h"
+
+#include <string.h>
+
+#include "plugin/service/chunks/chunk_service_private.h"
+#include "runtime/error.h"
+
+/* ---- the clock ------------------------------------------------------------------------------ */
+
+static void on_timer (gpointer data);
+
+/* With the lock held. A transfer that is touched is forgotten later, never sooner: one timer is enough. */
+void
+tps_chunks_arm_timer (TpsChunks *chunks)
+{
+  gint64 next_ns = tps_transfer_store_get_next_expiry_ns (chunks->store);
+
+  if (chunks->closing || chunks->timer_id != 0 || next_ns == G_MAXINT64)
+    return;
+  chunks->timer_fires = TRUE;
+  chunks->timer_id = tps_worker_pool_add_timer (chunks->workers, next_ns, on_timer, chunks);
+}
+
+static void
+on_timer (gpointer data)
+{
+  TpsChunks *chunks = data;
+
+  tps_mutex_lock (&chunks->lock);
+  tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
+  chunks->timer_id = 0;
+  chunks->timer_fires = FALSE;
+  tps_chunks_arm_timer (chunks);
+  tps_cond_broadcast (&chunks->fired);
+  tps_mutex_unlock (&chunks->lock);
+}
+
+/* With the lock held: nothing is armed from now on. */
+static void
+close_timer (TpsChunks *chunks)
+{
+  chunks->closing = TRUE;
+  if (chunks->timer_id == 0 || !tps_worker_pool_cancel_timer (chunks->workers, chunks->timer_id))
+    return;
+  chunks->timer_id = 0;
+  chunks->timer_fires = FALSE;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+TpsChunks *
+tps_chunks_new (const TpsChunksOptions *options)
+{
+  TpsTransferStoreOptions store = { .max_transfers = options->max_transfers,
+                                    .max_bytes = options->max_bytes };
+  TpsChunks *chunks = g_new0 (TpsChunks, 1);
+
+  chunks->workers = options->workers;
+  chunks->answer_chunk_bytes = options->answer_chunk_bytes > 0 ? options->answer_chunk_bytes
+                                                               : TPS_CHUNK_BYTES;
+  chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                                               "this server is shutting down");
+  chunks->store = tps_transfer_store_new (&store);
+  chunks->feeds = g_hash_table_new (NULL, NULL);
+  chunks->runs = g_hash_table_new (NULL, NULL);
+  tps_mutex_init (&chunks->lock);
+  tps_cond_init (&chunks->fired);
+  return chunks;
+}
+
+void
+tps_chunks_free (TpsChunks *chunks)
+{
+  tps_mutex_lock (&chunks->lock);
+  close_timer (chunks);
+  while (chunks->timer_fires)
+    tps_cond_wait (&chunks->fired, &chunks->lock);
+  tps_mutex_unlock (&chunks->lock);
+  tps_transfer_store_free (chunks->store);
+  g_hash_table_unref (chunks->feeds);
+  g_hash_table_unref (chunks->runs);
+  g_clear_pointer (&chunks->dispatcher, tps_dispatcher_unref);
+  g_error_free (chunks->closing_error);
+  tps_cond_clear (&chunks->fired);
+  tps_mutex_clear (&chunks->lock);
+  g_free (chunks);
+}
+
+gboolean
+tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_services,
+                         const gchar *default_service, GError **error)
+{
+  g_autoptr (GArray) others = g_array_new (FALSE, FALSE, sizeof (TpsService));
+  g_autoptr (TpsDispatcher) replaced = NULL;
+  TpsDispatcher *dispatcher;
+
+  for (guint i = 0; i < n_services; i++)
+    if (strcmp (services[i].name, TPS_CHUNKS_SERVICE_NAME) != 0)
+      g_array_append_val (others, services[i]);
+  dispatcher = tps_dispatcher_new ((const TpsService *) (gpointer) others->data, others->len,
+                                   default_service, error);
+  if (dispatcher == NULL)
+    return FALSE;
+  tps_mutex_lock (&chunks->lock);
+  replaced = chunks->dispatcher;
+  chunks->dispatcher = dispatcher;
+  tps_mutex_unlock (&chunks->lock);
+  return TRUE;
+}
+
+/* ---- begin_transfer, end_transfer ----------------------------------------------------------- */
+
+static gboolean
+begin (TpsChunks *chunks, const TpsTransferArguments *arguments, gint32 *n_received, GError **error)
+{
+  TpsTransfer *transfer = NULL;
+
+  tps_mutex_lock (&chunks->lock);
+  if (chunks->closing)
+    g_propagate_error (error, g_error_copy (chunks->closing_error));
+  else
+    transfer = tps_transfer_store_begin (chunks->store, arguments->transfer, arguments->bytes,
+                                         arguments->count, tps_clock_now_ns (), error);
+  if (transfer != NULL)
+    {
+      *n_received = tps_transfer_get_n_received (transfer);
+      tps_chunks_arm_timer (chunks);
+    }
+  tps_mutex_unlock (&chunks->lock);
+  return transfer != NULL;
+}
+
+static void
+handle_begin_transfer (TpsCall *call, gpointer service)
+{
+  g_auto (TpsTransferArguments) arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  gint32 n_received = 0;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (tps_begin_transfer_arguments_decode (&in, &arguments, &error)
+      && begin (service, &arguments, &n_received, &error))
+    tps_call_reply (call, tps_begin_transfer_result_encode, &n_received);
+  else
+    tps_call_reply_error (call, error);
+}
+
+static void
+end (TpsChunks *chunks, const gchar *name)
+{
+  tps_mutex_lock (&chunks->lock);
+  tps_transfer_store_end (chunks->store, name);
+  tps_mutex_unlock (&chunks->lock);
+}
+
+static void
+handle_end_transfer (TpsCall *call, gpointer service)
+{
+  g_auto (TpsTransferArguments) arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  if (!tps_end_transfer_arguments_decode (&in, &arguments, &error))
+    {
+      tps_call_reply_error (call, error);
+      return;
+    }
+  end (service, arguments.transfer);
+  tps_call_reply (call, NULL, NULL);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* What runs is ended by its own service. The workers are not needed any more: they may go before the object does. */
+static void
+shut_down (gpointer object)
+{
+  TpsChunks *chunks = object;
+
+  tps_mutex_lock (&chunks->lock);
+  close_timer (chunks);
+  tps_mutex_unlock (&chunks->lock);
+}
+
+static gboolean
+keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
+{
+  TpsChunks *chunks = object;
+  TpsTransfer *transfer;
+
+  tps_mutex_lock (&chunks->lock);
+  transfer = tps_transfer_store_keep (chunks->store, reply, tps_clock_now_ns (), error);
+  if (transfer != NULL)
+    {
+      *name = g_strdup (tps_transfer_get_name (transfer));
+      tps_chunks_arm_timer (chunks);
+    }
+  tps_mutex_unlock (&chunks->lock);
+  return transfer != NULL;
+}
+
+static const TpsMethod methods[] = {
+  { "begin_transfer", handle_begin_transfer, FALSE },
+  { "put_chunk", tps_chunks_handle_put_chunk, FALSE }, /* finds a worker by itself */
+  { "run_transfer", tps_chunks_handle_run_transfer, FALSE },
+  { "get_chunk", tps_chunks_handle_get_chunk, TRUE },
+  { "end_transfer", handle_end_transfer, FALSE },
+  { NULL },
+};
+
+TpsService
+tps_chunk_service (TpsChunks *chunks)
+{
+  return (TpsService) { .name = TPS_CHUNKS_SERVICE_NAME,
+                        .methods = methods,
+                        .object = chunks,
+                        .shut_down = shut_down,
+                        .keep_answer = keep_answer };
+}
