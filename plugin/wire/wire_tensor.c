@@ -218,21 +218,21 @@ tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
 }
 
 gboolean
-tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer target,
+tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
                             GError **error)
 {
-  TpsTensor *tensor = target;
+  TpsTensor *kept = tensor;
   TpsBuffer *copy;
 
-  if (!tps_tensor_decode (in, path, tensor, error))
+  if (!tps_tensor_decode (in, path, kept, error))
     return FALSE;
-  if (!tps_buffer_is_shared (tensor->buffer))
+  if (!tps_buffer_is_shared (kept->buffer))
     return TRUE;
-  copy = copy_shared (in, tensor->buffer, path, error);
+  copy = copy_shared (in, kept->buffer, path, error);
   if (copy == NULL)
     return FALSE;
-  tps_buffer_unref (tensor->buffer);
-  tensor->buffer = copy;
+  tps_buffer_unref (kept->buffer);
+  kept->buffer = copy;
   return TRUE;
 }
 
