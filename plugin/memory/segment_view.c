@@ -108,24 +108,6 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Large tensors that came inline, while a segment would have taken them. */
-static gsize
-count_inline (TpsSegmentPool *pool, const TpsMessage *answer)
-{
-  gsize n_bytes = 0;
-
-  for (guint i = 0; i < answer->bodies->len; i++)
-    {
-      const TpsBody *body = &g_array_index (answer->bodies, TpsBody, i);
-
-      if (body->n_bytes < TPS_SHARING_MIN_BYTES)
-        continue;
-      tps_sharing_count_add (&pool->stats.received_inline, body->n_bytes);
-      n_bytes += body->n_bytes + TPS_SHARING_ALIGNMENT;
-    }
-  return n_bytes;
-}
-
 static gboolean
 has_answers (const TpsSegmentPool *pool)
 {
@@ -169,30 +151,46 @@ count_parallel_answers (const TpsSegmentPool *pool)
          + pool->leases.length + 1;
 }
 
+/* A larger segment, or one more, would have taken what came inline. */
+static void
+miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+{
+  pool->stats.received_inline.n_tensors += found->n_inline;
+  pool->stats.received_inline.n_bytes += found->n_inline_bytes
+                                         - found->n_inline * (gsize) TPS_SHARING_ALIGNMENT;
+  tps_segment_pool_demand (pool, TPS_SEGMENT_ANSWERS,
+                           found->n_inline_bytes + (held != NULL ? held->n_bytes : 0),
+                           count_parallel_answers (pool));
+}
+
+static gboolean
+may_matter (TpsSegmentPool *pool, const TpsMessage *answer, gboolean *shares)
+{
+  tps_mutex_lock (&pool->lock);
+  *shares = has_answers (pool);
+  tps_mutex_unlock (&pool->lock);
+  return *shares || answer->bodies->len > 0;
+}
+
 TpsSharing *
 tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
 {
-  TpsSharedSlice slice = { 0 };
-  gboolean has_slice;
+  TpsSliceSearch found;
   View *view = NULL;
-  gsize n_inline;
+  gboolean shares;
 
-  tps_mutex_lock (&pool->lock);
-  n_inline = count_inline (pool, answer);
-  if (has_answers (pool))
+  if (!may_matter (pool, answer, &shares))
+    return NULL;
+  tps_slice_search (answer, &found);
+  if (shares)
     view = view_new (pool);
-  tps_mutex_unlock (&pool->lock);
-  has_slice = view != NULL && tps_slice_search (answer, &slice);
-  if (!has_slice && n_inline == 0)
+  if (!found.has_slice && found.n_inline == 0)
     return view != NULL ? &view->base : NULL;
-
   tps_mutex_lock (&pool->lock);
-  if (has_slice)
-    view->held = lend (pool, slice.segment);
-  if (n_inline > 0 && has_slice && view->held != NULL)
-    n_inline += view->held->n_bytes; /* it was too small for all */
-  if (n_inline > 0)
-    tps_segment_pool_demand (pool, TPS_SEGMENT_ANSWERS, n_inline, count_parallel_answers (pool));
+  if (found.has_slice && view != NULL)
+    view->held = lend (pool, found.slice.segment);
+  if (found.n_inline > 0)
+    miss (pool, &found, view != NULL ? view->held : NULL);
   tps_mutex_unlock (&pool->lock);
   return view != NULL ? &view->base : NULL;
 }

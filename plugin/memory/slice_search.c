@@ -2,15 +2,36 @@
 
 #include "plugin/memory/slice_search.h"
 
+#include <string.h>
+
 #include "plugin/frame/reader.h"
 
-#define ALL_SLICE_FIELDS 7u /* a bit each */
+typedef struct
+{
+  TpsSliceSearch *found;
+  gboolean wants_inline; /* else the first slice is all */
+} Search;
 
-static gboolean search_struct (TpsReader *in, TpsSharedSlice *slice);
+/* Bits of what a struct has. */
+enum
+{
+  HAS_SLICE_FIELDS = 7, /* a bit for each i64 field from 1 */
+  HAS_OTHERS = 1 << 3,
+  HAS_NUMBER_1 = 1 << 4,
+  HAS_LIST_2 = 1 << 5,
+};
+
+static void search_struct (TpsReader *in, Search *search);
+
+static gboolean
+is_done (const TpsReader *in, const Search *search)
+{
+  return in->bad || (search->found->has_slice && !search->wants_inline);
+}
 
 /* Lists of numbers and of text, which are most, are stepped over in one go. */
-static gboolean
-search_list (TpsReader *in, TpsWireType list_type, TpsSharedSlice *slice)
+static void
+search_list (TpsReader *in, TpsWireType list_type, Search *search)
 {
   TpsReader ahead = *in;
   TpsWireType type;
@@ -20,61 +41,89 @@ search_list (TpsReader *in, TpsWireType list_type, TpsSharedSlice *slice)
   if (type != TPS_WIRE_STRUCT)
     {
       tps_reader_skip (in, list_type);
-      return FALSE;
+      return;
     }
   *in = ahead;
-  for (guint32 i = 0; i < n_elems && !in->bad; i++)
-    if (search_struct (in, slice))
-      return TRUE;
-  return FALSE;
+  for (guint32 i = 0; i < n_elems && !is_done (in, search); i++)
+    search_struct (in, search);
 }
 
-static gboolean
-search_value (TpsReader *in, TpsWireType type, TpsSharedSlice *slice)
+static void
+search_value (TpsReader *in, TpsWireType type, Search *search)
 {
   if (type == TPS_WIRE_STRUCT)
-    return search_struct (in, slice);
-  if (type == TPS_WIRE_LIST || type == TPS_WIRE_SET)
-    return search_list (in, type, slice);
-  tps_reader_skip (in, type);
-  return FALSE;
+    search_struct (in, search);
+  else if (type == TPS_WIRE_LIST || type == TPS_WIRE_SET)
+    search_list (in, type, search);
+  else
+    tps_reader_skip (in, type);
+}
+
+static void
+count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
+{
+  if ((has & (HAS_NUMBER_1 | HAS_LIST_2)) != (HAS_NUMBER_1 | HAS_LIST_2)
+      || n_bytes < TPS_SHARING_MIN_BYTES)
+    return;
+  found->n_inline++;
+  found->n_inline_bytes += n_bytes + TPS_SHARING_ALIGNMENT;
 }
 
 /* As deep as the scanner lets a message be: TPS_MESSAGE_MAX_DEPTH. */
-static gboolean
-search_struct (TpsReader *in, TpsSharedSlice *slice)
+static void
+search_struct (TpsReader *in, Search *search)
 {
   gint64 values[3] = { 0 };
-  gboolean has_others = FALSE;
-  guint seen = 0;
+  gsize n_binary = 0;
+  guint has = 0;
   TpsWireType type;
   gint16 id;
 
   tps_reader_struct_begin (in);
-  while (tps_reader_field (in, &id, &type))
+  while (!is_done (in, search) && tps_reader_field (in, &id, &type))
     if (type == TPS_WIRE_I64 && id >= 1 && id <= 3)
       {
         values[id - 1] = tps_reader_i64 (in);
-        seen |= 1u << (id - 1);
+        has |= 1u << (id - 1);
       }
     else
       {
-        has_others = TRUE;
-        if (search_value (in, type, slice))
-          return TRUE;
+        has |= HAS_OTHERS;
+        has |= type == TPS_WIRE_I32 && id == 1 ? HAS_NUMBER_1 : 0;
+        has |= type == TPS_WIRE_LIST && id == 2 ? HAS_LIST_2 : 0;
+        if (type == TPS_WIRE_BINARY && id == 3)
+          n_binary = tps_reader_binary (in).n_bytes;
+        else
+          search_value (in, type, search);
       }
   tps_reader_struct_end (in);
-  if (seen != ALL_SLICE_FIELDS || has_others || in->bad)
-    return FALSE;
-  *slice = (TpsSharedSlice) { .segment = values[0], .offset = values[1], .length = values[2] };
-  return TRUE;
+  if (is_done (in, search))
+    return;
+  count_inline (search->found, has, n_binary);
+  if (has != HAS_SLICE_FIELDS || search->found->has_slice)
+    return;
+  search->found->has_slice = TRUE;
+  search->found->slice = (TpsSharedSlice) { .segment = values[0],
+                                            .offset = values[1],
+                                            .length = values[2] };
 }
 
-gboolean
-tps_slice_search (const TpsMessage *message, TpsSharedSlice *slice)
+static gboolean
+has_large_body (const TpsMessage *message)
 {
+  for (guint i = 0; i < message->bodies->len; i++)
+    if (g_array_index (message->bodies, TpsBody, i).n_bytes >= TPS_SHARING_MIN_BYTES)
+      return TRUE;
+  return FALSE;
+}
+
+void
+tps_slice_search (const TpsMessage *message, TpsSliceSearch *found)
+{
+  Search search = { found, has_large_body (message) };
   TpsReader in;
 
+  memset (found, 0, sizeof *found);
   tps_reader_init (&in, message);
-  return search_struct (&in, slice);
+  search_struct (&in, &search);
 }

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "tests/integration/shared_memory/sharing_client.h"
 
@@ -28,16 +27,13 @@ main (int argc, char **argv)
   if (argc > 2 && strcmp (argv[2], "wait") == 0)
     {
       guint64 n_before = client.stats ().sent_shared.n_tensors;
-      std::thread watch ([&] {
-        while (client.stats ().sent_shared.n_tensors == n_before)
-          sched_yield ();
-        client.look_up ("warm", { 1 }); /* behind the push on its way: the server has that too */
-        if (write (STDOUT_FILENO, "ready\n", 6) != 6)
-          _exit (1);
-      });
-      client.average (0, 0, tps_test::make_values (200000, 0));
-      watch.join ();
-      return 0;
+
+      client.push (0, 0, tps_test::make_values (200000, 0));
+      client.look_up ("warm", { 1 }); /* behind it: the server has both */
+      if (client.stats ().sent_shared.n_tensors == n_before
+          || write (STDOUT_FILENO, "ready\n", 6) != 6)
+        return 1;
+      pause ();
     }
   for (;;)
     {

@@ -139,6 +139,24 @@ SharingClient::average (gint32 trainer, gint64 batch, const Values &gradient, gi
              : "";
 }
 
+void
+SharingClient::push (gint32 trainer, gint64 batch, const Values &gradient)
+{
+  TpsAverageGradientArguments *arguments = g_new0 (TpsAverageGradientArguments, 1);
+  TpsClientDone done = [] (gpointer user_data, TpsReader *, TpsWireType, const GError *) {
+    tps_average_gradient_arguments_clear (static_cast<TpsAverageGradientArguments *> (user_data));
+    g_free (user_data);
+  };
+
+  arguments->trainer = trainer;
+  arguments->batch = batch;
+  arguments->gradient.kind = TPS_GRADIENT_DENSE;
+  arguments->gradient.weight = 1;
+  arguments->gradient.dense = make_tensor (gradient);
+  tps_client_call (client_, "ParameterServer", "average_gradient",
+                   tps_average_gradient_arguments_encode, arguments, later (), done, arguments);
+}
+
 std::string
 SharingClient::update (gint32 trainer, gint64 push, const std::vector<Values> &gradients)
 {

@@ -32,6 +32,8 @@ public:
   /* The bits of what was answered; "" after a failure, which `error ()` then tells. */
   std::string average (gint32 trainer, gint64 batch, const Values &gradient,
                        gint64 deadline_ns = later ());
+  /* Sent when it returns; nobody waits for the answer. */
+  void push (gint32 trainer, gint64 batch, const Values &gradient);
   std::string update (gint32 trainer, gint64 push, const std::vector<Values> &gradients);
   std::string look_up (const std::string &table, const std::vector<gint64> &ids);
   bool apply (const std::string &table, const std::vector<gint64> &ids, gint64 dim,

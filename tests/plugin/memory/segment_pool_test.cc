@@ -67,9 +67,9 @@ protected:
     return n_placed == 1;
   }
 
-  /* The server answers with tensors; the answer as the client gets it. */
+  /* The server answers with tensors; the answer on its way. */
   TpsMessage *
-  answer (const std::vector<std::vector<float>> &tensors, TpsSharing **filled = nullptr)
+  make_answer (const std::vector<std::vector<float>> &tensors)
   {
     TpsSharing *sharing = tps_segment_registry_answer (pair_->registry);
     TpsMessage *message = make_message (sharing, tensors);
@@ -79,6 +79,15 @@ protected:
         tps_segment_registry_commit (sharing);
         tps_sharing_unref (sharing);
       }
+    return message;
+  }
+
+  /* The same as the client gets it. */
+  TpsMessage *
+  answer (const std::vector<std::vector<float>> &tensors)
+  {
+    TpsMessage *message = make_answer (tensors);
+
     message->sharing = tps_segment_pool_receive (pair_->pool, message);
     return message;
   }
@@ -113,6 +122,9 @@ TEST_F (SegmentPool, FirstTensorIsInlineAndTheNextIsShared)
   make (64 * MIB, 64 * MIB);
   EXPECT_FALSE (push (100000));
   EXPECT_TRUE (pair_->is_awake);
+  pair_->ask ();
+  pair_->answer ();
+  EXPECT_TRUE (pair_->is_awake); /* with the offer it can be opened */
   pair_->settle ();
   ASSERT_EQ (pair_->opened.size (), 1u);
   EXPECT_EQ (pair_->opened[0].use, TPS_SEGMENT_REQUESTS);
@@ -303,6 +315,55 @@ TEST_F (SegmentPool, HeldAnswersLetMoreComeInlineAndOpenMore)
   for (TpsMessage *message : held)
     tps_message_free (message);
   pair_->settle ();
+}
+
+/* A Chunk, as in chunks.thrift: it has no slices. */
+TEST_F (SegmentPool, LargeBinariesThatAreNoTensorsOpenNothing)
+{
+  make (64 * MIB, 64 * MIB);
+  TpsWriter *out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+  tps_writer_message_begin (out, "get_chunk", TPS_MESSAGE_REPLY, 1);
+  tps_writer_struct_begin (out);
+  tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+  tps_writer_struct_begin (out);
+  tps_field_write_string (out, 1, "transfer");
+  tps_field_write_i32 (out, 2, 1);
+  tps_writer_field (out, 5, TPS_WIRE_BINARY);
+  tps_writer_binary (out, LARGE.data (), MIB);
+  tps_writer_struct_end (out);
+  tps_writer_struct_end (out);
+  ASSERT_TRUE (tps_writer_message_end (out, nullptr));
+  Scan scan = scan_bytes (join_pieces (out));
+  tps_writer_free (out);
+  ASSERT_EQ (scan.messages.size (), 1u);
+  EXPECT_EQ (tps_segment_pool_receive (pair_->pool, scan.messages[0]), nullptr);
+  EXPECT_EQ (stats ().received_inline.n_tensors, 0u);
+  pair_->ask ();
+  EXPECT_TRUE (pair_->asked.empty ());
+}
+
+TEST_F (SegmentPool, AnAnswerFromASegmentThatIsClosedMeanwhileIsStillRead)
+{
+  make (4 * MIB, 64 * MIB);
+  tps_message_free (answer ({ LARGE }));
+  pair_->settle ();
+  TpsSharing *call = write ({});
+  TpsMessage *message = make_answer ({ LARGE }); /* to that call */
+  push (4 * MIB);                                /* needs the room */
+  pair_->settle ();
+  ASSERT_EQ (pair_->opened.size (), 2u);
+  EXPECT_EQ (tps_segment_pool_get_n_bytes (pair_->pool), 4 * MIB);
+
+  message->sharing = tps_segment_pool_receive (pair_->pool, message);
+  end (call);
+  std::vector<TpsTensor> tensors = read_message (message);
+  tps_message_free (message);
+  ASSERT_EQ (tensors.size (), 1u);
+  EXPECT_EQ (memcmp (tps_buffer_get_data (tensors[0].buffer), LARGE.data (), MIB), 0);
+  tps_tensor_clear (&tensors[0]);
+  pair_->ask ();
+  EXPECT_TRUE (pair_->asked.empty ());  /* the server knows it no more */
+  EXPECT_EQ (count_mappings (), 1 + 1); /* the larger one, on both sides */
 }
 
 TEST_F (SegmentPool, AnswersSurviveThePool)
