@@ -7,10 +7,10 @@
 #   bench/profile.sh push_shm averaging
 #   bench/profile.sh --list
 #
-# Each is a benchmark with flags; all its processes are sampled. What is printed are the functions that the samples fell
-# into, without those that called them; the recordings stay in a folder that is named at the end. Samples are of the CPU's
-# clock, so that virtual machines without counters do; time that a process sleeps is not in them. BENCH_BIN names a folder of
-# programs that have been built (bazel-bin/bench); without it they are built.
+# Each is a benchmark with flags; all its processes are sampled. What is printed are the libraries (and the kernel) that the
+# samples fell into, then the functions, without those that called them; the recordings stay in a folder that is named at the
+# end. Samples are of the CPU's clock, so that virtual machines without counters do; time that a process sleeps is not in
+# them. BENCH_BIN names a folder of programs that have been built (bazel-bin/bench); without it they are built.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,12 +47,16 @@ flags_of() {
   awk -v name="$1" '$1 == name { $1 = ""; print }' <<< "$PROFILES"
 }
 
+report() { # name, columns
+  perf report -i "$out/$1.perf" --stdio --no-children --sort "$2" 2> /dev/null | grep -E '^ +[0-9.]+%'
+}
+
 with_perf() { # name, command
   local name=$1
   shift
   perf record --quiet -e cpu-clock -F "$RATE" -o "$out/$name.perf" -- "$@" > "$out/$name.txt" 2> "$out/$name.log"
-  perf report -i "$out/$name.perf" --stdio --no-children --sort dso,symbol 2> /dev/null \
-    | awk -v n="$ENTRIES" '/^ +[0-9.]+%/ && n-- > 0 { print $1, $2, $4 }' | column -t
+  report "$name" dso | awk '$1 + 0 >= 1 { printf "%s %s  ", $1, $2 } END { print "" }'
+  report "$name" dso,symbol | awk -v n="$ENTRIES" 'n-- > 0 { print $1, $2, $4 }' | column -t
 }
 
 with_callgrind() {
@@ -64,7 +68,7 @@ with_callgrind() {
 
 case ${1:-} in
   -h | --help)
-    sed -n '3,15s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
     exit
     ;;
   --list)
