@@ -85,17 +85,17 @@ void tps_segment_pool_closed (TpsSegmentPool *pool);
 TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
 
 /* All tensors of the call have been written: what did not find room counts as wanted. */
-void tps_segment_lease_written (TpsSharing *lease);
+void tps_segment_lease_written (TpsSharing *sharing);
 
 /* Whether a tensor lies in shared memory: the call can go out on this connection only. */
-gboolean tps_segment_lease_is_used (TpsSharing *lease);
+gboolean tps_segment_lease_is_used (TpsSharing *sharing);
 
 /* Whether the lease is of this pool. */
-gboolean tps_segment_lease_is_of (TpsSharing *lease, const TpsSegmentPool *pool);
+gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);
 
 /* The call has ended. `given_back`: it was answered, or never sent; else its segments are closed. Once a lease; without it
  * the last reference counts as not given back. */
-void tps_segment_lease_end (TpsSharing *lease, gboolean given_back);
+void tps_segment_lease_end (TpsSharing *sharing, gboolean given_back);
 
 /* ---- answers -------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of the pool share: segment_pool.c decides what to ask, segment_lease.c serves calls, segment_view.c
- * answers. Only for them. */
+/* What the parts of the pool share: segment_pool.c asks the server, segment_demand.c decides what to open,
+ * segment_lease.c serves calls, segment_view.c answers. Only for them. */
 
 #pragma once
 
@@ -9,6 +9,8 @@
 #include "runtime/sync.h"
 
 G_BEGIN_DECLS
+
+#define TPS_POOL_SEGMENT_MIN_BYTES ((gsize) 1 << 20)
 
 /* A segment is used by
  *   FREE      REQUESTS: nobody. ANSWERS: the server, who may put an answer there
@@ -106,6 +108,12 @@ void tps_segment_pool_wake (TpsSegmentPool *pool);
 /* A message of `n_bytes` would have found room in a segment if there had been one more than `n_parallel` - 1 of them. */
 void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes,
                               guint n_parallel);
+
+/* The size of the segment to open now; 0 = none. A demand that is met, or cannot be, is forgotten. */
+gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentUse use);
+
+/* What counts against the limit. */
+gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool);
 
 /* How many segments of that use are in that state. */
 guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use,
