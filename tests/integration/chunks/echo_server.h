@@ -4,6 +4,7 @@
  *
  *   echo (1: binary)   answers the same bytes, from where they lie
  *   hold (1: binary)   the same, when the test says so
+ *   kept (1: binary)   keeps the answer, and says under which name it waits
  */
 
 #pragma once
@@ -142,16 +143,10 @@ private:
   }
 
   static void
-  echo (TpsCall *call, gpointer service)
+  echo (TpsCall *call, gpointer)
   {
-    TpsBytesView view = {};
-    TpsWireType type;
-    TpsReader in;
-    gint16 id;
+    TpsBytesView view = read_argument (call);
 
-    tps_call_get_arguments (call, &in);
-    if (tps_reader_field (&in, &id, &type) && type == TPS_WIRE_BINARY)
-      view = tps_reader_binary (&in);
     tps_call_reply (call, write_view, &view);
   }
 
@@ -176,6 +171,49 @@ private:
     self->n_calls_++;
     self->held_.push_back (call);
     self->changed_.notify_all ();
+  }
+
+  static TpsBytesView
+  read_argument (TpsCall *call)
+  {
+    TpsBytesView view = {};
+    TpsWireType type;
+    TpsReader in;
+    gint16 id;
+
+    tps_call_get_arguments (call, &in);
+    if (tps_reader_field (&in, &id, &type) && type == TPS_WIRE_BINARY)
+      view = tps_reader_binary (&in);
+    return view;
+  }
+
+  /* A ServiceError with `transfer`, as for an answer that no frame can hold. */
+  static void
+  write_transfer (TpsWriter *out, gconstpointer name)
+  {
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_field_write_i32 (out, 1, 7);
+    tps_field_write_string (out, 2, "too long for a frame");
+    tps_field_write_string (out, 4, static_cast<const gchar *> (name));
+    tps_writer_struct_end (out);
+  }
+
+  static void
+  keep (TpsCall *call, gpointer service)
+  {
+    TpsService chunks = tps_chunk_service (static_cast<EchoServer *> (service)->chunks_);
+    TpsWriter *answer = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+    TpsBytesView view = read_argument (call);
+    g_autofree gchar *name = nullptr;
+
+    tps_writer_message_begin (answer, "kept", TPS_MESSAGE_REPLY, 1);
+    tps_writer_struct_begin (answer);
+    write_view (answer, &view);
+    tps_writer_struct_end (answer);
+    EXPECT_TRUE (tps_writer_message_end_transferred (answer, nullptr));
+    EXPECT_TRUE (chunks.keep_answer (chunks.object, answer, &name, nullptr));
+    tps_call_reply (call, write_transfer, name);
   }
 
   static void
@@ -207,6 +245,7 @@ private:
     static const TpsMethod methods[] = { { "echo", count_and_echo, FALSE },
                                          { "work", count_and_echo, TRUE },
                                          { "hold", hold, FALSE },
+                                         { "kept", keep, FALSE },
                                          {} };
     TpsService result = {};
 

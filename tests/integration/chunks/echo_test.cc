@@ -122,35 +122,15 @@ TEST_F (Echo, aClientThatIsFreedEndsItsCalls)
   delete gone;
 }
 
-/* An answer that is kept is fetched under the name that the error says. */
 TEST_F (Echo, anAnswerThatWaitsIsFetched)
 {
-  TpsService chunks = server.chunk_service ();
-  g_autofree gchar *name = nullptr;
-  TpsWriter *answer = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
-  std::string bytes = pattern (50000), joined;
-
-  tps_writer_message_begin (answer, "m", TPS_MESSAGE_REPLY, 1);
-  tps_writer_struct_begin (answer);
-  tps_writer_field (answer, 0, TPS_WIRE_BINARY);
-  tps_writer_binary (answer, bytes.data (), bytes.size ());
-  tps_writer_struct_end (answer);
-  ASSERT_TRUE (tps_writer_message_end_transferred (answer, nullptr));
-  ASSERT_TRUE (chunks.keep_answer (chunks.object, answer, &name, nullptr));
-  for (gint32 index = 0, count = 1; index < count; index++)
+  for (gsize n_bytes : { gsize { 1 }, ANSWER_CHUNK_BYTES, gsize { 100000 } })
     {
-      TpsTransferArguments arguments = { name, 0, 0, index };
-      g_auto (TpsChunk) chunk = {};
+      std::string bytes = pattern (n_bytes);
 
-      ASSERT_TRUE (tps_client_call_sync (client.get (), "Chunks", "get_chunk",
-                                         tps_get_chunk_arguments_encode, &arguments, later (),
-                                         tps_get_chunk_result_decode, &chunk, nullptr));
-      count = chunk.count;
-      gsize n_bytes;
-      auto data = static_cast<const char *> (g_bytes_get_data (chunk.data, &n_bytes));
-      joined.append (data, n_bytes);
+      EXPECT_TRUE (client.send (bytes, "kept") == bytes) << n_bytes;
+      EXPECT_EQ (client.error, nullptr);
     }
-  EXPECT_NE (joined.find (bytes), std::string::npos);
 }
 
 } // namespace
