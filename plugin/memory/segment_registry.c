@@ -10,10 +10,11 @@
  * The lock guards the table and the states; bytes are copied, mapped and unmapped without it.
  */
 
-#include "plugin/memory/segment_registry_private.h"
+#include "plugin/memory/segment_registry.h"
 
 #include <unistd.h>
 
+#include "plugin/memory/segment_registry_private.h"
 #include "runtime/error.h"
 
 /* ---- who owns a segment --------------------------------------------------------------------- */

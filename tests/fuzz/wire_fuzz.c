@@ -3,6 +3,8 @@
 /* Any bytes as a message, read by every decoder, as arguments and as a result. What a decoder takes, its encoder must be
  * able to send: the peer takes it too. */
 
+#include "tests/fuzz/wire_fuzz.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +18,6 @@
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_tensor.h"
 #include "plugin/wire/wire_trainer.h"
-#include "tests/fuzz/wire_fuzz.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
