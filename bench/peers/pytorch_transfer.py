@@ -35,7 +35,7 @@ def push(tensor):
 def pull(n_bytes):
     """The same tensor again and again, as a table or a model would be."""
     if n_bytes not in _pulled:
-        _pulled[n_bytes] = torch.zeros(n_bytes // 4)
+        _pulled[n_bytes] = torch.full((n_bytes // 4,), 0.5)
     return _pulled[n_bytes]
 
 
@@ -79,7 +79,7 @@ def check(op, n_bytes, answer):
 
 
 def run_row(op, n_bytes, n_in_flight, n_calls):
-    tensor = torch.zeros(n_bytes // 4)
+    tensor = torch.full((n_bytes // 4,), 0.5)  # written memory: untouched pages are all one page
     flying = collections.deque()
     times = []
     started = 0

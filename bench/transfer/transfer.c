@@ -95,6 +95,14 @@ measure (TpsTransferSystem *system, TpsTransferRowResults *results, GError **err
   return TRUE;
 }
 
+/* Whose turn is the `i`-th of a round: another one is first in each, since what ran before leaves its traces in caches and
+ * in where threads are. */
+static guint
+take_turn (guint i, gint round, guint n)
+{
+  return round == 0 ? i : (i + (guint) round - 1) % n;
+}
+
 /* Round 0 is the warm-up. */
 static gboolean
 run_row (Transfer *transfer, TpsTransferRowResults *results, gint round, GError **error)
@@ -103,7 +111,8 @@ run_row (Transfer *transfer, TpsTransferRowResults *results, gint round, GError 
 
   for (guint i = 0; i < transfer->systems->len; i++)
     {
-      TpsTransferSystem *system = transfer->systems->pdata[i];
+      guint turn = take_turn (i, round, transfer->systems->len);
+      TpsTransferSystem *system = transfer->systems->pdata[turn];
 
       if (!tps_transfer_system_can_run (system, &results->row))
         continue;
@@ -162,7 +171,8 @@ run_calls (Transfer *transfer, gint round, GError **error)
 {
   for (guint i = 0; i < transfer->figures.calls->len; i++)
     {
-      TpsTransferCalls *calls = &g_array_index (transfer->figures.calls, TpsTransferCalls, i);
+      guint turn = take_turn (i, round, transfer->figures.calls->len);
+      TpsTransferCalls *calls = &g_array_index (transfer->figures.calls, TpsTransferCalls, turn);
       gdouble calls_per_s;
 
       show_progress (transfer, round, "small calls");

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include "runtime/error.h"
 
 #define CHUNK_BYTES 4096
+#define MAX_LINGERED 32    /* times in a turn of the loop: timers wait meanwhile */
 #define MAX_DESCRIPTORS 16 /* with one recvmsg(): a flood of them must not use up the process's */
 
 static void
@@ -194,7 +196,7 @@ receive (TpsConnection *connection)
 }
 
 static void
-on_readable (TpsConnection *connection)
+receive_all (TpsConnection *connection)
 {
   gsize n_total = 0;
   gsize n_bytes;
@@ -202,6 +204,31 @@ on_readable (TpsConnection *connection)
   while (n_total < TPS_CONNECTION_FAIR_BYTES && tps_connection_may_read (connection)
          && (n_bytes = receive (connection)) > 0)
     n_total += n_bytes;
+}
+
+/* Lets the peer run, where it waits for this core, and looks whether its next message has come: to sleep and to be woken for it
+ * costs more than to look in vain. FALSE: nothing came. */
+static gboolean
+linger (TpsConnection *connection)
+{
+  guint64 n_before = connection->n_received;
+
+  if (!tps_connection_may_read (connection) || !tps_loop_expects_more (connection->loop)
+      || !tps_scanner_is_idle (connection->scanner))
+    return FALSE;
+  sched_yield ();
+  receive_all (connection);
+  return connection->n_received != n_before;
+}
+
+static void
+on_readable (TpsConnection *connection)
+{
+  guint n_lingered = 0;
+
+  receive_all (connection);
+  while (n_lingered < MAX_LINGERED && linger (connection))
+    n_lingered++;
 }
 
 void

@@ -49,6 +49,7 @@ struct TpsLoop
   /* The loop's thread only. */
   TpsTimerHeap timers;
   TpsSpin spin;
+  gint n_events; /* of this turn */
   GPtrArray *removed;
   GArray *running; /* of Posted, swapped with `posted` */
   gboolean stopping;
@@ -231,6 +232,12 @@ run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
     }
 }
 
+gboolean
+tps_loop_expects_more (TpsLoop *loop)
+{
+  return loop->n_events == 1 && tps_spin_is_worthwhile (&loop->spin) && !has_posted (loop, FALSE);
+}
+
 /* ---- timers --------------------------------------------------------------------------------- */
 
 guint64
@@ -356,9 +363,9 @@ static void
 run_turn (TpsLoop *loop)
 {
   struct epoll_event events[MAX_EVENTS];
-  gint n_events = wait_for_events (loop, events);
 
-  run_watches (loop, events, n_events);
+  loop->n_events = wait_for_events (loop, events);
+  run_watches (loop, events, loop->n_events);
   run_timers (loop);
   run_posted (loop);
   end_turn (loop);

@@ -45,6 +45,10 @@ guint64 tps_loop_add_timer (TpsLoop *loop, gint64 deadline_ns, TpsLoopFunc func,
                             gpointer user_data);
 void tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id);
 
+/* Whether the watch that runs now is the only one that was ready, and more is likely to come to it within moments (spin.h): then it
+ * may look for that itself before it returns. On the loop's thread. */
+gboolean tps_loop_expects_more (TpsLoop *loop);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)
 
 G_END_DECLS

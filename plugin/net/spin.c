@@ -20,9 +20,15 @@ tps_spin_init (TpsSpin *spin, gint64 budget_ns)
 }
 
 gboolean
+tps_spin_expects_more (const TpsSpin *spin)
+{
+  return spin->budget_ns > 0 && spin->score >= MIN_SCORE;
+}
+
+gboolean
 tps_spin_is_worthwhile (const TpsSpin *spin)
 {
-  return spin->budget_ns > 0 && spin->score >= MIN_SCORE && spin->n_resting == 0;
+  return tps_spin_expects_more (spin) && spin->n_resting == 0;
 }
 
 /* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or three long waits are enough to

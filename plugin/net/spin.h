@@ -29,6 +29,9 @@ void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 /* Whether the waits so far say that the next one will be short. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
+/* The same, for who only looks once more: no matter whose core it is. */
+gboolean tps_spin_expects_more (const TpsSpin *spin);
+
 /* A wait ended with an event after `waited_ns`; `in_vain`: it was spun first, and the event came later. */
 void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain);
 
