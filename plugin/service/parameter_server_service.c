@@ -5,16 +5,47 @@
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 
+/* Answers of a round are given one after the other. Where each has much to copy, into shared memory or a socket, every one gets a
+ * worker: trainers wait for the slowest. */
+#define MIN_WORKER_BYTES ((gsize) 1 << 20)
+
+static void
+reply_average (TpsCall *call, gpointer data)
+{
+  TpsGradient *average = data;
+
+  tps_call_reply (call, tps_average_gradient_result_encode, average);
+  tps_gradient_clear (average);
+  g_free (average);
+}
+
+static gboolean
+is_large_average (const TpsGradient *average)
+{
+  const TpsTensor *tensor = average->kind == TPS_GRADIENT_SPARSE ? &average->values
+                                                                 : &average->dense;
+
+  return average->kind != TPS_GRADIENT_NONE
+         && tps_shape_n_bytes (&tensor->shape) >= MIN_WORKER_BYTES;
+}
+
 /* The average goes out from where it lies: the writer keeps references. */
 static void
 answer_average (gpointer data, const TpsGradient *average, const GError *error)
 {
   TpsCall *call = data;
 
-  if (average != NULL)
+  if (average == NULL)
+    tps_call_reply_error (call, error);
+  else if (!is_large_average (average))
     tps_call_reply (call, tps_average_gradient_result_encode, average);
   else
-    tps_call_reply_error (call, error);
+    {
+      TpsGradient *kept = g_new0 (TpsGradient, 1);
+
+      tps_gradient_init_ref (kept, average);
+      tps_call_run_on_worker (call, reply_average, kept);
+    }
 }
 
 static void
@@ -75,16 +106,37 @@ handle_get_model (TpsCall *call, gpointer service)
     tps_call_reply_error (call, error);
 }
 
+static void
+reply_model (TpsCall *call, gpointer data)
+{
+  TpsModelVersion *model = data;
+
+  tps_call_reply (call, tps_model_result_encode, model);
+  tps_model_version_unref (model);
+}
+
+static gboolean
+is_large_model (const TpsModelVersion *model)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < model->n_parameters; i++)
+    n_bytes += tps_shape_n_bytes (&model->parameters[i].tensor.shape);
+  return n_bytes >= MIN_WORKER_BYTES;
+}
+
 /* The model goes out from where it lies: the writer keeps references. */
 static void
 answer_model (gpointer data, TpsModelVersion *model, const GError *error)
 {
   TpsCall *call = data;
 
-  if (model != NULL)
-    tps_call_reply (call, tps_model_result_encode, model);
-  else
+  if (model == NULL)
     tps_call_reply_error (call, error);
+  else if (is_large_model (model))
+    tps_call_run_on_worker (call, reply_model, tps_model_version_ref (model));
+  else
+    tps_call_reply (call, tps_model_result_encode, model);
 }
 
 static void

@@ -15,8 +15,8 @@
 
 #include "runtime/cpu/vectorize.h"
 
-#define MAX_FEW 16
-#define MAX_WORK 1e7 /* products; beyond, several threads pay */
+#define MAX_FEW 32
+#define MAX_WORK 1e8 /* products; beyond, several threads pay */
 #define LANES 16
 #define TILE_ROWS 4
 #define MAX_TILE_ROWS 8 /* of tiles that are half as wide */

@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* As tps_cpu_gemm() where the product is a skinny one: alpha 1, beta 0, at most 16 rows (of the result, or that are
+/* As tps_cpu_gemm() where the product is a skinny one: alpha 1, beta 0, at most 32 rows (of the result, or that are
  * summed over where `a` is transposed). FALSE, and nothing is done, where it is not. Thread: any. */
 gboolean tps_cpu_skinny_gemm (const TpsGemm *gemm);
 
