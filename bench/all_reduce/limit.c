@@ -63,13 +63,14 @@ run_thread (void *user_data)
 static void
 run_threads (Work *work)
 {
-  Thread threads[MAX_THREADS];
-  TpsThread handles[MAX_THREADS];
+  Thread threads[MAX_THREADS] = { { work, 0 } };
+  TpsThread handles[MAX_THREADS] = { 0 };
 
-  for (guint t = 0; t < work->n_threads; t++)
-    threads[t] = (Thread) { work, t };
   for (guint t = 1; t < work->n_threads; t++)
-    tps_sync_check (pthread_create (&handles[t], NULL, run_thread, &threads[t]));
+    {
+      threads[t] = (Thread) { work, t };
+      tps_sync_check (pthread_create (&handles[t], NULL, run_thread, &threads[t]));
+    }
   run_thread (&threads[0]);
   for (guint t = 1; t < work->n_threads; t++)
     tps_sync_check (pthread_join (handles[t], NULL));
@@ -92,7 +93,7 @@ static gint64
 run (gpointer user_data, gsize n_elems, guint n_calls, GError **error)
 {
   Work work = { .n_threads = *(const guint *) user_data, .n_elems = n_elems };
-  TpsBuffer *buffers[MAX_THREADS];
+  TpsBuffer *buffers[MAX_THREADS] = { NULL };
   gint64 ns = -1;
 
   for (guint t = 0; t < work.n_threads; t++)
@@ -109,7 +110,7 @@ run (gpointer user_data, gsize n_elems, guint n_calls, GError **error)
       ns = measure (&work, n_calls);
     }
   for (guint t = 0; t < work.n_threads; t++)
-    tps_buffer_unref (buffers[t]);
+    g_clear_pointer (&buffers[t], tps_buffer_unref);
   return ns;
 }
 

@@ -50,9 +50,9 @@ tps_update_news_add_update (TpsUpdateNews *news, gint64 version, guint n_took_pa
 static void
 tell_one (const TpsModelServerOptions *options, const Item *item)
 {
-  if (item->is_update)
+  if (item->is_update && options->updated_model != NULL)
     options->updated_model (options->user_data, item->version, item->n_took_part);
-  else
+  else if (!item->is_update && options->got_update != NULL)
     options->got_update (options->user_data, item->n_before, options->n_trainers);
 }
 

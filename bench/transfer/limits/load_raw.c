@@ -92,7 +92,7 @@ add_links (Loader *loader, guint n, GError **error)
 static gsize
 get_offset (const Run *run, guint call)
 {
-  return run->link->shared.requests != NULL ? call % run->window * run->row->n_bytes : 0;
+  return run->link->shared.requests != NULL ? call % MAX (run->window, 1) * run->row->n_bytes : 0;
 }
 
 static gboolean

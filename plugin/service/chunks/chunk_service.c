@@ -93,8 +93,8 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
                          const gchar *default_service, GError **error)
 {
   g_autoptr (GArray) others = g_array_new (FALSE, FALSE, sizeof (TpsService));
-  g_autoptr (TpsDispatcher) replaced = NULL;
   TpsDispatcher *dispatcher;
+  TpsDispatcher *replaced;
 
   for (guint i = 0; i < n_services; i++)
     if (strcmp (services[i].name, TPS_CHUNKS_SERVICE_NAME) != 0)
@@ -107,6 +107,7 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
   replaced = chunks->dispatcher;
   chunks->dispatcher = dispatcher;
   tps_mutex_unlock (&chunks->lock);
+  g_clear_pointer (&replaced, tps_dispatcher_unref);
   return TRUE;
 }
 

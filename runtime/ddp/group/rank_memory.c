@@ -22,7 +22,8 @@
 
 #define HEADER_BYTES 4096
 #define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
-#define SPINS 2000 /* of some 50 ns, where every rank may have a processor */
+#define SPINS 2000    /* of some 50 ns, where every rank may have a processor */
+#define LINE_BYTES 64 /* of a cache */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -42,8 +43,10 @@ typedef struct
     _Atomic guint32 n_meetings; /* that the rank has come to */
   } ranks[TPS_RANK_MEMORY_MAX_RANKS];
   /* Each on a line of its own: all ranks write to the one while they read the other. */
-  _Alignas(64) _Atomic guint32 n_arrived;
-  _Alignas(64) _Atomic guint32 generation; /* a futex */
+  _Alignas(LINE_BYTES) _Atomic guint32 n_arrived;
+  guint8 rest_of_line[LINE_BYTES - sizeof (guint32)];
+  _Atomic guint32 generation; /* a futex */
+  guint8 rest_of_last_line[LINE_BYTES - sizeof (guint32)];
 } Header;
 
 struct TpsRankMemory

@@ -17,19 +17,39 @@ namespace {
 
 constexpr size_t MIB = 1 << 20;
 constexpr size_t TENSOR_BYTES = 3072 * MIB;
+constexpr size_t NEEDED_BYTES = 10240 * MIB; /* the model there, its copy, the client's */
 constexpr size_t MAX_BYTES = TENSOR_BYTES + 64 * MIB;
+
+/* The value of a line "FIELD: N kB" of a file in /proc. */
+size_t
+ReadBytes (const std::string &path, const std::string &field)
+{
+  std::ifstream file (path);
+  std::string line;
+  size_t n_kib = 0;
+
+  while (std::getline (file, line))
+    if (line.rfind (field, 0) == 0)
+      sscanf (line.c_str () + field.size (), ": %zu", &n_kib);
+  return n_kib * 1024;
+}
 
 size_t
 ReadPeakBytes (pid_t pid)
 {
-  std::ifstream status ("/proc/" + std::to_string (pid) + "/status");
-  std::string line;
-  size_t n_kib = 0;
-
-  while (std::getline (status, line))
-    sscanf (line.c_str (), "VmHWM: %zu", &n_kib);
-  return n_kib * 1024;
+  return ReadBytes ("/proc/" + std::to_string (pid) + "/status", "VmHWM");
 }
+
+class Large : public ::testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    if (ReadBytes ("/proc/meminfo", "MemAvailable") < NEEDED_BYTES)
+      GTEST_SKIP () << "needs " << NEEDED_BYTES / MIB << " MiB of memory";
+  }
+};
 
 /* The peak of a client that did `what`; 0 where it failed. */
 size_t
@@ -57,7 +77,7 @@ ReadServerPeak (const ServerProcess &server)
 }
 
 // There in chunks; back as the answer of a plain call, which is fetched in chunks.
-TEST (Large, ATensorGoesAndComesBack)
+TEST_F (Large, ATensorGoesAndComesBack)
 {
   ServerProcess server ({}, "tests/integration/large/large_server");
   std::string address = server.ReadAddress ();
@@ -72,7 +92,7 @@ TEST (Large, ATensorGoesAndComesBack)
 }
 
 // The model is the server's own, a copy of what came.
-TEST (Large, AModelGoesAndComesBack)
+TEST_F (Large, AModelGoesAndComesBack)
 {
   ServerProcess server (
       { "--listen=127.0.0.1:0", "--services=ParameterServer,Node", "--log-level=warning" });
