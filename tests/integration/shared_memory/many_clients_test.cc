@@ -115,8 +115,8 @@ TEST_F (ManyClients, DeadlinesCostASegmentAndNothingElse)
 {
   start (2);
   SharingClient first (address_), second (address_);
-  ASSERT_TRUE (first.warm_up ());
-  ASSERT_TRUE (second.warm_up ());
+  ASSERT_TRUE (first.warm_up ()) << first.error ();
+  ASSERT_TRUE (second.warm_up ()) << second.error ();
   for (int batch = 0; batch < 6; batch++)
     {
       gint64 soon = std::chrono::duration_cast<std::chrono::nanoseconds> (
