@@ -145,10 +145,18 @@ tps_client_call_send (TpsClientCall *call, TpsConnection *connection)
 {
   TpsWriter *writer = call->writer;
 
-  if (call_claim_writer (call, TPS_CLIENT_WRITER_GIVEN))
-    tps_connection_send (connection, writer);
-  else
-    tps_writer_free (writer);
+  if (!call_claim_writer (call, TPS_CLIENT_WRITER_GIVEN))
+    {
+      tps_writer_free (writer);
+      return;
+    }
+  /* A background call lends the writer nothing, and what comes in behind its answer counts on that being known. */
+  if (call->bound != NULL)
+    {
+      tps_writer_set_released (writer, NULL, NULL);
+      tps_client_call_writer_released (call);
+    }
+  tps_connection_send (connection, writer);
 }
 
 TpsWriter *

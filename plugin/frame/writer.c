@@ -52,6 +52,9 @@ struct TpsWriter
   TpsSharing *sharing;
   gint descriptor; /* -1 = none */
 
+  GDestroyNotify queued;
+  gpointer queued_data;
+
   GDestroyNotify released;
   gpointer released_data;
 };
@@ -70,6 +73,7 @@ release_contents (TpsWriter *out)
 {
   GDestroyNotify released = g_steal_pointer (&out->released);
 
+  tps_writer_queued (out);
   if (out->splices->len > 0)
     g_array_set_size (out->splices, 0);
   if (out->pieces->len > 0)
@@ -187,6 +191,22 @@ tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes, TpsSharedSl
 {
   return out->sharing != NULL && n_bytes >= TPS_SHARING_MIN_BYTES
          && out->sharing->ops->place (out->sharing, data, n_bytes, slice);
+}
+
+void
+tps_writer_set_queued (TpsWriter *out, GDestroyNotify func, gpointer user_data)
+{
+  out->queued = func;
+  out->queued_data = user_data;
+}
+
+void
+tps_writer_queued (TpsWriter *out)
+{
+  GDestroyNotify queued = g_steal_pointer (&out->queued);
+
+  if (queued != NULL)
+    queued (out->queued_data);
 }
 
 void

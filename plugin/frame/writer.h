@@ -70,6 +70,12 @@ void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
+/* Has `func (user_data)` called once: when the message has its place among those that go out, so that whatever is sent from
+ * then on comes after it, or when the writer is freed or reset without. Called under the connection's lock: must not block or call
+ * back. */
+void tps_writer_set_queued (TpsWriter *out, GDestroyNotify func, gpointer user_data);
+void tps_writer_queued (TpsWriter *out); /* for the connection; does nothing the second time */
+
 /* A file descriptor goes to the peer with the message's first byte (Unix sockets). Takes it over: closed with the writer. */
 void tps_writer_take_descriptor (TpsWriter *out, gint fd);
 gint tps_writer_get_descriptor (const TpsWriter *out); /* borrowed; -1 = none */

@@ -245,6 +245,22 @@ tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsiz
   return TRUE;
 }
 
+void
+tps_segment_registry_hold_answers (TpsSegmentRegistry *registry)
+{
+  tps_mutex_lock (&registry->lock);
+  registry->n_opening++;
+  tps_mutex_unlock (&registry->lock);
+}
+
+void
+tps_segment_registry_resume_answers (TpsSegmentRegistry *registry)
+{
+  tps_mutex_lock (&registry->lock);
+  registry->n_opening--;
+  tps_mutex_unlock (&registry->lock);
+}
+
 /* ---- giving back and closing ---------------------------------------------------------------- */
 
 static void

@@ -42,6 +42,11 @@ gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, GError **error);
 
+/* Between the two, which nest, no answer is placed in a segment: one that is sent before the client has been told of a new segment
+ * must not name it. They stand around tps_segment_registry_open() and the queueing of its answer. */
+void tps_segment_registry_hold_answers (TpsSegmentRegistry *registry);
+void tps_segment_registry_resume_answers (TpsSegmentRegistry *registry);
+
 /* Errors: NOT_FOUND, naming the first segment that is not there (release: that is not the client's ANSWERS segment); the
  * others are done. */
 gboolean tps_segment_registry_release (TpsSegmentRegistry *registry, const gint64 *ids, guint n_ids,

@@ -45,7 +45,8 @@ struct TpsSegmentRegistry
 
   TpsMutex lock;       /* guards everything below, and the entries' states */
   GHashTable *entries; /* gint64 in the entry, to TpsSegmentEntry */
-  guint n_free;        /* in TPS_SEGMENT_STATE_FREE */
+  guint n_opening; /* answers of open_segment that have no place in the connection's queue yet */
+  guint n_free;    /* in TPS_SEGMENT_STATE_FREE */
   gboolean is_shut_down;
 };
 

@@ -179,7 +179,8 @@ take_free (TpsSegmentRegistry *registry, gsize n_bytes)
 
   tps_mutex_lock (&registry->lock);
   g_hash_table_iter_init (&iter, registry->entries);
-  while (registry->n_free > 0 && g_hash_table_iter_next (&iter, NULL, &value))
+  while (registry->n_free > 0 && registry->n_opening == 0
+         && g_hash_table_iter_next (&iter, NULL, &value))
     {
       TpsSegmentEntry *entry = value;
       gsize size = tps_segment_get_size (entry->segment);
@@ -258,7 +259,7 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
   Answer *answer;
 
   tps_mutex_lock (&registry->lock);
-  has_free = registry->n_free > 0;
+  has_free = registry->n_free > 0 && registry->n_opening == 0;
   tps_mutex_unlock (&registry->lock);
   if (!has_free)
     return NULL;

@@ -200,6 +200,7 @@ tps_connection_send (TpsConnection *connection, TpsWriter *out)
       return;
     }
   g_queue_push_tail_link (&connection->queue, tps_writer_get_link (out));
+  tps_writer_queued (out);
   connection->n_queued += n_bytes;
   if (connection->n_queued > connection->max_queued)
     tps_connection_update_interest (connection);

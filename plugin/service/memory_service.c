@@ -11,9 +11,19 @@
 
 typedef struct
 {
+  TpsSegmentRegistry *segments; /* a reference while its answers are held; NULL = they are not */
   TpsSegmentInfo info;
   gint fd;
 } Opened;
+
+static void
+resume_answers (gpointer data)
+{
+  TpsSegmentRegistry *segments = data;
+
+  tps_segment_registry_resume_answers (segments);
+  tps_segment_registry_unref (segments);
+}
 
 static gboolean
 open_segment (TpsCall *call, Opened *opened, GError **error)
@@ -26,6 +36,8 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
   if (segments == NULL)
     return FALSE;
   tps_call_get_arguments (call, &in);
+  opened->segments = tps_segment_registry_ref (segments);
+  tps_segment_registry_hold_answers (segments);
   if (!tps_open_segment_arguments_decode (&in, &arguments, error)
       || !tps_segment_registry_open (segments, arguments.use, (gsize) arguments.n_bytes,
                                      &opened->info.id, &size, &opened->fd, error))
@@ -34,7 +46,7 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
   return TRUE;
 }
 
-/* The descriptor leaves with the answer. */
+/* The descriptor leaves with the answer; what is sent after it may lie in the segment. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -43,6 +55,7 @@ write_opened (TpsWriter *out, gconstpointer data)
   tps_open_segment_result_encode (out, &opened->info);
   tps_writer_take_descriptor (out, opened->fd);
   opened->fd = -1;
+  tps_writer_set_queued (out, resume_answers, g_steal_pointer (&opened->segments));
 }
 
 static void
@@ -57,6 +70,7 @@ handle_open (TpsCall *call, gpointer unused)
     tps_call_reply_error (call, error);
   if (opened.fd >= 0)
     close (opened.fd);
+  g_clear_pointer (&opened.segments, resume_answers);
 }
 
 /* ---- release_segments, close_segments ------------------------------------------------------- */

@@ -152,6 +152,27 @@ TEST_F (Writer, saysOnceThatItLetsGo)
   EXPECT_EQ (n_calls, 2);
 }
 
+TEST_F (Writer, saysOnceThatItIsQueuedOrNeverWillBe)
+{
+  int n_calls = 0;
+  auto count = [] (gpointer calls) { ++*static_cast<int *> (calls); };
+
+  tps_writer_set_queued (out, count, &n_calls);
+  begin ();
+  ASSERT_TRUE (end ());
+  EXPECT_EQ (n_calls, 0);
+  tps_writer_queued (out);
+  tps_writer_queued (out);
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, FALSE);
+  EXPECT_EQ (n_calls, 1);
+  tps_writer_set_queued (out, count, &n_calls);
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, FALSE);
+  EXPECT_EQ (n_calls, 2);
+  tps_writer_set_queued (out, count, &n_calls);
+  tps_writer_free (g_steal_pointer (&out));
+  EXPECT_EQ (n_calls, 3);
+}
+
 /* The bytes are never looked at, so they need not be there. */
 TEST_F (Writer, aMessageThatNoFrameCanHoldIsRefused)
 {

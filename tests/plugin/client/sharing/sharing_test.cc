@@ -196,6 +196,45 @@ TEST_F (Sharing, AKeptAnswerSurvivesConnectionAndClient)
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&outcome.tensor))[99999], 7);
 }
 
+/* What the client asks by itself waits behind a call that the server does not read. */
+TEST_F (Sharing, TheAnswerBehindThatOfOpenSegmentMayBeASlice)
+{
+  std::string large (100000, 'x'), unread (16 * MIB, 'x');
+  TensorOutcome first, second;
+  Outcome squares[2], push_outcome;
+  gint fd = -1;
+
+  for (TensorOutcome *outcome : { &first, &second })
+    tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
+                     outcome);
+  for (Outcome &square : squares)
+    call (&square, 1, later ());
+  Connection connection = server_.listener.accept ();
+  for (int seqid = 1; seqid <= 4; seqid++)
+    ASSERT_EQ (server_.read_call (connection).seqid, seqid);
+  push (&push_outcome, &unread, later ()); /* 5 */
+  connection.send (reply ("pull", 1, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
+  first.outcome.wait ();
+  connection.send (reply_i64 ("square", 3, 1));
+  squares[0].wait ();
+  server_.serve["Node:describe"](connection, { "Node:describe", 1, 6, "", "" });
+  connection.send (reply_i64 ("square", 4, 1));
+  squares[1].wait ();
+  server_.segments[1] = tps_segment_create (TPS_SEGMENT_ANSWERS, MIB, &fd, nullptr);
+  memset (tps_segment_get_data (server_.segments[1]), 7, MIB);
+  connection.send_with_descriptors (
+      ScriptedServer::opened ({ "Memory:open_segment", 1, 7, "", "" }, 1, MIB)
+          + reply ("pull", 2, field (12, 0, shared_tensor (1, 0))),
+      { fd });
+  close (fd);
+  second.outcome.wait ();
+  ASSERT_EQ (second.decode_error, nullptr) << second.decode_error->message;
+  EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&second.tensor))[99999], 7);
+  tps_tensor_clear (&second.tensor);
+  connection.close ();
+  push_outcome.wait ();
+}
+
 /* The connection goes while a call is being written for it. */
 TEST_F (Sharing, ACallIsWrittenAgainForTheNextConnection)
 {

@@ -16,6 +16,7 @@ namespace {
 
 //   keep (1: Tensor)  answers at once, and looks at the tensor until the test says so
 //   ping ()           answers at once
+//   pull ()           answers with a tensor of 128 KiB
 class Keeper
 {
 public:
@@ -23,6 +24,7 @@ public:
   {
     static const TpsMethod methods[] = { { "keep", Keep, FALSE },
                                          { "ping", Ping, FALSE },
+                                         { "pull", Pull, FALSE },
                                          { nullptr, nullptr, FALSE } };
     TpsService service = { "Keeper", methods, this, nullptr, nullptr };
 
@@ -98,6 +100,26 @@ private:
     tps_call_reply (call, nullptr, nullptr);
   }
 
+  static void
+  WritePulled (TpsWriter *out, gconstpointer)
+  {
+    static const std::vector<float> values (32768);
+    TpsTensorView view = {};
+
+    view.shape.dtype = TPS_DTYPE_FLOAT32;
+    view.shape.n_dims = 1;
+    view.shape.dims[0] = static_cast<gint64> (values.size ());
+    view.data = const_cast<float *> (values.data ());
+    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+    tps_tensor_encode_borrowed (out, view);
+  }
+
+  static void
+  Pull (TpsCall *call, gpointer)
+  {
+    tps_call_reply (call, WritePulled, nullptr);
+  }
+
   TpsServer *server_ = nullptr;
   SocketFolder folder_;
   std::mutex lock_; // guards kept_
@@ -159,6 +181,23 @@ TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
   keeper_.LetGo ();
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
+}
+
+// The answer of open_segment waits behind another of its sequence id: what overtakes it must not name the new segment.
+TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
+{
+  SendKeep (5);
+  client_->raw ().Send ("Memory:open_segment", 5, OpenFields (1, TPS_SEGMENT_ANSWERS, 1 << 20));
+  WaitUntil ([&] { return CountMappings () >= 2; });
+  client_->raw ().Send ("pull", 6);
+  Message early = client_->raw ().Receive ();
+  EXPECT_EQ (early->seqid, 6);
+  EXPECT_EQ (early->bodies->len, 1u) << "inline";
+  keeper_.LetGo ();
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
+  EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
+  client_->raw ().Send ("pull", 7);
+  EXPECT_EQ (client_->raw ().Receive ()->bodies->len, 0u) << "in the segment";
 }
 
 TEST_F (HandBack, IsNotWaitedForWhereIntegersWereCopied)
