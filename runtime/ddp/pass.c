@@ -268,6 +268,14 @@ leave_store (TpsPass *pass)
   store->ops->free (store);
 }
 
+/* For one round among the trainers. Where a trainer may itself be waiting for a table's server, the others give it the time to say so
+ * first: its error names the server, theirs only the trainer. */
+static gint64
+get_round_timeout (const TpsPass *pass)
+{
+  return (pass->tables != NULL ? 2 : 1) * pass->plan->rpc_timeout_ns;
+}
+
 static gboolean
 join_group (TpsPass *pass, GError **error)
 {
@@ -278,14 +286,14 @@ join_group (TpsPass *pass, GError **error)
     .rank = plan->rank,
     .size = plan->world_size,
     .prefix = prefix,
-    .timeout_ns = plan->rpc_timeout_ns,
+    .timeout_ns = pass->context.timeout_ns,
     .host = links->host,
     .is_cancelled = is_cancelled_func,
     .user_data = pass,
   };
   TpsProcessGroup *group;
 
-  tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + plan->rpc_timeout_ns);
+  tps_pass_alive (pass, tps_clock_now_ns () + CONNECT_NS + options.timeout_ns);
   if (plan->world_size > 1)
     {
       pass->control->store = links->connect_store (links->user_data, plan, error);
@@ -306,7 +314,7 @@ tps_pass_connect (TpsPass *pass, GError **error)
   context->metrics = pass->metrics;
   context->owned_by_block = pass->plan->partition_by_trainer;
   context->delivers_sum = g_str_equal (pass->plan->reduce, "sum");
-  context->timeout_ns = pass->plan->rpc_timeout_ns;
+  context->timeout_ns = get_round_timeout (pass);
   if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && !connect_servers (pass, error))
     return FALSE;
   if ((pass->hook->needs & TPS_HOOK_NEEDS_GROUP) != 0 && !join_group (pass, error))
