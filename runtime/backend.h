@@ -81,6 +81,9 @@ typedef struct
   const gfloat *gradients; /* [n_rows, dim] */
 } TpsRowUpdate;
 
+#define TPS_EXPORT_HANDLE_BYTES 64
+#define TPS_DEVICE_UUID_BYTES 16
+
 typedef struct
 {
   const gchar *name; /* "cpu" */
@@ -92,6 +95,20 @@ typedef struct
   TpsBuffer *(*alloc) (TpsDevice *device, gsize n_bytes, GError **error);
   /* A buffer in host memory that `copy` of this device moves to and from without staging it first. Otherwise as alloc. */
   TpsBuffer *(*alloc_host) (TpsDevice *device, gsize n_bytes, GError **error);
+
+  /* -- memory that another process of this machine uses too; all NULL on devices that have none -- */
+
+  /* As alloc, but of memory that another process finds by `handle` [TPS_EXPORT_HANDLE_BYTES], which is filled. Whoever knows
+   * the handle may read and write all of it, and must let go of it before the buffer's last reference goes. UNAVAILABLE where
+   * this machine does not let processes share. */
+  TpsBuffer *(*alloc_exported) (TpsDevice *device, gsize n_bytes, guint8 *handle, GError **error);
+  /* The memory that another process has exported, with the size it has there, which is believed; as one of `device`, where
+   * it may lie on a peer of it. It lives at most as long as that process. UNAVAILABLE: no such memory, or of this process, or it
+   * cannot be reached from here. May block. */
+  TpsBuffer *(*open_exported) (TpsDevice *device, const guint8 *handle, gsize n_bytes,
+                               GError **error);
+  /* What tells this device from all others, in every process: `uuid` [TPS_DEVICE_UUID_BYTES]. Does not block. */
+  void (*get_uuid) (TpsDevice *device, guint8 *uuid);
 
   /* -- streams and events -- */
 
