@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/gradient.h"
 
 G_BEGIN_DECLS
@@ -20,7 +21,8 @@ typedef struct
 {
   /* Sends `gradient` as this trainer's contribution to round (batch, param_loc) to server number `server` in
    * [0, n_servers). Its elements stay borrowed and must not change until `done`. Never blocks on the network;
-   * `done` comes before `deadline_ns` plus a scheduling delay. Errors: those of the wire call, CONNECTION_LOST. */
+   * `done` comes before `deadline_ns` plus a scheduling delay. Errors: those of the wire call, CONNECTION_LOST.
+   * Tensors lie in host memory, but see takes_device. Calls come one at a time. */
   void (*average_gradient) (TpsExchange *exchange, guint server, gint64 batch, gint32 param_loc,
                             const TpsGradient *gradient, gint64 deadline_ns, TpsExchangeDone done,
                             gpointer user_data);
@@ -30,6 +32,11 @@ typedef struct
 
   /* Cancels, then frees. */
   void (*free) (TpsExchange *exchange);
+
+  /* Optional: NULL means never. TRUE: average_gradient to this server may be given dense tensors in the memory of
+   * `device` (tps_buffer_get_device() says so), complete when it is called, and may deliver averages that lie there,
+   * complete as well. Asked before each such call; must not block. */
+  gboolean (*takes_device) (TpsExchange *exchange, guint server, TpsDevice *device);
 } TpsExchangeOps;
 
 /* Implementations embed this as their first member. */
