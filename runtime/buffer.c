@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/error.h"
 #include "runtime/magazine.h"
 #include "runtime/sync.h"
 
@@ -28,6 +29,7 @@ struct TpsBuffer
   gsize capacity;
   TpsDevice *device;
   TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
+  TpsBuffer *block;    /* what the pool's source gave, whose memory it is; NULL = from the heap */
   guint size_class;
   gboolean small;  /* one block with its bytes */
   gboolean shared; /* another process maps the memory too */
@@ -36,16 +38,22 @@ struct TpsBuffer
   TpsBuffer *next_free;
 };
 
+typedef TpsBuffer *FreeLists[N_CLASSES];
+
 struct TpsBufferPool
 {
   TpsRefcount refcount;
   gsize limit_bytes;
   gsize keep_bytes;
+  TpsBufferSource source; /* no alloc: the heap */
 
   TpsMutex lock; /* guards everything below */
   gsize n_bytes_out;
-  gsize n_bytes_kept;
-  TpsBuffer *free_lists[N_CLASSES];
+  gsize n_bytes_kept;      /* from the heap */
+  gsize n_bytes_of_source; /* out or kept */
+  gsize refused_bytes;     /* the source is not asked for as much; G_MAXSIZE = it refused nothing */
+  FreeLists heap_lists;
+  FreeLists source_lists;
 };
 
 static gsize
@@ -72,12 +80,22 @@ class_of (gsize n_bytes)
 TpsBufferPool *
 tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes)
 {
+  static const TpsBufferSource heap;
+
+  return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &heap);
+}
+
+TpsBufferPool *
+tps_buffer_pool_new_from (gsize limit_bytes, gsize keep_bytes, const TpsBufferSource *source)
+{
   TpsBufferPool *pool = g_new0 (TpsBufferPool, 1);
 
   tps_refcount_init (&pool->refcount);
   tps_mutex_init (&pool->lock);
   pool->limit_bytes = limit_bytes;
   pool->keep_bytes = keep_bytes;
+  pool->source = *source;
+  pool->refused_bytes = G_MAXSIZE;
   return pool;
 }
 
@@ -91,8 +109,39 @@ tps_buffer_pool_ref (TpsBufferPool *pool)
 static void
 release_memory (TpsBuffer *buffer)
 {
-  free (buffer->data);
+  if (buffer->block != NULL)
+    tps_buffer_unref (buffer->block);
+  else
+    free (buffer->data);
   g_free (buffer);
+}
+
+static void
+put_free (FreeLists lists, TpsBuffer *buffer)
+{
+  buffer->next_free = lists[buffer->size_class];
+  lists[buffer->size_class] = buffer;
+}
+
+/* NULL: there is none. */
+static TpsBuffer *
+take_free (FreeLists lists, guint size_class)
+{
+  TpsBuffer *buffer = lists[size_class];
+
+  if (buffer != NULL)
+    lists[size_class] = buffer->next_free;
+  return buffer;
+}
+
+static void
+release_lists (FreeLists lists)
+{
+  TpsBuffer *buffer;
+
+  for (guint i = 0; i < N_CLASSES; i++)
+    while ((buffer = take_free (lists, i)) != NULL)
+      release_memory (buffer);
 }
 
 void
@@ -100,14 +149,8 @@ tps_buffer_pool_unref (TpsBufferPool *pool)
 {
   if (!tps_refcount_dec (&pool->refcount))
     return;
-  for (guint i = 0; i < N_CLASSES; i++)
-    while (pool->free_lists[i] != NULL)
-      {
-        TpsBuffer *buffer = pool->free_lists[i];
-
-        pool->free_lists[i] = buffer->next_free;
-        release_memory (buffer);
-      }
+  release_lists (pool->heap_lists);
+  release_lists (pool->source_lists);
   tps_mutex_clear (&pool->lock);
   g_free (pool);
 }
@@ -129,23 +172,84 @@ tps_buffer_pool_get_default (void)
 }
 
 static TpsBuffer *
-allocate (guint size_class)
+new_pooled (guint size_class, gpointer data, TpsBuffer *block)
+{
+  TpsBuffer *buffer = g_new0 (TpsBuffer, 1);
+
+  buffer->data = data;
+  buffer->capacity = class_capacity (size_class);
+  buffer->size_class = size_class;
+  buffer->block = block;
+  return buffer;
+}
+
+static TpsBuffer *
+allocate_on_heap (guint size_class)
 {
   gsize capacity = class_capacity (size_class);
   gsize alignment = capacity >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : TPS_BUFFER_ALIGNMENT;
-  TpsBuffer *buffer;
   void *data;
 
   if (posix_memalign (&data, alignment, capacity) != 0)
     return NULL;
   if (capacity >= HUGE_PAGE_BYTES)
     madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults where it is allowed */
-  buffer = g_new0 (TpsBuffer, 1);
-  buffer->data = data;
-  buffer->capacity = capacity;
-  buffer->size_class = size_class;
-  return buffer;
+  return new_pooled (size_class, data, NULL);
 }
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+/* Whether the source may be asked for `capacity`; then they count as its already. */
+static gboolean
+may_ask_source (TpsBufferPool *pool, gsize capacity)
+{
+  gboolean may_ask;
+
+  if (pool->source.alloc == NULL || capacity < pool->source.min_bytes)
+    return FALSE;
+  tps_mutex_lock (&pool->lock);
+  may_ask = capacity < pool->refused_bytes && capacity <= pool->keep_bytes
+            && pool->n_bytes_of_source <= pool->keep_bytes - capacity;
+  if (may_ask)
+    pool->n_bytes_of_source += capacity;
+  tps_mutex_unlock (&pool->lock);
+  return may_ask;
+}
+
+static void
+note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
+{
+  gboolean is_first;
+
+  tps_mutex_lock (&pool->lock);
+  is_first = pool->refused_bytes == G_MAXSIZE;
+  pool->n_bytes_of_source -= capacity;
+  if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    capacity = 0;
+  pool->refused_bytes = MIN (pool->refused_bytes, capacity);
+  tps_mutex_unlock (&pool->lock);
+  if (is_first)
+    g_warning ("%s; ordinary memory is taken instead, which is slower to copy", error->message);
+}
+
+/* NULL: the heap's turn. */
+static TpsBuffer *
+allocate_from_source (TpsBufferPool *pool, guint size_class)
+{
+  gsize capacity = class_capacity (size_class);
+  g_autoptr (GError) error = NULL;
+  TpsBuffer *block;
+
+  if (!may_ask_source (pool, capacity))
+    return NULL;
+  block = pool->source.alloc (pool->source.user_data, capacity, &error);
+  if (block != NULL)
+    return new_pooled (size_class, tps_buffer_get_data (block), block);
+  note_refusal (pool, capacity, error);
+  return NULL;
+}
+
+/* ---- in and out ------------------------------------------------------------------------------ */
 
 /* With the lock held. */
 static gboolean
@@ -184,11 +288,11 @@ reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buff
 
   tps_mutex_lock (&pool->lock);
   allowed = limit_allows (pool, capacity);
-  *buffer = allowed ? pool->free_lists[size_class] : NULL;
-  if (*buffer != NULL)
+  *buffer = allowed ? take_free (pool->source_lists, size_class) : NULL;
+  if (allowed && *buffer == NULL)
     {
-      pool->free_lists[size_class] = (*buffer)->next_free;
-      pool->n_bytes_kept -= capacity;
+      *buffer = take_free (pool->heap_lists, size_class);
+      pool->n_bytes_kept -= *buffer != NULL ? capacity : 0;
     }
   if (allowed)
     pool->n_bytes_out += capacity;
@@ -205,7 +309,9 @@ tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
   if (size_class >= N_CLASSES || !reserve (pool, size_class, class_capacity (size_class), &buffer))
     return NULL;
   if (buffer == NULL)
-    buffer = allocate (size_class);
+    buffer = allocate_from_source (pool, size_class);
+  if (buffer == NULL)
+    buffer = allocate_on_heap (size_class);
   if (buffer == NULL)
     {
       tps_buffer_pool_release (pool, class_capacity (size_class));
@@ -232,6 +338,17 @@ gsize
 tps_buffer_pool_get_limit (TpsBufferPool *pool)
 {
   return pool->limit_bytes;
+}
+
+gsize
+tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&pool->lock);
+  n_bytes = pool->n_bytes_of_source;
+  tps_mutex_unlock (&pool->lock);
+  return n_bytes;
 }
 
 gsize
@@ -356,6 +473,22 @@ tps_buffer_ref (TpsBuffer *buffer)
   return buffer;
 }
 
+/* With the lock held: puts it where the next one finds it. FALSE: the pool keeps enough. */
+static gboolean
+keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
+{
+  if (buffer->block != NULL)
+    {
+      put_free (pool->source_lists, buffer);
+      return TRUE;
+    }
+  if (pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
+    return FALSE;
+  put_free (pool->heap_lists, buffer);
+  pool->n_bytes_kept += buffer->capacity;
+  return TRUE;
+}
+
 static void
 give_back (TpsBuffer *buffer)
 {
@@ -364,13 +497,7 @@ give_back (TpsBuffer *buffer)
 
   tps_mutex_lock (&pool->lock);
   pool->n_bytes_out -= buffer->capacity;
-  keep = pool->n_bytes_kept + buffer->capacity <= pool->keep_bytes;
-  if (keep)
-    {
-      buffer->next_free = pool->free_lists[buffer->size_class];
-      pool->free_lists[buffer->size_class] = buffer;
-      pool->n_bytes_kept += buffer->capacity;
-    }
+  keep = keep_buffer (pool, buffer);
   tps_mutex_unlock (&pool->lock);
   if (!keep)
     release_memory (buffer);

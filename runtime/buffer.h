@@ -22,6 +22,24 @@ typedef struct TpsDevice TpsDevice; /* runtime/backend.h */
 /* A pool that lets at most `limit_bytes` be out at a time (0 = no limit) and keeps at most `keep_bytes` of returned
  * memory for reuse. Buffers may outlive the caller's reference of the pool. */
 TpsBufferPool *tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes);
+
+/* Where a pool has the memory of its larger buffers from, in place of the heap. */
+typedef struct
+{
+  /* A buffer in host memory of at least `n_bytes`, at TPS_BUFFER_ALIGNMENT, owned by the caller. NULL with
+   * RESOURCE_EXHAUSTED: not so much now; any other error: never again. May block. Thread: any. */
+  TpsBuffer *(*alloc) (gpointer user_data, gsize n_bytes, GError **error);
+  gpointer user_data; /* outlives the pool's last buffer */
+  gsize min_bytes;    /* smaller buffers come from the heap */
+} TpsBufferSource;
+
+/* As tps_buffer_pool_new(), with a source for memory that takes long to get and to give back: once got, it stays until the
+ * pool and its last buffer go, and of it there are at most `keep_bytes`, out or kept. What goes beyond that comes from the
+ * heap, and so does what the source refuses, which is warned of once; it is not asked for as much again. `source` is
+ * copied. */
+TpsBufferPool *tps_buffer_pool_new_from (gsize limit_bytes, gsize keep_bytes,
+                                         const TpsBufferSource *source);
+
 TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
 void tps_buffer_pool_unref (TpsBufferPool *pool);
 
@@ -39,6 +57,9 @@ void tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes);
 /* Bytes that are out now. Thread: any; a snapshot. */
 gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
 gsize tps_buffer_pool_get_limit (TpsBufferPool *pool);
+
+/* Bytes that its source gave, out or kept. Thread: any; a snapshot. */
+gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
 
 /* What a buffer of `n_bytes` counts against a limit; G_MAXSIZE where none is that large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);

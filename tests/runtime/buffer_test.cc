@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "runtime/error.h"
 
 namespace {
 
@@ -213,6 +218,191 @@ TEST (BufferPool, IsSharedByThreads)
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+/* ---- a pool with a source -------------------------------------------------------------------- */
+
+constexpr gsize MIN_BYTES = 64 << 10;
+
+/* Gives blocks of its own, and refuses what it is told to. */
+struct Source
+{
+  std::atomic<int> n_asked { 0 };
+  std::atomic<int> n_out { 0 };
+  gsize refuse_from = G_MAXSIZE;
+  gint refusal = TPS_ERROR_RESOURCE_EXHAUSTED;
+
+  static TpsBuffer *
+  alloc (gpointer user_data, gsize n_bytes, GError **error)
+  {
+    Source *source = (Source *) user_data;
+    void *memory;
+
+    source->n_asked++;
+    if (n_bytes >= source->refuse_from)
+      {
+        g_set_error (error, TPS_ERROR, source->refusal, "no locked memory");
+        return nullptr;
+      }
+    EXPECT_EQ (posix_memalign (&memory, TPS_BUFFER_ALIGNMENT, n_bytes), 0);
+    source->n_out++;
+    struct Block
+    {
+      Source *source;
+      void *memory;
+    };
+    return tps_buffer_new_foreign (
+        memory, n_bytes, nullptr,
+        [] (gpointer block) {
+          ((Block *) block)->source->n_out--;
+          free (((Block *) block)->memory);
+          delete (Block *) block;
+        },
+        new Block { source, memory });
+  }
+
+  TpsBufferPool *
+  new_pool (gsize limit_bytes, gsize keep_bytes)
+  {
+    TpsBufferSource description = { alloc, this, MIN_BYTES };
+    return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &description);
+  }
+};
+
+/* Lets `n` buffers of a size be out at a time, and writes to all of each. */
+void
+use (TpsBufferPool *pool, gsize n_bytes, int n)
+{
+  std::vector<TpsBuffer *> buffers;
+
+  for (int i = 0; i < n; i++)
+    {
+      buffers.push_back (tps_buffer_pool_try_get (pool, n_bytes));
+      ASSERT_NE (buffers.back (), nullptr);
+      EXPECT_EQ (tps_buffer_get_size (buffers.back ()), n_bytes);
+      EXPECT_TRUE (tps_buffer_is_exclusive (buffers.back ()));
+      memset (tps_buffer_get_data (buffers.back ()), i, n_bytes);
+    }
+  for (TpsBuffer *buffer : buffers)
+    tps_buffer_unref (buffer);
+}
+
+TEST (BufferPoolWithSource, AsksForLargeBuffersOnly)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 1 << 20);
+
+  use (pool, 100, 1);
+  use (pool, MIN_BYTES / 2, 1);
+  EXPECT_EQ (source.n_asked, 0);
+  use (pool, MIN_BYTES, 1);
+  EXPECT_EQ (source.n_asked, 1);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), MIN_BYTES);
+}
+
+TEST (BufferPoolWithSource, AsksForNothingNewInTheSteadyState)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 8 << 20);
+
+  for (int round = 0; round < 20; round++)
+    {
+      use (pool, 100000, 3);
+      use (pool, 1000000, 2);
+    }
+  EXPECT_EQ (source.n_asked, 5);
+  EXPECT_EQ (source.n_out, 5);
+}
+
+TEST (BufferPoolWithSource, TakesWhatGoesBeyondWhatItKeepsFromTheHeap)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 4 * MIN_BYTES);
+
+  for (int round = 0; round < 3; round++)
+    use (pool, MIN_BYTES, 7);
+  EXPECT_EQ (source.n_asked, 4);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 4 * MIN_BYTES);
+  use (pool, 16 * MIN_BYTES, 1);
+  EXPECT_EQ (source.n_asked, 4);
+}
+
+TEST (BufferPoolWithSource, WarnsOnceOfARefusalAndGoesOnWithTheHeap)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 64 << 20);
+
+  source.refuse_from = 1 << 20;
+  testing::internal::CaptureStderr ();
+  for (int round = 0; round < 3; round++)
+    use (pool, 4 << 20, 2);
+  use (pool, 2 << 20, 1);
+  std::string said = testing::internal::GetCapturedStderr ();
+
+  EXPECT_EQ (source.n_asked, 2); /* for 4 MiB, and then for 2 */
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_of_source (pool), 0u);
+  gsize first = said.find ("no locked memory");
+  EXPECT_NE (first, std::string::npos) << said;
+  EXPECT_EQ (said.find ("no locked memory", first + 1), std::string::npos) << said;
+  use (pool, MIN_BYTES, 1);
+  EXPECT_EQ (source.n_out, 1) << "smaller ones are still asked for";
+}
+
+TEST (BufferPoolWithSource, AsksNoMoreWhereTheDeviceIsLost)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (0, 64 << 20);
+
+  source.refuse_from = 0;
+  source.refusal = TPS_ERROR_DEVICE_LOST;
+  use (pool, 4 << 20, 1);
+  for (int round = 0; round < 3; round++)
+    use (pool, MIN_BYTES, 4);
+  EXPECT_EQ (source.n_asked, 1);
+}
+
+TEST (BufferPoolWithSource, KeepsItsLimit)
+{
+  Source source;
+  g_autoptr (TpsBufferPool) pool = source.new_pool (4 * MIN_BYTES, 64 << 20);
+  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 3 * MIN_BYTES);
+
+  EXPECT_EQ (tps_buffer_pool_try_get (pool, 2 * MIN_BYTES), nullptr);
+  EXPECT_EQ (source.n_asked, 1);
+  tps_buffer_unref (buffer);
+}
+
+TEST (BufferPoolWithSource, GivesBackWhatItHasWithTheLastReference)
+{
+  Source source;
+  TpsBufferPool *pool = source.new_pool (0, 1 << 20);
+  use (pool, MIN_BYTES, 3);
+  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, MIN_BYTES);
+
+  tps_buffer_pool_unref (pool);
+  EXPECT_EQ (source.n_out, 3);
+  memset (tps_buffer_get_data (buffer), 1, MIN_BYTES);
+  tps_buffer_unref (buffer);
+  EXPECT_EQ (source.n_out, 0);
+}
+
+TEST (BufferPoolWithSource, IsSharedByThreads)
+{
+  Source source;
+  TpsBufferPool *pool = source.new_pool (0, 16 * MIN_BYTES);
+  std::vector<std::thread> threads;
+
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([&, t] {
+      for (int i = 0; i < 300; i++)
+        use (pool, MIN_BYTES + 1000 * (gsize) ((i + t) % 5) * 16, 2);
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+  EXPECT_LE (tps_buffer_pool_get_n_bytes_of_source (pool), 16 * MIN_BYTES);
+  tps_buffer_pool_unref (pool);
+  EXPECT_EQ (source.n_out, 0);
 }
 
 } // namespace
