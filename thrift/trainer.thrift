@@ -58,6 +58,8 @@ struct TrainSpec {
   24: string rendezvous                // address of the Rendezvous service, "" = the process's own configuration
   25: string reduce                    // "mean" or "sum": what all-reduce hooks deliver
   26: optional string compress         // how gradients travel: "none" (also where it is absent), "fp16", "bf16", "topk:RATIO"
+  27: optional string device           // where to compute: "cpu" (also where it is absent or empty), "cuda" (the trainer's
+                                       // own choice among its CUDA devices, by its rank on its machine), "cuda:1"
 }
 
 enum TrainState {

@@ -165,6 +165,7 @@ static const TpsFieldSpec plan_fields[] = {
   PLAN_FIELD (24, BINARY, rendezvous),
   PLAN_FIELD (25, BINARY, reduce),
   PLAN_FIELD (26, BINARY, compress),
+  PLAN_FIELD (27, BINARY, device),
   { NULL },
 };
 
@@ -242,7 +243,7 @@ encode_plan_names (TpsWriter *out, const TpsTrainPlan *plan)
   tps_field_write_string (out, 17, plan->iteration_step);
 }
 
-/* The fields about how gradients travel, 18 to 26. */
+/* The fields about how gradients travel, 18 to 26, and where they are computed. */
 static void
 encode_plan_transfer (TpsWriter *out, const TpsTrainPlan *plan)
 {
@@ -256,6 +257,7 @@ encode_plan_transfer (TpsWriter *out, const TpsTrainPlan *plan)
   tps_field_write_string (out, 24, plan->rendezvous);
   tps_field_write_string (out, 25, plan->reduce);
   tps_field_write_string (out, 26, plan->compress);
+  tps_field_write_string (out, 27, plan->device);
 }
 
 void

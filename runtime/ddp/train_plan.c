@@ -50,6 +50,7 @@ tps_train_plan_new (void)
   plan->rendezvous = g_strdup ("");
   plan->reduce = g_strdup ("mean");
   plan->compress = g_strdup ("none");
+  plan->device = g_strdup ("cpu");
   return plan;
 }
 
@@ -75,6 +76,7 @@ tps_train_plan_free (TpsTrainPlan *plan)
   g_free (plan->rendezvous);
   g_free (plan->reduce);
   g_free (plan->compress);
+  g_free (plan->device);
   g_free (plan);
 }
 

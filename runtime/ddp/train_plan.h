@@ -44,6 +44,7 @@ typedef struct
   gchar *rendezvous; /* address, "" = the process's own configuration */
   gchar *reduce;     /* "mean", "sum" */
   gchar *compress;   /* runtime/ddp/compress/compression.h: "none", "topk:0.01" */
+  gchar *device;     /* runtime/ddp/device_choice.h: "cpu", "cuda", "cuda:1" */
 } TpsTrainPlan;
 
 TpsTrainPlan *tps_train_plan_new (void);

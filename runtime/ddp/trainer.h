@@ -30,6 +30,7 @@ typedef struct
   gpointer user_data;
   const gchar *
       host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
+  guint local_rank; /* of this process among the roles of its machine: for the choice of a device */
 } TpsTrainerLinks;
 
 /* `metrics`: a reference is taken. `links` is copied, `host` included. */

@@ -54,6 +54,8 @@ TEST (WireTrainer, aPlanComesAsItWent)
   sent->learning_rate = 0.25;
   g_free (sent->compress);
   sent->compress = g_strdup ("topk:0.01");
+  g_free (sent->device);
+  sent->device = g_strdup ("cuda:1");
   sent->rpc_timeout_ns = G_GINT64_CONSTANT (7000000000);
   g_array_append_val (sent->servers, server);
 
@@ -87,6 +89,7 @@ TEST (WireTrainer, aPlanComesAsItWent)
   EXPECT_STREQ (got->iteration_step, sent->iteration_step);
   EXPECT_STREQ (got->reduce, sent->reduce);
   EXPECT_STREQ (got->compress, "topk:0.01");
+  EXPECT_STREQ (got->device, "cuda:1");
 }
 
 /* The required fields, except `without`, and what `more` adds. */
