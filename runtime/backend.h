@@ -93,7 +93,8 @@ typedef struct
   /* A buffer in the device's memory, undefined contents, 64-byte alignment at least; owned by the caller. May block.
    * NULL with RESOURCE_EXHAUSTED, or DEVICE_LOST. */
   TpsBuffer *(*alloc) (TpsDevice *device, gsize n_bytes, GError **error);
-  /* A buffer in host memory that `copy` of this device moves to and from without staging it first. Otherwise as alloc. */
+  /* A buffer in host memory that `copy` of this device moves to and from without staging it first, and that all its
+   * operations read and write where it lies, over the bus. Otherwise as alloc. */
   TpsBuffer *(*alloc_host) (TpsDevice *device, gsize n_bytes, GError **error);
 
   /* -- memory that another process of this machine uses too; all NULL on devices that have none -- */
