@@ -371,30 +371,31 @@ tps_pass_create_ddp (TpsPass *pass, GError **error)
     return FALSE;
   leave_store (pass);
   assign_owners (pass);
-  pass->model->klass->init_parameters (pass->model, pass->plan->seed);
-  return TRUE;
+  return tps_model_fill_parameters (pass->model, pass->plan->seed, error);
 }
 
-void
-tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch)
+gboolean
+tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
 {
   TpsPassControl *control = pass->control;
   TpsTensorView output;
   gdouble loss;
 
   tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
-  output = pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input));
+  if (!pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input), &output, error))
+    return FALSE;
   if (!tps_shape_equal (&output.shape, &pass->output_gradient.shape))
     {
       tps_tensor_clear (&pass->output_gradient);
       tps_tensor_init (&pass->output_gradient, &output.shape);
     }
-  loss = pass->criterion->forward_backward (output, tps_tensor_view (&batch->target),
-                                            tps_tensor_data (&pass->output_gradient));
+  pass->criterion->forward_backward (pass->model->stream, output, tps_tensor_view (&batch->target),
+                                     &loss, tps_tensor_data (&pass->output_gradient));
   tps_mutex_lock (&control->lock);
   control->has_loss = TRUE;
   control->loss = loss;
   tps_mutex_unlock (&control->lock);
+  return TRUE;
 }
 
 void

@@ -97,8 +97,8 @@ gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
 gboolean tps_pass_create_ddp (TpsPass *pass, GError **error);
 
 /* Model and criterion on a batch; the loss shows in the status. The gradient of the output lies in
- * pass->output_gradient. */
-void tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch);
+ * pass->output_gradient. Errors: those of the model's forward pass. */
+gboolean tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error);
 
 /* Counts a finished step. */
 void tps_pass_step_done (TpsPass *pass);

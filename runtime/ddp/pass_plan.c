@@ -104,7 +104,7 @@ create_model (TpsPass *pass, GError **error)
 
   if (klass == NULL)
     return refuse_name ("model_class", unknown, error);
-  pass->model = klass->create (pass->plan->model_config, error);
+  pass->model = klass->create (pass->plan->model_config, NULL, error);
   return pass->model != NULL;
 }
 

@@ -372,7 +372,8 @@ train_dense (Training *self, GError **error)
   gint64 start_ns = tps_clock_now_ns ();
 
   tps_ddp_zero_grad (pass->ddp);
-  tps_pass_forward (pass, &self->model_batch);
+  if (!tps_pass_forward (pass, &self->model_batch, error))
+    return FALSE;
   record (self, "forward_metric", "forward_pass", &start_ns);
   if (!tps_ddp_backward (pass->ddp, tps_tensor_data (&pass->output_gradient), error))
     return FALSE;

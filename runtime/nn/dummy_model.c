@@ -24,7 +24,6 @@ typedef struct
 {
   TpsModel model;
   DummyConfig config;
-  TpsStream *stream;
   TpsEmbeddingBag embedding;
   TpsLinear *layers; /* [dense_layers_count] */
 
@@ -153,25 +152,15 @@ dummy_model_free (TpsModel *model)
       g_free (model->parameters[i].name);
       tps_gradient_clear (&model->parameters[i].sparse_gradient);
     }
-  if (self->stream != NULL)
-    self->stream->device->ops->stream_free (self->stream);
+  tps_model_clear (model);
   g_free (model->parameters);
   g_free (self->layers);
   g_free (self->activations);
   g_free (self);
 }
 
-static gboolean
-init_stream (DummyModel *self, GError **error)
-{
-  TpsDevice *device = tps_device_find ("cpu", error);
-
-  self->stream = device != NULL ? device->ops->stream_new (device, error) : NULL;
-  return self->stream != NULL;
-}
-
 static TpsModel *
-dummy_model_create (GVariant *values, GError **error)
+dummy_model_create (GVariant *values, TpsDevice *device, GError **error)
 {
   DummyConfig config;
   DummyModel *self;
@@ -179,9 +168,9 @@ dummy_model_create (GVariant *values, GError **error)
   if (!read_config (values, &config, error) || !check_config (&config, error))
     return NULL;
   self = g_new0 (DummyModel, 1);
-  self->model.klass = &tps_dummy_model_class;
   self->config = config;
-  if (!init_layers (self, error) || !init_stream (self, error))
+  if (!init_layers (self, error)
+      || !tps_model_init (&self->model, &tps_dummy_model_class, device, error))
     {
       dummy_model_free (&self->model);
       return NULL;
@@ -278,27 +267,27 @@ reserve (DummyModel *self, gsize batch)
   self->capacity = batch;
 }
 
-static TpsTensorView
-dummy_model_forward (TpsModel *model, TpsTensorView input)
+static gboolean
+dummy_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output, GError **error)
 {
   DummyModel *self = (DummyModel *) model;
   gsize batch = (gsize) input.shape.dims[0];
   guint n_layers = (guint) self->config.dense_layers_count;
-  TpsTensorView output;
 
   reserve (self, batch);
   self->input = input;
-  tps_embedding_bag_forward (&self->embedding, self->stream, input,
+  tps_embedding_bag_forward (&self->embedding, self->model.stream, input,
                              tps_tensor_data (&self->activations[0]));
   for (guint i = 0; i < n_layers; i++)
-    tps_linear_forward (&self->layers[i], self->stream, tps_tensor_data (&self->activations[i]),
+    tps_linear_forward (&self->layers[i], self->model.stream,
+                        tps_tensor_data (&self->activations[i]),
                         tps_tensor_data (&self->activations[i + 1]), batch);
-  self->stream->device->ops->softmax (self->stream, tps_tensor_data (&self->output),
-                                      tps_tensor_data (&self->activations[n_layers]), batch,
-                                      (gsize) self->config.dense_output_size);
-  output = tps_tensor_view (&self->output);
-  output.shape.dims[0] = (gint64) batch;
-  return output;
+  self->model.stream->device->ops->softmax (self->model.stream, tps_tensor_data (&self->output),
+                                            tps_tensor_data (&self->activations[n_layers]), batch,
+                                            (gsize) self->config.dense_output_size);
+  *output = tps_tensor_view (&self->output);
+  output->shape.dims[0] = (gint64) batch;
+  return TRUE;
 }
 
 /* Returns where the gradient of the layer's input lies. */
@@ -311,12 +300,12 @@ backward_layer (DummyModel *self, guint i, gfloat *output_gradient, TpsGradientR
   gfloat *first = tps_tensor_data (&self->gradients[0]);
   gfloat *input_gradient = output_gradient == first ? tps_tensor_data (&self->gradients[1]) : first;
 
-  tps_linear_backward_bias (layer, self->stream, output_gradient, batch);
+  tps_linear_backward_bias (layer, self->model.stream, output_gradient, batch);
   ready (user_data, 2 + 2 * i);
-  tps_linear_backward_weight (layer, self->stream, tps_tensor_data (&self->activations[i]),
+  tps_linear_backward_weight (layer, self->model.stream, tps_tensor_data (&self->activations[i]),
                               output_gradient, batch);
   ready (user_data, 1 + 2 * i);
-  tps_linear_backward_input (layer, self->stream, output_gradient, input_gradient, batch);
+  tps_linear_backward_input (layer, self->model.stream, output_gradient, input_gradient, batch);
   return input_gradient;
 }
 
@@ -327,12 +316,12 @@ dummy_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradien
   DummyModel *self = (DummyModel *) model;
   gfloat *gradient = tps_tensor_data (&self->gradients[0]);
 
-  self->stream->device->ops->softmax_backward (
-      self->stream, gradient, output_gradient, tps_tensor_data (&self->output),
+  self->model.stream->device->ops->softmax_backward (
+      self->model.stream, gradient, output_gradient, tps_tensor_data (&self->output),
       (gsize) self->input.shape.dims[0], (gsize) self->config.dense_output_size);
   for (guint i = (guint) self->config.dense_layers_count; i > 0; i--)
     gradient = backward_layer (self, i - 1, gradient, ready, user_data);
-  tps_embedding_bag_backward (&self->embedding, self->stream, self->input, gradient);
+  tps_embedding_bag_backward (&self->embedding, self->model.stream, self->input, gradient);
   ready (user_data, 0);
 }
 

@@ -20,7 +20,6 @@ typedef struct
   TpsModel model;
   TpsParameter parameters[2 * N_LAYERS]; /* weight and bias of each layer */
   TpsLinear layers[N_LAYERS];
-  TpsStream *stream;
   TpsInputGradientReady input_ready;
   gpointer user_data;
 
@@ -53,8 +52,7 @@ hybrid_model_free (TpsModel *model)
   clear_activations (self);
   for (guint i = 0; i < model->n_parameters; i++)
     g_free (model->parameters[i].name);
-  if (self->stream != NULL)
-    self->stream->device->ops->stream_free (self->stream);
+  tps_model_clear (model);
   g_free (self);
 }
 
@@ -85,26 +83,20 @@ init_layer (HybridModel *self, guint i)
 }
 
 static TpsModel *
-hybrid_model_create (GVariant *values, GError **error)
+hybrid_model_create (GVariant *values, TpsDevice *device, GError **error)
 {
   TpsConfig config;
-  TpsDevice *device;
   HybridModel *self;
 
   tps_config_init (&config, values, "model HybridModel", error);
   if (!tps_config_finish (&config)) /* it takes no arguments */
     return NULL;
-  device = tps_device_find ("cpu", error);
-  if (device == NULL)
-    return NULL;
   self = g_new0 (HybridModel, 1);
-  self->model.klass = &tps_hybrid_model_class;
   self->model.n_parameters = G_N_ELEMENTS (self->parameters);
   self->model.parameters = self->parameters;
   for (guint i = 0; i < N_LAYERS; i++)
     init_layer (self, i);
-  self->stream = device->ops->stream_new (device, error);
-  if (self->stream != NULL)
+  if (tps_model_init (&self->model, &tps_hybrid_model_class, device, error))
     return &self->model;
   hybrid_model_free (&self->model);
   return NULL;
@@ -187,12 +179,11 @@ input_of (const HybridModel *self, guint i)
   return i == 0 ? self->input.data : tps_tensor_data (&self->outputs[i - 1]);
 }
 
-static TpsTensorView
-hybrid_model_forward (TpsModel *model, TpsTensorView input)
+static gboolean
+hybrid_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output, GError **error)
 {
   HybridModel *self = (HybridModel *) model;
   gsize rows = (gsize) input.shape.dims[0];
-  TpsTensorView output;
 
   reserve (self, rows);
   self->input = input;
@@ -200,14 +191,14 @@ hybrid_model_forward (TpsModel *model, TpsTensorView input)
     {
       gfloat *values = tps_tensor_data (&self->outputs[i]);
 
-      tps_linear_forward (&self->layers[i], self->stream, input_of (self, i), values, rows);
+      tps_linear_forward (&self->layers[i], self->model.stream, input_of (self, i), values, rows);
       if (i == RELU_AFTER)
-        self->stream->device->ops->relu (self->stream, values, values,
-                                         rows * (gsize) widths[i + 1]);
+        self->model.stream->device->ops->relu (self->model.stream, values, values,
+                                               rows * (gsize) widths[i + 1]);
     }
-  output = tps_tensor_view (&self->outputs[N_LAYERS - 1]);
-  output.shape.dims[0] = input.shape.dims[0];
-  return output;
+  *output = tps_tensor_view (&self->outputs[N_LAYERS - 1]);
+  output->shape.dims[0] = input.shape.dims[0];
+  return TRUE;
 }
 
 /* Of what a layer gives: the gradient of what goes into the next one. */
@@ -225,11 +216,11 @@ backward_inputs (HybridModel *self, const gfloat *output_gradient, gsize rows)
     {
       gfloat *gradient = tps_tensor_data (&self->gradients[i]);
 
-      tps_linear_backward_input (&self->layers[i], self->stream,
+      tps_linear_backward_input (&self->layers[i], self->model.stream,
                                  output_gradient_of (self, i, output_gradient), gradient, rows);
       if (i == RELU_AFTER + 1)
-        self->stream->device->ops->relu_backward (self->stream, gradient, gradient,
-                                                  input_of (self, i), rows * (gsize) widths[i]);
+        self->model.stream->device->ops->relu_backward (
+            self->model.stream, gradient, gradient, input_of (self, i), rows * (gsize) widths[i]);
     }
 }
 
@@ -247,10 +238,10 @@ hybrid_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradie
     {
       const gfloat *gradient = output_gradient_of (self, i, output_gradient);
 
-      tps_linear_backward_bias (&self->layers[i], self->stream, gradient, rows);
+      tps_linear_backward_bias (&self->layers[i], self->model.stream, gradient, rows);
       ready (user_data, 2 * i + 1);
-      tps_linear_backward_weight (&self->layers[i], self->stream, input_of (self, i), gradient,
-                                  rows);
+      tps_linear_backward_weight (&self->layers[i], self->model.stream, input_of (self, i),
+                                  gradient, rows);
       ready (user_data, 2 * i);
     }
 }

@@ -13,7 +13,6 @@ typedef struct
   TpsModel model; /* first */
   TpsParameter parameters[2];
   TpsLinear layer;
-  TpsStream *stream;
   TpsTensor output;    /* [rows, out_features] of the last forward pass */
   TpsTensorView input; /* of the same */
 } LinearModel;
@@ -23,8 +22,7 @@ linear_model_free (TpsModel *model)
 {
   LinearModel *self = (LinearModel *) model;
 
-  if (self->stream != NULL)
-    self->stream->device->ops->stream_free (self->stream);
+  tps_model_clear (model);
   tps_tensor_clear (&self->output);
   for (guint i = 0; i < G_N_ELEMENTS (self->parameters); i++)
     g_free (self->parameters[i].name);
@@ -55,11 +53,10 @@ init_layer (LinearModel *self, gint64 in_features, gint64 out_features)
 }
 
 static TpsModel *
-linear_model_create (GVariant *values, GError **error)
+linear_model_create (GVariant *values, TpsDevice *device, GError **error)
 {
   gint64 in_features, out_features;
   TpsConfig config;
-  TpsDevice *device;
   LinearModel *self;
 
   tps_config_init (&config, values, "model LinearModel", error);
@@ -67,16 +64,11 @@ linear_model_create (GVariant *values, GError **error)
       || !tps_config_get_int (&config, "out_features", 1, MAX_FEATURES, &out_features)
       || !tps_config_finish (&config))
     return NULL;
-  device = tps_device_find ("cpu", error);
-  if (device == NULL)
-    return NULL;
   self = g_new0 (LinearModel, 1);
-  self->model.klass = &tps_linear_model_class;
   self->model.n_parameters = G_N_ELEMENTS (self->parameters);
   self->model.parameters = self->parameters;
   init_layer (self, in_features, out_features);
-  self->stream = device->ops->stream_new (device, error);
-  if (self->stream != NULL)
+  if (tps_model_init (&self->model, &tps_linear_model_class, device, error))
     return &self->model;
   linear_model_free (&self->model);
   return NULL;
@@ -114,8 +106,8 @@ linear_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **
          && check_side ("target", &batch->target, layer->n_out, batch->input.shape.dims[0], error);
 }
 
-static TpsTensorView
-linear_model_forward (TpsModel *model, TpsTensorView input)
+static gboolean
+linear_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output, GError **error)
 {
   LinearModel *self = (LinearModel *) model;
   gint64 n_rows = input.shape.dims[0];
@@ -126,9 +118,10 @@ linear_model_forward (TpsModel *model, TpsTensorView input)
       tps_tensor_init_2d (&self->output, TPS_DTYPE_FLOAT32, n_rows, (gint64) self->layer.n_out);
     }
   self->input = input;
-  tps_linear_forward (&self->layer, self->stream, input.data, tps_tensor_data (&self->output),
+  tps_linear_forward (&self->layer, self->model.stream, input.data, tps_tensor_data (&self->output),
                       (gsize) n_rows);
-  return tps_tensor_view (&self->output);
+  *output = tps_tensor_view (&self->output);
+  return TRUE;
 }
 
 static void
@@ -138,9 +131,9 @@ linear_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradie
   LinearModel *self = (LinearModel *) model;
   gsize n_rows = (gsize) self->input.shape.dims[0];
 
-  tps_linear_backward_bias (&self->layer, self->stream, output_gradient, n_rows);
+  tps_linear_backward_bias (&self->layer, self->model.stream, output_gradient, n_rows);
   ready (user_data, 1);
-  tps_linear_backward_weight (&self->layer, self->stream, self->input.data, output_gradient,
+  tps_linear_backward_weight (&self->layer, self->model.stream, self->input.data, output_gradient,
                               n_rows);
   ready (user_data, 0);
 }

@@ -185,7 +185,8 @@ offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
       tps_tensor_init (&parameters[i].tensor, &pass->model->parameters[i].shape);
       pass->model->parameters[i].value = tps_tensor_data (&parameters[i].tensor);
     }
-  pass->model->klass->init_parameters (pass->model, pass->plan->seed);
+  if (!tps_model_fill_parameters (pass->model, pass->plan->seed, error))
+    return FALSE;
   tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
                              begin_call (self));
   return tps_model_call_wait (&self->call, NULL, error);
@@ -239,14 +240,16 @@ on_gradient_ready (gpointer user_data, guint index)
 {
 }
 
-static void
-compute_gradients (Training *self)
+static gboolean
+compute_gradients (Training *self, GError **error)
 {
   TpsPass *pass = self->pass;
 
-  tps_pass_forward (pass, &self->batch);
+  if (!tps_pass_forward (pass, &self->batch, error))
+    return FALSE;
   pass->model->klass->backward (pass->model, tps_tensor_data (&pass->output_gradient),
                                 on_gradient_ready, NULL);
+  return TRUE;
 }
 
 static gboolean
@@ -258,7 +261,8 @@ run_step (Training *self, gint64 step, GError **error)
 
   tell (self, TPS_BATCH_UPDATE_BEGINS);
   take_next_input (self);
-  compute_gradients (self);
+  if (!compute_gradients (self, error))
+    return FALSE;
   tell (self, TPS_BATCH_UPDATE_REPORTS);
   tps_model_call_update (&self->call, self->gradients, pass->model->n_parameters,
                          self->model->version, begin_call (self));

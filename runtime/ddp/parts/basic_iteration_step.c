@@ -14,7 +14,8 @@ run_forward (TpsPass *pass, const gchar *key, const TpsTrainBatch *batch, GError
 {
   if (!tps_pass_record_start (pass, FORWARD_METRIC, key, "forward_pass", error))
     return FALSE;
-  tps_pass_forward (pass, batch);
+  if (!tps_pass_forward (pass, batch, error))
+    return FALSE;
   /* Here and below: somebody may have cleared the metrics meanwhile, which is no reason to fail. */
   tps_pass_record_end (pass, FORWARD_METRIC, key, NULL);
   return TRUE;

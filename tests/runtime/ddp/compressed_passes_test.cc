@@ -157,13 +157,16 @@ target_of (gint64 i)
 }
 
 TpsModel *
-pull_create (GVariant *, GError **)
+pull_create (GVariant *, TpsDevice *device, GError **error)
 {
   PullModel *self = g_new0 (PullModel, 1);
 
   self->weight.name = g_strdup ("weight");
   self->weight.shape = { TPS_DTYPE_FLOAT32, 2, { ROWS, WIDTH } };
-  self->model = { tps_model_class_find ("PullModel", nullptr), 1, &self->weight };
+  self->model.n_parameters = 1;
+  self->model.parameters = &self->weight;
+  EXPECT_TRUE (
+      tps_model_init (&self->model, tps_model_class_find ("PullModel", nullptr), device, error));
   return &self->model;
 }
 
@@ -172,6 +175,7 @@ pull_free (TpsModel *model)
 {
   PullModel *self = reinterpret_cast<PullModel *> (model);
 
+  tps_model_clear (model);
   g_free (self->weight.name);
   g_free (self);
 }
@@ -189,13 +193,14 @@ pull_check_batch (TpsModel *, const TpsTrainBatch *, GError **)
 }
 
 /* Classes that nobody looks at. */
-TpsTensorView
-pull_forward (TpsModel *model, TpsTensorView input)
+gboolean
+pull_forward (TpsModel *model, TpsTensorView, TpsTensorView *output, GError **)
 {
   PullModel *self = reinterpret_cast<PullModel *> (model);
 
   self->step++;
-  return { { TPS_DTYPE_FLOAT32, 2, { 1, 2 } }, self->output };
+  *output = { { TPS_DTYPE_FLOAT32, 2, { 1, 2 } }, self->output };
+  return TRUE;
 }
 
 void

@@ -248,6 +248,8 @@ const TpsModelClass FakeModel::klass = {
 
 FakeModel::FakeModel (const std::vector<Parameter> &parameters) : base_ { {}, this }
 {
+  GError *error = nullptr;
+
   for (const Parameter &described : parameters)
     {
       TpsParameter parameter = {};
@@ -261,13 +263,15 @@ FakeModel::FakeModel (const std::vector<Parameter> &parameters) : base_ { {}, th
     }
   for (guint i = static_cast<guint> (parameters_.size ()); i-- > 0;)
     order.push_back (i);
-  base_.model.klass = &klass;
+  tps_model_init (&base_.model, &klass, nullptr, &error);
+  g_assert_no_error (error);
   base_.model.n_parameters = static_cast<guint> (parameters_.size ());
   base_.model.parameters = parameters_.data ();
 }
 
 FakeModel::~FakeModel ()
 {
+  tps_model_clear (&base_.model);
   for (TpsParameter &parameter : parameters_)
     {
       tps_gradient_clear (&parameter.sparse_gradient);

@@ -51,7 +51,7 @@ protected:
   {
     g_autoptr (GVariant) config = g_variant_ref_sink (g_variant_new_parsed (arguments));
 
-    return tps_model_class_find ("HybridModel", nullptr)->create (config, error);
+    return tps_model_class_find ("HybridModel", nullptr)->create (config, nullptr, error);
   }
 
   static TpsTensorView
@@ -67,7 +67,8 @@ protected:
   std::vector<float>
   forward (const std::vector<float> &input)
   {
-    TpsTensorView output = model->klass->forward (model, rows_view (input));
+    TpsTensorView output {};
+    EXPECT_TRUE (model->klass->forward (model, rows_view (input), &output, nullptr));
     const float *data = static_cast<const float *> (output.data);
 
     return std::vector<float> (data, data + tps_shape_n_elems (&output.shape));

@@ -198,10 +198,9 @@ TEST (Registries, AnUnknownNameListsTheKnown)
   EXPECT_EQ (criterion->code, TPS_ERROR_NOT_FOUND);
 }
 
-gdouble
-no_loss (TpsTensorView, TpsTensorView, gfloat *)
+void
+no_loss (TpsStream *, TpsTensorView, TpsTensorView, gdouble *, gfloat *)
 {
-  return 0;
 }
 
 TEST (Registries, ARegisteredEntryIsFoundListedAndHidesOlderOnes)

@@ -32,7 +32,7 @@ creation_error (const char *config)
   GError *error = nullptr;
   GVariant *values = g_variant_parse (G_VARIANT_TYPE_VARDICT, config, nullptr, nullptr, &error);
   g_assert_no_error (error);
-  TpsModel *model = dummy_class ()->create (values, &error);
+  TpsModel *model = dummy_class ()->create (values, nullptr, &error);
 
   g_variant_unref (values);
   if (model != nullptr)

@@ -43,7 +43,7 @@ BoundModel::BoundModel (const DummySizes &sizes)
   GError *error = nullptr;
   GVariant *config = g_variant_ref_sink (dummy_config (sizes));
 
-  model = tps_model_class_find ("DummyModel", &error)->create (config, &error);
+  model = tps_model_class_find ("DummyModel", &error)->create (config, nullptr, &error);
   g_assert_no_error (error);
   g_variant_unref (config);
   for (guint i = 0; i < model->n_parameters; i++)
@@ -70,7 +70,8 @@ BoundModel::forward (const std::vector<int64_t> &input, const std::vector<int64_
 {
   tps_tensor_clear (&input_);
   input_ = make_tensor (input, dims);
-  TpsTensorView output = model->klass->forward (model, tps_tensor_view (&input_));
+  TpsTensorView output {};
+  EXPECT_TRUE (model->klass->forward (model, tps_tensor_view (&input_), &output, nullptr));
   const float *data = (const float *) output.data;
   return std::vector<float> (data, data + tps_shape_n_elems (&output.shape));
 }
@@ -98,8 +99,9 @@ BoundModel::step (const char *criterion, const std::vector<int64_t> &input,
   view.shape.dims[0] = dims[0];
   view.shape.dims[1] = (int64_t) output.size () / dims[0];
   view.data = output.data ();
-  double loss = loss_function->forward_backward (view, tps_tensor_view (&targets),
-                                                 gradient.data ());
+  double loss = NAN;
+  loss_function->forward_backward (model->stream, view, tps_tensor_view (&targets), &loss,
+                                   gradient.data ());
   ready.clear ();
   model->klass->backward (model, gradient.data (), append_ready, &ready);
   tps_tensor_clear (&targets);

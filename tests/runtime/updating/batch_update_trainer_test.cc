@@ -234,7 +234,7 @@ expected_values (const Job &job)
   g_autoptr (GVariant)
       config = dictionary ({ { "in_features", g_variant_new_int64 (job.in_features) },
                              { "out_features", g_variant_new_int64 (job.out_features) } });
-  TpsModel *layer = tps_linear_model_class.create (config, nullptr);
+  TpsModel *layer = tps_linear_model_class.create (config, nullptr, nullptr);
   Values values = { std::vector<float> (static_cast<size_t> (job.out_features * job.in_features)),
                     std::vector<float> (static_cast<size_t> (job.out_features)) };
   Values gradients = values;
@@ -263,11 +263,14 @@ expected_values (const Job &job)
           tps_ziggurat_fill (&rng, input.data (), input.size ());
           TpsTensor x = to_tensor ({ job.batch_size, job.in_features }, input);
           bind (naive.values ());
-          TpsTensorView output = layer->klass->forward (layer, tps_tensor_view (&x));
+          TpsTensorView output {};
+          double loss;
+          EXPECT_TRUE (layer->klass->forward (layer, tps_tensor_view (&x), &output, nullptr));
           tps_tensor_init_zeroed (&target, &output.shape);
           tps_tensor_init (&output_gradient, &output.shape);
           auto data = static_cast<gfloat *> (tps_tensor_data (&output_gradient));
-          tps_criterion_l1.forward_backward (output, tps_tensor_view (&target), data);
+          tps_criterion_l1.forward_backward (layer->stream, output, tps_tensor_view (&target),
+                                             &loss, data);
           layer->klass->backward (
               layer, data, [] (gpointer, guint) {}, nullptr);
           all.push_back (gradients);

@@ -34,12 +34,12 @@ gradients_of (TpsModel *layer, const TpsModelVersion *version, const oracle::Ten
           tps_tensor_data (&version->parameters[i].tensor));
       layer->parameters[i].gradient = gradients[i].data ();
     }
-  TpsTensorView output = layer->klass->forward (layer, tps_tensor_view (&x));
+  TpsTensorView output {};
+  EXPECT_TRUE (layer->klass->forward (layer, tps_tensor_view (&x), &output, nullptr));
   tps_tensor_init_zeroed (&target, &output.shape);
   tps_tensor_init (&output_gradient, &output.shape);
-  *loss = tps_criterion_l1.forward_backward (
-      output, tps_tensor_view (&target),
-      static_cast<gfloat *> (tps_tensor_data (&output_gradient)));
+  tps_criterion_l1.forward_backward (layer->stream, output, tps_tensor_view (&target), loss,
+                                     static_cast<gfloat *> (tps_tensor_data (&output_gradient)));
   layer->klass->backward (
       layer, static_cast<gfloat *> (tps_tensor_data (&output_gradient)), [] (gpointer, guint) {},
       nullptr);
@@ -60,7 +60,7 @@ TEST (PyTorch, threeTrainersAndFourUpdatesAgree)
   g_variant_dict_insert (&config, "in_features", "x", (gint64) 10);
   g_variant_dict_insert (&config, "out_features", "x", (gint64) 3);
   g_autoptr (GVariant) values = g_variant_ref_sink (g_variant_dict_end (&config));
-  TpsModel *layer = tps_linear_model_class.create (values, nullptr);
+  TpsModel *layer = tps_linear_model_class.create (values, nullptr, nullptr);
   ASSERT_NE (layer, nullptr);
   sgd.momentum = 0.9;
   Shapes shapes = { { 3, 10 }, { 3 } };

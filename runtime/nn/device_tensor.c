@@ -1,0 +1,24 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/nn/device_tensor.h"
+
+gboolean
+tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape, GError **error)
+{
+  TpsBuffer *buffer = device->ops->alloc (device, tps_shape_n_bytes (shape), error);
+
+  *tensor = (TpsTensor) { 0 };
+  if (buffer == NULL)
+    return FALSE;
+  tps_tensor_init_take (tensor, shape, buffer, 0);
+  return TRUE;
+}
+
+gboolean
+tps_device_tensor_read (TpsStream *stream, TpsTensorView view, gpointer values, GError **error)
+{
+  const TpsDeviceOps *ops = stream->device->ops;
+
+  ops->copy (stream, values, view.data, tps_shape_n_bytes (&view.shape));
+  return ops->stream_sync (stream, error);
+}

@@ -1,0 +1,21 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tensors in a device's memory, and the way to the host. */
+
+#pragma once
+
+#include "runtime/backend.h"
+#include "runtime/tensor.h"
+
+G_BEGIN_DECLS
+
+/* Undefined elements in memory of `device`. May block. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `tensor` is empty then. */
+gboolean tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape,
+                                 GError **error);
+
+/* Copies `view`, of memory of the stream's device, to `values` on the host; blocks until the stream has passed. Errors:
+ * DEVICE_LOST. */
+gboolean tps_device_tensor_read (TpsStream *stream, TpsTensorView view, gpointer values,
+                                 GError **error);
+
+G_END_DECLS
