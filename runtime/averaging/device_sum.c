@@ -105,6 +105,12 @@ tps_device_sums_new (TpsDevice *device)
   return sums;
 }
 
+TpsDevice *
+tps_device_sums_get_device (const TpsDeviceSums *sums)
+{
+  return sums->device;
+}
+
 void
 tps_device_sums_free (TpsDeviceSums *sums)
 {
@@ -148,18 +154,25 @@ tps_device_sum_free (TpsDeviceSum *sum)
 }
 
 void
-tps_device_sum_add (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight)
+tps_device_sum_add_there (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight)
 {
   const TpsDeviceOps *ops = ops_of (sum);
-  gpointer staged = tps_buffer_get_data (sum->staged);
   gpointer total = tps_buffer_get_data (sum->sum);
 
-  ops->copy (sum->stream, staged, gradient, sum->n_elems * tps_dtype_size (sum->dtype));
   if (sum->has_sum)
-    ops->scale_accumulate (sum->stream, sum->dtype, total, staged, weight, sum->n_elems);
+    ops->scale_accumulate (sum->stream, sum->dtype, total, gradient, weight, sum->n_elems);
   else
-    ops->scale (sum->stream, sum->dtype, total, staged, weight, sum->n_elems);
+    ops->scale (sum->stream, sum->dtype, total, gradient, weight, sum->n_elems);
   sum->has_sum = TRUE;
+}
+
+void
+tps_device_sum_add (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight)
+{
+  gpointer staged = tps_buffer_get_data (sum->staged);
+
+  ops_of (sum)->copy (sum->stream, staged, gradient, sum->n_elems * tps_dtype_size (sum->dtype));
+  tps_device_sum_add_there (sum, staged, weight);
 }
 
 gboolean
@@ -178,4 +191,18 @@ tps_device_sum_average (TpsDeviceSum *sum, gpointer average, gdouble divisor, GE
                sum->n_elems);
   ops->copy (sum->stream, average, staged, sum->n_elems * tps_dtype_size (sum->dtype));
   return tps_device_sum_sync (sum, error);
+}
+
+TpsBuffer *
+tps_device_sum_average_there (TpsDeviceSum *sum, gdouble divisor, GError **error)
+{
+  TpsDevice *device = sum->sums->device;
+  gsize n_bytes = sum->n_elems * tps_dtype_size (sum->dtype);
+  g_autoptr (TpsBuffer) average = device->ops->alloc (device, n_bytes, error);
+
+  if (average == NULL)
+    return NULL;
+  device->ops->divide (sum->stream, sum->dtype, tps_buffer_get_data (average),
+                       tps_buffer_get_data (sum->sum), divisor, sum->n_elems);
+  return tps_device_sum_sync (sum, error) ? g_steal_pointer (&average) : NULL;
 }

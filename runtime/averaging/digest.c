@@ -11,6 +11,8 @@
 #include <xxhash.h>
 #endif
 
+#include "runtime/device_memory.h"
+
 /* What is hashed besides the elements; no padding, unused dimensions are 0. */
 typedef struct
 {
@@ -47,12 +49,12 @@ set_shape (Header *header, guint i, const TpsShape *shape)
   memcpy (header->shapes[i].dims, shape->dims, shape->n_dims * sizeof shape->dims[0]);
 }
 
-TpsDigest
-tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks)
+/* Of everything but the elements. */
+static TpsDigest
+digest_of_header (const TpsGradient *gradient)
 {
   gdouble weight = gradient->weight + 0.0; /* -0 is 0 */
   Header header = { .kind = gradient->kind };
-  TpsDigest parts[2];
 
   memcpy (&header.weight_bits, &weight, sizeof weight);
   if (gradient->kind == TPS_GRADIENT_DENSE)
@@ -63,9 +65,17 @@ tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint 
       set_shape (&header, 0, &gradient->indices.shape);
       set_shape (&header, 1, &gradient->values.shape);
     }
-  parts[0] = tps_digest_of_block (&header, sizeof header);
-  parts[1] = tps_digest_of_block (blocks, n_blocks * sizeof *blocks);
-  return tps_digest_of_block (parts, sizeof parts);
+  return tps_digest_of_block (&header, sizeof header);
+}
+
+TpsDigest
+tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks)
+{
+  TpsDigest header = digest_of_header (gradient);
+  TpsDigest digest = tps_digest_of_block (blocks, n_blocks * sizeof *blocks);
+
+  digest.shape = header.low ^ header.high;
+  return digest;
 }
 
 /* Appends the hashes of the tensor's blocks. */
@@ -88,6 +98,12 @@ tps_digest_of_gradient (const TpsGradient *gradient)
 {
   g_autoptr (GArray) blocks = g_array_new (FALSE, FALSE, sizeof (TpsDigest));
 
+  if (tps_device_memory_of_tensor (&gradient->dense) != NULL)
+    {
+      TpsDigest header = digest_of_header (gradient);
+
+      return (TpsDigest) { .shape = header.low ^ header.high };
+    }
   if (gradient->kind == TPS_GRADIENT_DENSE)
     hash_tensor (blocks, &gradient->dense);
   if (gradient->kind == TPS_GRADIENT_SPARSE)

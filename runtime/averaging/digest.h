@@ -6,6 +6,9 @@
  *
  * Elements are hashed in blocks, so that the same visit to a block can hash it and add it up, and so that blocks can be
  * hashed by several threads. Values are of this process only; they never travel.
+ *
+ * Elements in a device's memory are not read: nothing but the shape is known of them, and a repeat of the same shape counts
+ * as one of the same bytes.
  */
 
 #pragma once
@@ -19,8 +22,9 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint64 low;
+  guint64 low; /* of the elements; both 0 where they were not read */
   guint64 high;
+  guint64 shape; /* of everything else; 0 for a block */
 } TpsDigest;
 
 /* How many blocks hold `n_bytes`. */
@@ -33,13 +37,21 @@ TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
  * Thread: any. */
 TpsDigest tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks);
 
-/* The digest of a gradient, all at once. Reads all elements. Thread: any. */
+/* The digest of a gradient, all at once. Reads all elements that the host can read. Thread: any. */
 TpsDigest tps_digest_of_gradient (const TpsGradient *gradient);
+
+static inline gboolean
+tps_digest_is_read (const TpsDigest *digest)
+{
+  return (digest->low | digest->high) != 0;
+}
 
 static inline gboolean
 tps_digest_equal (const TpsDigest *a, const TpsDigest *b)
 {
-  return a->low == b->low && a->high == b->high;
+  if (!tps_digest_is_read (a) || !tps_digest_is_read (b))
+    return a->shape == b->shape;
+  return a->low == b->low && a->high == b->high && a->shape == b->shape;
 }
 
 G_END_DECLS

@@ -19,6 +19,7 @@
 #include "runtime/averaging/averaging.h"
 #include "runtime/averaging/server_kind.h"
 #include "runtime/block_work.h"
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -335,13 +336,29 @@ tensor_n_bytes (const TpsTensor *tensor)
   return tps_tensor_is_empty (tensor) ? 0 : tps_shape_n_bytes (&tensor->shape);
 }
 
+/* Elements lie where this server can read them: in host memory, or in that of its device. */
+static gboolean
+check_place (const TpsParameterServer *server, const TpsGradient *gradient, GError **error)
+{
+  TpsDevice *device = tps_device_memory_of_tensor (&gradient->dense);
+  TpsDevice *own = server->on_device != NULL ? tps_device_sums_get_device (server->on_device)
+                                             : NULL;
+
+  if (device == NULL || device == own)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "gradient.dense lies in memory of %s, this server averages %s%s", device->name,
+               own != NULL ? "on " : "in host memory", own != NULL ? own->name : "");
+  return FALSE;
+}
+
 static void
 check_and_take_part (Call *call)
 {
   const TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
   GError *error = NULL;
 
-  if (!tps_gradient_check (gradient, &error))
+  if (!check_place (call->server, gradient, &error) || !tps_gradient_check (gradient, &error))
     {
       fail_call (call, error);
       return;

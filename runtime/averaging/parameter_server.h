@@ -54,7 +54,8 @@ TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *o
 /* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
-/* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server), whatever comes.
+/* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server), whatever comes. Dense elements may
+ * lie in the memory of the server's device, and be complete there; where all of a round do, so does the average.
  * Rules and errors: those of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
  * `may_wait` FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE.
  * Never blocks. Thread: any. */

@@ -12,6 +12,7 @@
 
 #include "runtime/averaging/sparse_sum.h"
 #include "runtime/cpu/elementwise.h"
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 
 void
@@ -52,6 +53,13 @@ static gboolean
 has_share (const TpsFoldItem *item)
 {
   return item->gradient.kind != TPS_GRADIENT_NONE && item->gradient.weight > 0;
+}
+
+/* Whether the elements are where the host cannot read them: in the device's memory. */
+static gboolean
+is_there (const TpsFoldItem *item)
+{
+  return tps_device_memory_of_tensor (&item->gradient.dense) != NULL;
 }
 
 /* Whether the fold is of dense gradients, and their shape. */
@@ -124,8 +132,10 @@ needs_output (const TpsFold *fold)
 {
   const TpsReduction *reduction = fold->reduction;
 
-  return fold->average != NULL
-         && (reduction->device_sum != NULL || reduction->sum.dense.shape.dtype != reduction->dtype);
+  if (fold->average == NULL)
+    return FALSE;
+  return reduction->device_sum != NULL ? reduction->has_host_share
+                                       : reduction->sum.dense.shape.dtype != reduction->dtype;
 }
 
 static void
@@ -133,7 +143,8 @@ allocate_hashes (TpsFold *fold)
 {
   fold->hashes = g_new0 (TpsDigest *, fold->n_items);
   for (guint i = 0; i < fold->n_items; i++)
-    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE)
+    if (!fold->items[i]->has_digest && fold->items[i]->gradient.kind == TPS_GRADIENT_DENSE
+        && !is_there (fold->items[i]))
       fold->hashes[i] = g_new (TpsDigest, fold->n_blocks);
 }
 
@@ -183,6 +194,7 @@ survey_items (TpsFold *fold)
         reduction->dtype = gradient->dense.shape.dtype;
       if (gradient->kind == TPS_GRADIENT_SPARSE)
         reduction->dtype = gradient->values.shape.dtype;
+      reduction->has_host_share |= has_share (fold->items[i]) && !is_there (fold->items[i]);
       if (reduction->sum.kind == TPS_GRADIENT_NONE && fold->first == fold->n_items
           && has_share (fold->items[i]))
         fold->first = i;
@@ -388,6 +400,17 @@ end_sparse (TpsFold *fold, GError **error)
   return fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
 }
 
+/* Nobody has brought anything by way of the host: the average need not go there. */
+static gboolean
+average_there (TpsFold *fold, TpsDeviceSum *sum, GError **error)
+{
+  TpsBuffer *average = tps_device_sum_average_there (sum, get_divisor (fold->reduction), error);
+
+  if (average != NULL)
+    tps_tensor_init_take (&fold->output, &fold->shape, average, 0);
+  return average != NULL;
+}
+
 /* All of the fold's elements; its blocks have been hashed. */
 static gboolean
 end_on_device (TpsFold *fold, GError **error)
@@ -397,13 +420,16 @@ end_on_device (TpsFold *fold, GError **error)
 
   for (guint i = 0; i < fold->n_items; i++)
     if (has_share (fold->items[i]))
-      tps_device_sum_add (reduction->device_sum, tps_tensor_data (&fold->items[i]->gradient.dense),
-                          fold->items[i]->gradient.weight);
+      (is_there (fold->items[i]) ? tps_device_sum_add_there : tps_device_sum_add) (
+          reduction->device_sum, tps_tensor_data (&fold->items[i]->gradient.dense),
+          fold->items[i]->gradient.weight);
   if (fold->average == NULL)
     return tps_device_sum_sync (reduction->device_sum, error);
   sum = g_steal_pointer (&reduction->device_sum);
-  return tps_device_sum_average (sum, tps_tensor_data (&fold->output), get_divisor (reduction),
-                                 error);
+  if (reduction->has_host_share)
+    return tps_device_sum_average (sum, tps_tensor_data (&fold->output), get_divisor (reduction),
+                                   error);
+  return average_there (fold, sum, error);
 }
 
 gboolean

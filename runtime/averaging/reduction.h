@@ -8,7 +8,8 @@
  * are grouped into folds, and a fold into block ranges, makes no difference.
  *
  * Memory: the first gradient becomes the sum where it lies, if its type and weight allow it and nobody else holds it. With a
- * device dense sums lie in its memory; what is sparse stays with the host.
+ * device dense sums lie in its memory, and dense gradients may: where all of them do, so does the average. What is sparse
+ * stays with the host.
  */
 
 #pragma once
@@ -39,6 +40,7 @@ typedef struct
   TpsDeviceSums *
       on_device; /* borrowed; NULL: dense sums are the host's. Set after init(), before the first fold */
   TpsDeviceSum *device_sum; /* in place of sum.dense's elements; NULL: nothing yet */
+  gboolean has_host_share;  /* a dense gradient that counts came from host memory */
 } TpsReduction;
 
 /* One step of a reduction, under way. */

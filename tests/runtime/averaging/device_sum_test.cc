@@ -14,6 +14,7 @@
 
 #include "runtime/averaging/parameter_server.h"
 #include "runtime/averaging/reduction.h"
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 #include "tests/runtime/averaging/gradients.h"
 
@@ -34,6 +35,67 @@ all_devices ()
   for (guint i = 0; list[i] != nullptr; i++)
     devices.push_back (list[i]);
   return devices;
+}
+
+TpsBuffer *
+alloc_far (TpsDevice *device, gsize n_bytes, GError **error)
+{
+  gpointer data = g_malloc (MAX (n_bytes, 1));
+
+  return tps_buffer_new_foreign (data, n_bytes, device, g_free, data);
+}
+
+/* The CPU, with memory that counts as its own. */
+TpsDevice *
+far_device ()
+{
+  static TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
+  static TpsDevice device = { &ops, "far:0", FALSE };
+
+  ops.alloc = alloc_far;
+  return &device;
+}
+
+/* Devices whose memory the host does not read. */
+std::vector<TpsDevice *>
+far_devices ()
+{
+  std::vector<TpsDevice *> devices = { far_device () };
+
+  for (TpsDevice *device : all_devices ())
+    if (!device->is_host)
+      devices.push_back (device);
+  return devices;
+}
+
+/* Moves the elements into memory of `device`. */
+void
+move_there (TpsDevice *device, TpsGradient *gradient)
+{
+  TpsTensor *dense = &gradient->dense;
+  gsize n_bytes = tps_shape_n_bytes (&dense->shape);
+  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, nullptr);
+
+  EXPECT_TRUE (tps_device_memory_copy (device, tps_buffer_get_data (buffer),
+                                       tps_tensor_data (dense), n_bytes, nullptr));
+  TpsShape shape = dense->shape;
+  tps_tensor_clear (dense);
+  tps_tensor_init_take (dense, &shape, buffer, 0);
+}
+
+/* An average, wherever it lies. */
+Average
+read_average (const TpsGradient &average)
+{
+  g_auto (TpsGradient) here = {};
+
+  tps_gradient_init_ref (&here, &average);
+  if (tps_device_memory_of_tensor (&average.dense) != nullptr)
+    {
+      tps_tensor_clear (&here.dense);
+      EXPECT_TRUE (tps_device_memory_download (&here.dense, &average.dense, nullptr));
+    }
+  return to_average (here);
 }
 
 std::vector<Contribution>
@@ -119,6 +181,70 @@ TEST (DeviceSum, SameBitsForEveryDeviceAndGrouping)
     }
 }
 
+/* Every subset of three trainers' gradients lies there. */
+TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
+{
+  std::mt19937_64 dice (3);
+
+  for (TpsDevice *device : far_devices ())
+    {
+      TpsDeviceSums *sums = tps_device_sums_new (device);
+
+      for (TpsDType dtype : FLOATING)
+        for (guint there = 0; there < 8; there++)
+          {
+            std::vector<Contribution> given = random_round (&dice, 3, 33001, dtype);
+            TpsFoldItem items[3] = {};
+            TpsFoldItem *pointers[3] = { &items[0], &items[1], &items[2] };
+            TpsReduction reduction;
+            TpsGradient average = {};
+            bool all_there = true;
+
+            for (guint i = 0; i < 3; i++)
+              {
+                items[i].gradient = to_gradient (given[i]);
+                if (there & 1u << i)
+                  move_there (device, &items[i].gradient);
+                else if (items[i].gradient.weight > 0)
+                  all_there = false;
+              }
+            tps_reduction_init (&reduction, FALSE, nullptr);
+            reduction.on_device = sums;
+            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers, 2, nullptr, nullptr));
+            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers + 2, 1, &average, nullptr));
+            EXPECT_TRUE (read_average (average) == expected_average (given, false))
+                << device->name << " " << tps_dtype_name (dtype) << " " << there;
+            EXPECT_EQ (tps_device_memory_of_tensor (&average.dense), all_there ? device : nullptr);
+            tps_gradient_clear (&average);
+            tps_reduction_clear (&reduction);
+          }
+      tps_device_sums_free (sums);
+    }
+}
+
+TEST (DeviceSum, OnlyTheShapeIsKnownOfElementsThatAreThere)
+{
+  for (TpsDevice *device : far_devices ())
+    {
+      TpsGradient here = to_gradient (dense ({ 1, 2 }));
+      TpsGradient there = to_gradient (dense ({ 3, 4 }));
+      TpsGradient heavier = to_gradient (dense ({ 3, 4 }, 2));
+      TpsGradient longer = to_gradient (dense ({ 3, 4, 5 }));
+
+      move_there (device, &there);
+      move_there (device, &longer);
+      TpsDigest digests[] = { tps_digest_of_gradient (&here), tps_digest_of_gradient (&there),
+                              tps_digest_of_gradient (&heavier), tps_digest_of_gradient (&longer) };
+      EXPECT_TRUE (tps_digest_equal (&digests[0], &digests[1]));
+      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[0]));
+      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[1]));
+      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[2]));
+      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[3]));
+      for (TpsGradient *gradient : { &here, &there, &heavier, &longer })
+        tps_gradient_clear (gradient);
+    }
+}
+
 TEST (DeviceSum, TrainersWithoutDataAndNegativeZeros)
 {
   for (TpsDevice *device : all_devices ())
@@ -168,7 +294,7 @@ public:
     if (error != nullptr)
       self->text = std::string (tps_error_code_name (error->code)) + ": " + error->message;
     else
-      self->average = to_average (*average);
+      self->average = read_average (*average);
     self->promise.set_value ();
   }
 
@@ -177,12 +303,15 @@ public:
   std::promise<void> promise;
 };
 
+/* The elements in memory of `there`, where that is not NULL. */
 void
 push (TpsParameterServer *server, gint32 trainer, gint32 param_loc, const Contribution &what,
-      Answer *answer)
+      Answer *answer, TpsDevice *there = nullptr)
 {
   TpsGradient gradient = to_gradient (what);
 
+  if (there != nullptr)
+    move_there (there, &gradient);
   tps_parameter_server_average_gradient (server, trainer, 0, param_loc, &gradient, TRUE,
                                          Answer::done, answer);
 }
@@ -243,6 +372,49 @@ TEST_F (DeviceServer, AveragesManyRoundsAtOnceDenseAndSparse)
         }
       g_clear_pointer (&server, tps_parameter_server_free);
     }
+}
+
+TEST_F (DeviceServer, TakesGradientsInMemoryOfItsDeviceAndRepeatsOfThem)
+{
+  for (TpsDevice *device : far_devices ())
+    for (size_t n_values : { 3, 50000 })
+      {
+        std::mt19937_64 dice (4);
+        std::vector<Contribution> given = random_round (&dice, 2, n_values, TPS_DTYPE_FLOAT32);
+        Answer answers[2], waiting, late, other;
+
+        start (device, 2);
+        push (server, 0, 0, given[0], &answers[0], device);
+        push (server, 0, 0, given[0], &waiting); /* again, by another way */
+        push (server, 1, 0, given[1], &answers[1], device);
+        push (server, 1, 0, given[1], &late, device);
+        push (server, 1, 0, dense ({ 1 }), &other, device);
+        for (Answer *answer : { &answers[0], &answers[1], &waiting, &late })
+          {
+            answer->promise.get_future ().wait ();
+            EXPECT_TRUE (answer->average == expected_average (given)) << answer->text;
+          }
+        other.promise.get_future ().wait ();
+        EXPECT_THAT (other.text, testing::StartsWith ("INVALID_ARGUMENT"));
+        g_clear_pointer (&server, tps_parameter_server_free);
+      }
+}
+
+TEST_F (DeviceServer, RefusesMemoryOfAnotherDevice)
+{
+  Answer of_another, of_any;
+
+  start (&fake, 1);
+  push (server, 0, 0, dense ({ 1, 2 }), &of_another, far_device ());
+  of_another.promise.get_future ().wait ();
+  EXPECT_EQ (of_another.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
+                              "server averages on fake:0");
+  g_clear_pointer (&server, tps_parameter_server_free);
+  start (nullptr, 1);
+  push (server, 0, 0, dense ({ 1, 2 }), &of_any, far_device ());
+  of_any.promise.get_future ().wait ();
+  EXPECT_EQ (of_any.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
+                          "server averages in host memory");
 }
 
 /* The CPU's table, whose streams fail while `is_lost`. */
