@@ -213,7 +213,7 @@ class Others(ErrorTest):
                     server.terminate()
                     self.assert_fails(ErrorCode.UNAVAILABLE, waiting.wait)
                     self.assertEqual(server.process.wait(peers.WAIT_S), 0)
-                    self.assertLess(time.monotonic() - started, 5)
+                    self.assertLess(time.monotonic() - started, 20)
 
     def test_signal_right_after_the_start(self):
         for _ in range(20):

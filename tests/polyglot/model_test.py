@@ -84,12 +84,15 @@ class Training(ModelTest):
 class Errors(ModelTest):
 
     def setUp(self):
-        self.server = Server("--ntrainer=2", "--rpc-timeout=0.2")
-        self.server.__enter__()
-        self.addCleanup(self.server.__exit__)
-        self.client = Client(self.server.address, ParameterServer)
-        self.calls = self.client.__enter__()
-        self.addCleanup(self.client.__exit__)
+        _, self.calls = self.start("--rpc-timeout=0.2")
+
+    def start(self, *flags):
+        """A server of two trainers, and a client of it."""
+        server = Server("--ntrainer=2", *flags)
+        self.addCleanup(server.__exit__)
+        client = Client(server.address, ParameterServer)
+        self.addCleanup(client.__exit__)
+        return server, client.__enter__()
 
     def test_before_init_model(self):
         self.assert_fails(ErrorCode.NOT_FOUND, self.calls.get_model, "init_model")
@@ -129,13 +132,14 @@ class Errors(ModelTest):
         self.assert_fails(ErrorCode.ABORTED, update(), "missing: trainer 1")
 
     def test_stale_gradients(self):
-        self.calls.init_model(parameters(), SGD)
-        with Client(self.server.address, ParameterServer) as other:
+        server, calls = self.start()  # whose trainers wait for each other
+        calls.init_model(parameters(), SGD)
+        with Client(server.address, ParameterServer) as other:
             waiting = Call(lambda: other.update_and_fetch_model(1, gradients(1, 1), None, 1))
-            self.assertEqual(self.calls.update_and_fetch_model(0, gradients(1, 1), None, 1).version, 2)
+            self.assertEqual(calls.update_and_fetch_model(0, gradients(1, 1), None, 1).version, 2)
             self.assertEqual(waiting.wait().version, 2)
         self.assert_fails(ErrorCode.STALE,
-                          lambda: self.calls.update_and_fetch_model(0, gradients(1, 1), None, 1), "version 1")
+                          lambda: calls.update_and_fetch_model(0, gradients(1, 1), None, 1), "version 1")
 
     def test_reset_forgets_the_model(self):
         self.calls.init_model(parameters(), SGD)

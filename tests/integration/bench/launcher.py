@@ -13,6 +13,7 @@
 import collections
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -42,10 +43,23 @@ Result = collections.namedtuple("Result", "code stdout stderr")
 PROGRESS = re.compile(r"^(?:(?:warm-up|pass \d+ of \d+): epoch .*|run \d+ of \d+)\n", re.MULTILINE)
 
 
+_reserved = []  # until this process ends
+
+
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """A port that nobody listens on, and no other test is given. Below those that the kernel gives out by itself."""
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as one:
+            try:
+                mark = socket.socket(socket.AF_UNIX)
+                mark.bind("\0thriftps-test-port-%d" % port)
+                one.bind(("0.0.0.0", port))
+            except OSError:
+                mark.close()
+                continue
+        _reserved.append(mark)
+        return port
 
 
 def eventually(check, what, seconds=WAIT_S):
@@ -206,7 +220,7 @@ class TestCase(unittest.TestCase):
 
     def assert_nothing_left(self, run, files=False):
         """No process at once; with a launcher that could clean up (files=False), no file either."""
-        eventually(lambda: not run.living(), "all processes of the run have ended", 5)
+        eventually(lambda: not run.living(), "all processes of the run have ended")
         if not files:
             self.assertEqual([f for f in os.listdir(self.folder) if f.startswith("thriftps-")], [])
 

@@ -113,7 +113,7 @@ class Trouble(World):
 
     def test_a_role_that_never_comes(self):
         others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
-        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=1"), 1, "trainer1 has not come up in 1 s",
+        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1, "trainer1 has not come up in 10 s",
                     "127.0.0.1:%d" % self.port)
         for role in others:
             self.end_of(role, 0)  # the master told them

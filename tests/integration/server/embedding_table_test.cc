@@ -411,7 +411,7 @@ TEST_F (EmbeddingTables, EndOnSigtermWithEveryCallAnsweredOrClosed)
   auto before = std::chrono::steady_clock::now ();
   server.Signal (SIGTERM);
   EXPECT_EQ (server.Wait (), 0);
-  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (5));
+  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (20));
   for (std::thread &thread : threads)
     thread.join ();
   EXPECT_EQ (n_odd, 0);

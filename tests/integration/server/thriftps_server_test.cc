@@ -124,7 +124,7 @@ TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
   EXPECT_EQ (averaging.Receive (), nullptr);
   EXPECT_EQ (idle.Receive (), nullptr);
   EXPECT_EQ (server.Wait (), 0);
-  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (5));
+  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (20));
 }
 
 TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
@@ -138,7 +138,7 @@ TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
   auto before = std::chrono::steady_clock::now ();
   server.Signal (SIGINT);
   EXPECT_EQ (server.Wait (), 0);
-  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (5));
+  EXPECT_LT (std::chrono::steady_clock::now () - before, std::chrono::seconds (20));
 }
 
 TEST (ThriftpsServer, RoundsEndByTheirDeadline)

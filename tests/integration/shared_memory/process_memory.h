@@ -40,11 +40,11 @@ count_descriptors (pid_t pid)
   return n_descriptors;
 }
 
-/* Waits until it is so; FALSE: not within 20 s. */
+/* Waits until it is so; FALSE: not within a minute. */
 inline bool
 becomes (const std::function<bool ()> &is_so)
 {
-  auto end = std::chrono::steady_clock::now () + std::chrono::seconds (20);
+  auto end = std::chrono::steady_clock::now () + std::chrono::seconds (60);
 
   while (!is_so ())
     {

@@ -80,7 +80,7 @@ make_values (gsize n_elems, unsigned seed)
 gint64
 later ()
 {
-  return in_s (30);
+  return in_s (60);
 }
 
 SharingClient::SharingClient (const std::string &address, bool no_shared_memory)
@@ -249,7 +249,7 @@ bool
 SharingClient::warm_up ()
 {
   std::vector<gint64> ids (WARM_ROWS);
-  gint64 end = in_s (20);
+  gint64 end = in_s (60);
 
   for (gsize i = 0; i < ids.size (); i++)
     ids[i] = static_cast<gint64> (i);

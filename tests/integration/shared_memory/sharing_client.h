@@ -44,7 +44,7 @@ public:
   TpsModelVersion *get_model ();
 
   /* Until tensors go out and come in through shared memory; the table "warm" is made where it is not there. FALSE: they do not, within
-   * 20 s. */
+   * a minute. */
   bool warm_up ();
 
   TpsSharingStats stats ();

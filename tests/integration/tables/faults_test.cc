@@ -159,7 +159,7 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
 class Caller
 {
 public:
-  static constexpr gint64 PATIENCE_MS = 3000;
+  static constexpr gint64 PATIENCE_MS = 20000;
   static constexpr int N_FAILURES = 5;
 
   Caller (const std::vector<std::string> &addresses, bool pushes, std::atomic<int> &n_calls)
@@ -247,7 +247,7 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LT (caller->longest_ns, G_GINT64_CONSTANT (1000000000));
+      EXPECT_LE (caller->longest_ns, 0);
     }
 }
 
@@ -291,7 +291,7 @@ TEST_F (TablesTest, SilentServerIsNamedAtTheDeadline)
   start (1);
   addresses_.push_back ("unix:" + path);
   connect ();
-  gint64 deadline_ns = in_ms (100);
+  gint64 deadline_ns = in_ms (2000); /* the other's answer must come before it */
   EXPECT_FALSE (tps_remote_tables_discover (tables_, deadline_ns, &error_));
   EXPECT_GE (in_ms (0), deadline_ns);
   EXPECT_EQ (code (), TPS_ERROR_DEADLINE_EXCEEDED);

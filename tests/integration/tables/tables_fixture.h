@@ -30,7 +30,7 @@ in_ms (gint64 ms)
 inline gint64
 later ()
 {
-  return in_ms (30000);
+  return in_ms (60000);
 }
 
 inline TpsRemoteTables *

@@ -35,7 +35,7 @@ in_ms (gint64 ms)
 inline gint64
 later ()
 {
-  return in_ms (20000);
+  return in_ms (60000);
 }
 
 /* The outcome of one call. `done` is its TpsClientDone. */
@@ -59,7 +59,7 @@ public:
   {
     std::unique_lock<std::mutex> lock (mutex_);
 
-    if (!condition_.wait_for (lock, std::chrono::seconds (30), [this] { return n_done_ > 0; }))
+    if (!condition_.wait_for (lock, std::chrono::seconds (90), [this] { return n_done_ > 0; }))
       ADD_FAILURE () << "the call never ended";
   }
 

@@ -64,7 +64,7 @@ public:
   {
     std::unique_lock<std::mutex> lock (mutex_);
 
-    if (!condition_.wait_for (lock, std::chrono::seconds (30), [this] { return n_done_ > 0; }))
+    if (!condition_.wait_for (lock, std::chrono::seconds (90), [this] { return n_done_ > 0; }))
       ADD_FAILURE () << "the exchange never ended";
     EXPECT_EQ (n_done_, 1);
   }

@@ -17,7 +17,7 @@ namespace tps_test {
 
 namespace {
 
-constexpr int WAIT_MS = 10000;
+constexpr int WAIT_MS = 60000;
 constexpr uint32_t VERSION = 0x80010000u;
 
 int64_t

@@ -174,7 +174,7 @@ TEST (WorkerPool, CancelledTimersNeverRun)
   gint64 soon = now_ns () + 1000000;
   Gate later;
   guint64 far = tps_worker_pool_add_timer (pool, G_MAXINT64, count, &n);
-  guint64 near = tps_worker_pool_add_timer (pool, soon + 1000000000, count, &n);
+  guint64 near = tps_worker_pool_add_timer (pool, soon + 1000000000000, count, &n);
 
   EXPECT_TRUE (tps_worker_pool_cancel_timer (pool, near));
   EXPECT_FALSE (tps_worker_pool_cancel_timer (pool, near));

@@ -317,7 +317,7 @@ TEST_P (Sums, FailAtOnceAndNameTheRankThatHasLeft)
 
 TEST_P (Sums, NameTheRankThatIsSilent)
 {
-  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, G_GINT64_CONSTANT (300000000),
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (3, G_GINT64_CONSTANT (1000000000),
                                                             GetParam ());
   std::vector<float> data (10, 1.0f), more (10, 1.0f);
   Waiter first, second;
@@ -368,7 +368,7 @@ TEST (Gloo, ALostPeerBreaksTheGroupAndTheTextSaysWho)
 
 TEST (Gloo, ASilentPeerBreaksTheGroupAtTheTimeOut)
 {
-  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, G_GINT64_CONSTANT (200000000));
+  std::vector<TpsProcessGroup *> groups = join_gloo_groups (2, G_GINT64_CONSTANT (1000000000));
   std::vector<float> data (10, 1.0f);
 
   std::string error = all_reduce (groups[0], &data);

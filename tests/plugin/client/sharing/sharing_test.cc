@@ -140,7 +140,7 @@ TEST_F (Sharing, ADeadlineClosesTheSegment)
   Connection connection = connect_with_requests ();
   TensorOutcome late, next;
 
-  push_tensor (&late, &values_, in_ms (30));
+  push_tensor (&late, &values_, in_ms (200));
   ReceivedCall call = server_.read_call (connection);
   EXPECT_FALSE (is_inline (call));
   late.outcome.wait ();
@@ -175,8 +175,8 @@ TEST_F (Sharing, ALateAnswerIsReleased)
   Connection connection = connect_with_answers ();
   TensorOutcome late;
 
-  tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, in_ms (30), TensorOutcome::done,
-                   &late);
+  tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, in_ms (200),
+                   TensorOutcome::done, &late);
   ReceivedCall call = server_.read_call (connection);
   late.outcome.wait ();
   EXPECT_EQ (late.outcome.code (), TPS_ERROR_DEADLINE_EXCEEDED);
