@@ -2,6 +2,8 @@
 
 #include "cuda/device/device.h"
 
+#include <string.h>
+
 #include "cuda/device/failure.h"
 #include "cuda/kernels/kernels.h"
 #include "runtime/error.h"
@@ -76,10 +78,22 @@ keep_memory (gint ordinal)
   return cudaMemPoolSetAttribute (pool, cudaMemPoolAttrReleaseThreshold, &everything);
 }
 
+static cudaError_t
+read_uuid (TpsCudaDevice *device)
+{
+  struct cudaDeviceProp properties;
+  cudaError_t code = cudaGetDeviceProperties (&properties, device->ordinal);
+
+  if (code == cudaSuccess)
+    memcpy (device->uuid, &properties.uuid, sizeof device->uuid);
+  return code;
+}
+
 static gboolean
 start (TpsCudaDevice *device, GError **error)
 {
   return tps_cuda_device_enter (device, error)
+         && tps_cuda_device_check (device, read_uuid (device), "properties", error)
          && tps_cuda_device_check (device, tps_cuda_probe (),
                                    "looking for code for this generation", error)
          && tps_cuda_device_check (device, keep_memory (device->ordinal), "memory pool", error)

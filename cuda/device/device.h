@@ -22,6 +22,7 @@ typedef struct
   TpsDevice parent;
   gint ordinal;
   gchar name[16];
+  guint8 uuid[TPS_DEVICE_UUID_BYTES];
   cudaStream_t memory; /* orders what comes from and goes back to the pool */
 
   pthread_mutex_t lock; /* guards `death` */
@@ -53,6 +54,13 @@ gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const g
 
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
 TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
+
+/* -- ipc.c -- */
+
+TpsBuffer *tps_cuda_alloc_exported (TpsDevice *base, gsize n_bytes, guint8 *handle, GError **error);
+TpsBuffer *tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize n_bytes,
+                                   GError **error);
+void tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid);
 
 /* -- stream.c -- */
 

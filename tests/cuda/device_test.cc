@@ -2,7 +2,13 @@
 
 /* The device's host code, on a CUDA runtime that stands in for the real one and fails where it is told to. */
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
 #include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -205,6 +211,94 @@ TEST_F (Device, ADeviceThatDoesNotStartIsNone)
   EXPECT_EQ (tps_cuda_device_new (3, &tps_cuda_ops, &error), nullptr);
   ASSERT_NE (error, nullptr);
   EXPECT_THAT (error->message, HasSubstr ("cuda:3: memory pool"));
+}
+
+/* In a process of its own; how that ended. */
+int
+in_another_process (const std::function<int ()> &what)
+{
+  pid_t child = fork ();
+  int status = -1;
+
+  if (child == 0)
+    _exit (what ());
+  EXPECT_EQ (waitpid (child, &status, 0), child);
+  return status;
+}
+
+TEST_F (Device, AnotherProcessReadsAndWritesExportedMemory)
+{
+  guint8 handle[TPS_EXPORT_HANDLE_BYTES];
+  g_autoptr (TpsBuffer) buffer = device->ops->alloc_exported (device, 100, handle, &error);
+  const float sent[2] = { 1, 2 };
+  float seen[2] = { 0, 0 };
+
+  ASSERT_NE (buffer, nullptr);
+  EXPECT_EQ (tps_buffer_get_device (buffer), device);
+  EXPECT_EQ (tps_buffer_get_size (buffer), 100u);
+  device->ops->copy (stream, tps_buffer_get_data (buffer), sent, sizeof sent);
+  EXPECT_EQ (in_another_process ([&] {
+               TpsBuffer *opened = device->ops->open_exported (device, handle, 100, nullptr);
+               TpsBuffer *again = device->ops->open_exported (device, handle, 100, nullptr);
+               float *data = opened != nullptr ? (float *) tps_buffer_get_data (opened) : nullptr;
+               const float answer[2] = { 4, 5 };
+
+               if (data == nullptr || again == nullptr || tps_buffer_get_device (opened) != device)
+                 return 1;
+               tps_buffer_unref (again); /* does not take the first away */
+               device->ops->copy (stream, seen, data, sizeof seen);
+               device->ops->copy (stream, data, answer, sizeof answer);
+               tps_buffer_unref (opened);
+               return seen[0] == 1 && seen[1] == 2 ? 0 : 2;
+             }),
+             0);
+  device->ops->copy (stream, seen, tps_buffer_get_data (buffer), sizeof seen);
+  EXPECT_EQ (seen[0], 4);
+  EXPECT_EQ (seen[1], 5);
+}
+
+TEST_F (Device, MemoryThatCannotBeSharedIsRefusedAndTheDeviceLives)
+{
+  guint8 handle[TPS_EXPORT_HANDLE_BYTES];
+  TpsBuffer *buffer = device->ops->alloc_exported (device, 1, handle, nullptr);
+  guint8 stale[TPS_EXPORT_HANDLE_BYTES];
+
+  /* CUDA does not open what this process has made. */
+  EXPECT_EQ (device->ops->open_exported (device, handle, 1, &error), nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_THAT (error->message, HasSubstr ("cuda:0: opening memory of another process"));
+  g_clear_error (&error);
+
+  memcpy (stale, handle, sizeof stale);
+  tps_buffer_unref (buffer);
+  EXPECT_EQ (in_another_process ([&] {
+               return device->ops->open_exported (device, stale, 1, nullptr) == nullptr ? 0 : 1;
+             }),
+             0);
+
+  /* As in some containers; no code that CUDA would answer there is known to pass. */
+  fake_cuda_fail ("cudaIpcGetMemHandle", cudaErrorUnknown, false);
+  EXPECT_EQ (device->ops->alloc_exported (device, 1, handle, &error), nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_THAT (error->message, HasSubstr ("cuda:0: exporting memory"));
+  g_clear_error (&error);
+
+  fake_cuda_fail ("cudaMalloc", cudaErrorMemoryAllocation, false);
+  EXPECT_EQ (device->ops->alloc_exported (device, 77, handle, &error), nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_THAT (error->message, HasSubstr ("77 bytes"));
+  EXPECT_EQ (device->ops->alloc_exported (device, G_MAXSIZE, handle, nullptr), nullptr);
+  EXPECT_EQ (failure_of (stream), "");
+}
+
+TEST_F (Device, DevicesAreToldApart)
+{
+  guint8 first[TPS_DEVICE_UUID_BYTES], second[TPS_DEVICE_UUID_BYTES];
+  TpsDevice *other = make_device (1);
+
+  device->ops->get_uuid (device, first);
+  other->ops->get_uuid (other, second);
+  EXPECT_NE (memcmp (first, second, sizeof first), 0);
 }
 
 TEST (Failure, WhatRefusesACallPassesAndWhatIsUnknownStays)

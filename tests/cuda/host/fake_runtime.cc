@@ -6,7 +6,9 @@
 
 #include "tests/cuda/host/fake_runtime.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -26,6 +28,17 @@ struct Block
 {
   size_t n_bytes; /* whole pages of the device's memory */
   enum cudaMemoryType type;
+  int fd = -1;             /* of memory that can be exported */
+  int n_opened = 0;        /* of memory of another process; 0 = our own */
+  std::string exported_as; /* the same */
+};
+
+/* What stands in a handle: the file of the memory, as its process knows it. */
+struct Export
+{
+  pid_t process;
+  int fd;
+  size_t n_bytes;
 };
 
 /* Of everything; what fails here is never looked for in it. */
@@ -102,25 +115,41 @@ end ()
   set_working (-1);
 }
 
+/* Maps the block, of its file where it has one, and keeps it. */
 cudaError_t
-allocate (const char *function, enum cudaMemoryType type, void **memory, size_t n_bytes)
+map (const Block &block, void **memory)
 {
   State &s = state ();
-  cudaError_t code = outcome (function);
-  Block block = { (n_bytes / kPage + 1) * kPage, type };
+  int flags = block.fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 
-  if (code != cudaSuccess)
-    return code;
-  *memory = mmap (nullptr, block.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                  0);
+  *memory = mmap (nullptr, block.n_bytes, PROT_READ | PROT_WRITE, flags, block.fd, 0);
   if (*memory == MAP_FAILED)
     return cudaErrorMemoryAllocation;
-  memset (*memory, kPoison, n_bytes);
+  if (block.n_opened == 0)
+    memset (*memory, kPoison, block.n_bytes);
   std::lock_guard<std::mutex> lock (s.mutex);
   s.blocks[reinterpret_cast<uintptr_t> (*memory)] = block;
   if (s.n_working == 0)
     protect (reinterpret_cast<uintptr_t> (*memory), block, PROT_NONE);
   return cudaSuccess;
+}
+
+cudaError_t
+allocate (const char *function, enum cudaMemoryType type, void **memory, size_t n_bytes,
+          bool can_be_exported = false)
+{
+  cudaError_t code = outcome (function);
+  Block block = { (n_bytes / kPage + 1) * kPage, type };
+
+  if (code != cudaSuccess)
+    return code;
+  if (can_be_exported)
+    {
+      block.fd = memfd_create ("fake-device-memory", MFD_CLOEXEC);
+      if (block.fd < 0 || ftruncate (block.fd, (off_t) block.n_bytes) != 0)
+        return cudaErrorMemoryAllocation;
+    }
+  return map (block, memory);
 }
 
 /* Nothing is given back where the device is broken. */
@@ -135,6 +164,8 @@ release (const char *function, void *memory)
   if (found == s.blocks.end ())
     return memory == nullptr ? code : cudaErrorInvalidValue;
   munmap (memory, found->second.n_bytes);
+  if (found->second.fd >= 0)
+    close (found->second.fd);
   s.blocks.erase (found);
   return code;
 }
@@ -229,6 +260,7 @@ extern "C"
   {
     *properties = {};
     strcpy (properties->name, "no GPU: kernels' bodies on the host");
+    memset (properties->uuid.bytes, device + 1, sizeof properties->uuid.bytes);
     return outcome ("cudaGetDeviceProperties");
   }
 
@@ -376,7 +408,76 @@ extern "C"
   cudaError_t
   cudaMalloc (void **memory, size_t n_bytes)
   {
-    return allocate ("cudaMalloc", cudaMemoryTypeDevice, memory, n_bytes);
+    return allocate ("cudaMalloc", cudaMemoryTypeDevice, memory, n_bytes, true);
+  }
+
+  cudaError_t
+  cudaIpcGetMemHandle (cudaIpcMemHandle_t *handle, void *memory)
+  {
+    State &s = state ();
+    cudaError_t code = outcome ("cudaIpcGetMemHandle");
+    std::lock_guard<std::mutex> lock (s.mutex);
+    auto found = s.blocks.find (reinterpret_cast<uintptr_t> (memory));
+
+    if (code != cudaSuccess)
+      return code;
+    if (found == s.blocks.end () || found->second.fd < 0 || found->second.n_opened > 0)
+      return cudaErrorInvalidValue;
+    Export exported = { getpid (), found->second.fd, found->second.n_bytes };
+    static_assert (sizeof exported <= sizeof *handle, "fits");
+    memset (handle, 0, sizeof *handle);
+    memcpy (handle, &exported, sizeof exported);
+    return cudaSuccess;
+  }
+
+  /* Opened once more, the same mapping is given out, and counted. */
+  cudaError_t
+  cudaIpcOpenMemHandle (void **memory, cudaIpcMemHandle_t handle, unsigned int flags)
+  {
+    State &s = state ();
+    cudaError_t code = outcome ("cudaIpcOpenMemHandle");
+    std::string name (reinterpret_cast<const char *> (&handle), sizeof handle);
+    Export exported;
+
+    memcpy (&exported, &handle, sizeof exported);
+    if (code != cudaSuccess)
+      return code;
+    if (exported.process == getpid () || flags != cudaIpcMemLazyEnablePeerAccess)
+      return cudaErrorDeviceUninitialized;
+    {
+      std::lock_guard<std::mutex> lock (s.mutex);
+
+      for (auto &[address, block] : s.blocks)
+        if (block.n_opened > 0 && block.exported_as == name)
+          {
+            block.n_opened++;
+            *memory = reinterpret_cast<void *> (address);
+            return cudaSuccess;
+          }
+    }
+    std::string path = "/proc/" + std::to_string (exported.process) + "/fd/"
+                       + std::to_string (exported.fd);
+    Block block = { exported.n_bytes, cudaMemoryTypeDevice, open (path.c_str (), O_RDWR), 1, name };
+    if (block.fd < 0)
+      return cudaErrorInvalidValue;
+    return map (block, memory);
+  }
+
+  cudaError_t
+  cudaIpcCloseMemHandle (void *memory)
+  {
+    State &s = state ();
+
+    {
+      std::lock_guard<std::mutex> lock (s.mutex);
+      auto found = s.blocks.find (reinterpret_cast<uintptr_t> (memory));
+
+      if (found == s.blocks.end () || found->second.n_opened == 0)
+        return cudaErrorInvalidValue;
+      if (--found->second.n_opened > 0)
+        return cudaSuccess;
+    }
+    return release ("cudaIpcCloseMemHandle", memory);
   }
 
   cudaError_t

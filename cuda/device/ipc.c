@@ -1,0 +1,124 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory that other processes of this machine map. Where that is refused (containers, some drivers, another process's memory
+ * that has gone) the device itself is well, whatever the code: the failure is the caller's alone. An error that stays
+ * comes up again at the next operation, which is where the device dies of it. */
+
+#include <string.h>
+
+#include "cuda/device/device.h"
+#include "runtime/error.h"
+
+G_STATIC_ASSERT (sizeof (cudaIpcMemHandle_t) == TPS_EXPORT_HANDLE_BYTES);
+G_STATIC_ASSERT (sizeof (cudaUUID_t) == TPS_DEVICE_UUID_BYTES);
+
+/* What is smaller lies in a block with other allocations, which would all be exported with it. */
+#define GRANULE_BYTES ((gsize) 2 << 20)
+
+typedef struct
+{
+  TpsCudaDevice *device;
+  gpointer data;
+} Mapping;
+
+/* TRUE for cudaSuccess. */
+static gboolean
+check_shared (TpsCudaDevice *device, cudaError_t code, const gchar *what, GError **error)
+{
+  if (code == cudaSuccess)
+    return TRUE;
+  cudaGetLastError (); /* dropped */
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "%s: %s: %s (%d: %s)", device->name, what,
+               cudaGetErrorString (code), (gint) code, cudaGetErrorName (code));
+  return FALSE;
+}
+
+static TpsBuffer *
+wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, GDestroyNotify free_func)
+{
+  Mapping *mapping = g_new (Mapping, 1);
+
+  *mapping = (Mapping) { .device = device, .data = data };
+  return tps_buffer_new_foreign (data, n_bytes, &device->parent, free_func, mapping);
+}
+
+/* Waits for the whole device. */
+static void
+free_exported (gpointer user_data)
+{
+  Mapping *mapping = user_data;
+
+  if (tps_cuda_device_enter (mapping->device, NULL))
+    tps_cuda_device_check (mapping->device, cudaFree (mapping->data), "giving memory back", NULL);
+  g_free (mapping);
+}
+
+/* The process that exported it may have gone, and the mapping with it. */
+static void
+close_exported (gpointer user_data)
+{
+  Mapping *mapping = user_data;
+
+  if (tps_cuda_device_enter (mapping->device, NULL))
+    check_shared (mapping->device, cudaIpcCloseMemHandle (mapping->data), "closing memory", NULL);
+  g_free (mapping);
+}
+
+static gboolean
+allocate (TpsCudaDevice *device, gsize n_bytes, void **data, GError **error)
+{
+  gsize n_rounded = (MAX (n_bytes, 1) + GRANULE_BYTES - 1) / GRANULE_BYTES * GRANULE_BYTES;
+  cudaError_t code;
+
+  if (n_bytes > G_MAXSIZE - GRANULE_BYTES)
+    code = cudaErrorMemoryAllocation;
+  else
+    code = cudaMalloc (data, n_rounded);
+  if (code != cudaErrorMemoryAllocation)
+    return tps_cuda_device_check (device, code, "memory to be shared", error);
+  cudaGetLastError ();
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "%s: no memory to be shared for a buffer of %" G_GSIZE_FORMAT " bytes", device->name,
+               n_bytes);
+  return FALSE;
+}
+
+TpsBuffer *
+tps_cuda_alloc_exported (TpsDevice *base, gsize n_bytes, guint8 *handle, GError **error)
+{
+  TpsCudaDevice *device = (TpsCudaDevice *) base;
+  g_autoptr (TpsBuffer) buffer = NULL;
+  cudaIpcMemHandle_t exported;
+  void *data = NULL;
+
+  if (!tps_cuda_device_enter (device, error) || !allocate (device, n_bytes, &data, error))
+    return NULL;
+  buffer = wrap (device, data, n_bytes, free_exported);
+  if (!check_shared (device, cudaIpcGetMemHandle (&exported, data), "exporting memory", error))
+    return NULL;
+  memcpy (handle, &exported, sizeof exported);
+  return g_steal_pointer (&buffer);
+}
+
+/* CUDA counts how often a handle has been opened. */
+TpsBuffer *
+tps_cuda_open_exported (TpsDevice *base, const guint8 *handle, gsize n_bytes, GError **error)
+{
+  TpsCudaDevice *device = (TpsCudaDevice *) base;
+  cudaIpcMemHandle_t exported;
+  void *data = NULL;
+
+  memcpy (&exported, handle, sizeof exported);
+  if (!tps_cuda_device_enter (device, error)
+      || !check_shared (device,
+                        cudaIpcOpenMemHandle (&data, exported, cudaIpcMemLazyEnablePeerAccess),
+                        "opening memory of another process", error))
+    return NULL;
+  return wrap (device, data, n_bytes, close_exported);
+}
+
+void
+tps_cuda_get_uuid (TpsDevice *base, guint8 *uuid)
+{
+  memcpy (uuid, ((TpsCudaDevice *) base)->uuid, TPS_DEVICE_UUID_BYTES);
+}
