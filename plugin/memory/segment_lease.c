@@ -3,10 +3,9 @@
 /* The memory of one call: tensors are copied one after the other into segments that are free, the smallest that will do, and a
  * further one is taken where the next tensor does not fit. */
 
-#include <string.h>
-
 #include "plugin/memory/segment_pool_private.h"
 #include "runtime/magazine.h"
+#include "runtime/stream_copy.h"
 
 typedef struct
 {
@@ -118,7 +117,7 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
   tps_mutex_unlock (&pool->lock);
   if (to == NULL)
     return FALSE;
-  memcpy (to, data, n_bytes); /* the segment is the lease's: nobody unmaps it */
+  tps_stream_copy (to, data, n_bytes); /* the segment is the lease's: nobody unmaps it */
   return TRUE;
 }
 

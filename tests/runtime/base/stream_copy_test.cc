@@ -1,0 +1,88 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "runtime/stream_copy.h"
+
+namespace {
+
+constexpr size_t kMin = TPS_STREAM_COPY_MIN_BYTES;
+constexpr size_t kGuard = 256; // before and behind what is copied; a copy begins anywhere in it
+constexpr size_t kGroup = 4 * 4096;
+
+class StreamCopyTest : public testing::Test
+{
+protected:
+  StreamCopyTest () : from_ (kMin + 3 * kGroup + 2 * kGuard), to_ (from_.size ())
+  {
+    std::mt19937_64 dice (1);
+
+    for (uint8_t &byte : from_)
+      byte = static_cast<uint8_t> (dice ());
+  }
+
+  // The target is the source's bytes there, and untouched around them.
+  void
+  CheckCopy (size_t to_offset, size_t from_offset, size_t n_bytes)
+  {
+    SCOPED_TRACE (testing::Message ()
+                  << n_bytes << " bytes from " << from_offset << " to " << to_offset);
+    std::vector<uint8_t> expected (from_.size (), 0xa5);
+
+    std::memset (to_.data (), 0xa5, to_.size ());
+    std::memcpy (expected.data () + to_offset, from_.data () + from_offset, n_bytes);
+    tps_stream_copy (to_.data () + to_offset, from_.data () + from_offset, n_bytes);
+    ASSERT_TRUE (to_ == expected);
+  }
+
+  std::vector<uint8_t> from_, to_;
+};
+
+TEST_F (StreamCopyTest, CopiesEverySmallSize)
+{
+  for (size_t n_bytes = 0; n_bytes <= 130; n_bytes++)
+    CheckCopy (3, 5, n_bytes);
+}
+
+TEST_F (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
+{
+  for (size_t n_bytes : { kMin - 1, kMin, kMin + 1 })
+    CheckCopy (kGuard, kGuard, n_bytes);
+}
+
+TEST_F (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
+{
+  for (size_t offset = 0; offset < 64; offset += 7)
+    {
+      CheckCopy (kGuard - offset, kGuard, kMin);
+      CheckCopy (kGuard, kGuard - offset, kMin);
+      CheckCopy (kGuard - offset, kGuard - offset, kMin);
+    }
+}
+
+TEST_F (StreamCopyTest, CopiesTailsOfEveryKind)
+{
+  for (size_t tail : { size_t { 1 }, size_t { 63 }, size_t { 64 }, size_t { 4095 }, size_t { 4096 },
+                       kGroup - 1, kGroup, kGroup + 1, 2 * kGroup + 65 })
+    CheckCopy (kGuard + 1, kGuard + 2, kMin + tail);
+}
+
+TEST_F (StreamCopyTest, CopiesWhateverTheDiceSay)
+{
+  std::mt19937_64 dice (7);
+
+  for (int i = 0; i < 40; i++)
+    CheckCopy (dice () % kGuard, dice () % kGuard, kMin - kGroup + dice () % (3 * kGroup));
+}
+
+TEST (StreamCopyOfNothingTest, TouchesNothing)
+{
+  tps_stream_copy (nullptr, nullptr, 0);
+}
+
+} // namespace
