@@ -1,0 +1,36 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The devices as a library that programs load. */
+
+#include "runtime/device_library.h"
+#include "runtime/version.h"
+#include "tests/runtime/fake_device/fake_device.h"
+
+static gboolean
+open_library (GPtrArray *devices, GString *words, GError **)
+{
+  for (guint i = 0; i < TPS_FAKE_DEVICES; i++)
+    {
+      TpsDevice *device = tps_fake_device_get (i);
+
+      g_ptr_array_add (devices, device);
+      g_string_append_printf (words, "%s%s a fake for tests", i > 0 ? "; " : "", device->name);
+    }
+  return TRUE;
+}
+
+static gconstpointer
+find_interface (const gchar *)
+{
+  return nullptr;
+}
+
+extern "C" const TpsDeviceLibrary tps_device_library;
+
+const TpsDeviceLibrary tps_device_library = {
+  .abi = TPS_DEVICE_LIBRARY_ABI,
+  .ops_bytes = sizeof (TpsDeviceOps),
+  .version = TPS_VERSION,
+  .open = open_library,
+  .find_interface = find_interface,
+};

@@ -1,0 +1,65 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Streams that do nothing until somebody waits for them, and events. */
+
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/runtime/fake_device/memory.h"
+
+namespace fake_device {
+
+/* What the table of operations says of streams and events. */
+void fill_queue_operations (TpsDeviceOps *ops);
+
+/* One operation on its way into a stream; holds the lock. */
+class Call
+{
+public:
+  Call (TpsStream *stream, const char *name) : guard_ (lock ()), stream_ (stream), name_ (name)
+  {
+  }
+
+  /* Where an operation gets at `n` elements: of the device's memory, or page-locked. Nothing is there where n is 0. */
+  template <typename T>
+  T *
+  at (T *elements, size_t n)
+  {
+    return static_cast<T *> (find (elements, n * sizeof (T), false));
+  }
+  template <typename T>
+  const T *
+  at (const T *elements, size_t n)
+  {
+    return static_cast<const T *> (find (elements, n * sizeof (T), false));
+  }
+  gpointer
+  bytes_at (gconstpointer bytes, size_t n_bytes)
+  {
+    return find (bytes, n_bytes, false);
+  }
+  /* The same in any host memory too. */
+  gpointer
+  anywhere (gconstpointer bytes, size_t n_bytes)
+  {
+    return find (bytes, n_bytes, true);
+  }
+
+  /* `work` on the CPU, whose operations are done when they return. */
+  using Work = std::function<void (const TpsDeviceOps *cpu, TpsStream *stream)>;
+  void enqueue (Work work);
+  /* Does everything that is queued, this last; FALSE: the stream is bad. */
+  bool enqueue_and_wait (Work work);
+
+private:
+  gpointer find (gconstpointer bytes, size_t n_bytes, bool may_be_pageable);
+
+  std::lock_guard<std::mutex> guard_;
+  TpsStream *stream_;
+  const char *name_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+} // namespace fake_device
