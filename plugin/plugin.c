@@ -24,11 +24,11 @@ struct TpsPlugin
   TpsRendezvous *rendezvous;
   TpsChunks *chunks; /* reaches all services, whoever serves it */
   TpsNode node;
-  GPtrArray *service_names; /* for `node`: borrowed strings, ended by NULL */
-  GArray *services;         /* of TpsService */
+  GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
+  GArray *services;             /* of TpsService */
+  TpsDevice *device;            /* where gradients are added up; NULL = in host memory */
+  const gchar *device_names[3]; /* for `node`: "cpu", that device, the end */
 };
-
-static const gchar *const devices[] = { "cpu", NULL };
 
 static void
 set_service_names (TpsPlugin *plugin)
@@ -140,9 +140,14 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   make_tables (plugin, options);
   plugin->rendezvous = tps_rendezvous_new (plugin->workers);
   make_chunks (plugin);
+  plugin->device = options->parameter_server.device;
+  plugin->device_names[0] = "cpu";
+  plugin->device_names[1] = plugin->device != NULL && !plugin->device->is_host
+                                ? plugin->device->name
+                                : NULL;
   plugin->node = (TpsNode) {
     .name = plugin->name,
-    .devices = devices,
+    .devices = plugin->device_names,
     .metrics = plugin->metrics,
     .get_table_bytes = tps_embedding_tables_get_bytes,
     .tables = plugin->embedding,
@@ -297,6 +302,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled = *options;
   if (filled.workers == NULL)
     filled.workers = plugin->workers;
+  if (filled.device == NULL)
+    filled.device = plugin->device;
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   for (guint i = 0; i < plugin->services->len; i++)

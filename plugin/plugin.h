@@ -131,7 +131,8 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
                                            TpsHostKind kind, GError **error);
 
 /* A server of ours with all services, the caller's: listen and start are still to be called.
- * `options` may be NULL; without `workers` it gets the plugin's. The plugin must outlive it. */
+ * `options` may be NULL; without `workers` it gets the plugin's, without `device` that of the
+ * averaging server. The plugin must outlive it. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

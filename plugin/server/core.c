@@ -3,13 +3,25 @@
 #include "plugin/server/core.h"
 
 #include "runtime/error.h"
+#include "runtime/pinned_pool.h"
 
 /* Of what may be pending: segments stay while their clients do, and the calls of others need room. */
 #define MAX_SEGMENTS_PART 2
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
+/* Of page-locked memory, of which only what is kept is worth its making; the rest of the machine needs memory too. */
+#define MAX_KEPT_PINNED_PART 2
+
+static TpsBufferPool *
+new_bodies (gsize max_pending_bytes, TpsDevice *device)
+{
+  gsize keep_bytes = device != NULL ? max_pending_bytes / MAX_KEPT_PINNED_PART
+                                    : MIN (max_pending_bytes, MAX_KEPT_BYTES);
+
+  return tps_pinned_pool_new (device, max_pending_bytes, keep_bytes);
+}
 
 TpsServerCore *
-tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes)
+tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, TpsDevice *device)
 {
   TpsServerCore *core = g_new0 (TpsServerCore, 1);
 
@@ -17,7 +29,7 @@ tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes)
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
   core->limits = *limits;
-  core->bodies = tps_buffer_pool_new (max_pending_bytes, MIN (max_pending_bytes, MAX_KEPT_BYTES));
+  core->bodies = new_bodies (max_pending_bytes, device);
   core->segments = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1), 0);
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");

@@ -8,7 +8,7 @@
 
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
-#include "runtime/buffer.h"
+#include "runtime/backend.h"
 #include "runtime/sync.h"
 
 G_BEGIN_DECLS
@@ -42,7 +42,9 @@ typedef struct
   TpsCond changed;           /* while stopping: one of the counts came to zero */
 } TpsServerCore;
 
-TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes);
+/* `device` may be NULL: whose copies bodies are the source of. */
+TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes,
+                                    TpsDevice *device);
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
 

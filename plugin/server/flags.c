@@ -22,6 +22,7 @@ typedef struct
   gchar *default_service;
   gchar *name;
   gchar *server;
+  gchar *device;
   gchar *reduce;
   gchar *log_level;
   gchar *config;
@@ -50,6 +51,7 @@ raw_flags_clear (RawFlags *raw)
   g_free (raw->default_service);
   g_free (raw->name);
   g_free (raw->server);
+  g_free (raw->device);
   g_free (raw->reduce);
   g_free (raw->log_level);
   g_free (raw->config);
@@ -86,6 +88,8 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
     { "ntrainer", 0, 0, G_OPTION_ARG_INT, &raw->n_trainers, "Trainers of an average (1)", "N" },
     { "server", 0, 0, G_OPTION_ARG_STRING, &raw->server,
       "Kind of averaging server (AverageParameterServer)", "KIND" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &raw->device,
+      "Where gradients are added up: cpu, cuda, cuda:N (cpu)", "DEVICE" },
     { "reduce", 0, 0, G_OPTION_ARG_STRING, &raw->reduce, "mean or sum (mean)", "HOW" },
     { "rpc-timeout", 0, 0, G_OPTION_ARG_DOUBLE, &raw->rpc_timeout_s,
       "How long a gradient waits for those of the other trainers (30)", "SECONDS" },
@@ -293,6 +297,18 @@ set_reduce (TpsServerFlags *flags, const gchar *reduce, GError **error)
   return TRUE;
 }
 
+/* "cuda" is the first of them. */
+static gboolean
+set_device (TpsServerFlags *flags, const gchar *device, GError **error)
+{
+  if (device == NULL)
+    device = "cpu";
+  if (!g_regex_match_simple ("^(cpu|cuda|cuda:[0-9]{1,4})$", device, G_REGEX_DOLLAR_ENDONLY, 0))
+    return refuse (error, "device", "cpu, cuda or cuda:N");
+  flags->device = g_strdup (strcmp (device, "cuda") == 0 ? "cuda:0" : device);
+  return TRUE;
+}
+
 static gboolean
 set_averaging (TpsServerFlags *flags, const RawFlags *raw, GError **error)
 {
@@ -303,7 +319,7 @@ set_averaging (TpsServerFlags *flags, const RawFlags *raw, GError **error)
   flags->n_trainers = (guint) raw->n_trainers;
   flags->rpc_timeout_ns = (gint64) ceil (raw->rpc_timeout_s * 1e9);
   flags->server = g_strdup (raw->server);
-  return set_reduce (flags, raw->reduce, error);
+  return set_device (flags, raw->device, error) && set_reduce (flags, raw->reduce, error);
 }
 
 static gboolean
@@ -399,6 +415,7 @@ tps_server_flags_clear (TpsServerFlags *flags)
   g_clear_pointer (&flags->default_service, g_free);
   g_clear_pointer (&flags->name, g_free);
   g_clear_pointer (&flags->server, g_free);
+  g_clear_pointer (&flags->device, g_free);
 }
 
 gboolean

@@ -18,6 +18,7 @@ typedef struct
   gchar *default_service; /* one of them, or NULL */
   gchar *name;
   gchar *server; /* kind of the averaging server */
+  gchar *device; /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
   guint n_trainers;
   TpsReduce reduce;
   gint64 rpc_timeout_ns;

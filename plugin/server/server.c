@@ -89,7 +89,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   if (options->no_shared_memory)
     limits.max_shared_bytes = 0;
   limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
-  server->core = tps_server_core_new (&limits, max_pending);
+  server->core = tps_server_core_new (&limits, max_pending, options->device);
 }
 
 static void

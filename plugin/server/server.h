@@ -23,7 +23,7 @@
 #include <thrift/c_glib/server/thrift_server.h>
 
 #include "plugin/service/call.h"
-#include "runtime/buffer.h"
+#include "runtime/backend.h"
 #include "runtime/worker_pool.h"
 
 G_BEGIN_DECLS
@@ -43,8 +43,11 @@ typedef struct
   TpsWorkerPool *workers;  /* borrowed, outlives the server; NULL = a pool of its own */
   gsize max_frame_bytes;   /* 0 = 256 MiB */
   gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
-  guint max_in_flight;     /* calls of one connection; 0 = 64 */
-  guint max_connections;   /* 0 = 1024 */
+  /* Whose copies bodies are the source of: those of 64 KiB and more are received into memory that it need not stage, of
+   * which up to half of what may be pending is kept for reuse. NULL = none. */
+  TpsDevice *device;
+  guint max_in_flight;   /* calls of one connection; 0 = 64 */
+  guint max_connections; /* 0 = 1024 */
   /* Of memory shared with one client; 0 = 1 GiB. It counts as pending; that of all clients up to half of what may be. */
   gsize max_shared_bytes;
   gboolean no_shared_memory;

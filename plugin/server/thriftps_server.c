@@ -33,6 +33,7 @@
 typedef struct
 {
   const TpsServerFlags *flags;
+  TpsDevice *device; /* where gradients are added up; NULL = in host memory */
   TpsServer *server;
   TpsMetrics *metrics;
   TpsNode node;
@@ -71,6 +72,7 @@ make_averaging (Program *program, GError **error)
     .reduce = flags->reduce,
     .round_timeout_ns = flags->rpc_timeout_ns,
     .workers = tps_server_get_workers (program->server),
+    .device = program->device,
     .metrics = program->metrics,
   };
 
@@ -213,10 +215,30 @@ add_services (Program *program, GError **error)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* The CPU's sums are the workers'. */
+static gboolean
+find_device (Program *program, GError **error)
+{
+  TpsDevice *device = tps_device_find (program->flags->device, error);
+
+  if (device == NULL)
+    {
+      g_prefix_error (error, "--device: ");
+      return FALSE;
+    }
+  program->device = device->is_host ? NULL : device;
+  return TRUE;
+}
+
 static gboolean
 start (Program *program, GError **error)
 {
-  program->server = tps_server_new (&program->flags->options);
+  TpsServerOptions options = program->flags->options;
+
+  if (!find_device (program, error))
+    return FALSE;
+  options.device = program->device;
+  program->server = tps_server_new (&options);
   program->metrics = tps_metrics_new (NULL, NULL);
   if (!add_services (program, error))
     return FALSE;
@@ -240,7 +262,8 @@ say_ready (Program *program)
 static void
 clear (Program *program)
 {
-  tps_server_stop (program->server);
+  if (program->server != NULL)
+    tps_server_stop (program->server);
   g_clear_pointer (&program->trainer, tps_trainer_free);
   g_clear_pointer (&program->rendezvous, tps_rendezvous_free);
   g_clear_pointer (&program->embedding, tps_embedding_tables_free);

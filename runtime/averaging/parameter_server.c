@@ -21,6 +21,7 @@
 #include "runtime/block_work.h"
 #include "runtime/device_memory.h"
 #include "runtime/error.h"
+#include "runtime/pinned_pool.h"
 #include "runtime/sync.h"
 
 #define MAX_TRAINERS (1024 * 1024)
@@ -30,6 +31,8 @@
 /* What a helper takes at a time, and how much work one must be worth. */
 #define RANGE_BLOCKS 32
 #define HELPER_BLOCKS 96
+/* Of averages that come back from a device, page-locked for the next ones. */
+#define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -57,6 +60,7 @@ struct TpsParameterServer
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
   TpsDeviceSums *on_device; /* NULL: sums are in host memory */
+  TpsBufferPool *averages;  /* where they come back to from there; NULL = not ours */
 
   TpsMutex lock; /* guards everything below */
   TpsCond idle;  /* n_pending has become 0 */
@@ -448,6 +452,10 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   if (options->device != NULL)
     server->on_device = tps_device_sums_new (options->device);
   averaging_options.on_device = server->on_device;
+  if (options->device != NULL && options->buffers == NULL)
+    server->averages = tps_pinned_pool_new (options->device, 0, KEEP_AVERAGES_BYTES);
+  if (server->averages != NULL)
+    averaging_options.buffers = server->averages;
   server->averaging = tps_averaging_new (&averaging_options);
   tps_mutex_init (&server->lock);
   tps_cond_init (&server->idle);
@@ -511,6 +519,7 @@ tps_parameter_server_free (TpsParameterServer *server)
 
   tps_averaging_free (server->averaging);
   g_clear_pointer (&server->on_device, tps_device_sums_free);
+  g_clear_pointer (&server->averages, tps_buffer_pool_unref);
   tps_metrics_unref (server->metrics);
   tps_cond_clear (&server->idle);
   tps_mutex_clear (&server->lock);

@@ -37,7 +37,8 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  TpsBufferPool *buffers;  /* for sums; NULL = the default pool */
+  /* For sums; NULL = the default pool, with a `device` one of memory that its copies need not stage. */
+  TpsBufferPool *buffers;
   TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;

@@ -238,11 +238,17 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
     { { "--server=Nope" }, "AverageParameterServer" },
     { { "--reduce=max" }, "--reduce" },
+    { { "--device=tpu" }, "--device: expected cpu, cuda or cuda:N" },
+    { { "--device=cuda:-1" }, "--device: expected cpu, cuda or cuda:N" },
+    { { "--device=cuda" },
+      "--device: unknown device \"cuda:0\"; known: cpu; cuda: none: turned off" },
+    { { "--device=cuda:3" }, "--device: unknown device \"cuda:3\"" },
     { { "--listen=localhost" }, "localhost" },
     { { "--log-level=loud" }, "--log-level" },
     { { "--config=/no/such/file" }, "/no/such/file" },
     { { "stray" }, "stray" },
   };
+  setenv ("THRIFTPS_CUDA_LIBRARY", "none", 1);
   for (const BadFlag &bad : cases)
     {
       ServerProcess server (bad.flags);
@@ -256,11 +262,11 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
 TEST (ThriftpsServer, TakesFlagsFromAFile)
 {
   std::string path = TemporaryFolder () + "/config.json";
-  ASSERT_TRUE (
-      g_file_set_contents (path.c_str (),
-                           "{\"listen\": [\"127.0.0.1:0\", \"127.0.0.1:0\"], \"ntrainer\": 2, "
-                           "\"rpc_timeout\": 0.1, \"services\": \"ParameterServer\"}",
-                           -1, nullptr));
+  ASSERT_TRUE (g_file_set_contents (
+      path.c_str (),
+      "{\"listen\": [\"127.0.0.1:0\", \"127.0.0.1:0\"], \"ntrainer\": 2, "
+      "\"rpc_timeout\": 0.1, \"device\": \"cpu\", \"services\": \"ParameterServer\"}",
+      -1, nullptr));
   {
     ServerProcess server ({ "--config", path });
     EXPECT_NE (server.ReadAddress (), "");
@@ -269,7 +275,7 @@ TEST (ThriftpsServer, TakesFlagsFromAFile)
     EXPECT_EQ (ExceptionKind (client.Call ("Node:describe")), 1);
   }
   ServerProcess overridden (
-      { "--config=" + path, "--ntrainer=1", "--services=Node,ParameterServer" });
+      { "--config=" + path, "--ntrainer=1", "--services=Node,ParameterServer", "--device=cpu" });
   RawClient client (overridden.ReadAddress ());
   EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 0);
   EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
