@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Pushes of gradients, in three passes: everything is checked; what bags contribute to which rows is worked out, for MAX
- * from the rows as they are now; each table that is named takes one step.
+ * from the rows as they are now; each table that is named takes one step. Tables on devices come first: theirs may fail.
  */
 
 #include <string.h>
 
 #include "runtime/cpu/elementwise.h"
 #include "runtime/cpu/rows.h"
+#include "runtime/embedding/device/device_step.h"
 #include "runtime/embedding/table/parallel.h"
 #include "runtime/embedding/table/table_step.h"
 #include "runtime/embedding/table_calls.h"
@@ -56,6 +57,23 @@ apply_values (TpsTable *table, const TpsTableSlots *slots, gsize n, TpsTensorVie
   tps_table_step_clear (&step);
 }
 
+static gboolean
+apply_values_on_device (TpsTable *table, const TpsTableSlots *slots, gsize n, TpsTensorView values,
+                        GError **error)
+{
+  TpsDeviceGradient gradient = {
+    .bags = { .rows = table->on_device,
+              .slots = slots->slots,
+              .base = slots->base,
+              .n_indices = n,
+              .n_bags = n,
+              .pooling = TPS_POOLING_SUM },
+    .gradient = values.data,
+  };
+
+  return tps_device_steps_run (&gradient, 1, error);
+}
+
 gboolean
 tps_table_store_apply_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
                             TpsTensorView values, GError **error)
@@ -70,7 +88,9 @@ tps_table_store_apply_rows (TpsTableStore *store, const gchar *table, TpsTensorV
   if (found == NULL || !check_values (found, indices, values, error))
     return FALSE;
   ok = tps_table_slots_init (&slots, found, indices, "indices", error);
-  if (ok)
+  if (ok && found->on_device != NULL)
+    ok = apply_values_on_device (found, &slots, (gsize) indices.shape.dims[0], values, error);
+  else if (ok)
     apply_values (found, &slots, (gsize) indices.shape.dims[0], values,
                   tps_table_store_get_workers (store));
   tps_table_slots_clear (&slots);
@@ -247,6 +267,34 @@ add_bags (const Push *push, TpsTableStep *step)
 
 /* -- one step for each table -- */
 
+/* Puts pushes to tables on devices behind the others, each in their order; returns how many are before. */
+static guint
+put_devices_last (Push *pushes, guint n_pushes)
+{
+  g_autofree Push *on_devices = g_new (Push, n_pushes);
+  guint n_on_host = 0;
+  guint n_on_devices = 0;
+
+  for (guint i = 0; i < n_pushes; i++)
+    if (pushes[i].open.table->on_device != NULL)
+      on_devices[n_on_devices++] = pushes[i];
+    else
+      pushes[n_on_host++] = pushes[i];
+  memcpy (pushes + n_on_host, on_devices, n_on_devices * sizeof pushes[0]);
+  return n_on_host;
+}
+
+static gboolean
+step_on_devices (const Push *pushes, guint n_pushes, GError **error)
+{
+  g_autofree TpsDeviceGradient *gradients = g_new (TpsDeviceGradient, n_pushes);
+
+  for (guint i = 0; i < n_pushes; i++)
+    gradients[i] = (TpsDeviceGradient) { tps_table_bags_of_device (&pushes[i].open.bags),
+                                         pushes[i].gradient };
+  return tps_device_steps_run (gradients, n_pushes, error);
+}
+
 /* Numbers the tables in the order of their first gradients. */
 static void
 number_tables (PushCall *call)
@@ -336,10 +384,19 @@ tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradient
     .n_pushes = n_gradients,
     .workers = tps_table_store_get_workers (store),
   };
+  guint n_on_devices = 0;
   gboolean ok = TRUE;
 
   for (guint i = 0; ok && i < n_gradients; i++)
-    ok = open_push (&pushes[i], store, &gradients[i], i, error);
+    {
+      ok = open_push (&pushes[i], store, &gradients[i], i, error);
+      n_on_devices += ok && pushes[i].open.table->on_device != NULL;
+    }
+  if (ok && n_on_devices > 0)
+    {
+      call.n_pushes = put_devices_last (pushes, n_gradients);
+      ok = step_on_devices (pushes + call.n_pushes, n_on_devices, error);
+    }
   if (ok)
     apply_pushes (&call);
   for (guint i = 0; i < n_gradients; i++)

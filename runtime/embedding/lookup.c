@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Lookups: everything is checked and all answers have their memory before the first row is read; then bags are pooled, or
- * rows copied, in parts that threads take as they come. */
+ * rows copied, in parts that threads take as they come. Devices begin with their queries before, and are waited for after. */
 
 #include <string.h>
 
+#include "runtime/embedding/device/device_lookup.h"
 #include "runtime/embedding/table/parallel.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
@@ -32,7 +33,8 @@ allocate_output (TpsTensor *output, TpsDType dtype, gsize n_rows, const TpsTable
 
 /* -- bags -- */
 
-/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query. */
+/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query; none of a query that a
+ * device answers. */
 typedef struct
 {
   TpsOpenQuery open;
@@ -44,6 +46,7 @@ typedef struct
 {
   Lookup *lookups;
   guint n_lookups;
+  guint n_on_devices;
   gsize n_parts;
 } LookupCall;
 
@@ -81,6 +84,8 @@ pool_part (gpointer user_data, gsize part)
 static gsize
 lookup_bytes (const TpsTableBags *bags)
 {
+  if (bags->table->on_device != NULL)
+    return 0;
   return bags->n_indices * (bags->table->row_bytes + sizeof (gint64))
          + bags->n_bags * bags->table->dim * sizeof (gfloat);
 }
@@ -102,6 +107,8 @@ cut (LookupCall *call, TpsWorkerPool *workers)
       gdouble share = (gdouble) lookup_bytes (bags) / (gdouble) MAX (n_bytes, 1);
 
       lookup->first_part = call->n_parts;
+      if (bags->table->on_device != NULL)
+        continue;
       lookup->n_parts = CLAMP ((gsize) (share * (gdouble) n_shares), 1, MAX (bags->n_bags, 1));
       call->n_parts += lookup->n_parts;
     }
@@ -123,23 +130,53 @@ open_lookup (Lookup *lookup, TpsTableStore *store, const TpsBagQuery *query, gui
   return TRUE;
 }
 
+static void
+pool_on_host (LookupCall *call, TpsWorkerPool *workers)
+{
+  gboolean is_shared = cut (call, workers);
+
+  tps_parallel_run (is_shared ? workers : NULL, call->n_parts, pool_part, call);
+}
+
+static gboolean
+pool_all (LookupCall *call, TpsWorkerPool *workers, GError **error)
+{
+  g_autofree TpsDeviceQuery *queries = NULL;
+  TpsDeviceLookup *on_devices;
+  guint n_queries = 0;
+
+  if (call->n_on_devices == 0)
+    {
+      pool_on_host (call, workers);
+      return TRUE;
+    }
+  queries = g_new (TpsDeviceQuery, call->n_on_devices);
+  for (guint i = 0; i < call->n_lookups; i++)
+    if (call->lookups[i].open.table->on_device != NULL)
+      queries[n_queries++] = (TpsDeviceQuery) {
+        tps_table_bags_of_device (&call->lookups[i].open.bags), call->lookups[i].output
+      };
+  on_devices = tps_device_lookup_begin (queries, n_queries, error);
+  if (on_devices == NULL)
+    return FALSE;
+  pool_on_host (call, workers);
+  return tps_device_lookup_end (on_devices, error);
+}
+
 gboolean
 tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
                              TpsTensor *outputs, GError **error)
 {
   g_autofree Lookup *lookups = g_new0 (Lookup, n_queries);
-  TpsWorkerPool *workers = tps_table_store_get_workers (store);
   LookupCall call = { .lookups = lookups, .n_lookups = n_queries };
   gboolean ok = TRUE;
 
   for (guint i = 0; ok && i < n_queries; i++)
-    ok = open_lookup (&lookups[i], store, &queries[i], i, &outputs[i], error);
-  if (ok)
     {
-      gboolean is_shared = cut (&call, workers);
-
-      tps_parallel_run (is_shared ? workers : NULL, call.n_parts, pool_part, &call);
+      ok = open_lookup (&lookups[i], store, &queries[i], i, &outputs[i], error);
+      call.n_on_devices += ok && lookups[i].open.table->on_device != NULL;
     }
+  ok = ok && pool_all (&call, tps_table_store_get_workers (store), error);
   for (guint i = 0; i < n_queries; i++)
     {
       tps_open_query_clear (&lookups[i].open);
@@ -188,6 +225,25 @@ read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsWorke
   tps_parallel_run (workers, call.n_parts, read_part, &call);
 }
 
+/* Each row as a bag. */
+static gboolean
+read_on_device (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, GError **error)
+{
+  gsize n_rows = (gsize) rows->shape.dims[0];
+  TpsDeviceQuery query = {
+    .bags = { .rows = table->on_device,
+              .slots = slots->slots,
+              .base = slots->base,
+              .n_indices = n_rows,
+              .n_bags = n_rows,
+              .pooling = TPS_POOLING_SUM },
+    .output = tps_tensor_data (rows),
+  };
+  TpsDeviceLookup *lookup = tps_device_lookup_begin (&query, 1, error);
+
+  return lookup != NULL && tps_device_lookup_end (lookup, error);
+}
+
 gboolean
 tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
                              TpsTensor *rows, GError **error)
@@ -204,7 +260,13 @@ tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensor
   ok = tps_table_slots_init (&slots, found, indices, "indices", error)
        && allocate_output (rows, found->spec.dtype, (gsize) indices.shape.dims[0], found, "indices",
                            error);
-  if (ok)
+  if (ok && found->on_device != NULL)
+    {
+      ok = read_on_device (found, &slots, rows, error);
+      if (!ok)
+        tps_tensor_clear (rows);
+    }
+  else if (ok)
     read_all (found, &slots, rows, tps_table_store_get_workers (store));
   tps_table_slots_clear (&slots);
   return ok;

@@ -143,3 +143,18 @@ tps_open_query_clear (TpsOpenQuery *open)
   tps_table_slots_clear (&open->slots);
   g_clear_pointer (&open->table, tps_table_unref);
 }
+
+TpsDeviceBags
+tps_table_bags_of_device (const TpsTableBags *bags)
+{
+  return (TpsDeviceBags) {
+    .rows = bags->table->on_device,
+    .slots = bags->slots,
+    .base = bags->base,
+    .n_indices = bags->n_indices,
+    .offsets = bags->offsets,
+    .n_bags = bags->n_bags,
+    .weights = bags->weights,
+    .pooling = bags->pooling,
+  };
+}

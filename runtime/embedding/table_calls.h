@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "runtime/embedding/device/device_rows.h"
 #include "runtime/embedding/table/bag_pool.h"
 #include "runtime/embedding/table_store.h"
 
@@ -39,6 +40,9 @@ typedef struct
 gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                               const gchar *what, GError **error);
 void tps_open_query_clear (TpsOpenQuery *open);
+
+/* The bags of a table on a device, as that takes them. */
+TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);
 
 /* A vector of INT64: "`what`: FLOAT32 [3], a vector of INT64 is expected". */
 gboolean tps_check_indices (TpsTensorView indices, const gchar *what, GError **error);

@@ -89,6 +89,22 @@ check_fields (const TpsTableSpec *spec, GError **error)
   return TRUE;
 }
 
+static gboolean
+resolve_placement (TpsTablePlacement *placement, GError **error)
+{
+  if (g_str_equal (placement->device, "cuda"))
+    g_strlcpy (placement->device, "cuda:0", sizeof placement->device);
+  if (!placement->is_host_memory)
+    return TRUE;
+  if (placement->device[0] != '\0' && !g_str_equal (placement->device, "cpu"))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "spec.host_memory: only for a device that is named and not the CPU, spec.device is "
+               "\"%s\"",
+               placement->device);
+  return FALSE;
+}
+
 /* Derives the shard again from what it was made of. */
 static gboolean
 check_shard (const TpsShard *shard, GError **error)
@@ -142,7 +158,8 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
 
   if (!check_fields (spec, error) || !check_shard (&spec->shard, error)
       || !tps_initializer_resolve (&resolved.initializer, "spec.initializer", error)
-      || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error))
+      || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error)
+      || !resolve_placement (&resolved.placement, error))
     return FALSE;
   if (!count_bytes (&resolved, &n_bytes))
     {
@@ -197,6 +214,26 @@ shard_difference (const TpsShard *a, const TpsShard *b)
 }
 
 gchar *
+tps_table_placement_to_string (const TpsTablePlacement *placement)
+{
+  return g_strconcat (placement->device, placement->is_host_memory ? ", in the host's memory" : "",
+                      NULL);
+}
+
+static gchar *
+placement_difference (const TpsTablePlacement *a, const TpsTablePlacement *b)
+{
+  g_autofree gchar *left = NULL, *right = NULL;
+
+  if (a->device[0] == '\0' || b->device[0] == '\0'
+      || (g_str_equal (a->device, b->device) && a->is_host_memory == b->is_host_memory))
+    return NULL;
+  left = tps_table_placement_to_string (a);
+  right = tps_table_placement_to_string (b);
+  return g_strdup_printf ("device: %s, not %s", left, right);
+}
+
+gchar *
 tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
   gchar *difference = shard_difference (&a->shard, &b->shard);
@@ -222,7 +259,7 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             tps_optimizer_kind_name (a->optimizer.kind), a->optimizer.learning_rate,
                             tps_optimizer_kind_name (b->optimizer.kind),
                             b->optimizer.learning_rate);
-  return NULL;
+  return placement_difference (&a->placement, &b->placement);
 }
 
 gboolean

@@ -18,15 +18,20 @@
 #include "runtime/error.h"
 
 #define DEFAULT_SHARE 0.8
+#define HOST "cpu"
 
 struct TpsTableStore
 {
-  TpsMemoryLimit limit;
+  TpsMemoryLimit limit;        /* of the host's memory */
+  TpsMemoryLimit device_limit; /* counts only */
   TpsWorkerPool *workers;
+  TpsTablePlacement placement; /* where none is said */
+  TpsDevice *(*find_device) (const gchar *name, GError **error);
 
-  TpsMutex making_lock; /* guards `making`, and is held when a table is added */
+  TpsMutex making_lock; /* guards `making` and `lanes`, and is held when a table is added */
   TpsCond made;
   GHashTable *making; /* a set of names, borrowed from those who make them */
+  GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
 
   TpsRwLock tables_lock;
   GHashTable *tables; /* name, owned by the table -> TpsTable */
@@ -47,6 +52,12 @@ table_unref (gpointer table)
   tps_table_unref (table);
 }
 
+static void
+lanes_free (gpointer lanes)
+{
+  tps_device_lanes_free (lanes);
+}
+
 TpsTableStore *
 tps_table_store_new (const TpsTableStoreOptions *options)
 {
@@ -55,10 +66,16 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   tps_memory_limit_init (&store->limit, options->max_bytes > 0
                                             ? options->max_bytes
                                             : tps_table_store_get_default_max_bytes ());
+  tps_memory_limit_init (&store->device_limit, G_MAXSIZE);
   store->workers = options->workers;
+  store->placement = options->placement;
+  if (store->placement.device[0] == '\0')
+    g_strlcpy (store->placement.device, HOST, sizeof store->placement.device);
+  store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
   store->making = g_hash_table_new (g_str_hash, g_str_equal);
+  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
   tps_rw_lock_init (&store->tables_lock);
   store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, table_unref);
   return store;
@@ -70,6 +87,7 @@ tps_table_store_free (TpsTableStore *store)
   g_hash_table_unref (store->tables);
   tps_rw_lock_clear (&store->tables_lock);
   g_hash_table_unref (store->making);
+  g_hash_table_unref (store->lanes);
   tps_cond_clear (&store->made);
   tps_mutex_clear (&store->making_lock);
   g_free (store);
@@ -188,6 +206,54 @@ end_making (TpsTableStore *store, const gchar *name, TpsTable *table)
   tps_mutex_unlock (&store->making_lock);
 }
 
+/* Of the device; for as long as the store. */
+static TpsDeviceLanes *
+provide_lanes (TpsTableStore *store, TpsDevice *device)
+{
+  TpsDeviceLanes *lanes;
+
+  tps_mutex_lock (&store->making_lock);
+  lanes = g_hash_table_lookup (store->lanes, device);
+  if (lanes == NULL)
+    {
+      lanes = tps_device_lanes_new (device);
+      g_hash_table_insert (store->lanes, device, lanes);
+    }
+  tps_mutex_unlock (&store->making_lock);
+  return lanes;
+}
+
+static TpsTable *
+make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  TpsMemoryLimit *limit = spec->placement.is_host_memory ? &store->limit : &store->device_limit;
+  TpsDevice *device;
+
+  if (spec->dtype != TPS_DTYPE_FLOAT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
+                   spec->placement.device);
+      return NULL;
+    }
+  device = store->find_device (spec->placement.device, error);
+  if (device == NULL)
+    {
+      g_prefix_error (error, "spec.device: ");
+      return NULL;
+    }
+  return tps_table_new_on_device (spec, provide_lanes (store, device), limit, store->workers,
+                                  error);
+}
+
+static TpsTable *
+make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  return g_str_equal (spec->placement.device, HOST)
+             ? tps_table_new (spec, &store->limit, store->workers, error)
+             : make_on_device (store, spec, error);
+}
+
 gboolean
 tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
@@ -201,7 +267,9 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   present = begin_making (store, resolved.name);
   if (present != NULL)
     return check_same (present, &resolved, error);
-  table = tps_table_new (&resolved, &store->limit, store->workers, error);
+  if (resolved.placement.device[0] == '\0')
+    resolved.placement = store->placement;
+  table = make_table (store, &resolved, error);
   end_making (store, resolved.name, table);
   return table != NULL;
 }
@@ -232,21 +300,28 @@ tps_table_store_get_bytes (TpsTableStore *store)
 }
 
 gsize
+tps_table_store_get_device_bytes (TpsTableStore *store)
+{
+  return tps_memory_limit_get_held (&store->device_limit);
+}
+
+gsize
 tps_table_store_get_max_bytes (TpsTableStore *store)
 {
   return store->limit.max_bytes;
 }
 
-/* Bytes that a row of the table takes in a call; 0 for no table. */
+/* Of a call that reads `n_rows` of the table and writes `n_outputs`; 0 for no table. */
 static gsize
-bytes_of_row (TpsTableStore *store, const gchar *name, gsize *output_bytes)
+estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs)
 {
   g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
 
   if (table == NULL)
     return 0;
-  *output_bytes = table->dim * sizeof (gfloat);
-  return table->row_bytes + sizeof (gint64);
+  if (table->on_device != NULL)
+    return TPS_TABLE_STORE_WAITS;
+  return n_rows * (table->row_bytes + sizeof (gint64)) + n_outputs * table->dim * sizeof (gfloat);
 }
 
 gint64
@@ -268,21 +343,14 @@ tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
 {
   gsize n_bytes = 0;
 
-  for (guint i = 0; i < n_queries; i++)
-    {
-      gsize output_bytes = 0;
-      gsize row_bytes = bytes_of_row (store, queries[i].table, &output_bytes);
-
-      n_bytes += length_of (queries[i].indices) * row_bytes
-                 + length_of (queries[i].offsets) * output_bytes;
-    }
+  for (guint i = 0; i < n_queries && n_bytes < TPS_TABLE_STORE_WAITS; i++)
+    n_bytes += estimate (store, queries[i].table, length_of (queries[i].indices),
+                         length_of (queries[i].offsets));
   return n_bytes;
 }
 
 gsize
 tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows)
 {
-  gsize output_bytes = 0;
-
-  return (gsize) MAX (n_rows, 0) * (bytes_of_row (store, table, &output_bytes) + output_bytes);
+  return estimate (store, table, (gsize) MAX (n_rows, 0), (gsize) MAX (n_rows, 0));
 }

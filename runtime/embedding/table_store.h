@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The embedding tables of one process, by name.
+/* The embedding tables of one process, by name: each in the host's memory, or where a device works on it, with the same bits
+ * (runtime/backend.h).
  *
  * Lookups and updates of different rows run at the same time on all threads that call; an update of one row is atomic: a
  * lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call that fails
@@ -10,11 +11,12 @@
  * All functions compute on the calling thread; work above some 256 KiB is shared with the worker pool, if there is one.
  * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
  * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
- * RESOURCE_EXHAUSTED (no memory for the answer). Thread: any.
+ * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Thread: any.
  */
 
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/worker_pool.h"
@@ -25,8 +27,13 @@ typedef struct TpsTableStore TpsTableStore;
 
 typedef struct
 {
-  gsize max_bytes; /* of all tables with their state; 0 = tps_table_store_get_default_max_bytes() */
-  TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
+  /* Of all tables in the host's memory with their state; 0 = tps_table_store_get_default_max_bytes(). What a device holds
+   * is bounded by its memory alone. */
+  gsize max_bytes;
+  TpsWorkerPool *workers;      /* borrowed; NULL = the calling thread alone */
+  TpsTablePlacement placement; /* of tables that do not say one; all zero = the CPU */
+  /* Borrowed devices by their names; NULL = tps_device_find(). */
+  TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
 
 /* 0.8 of this machine's memory, or of the cgroup's limit where that is less. */
@@ -37,21 +44,26 @@ TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
 void tps_table_store_free (TpsTableStore *store);
 
 /* Makes a table and fills its rows, which takes long for a large one: not on an I/O thread. Others find it only when it is
- * filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT, ALREADY_EXISTS naming what differs,
- * RESOURCE_EXHAUSTED naming the bound, what is held and what would be needed. */
+ * filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
+ * device), NOT_FOUND (no such device: the message says which there are, and why no others), ALREADY_EXISTS naming what
+ * differs, RESOURCE_EXHAUSTED naming the bound, what is held and what would be needed, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
-/* Specifications in the order of their names, `bytes` filled in: an array of TpsTableSpec that clears its elements. */
+/* Specifications in the order of their names, `bytes` and `placement` filled in: an array of TpsTableSpec that clears its elements. */
 GArray *tps_table_store_list (TpsTableStore *store);
 
+/* In the host's memory, and in that of devices. */
 gsize tps_table_store_get_bytes (TpsTableStore *store);
+gsize tps_table_store_get_device_bytes (TpsTableStore *store);
 gsize tps_table_store_get_max_bytes (TpsTableStore *store);
 
 /* Of the whole table, whatever part of it is here; 0 = there is no such table. */
 gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
 
-/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count nothing. */
+/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count nothing. At least
+ * TPS_TABLE_STORE_WAITS where it waits for a device. */
+#define TPS_TABLE_STORE_WAITS (G_MAXSIZE / 4)
 gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                      guint n_queries);
 gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows);

@@ -126,10 +126,14 @@ table_alloc (const TpsTableSpec *spec, TpsMemoryLimit *limit)
   tps_table_spec_copy (&table->spec, spec);
   table->spec.bytes = (gint64) tps_table_spec_get_bytes (spec);
   table->limit = limit;
-  table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
   table->dim = (gsize) spec->dim;
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
-  table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
+  return table;
+}
+
+static void
+init_locks (TpsTable *table)
+{
   table->lock_mask = count_versions (table) - 1;
   table->versions = g_new (atomic_uint, table->lock_mask + 1);
   for (gsize i = 0; i <= table->lock_mask; i++)
@@ -138,12 +142,12 @@ table_alloc (const TpsTableSpec *spec, TpsMemoryLimit *limit)
   atomic_init (&table->n_writers, 0);
   table->presences = g_aligned_alloc0 (TPS_TABLE_PRESENCES, sizeof *table->presences,
                                        _Alignof(TpsTablePresence));
-  return table;
 }
 
 static void
 table_free (TpsTable *table)
 {
+  g_clear_pointer (&table->on_device, tps_device_rows_free);
   unmap_memory (table->rows, rows_bytes (table));
   unmap_memory (table->state, state_bytes (table));
   tps_table_spec_clear (&table->spec);
@@ -152,24 +156,52 @@ table_free (TpsTable *table)
   g_free (table);
 }
 
+/* Gives back what was counted too. */
+static void
+table_release (TpsTable *table)
+{
+  TpsMemoryLimit *limit = table->limit;
+  gsize n_bytes = (gsize) table->spec.bytes;
+
+  table_free (table);
+  tps_memory_limit_release (limit, n_bytes);
+}
+
 TpsTable *
 tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
                GError **error)
 {
-  gsize n_bytes = tps_table_spec_get_bytes (spec);
   TpsTable *table;
 
-  if (!tps_memory_limit_reserve (limit, spec->name, n_bytes, error))
+  if (!tps_memory_limit_reserve (limit, spec->name, tps_table_spec_get_bytes (spec), error))
     return NULL;
   table = table_alloc (spec, limit);
-  if (!map_table (table, error))
+  table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
+  table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
+  init_locks (table);
+  if (map_table (table, error))
     {
-      table_free (table);
-      tps_memory_limit_release (limit, n_bytes);
-      return NULL;
+      fill (table, workers);
+      return table;
     }
-  fill (table, workers);
-  return table;
+  table_release (table);
+  return NULL;
+}
+
+TpsTable *
+tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsMemoryLimit *limit,
+                         TpsWorkerPool *workers, GError **error)
+{
+  TpsTable *table;
+
+  if (!tps_memory_limit_reserve (limit, spec->name, tps_table_spec_get_bytes (spec), error))
+    return NULL;
+  table = table_alloc (spec, limit);
+  table->on_device = tps_device_rows_new (spec, lanes, workers, error);
+  if (table->on_device != NULL)
+    return table;
+  table_release (table);
+  return NULL;
 }
 
 TpsTable *
@@ -182,11 +214,6 @@ tps_table_ref (TpsTable *table)
 void
 tps_table_unref (TpsTable *table)
 {
-  TpsMemoryLimit *limit = table->limit;
-  gsize n_bytes = (gsize) table->spec.bytes;
-
-  if (!tps_refcount_dec (&table->refcount))
-    return;
-  table_free (table);
-  tps_memory_limit_release (limit, n_bytes);
+  if (tps_refcount_dec (&table->refcount))
+    table_release (table);
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/cpu/optimizer/optimizer.h"
+#include "runtime/embedding/device/device_rows.h"
 #include "runtime/embedding/table/memory_limit.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/sync.h"
@@ -35,6 +36,8 @@ typedef struct
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;
+  TpsDeviceRows
+      *on_device; /* whose the rows are; then what follows is not there. NULL = as follows */
   gsize state_per_row;
   guint8 *rows;  /* [n_rows, dim] of spec.dtype */
   gfloat *state; /* [n_rows, state_per_row] */
@@ -50,8 +53,14 @@ typedef struct
  * TPS_ERROR_RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
                          GError **error);
+/* The same where a device works on the rows, as the specification says; FLOAT32. `lanes` are borrowed, and stay until the last
+ * reference has gone. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
+                                   TpsMemoryLimit *limit, TpsWorkerPool *workers, GError **error);
 TpsTable *tps_table_ref (TpsTable *table);
 void tps_table_unref (TpsTable *table);
+
+/* What follows is of tables in the host's memory that no device works on. */
 
 /* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not more than
  * TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with tps_table_read_rows(). Does not wait. */

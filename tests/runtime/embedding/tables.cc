@@ -104,6 +104,14 @@ Spec::shard (const TpsShard &shard)
   return *this;
 }
 
+Spec &
+Spec::on (const std::string &device, bool is_host_memory)
+{
+  g_strlcpy (value.placement.device, device.c_str (), sizeof value.placement.device);
+  value.placement.is_host_memory = is_host_memory;
+  return *this;
+}
+
 TpsShard
 range_shard (int64_t rows, int32_t index, int32_t count)
 {
@@ -213,14 +221,31 @@ describe (GError *error)
 
 /* -- stores -- */
 
+void
+Store::start (unsigned n_workers, TpsTableStoreOptions options)
+{
+  workers_ = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
+  options.workers = workers_;
+  store_ = tps_table_store_new (&options);
+}
+
 Store::Store (unsigned n_workers, size_t max_bytes)
 {
   TpsTableStoreOptions options {};
 
-  workers_ = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
   options.max_bytes = max_bytes;
-  options.workers = workers_;
-  store_ = tps_table_store_new (&options);
+  start (n_workers, options);
+}
+
+Store::Store (unsigned n_workers, const Devices &devices)
+{
+  TpsTableStoreOptions options {};
+
+  options.max_bytes = size_t { 1 } << 30;
+  options.find_device = devices.find;
+  g_strlcpy (options.placement.device, devices.default_name.c_str (),
+             sizeof options.placement.device);
+  start (n_workers, options);
 }
 
 Store::~Store ()

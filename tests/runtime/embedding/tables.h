@@ -38,6 +38,7 @@ public:
   Spec &normal (int64_t seed);
   Spec &optimizer (TpsOptimizerKind kind, double learning_rate);
   Spec &shard (const TpsShard &shard);
+  Spec &on (const std::string &device, bool is_host_memory = false);
 
   TpsTableSpec value;
 };
@@ -82,10 +83,18 @@ Floats naive_pool (const Query &query, size_t dim, const std::function<Floats (i
 /* What a call said: "" or its code and message. */
 std::string describe (GError *error); // frees it
 
+/* What a store finds devices with, and where tables are that say no place ("": the CPU). */
+struct Devices
+{
+  TpsDevice *(*find) (const gchar *name, GError **error);
+  std::string default_name = "";
+};
+
 class Store
 {
 public:
   explicit Store (unsigned n_workers = 0, size_t max_bytes = size_t { 1 } << 30);
+  Store (unsigned n_workers, const Devices &devices);
   ~Store ();
   Store (const Store &) = delete;
   Store &operator= (const Store &) = delete;
@@ -113,6 +122,8 @@ public:
   }
 
 private:
+  void start (unsigned n_workers, TpsTableStoreOptions options);
+
   TpsWorkerPool *workers_;
   TpsTableStore *store_;
 };
