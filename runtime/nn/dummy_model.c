@@ -4,6 +4,7 @@
 
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/nn/activations.h"
 #include "runtime/nn/embedding_bag.h"
 #include "runtime/nn/linear.h"
 
@@ -27,14 +28,28 @@ typedef struct
   TpsEmbeddingBag embedding;
   TpsLinear *layers; /* [dense_layers_count] */
 
-  /* Of the last forward pass. activations[0] is the pooled embedding, activations[i] the output of layer i, all [batch,
-   * its width]; they are made anew when the batch grows. */
-  gsize capacity; /* samples */
-  TpsTensor *activations;
-  TpsTensor output;
-  TpsTensor gradients[2]; /* of the activation that is backpropagated, and of the one before it */
-  TpsTensorView input;    /* borrowed */
+  /* Of the last forward pass. arrays[0] is the pooled embedding, arrays[i] the output of layer i, all [batch, its width];
+   * the rest is below. */
+  TpsActivations activations;
+  guint n_arrays;
+  gsize *widths;       /* [n_arrays] */
+  gfloat **arrays;     /* [n_arrays] */
+  TpsTensorView input; /* borrowed */
 } DummyModel;
+
+/* Behind the layers' outputs. */
+static gfloat *
+get_output (const DummyModel *self)
+{
+  return self->arrays[self->n_arrays - 3];
+}
+
+/* Of the activation that is backpropagated, and of the one before it. */
+static gfloat *
+get_gradient (const DummyModel *self, guint which)
+{
+  return self->arrays[self->n_arrays - 2 + which];
+}
 
 /* -- creation -- */
 
@@ -114,7 +129,6 @@ init_layers (DummyModel *self, GError **error)
   self->model.parameters = parameters;
   self->model.n_parameters = 1 + 2 * n_layers;
   self->layers = g_new0 (TpsLinear, n_layers);
-  self->activations = g_new0 (TpsTensor, n_layers + 1);
   self->embedding = (TpsEmbeddingBag) {
     .rows = config->num_embeddings,
     .dim = config->embedding_dim,
@@ -130,15 +144,22 @@ init_layers (DummyModel *self, GError **error)
   return TRUE;
 }
 
+/* What goes into and out of each layer, the output, two gradients. */
 static void
-clear_activations (DummyModel *self)
+init_arrays (DummyModel *self)
 {
-  for (guint i = 0; self->activations != NULL && i <= self->config.dense_layers_count; i++)
-    tps_tensor_clear (&self->activations[i]);
-  tps_tensor_clear (&self->output);
-  for (guint i = 0; i < G_N_ELEMENTS (self->gradients); i++)
-    tps_tensor_clear (&self->gradients[i]);
-  self->capacity = 0;
+  const DummyConfig *config = &self->config;
+  guint n_layers = (guint) config->dense_layers_count;
+  gsize n_in = (gsize) config->dense_input_size, n_out = (gsize) config->dense_output_size;
+
+  self->n_arrays = n_layers + 4;
+  self->arrays = g_new0 (gfloat *, self->n_arrays);
+  self->widths = g_new (gsize, self->n_arrays);
+  self->widths[0] = n_in;
+  for (guint i = 1; i <= n_layers + 1; i++)
+    self->widths[i] = n_out;
+  for (guint i = n_layers + 2; i < self->n_arrays; i++)
+    self->widths[i] = MAX (n_in, n_out);
 }
 
 static void
@@ -146,16 +167,15 @@ dummy_model_free (TpsModel *model)
 {
   DummyModel *self = (DummyModel *) model;
 
-  clear_activations (self);
+  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_activations_clear (&self->activations);
+  tps_embedding_bag_clear (&self->embedding);
   for (guint i = 0; i < model->n_parameters; i++)
-    {
-      g_free (model->parameters[i].name);
-      tps_gradient_clear (&model->parameters[i].sparse_gradient);
-    }
-  tps_model_clear (model);
+    g_free (model->parameters[i].name);
   g_free (model->parameters);
   g_free (self->layers);
-  g_free (self->activations);
+  g_free (self->widths);
+  g_free (self->arrays);
   g_free (self);
 }
 
@@ -169,6 +189,7 @@ dummy_model_create (GVariant *values, TpsDevice *device, GError **error)
     return NULL;
   self = g_new0 (DummyModel, 1);
   self->config = config;
+  init_arrays (self);
   if (!init_layers (self, error)
       || !tps_model_init (&self->model, &tps_dummy_model_class, device, error))
     {
@@ -248,23 +269,14 @@ dummy_model_check_batch (TpsModel *model, const TpsTrainBatch *batch, GError **e
 
 /* -- forward and backward -- */
 
-static void
-reserve (DummyModel *self, gsize batch)
+/* All that both passes need. */
+static gboolean
+reserve (DummyModel *self, TpsTensorView input, GError **error)
 {
-  const DummyConfig *config = &self->config;
-  gint64 n = (gint64) batch;
-  gint64 width = MAX (config->dense_input_size, config->dense_output_size);
-
-  if (batch <= self->capacity)
-    return;
-  clear_activations (self);
-  tps_tensor_init_2d (&self->activations[0], TPS_DTYPE_FLOAT32, n, config->dense_input_size);
-  for (guint i = 1; i <= config->dense_layers_count; i++)
-    tps_tensor_init_2d (&self->activations[i], TPS_DTYPE_FLOAT32, n, config->dense_output_size);
-  tps_tensor_init_2d (&self->output, TPS_DTYPE_FLOAT32, n, config->dense_output_size);
-  for (guint i = 0; i < G_N_ELEMENTS (self->gradients); i++)
-    tps_tensor_init_2d (&self->gradients[i], TPS_DTYPE_FLOAT32, n, width);
-  self->capacity = batch;
+  return tps_activations_reserve (&self->activations, self->model.stream,
+                                  (gsize) input.shape.dims[0], self->widths, self->n_arrays,
+                                  self->arrays, error)
+         && tps_embedding_bag_reserve (&self->embedding, self->model.stream, input, error);
 }
 
 static gboolean
@@ -274,19 +286,21 @@ dummy_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *output
   gsize batch = (gsize) input.shape.dims[0];
   guint n_layers = (guint) self->config.dense_layers_count;
 
-  reserve (self, batch);
+  if (!reserve (self, input, error))
+    return FALSE;
   self->input = input;
-  tps_embedding_bag_forward (&self->embedding, self->model.stream, input,
-                             tps_tensor_data (&self->activations[0]));
+  tps_embedding_bag_forward (&self->embedding, model->stream, input, self->arrays[0]);
   for (guint i = 0; i < n_layers; i++)
-    tps_linear_forward (&self->layers[i], self->model.stream,
-                        tps_tensor_data (&self->activations[i]),
-                        tps_tensor_data (&self->activations[i + 1]), batch);
-  self->model.stream->device->ops->softmax (self->model.stream, tps_tensor_data (&self->output),
-                                            tps_tensor_data (&self->activations[n_layers]), batch,
-                                            (gsize) self->config.dense_output_size);
-  *output = tps_tensor_view (&self->output);
-  output->shape.dims[0] = (gint64) batch;
+    tps_linear_forward (&self->layers[i], model->stream, self->arrays[i], self->arrays[i + 1],
+                        batch);
+  model->stream->device->ops->softmax (model->stream, get_output (self), self->arrays[n_layers],
+                                       batch, (gsize) self->config.dense_output_size);
+  *output = (TpsTensorView) {
+    .shape = { .dtype = TPS_DTYPE_FLOAT32,
+               .n_dims = 2,
+               .dims = { (gint64) batch, self->config.dense_output_size } },
+    .data = get_output (self),
+  };
   return TRUE;
 }
 
@@ -296,16 +310,15 @@ backward_layer (DummyModel *self, guint i, gfloat *output_gradient, TpsGradientR
                 gpointer user_data)
 {
   const TpsLinear *layer = &self->layers[i];
+  TpsStream *stream = self->model.stream;
   gsize batch = (gsize) self->input.shape.dims[0];
-  gfloat *first = tps_tensor_data (&self->gradients[0]);
-  gfloat *input_gradient = output_gradient == first ? tps_tensor_data (&self->gradients[1]) : first;
+  gfloat *input_gradient = get_gradient (self, output_gradient == get_gradient (self, 0) ? 1 : 0);
 
-  tps_linear_backward_bias (layer, self->model.stream, output_gradient, batch);
+  tps_linear_backward_bias (layer, stream, output_gradient, batch);
   ready (user_data, 2 + 2 * i);
-  tps_linear_backward_weight (layer, self->model.stream, tps_tensor_data (&self->activations[i]),
-                              output_gradient, batch);
+  tps_linear_backward_weight (layer, stream, self->arrays[i], output_gradient, batch);
   ready (user_data, 1 + 2 * i);
-  tps_linear_backward_input (layer, self->model.stream, output_gradient, input_gradient, batch);
+  tps_linear_backward_input (layer, stream, output_gradient, input_gradient, batch);
   return input_gradient;
 }
 
@@ -314,14 +327,14 @@ dummy_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradien
                       gpointer user_data)
 {
   DummyModel *self = (DummyModel *) model;
-  gfloat *gradient = tps_tensor_data (&self->gradients[0]);
+  gfloat *gradient = get_gradient (self, 0);
 
-  self->model.stream->device->ops->softmax_backward (
-      self->model.stream, gradient, output_gradient, tps_tensor_data (&self->output),
+  model->stream->device->ops->softmax_backward (
+      model->stream, gradient, output_gradient, get_output (self),
       (gsize) self->input.shape.dims[0], (gsize) self->config.dense_output_size);
   for (guint i = (guint) self->config.dense_layers_count; i > 0; i--)
     gradient = backward_layer (self, i - 1, gradient, ready, user_data);
-  tps_embedding_bag_backward (&self->embedding, self->model.stream, self->input, gradient);
+  tps_embedding_bag_backward (&self->embedding, model->stream, self->input, gradient);
   ready (user_data, 0);
 }
 

@@ -36,42 +36,110 @@ tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTen
   stream->device->ops->embedding_pool (stream, &bags, bag->table->value, output, NULL);
 }
 
-/* Moves the first `n_rows` rows of `capacity` into the parameter's gradient. */
-static void
-take_rows (TpsParameter *table, TpsTensor *indices, TpsTensor *values, gsize n_rows)
-{
-  TpsGradient *gradient = &table->sparse_gradient;
+/* -- sparse gradients: ids, and behind them their rows -- */
 
-  indices->shape.dims[0] = (gint64) n_rows;
-  values->shape.dims[0] = (gint64) n_rows;
-  tps_gradient_clear (gradient);
-  gradient->kind = TPS_GRADIENT_SPARSE;
-  gradient->weight = 1;
-  gradient->rows = table->shape.dims[0];
-  tps_tensor_move (&gradient->indices, indices);
-  tps_tensor_move (&gradient->values, values);
+static gsize
+get_capacity (const TpsEmbeddingBag *bag, TpsTensorView input)
+{
+  return (gsize) MIN (bag->rows, tps_shape_n_elems (&input.shape));
+}
+
+static gsize
+get_ids_bytes (gsize capacity)
+{
+  gsize n_bytes = capacity * sizeof (gint64);
+
+  return (n_bytes + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT;
+}
+
+/* A place that nobody else holds, or the one that has been held for the longest time. */
+static guint
+choose_place (const TpsEmbeddingBag *bag)
+{
+  for (guint i = 0; i < TPS_EMBEDDING_BAG_PLACES; i++)
+    {
+      guint place = (bag->place + i) % TPS_EMBEDDING_BAG_PLACES;
+
+      if (bag->places[place] == NULL || tps_buffer_is_exclusive (bag->places[place]))
+        return place;
+    }
+  return bag->place;
+}
+
+gboolean
+tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
+                           GError **error)
+{
+  gsize capacity = get_capacity (bag, input);
+  gsize n_bytes = get_ids_bytes (capacity) + capacity * (gsize) bag->dim * sizeof (gfloat);
+  TpsBuffer **place;
+
+  if (!bag->table->is_sparse)
+    return TRUE;
+  tps_gradient_clear (&bag->table->sparse_gradient);
+  bag->place = choose_place (bag);
+  place = &bag->places[bag->place];
+  if (*place != NULL && tps_buffer_is_exclusive (*place) && tps_buffer_get_size (*place) >= n_bytes)
+    return TRUE;
+  if (*place != NULL && !stream->device->ops->stream_sync (stream, error))
+    return FALSE;
+  g_clear_pointer (place, tps_buffer_unref);
+  *place = stream->device->ops->alloc (stream->device, n_bytes, error);
+  return *place != NULL;
 }
 
 void
-tps_embedding_bag_backward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
+tps_embedding_bag_clear (TpsEmbeddingBag *bag)
+{
+  tps_gradient_clear (&bag->table->sparse_gradient);
+  for (guint i = 0; i < TPS_EMBEDDING_BAG_PLACES; i++)
+    g_clear_pointer (&bag->places[i], tps_buffer_unref);
+}
+
+/* The first `n_rows` rows of the place become the parameter's gradient. */
+static void
+take_rows (TpsEmbeddingBag *bag, TpsBuffer *place, gsize values_at, gsize n_rows)
+{
+  TpsGradient *gradient = &bag->table->sparse_gradient;
+  TpsShape indices = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims = { (gint64) n_rows } };
+  TpsShape values = { .dtype = TPS_DTYPE_FLOAT32,
+                      .n_dims = 2,
+                      .dims = { (gint64) n_rows, bag->dim } };
+
+  tps_gradient_clear (gradient);
+  gradient->kind = TPS_GRADIENT_SPARSE;
+  gradient->weight = 1;
+  gradient->rows = bag->rows;
+  tps_tensor_init_take (&gradient->indices, &indices, tps_buffer_ref (place), 0);
+  tps_tensor_init_take (&gradient->values, &values, tps_buffer_ref (place), values_at);
+  bag->place = (bag->place + 1) % TPS_EMBEDDING_BAG_PLACES;
+}
+
+static void
+backward_rows (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
+               const gfloat *output_gradient)
+{
+  TpsBags bags = to_bags (bag, input);
+  gsize values_at = get_ids_bytes (get_capacity (bag, input));
+  TpsBuffer *place = bag->places[bag->place];
+  guint8 *data = tps_buffer_get_data (place);
+  gsize n_rows = 0;
+
+  stream->device->ops->embedding_backward_rows (stream, &bags, output_gradient, NULL,
+                                                (gint64 *) (gpointer) data,
+                                                (gfloat *) (gpointer) (data + values_at), &n_rows);
+  take_rows (bag, place, values_at, n_rows);
+}
+
+void
+tps_embedding_bag_backward (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                             const gfloat *output_gradient)
 {
   TpsBags bags = to_bags (bag, input);
-  gint64 capacity = MIN (bag->rows, (gint64) bags.n_indices);
-  g_auto (TpsTensor) indices = { 0 };
-  g_auto (TpsTensor) values = { 0 };
-  gsize n_rows = 0;
 
-  if (!bag->table->is_sparse)
-    {
-      stream->device->ops->embedding_backward (stream, &bags, output_gradient, NULL,
-                                               bag->table->gradient);
-      return;
-    }
-  tps_tensor_init_1d (&indices, TPS_DTYPE_INT64, capacity);
-  tps_tensor_init_2d (&values, TPS_DTYPE_FLOAT32, capacity, bag->dim);
-  stream->device->ops->embedding_backward_rows (stream, &bags, output_gradient, NULL,
-                                                tps_tensor_data (&indices),
-                                                tps_tensor_data (&values), &n_rows);
-  take_rows (bag->table, &indices, &values, n_rows);
+  if (bag->table->is_sparse)
+    backward_rows (bag, stream, input, output_gradient);
+  else
+    stream->device->ops->embedding_backward (stream, &bags, output_gradient, NULL,
+                                             bag->table->gradient);
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/nn/activations.h"
 #include "runtime/nn/linear.h"
 
 #define N_LAYERS 5
@@ -23,36 +24,24 @@ typedef struct
   TpsInputGradientReady input_ready;
   gpointer user_data;
 
-  /* Of the last forward pass; [rows, its width], made anew when there are more rows. outputs[i] is what layer i gives (past
-   * the ReLU), gradients[i] the gradient of what goes into it. */
-  gsize capacity; /* rows */
-  TpsTensor outputs[N_LAYERS];
-  TpsTensor gradients[N_LAYERS];
+  /* Of the last forward pass; [rows, its width]: what layer i gives (past the ReLU), and N_LAYERS behind it the gradient of
+   * what goes into it. */
+  TpsActivations activations;
+  gfloat *arrays[2 * N_LAYERS];
   TpsTensorView input; /* borrowed */
 } HybridModel;
 
 /* -- creation -- */
 
 static void
-clear_activations (HybridModel *self)
-{
-  for (guint i = 0; i < N_LAYERS; i++)
-    {
-      tps_tensor_clear (&self->outputs[i]);
-      tps_tensor_clear (&self->gradients[i]);
-    }
-  self->capacity = 0;
-}
-
-static void
 hybrid_model_free (TpsModel *model)
 {
   HybridModel *self = (HybridModel *) model;
 
-  clear_activations (self);
+  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_activations_clear (&self->activations);
   for (guint i = 0; i < model->n_parameters; i++)
     g_free (model->parameters[i].name);
-  tps_model_clear (model);
   g_free (self);
 }
 
@@ -158,25 +147,32 @@ tps_hybrid_model_watch_input (TpsModel *model, TpsInputGradientReady ready, gpoi
 
 /* -- passes -- */
 
-static void
-reserve (HybridModel *self, gsize rows)
+/* All that both passes need. */
+static gboolean
+reserve (HybridModel *self, gsize rows, GError **error)
 {
-  if (rows <= self->capacity)
-    return;
-  clear_activations (self);
+  gsize array_widths[2 * N_LAYERS];
+
   for (guint i = 0; i < N_LAYERS; i++)
     {
-      tps_tensor_init_2d (&self->outputs[i], TPS_DTYPE_FLOAT32, (gint64) rows, widths[i + 1]);
-      tps_tensor_init_2d (&self->gradients[i], TPS_DTYPE_FLOAT32, (gint64) rows, widths[i]);
+      array_widths[i] = (gsize) widths[i + 1];
+      array_widths[N_LAYERS + i] = (gsize) widths[i];
     }
-  self->capacity = rows;
+  return tps_activations_reserve (&self->activations, self->model.stream, rows, array_widths,
+                                  G_N_ELEMENTS (array_widths), self->arrays, error);
 }
 
 /* What goes into a layer. */
 static const gfloat *
 input_of (const HybridModel *self, guint i)
 {
-  return i == 0 ? self->input.data : tps_tensor_data (&self->outputs[i - 1]);
+  return i == 0 ? self->input.data : self->arrays[i - 1];
+}
+
+static gfloat *
+input_gradient_of (const HybridModel *self, guint i)
+{
+  return self->arrays[N_LAYERS + i];
 }
 
 static gboolean
@@ -185,19 +181,24 @@ hybrid_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *outpu
   HybridModel *self = (HybridModel *) model;
   gsize rows = (gsize) input.shape.dims[0];
 
-  reserve (self, rows);
+  if (!reserve (self, rows, error))
+    return FALSE;
   self->input = input;
   for (guint i = 0; i < N_LAYERS; i++)
     {
-      gfloat *values = tps_tensor_data (&self->outputs[i]);
+      gfloat *values = self->arrays[i];
 
       tps_linear_forward (&self->layers[i], self->model.stream, input_of (self, i), values, rows);
       if (i == RELU_AFTER)
         self->model.stream->device->ops->relu (self->model.stream, values, values,
                                                rows * (gsize) widths[i + 1]);
     }
-  *output = tps_tensor_view (&self->outputs[N_LAYERS - 1]);
-  output->shape.dims[0] = input.shape.dims[0];
+  *output = (TpsTensorView) {
+    .shape = { .dtype = TPS_DTYPE_FLOAT32,
+               .n_dims = 2,
+               .dims = { input.shape.dims[0], TPS_HYBRID_MODEL_OUTPUTS } },
+    .data = self->arrays[N_LAYERS - 1],
+  };
   return TRUE;
 }
 
@@ -205,7 +206,7 @@ hybrid_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *outpu
 static const gfloat *
 output_gradient_of (const HybridModel *self, guint i, const gfloat *last)
 {
-  return i == N_LAYERS - 1 ? last : tps_tensor_data (&self->gradients[i + 1]);
+  return i == N_LAYERS - 1 ? last : input_gradient_of (self, i + 1);
 }
 
 /* The gradients of everything between the layers, down to the input. */
@@ -214,7 +215,7 @@ backward_inputs (HybridModel *self, const gfloat *output_gradient, gsize rows)
 {
   for (guint i = N_LAYERS; i-- > 0;)
     {
-      gfloat *gradient = tps_tensor_data (&self->gradients[i]);
+      gfloat *gradient = input_gradient_of (self, i);
 
       tps_linear_backward_input (&self->layers[i], self->model.stream,
                                  output_gradient_of (self, i, output_gradient), gradient, rows);
@@ -233,7 +234,7 @@ hybrid_model_backward (TpsModel *model, const gfloat *output_gradient, TpsGradie
 
   backward_inputs (self, output_gradient, rows);
   if (self->input_ready != NULL)
-    self->input_ready (self->user_data, tps_tensor_data (&self->gradients[0]), rows);
+    self->input_ready (self->user_data, input_gradient_of (self, 0), rows);
   for (guint i = N_LAYERS; i-- > 0;)
     {
       const gfloat *gradient = output_gradient_of (self, i, output_gradient);

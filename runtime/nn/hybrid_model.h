@@ -19,7 +19,8 @@ G_BEGIN_DECLS
 #define TPS_HYBRID_MODEL_INPUTS 512
 #define TPS_HYBRID_MODEL_OUTPUTS 8
 
-/* `gradient`: of the input, [rows, 512]; borrowed until the next backward pass. On the thread of the backward pass. */
+/* `gradient`: of the input, [rows, 512], in the memory of the model's device, there when the model's stream has passed what
+ * is queued on it now; borrowed until the next forward pass. On the thread of the backward pass. */
 typedef void (*TpsInputGradientReady) (gpointer user_data, const gfloat *gradient, gsize rows);
 
 /* Who is told; NULL = nobody. `model` is of this class. */

@@ -4,6 +4,7 @@
 
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/nn/activations.h"
 #include "runtime/nn/linear.h"
 
 #define MAX_FEATURES (1 << 20)
@@ -13,8 +14,11 @@ typedef struct
   TpsModel model; /* first */
   TpsParameter parameters[2];
   TpsLinear layer;
-  TpsTensor output;    /* [rows, out_features] of the last forward pass */
-  TpsTensorView input; /* of the same */
+
+  /* Of the last forward pass. */
+  TpsActivations activations;
+  gfloat *output;      /* [rows, out_features] */
+  TpsTensorView input; /* borrowed */
 } LinearModel;
 
 static void
@@ -22,8 +26,8 @@ linear_model_free (TpsModel *model)
 {
   LinearModel *self = (LinearModel *) model;
 
-  tps_model_clear (model);
-  tps_tensor_clear (&self->output);
+  tps_model_clear (model); /* first: it waits for what is queued on the memory below */
+  tps_activations_clear (&self->activations);
   for (guint i = 0; i < G_N_ELEMENTS (self->parameters); i++)
     g_free (self->parameters[i].name);
   g_free (self);
@@ -112,15 +116,17 @@ linear_model_forward (TpsModel *model, TpsTensorView input, TpsTensorView *outpu
   LinearModel *self = (LinearModel *) model;
   gint64 n_rows = input.shape.dims[0];
 
-  if (tps_tensor_is_empty (&self->output) || self->output.shape.dims[0] != n_rows)
-    {
-      tps_tensor_clear (&self->output);
-      tps_tensor_init_2d (&self->output, TPS_DTYPE_FLOAT32, n_rows, (gint64) self->layer.n_out);
-    }
+  if (!tps_activations_reserve (&self->activations, model->stream, (gsize) n_rows,
+                                &self->layer.n_out, 1, &self->output, error))
+    return FALSE;
   self->input = input;
-  tps_linear_forward (&self->layer, self->model.stream, input.data, tps_tensor_data (&self->output),
-                      (gsize) n_rows);
-  *output = tps_tensor_view (&self->output);
+  tps_linear_forward (&self->layer, model->stream, input.data, self->output, (gsize) n_rows);
+  *output = (TpsTensorView) {
+    .shape = { .dtype = TPS_DTYPE_FLOAT32,
+               .n_dims = 2,
+               .dims = { n_rows, (gint64) self->layer.n_out } },
+    .data = self->output,
+  };
   return TRUE;
 }
 

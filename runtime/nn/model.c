@@ -2,7 +2,6 @@
 
 #include "runtime/nn/model.h"
 
-#include "runtime/nn/device_tensor.h"
 #include "runtime/nn/dummy_model.h"
 #include "runtime/nn/hybrid_model.h"
 #include "runtime/nn/linear_model.h"

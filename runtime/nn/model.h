@@ -31,8 +31,8 @@ typedef struct
   gfloat *gradient; /* [n_elems] for dense parameters, NULL for sparse ones */
 
   /* Of a sparse parameter: filled by backward, coalesced (ids ascending and unique), weight 1, in buffers of the device's
-   * memory (tps_buffer_get_device()). Whoever keeps a reference until its own streams have read them may let go then: buffers
-   * that nobody else holds are written to again, by the pass after the next. */
+   * memory (tps_buffer_get_device()). The next forward pass lets go of it. Whoever reads it longer, or on a stream of its own,
+   * keeps a reference until that has passed: buffers that nobody else holds are written to again. */
   TpsGradient sparse_gradient;
 } TpsParameter;
 

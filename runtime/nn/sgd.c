@@ -11,8 +11,8 @@ struct TpsSgd
   TpsStream *stream;
   TpsSgdFactors factors;
   guint n_parameters;
-  TpsTensor
-      *velocities; /* [n_parameters], filled at a parameter's first step, and only with momentum */
+  TpsBuffer *
+      *velocities; /* [n_parameters], made at a parameter's first step, and only with momentum */
 };
 
 static gboolean
@@ -26,68 +26,83 @@ check_factor (const gchar *name, gdouble factor, GError **error)
 }
 
 TpsSgd *
-tps_sgd_new (TpsDevice *device, const TpsSgdFactors *factors, guint n_parameters, GError **error)
+tps_sgd_new (TpsStream *stream, const TpsSgdFactors *factors, guint n_parameters, GError **error)
 {
-  TpsStream *stream;
   TpsSgd *sgd;
 
   if (!check_factor ("learning_rate", factors->learning_rate, error)
       || !check_factor ("momentum", factors->momentum, error)
       || !check_factor ("weight_decay", factors->weight_decay, error))
     return NULL;
-  if (device == NULL && (device = tps_device_find ("cpu", error)) == NULL)
-    return NULL;
-  stream = device->ops->stream_new (device, error);
-  if (stream == NULL)
-    return NULL;
   sgd = g_new0 (TpsSgd, 1);
   sgd->stream = stream;
   sgd->factors = *factors;
   sgd->n_parameters = n_parameters;
-  sgd->velocities = g_new0 (TpsTensor, n_parameters);
+  sgd->velocities = g_new0 (TpsBuffer *, n_parameters);
   return sgd;
 }
 
 void
 tps_sgd_free (TpsSgd *sgd)
 {
+  sgd->stream->device->ops->stream_sync (sgd->stream, NULL);
   for (guint i = 0; i < sgd->n_parameters; i++)
-    tps_tensor_clear (&sgd->velocities[i]);
-  sgd->stream->device->ops->stream_free (sgd->stream);
+    g_clear_pointer (&sgd->velocities[i], tps_buffer_unref);
   g_free (sgd->velocities);
   g_free (sgd);
 }
 
-/* NULL without momentum. */
-static gfloat *
-get_velocity (TpsSgd *sgd, guint index, const TpsParameter *parameter)
+/* *velocity is NULL without momentum. */
+static gboolean
+get_velocity (TpsSgd *sgd, guint index, const TpsParameter *parameter, gfloat **velocity,
+              GError **error)
 {
-  TpsTensor *velocity = &sgd->velocities[index];
+  const TpsDeviceOps *ops = sgd->stream->device->ops;
+  gsize n_bytes = tps_shape_n_bytes (&parameter->shape);
+  TpsBuffer **buffer = &sgd->velocities[index];
 
   g_assert (index < sgd->n_parameters);
+  *velocity = NULL;
   if (sgd->factors.momentum == 0)
-    return NULL;
-  if (tps_tensor_is_empty (velocity))
-    tps_tensor_init_zeroed (velocity, &parameter->shape);
-  return tps_tensor_data (velocity);
+    return TRUE;
+  if (*buffer == NULL)
+    {
+      *buffer = ops->alloc (sgd->stream->device, n_bytes, error);
+      if (*buffer == NULL)
+        return FALSE;
+      ops->zero (sgd->stream, tps_buffer_get_data (*buffer), n_bytes);
+    }
+  *velocity = (gfloat *) (gpointer) tps_buffer_get_data (*buffer);
+  return TRUE;
 }
 
-void
-tps_sgd_step (TpsSgd *sgd, guint index, TpsParameter *parameter, const gfloat *gradient)
+gboolean
+tps_sgd_step (TpsSgd *sgd, guint index, TpsParameter *parameter, const gfloat *gradient,
+              GError **error)
 {
-  sgd->stream->device->ops->sgd (sgd->stream, &sgd->factors, parameter->value, gradient,
-                                 get_velocity (sgd, index, parameter),
+  gfloat *velocity;
+
+  if (!get_velocity (sgd, index, parameter, &velocity, error))
+    return FALSE;
+  sgd->stream->device->ops->sgd (sgd->stream, &sgd->factors, parameter->value, gradient, velocity,
                                  (gsize) tps_shape_n_elems (&parameter->shape));
+  return TRUE;
 }
 
-void
-tps_sgd_step_rows (TpsSgd *sgd, guint index, TpsParameter *parameter, const TpsGradient *gradient)
+gboolean
+tps_sgd_step_rows (TpsSgd *sgd, guint index, TpsParameter *parameter, const TpsGradient *gradient,
+                   GError **error)
 {
+  gfloat *velocity;
+
   g_assert (gradient->kind == TPS_GRADIENT_SPARSE
             && gradient->values.shape.dtype == TPS_DTYPE_FLOAT32
             && gradient->values.shape.dims[1] == parameter->shape.dims[1]);
+  if (!get_velocity (sgd, index, parameter, &velocity, error))
+    return FALSE;
   sgd->stream->device->ops->sgd_rows (
       sgd->stream, &sgd->factors, parameter->value, tps_tensor_data (&gradient->indices),
-      tps_tensor_data (&gradient->values), get_velocity (sgd, index, parameter),
-      (gsize) gradient->indices.shape.dims[0], (gsize) gradient->values.shape.dims[1]);
+      tps_tensor_data (&gradient->values), velocity, (gsize) gradient->indices.shape.dims[0],
+      (gsize) gradient->values.shape.dims[1]);
+  return TRUE;
 }

@@ -339,7 +339,8 @@ TEST_P (DummyModelOracle, ForwardLossGradientsAndThreeStepsMatchPyTorch)
   std::string name = GetParam ();
   BoundModel bound (sizes_of (name));
   TpsSgdFactors factors = { vectors ().floats (name + "/lr")[0], 0, 0 };
-  g_autoptr (TpsSgd) sgd = tps_sgd_new (nullptr, &factors, bound.model->n_parameters, nullptr);
+  g_autoptr (TpsSgd)
+      sgd = tps_sgd_new (bound.model->stream, &factors, bound.model->n_parameters, nullptr);
 
   load_initial (name, bound);
   const oracle::Tensor &input = vectors ().get (name + "/0/input");
@@ -359,9 +360,9 @@ TEST_P (DummyModelOracle, ForwardLossGradientsAndThreeStepsMatchPyTorch)
           if (step == 0)
             expect_gradient (prefix, bound, i, bound.gradient (i));
           if (parameter.is_sparse)
-            tps_sgd_step_rows (sgd, i, &parameter, &parameter.sparse_gradient);
+            tps_sgd_step_rows (sgd, i, &parameter, &parameter.sparse_gradient, nullptr);
           else
-            tps_sgd_step (sgd, i, &parameter, parameter.gradient);
+            tps_sgd_step (sgd, i, &parameter, parameter.gradient, nullptr);
         }
     }
   expect_final (name, bound);
@@ -375,7 +376,8 @@ TEST (DummyModelOracle, TheMeanOfTwoTrainersMatchesPyTorch)
   const std::string name = "trainers";
   BoundModel bound (sizes_of (name));
   TpsSgdFactors factors = { vectors ().floats (name + "/lr")[0], 0, 0 };
-  g_autoptr (TpsSgd) sgd = tps_sgd_new (nullptr, &factors, bound.model->n_parameters, nullptr);
+  g_autoptr (TpsSgd)
+      sgd = tps_sgd_new (bound.model->stream, &factors, bound.model->n_parameters, nullptr);
 
   load_initial (name, bound);
   for (int step = 0; step < 3; step++)
@@ -395,7 +397,7 @@ TEST (DummyModelOracle, TheMeanOfTwoTrainersMatchesPyTorch)
             means[i][j] = (means[i][j] + second[j]) / 2;
           if (step == 0)
             expect_gradient (prefix, bound, i, means[i]);
-          tps_sgd_step (sgd, i, &bound.parameter (i), means[i].data ());
+          tps_sgd_step (sgd, i, &bound.parameter (i), means[i].data (), nullptr);
         }
     }
   expect_final (name, bound);

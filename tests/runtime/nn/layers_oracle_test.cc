@@ -76,19 +76,20 @@ TEST_F (LayersOracle, EmptyBagsGiveZerosAndNoGradient)
 {
   std::vector<float> table (12, 1), output (6, 9), upstream (6, 1);
   TpsParameter parameter = {};
-  TpsEmbeddingBag bag = { 4, 3, TPS_POOLING_MEAN, &parameter };
+  TpsEmbeddingBag bag = { 4, 3, TPS_POOLING_MEAN, &parameter, {}, 0 };
   TpsTensorView input = { { TPS_DTYPE_INT64, 2, { 2, 0 } }, nullptr };
 
   parameter.value = table.data ();
   parameter.is_sparse = TRUE;
   parameter.shape = { TPS_DTYPE_FLOAT32, 2, { 4, 3 } };
+  EXPECT_TRUE (tps_embedding_bag_reserve (&bag, stream, input, nullptr));
   tps_embedding_bag_forward (&bag, stream, input, output.data ());
   EXPECT_EQ (output, std::vector<float> (6));
   tps_embedding_bag_backward (&bag, stream, input, upstream.data ());
   EXPECT_EQ (parameter.sparse_gradient.kind, TPS_GRADIENT_SPARSE);
   EXPECT_EQ (parameter.sparse_gradient.indices.shape.dims[0], 0);
   EXPECT_EQ (parameter.sparse_gradient.values.shape.dims[0], 0);
-  tps_gradient_clear (&parameter.sparse_gradient);
+  tps_embedding_bag_clear (&bag);
 }
 
 TEST_F (LayersOracle, CriterionsMatchPyTorch)
@@ -120,7 +121,7 @@ TEST_F (LayersOracle, SgdKeepsVelocitiesAndMatchesPyTorch)
       const oracle::Tensor &initial = vectors ().get (name + "/initial");
       const std::vector<float> &f = vectors ().floats (name + "/factors");
       TpsSgdFactors factors = { f[0], f[1], f[2] };
-      g_autoptr (TpsSgd) sgd = tps_sgd_new (nullptr, &factors, 2, nullptr);
+      g_autoptr (TpsSgd) sgd = tps_sgd_new (stream, &factors, 2, nullptr);
       std::vector<float> values = initial.floats;
       TpsParameter parameter = {};
 
@@ -130,7 +131,7 @@ TEST_F (LayersOracle, SgdKeepsVelocitiesAndMatchesPyTorch)
         {
           std::string prefix = name + "/" + std::to_string (step);
 
-          tps_sgd_step (sgd, 1, &parameter, vectors ().floats (prefix + "/grad").data ());
+          tps_sgd_step (sgd, 1, &parameter, vectors ().floats (prefix + "/grad").data (), nullptr);
           EXPECT_LT (worst_difference (values, vectors ().floats (prefix + "/value")), 1e-6)
               << prefix;
         }
@@ -153,7 +154,7 @@ TEST_F (LayersOracle, SgdRefusesFactorsThatMakeNoSense)
     {
       g_autoptr (GError) error = nullptr;
 
-      EXPECT_EQ (tps_sgd_new (nullptr, &test.factors, 1, &error), nullptr);
+      EXPECT_EQ (tps_sgd_new (stream, &test.factors, 1, &error), nullptr);
       EXPECT_STREQ (error->message, test.message);
     }
 }
