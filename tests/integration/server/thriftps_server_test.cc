@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/integration/server/server_process.h"
-#include "tests/plugin/server/raw_client.h"
+#include "tests/plugin/server/gradient_call.h"
 
 namespace thriftps_test {
 namespace {
@@ -39,38 +39,10 @@ GetKey (const char *key, gint32 timeout_ms)
   };
 }
 
-// average_gradient (trainer, batch, 0, dense FLOAT32 [n_elems])
-WriteFields
-Push (gint32 trainer, gint64 batch, gint64 n_elems)
-{
-  return [=] (TpsWriter *out) {
-    std::vector<float> elems ((size_t) n_elems, 1);
-    tps_writer_field (out, 1, TPS_WIRE_I32);
-    tps_writer_i32 (out, trainer);
-    tps_writer_field (out, 2, TPS_WIRE_I64);
-    tps_writer_i64 (out, batch);
-    tps_writer_field (out, 3, TPS_WIRE_I32);
-    tps_writer_i32 (out, 0);
-    tps_writer_field (out, 4, TPS_WIRE_STRUCT);
-    tps_writer_struct_begin (out);
-    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-    tps_writer_struct_begin (out);
-    tps_writer_field (out, 1, TPS_WIRE_I32);
-    tps_writer_i32 (out, 1);
-    tps_writer_field (out, 2, TPS_WIRE_LIST);
-    tps_writer_list_begin (out, TPS_WIRE_I64, 1);
-    tps_writer_i64 (out, n_elems);
-    tps_writer_field (out, 3, TPS_WIRE_BINARY);
-    tps_writer_binary (out, elems.data (), elems.size () * sizeof (float));
-    tps_writer_struct_end (out);
-    tps_writer_struct_end (out);
-  };
-}
-
 WriteFields
 PushOne (gint32 trainer)
 {
-  return Push (trainer, 1, 1);
+  return Push (trainer, 1, 1, 1);
 }
 
 TEST (ThriftpsServer, SaysWhereItListensAndServesEveryService)
@@ -133,7 +105,7 @@ TEST (ThriftpsServer, EndsOnSigintWithAClientThatDoesNotRead)
   RawClient client (server.ReadAddress ());
   std::string flood;
   for (int i = 0; i < 10; i++)
-    flood += MessageBytes ({}, "ParameterServer:average_gradient", i, Push (0, i, 2 << 20));
+    flood += MessageBytes ({}, "ParameterServer:average_gradient", i, Push (0, i, 2 << 20, 1));
   client.SendUntilStuck (flood, 100);
   auto before = std::chrono::steady_clock::now ();
   server.Signal (SIGINT);
@@ -149,6 +121,29 @@ TEST (ThriftpsServer, RoundsEndByTheirDeadline)
   EXPECT_EQ (ErrorCode (answer), 6);
   EXPECT_THAT (ErrorText (answer), HasSubstr ("0"));
   EXPECT_THAT (ErrorText (answer), HasSubstr ("2"));
+}
+
+// On a device that computes as the CPU does, where the loader finds it.
+TEST (ThriftpsServer, AveragesOnTheDeviceThatItIsTold)
+{
+  setenv ("LD_LIBRARY_PATH", "tests/cuda/host", 1);
+  setenv ("THRIFTPS_CUDA_LIBRARY", "tests/runtime/fake_device/libfake_device.so", 1);
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--device=cuda:1", "--ntrainer=2" });
+  unsetenv ("LD_LIBRARY_PATH");
+  unsetenv ("THRIFTPS_CUDA_LIBRARY");
+  RawClient client (server.ReadAddress ());
+  for (gint64 batch = 0; batch < 3; batch++)
+    for (gint64 n_elems : { 1, 100000 })
+      {
+        client.Send ("average_gradient", 0, Push (0, 2 * batch + (n_elems > 1), n_elems, 1));
+        client.Send ("average_gradient", 1, Push (1, 2 * batch + (n_elems > 1), n_elems, 4));
+        for (int trainer = 0; trainer < 2; trainer++)
+          EXPECT_EQ (Average (client.Receive ()), std::vector<float> ((size_t) n_elems, 2.5f));
+      }
+  EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
+  server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
+  EXPECT_THAT (server.ReadErrors (), HasSubstr ("cuda:1 a fake for tests"));
 }
 
 TEST (ThriftpsServer, ReplacesTheSocketOfADeadServerAndNotOfALivingOne)
@@ -238,6 +233,10 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
     { { "--server=Nope" }, "AverageParameterServer" },
     { { "--reduce=max" }, "--reduce" },
+    { { "--table-device=a b" }, "--table-device: expected cpu, cuda, cuda:N or cuda:N/host" },
+    { { "--table-device=cpu/host" }, "--table-device: expected cpu, cuda, cuda:N or cuda:N/host" },
+    { { "--table-device=cuda/host" },
+      "--table-device: unknown device \"cuda:0\"; known: cpu; cuda: none: turned off" },
     { { "--device=tpu" }, "--device: expected cpu, cuda or cuda:N" },
     { { "--device=cuda:-1" }, "--device: expected cpu, cuda or cuda:N" },
     { { "--device=cuda" },

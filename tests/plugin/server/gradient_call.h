@@ -1,0 +1,19 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Calls of ParameterServer.average_gradient, by hand.
+
+#pragma once
+
+#include <vector>
+
+#include "tests/plugin/server/raw_client.h"
+
+namespace thriftps_test {
+
+// average_gradient (trainer, batch, 0, dense FLOAT32 [n_elems] filled with `value`).
+WriteFields Push (gint32 trainer, gint64 batch, gint64 n_elems, float value);
+
+// The elements of Gradient.dense in an answer.
+std::vector<float> Average (const Message &answer);
+
+} // namespace thriftps_test
