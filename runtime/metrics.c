@@ -236,9 +236,10 @@ find_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key)
   return type == NULL ? NULL : g_hash_table_lookup (type->spans, key);
 }
 
-gboolean
-tps_metrics_record_end (TpsMetrics *metrics, const gchar *type_name, const gchar *key,
-                        GError **error)
+/* `elapsed_ms` NULL: the time since the start. */
+static gboolean
+end_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key, const gdouble *elapsed_ms,
+          GError **error)
 {
   gint64 now_ns = metrics->clock (metrics->clock_data);
   gboolean was_finished = FALSE;
@@ -251,7 +252,8 @@ tps_metrics_record_end (TpsMetrics *metrics, const gchar *type_name, const gchar
   if (ref != NULL && !was_finished)
     {
       ref->span->is_finished = TRUE;
-      ref->span->elapsed_ms = (gdouble) (now_ns - ref->span->start_ns) / 1e6;
+      ref->span->elapsed_ms = elapsed_ms != NULL ? *elapsed_ms
+                                                 : (gdouble) (now_ns - ref->span->start_ns) / 1e6;
       ref->series->n_finished++;
       ref->series->n_finished_all++;
     }
@@ -264,6 +266,19 @@ tps_metrics_record_end (TpsMetrics *metrics, const gchar *type_name, const gchar
     g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
                  "end for metric_type=%s with key=%s already exists", type_name, key);
   return ref != NULL && !was_finished;
+}
+
+gboolean
+tps_metrics_record_end (TpsMetrics *metrics, const gchar *type, const gchar *key, GError **error)
+{
+  return end_span (metrics, type, key, NULL, error);
+}
+
+gboolean
+tps_metrics_record_elapsed (TpsMetrics *metrics, const gchar *type, const gchar *key,
+                            gdouble elapsed_ms, GError **error)
+{
+  return end_span (metrics, type, key, &elapsed_ms, error);
 }
 
 void

@@ -45,6 +45,10 @@ gboolean tps_metrics_record_start (TpsMetrics *metrics, const gchar *type, const
 gboolean tps_metrics_record_end (TpsMetrics *metrics, const gchar *type, const gchar *key,
                                  GError **error);
 
+/* The same of a span that something else has measured. Errors: as above. Thread: any. */
+gboolean tps_metrics_record_elapsed (TpsMetrics *metrics, const gchar *type, const gchar *key,
+                                     gdouble elapsed_ms, GError **error);
+
 /* A span measured elsewhere, without a key. Thread: any. */
 void tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name,
                          gdouble elapsed_ms);

@@ -4,46 +4,38 @@
  * order of their numbers -> on_reduced(), from any thread, checks the average, turns it back and puts it into the bucket's
  * slot -> finish_step() waits for all.
  *
+ * On a device the backward pass is only enqueued when launch() is called: the bucket is handed to a thread of its own
+ * (launch_staged()), which takes buckets in order, waits for each where its hook needs it complete, and copies it to the host
+ * where its hook works there. All buckets go by that thread, so that collectives of all ranks come in one order. What
+ * comes back is queued behind the backward pass by finish_step(), and the optimizer behind that.
+ *
  * Failures: the first error is kept, no further bucket is launched, exchange and group are cancelled, and finish_step()
  * still waits for what is under way, because hooks borrow the buckets' memory.
  *
- * Threads: everything on the training thread but on_reduced(). The lock guards what is marked.
+ * Threads: everything on the training thread but launch_staged() and on_reduced(). The lock guards what is marked.
  */
 
 #include "runtime/ddp/ddp.h"
 
-#include <string.h>
-#include <xxhash.h>
-
-#include "runtime/cpu/elementwise.h"
-#include "runtime/ddp/layout_check.h"
-#include "runtime/ddp/reduced_check.h"
+#include "runtime/ddp/slot/bucket_slot.h"
+#include "runtime/ddp/slot/layout_check.h"
+#include "runtime/ddp/slot/parameters_digest.h"
+#include "runtime/ddp/slot/reduced_check.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
+#include "runtime/worker_pool.h"
 
 /* How long a cancelled exchange or group may take to let go. */
 #define DRAIN_NS (G_GINT64_CONSTANT (10) * 1000 * 1000 * 1000)
-
-typedef struct
-{
-  TpsTensor values;
-  TpsTensor gradient; /* of a dense bucket; an element longer than it, for a weight */
-  TpsBucketCall call;
-  TpsCompressor *compressor;
-  guint n_unready; /* gradients of this step that the model has not reported yet */
-
-  /* Under the lock while a step runs. */
-  gboolean is_in_flight;
-  TpsGradient reduced;
-} Slot;
 
 struct TpsDdp
 {
   TpsModel *model;
   TpsDdpOptions options;
   TpsBucketLayout layout;
-  Slot *slots; /* by bucket */
+  TpsBucketSlot *slots; /* by bucket */
   guint next_launch;
+  TpsWorkerPool *stager; /* of a device: one thread */
 
   TpsMutex lock;
   TpsCond changed;
@@ -52,6 +44,7 @@ struct TpsDdp
 };
 
 static void on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+static void on_reduced_on_device (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
 
 static void
 report_alive (TpsDdp *ddp, gint64 until_ns)
@@ -74,39 +67,22 @@ check_parameter (const TpsParameter *parameter, GError **error)
   return FALSE;
 }
 
-static void
-init_slot (TpsDdp *ddp, guint index)
+static gboolean
+init_slots (TpsDdp *ddp, GError **error)
 {
-  const TpsBucket *bucket = &ddp->layout.buckets[index];
-  Slot *slot = &ddp->slots[index];
-  TpsShape values = { .dtype = TPS_DTYPE_FLOAT32,
-                      .n_dims = 1,
-                      .dims = { (gint64) bucket->n_elems } };
-  TpsShape storage = { .dtype = TPS_DTYPE_FLOAT32,
-                       .n_dims = 1,
-                       .dims = { (gint64) bucket->n_elems + 1 } };
+  const TpsBucketSlotOptions options = {
+    .model = ddp->model,
+    .compression = &ddp->options.compression,
+    .done = on_reduced,
+    .done_on_device = on_reduced_on_device,
+    .user_data = ddp,
+  };
 
-  tps_tensor_init_zeroed (&slot->values, &values);
-  slot->call.index = index;
-  slot->call.is_sparse = bucket->is_sparse;
-  slot->call.n_elems = bucket->n_elems;
-  slot->call.done = on_reduced;
-  slot->call.user_data = ddp;
-  slot->call.dtype = TPS_DTYPE_FLOAT32;
-  slot->call.travels_as = bucket->is_sparse ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_DENSE;
-  if (bucket->is_sparse)
-    {
-      const TpsShape *shape = &ddp->model->parameters[bucket->parameters[0]].shape;
-
-      slot->call.rows = shape->dims[0];
-      slot->call.dim = shape->dims[1];
-    }
-  else
-    {
-      tps_tensor_init_zeroed (&slot->gradient, &storage);
-      tps_tensor_init_ref (&slot->call.storage, &slot->gradient);
-    }
-  slot->compressor = tps_compression_begin (&ddp->options.compression, &slot->call);
+  ddp->slots = g_new0 (TpsBucketSlot, ddp->layout.n_buckets);
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    if (!tps_bucket_slot_init (&ddp->slots[b], b, &ddp->layout.buckets[b], &options, error))
+      return FALSE;
+  return TRUE;
 }
 
 static void
@@ -114,7 +90,7 @@ bind_parameter (TpsDdp *ddp, guint index)
 {
   TpsParameter *parameter = &ddp->model->parameters[index];
   const TpsBucketPlace *place = &ddp->layout.places[index];
-  Slot *slot = &ddp->slots[place->bucket];
+  TpsBucketSlot *slot = &ddp->slots[place->bucket];
 
   parameter->value = (gfloat *) tps_tensor_data (&slot->values) + place->offset;
   if (!parameter->is_sparse)
@@ -145,12 +121,11 @@ tps_ddp_new (TpsModel *model, const TpsDdpOptions *options, GError **error)
     if (!check_parameter (&model->parameters[i], error))
       return NULL;
   if (!tps_bucket_layout_init (&ddp->layout, model->parameters, model->n_parameters,
-                               options->first_bucket_mib, options->bucket_cap_mib, error))
+                               options->first_bucket_mib, options->bucket_cap_mib, error)
+      || !init_slots (ddp, error))
     return NULL;
-
-  ddp->slots = g_new0 (Slot, ddp->layout.n_buckets);
-  for (guint b = 0; b < ddp->layout.n_buckets; b++)
-    init_slot (ddp, b);
+  if (!model->stream->device->is_host)
+    ddp->stager = tps_worker_pool_new ("staging", 1);
   for (guint i = 0; i < model->n_parameters; i++)
     bind_parameter (ddp, i);
   return g_steal_pointer (&ddp);
@@ -168,18 +143,12 @@ tps_ddp_free (TpsDdp *ddp)
                   ddp->n_in_flight);
       return;
     }
+  g_clear_pointer (&ddp->stager, tps_worker_pool_free);
+  /* Whatever became of it: the stream has passed the memory that is given back now. */
+  ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
   unbind_parameters (ddp->model);
   for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
-    {
-      TpsCompressor *compressor = ddp->slots[b].compressor;
-
-      compressor->klass->free (compressor);
-      tps_tensor_clear (&ddp->slots[b].values);
-      tps_tensor_clear (&ddp->slots[b].gradient);
-      tps_tensor_clear (&ddp->slots[b].call.storage);
-      tps_gradient_clear (&ddp->slots[b].call.contribution);
-      tps_gradient_clear (&ddp->slots[b].reduced);
-    }
+    tps_bucket_slot_clear (&ddp->slots[b]);
   g_free (ddp->slots);
   tps_bucket_layout_clear (&ddp->layout);
   g_clear_error (&ddp->error);
@@ -204,25 +173,10 @@ keep_first_error (TpsDdp *ddp, const GError *error)
     ddp->error = g_error_copy (error);
 }
 
-static gboolean
-decode_reduced (Slot *slot, TpsGradient *reduced, GError **error)
-{
-  if (!tps_reduced_check (&slot->call, reduced, error))
-    return FALSE;
-  if (reduced->kind != TPS_GRADIENT_NONE)
-    slot->compressor->klass->decode (slot->compressor, &slot->call, reduced);
-  return TRUE;
-}
-
+/* Takes what was reduced, or the error. Thread: any. */
 static void
-on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GError *error)
 {
-  TpsDdp *ddp = call->user_data;
-  Slot *slot = &ddp->slots[call->index];
-  g_autoptr (GError) misfit = NULL;
-
-  if (error == NULL && !decode_reduced (slot, reduced, &misfit))
-    error = misfit;
   tps_mutex_lock (&ddp->lock);
   if (error != NULL)
     keep_first_error (ddp, error);
@@ -234,34 +188,113 @@ on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
   tps_mutex_unlock (&ddp->lock);
 }
 
-static void
-fill_contribution (TpsDdp *ddp, Slot *slot, gboolean has_data)
+static gboolean
+decode_reduced (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
 {
-  const TpsBucket *bucket = &ddp->layout.buckets[slot->call.index];
-  TpsGradient *contribution = &slot->call.contribution;
+  if (!tps_reduced_check (&slot->call, reduced, error))
+    return FALSE;
+  if (reduced->kind != TPS_GRADIENT_NONE)
+    slot->compressor->klass->decode (slot->compressor, &slot->call, reduced);
+  return slot->staged == NULL || tps_staged_bucket_bring_back (slot->staged, reduced, error);
+}
 
-  tps_gradient_clear (contribution);
-  if (!has_data)
-    return;
-  if (bucket->is_sparse)
+static void
+on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+{
+  TpsDdp *ddp = call->user_data;
+  TpsBucketSlot *slot = &ddp->slots[call->index];
+  g_autoptr (GError) misfit = NULL;
+
+  if (error == NULL && !decode_reduced (slot, reduced, &misfit))
+    error = misfit;
+  finish_bucket (ddp, slot, reduced, error);
+}
+
+/* A hook that works in a device's memory may still be given an average of the host's. */
+static gboolean
+take_on_device (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
+{
+  TpsDevice *device = NULL;
+
+  if (!tps_reduced_check (&slot->staged->call, reduced, error))
+    return FALSE;
+  if (reduced->kind == TPS_GRADIENT_DENSE && reduced->dense.buffer != NULL)
+    device = tps_buffer_get_device (reduced->dense.buffer);
+  return (device != NULL && !device->is_host)
+         || tps_staged_bucket_bring_back (slot->staged, reduced, error);
+}
+
+static void
+on_reduced_on_device (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+{
+  TpsDdp *ddp = call->user_data;
+  TpsBucketSlot *slot = &ddp->slots[call->index];
+  g_autoptr (GError) misfit = NULL;
+
+  if (error == NULL && !take_on_device (slot, reduced, &misfit))
+    error = misfit;
+  finish_bucket (ddp, slot, reduced, error);
+}
+
+static TpsHookReach
+get_reach (TpsDdp *ddp, const TpsBucketSlot *slot)
+{
+  const TpsHook *hook = ddp->options.hook;
+
+  if (slot->call.is_sparse || hook->get_reach == NULL
+      || !tps_compression_is_none (&ddp->options.compression))
+    return TPS_HOOK_REACH_HOST;
+  return hook->get_reach (ddp->options.context, &slot->staged->call);
+}
+
+static gboolean
+bring_up (TpsBucketSlot *slot, GError **error)
+{
+  if (!tps_staged_bucket_bring_up (slot->staged, &slot->call.contribution, error))
+    return FALSE;
+  if (slot->call.contribution.kind != TPS_GRADIENT_NONE)
+    slot->compressor->klass->encode (slot->compressor, &slot->call);
+  return TRUE;
+}
+
+/* Where the hook wants it; NULL with an error. */
+static TpsBucketCall *
+prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
+{
+  TpsBucketCall *on_device = &slot->staged->call;
+
+  switch (get_reach (ddp, slot))
     {
-      tps_gradient_init_ref (contribution,
-                             &ddp->model->parameters[bucket->parameters[0]].sparse_gradient);
+    case TPS_HOOK_REACH_STREAM:
+      on_device->ready = slot->staged->ready;
+      return on_device;
+    case TPS_HOOK_REACH_DEVICE:
+      on_device->ready = NULL;
+      return tps_staged_bucket_wait (slot->staged, error) ? on_device : NULL;
+    default:
+      return bring_up (slot, error) ? &slot->call : NULL;
     }
+}
+
+/* On the staging thread. */
+static void
+launch_staged (gpointer user_data)
+{
+  TpsBucketSlot *slot = user_data;
+  TpsDdp *ddp = slot->call.user_data;
+  g_autoptr (GError) error = NULL;
+  TpsBucketCall *call = prepare_call (ddp, slot, &error);
+
+  if (call == NULL)
+    finish_bucket (ddp, slot, NULL, error);
   else
-    {
-      contribution->kind = TPS_GRADIENT_DENSE;
-      contribution->weight = 1;
-      tps_tensor_init_ref (&contribution->dense, &slot->gradient);
-      contribution->dense.shape.dims[0] = (gint64) slot->call.n_elems;
-    }
-  slot->compressor->klass->encode (slot->compressor, &slot->call);
+    ddp->options.hook->reduce (ddp->options.context, call);
 }
 
 static void
 launch (TpsDdp *ddp, guint index, gboolean has_data)
 {
-  Slot *slot = &ddp->slots[index];
+  TpsBucketSlot *slot = &ddp->slots[index];
   gboolean has_failed;
 
   tps_mutex_lock (&ddp->lock);
@@ -274,16 +307,19 @@ launch (TpsDdp *ddp, guint index, gboolean has_data)
   tps_mutex_unlock (&ddp->lock);
   if (has_failed)
     return;
-  fill_contribution (ddp, slot, has_data);
+  tps_bucket_slot_contribute (slot, &ddp->layout.buckets[index], ddp->model, has_data);
   report_alive (ddp, 0);
-  ddp->options.hook->reduce (ddp->options.context, &slot->call);
+  if (ddp->stager != NULL)
+    tps_worker_pool_submit (ddp->stager, launch_staged, slot);
+  else
+    ddp->options.hook->reduce (ddp->options.context, &slot->call);
 }
 
 static void
 on_gradient_ready (gpointer user_data, guint index)
 {
   TpsDdp *ddp = user_data;
-  Slot *slot = &ddp->slots[ddp->layout.places[index].bucket];
+  TpsBucketSlot *slot = &ddp->slots[ddp->layout.places[index].bucket];
 
   g_return_if_fail (slot->n_unready > 0);
   slot->n_unready--;
@@ -341,6 +377,31 @@ begin_step (TpsDdp *ddp)
     ddp->slots[b].n_unready = ddp->layout.buckets[b].n_parameters;
 }
 
+/* What the device did wrong is the cause of what others then miss. */
+static gboolean
+check_device (TpsDdp *ddp, GError **error)
+{
+  TpsStream *stream = ddp->model->stream;
+
+  return stream->device->ops->stream_sync (stream, error);
+}
+
+/* Cancels, and waits until nobody holds on to the buckets' memory. */
+static void
+give_up_step (TpsDdp *ddp, GError **error)
+{
+  gint64 deadline_ns;
+
+  cancel_all (ddp);
+  deadline_ns = tps_clock_now_ns () + DRAIN_NS;
+  tps_mutex_lock (&ddp->lock);
+  while (ddp->n_in_flight > 0 && tps_cond_wait_until (&ddp->changed, &ddp->lock, deadline_ns))
+    continue;
+  tps_mutex_unlock (&ddp->lock);
+  if (check_device (ddp, error))
+    g_propagate_error (error, g_error_copy (ddp->error));
+}
+
 static gboolean
 finish_step (TpsDdp *ddp, GError **error)
 {
@@ -357,15 +418,11 @@ finish_step (TpsDdp *ddp, GError **error)
 
   if (has_failed)
     {
-      cancel_all (ddp);
-      deadline_ns = tps_clock_now_ns () + DRAIN_NS;
-      tps_mutex_lock (&ddp->lock);
-      while (ddp->n_in_flight > 0 && tps_cond_wait_until (&ddp->changed, &ddp->lock, deadline_ns))
-        continue;
-      g_propagate_error (error, g_error_copy (ddp->error));
-      tps_mutex_unlock (&ddp->lock);
+      give_up_step (ddp, error);
       return FALSE;
     }
+  for (guint b = 0; ddp->stager != NULL && b < ddp->layout.n_buckets; b++)
+    tps_staged_bucket_expect (ddp->slots[b].staged);
   return TRUE;
 }
 
@@ -407,10 +464,7 @@ void
 tps_ddp_zero_grad (TpsDdp *ddp)
 {
   for (guint b = 0; b < ddp->layout.n_buckets; b++)
-    {
-      tps_gradient_clear (&ddp->slots[b].reduced);
-      tps_gradient_clear (&ddp->slots[b].call.contribution);
-    }
+    tps_bucket_slot_zero_grad (&ddp->slots[b]);
 }
 
 const TpsGradient *
@@ -419,71 +473,36 @@ tps_ddp_get_reduced (const TpsDdp *ddp, guint bucket)
   return &ddp->slots[bucket].reduced;
 }
 
-/* The optimizer */
-
-/* A product, rounded, then the sum: with a factor of float precision the same as PyTorch's. */
-static void
-subtract (gfloat *values, const gfloat *gradient, gsize n_elems, gfloat learning_rate)
-{
-  tps_cpu_scale_accumulate (TPS_DTYPE_FLOAT32, values, gradient, -learning_rate, n_elems);
-}
-
-static void
-subtract_rows (gfloat *values, const TpsGradient *reduced, gfloat learning_rate)
-{
-  const gint64 *ids = tps_tensor_data (&reduced->indices);
-  const gfloat *rows = tps_tensor_data (&reduced->values);
-  gint64 dim = reduced->values.shape.dims[1];
-
-  for (gint64 i = 0; i < reduced->indices.shape.dims[0]; i++)
-    subtract (values + ids[i] * dim, rows + i * dim, (gsize) dim, learning_rate);
-}
-
 void
 tps_ddp_step_sgd (TpsDdp *ddp, gdouble learning_rate)
 {
   for (guint b = 0; b < ddp->layout.n_buckets; b++)
-    {
-      const TpsGradient *reduced = &ddp->slots[b].reduced;
-      gfloat *values = tps_tensor_data (&ddp->slots[b].values);
-
-      if (reduced->kind == TPS_GRADIENT_DENSE)
-        subtract (values, tps_tensor_data (&reduced->dense), ddp->layout.buckets[b].n_elems,
-                  (gfloat) learning_rate);
-      else if (reduced->kind == TPS_GRADIENT_SPARSE)
-        subtract_rows (values, reduced, (gfloat) learning_rate);
-    }
-}
-
-void
-tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16])
-{
-  XXH3_state_t *state = XXH3_createState ();
-  XXH128_canonical_t canonical;
-
-  XXH3_128bits_reset (state);
-  for (guint i = 0; i < ddp->model->n_parameters; i++)
-    {
-      const TpsParameter *parameter = &ddp->model->parameters[i];
-
-      XXH3_128bits_update (state, parameter->value, tps_shape_n_bytes (&parameter->shape));
-    }
-  XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
-  XXH3_freeState (state);
-  memcpy (digest, canonical.digest, sizeof canonical.digest);
+    tps_bucket_slot_step_sgd (&ddp->slots[b], learning_rate);
 }
 
 gboolean
-tps_ddp_check_layouts (TpsDdp *ddp, GError **error)
+tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16], GError **error)
+{
+  return tps_parameters_digest (ddp->model, digest, error);
+}
+
+gboolean
+tps_ddp_check_layouts (TpsDdp *ddp, gboolean *on_devices, GError **error)
 {
   const TpsHookContext *context = ddp->options.context;
+  const TpsLayoutFacts facts = {
+    .layout = &ddp->layout,
+    .parameters = ddp->model->parameters,
+    .compression = &ddp->options.compression,
+    .on_device = ddp->stager != NULL,
+  };
   gboolean ok;
 
+  *on_devices = FALSE;
   if (context->group == NULL)
     return TRUE;
   report_alive (ddp, tps_clock_now_ns () + context->timeout_ns);
-  ok = tps_layout_check (&ddp->layout, ddp->model->parameters, &ddp->options.compression,
-                         context->group, error);
+  ok = tps_layout_check (&facts, context->group, on_devices, error);
   report_alive (ddp, 0);
   return ok;
 }

@@ -47,12 +47,13 @@ typedef struct
 {
   TpsHookState *state;
   TpsMetrics *metrics;
-  TpsExchange *exchange;   /* NULL unless the hook needs servers */
-  TpsProcessGroup *group;  /* NULL unless the hook needs a group */
-  const guint *owners;     /* [buckets]: number of the server that averages it */
-  gboolean owned_by_block; /* servers average blocks of trainers instead of all */
-  gboolean delivers_sum;   /* all-reduce hooks: the sum instead of the mean */
-  gint64 timeout_ns;       /* of one round */
+  TpsExchange *exchange;     /* NULL unless the hook needs servers */
+  TpsProcessGroup *group;    /* NULL unless the hook needs a group */
+  gboolean group_on_devices; /* all of its ranks have their buckets in a device's memory */
+  const guint *owners;       /* [buckets]: number of the server that averages it */
+  gboolean owned_by_block;   /* servers average blocks of trainers instead of all */
+  gboolean delivers_sum;     /* all-reduce hooks: the sum instead of the mean */
+  gint64 timeout_ns;         /* of one round */
 } TpsHookContext;
 
 typedef struct TpsBucketCall TpsBucketCall;
@@ -75,8 +76,15 @@ struct TpsBucketCall
   TpsGradient contribution;
 
   /* Where it travels dense: memory to reduce in, which `contribution` is a view of; a server hook leaves it alone. FLOAT32:
-   * the bucket's own gradient memory, and one more element at its end for the weight. Else [n_elems]. */
+   * the bucket's own gradient memory, and one more element at its end for the weight. Else [n_elems]. In a device's
+   * memory the weight stands there already, and zeros where the contribution is NONE. */
   TpsTensor storage;
+
+  /* Of a bucket in a device's memory (TpsHookReach): tensors are the device's, FLOAT32. NULL on the host. */
+  TpsStream *
+      stream; /* for what the hook does with the average, one thread at a time: whoever uses it waits for that */
+  TpsEvent *ready;     /* the contribution is complete when this is reached; NULL = it is */
+  gfloat *host_weight; /* [1], page-locked, for the hook */
 
   /* Where the result goes, as it travelled; called once. `reduced` is the receiver's to keep, NULL on error. */
   void (*done) (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
@@ -92,13 +100,24 @@ typedef enum
   TPS_HOOK_NEEDS_GROUP = 1 << 1,
 } TpsHookNeeds;
 
+/* Where a hook can work with a dense bucket of a device's memory. */
+typedef enum
+{
+  TPS_HOOK_REACH_HOST = 0, /* on a copy in host memory; the average is copied back */
+  TPS_HOOK_REACH_DEVICE, /* in the device's memory, when it is complete; the average may lie on either side */
+  TPS_HOOK_REACH_STREAM, /* there, before it is complete: the hook waits for call->ready on a stream of its own */
+} TpsHookReach;
+
 /* One entry of the hook registry. */
 typedef struct
 {
   const gchar *name;
   guint needs; /* TpsHookNeeds */
-  /* Called on the training thread, must not block for long. */
+  /* Called on the training thread, of buckets of a device on a thread that waits for them; must not block for long. */
   void (*reduce) (const TpsHookContext *context, TpsBucketCall *call);
+  /* Optional: NULL means REACH_HOST. Asked on the same thread just before reduce(), of dense FLOAT32 buckets in a device's
+   * memory. Buckets of rows, and compressed ones, always travel through the host. */
+  TpsHookReach (*get_reach) (const TpsHookContext *context, const TpsBucketCall *call);
 } TpsHook;
 
 /* Built-in: "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook". Find: NULL with NOT_FOUND, the message lists
@@ -116,6 +135,11 @@ const gchar **tps_hook_state_class_list (void);
 /* Metric types of the built-in hooks. */
 #define TPS_METRIC_HOOK_FUTURE "hook_future_metric"
 #define TPS_METRIC_HOOK_C10D "hook_c10d_metric"
+
+/* For get_reach(): of tps_hook_reduce_with_server() and of tps_hook_all_reduce_dense(). */
+TpsHookReach tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call);
+TpsHookReach tps_hook_get_all_reduce_reach (const TpsHookContext *context,
+                                            const TpsBucketCall *call);
 
 /* Sends the bucket to the server that owns it; the result is the server's answer, whose buffers are not copied. Metric:
  * hook_future_metric, rpc_dense or rpc_sparse. */

@@ -73,6 +73,12 @@ tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metr
   return pass;
 }
 
+guint
+tps_pass_get_local_rank (const TpsPass *pass)
+{
+  return pass->control->links.local_rank;
+}
+
 /* The order matters: exchange, group and tables let go of gradient memory when they are freed. */
 static void
 disconnect (TpsPass *pass)
@@ -111,6 +117,7 @@ static void
 release_memory (TpsPass *pass)
 {
   g_clear_pointer (&pass->ddp, tps_ddp_free);
+  g_clear_pointer (&pass->spans, tps_device_spans_free);
   if (pass->hook_state != NULL)
     pass->hook_state->klass->free (pass->hook_state);
   pass->hook_state = NULL;
@@ -119,6 +126,7 @@ release_memory (TpsPass *pass)
   pass->model = NULL;
   g_clear_pointer (&pass->owners, g_free);
   tps_tensor_clear (&pass->output_gradient);
+  g_clear_pointer (&pass->loss, tps_buffer_unref);
   g_array_set_size (pass->plan->batches, 0);
 }
 
@@ -276,6 +284,13 @@ get_round_timeout (const TpsPass *pass)
   return (pass->tables != NULL ? 2 : 1) * pass->plan->rpc_timeout_ns;
 }
 
+/* NULL: trainers of the CPU, and groups that have no use for a device. */
+static TpsDevice *
+choose_group_device (const TpsPass *pass)
+{
+  return pass->device->is_host || g_str_equal (pass->plan->backend, "gloo") ? NULL : pass->device;
+}
+
 static gboolean
 join_group (TpsPass *pass, GError **error)
 {
@@ -288,6 +303,7 @@ join_group (TpsPass *pass, GError **error)
     .prefix = prefix,
     .timeout_ns = pass->context.timeout_ns,
     .host = links->host,
+    .device = choose_group_device (pass),
     .is_cancelled = is_cancelled_func,
     .user_data = pass,
   };
@@ -367,35 +383,12 @@ tps_pass_create_ddp (TpsPass *pass, GError **error)
 
   pass->context.state = pass->hook_state;
   pass->ddp = tps_ddp_new (pass->model, &options, error);
-  if (pass->ddp == NULL || !tps_ddp_check_layouts (pass->ddp, error))
+  if (pass->ddp == NULL
+      || !tps_ddp_check_layouts (pass->ddp, &pass->context.group_on_devices, error))
     return FALSE;
   leave_store (pass);
   assign_owners (pass);
   return tps_model_fill_parameters (pass->model, pass->plan->seed, error);
-}
-
-gboolean
-tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
-{
-  TpsPassControl *control = pass->control;
-  TpsTensorView output;
-  gdouble loss;
-
-  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
-  if (!pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input), &output, error))
-    return FALSE;
-  if (!tps_shape_equal (&output.shape, &pass->output_gradient.shape))
-    {
-      tps_tensor_clear (&pass->output_gradient);
-      tps_tensor_init (&pass->output_gradient, &output.shape);
-    }
-  pass->criterion->forward_backward (pass->model->stream, output, tps_tensor_view (&batch->target),
-                                     &loss, tps_tensor_data (&pass->output_gradient));
-  tps_mutex_lock (&control->lock);
-  control->has_loss = TRUE;
-  control->loss = loss;
-  tps_mutex_unlock (&control->lock);
-  return TRUE;
 }
 
 void
@@ -409,25 +402,33 @@ tps_pass_set_digest (TpsPass *pass, const guint8 digest[16])
   tps_mutex_unlock (&control->lock);
 }
 
-static void
-publish_digest (TpsPass *pass)
+static gboolean
+publish_digest (TpsPass *pass, GError **error)
 {
   guint8 digest[16];
 
   if (pass->ddp == NULL) /* a trainer class may do without */
-    return;
-  tps_ddp_digest (pass->ddp, digest);
+    return TRUE;
+  if (!tps_ddp_digest (pass->ddp, digest, error))
+    return FALSE;
   tps_pass_set_digest (pass, digest);
+  return TRUE;
+}
+
+/* What the device has still to do. */
+static gboolean
+finish (TpsPass *pass, GError **error)
+{
+  return publish_digest (pass, error)
+         && (pass->spans == NULL || tps_device_spans_settle (pass->spans, error));
 }
 
 gboolean
 tps_pass_run (TpsPass *pass, GError **error)
 {
-  gboolean ok = pass->trainer->run (pass, error);
+  gboolean ok = pass->trainer->run (pass, error) && finish (pass, error);
 
-  if (ok)
-    publish_digest (pass);
-  else
+  if (!ok)
     cancel_links (pass);
   tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
   disconnect (pass);
@@ -470,8 +471,21 @@ tps_pass_check_cancelled (TpsPass *pass, GError **error)
 }
 
 void
+tps_pass_show_loss (TpsPass *pass)
+{
+  TpsPassControl *control = pass->control;
+
+  tps_mutex_lock (&control->lock);
+  control->has_loss = TRUE;
+  control->loss = *(const gdouble *) (gpointer) tps_buffer_get_data (pass->loss);
+  tps_mutex_unlock (&control->lock);
+}
+
+void
 tps_pass_step_done (TpsPass *pass)
 {
+  if (pass->loss != NULL)
+    tps_pass_show_loss (pass);
   tps_mutex_lock (&pass->control->lock);
   pass->control->steps_done++;
   tps_mutex_unlock (&pass->control->lock);
@@ -523,12 +537,16 @@ gboolean
 tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key, const gchar *name,
                        GError **error)
 {
+  if (pass->spans != NULL)
+    return tps_device_spans_start (pass->spans, type, key, name, error);
   return tps_metrics_record_start (pass->metrics, type, key, name, error);
 }
 
 gboolean
 tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error)
 {
+  if (pass->spans != NULL)
+    return tps_device_spans_end (pass->spans, type, key, error);
   return tps_metrics_record_end (pass->metrics, type, key, error);
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "runtime/ddp/ddp.h"
+#include "runtime/ddp/device_spans.h"
 #include "runtime/ddp/hook.h"
 #include "runtime/ddp/train_plan.h"
 #include "runtime/ddp/trainer.h"
@@ -22,7 +23,7 @@ typedef struct TpsPass TpsPass;
 typedef struct TpsPassControl TpsPassControl; /* pass.c */
 
 /* Prepares the plan's batches in place. Called once a pass, before tps_trainer_train() returns, so it should be quick.
- * Built-in: "preprocess_dummy_data", which checks that the batches fit the model. Errors: INVALID_ARGUMENT. */
+ * They lie in host memory; what it leaves there is moved to the pass's device afterwards. Built-in: "preprocess_dummy_data", which checks that the batches fit the model. Errors: INVALID_ARGUMENT. */
 typedef struct
 {
   const gchar *name;
@@ -54,6 +55,9 @@ typedef struct
   gboolean (*check) (const TpsTrainPlan *plan, GError **error);
   /* On the training thread. Leaves what it connected or created to the pass's owner. */
   gboolean (*run) (TpsPass *pass, GError **error);
+  /* Whether its passes may compute on a device other than the CPU: all that it touches of batches, parameters, gradients and
+   * pass->output_gradient lies there then, and is for the model's stream. */
+  gboolean takes_devices;
 } TpsTrainerClass;
 
 /* The training thread's, but for `control`. Everything is owned by the pass. */
@@ -69,6 +73,7 @@ struct TpsPass
   TpsCompression compression;
   const TpsIterationStep *iteration_step;
 
+  TpsDevice *device; /* where it computes; borrowed */
   TpsModel *model;
   TpsHookState *hook_state;
   guint *owners; /* [buckets] */
@@ -76,7 +81,9 @@ struct TpsPass
   TpsDdp *ddp;
   TpsTableClient *tables;       /* NULL unless the trainer class asked for them */
   TpsModelClient *model_client; /* the same */
-  TpsTensor output_gradient;    /* of the last forward pass */
+  TpsTensor output_gradient;    /* of the last forward pass; in the device's memory */
+  TpsBuffer *loss;       /* the last forward pass's, FLOAT64 [1], once the stream has passed it */
+  TpsDeviceSpans *spans; /* NULL on the CPU */
 
   TpsPassControl *control;
 };
@@ -96,11 +103,15 @@ gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
  * layouts fit, and fills the parameters from the plan's seed. */
 gboolean tps_pass_create_ddp (TpsPass *pass, GError **error);
 
-/* Model and criterion on a batch; the loss shows in the status. The gradient of the output lies in
- * pass->output_gradient. Errors: those of the model's forward pass. */
+/* Model and criterion on a batch, enqueued on the model's stream. The gradient of the output lies in pass->output_gradient.
+ * Errors: those of the model's forward pass. */
 gboolean tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error);
 
-/* Counts a finished step. */
+/* Shows the loss of the last forward pass, which the stream has passed; on the CPU tps_pass_forward() does. */
+void tps_pass_show_loss (TpsPass *pass);
+
+/* Counts a finished step: the stream has passed its forward pass, whose loss shows in the status from now on (on the CPU
+ * since the forward pass). */
 void tps_pass_step_done (TpsPass *pass);
 
 /* Shows how many samples were trained with, in all and in the last whole epoch: of trainer classes that make their own
@@ -116,8 +127,8 @@ void tps_pass_alive (TpsPass *pass, gint64 until_ns);
 /* Whether the pass was cancelled; a trainer class asks before each step. FALSE with ABORTED if it was. */
 gboolean tps_pass_check_cancelled (TpsPass *pass, GError **error);
 
-/* Metrics of the trainer: the originals' record_start, record_end and record_method. Errors: as in
- * runtime/metrics.h. */
+/* Metrics of the trainer: the originals' record_start, record_end and record_method. On a device start and end are those of
+ * what is on the model's stream, measured by the device (device_spans.h). Errors: as in runtime/metrics.h. */
 gboolean tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key,
                                 const gchar *name, GError **error);
 gboolean tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error);
@@ -152,6 +163,9 @@ const gchar **tps_iteration_step_list (void);
 /* Takes over the plan. The parts that it names are still to be looked up (pass_plan.h). */
 TpsPass *tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics);
 void tps_pass_free (TpsPass *pass);
+
+/* Of this process among the roles of its machine. */
+guint tps_pass_get_local_rank (const TpsPass *pass);
 
 /* Runs the trainer class, closes connections; on success the digest is in the status. */
 gboolean tps_pass_run (TpsPass *pass, GError **error);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "runtime/ddp/device_choice.h"
+#include "runtime/ddp/pass_batch.h"
 #include "runtime/error.h"
 
 G_GNUC_PRINTF (2, 3)
@@ -96,6 +98,20 @@ resolve_names (TpsPass *pass, GError **error)
   return TRUE;
 }
 
+/* Drivers are looked for only where the plan wants one. */
+static gboolean
+choose_device (TpsPass *pass, GError **error)
+{
+  const TpsTrainPlan *plan = pass->plan;
+
+  pass->device = tps_device_choose (plan->device, tps_pass_get_local_rank (pass), error);
+  if (pass->device == NULL)
+    return FALSE;
+  return pass->device->is_host || pass->trainer->takes_devices
+         || refuse (error, "device is %s, expected cpu: trainer %s computes there only",
+                    plan->device, pass->trainer->name);
+}
+
 static gboolean
 create_model (TpsPass *pass, GError **error)
 {
@@ -104,7 +120,9 @@ create_model (TpsPass *pass, GError **error)
 
   if (klass == NULL)
     return refuse_name ("model_class", unknown, error);
-  pass->model = klass->create (pass->plan->model_config, NULL, error);
+  pass->model = klass->create (pass->plan->model_config, pass->device, error);
+  if (pass->model != NULL && !pass->device->is_host)
+    pass->spans = tps_device_spans_new (pass->model->stream, pass->metrics);
   return pass->model != NULL;
 }
 
@@ -124,5 +142,6 @@ tps_pass_resolve (TpsPass *pass, GError **error)
 {
   return check_counts (pass->plan, error) && check_values (pass->plan, error)
          && resolve_names (pass, error) && pass->trainer->check (pass->plan, error)
-         && create_model (pass, error) && preprocess (pass, error);
+         && choose_device (pass, error) && create_model (pass, error) && preprocess (pass, error)
+         && tps_pass_move_batches (pass, error);
 }

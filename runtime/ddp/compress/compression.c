@@ -52,6 +52,12 @@ get_class (const TpsCompression *compression)
   return compression->klass != NULL ? compression->klass : &tps_no_compression;
 }
 
+gboolean
+tps_compression_is_none (const TpsCompression *compression)
+{
+  return get_class (compression) == &tps_no_compression;
+}
+
 gchar *
 tps_compression_to_string (const TpsCompression *compression)
 {

@@ -65,6 +65,9 @@ gboolean tps_compression_parse (const gchar *text, TpsCompression *compression, 
 /* The same text for the same compression; owned by the caller. */
 gchar *tps_compression_to_string (const TpsCompression *compression);
 
+/* Whether gradients travel as they are. */
+gboolean tps_compression_is_none (const TpsCompression *compression);
+
 /* begin() of the class. */
 TpsCompressor *tps_compression_begin (const TpsCompression *compression, TpsBucketCall *call);
 

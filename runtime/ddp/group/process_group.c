@@ -51,14 +51,30 @@ check_options (const TpsProcessGroupOptions *options, GError **error)
   return FALSE;
 }
 
+/* A device's group of one rank is worth it where a machine has what it takes. */
+static TpsProcessGroup *
+new_alone (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
+{
+  const TpsDeviceGroups *devices;
+
+  if (options->device == NULL)
+    return tps_single_process_group_new ();
+  devices = tps_device_groups_find (error);
+  if (g_strcmp0 (backend, "multi") == 0 && (devices == NULL || !devices->check_usable (NULL)))
+    {
+      g_clear_error (error);
+      return tps_single_process_group_new ();
+    }
+  return devices != NULL ? tps_device_process_group_new (options, error) : NULL;
+}
+
 TpsProcessGroup *
 tps_process_group_new (const gchar *backend, const TpsProcessGroupOptions *options, GError **error)
 {
   if (!check_options (options, error))
     return NULL;
   if (options->size == 1)
-    return options->device == NULL ? tps_single_process_group_new ()
-                                   : tps_device_process_group_new (options, error);
+    return new_alone (backend, options, error);
   if (!tps_process_group_check_backend (backend, error))
     return NULL;
   return backends[find_backend (backend)].construct (options, error);

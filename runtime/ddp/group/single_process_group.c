@@ -40,6 +40,14 @@ single_all_reduce_f32 (TpsProcessGroup *group, gfloat *data, gsize n_elems, TpsC
   done (user_data, error);
 }
 
+/* Also of a device's memory. */
+static void
+single_all_reduce_f32_after (TpsProcessGroup *group, TpsEvent *ready, gfloat *data, gsize n_elems,
+                             TpsCollectiveDone done, gpointer user_data)
+{
+  single_all_reduce_f32 (group, data, n_elems, done, user_data);
+}
+
 static void
 single_average (TpsProcessGroup *group, TpsAverage *average, TpsCollectiveDone done,
                 gpointer user_data)
@@ -95,6 +103,7 @@ static const TpsProcessGroupOps single_ops = {
   .all_gather_bytes = single_all_gather_bytes,
   .abort = single_abort,
   .free = single_free,
+  .all_reduce_f32_after = single_all_reduce_f32_after,
 };
 
 TpsProcessGroup *

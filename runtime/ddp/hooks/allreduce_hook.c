@@ -16,5 +16,6 @@ allreduce_reduce (const TpsHookContext *context, TpsBucketCall *call)
 const TpsHook tps_allreduce_hook = {
   .name = "allreduce_hook",
   .needs = TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
   .reduce = allreduce_reduce,
 };

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A dense bucket's way through the process group, in place. Floats: summed with the weight as one more element, and divided
- * here. Half floats: averaged by the group, since a sum would be rounded before it is divided. */
+ * here, in a device's memory by the device. Half floats: averaged by the group, since a sum would be rounded before it is
+ * divided. */
 
 #include "runtime/ddp/hook.h"
 
@@ -73,6 +74,27 @@ divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **
   return TRUE;
 }
 
+/* The same in a device's memory. The sum has been made, on another stream, when this is called: so it waits for a copy
+ * of one number only. */
+static gboolean
+divide_on_device (const TpsHookContext *context, TpsBucketCall *call, GError **error)
+{
+  const TpsDeviceOps *ops = call->stream->device->ops;
+  gfloat *data = tps_tensor_data (&call->storage);
+  gfloat weights;
+
+  ops->stream_wait_event (call->stream, call->ready);
+  ops->copy (call->stream, call->host_weight, data + call->n_elems, sizeof *data);
+  if (!ops->stream_sync (call->stream, error))
+    return FALSE;
+  weights = *call->host_weight;
+  if (!check_weights (call, (gdouble) weights, error))
+    return FALSE;
+  if (!context->delivers_sum && weights != 1.0f)
+    ops->divide (call->stream, TPS_DTYPE_FLOAT32, data, data, (gdouble) weights, call->n_elems);
+  return TRUE;
+}
+
 /* Takes over the error. */
 static void
 finish (DenseCall *self, GError *owned_error)
@@ -96,6 +118,8 @@ on_summed (gpointer user_data, const GError *group_error)
 
   if (group_error != NULL)
     error = g_error_copy (group_error);
+  else if (self->call->stream != NULL)
+    divide_on_device (self->context, self->call, &error);
   else
     divide_by_weights (self->context, self->call, &error);
   finish (self, error);
@@ -120,6 +144,12 @@ reduce (DenseCall *self)
   TpsProcessGroup *group = self->context->group;
   TpsBucketCall *call = self->call;
 
+  if (call->stream != NULL)
+    {
+      group->ops->all_reduce_f32_after (group, call->ready, tps_tensor_data (&call->storage),
+                                        call->n_elems + 1, on_summed, self);
+      return;
+    }
   if (call->dtype == TPS_DTYPE_FLOAT32)
     {
       fill_storage (call);
@@ -135,6 +165,14 @@ reduce (DenseCall *self)
     .delivers_sum = self->context->delivers_sum,
   };
   group->ops->average (group, &self->average, on_averaged, self);
+}
+
+TpsHookReach
+tps_hook_get_all_reduce_reach (const TpsHookContext *context, const TpsBucketCall *call)
+{
+  return context->group_on_devices && context->group->ops->all_reduce_f32_after != NULL
+             ? TPS_HOOK_REACH_STREAM
+             : TPS_HOOK_REACH_HOST;
 }
 
 void

@@ -17,5 +17,6 @@ hybrid_reduce (const TpsHookContext *context, TpsBucketCall *call)
 const TpsHook tps_hybrid_hook = {
   .name = "hybrid_hook",
   .needs = TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
   .reduce = hybrid_reduce,
 };

@@ -13,5 +13,6 @@ rpc_reduce (const TpsHookContext *context, TpsBucketCall *call)
 const TpsHook tps_rpc_hook = {
   .name = "rpc_hook",
   .needs = TPS_HOOK_NEEDS_SERVERS,
+  .get_reach = tps_hook_get_server_reach,
   .reduce = rpc_reduce,
 };

@@ -48,6 +48,17 @@ on_average (gpointer user_data, TpsGradient *average, const GError *error)
   tps_bucket_call_finish (call, error == NULL ? average : NULL, error);
 }
 
+TpsHookReach
+tps_hook_get_server_reach (const TpsHookContext *context, const TpsBucketCall *call)
+{
+  TpsExchange *exchange = context->exchange;
+  gboolean takes_device = exchange->ops->takes_device != NULL
+                          && exchange->ops->takes_device (exchange, context->owners[call->index],
+                                                          call->stream->device);
+
+  return takes_device ? TPS_HOOK_REACH_DEVICE : TPS_HOOK_REACH_HOST;
+}
+
 void
 tps_hook_reduce_with_server (const TpsHookContext *context, TpsBucketCall *call)
 {

@@ -16,5 +16,6 @@ sparse_rpc_reduce (const TpsHookContext *context, TpsBucketCall *call)
 const TpsHook tps_sparse_rpc_hook = {
   .name = "sparse_rpc_hook",
   .needs = TPS_HOOK_NEEDS_SERVERS | TPS_HOOK_NEEDS_GROUP,
+  .get_reach = tps_hook_get_all_reduce_reach,
   .reduce = sparse_rpc_reduce,
 };

@@ -47,4 +47,5 @@ const TpsTrainerClass tps_ddp_trainer_class = {
   .name = "DdpTrainer",
   .check = ddp_trainer_check,
   .run = ddp_trainer_run,
+  .takes_devices = TRUE,
 };

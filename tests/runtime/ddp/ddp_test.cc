@@ -475,8 +475,8 @@ TEST (Ddp, TheDigestIsOfTheParametersInTheirOwnOrderWhateverTheBuckets)
 
   for (Trainee *t : { &apart, &together })
     t->model.get ()->klass->init_parameters (t->model.get (), 7);
-  tps_ddp_digest (apart.ddp, one);
-  tps_ddp_digest (together.ddp, other);
+  EXPECT_TRUE (tps_ddp_digest (apart.ddp, one, nullptr));
+  EXPECT_TRUE (tps_ddp_digest (together.ddp, other, nullptr));
   EXPECT_EQ (memcmp (one, other, 16), 0);
 
   for (guint i = 0; i < 3; i++)
@@ -496,7 +496,9 @@ TEST (Ddp, TrainersWithOtherLayoutsFindOutBeforeTheyTrain)
     GError *error = nullptr;
 
     t.context.group = groups[rank];
-    EXPECT_FALSE (tps_ddp_check_layouts (t.ddp, &error));
+    gboolean on_devices;
+
+    EXPECT_FALSE (tps_ddp_check_layouts (t.ddp, &on_devices, &error));
     EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
     EXPECT_EQ (std::string (error->message),
                "trainer " + std::to_string (1 - rank)

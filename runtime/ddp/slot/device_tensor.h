@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tensors in a device's memory. Internal to runtime/ddp. */
+
+#pragma once
+
+#include "runtime/backend.h"
+#include "runtime/tensor.h"
+
+G_BEGIN_DECLS
+
+/* Undefined elements in memory of `device`. May block. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; `tensor` is empty then. */
+gboolean tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape,
+                                 GError **error);
+
+G_END_DECLS

@@ -1,0 +1,14 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Whether two models are the same. Internal to this folder. */
+
+#pragma once
+
+#include "runtime/nn/model.h"
+
+G_BEGIN_DECLS
+
+/* See tps_ddp_digest(). */
+gboolean tps_parameters_digest (const TpsModel *model, guint8 digest[16], GError **error);
+
+G_END_DECLS
