@@ -4,7 +4,7 @@
 
 #include "runtime/ddp/pass_batch.h"
 
-#include "runtime/ddp/slot/device_tensor.h"
+#include "runtime/nn/device_tensor.h"
 #include "runtime/sync.h"
 
 /* -- moving batches -- */

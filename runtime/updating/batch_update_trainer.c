@@ -1,14 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory: the layer reads its parameters where the model was received, nothing is copied; gradients are computed into
- * tensors that the update borrows until it is answered. While it is under way the inputs of the next step are drawn.
+/* Memory: on the CPU the layer reads its parameters where the model was received, nothing is copied; gradients are computed
+ * into tensors that the update borrows until it is answered. While it is under way the inputs of the next step are drawn.
+ * On another device parameters and inputs are copied to it, and gradients from it; the stream has passed when they are sent.
  */
 
 #include "runtime/updating/batch_update_trainer.h"
 
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/nn/device_tensor.h"
 #include "runtime/nn/linear_model.h"
+#include "runtime/nn/staged_tensor.h"
 #include "runtime/nn/ziggurat.h"
 #include "runtime/push_digest.h"
 #include "runtime/sync.h"
@@ -31,10 +34,12 @@ typedef struct
   TpsPass *pass;
   Arguments arguments;
   TpsModelCall call;
-  TpsModelVersion *model;              /* that the parameters lie in */
-  TpsTensor gradients[MAX_PARAMETERS]; /* that the model's gradients lie in */
-  TpsTrainBatch batch;
-  TpsTensor next_input;
+  TpsModelVersion *model;                    /* that the parameters lie in */
+  TpsTensor values[MAX_PARAMETERS];          /* or their copies, on a device */
+  TpsStagedTensor gradients[MAX_PARAMETERS]; /* that the model's gradients lie in */
+  TpsStagedTensor input;
+  TpsStagedTensor next_input;
+  TpsTensor target; /* zeros, in the device's memory */
 } Training;
 
 static struct
@@ -95,40 +100,71 @@ batch_update_trainer_check (const TpsTrainPlan *plan, GError **error)
 
 /* -- memory -- */
 
-static void
-training_init (Training *self, TpsPass *pass)
+static gboolean
+init_parameter (Training *self, guint i, GError **error)
 {
-  const TpsParameter *weight = &pass->model->parameters[0];
-  gint64 rows = self->arguments.batch_size;
+  TpsParameter *parameter = &self->pass->model->parameters[i];
+  TpsDevice *device = self->pass->device;
 
+  if (!tps_staged_tensor_init (&self->gradients[i], device, &parameter->shape, error)
+      || (!device->is_host
+          && !tps_device_tensor_init (&self->values[i], device, &parameter->shape, error)))
+    return FALSE;
+  parameter->gradient = tps_tensor_data (&self->gradients[i].device);
+  return TRUE;
+}
+
+static gboolean
+init_batches (Training *self, GError **error)
+{
+  const TpsParameter *weight = &self->pass->model->parameters[0];
+  TpsDevice *device = self->pass->device;
+  TpsShape input = { .dtype = TPS_DTYPE_FLOAT32,
+                     .n_dims = 2,
+                     .dims = { self->arguments.batch_size, weight->shape.dims[1] } };
+  TpsShape target = { .dtype = TPS_DTYPE_FLOAT32,
+                      .n_dims = 2,
+                      .dims = { self->arguments.batch_size, weight->shape.dims[0] } };
+
+  if (!tps_staged_tensor_init (&self->input, device, &input, error)
+      || !tps_staged_tensor_init (&self->next_input, device, &input, error)
+      || !tps_device_tensor_init (&self->target, device, &target, error))
+    return FALSE;
+  device->ops->zero (self->pass->model->stream, tps_tensor_data (&self->target),
+                     tps_shape_n_bytes (&target));
+  return TRUE;
+}
+
+static gboolean
+training_init (Training *self, TpsPass *pass, GError **error)
+{
   self->pass = pass;
   tps_model_call_init (&self->call, pass->model_client);
   for (guint i = 0; i < pass->model->n_parameters; i++)
-    {
-      TpsParameter *parameter = &pass->model->parameters[i];
-
-      tps_tensor_init (&self->gradients[i], &parameter->shape);
-      parameter->gradient = tps_tensor_data (&self->gradients[i]);
-    }
-  tps_tensor_init_2d (&self->batch.input, TPS_DTYPE_FLOAT32, rows, weight->shape.dims[1]);
-  tps_tensor_init_2d (&self->next_input, TPS_DTYPE_FLOAT32, rows, weight->shape.dims[1]);
-  tps_tensor_init_zeroed (&self->batch.target,
-                          &(TpsShape) { .dtype = TPS_DTYPE_FLOAT32,
-                                        .n_dims = 2,
-                                        .dims = { rows, weight->shape.dims[0] } });
+    if (!init_parameter (self, i, error))
+      return FALSE;
+  return init_batches (self, error);
 }
 
 static void
 training_clear (Training *self)
 {
+  TpsStream *stream;
+
   if (self->pass == NULL)
     return;
+  stream = self->pass->model->stream;
   tps_model_call_clear (&self->call);
-  for (guint i = 0; i < G_N_ELEMENTS (self->gradients); i++)
-    tps_tensor_clear (&self->gradients[i]);
+  stream->device->ops->stream_sync (stream, NULL); /* a pass that failed may have work queued */
+  for (guint i = 0; i < MAX_PARAMETERS; i++)
+    {
+      tps_tensor_clear (&self->values[i]);
+      tps_staged_tensor_clear (&self->gradients[i]);
+    }
   g_clear_pointer (&self->model, tps_model_version_unref);
-  tps_train_batch_clear (&self->batch);
-  tps_tensor_clear (&self->next_input);
+  tps_staged_tensor_clear (&self->input);
+  tps_staged_tensor_clear (&self->next_input);
+  tps_tensor_clear (&self->target);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Training, training_clear)
@@ -159,7 +195,25 @@ check_model (const Training *self, const TpsModelVersion *model, GError **error)
   return fits;
 }
 
-/* From now on the layer computes with `model`, which is taken over. It only reads its parameters. */
+static void
+use_parameter (Training *self, guint i)
+{
+  const TpsTensor *received = &self->model->parameters[i].tensor;
+  TpsStream *stream = self->pass->model->stream;
+  TpsParameter *parameter = &self->pass->model->parameters[i];
+
+  if (stream->device->is_host)
+    {
+      parameter->value = tps_tensor_data (received);
+      return;
+    }
+  parameter->value = tps_tensor_data (&self->values[i]);
+  stream->device->ops->copy (stream, parameter->value, tps_tensor_data (received),
+                             tps_shape_n_bytes (&received->shape));
+}
+
+/* From now on the layer computes with `model`, which is taken over. It only reads its parameters. The stream has passed what
+ * was computed with the old one: its gradients have been sent. */
 static gboolean
 use_model (Training *self, TpsModelVersion *model, GError **error)
 {
@@ -168,7 +222,7 @@ use_model (Training *self, TpsModelVersion *model, GError **error)
   if (!check_model (self, model, error))
     return FALSE;
   for (guint i = 0; i < model->n_parameters; i++)
-    self->pass->model->parameters[i].value = tps_tensor_data (&model->parameters[i].tensor);
+    use_parameter (self, i);
   return TRUE;
 }
 
@@ -185,8 +239,7 @@ offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
       tps_tensor_init (&parameters[i].tensor, &pass->model->parameters[i].shape);
       pass->model->parameters[i].value = tps_tensor_data (&parameters[i].tensor);
     }
-  if (!tps_model_fill_parameters (pass->model, pass->plan->seed, error))
-    return FALSE;
+  pass->model->klass->init_parameters (pass->model, pass->plan->seed); /* host memory is bound */
   tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
                              begin_call (self));
   return tps_model_call_wait (&self->call, NULL, error);
@@ -221,16 +274,16 @@ draw_next_input (Training *self, gint64 step)
   TpsRng rng;
 
   tps_rng_init (&rng, plan->seed, TPS_BATCH_UPDATE_STREAM (plan->rank) + (guint64) step);
-  tps_ziggurat_fill (&rng, tps_tensor_data (&self->next_input),
-                     (gsize) tps_shape_n_elems (&self->next_input.shape));
+  tps_ziggurat_fill (&rng, tps_tensor_data (&self->next_input.host),
+                     (gsize) tps_shape_n_elems (&self->next_input.host.shape));
 }
 
 static void
 take_next_input (Training *self)
 {
-  TpsTensor input = self->batch.input;
+  TpsStagedTensor input = self->input;
 
-  self->batch.input = self->next_input;
+  self->input = self->next_input;
   self->next_input = input;
 }
 
@@ -244,18 +297,25 @@ static gboolean
 compute_gradients (Training *self, GError **error)
 {
   TpsPass *pass = self->pass;
+  TpsStream *stream = pass->model->stream;
+  const TpsTrainBatch batch = { .input = self->input.device, .target = self->target };
 
-  if (!tps_pass_forward (pass, &self->batch, error))
+  tps_staged_tensor_upload (&self->input, stream, tps_shape_n_bytes (&self->input.host.shape));
+  if (!tps_pass_forward (pass, &batch, error))
     return FALSE;
   pass->model->klass->backward (pass->model, tps_tensor_data (&pass->output_gradient),
                                 on_gradient_ready, NULL);
-  return TRUE;
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    tps_staged_tensor_download (&self->gradients[i], stream,
+                                tps_shape_n_bytes (&self->gradients[i].host.shape));
+  return stream->device->ops->stream_sync (stream, error);
 }
 
 static gboolean
 run_step (Training *self, gint64 step, GError **error)
 {
   TpsPass *pass = self->pass;
+  TpsTensor gradients[MAX_PARAMETERS]; /* borrowed */
   TpsModelVersion *model;
   GError *refusal = NULL;
 
@@ -263,9 +323,11 @@ run_step (Training *self, gint64 step, GError **error)
   take_next_input (self);
   if (!compute_gradients (self, error))
     return FALSE;
+  for (guint i = 0; i < MAX_PARAMETERS; i++)
+    gradients[i] = self->gradients[i].host;
   tell (self, TPS_BATCH_UPDATE_REPORTS);
-  tps_model_call_update (&self->call, self->gradients, pass->model->n_parameters,
-                         self->model->version, begin_call (self));
+  tps_model_call_update (&self->call, gradients, pass->model->n_parameters, self->model->version,
+                         begin_call (self));
   draw_next_input (self, step + 1);
   if (!tps_model_call_wait (&self->call, &model, &refusal))
     {
@@ -330,12 +392,13 @@ batch_update_trainer_run (TpsPass *pass, GError **error)
   if (!read_arguments (pass->plan, &self.arguments, error)
       || !tps_pass_check_cancelled (pass, error) || !tps_pass_connect_model (pass, error))
     return FALSE;
-  training_init (&self, pass);
-  return offer_model (&self, error) && fetch_model (&self, error) && run_steps (&self, error);
+  return training_init (&self, pass, error) && offer_model (&self, error)
+         && fetch_model (&self, error) && run_steps (&self, error);
 }
 
 const TpsTrainerClass tps_batch_update_trainer_class = {
   .name = "BatchUpdateTrainer",
+  .takes_devices = TRUE,
   .check = batch_update_trainer_check,
   .run = batch_update_trainer_run,
 };

@@ -2,7 +2,7 @@
 
 #include "runtime/ddp/slot/bucket_slot.h"
 
-#include "runtime/ddp/slot/device_tensor.h"
+#include "runtime/nn/device_tensor.h"
 
 /* -- memory -- */
 

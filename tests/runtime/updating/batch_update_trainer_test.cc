@@ -108,6 +108,7 @@ struct Job
   double momentum = 0.9;
   std::string model = "LinearModel";
   guint n_servers = 1;
+  std::string device = "cpu";
 };
 
 GVariant *
@@ -186,6 +187,7 @@ protected:
     set (&plan->iteration_step, "basic_iteration_step");
     set (&plan->reduce, "mean");
     set (&plan->rendezvous, "");
+    set (&plan->device, job.device);
     for (guint i = 0; i < job.n_servers; i++)
       {
         address.address = i == 0 ? address.address : g_strdup ("unix:nowhere");
@@ -284,11 +286,23 @@ expected_values (const Job &job)
   return naive.values ();
 }
 
-TEST_F (BatchUpdateTrainer, threeTrainersComeToTheBitsOfTheDefinition)
+/* "cuda" are the fake devices, which compute as the CPU does. */
+class BatchUpdateTrainerOnDevices : public BatchUpdateTrainer,
+                                    public testing::WithParamInterface<std::string>
+{
+};
+
+INSTANTIATE_TEST_SUITE_P (Devices, BatchUpdateTrainerOnDevices,
+                          testing::Values ("cpu", "cuda", "cuda:1"), [] (const auto &device) {
+                            return device.param == "cuda:1" ? "cuda1" : device.param;
+                          });
+
+TEST_P (BatchUpdateTrainerOnDevices, threeTrainersComeToTheBitsOfTheDefinition)
 {
   Job job;
   TpsTrainStatus status[3] = {};
 
+  job.device = GetParam ();
   start (3);
   for (guint rank = 0; rank < 3; rank++)
     ASSERT_EQ (train (rank, job), "");

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors in a device's memory. Internal to runtime/ddp. */
+/* Tensors in a device's memory. */
 
 #pragma once
 

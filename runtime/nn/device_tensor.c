@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/slot/device_tensor.h"
+#include "runtime/nn/device_tensor.h"
 
 gboolean
 tps_device_tensor_init (TpsTensor *tensor, TpsDevice *device, const TpsShape *shape, GError **error)
