@@ -19,6 +19,15 @@
 // A server never trusts the contents: what steers access (integer tensors: ids, offsets) it copies first and checks then. A
 // client that changes slices it has given away changes the values that it has sent, and nothing else.
 //
+// Kinds. MEMFD is as above. CUDA_IPC is memory of a CUDA device, the server's, in which large dense gradients of
+// ParameterServer.average_gradient, and averages, may lie; every other tensor there is refused. Offered where NodeInfo.shared_device
+// is there. No descriptor comes with the answer but Segment.handle, which whoever knows may open: it is for this client alone, and
+// never stands in a Tensor. The rules are the same, with these differences:
+//  * What is named must be there: its writer has waited for the copy before the message leaves. No event travels, since one of a
+//    process that was killed is never reached.
+//  * The client lets go of a segment before it closes it, and of all when the connection goes: memory that its owner has freed is
+//    nobody's. The server frees it then.
+//
 // offset: a multiple of 64; length: exactly the bytes of the tensor. Segments belong to the connection they were opened on,
 // and go when it goes, whatever way it goes.
 
@@ -37,7 +46,8 @@ namespace rs thriftps.memory
 namespace netstd ThriftPS
 
 enum SegmentKind {
-  MEMFD = 1     // host memory
+  MEMFD = 1,    // host memory
+  CUDA_IPC = 2  // memory of a CUDA device
 }
 
 enum SegmentUse {
@@ -48,11 +58,13 @@ enum SegmentUse {
 struct Segment {
   1: required i64 id   // what SharedSlice.segment names on this connection
   2: required i64 bytes
+  3: optional binary handle // CUDA_IPC: cudaIpcMemHandle_t, 64 bytes
 }
 
 service Memory {
-  // `bytes` is rounded up to pages. RESOURCE_EXHAUSTED beyond what a connection, or the server, may have;
-  // PERMISSION_DENIED for another user; UNAVAILABLE where nothing is offered (not a Unix socket, switched off).
+  // `bytes` is rounded up to pages, of a device's memory to 2 MiB. RESOURCE_EXHAUSTED beyond what a connection, or the server, may
+  // have, of each kind by itself;
+  // PERMISSION_DENIED for another user; UNAVAILABLE where nothing is offered (not a Unix socket, switched off), or not of the kind.
   Segment open_segment(1: SegmentKind kind, 2: SegmentUse segment_use, 3: i64 bytes) throws (1: node.ServiceError failure)
 
   // Gives segments for ANSWERS back to the server. NOT_FOUND names the first that is not the client's; the others are given back.

@@ -63,6 +63,7 @@ struct NodeInfo {
   6: optional i64 table_bytes        // held by embedding tables here, optimizer state included
   7: optional i64 max_table_bytes    // what they may hold in all
   8: optional i64 max_shared_bytes   // of segments on the connection that asks; absent: none are offered, see memory.thrift
+  9: optional binary shared_device   // UUID of the CUDA device in whose memory they may lie too, 16 bytes; absent: in none
 }
 
 service Node {

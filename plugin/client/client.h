@@ -11,7 +11,8 @@
  *
  * On a Unix socket large tensors pass through memory that both processes map, where the server offers it, and inline
  * otherwise: the bytes are the same. Tensors of an answer are then views that keep the server's memory in use: what is to be
- * kept for long is copied. They may outlive the client.
+ * kept for long is copied. They may outlive the client. The same holds for tensors in memory of a device that the server's process
+ * shares (tps_client_may_share_device()); these must be let go of before that process ends.
  */
 
 #pragma once
@@ -81,6 +82,10 @@ gboolean tps_client_call_sync (TpsClient *client, const gchar *service, const gc
 typedef void (*TpsClientDelayed) (gpointer user_data, const GError *error);
 void tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func,
                        gpointer user_data);
+
+/* Whether tensors in memory of `device` may be sent without coming to the host, as far as is known: TRUE until a server has been
+ * found that does not take them. The others come to the host, so they may be sent in any case. */
+gboolean tps_client_may_share_device (TpsClient *client, TpsDevice *device);
 
 /* What has been sent and received so far; all zero where memory is not shared (TCP). */
 void tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats);

@@ -16,6 +16,7 @@ typedef struct
   TpsClient *client;
   TpsSegmentPool *pool;
   guint64 link_number;
+  TpsSegmentKind kind; /* of what is to be opened */
 } Asking;
 
 static Asking *
@@ -23,7 +24,7 @@ asking_new (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
 {
   Asking *asking = g_new (Asking, 1);
 
-  *asking = (Asking) { client, tps_segment_pool_ref (pool), link_number };
+  *asking = (Asking) { client, tps_segment_pool_ref (pool), link_number, TPS_SEGMENT_MEMFD };
   return asking;
 }
 
@@ -61,7 +62,7 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
     set_offer_out (asking, FALSE);
   if (error == NULL && tps_peer_facts_read (result, type, &facts, NULL))
     tps_client_keep_facts (asking->client, asking->link_number, &facts);
-  tps_segment_pool_offered (asking->pool, (gsize) facts.max_shared_bytes);
+  tps_segment_pool_offered (asking->pool, (gsize) facts.max_shared_bytes, facts.shares_device);
   asking_free (asking);
 }
 
@@ -73,7 +74,7 @@ ask_offer (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
 
   if (tps_client_get_facts (client, link_number, &facts))
     {
-      tps_segment_pool_offered (pool, (gsize) facts.max_shared_bytes);
+      tps_segment_pool_offered (pool, (gsize) facts.max_shared_bytes, facts.shares_device);
       return;
     }
   asking = asking_new (client, pool, link_number);
@@ -88,9 +89,12 @@ on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 {
   Asking *asking = user_data;
   TpsSegmentInfo info = { 0 };
+  gboolean is_opened = error == NULL && tps_open_segment_result_decode (result, type, &info, NULL);
 
-  if (error == NULL && tps_open_segment_result_decode (result, type, &info, NULL))
+  if (is_opened && asking->kind == TPS_SEGMENT_MEMFD)
     tps_segment_pool_opened (asking->pool, info.id, info.n_bytes, NULL);
+  else if (is_opened && info.has_handle)
+    tps_segment_pool_opened_exported (asking->pool, info.id, info.n_bytes, info.handle, NULL);
   else
     tps_segment_pool_open_failed (asking->pool,
                                   g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
@@ -119,10 +123,12 @@ static void
 ask_open (TpsClient *client, TpsSegmentPool *pool, guint64 link_number,
           const TpsSegmentRequest *request)
 {
-  TpsOpenSegmentArguments arguments = { .use = request->use, .n_bytes = (gint64) request->n_bytes };
+  TpsOpenSegmentArguments arguments = { request->kind, request->use, (gint64) request->n_bytes };
+  Asking *asking = asking_new (client, pool, link_number);
 
+  asking->kind = request->kind;
   tps_client_call_bound (client, pool, "Memory:open_segment", tps_open_segment_arguments_encode,
-                         &arguments, on_opened, asking_new (client, pool, link_number));
+                         &arguments, on_opened, asking);
 }
 
 void
@@ -187,4 +193,20 @@ tps_client_end_pool (TpsClientLink *link)
   link->client->n_offers_lost += link->offer_out;
   tps_segment_pool_add_stats (link->pool, &link->client->past_stats);
   tps_segment_pool_shut_down (link->pool); /* no wake comes after this */
+}
+
+gboolean
+tps_client_may_share_device (TpsClient *client, TpsDevice *device)
+{
+  gboolean may_share;
+
+  tps_mutex_lock (&client->lock);
+  if (client->link == NULL)
+    may_share = client->max_shared_bytes > 0 && client->n_offers_lost < MAX_OFFERS_LOST
+                && device->ops->open_exported != NULL;
+  else
+    may_share = client->link->pool != NULL
+                && tps_segment_pool_may_take (client->link->pool, device);
+  tps_mutex_unlock (&client->lock);
+  return may_share;
 }

@@ -30,6 +30,7 @@ tps_peer_facts_read (TpsReader *result, TpsWireType type, TpsPeerFacts *facts, G
     }
   facts->max_frame_bytes = MAX (info.max_frame_bytes, 0);
   facts->max_shared_bytes = MAX (info.max_shared_bytes, 0);
+  facts->shares_device = info.has_shared_device;
   return TRUE;
 }
 

@@ -12,6 +12,7 @@ typedef struct
 {
   gint64 max_frame_bytes;  /* of a message to it; 0 = not said */
   gint64 max_shared_bytes; /* of segments on the connection; 0 = none are offered */
+  gboolean shares_device;  /* they may lie in memory of a device */
 } TpsPeerFacts;
 
 /* Called exactly once, on the I/O thread. `facts` is NULL with an error, borrowed otherwise; all zero for a peer without

@@ -73,6 +73,15 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
                                 deadline_ns, on_answer, push);
 }
 
+/* What finds no room there is sent all the same, by way of the host. */
+static gboolean
+remote_exchange_takes_device (TpsExchange *base, guint server, TpsDevice *device)
+{
+  RemoteExchange *exchange = (RemoteExchange *) base;
+
+  return tps_client_may_share_device (exchange->clients[server], device);
+}
+
 static void
 remote_exchange_cancel (TpsExchange *base)
 {
@@ -100,6 +109,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     .average_gradient = remote_exchange_average_gradient,
     .cancel = remote_exchange_cancel,
     .free = remote_exchange_free,
+    .takes_device = remote_exchange_takes_device,
   };
   RemoteExchange *exchange = g_new0 (RemoteExchange, 1);
 

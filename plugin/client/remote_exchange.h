@@ -2,7 +2,9 @@
 
 /* The exchange of runtime/ddp over one client per parameter server.
  *
- * Gradients go out from where they lie, averages refer to the buffers that they were received into: neither is copied.
+ * Gradients go out from where they lie, averages refer to the buffers that they were received into: neither is copied. Those in
+ * memory of a device are copied there, into memory that the server's process shares; while there is none they go by way of the
+ * host, and a server that shares none is not given any more of them.
  *
  * What is tried again, within the deadline of the call:
  *   CONNECTION_LOST      once, on a new connection. The server may have counted the first push: the same bytes in the

@@ -34,7 +34,7 @@ typedef struct
   gboolean (*place) (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice);
 
   /* The bytes of a slice, as a buffer that nobody may write to and whose contents the peer may change at any time
-   * (tps_buffer_is_shared()); the caller's. NULL with INVALID_ARGUMENT: no such segment, or beyond its end, or not
+   * (tps_buffer_is_shared(), or tps_buffer_get_device() is the device whose memory it is); the caller's. NULL with INVALID_ARGUMENT: no such segment, or beyond its end, or not
    * aligned. NULL: a message that goes out. Thread: any. */
   TpsBuffer *(*resolve) (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error);
 
@@ -44,6 +44,11 @@ typedef struct
 
   /* Optional: where copies of slices come from, so that they are counted; borrowed. NULL: the default pool. Thread: any. */
   TpsBufferPool *(*get_pool) (TpsSharing *sharing);
+
+  /* Optional: as place, of bytes in memory of `device`, which stay there; waits for the copy. FALSE: they are to travel by way
+   * of the host. */
+  gboolean (*place_far) (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                         TpsSharedSlice *slice);
 } TpsSharingOps;
 
 /* Implementations embed this as their first member. */

@@ -35,6 +35,7 @@ struct TpsWriter
   gboolean framed;
   gboolean too_long;   /* a binary or a count does not fit into 31 bits */
   gboolean impossible; /* and the protocol has no way to say it */
+  GError *failure;     /* NULL = none */
 
   guint8 *head;
   gsize n_head;
@@ -74,6 +75,7 @@ release_contents (TpsWriter *out)
   GDestroyNotify released = g_steal_pointer (&out->released);
 
   tps_writer_queued (out);
+  g_clear_error (&out->failure);
   if (out->splices->len > 0)
     g_array_set_size (out->splices, 0);
   if (out->pieces->len > 0)
@@ -191,6 +193,34 @@ tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes, TpsSharedSl
 {
   return out->sharing != NULL && n_bytes >= TPS_SHARING_MIN_BYTES
          && out->sharing->ops->place (out->sharing, data, n_bytes, slice);
+}
+
+gboolean
+tps_writer_share_far (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                      TpsSharedSlice *slice)
+{
+  return out->sharing != NULL && out->sharing->ops->place_far != NULL
+         && n_bytes >= TPS_SHARING_MIN_BYTES
+         && out->sharing->ops->place_far (out->sharing, device, data, n_bytes, slice);
+}
+
+void
+tps_writer_fail (TpsWriter *out, GError *error)
+{
+  if (out->failure == NULL)
+    out->failure = error;
+  else
+    g_error_free (error);
+}
+
+/* Errors: what tps_writer_fail () was told. */
+static gboolean
+check_failure (const TpsWriter *out, GError **error)
+{
+  if (out->failure == NULL)
+    return TRUE;
+  g_propagate_error (error, g_error_copy (out->failure));
+  return FALSE;
 }
 
 void
@@ -380,6 +410,8 @@ tps_writer_message_end (TpsWriter *out, GError **error)
   gsize n_bytes = out->n_head + out->n_spliced_bytes;
   guint32 frame_length;
 
+  if (!check_failure (out, error))
+    return FALSE;
   if (out->framed)
     n_bytes -= FRAME_LENGTH_BYTES;
   if (out->too_long || n_bytes > G_MAXINT32)
@@ -399,6 +431,8 @@ tps_writer_message_end (TpsWriter *out, GError **error)
 gboolean
 tps_writer_message_end_transferred (TpsWriter *out, GError **error)
 {
+  if (!check_failure (out, error))
+    return FALSE;
   if (out->impossible)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,

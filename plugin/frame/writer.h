@@ -70,6 +70,13 @@ void tps_writer_set_sharing (TpsWriter *out, TpsSharing *sharing);
 gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
+/* The same of bytes in memory of `device`. */
+gboolean tps_writer_share_far (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                               TpsSharedSlice *slice);
+
+/* What was to be written cannot be had: both ways to end the message fail with the first such error. Takes `error`. */
+void tps_writer_fail (TpsWriter *out, GError *error);
+
 /* Has `func (user_data)` called once: when the message has its place among those that go out, so that whatever is sent from
  * then on comes after it, or when the writer is freed or reset without. Called under the connection's lock: must not block or call
  * back. */

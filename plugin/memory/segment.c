@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
+#define EXPORT_BYTES ((gsize) 2 << 20) /* what devices share is in blocks of this size */
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
 #define NEEDED_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -25,14 +27,15 @@ struct TpsSegment
   TpsSegmentUse use;
   gsize n_bytes;
   guint8 *data;
+  TpsBuffer *exported; /* the device's memory; NULL: mapped */
 };
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
 gsize
-tps_segment_round_size (gsize n_bytes)
+tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
 {
-  gsize page = (gsize) sysconf (_SC_PAGESIZE);
+  gsize page = kind == TPS_SEGMENT_MEMFD ? (gsize) sysconf (_SC_PAGESIZE) : EXPORT_BYTES;
 
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
@@ -48,11 +51,22 @@ prepare_pages (guint8 *data, gsize n_bytes)
 }
 
 static TpsSegment *
+segment_new (TpsSegmentUse use, gsize n_bytes, gpointer data)
+{
+  TpsSegment *segment = g_new0 (TpsSegment, 1);
+
+  tps_refcount_init (&segment->refcount);
+  segment->use = use;
+  segment->n_bytes = n_bytes;
+  segment->data = data;
+  return segment;
+}
+
+static TpsSegment *
 map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **error)
 {
   gint protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   gpointer data = mmap (NULL, n_bytes, protection, MAP_SHARED, fd, 0);
-  TpsSegment *segment;
 
   if (data == MAP_FAILED)
     {
@@ -62,12 +76,7 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
       return NULL;
     }
   prepare_pages (data, n_bytes);
-  segment = g_new0 (TpsSegment, 1);
-  tps_refcount_init (&segment->refcount);
-  segment->use = use;
-  segment->n_bytes = n_bytes;
-  segment->data = data;
-  return segment;
+  return segment_new (use, n_bytes, data);
 }
 
 /* ---- the server's side ---------------------------------------------------------------------- */
@@ -122,7 +131,7 @@ refuse_file (gsize n_bytes, GError **error)
 TpsSegment *
 tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error)
 {
-  gsize n_rounded = tps_segment_round_size (n_bytes);
+  gsize n_rounded = tps_segment_round_size (TPS_SEGMENT_MEMFD, n_bytes);
   g_autoptr (TpsSegment) segment = NULL;
   gint file = n_rounded <= G_MAXOFFSET ? make_file (n_rounded) : -1;
 
@@ -170,7 +179,65 @@ tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error)
   return map (use, n_bytes, fd, use == TPS_SEGMENT_REQUESTS, error);
 }
 
+/* ---- memory of a device --------------------------------------------------------------------- */
+
+/* Takes over `memory`. */
+static TpsSegment *
+wrap (TpsSegmentUse use, gsize n_bytes, TpsBuffer *memory)
+{
+  TpsSegment *segment = segment_new (use, n_bytes, tps_buffer_get_data (memory));
+
+  segment->exported = memory;
+  return segment;
+}
+
+TpsSegment *
+tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes, guint8 *handle,
+                             GError **error)
+{
+  gsize n_rounded = tps_segment_round_size (TPS_SEGMENT_CUDA_IPC, n_bytes);
+  g_autoptr (TpsBuffer) memory = device->ops->alloc_exported (device, n_rounded, handle, error);
+
+  if (memory == NULL
+      || !tps_device_memory_clear (device, tps_buffer_get_data (memory), n_rounded, error))
+    return NULL;
+  return wrap (use, n_rounded, g_steal_pointer (&memory));
+}
+
+TpsSegment *
+tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
+                           const guint8 *handle, GError **error)
+{
+  TpsBuffer *memory = device->ops->open_exported (device, handle, n_bytes, error);
+
+  return memory != NULL ? wrap (use, n_bytes, memory) : NULL;
+}
+
 /* ---- both ----------------------------------------------------------------------------------- */
+
+TpsSegmentKind
+tps_segment_get_kind (const TpsSegment *segment)
+{
+  return segment->exported != NULL ? TPS_SEGMENT_CUDA_IPC : TPS_SEGMENT_MEMFD;
+}
+
+TpsDevice *
+tps_segment_get_device (const TpsSegment *segment)
+{
+  return segment->exported != NULL ? tps_buffer_get_device (segment->exported) : NULL;
+}
+
+TpsBuffer *
+tps_segment_show (const TpsSegment *segment, gsize offset, gsize length, GDestroyNotify free_func,
+                  gpointer user_data)
+{
+  guint8 *data = segment->data + offset;
+
+  if (segment->exported != NULL)
+    return tps_buffer_new_foreign (data, length, tps_buffer_get_device (segment->exported),
+                                   free_func, user_data);
+  return tps_buffer_new_shared (data, length, free_func, user_data);
+}
 
 TpsSegmentUse
 tps_segment_get_use (const TpsSegment *segment)
@@ -202,6 +269,9 @@ tps_segment_unref (TpsSegment *segment)
 {
   if (!tps_refcount_dec (&segment->refcount))
     return;
-  munmap (segment->data, segment->n_bytes);
+  if (segment->exported != NULL)
+    tps_buffer_unref (segment->exported);
+  else
+    munmap (segment->data, segment->n_bytes);
   g_free (segment);
 }

@@ -11,15 +11,17 @@
 #define MAX_SEGMENTS 64
 
 void
-tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes, guint n_parallel)
+tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
+                         gsize n_bytes, guint n_parallel)
 {
-  TpsSegmentDemand *demand = &pool->demands[use];
+  TpsPoolKind *of_kind = &pool->kinds[kind];
+  TpsSegmentDemand *demand = &of_kind->demands[use];
 
-  if (pool->offer == TPS_OFFER_ENDED)
+  if (pool->offer == TPS_OFFER_ENDED || of_kind->is_ended)
     return;
-  if (pool->n_overlooked > 0)
+  if (of_kind->n_overlooked > 0)
     {
-      pool->n_overlooked--;
+      of_kind->n_overlooked--;
       return;
     }
   demand->n_bytes = MAX (demand->n_bytes, n_bytes);
@@ -31,17 +33,17 @@ tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes,
 
 /* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there may be. */
 static gsize
-size_for (const TpsSegmentPool *pool, gsize n_bytes)
+size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
 {
-  gsize size = TPS_POOL_SEGMENT_MIN_BYTES;
+  gsize size = tps_segment_round_size (kind, TPS_POOL_SEGMENT_MIN_BYTES);
 
-  while (size < n_bytes && size <= pool->max_bytes / 2)
+  while (size < n_bytes && size <= pool->kinds[kind].max_bytes / 2)
     size *= 2;
   return size;
 }
 
 static guint
-count_suitable (const TpsSegmentPool *pool, TpsSegmentUse use, gsize size)
+count_suitable (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use, gsize size)
 {
   guint n_suitable = 0;
 
@@ -49,15 +51,24 @@ count_suitable (const TpsSegmentPool *pool, TpsSegmentUse use, gsize size)
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
 
-      n_suitable += held->use == use && held->phase == TPS_POOL_SEGMENT_OPEN
+      n_suitable += held->kind == kind && held->use == use && held->phase == TPS_POOL_SEGMENT_OPEN
                     && held->n_bytes >= size;
     }
   return n_suitable;
 }
 
-/* The smallest idle segment below `size`; NULL = none. */
+/* Whether it may make room for one of `size`. */
+static gboolean
+may_go (const TpsPoolSegment *held, TpsSegmentKind kind, gsize size)
+{
+  return held->kind == kind && held->phase == TPS_POOL_SEGMENT_OPEN
+         && held->state == TPS_POOL_SEGMENT_FREE && held->n_bytes < size
+         && (kind == TPS_SEGMENT_MEMFD || held->use == TPS_SEGMENT_REQUESTS);
+}
+
+/* The smallest such segment; NULL = none. */
 static TpsPoolSegment *
-find_victim (const TpsSegmentPool *pool, gsize size)
+find_victim (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize size)
 {
   TpsPoolSegment *victim = NULL;
 
@@ -65,8 +76,7 @@ find_victim (const TpsSegmentPool *pool, gsize size)
     {
       TpsPoolSegment *held = pool->segments->pdata[i];
 
-      if (held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
-          && held->n_bytes < size && (victim == NULL || held->n_bytes < victim->n_bytes))
+      if (may_go (held, kind, size) && (victim == NULL || held->n_bytes < victim->n_bytes))
         victim = held;
     }
   return victim;
@@ -74,19 +84,18 @@ find_victim (const TpsSegmentPool *pool, gsize size)
 
 /* Bytes that are on their way back to the server, and with `size` above 0 those that could be, for a larger segment. */
 static gsize
-count_leaving (const TpsSegmentPool *pool, gsize size)
+count_leaving (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize size)
 {
   gsize n_bytes = 0;
 
   for (guint i = 0; i < pool->segments->len; i++)
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
-      gboolean leaves = held->phase == TPS_POOL_SEGMENT_DOOMED
-                        || held->phase == TPS_POOL_SEGMENT_CLOSING;
+      gboolean leaves = held->kind == kind
+                        && (held->phase == TPS_POOL_SEGMENT_DOOMED
+                            || held->phase == TPS_POOL_SEGMENT_CLOSING);
 
-      if (leaves
-          || (held->phase == TPS_POOL_SEGMENT_OPEN && held->state == TPS_POOL_SEGMENT_FREE
-              && held->n_bytes < size))
+      if (leaves || may_go (held, kind, size))
         n_bytes += held->n_bytes;
     }
   return n_bytes;
@@ -94,34 +103,36 @@ count_leaving (const TpsSegmentPool *pool, gsize size)
 
 /* Whether a segment of `size` may be opened now. If it may later, room is being made and `wait` is set. */
 static gboolean
-make_room (TpsSegmentPool *pool, gsize size, gboolean *wait)
+make_room (TpsSegmentPool *pool, TpsSegmentKind kind, gsize size, gboolean *wait)
 {
-  gsize n_bytes = tps_segment_pool_count_bytes (pool);
+  gsize n_bytes = tps_segment_pool_count_bytes (pool, kind);
+  gsize max_bytes = pool->kinds[kind].max_bytes;
 
   *wait = FALSE;
-  if (size > pool->max_bytes || pool->segments->len >= MAX_SEGMENTS)
+  if (size > max_bytes || pool->segments->len >= MAX_SEGMENTS)
     return FALSE;
-  if (n_bytes <= pool->max_bytes - size)
+  if (n_bytes <= max_bytes - size)
     return TRUE;
-  if (n_bytes - count_leaving (pool, size) > pool->max_bytes - size)
+  if (n_bytes - count_leaving (pool, kind, size) > max_bytes - size)
     return FALSE;
-  while (n_bytes - count_leaving (pool, 0) > pool->max_bytes - size)
-    find_victim (pool, size)->phase = TPS_POOL_SEGMENT_DOOMED;
+  while (n_bytes - count_leaving (pool, kind, 0) > max_bytes - size)
+    find_victim (pool, kind, size)->phase = TPS_POOL_SEGMENT_DOOMED;
   *wait = TRUE;
   return FALSE;
 }
 
 gsize
-tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentUse use)
+tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
-  TpsSegmentDemand *demand = &pool->demands[use];
-  gsize size = size_for (pool, demand->n_bytes);
+  TpsSegmentDemand *demand = &pool->kinds[kind].demands[use];
+  gsize size = size_for (pool, kind, demand->n_bytes);
   gboolean wait = FALSE;
   gboolean now;
 
   if (demand->n_bytes == 0)
     return 0;
-  now = count_suitable (pool, use, size) < demand->n_parallel && make_room (pool, size, &wait);
+  now = count_suitable (pool, kind, use, size) < demand->n_parallel
+        && make_room (pool, kind, size, &wait);
   if (!wait)
     *demand = (TpsSegmentDemand) { 0 };
   return now ? size : 0;

@@ -4,6 +4,7 @@
  * further one is taken where the next tensor does not fit. */
 
 #include "plugin/memory/segment_pool_private.h"
+#include "runtime/device_memory.h"
 #include "runtime/magazine.h"
 #include "runtime/stream_copy.h"
 
@@ -18,8 +19,9 @@ typedef struct
   guint64 number;
   gboolean ended;
   GPtrArray *segments; /* of TpsPoolSegment, LEASED; NULL = none */
-  gsize n_wanted;      /* bytes of all tensors that may be shared, with their alignment */
-  gsize n_missed;      /* of them without room */
+  gsize n_wanted
+      [TPS_SEGMENT_N_KINDS]; /* bytes of all tensors that may be shared, with their alignment */
+  gsize n_missed[TPS_SEGMENT_N_KINDS]; /* of them without room */
 } Lease;
 
 /* Every call of such a client has one, its small calls too. */
@@ -36,7 +38,7 @@ tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool)
 /* ---- placing -------------------------------------------------------------------------------- */
 
 static TpsPoolSegment *
-find_room (Lease *lease, gsize n_bytes)
+find_room (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {
   if (lease->segments == NULL)
     return NULL;
@@ -44,7 +46,7 @@ find_room (Lease *lease, gsize n_bytes)
     {
       TpsPoolSegment *held = lease->segments->pdata[i];
 
-      if (n_bytes <= held->n_bytes - held->n_used)
+      if (held->kind == kind && n_bytes <= held->n_bytes - held->n_used)
         return held;
     }
   return NULL;
@@ -52,7 +54,7 @@ find_room (Lease *lease, gsize n_bytes)
 
 /* The smallest free segment of at least `n_bytes`, the lease's from now on. */
 static TpsPoolSegment *
-take_free (Lease *lease, gsize n_bytes)
+take_free (Lease *lease, TpsSegmentKind kind, gsize n_bytes)
 {
   TpsSegmentPool *pool = lease->pool;
   TpsPoolSegment *best = NULL;
@@ -61,9 +63,9 @@ take_free (Lease *lease, gsize n_bytes)
     {
       TpsPoolSegment *held = pool->segments->pdata[i];
 
-      if (held->use == TPS_SEGMENT_REQUESTS && held->state == TPS_POOL_SEGMENT_FREE
-          && held->phase == TPS_POOL_SEGMENT_OPEN && held->n_bytes >= n_bytes
-          && (best == NULL || held->n_bytes < best->n_bytes))
+      if (held->kind == kind && held->use == TPS_SEGMENT_REQUESTS
+          && held->state == TPS_POOL_SEGMENT_FREE && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->n_bytes >= n_bytes && (best == NULL || held->n_bytes < best->n_bytes))
         best = held;
     }
   if (best == NULL)
@@ -76,24 +78,30 @@ take_free (Lease *lease, gsize n_bytes)
   return best;
 }
 
+static gboolean
+is_large (const Lease *lease)
+{
+  return lease->n_wanted[TPS_SEGMENT_MEMFD] > 0 || lease->n_wanted[TPS_SEGMENT_CUDA_IPC] > 0;
+}
+
 /* Under the lock: where the tensor goes; NULL = no room. */
 static guint8 *
-reserve (Lease *lease, gsize n_bytes, TpsSharedSlice *slice)
+reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
   gsize n_aligned = (n_bytes + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
                     * TPS_SHARING_ALIGNMENT;
   TpsPoolSegment *held = NULL;
 
-  if (lease->n_wanted == 0)
+  if (!is_large (lease))
     lease->pool->n_large++;
-  lease->n_wanted += n_aligned;
+  lease->n_wanted[kind] += n_aligned;
   if (!tps_segment_pool_is_down (lease->pool))
-    held = find_room (lease, n_aligned);
+    held = find_room (lease, kind, n_aligned);
   if (held == NULL && !tps_segment_pool_is_down (lease->pool))
-    held = take_free (lease, n_aligned);
+    held = take_free (lease, kind, n_aligned);
   if (held == NULL)
     {
-      lease->n_missed += n_aligned;
+      lease->n_missed[kind] += n_aligned;
       return NULL;
     }
   *slice = (TpsSharedSlice) { .segment = held->id,
@@ -112,13 +120,52 @@ lease_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSl
 
   tps_mutex_lock (&pool->lock);
   if (!lease->ended && n_bytes <= G_MAXINT64)
-    to = reserve (lease, n_bytes, slice);
+    to = reserve (lease, TPS_SEGMENT_MEMFD, n_bytes, slice);
   tps_sharing_count_add (to != NULL ? &pool->stats.sent_shared : &pool->stats.sent_inline, n_bytes);
   tps_mutex_unlock (&pool->lock);
   if (to == NULL)
     return FALSE;
   tps_stream_copy (to, data, n_bytes); /* the segment is the lease's: nobody unmaps it */
   return TRUE;
+}
+
+/* The device must be able to, and be the pool's one. */
+static gboolean
+is_own_device (TpsSegmentPool *pool, TpsDevice *device)
+{
+  if (pool->device == NULL && device->ops->open_exported != NULL)
+    pool->device = device;
+  return pool->device == device;
+}
+
+static gboolean
+lease_place_far (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                 TpsSharedSlice *slice)
+{
+  Lease *lease = (Lease *) sharing;
+  TpsSegmentPool *pool = lease->pool;
+  guint8 *to = NULL;
+
+  tps_mutex_lock (&pool->lock);
+  if (!lease->ended && n_bytes <= G_MAXINT64 && is_own_device (pool, device))
+    to = reserve (lease, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
+  if (to != NULL)
+    tps_sharing_count_add (&pool->stats.sent_shared, n_bytes);
+  tps_mutex_unlock (&pool->lock);
+  return to != NULL && tps_device_memory_copy (device, to, data, n_bytes, NULL);
+}
+
+/* What a device has sent comes back as large: a segment for the answer, and one on its way back. */
+static void
+demand_far (const Lease *lease)
+{
+  TpsSegmentPool *pool = lease->pool;
+  gsize n_wanted = lease->n_wanted[TPS_SEGMENT_CUDA_IPC];
+
+  tps_segment_pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_REQUESTS, n_wanted,
+                           pool->n_large);
+  tps_segment_pool_demand (pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_wanted,
+                           pool->n_large + 1);
 }
 
 void
@@ -128,8 +175,11 @@ tps_segment_lease_written (TpsSharing *sharing)
   TpsSegmentPool *pool = lease->pool;
 
   tps_mutex_lock (&pool->lock);
-  if (lease->n_missed > 0)
-    tps_segment_pool_demand (pool, TPS_SEGMENT_REQUESTS, lease->n_wanted, pool->n_large);
+  if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
+    demand_far (lease); /* what went by way of the host will not do so again */
+  else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
+    tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS,
+                             lease->n_wanted[TPS_SEGMENT_MEMFD], pool->n_large);
   tps_mutex_unlock (&pool->lock);
 }
 
@@ -184,7 +234,7 @@ tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
     {
       lease->ended = TRUE;
       g_queue_unlink (&pool->leases, &lease->node);
-      if (lease->n_wanted > 0)
+      if (is_large (lease))
         pool->n_large--;
       if (lease->segments != NULL)
         let_go (lease, given_back);
@@ -215,7 +265,9 @@ lease_unref (TpsSharing *sharing)
 TpsSharing *
 tps_segment_pool_lease (TpsSegmentPool *pool)
 {
-  static const TpsSharingOps ops = { .place = lease_place, .ref = lease_ref, .unref = lease_unref };
+  static const TpsSharingOps ops = {
+    .place = lease_place, .place_far = lease_place_far, .ref = lease_ref, .unref = lease_unref
+  };
   Lease *lease = tps_magazine_take (&magazine, &depot);
 
   if (lease == NULL)

@@ -23,10 +23,11 @@ tps_segment_pool_new (const TpsSegmentPoolOptions *options)
   tps_mutex_init (&pool->lock);
   pool->wake = options->wake;
   pool->user_data = options->user_data;
-  pool->max_bytes = options->max_bytes;
+  for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
+    pool->kinds[kind] = (TpsPoolKind) { .max_bytes = options->max_bytes,
+                                        .n_backoff = FIRST_BACKOFF };
   pool->segments = g_ptr_array_new ();
   g_queue_init (&pool->leases);
-  pool->n_backoff = FIRST_BACKOFF;
   pool->descriptor = -1;
   return pool;
 }
@@ -136,15 +137,15 @@ tps_segment_pool_reap (TpsSegmentPool *pool)
 }
 
 gsize
-tps_segment_pool_count_bytes (const TpsSegmentPool *pool)
+tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
 {
-  gsize n_bytes = pool->open_out ? pool->n_opening_bytes : 0;
+  gsize n_bytes = pool->open_out && pool->opening_kind == kind ? pool->n_opening_bytes : 0;
 
   for (guint i = 0; i < pool->segments->len; i++)
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
 
-      if (held->phase != TPS_POOL_SEGMENT_DRAINING)
+      if (held->kind == kind && held->phase != TPS_POOL_SEGMENT_DRAINING)
         n_bytes += held->n_bytes;
     }
   return n_bytes;
@@ -156,7 +157,8 @@ tps_segment_pool_get_n_bytes (TpsSegmentPool *pool)
   gsize n_bytes;
 
   tps_mutex_lock (&pool->lock);
-  n_bytes = tps_segment_pool_count_bytes (pool);
+  n_bytes = tps_segment_pool_count_bytes (pool, TPS_SEGMENT_MEMFD)
+            + tps_segment_pool_count_bytes (pool, TPS_SEGMENT_CUDA_IPC);
   tps_mutex_unlock (&pool->lock);
   return n_bytes;
 }
@@ -188,23 +190,30 @@ tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats)
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static gboolean
-next_open (TpsSegmentPool *pool, TpsSegmentRequest *request)
+next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *request)
 {
-  if (pool->offer != TPS_OFFER_MADE || pool->open_out)
-    return FALSE;
   for (TpsSegmentUse use = TPS_SEGMENT_REQUESTS; use <= TPS_SEGMENT_ANSWERS; use++)
     {
-      gsize size = tps_segment_pool_plan (pool, use);
+      gsize size = pool->kinds[kind].is_ended ? 0 : tps_segment_pool_plan (pool, kind, use);
 
       if (size == 0)
         continue;
       pool->open_out = TRUE;
+      pool->opening_kind = kind;
       pool->opening_use = use;
       pool->n_opening_bytes = size;
-      *request = (TpsSegmentRequest) { .ask = TPS_SEGMENT_ASK_OPEN, .use = use, .n_bytes = size };
+      *request = (TpsSegmentRequest) { TPS_SEGMENT_ASK_OPEN, kind, use, size, NULL };
       return TRUE;
     }
   return FALSE;
+}
+
+static gboolean
+next_open (TpsSegmentPool *pool, TpsSegmentRequest *request)
+{
+  return pool->offer == TPS_OFFER_MADE && !pool->open_out
+         && (next_open_of (pool, TPS_SEGMENT_CUDA_IPC, request)
+             || next_open_of (pool, TPS_SEGMENT_MEMFD, request));
 }
 
 static gboolean
@@ -242,6 +251,8 @@ next_close (TpsSegmentPool *pool, TpsSegmentRequest *request)
       if (held->phase != TPS_POOL_SEGMENT_DOOMED)
         continue;
       held->phase = TPS_POOL_SEGMENT_CLOSING;
+      if (held->kind == TPS_SEGMENT_CUDA_IPC)
+        g_clear_pointer (&held->segment, tps_segment_unref);
       if (ids == NULL)
         ids = g_array_new (FALSE, FALSE, sizeof (gint64));
       g_array_append_val (ids, held->id);
@@ -287,18 +298,42 @@ tps_segment_request_clear (TpsSegmentRequest *request)
 
 /* ---- what became of them -------------------------------------------------------------------- */
 
-void
-tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes)
+/* Whether any of the kind may be opened. */
+static gboolean
+set_offer (TpsPoolKind *kind, gsize max_bytes)
 {
+  kind->max_bytes = MIN (kind->max_bytes, max_bytes);
+  kind->is_ended = kind->max_bytes < TPS_POOL_SEGMENT_MIN_BYTES;
+  return !kind->is_ended;
+}
+
+void
+tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device)
+{
+  gboolean any;
+
   tps_mutex_lock (&pool->lock);
   if (pool->offer == TPS_OFFER_ASKED)
     {
-      pool->max_bytes = MIN (pool->max_bytes, max_bytes);
-      pool->offer = pool->max_bytes >= TPS_POOL_SEGMENT_MIN_BYTES ? TPS_OFFER_MADE
-                                                                  : TPS_OFFER_ENDED;
+      any = set_offer (&pool->kinds[TPS_SEGMENT_MEMFD], max_bytes);
+      any |= set_offer (&pool->kinds[TPS_SEGMENT_CUDA_IPC], has_device ? max_bytes : 0);
+      pool->offer = any ? TPS_OFFER_MADE : TPS_OFFER_ENDED;
       tps_segment_pool_wake (pool);
     }
   tps_mutex_unlock (&pool->lock);
+}
+
+gboolean
+tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device)
+{
+  gboolean may_take;
+
+  tps_mutex_lock (&pool->lock);
+  may_take = !tps_segment_pool_is_down (pool) && pool->offer != TPS_OFFER_ENDED
+             && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended && device->ops->open_exported != NULL
+             && (pool->device == NULL || pool->device == device);
+  tps_mutex_unlock (&pool->lock);
+  return may_take;
 }
 
 gboolean
@@ -307,13 +342,26 @@ tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd)
   gboolean is_expected;
 
   tps_mutex_lock (&pool->lock);
-  is_expected = !tps_segment_pool_is_down (pool) && pool->open_out && pool->descriptor < 0;
+  is_expected = !tps_segment_pool_is_down (pool) && pool->open_out
+                && pool->opening_kind == TPS_SEGMENT_MEMFD && pool->descriptor < 0;
   if (is_expected)
     pool->descriptor = fd;
   tps_mutex_unlock (&pool->lock);
   if (!is_expected)
     close (fd);
   return is_expected;
+}
+
+static gboolean
+check_size (gint64 n_bytes, gsize n_asked, GError **error)
+{
+  if (n_bytes >= 0 && (gsize) n_bytes == n_asked)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+               "the server opened a segment of %" G_GINT64_FORMAT " bytes where %" G_GSIZE_FORMAT
+               " were asked for",
+               n_bytes, n_asked);
+  return FALSE;
 }
 
 /* Maps what was sent; it is checked there. Without the lock: filling page tables takes its time. */
@@ -326,15 +374,7 @@ map_segment (TpsSegmentUse use, gsize n_asked, gint64 n_bytes, gint fd, GError *
                            "the server opened a segment and sent no descriptor of it");
       return NULL;
     }
-  if (n_bytes < 0 || (gsize) n_bytes != n_asked)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the server opened a segment of %" G_GINT64_FORMAT
-                   " bytes where %" G_GSIZE_FORMAT " were asked for",
-                   n_bytes, n_asked);
-      return NULL;
-    }
-  return tps_segment_open (use, n_asked, fd, error);
+  return check_size (n_bytes, n_asked, error) ? tps_segment_open (use, n_asked, fd, error) : NULL;
 }
 
 static gboolean
@@ -352,6 +392,7 @@ add_segment (TpsSegmentPool *pool, gint64 id, TpsSegment *segment)
 
   held->id = id;
   held->segment = segment;
+  held->kind = pool->opening_kind;
   held->use = pool->opening_use;
   held->n_bytes = pool->n_opening_bytes;
   held->phase = segment != NULL ? TPS_POOL_SEGMENT_OPEN : TPS_POOL_SEGMENT_DOOMED;
@@ -376,6 +417,23 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
   return FALSE;
 }
 
+/* Takes over `segment`, NULL where it cannot be used for the reason that stands in `error`. */
+static gboolean
+end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error)
+{
+  TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
+
+  tps_mutex_lock (&pool->lock);
+  if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
+    g_clear_pointer (&segment, tps_segment_unref);
+  if (segment == NULL)
+    kind->is_ended = TRUE;
+  kind->n_backoff = FIRST_BACKOFF;
+  tps_segment_pool_wake (pool);
+  tps_mutex_unlock (&pool->lock);
+  return segment != NULL;
+}
+
 gboolean
 tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError **error)
 {
@@ -390,30 +448,35 @@ tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError
   segment = map_segment (pool->opening_use, pool->n_opening_bytes, n_bytes, fd, error);
   if (fd >= 0)
     close (fd);
+  return end_opening (pool, id, segment, error);
+}
 
-  tps_mutex_lock (&pool->lock);
-  if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
-    g_clear_pointer (&segment, tps_segment_unref);
-  if (segment == NULL)
-    pool->offer = TPS_OFFER_ENDED;
-  pool->n_backoff = FIRST_BACKOFF;
-  tps_segment_pool_wake (pool);
-  tps_mutex_unlock (&pool->lock);
-  return segment != NULL;
+gboolean
+tps_segment_pool_opened_exported (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
+                                  const guint8 *handle, GError **error)
+{
+  TpsSegment *segment = NULL;
+
+  if (check_size (n_bytes, pool->n_opening_bytes, error))
+    segment = tps_segment_open_exported (pool->device, pool->opening_use, pool->n_opening_bytes,
+                                         handle, error);
+  return end_opening (pool, id, segment, error);
 }
 
 void
 tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
 {
+  TpsPoolKind *kind = &pool->kinds[pool->opening_kind];
+
   tps_mutex_lock (&pool->lock);
   /* A descriptor without a segment: which one the next is for cannot be known. */
   if (!later || pool->descriptor >= 0)
-    pool->offer = TPS_OFFER_ENDED;
+    kind->is_ended = TRUE;
   drop_descriptor (pool);
   pool->open_out = FALSE;
-  pool->n_overlooked = pool->n_backoff;
-  pool->n_backoff = MIN (pool->n_backoff * 2, MAX_BACKOFF);
-  memset (pool->demands, 0, sizeof pool->demands);
+  kind->n_overlooked = kind->n_backoff;
+  kind->n_backoff = MIN (kind->n_backoff * 2, MAX_BACKOFF);
+  memset (kind->demands, 0, sizeof kind->demands);
   tps_segment_pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
 }

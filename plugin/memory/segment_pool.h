@@ -7,7 +7,11 @@
  * (tps_segment_pool_next ()) and is told what became of it. Nothing here waits: while there is no room, tensors travel
  * inline, and what was missed decides what is opened.
  *
- * Nothing the server says makes us touch memory outside of a segment. Reference-counted: calls and buffers of answers keep
+ * Tensors in memory of a device go into segments of kind CUDA_IPC, of the one device that the first such tensor was on, and
+ * averages come back in them; both kinds are opened as they are missed.
+ *
+ * Nothing the server says makes us touch memory outside of a segment, but that the size of a device's memory is believed.
+ * Reference-counted: calls and buffers of answers keep
  * the pool when the connection has gone. Thread: any, unless said otherwise.
  */
 
@@ -22,7 +26,7 @@ typedef struct TpsSegmentPool TpsSegmentPool;
 
 typedef struct
 {
-  gsize max_bytes; /* of all segments, whatever the server would give */
+  gsize max_bytes; /* of all segments of a kind, whatever the server would give */
   /* tps_segment_pool_next () has something. Called with a lock held: must not block or call back. */
   GDestroyNotify wake;
   gpointer user_data;
@@ -41,7 +45,7 @@ void tps_segment_pool_shut_down (TpsSegmentPool *pool);
 typedef enum
 {
   TPS_SEGMENT_ASK_OFFER,   /* Node.describe */
-  TPS_SEGMENT_ASK_OPEN,    /* Memory.open_segment (MEMFD, use, n_bytes) */
+  TPS_SEGMENT_ASK_OPEN,    /* Memory.open_segment (kind, use, n_bytes) */
   TPS_SEGMENT_ASK_RELEASE, /* Memory.release_segments (ids) */
   TPS_SEGMENT_ASK_CLOSE,   /* Memory.close_segments (ids) */
 } TpsSegmentAsk;
@@ -49,6 +53,7 @@ typedef enum
 typedef struct
 {
   TpsSegmentAsk ask;
+  TpsSegmentKind kind;
   TpsSegmentUse use;
   gsize n_bytes;
   GArray *ids; /* of gint64; a reference, or NULL */
@@ -60,19 +65,26 @@ typedef struct
 gboolean tps_segment_pool_next (TpsSegmentPool *pool, TpsSegmentRequest *request);
 void tps_segment_request_clear (TpsSegmentRequest *request);
 
-/* OFFER: what the server lets the connection have; 0 = no shared memory. */
-void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes);
+/* OFFER: what the server lets the connection have of each kind; 0 = no shared memory. `has_device`: of kind CUDA_IPC too. */
+void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device);
 
 /* A descriptor came; takes it over. FALSE: nobody asked for it, the server is not to be trusted. */
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 
 /* OPEN: the server has answered with this segment; its descriptor is there. FALSE (INTERNAL, RESOURCE_EXHAUSTED): it cannot
- * be used; it will be closed, and no other is opened. */
+ * be used; it will be closed, and no other of its kind is opened. */
 gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError **error);
 
-/* OPEN: no segment. `later`: for want of room, so it is worth asking again after a while; else nothing is opened any
- * more. */
+/* The same of kind CUDA_IPC, which is opened by `handle` [TPS_EXPORT_HANDLE_BYTES]. Errors: also UNAVAILABLE. May block. */
+gboolean tps_segment_pool_opened_exported (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
+                                           const guint8 *handle, GError **error);
+
+/* OPEN: no segment. `later`: for want of room, so it is worth asking again after a while; else nothing of the kind is
+ * opened any more. */
 void tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later);
+
+/* Whether tensors in memory of `device` may find room, now or when it has been opened. */
+gboolean tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device);
 
 /* RELEASE, CLOSE: answered, no matter how. */
 void tps_segment_pool_released (TpsSegmentPool *pool);

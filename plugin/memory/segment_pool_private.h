@@ -26,7 +26,10 @@ G_BEGIN_DECLS
  *             has ended. It does not count any more
  *
  * A call that was not answered leaves its segments DOOMED: the server may read them until they are closed. Everything else that is
- * closed was FREE. */
+ * closed was FREE.
+ *
+ * Memory of a device must be let go of before its owner frees it, so it is when the server is asked to close it. Answers that are
+ * on their way cannot wait for that: segments of a device for ANSWERS are closed with the connection only. */
 typedef enum
 {
   TPS_POOL_SEGMENT_FREE,
@@ -46,7 +49,8 @@ typedef enum
 typedef struct
 {
   gint64 id;
-  TpsSegment *segment; /* NULL: it could not be mapped, and is only there to be closed */
+  TpsSegment *segment; /* NULL: it is not mapped, and only there to be closed */
+  TpsSegmentKind kind;
   TpsSegmentUse use;
   gsize n_bytes;
   TpsPoolSegmentState state;
@@ -71,6 +75,15 @@ typedef struct
   guint n_parallel; /* how many such segments would have been of use at one time */
 } TpsSegmentDemand;
 
+typedef struct
+{
+  gsize max_bytes;
+  gboolean is_ended;                                 /* none is opened any more */
+  TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
+  guint n_backoff; /* demands to overlook after the next refusal, and now */
+  guint n_overlooked;
+} TpsPoolKind;
+
 struct TpsSegmentPool
 {
   TpsRefcount refcount;
@@ -80,16 +93,16 @@ struct TpsSegmentPool
   GDestroyNotify wake; /* NULL: shut down */
   gpointer user_data;
   gboolean woken; /* and tps_segment_pool_next () has not said FALSE since */
-  gsize max_bytes;
+  TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
+  TpsDevice *
+      device; /* whose memory segments of kind CUDA_IPC are opened for; NULL: nobody has missed any */
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
   GQueue leases;       /* of calls that have not ended, by age */
   guint n_large;       /* of them with a tensor for shared memory */
   guint64 n_leases_made;
-  TpsSegmentDemand demands[TPS_SEGMENT_ANSWERS + 1]; /* by use */
-  guint n_backoff; /* demands to overlook after the next refusal, and now */
-  guint n_overlooked;
   gboolean open_out;
+  TpsSegmentKind opening_kind;
   TpsSegmentUse opening_use;
   gsize n_opening_bytes;
   gboolean release_out;
@@ -106,14 +119,14 @@ gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
 void tps_segment_pool_wake (TpsSegmentPool *pool);
 
 /* A message of `n_bytes` would have found room in a segment if there had been one more than `n_parallel` - 1 of them. */
-void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentUse use, gsize n_bytes,
-                              guint n_parallel);
+void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
+                              gsize n_bytes, guint n_parallel);
 
 /* The size of the segment to open now; 0 = none. A demand that is met, or cannot be, is forgotten. */
-gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentUse use);
+gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use);
 
-/* What counts against the limit. */
-gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool);
+/* What counts against the limit of the kind. */
+gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
 
 /* How many segments of that use are in that state. */
 guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use,

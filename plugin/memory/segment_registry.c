@@ -88,6 +88,20 @@ entry_new (TpsSegmentBudget *budget, TpsSegment *segment)
 
 /* ---- the registry --------------------------------------------------------------------------- */
 
+/* The device's bytes are not the host's: they have a limit of their own. */
+static void
+set_device (TpsSegmentRegistry *registry, const TpsSegmentLimits *limits)
+{
+  TpsSegmentLimits on_device = { .max_bytes = limits->max_bytes,
+                                 .max_segments = limits->max_segments,
+                                 .all = limits->all_on_device };
+
+  if (limits->device == NULL || limits->device->ops->alloc_exported == NULL)
+    return;
+  registry->device = limits->device;
+  registry->budgets[TPS_SEGMENT_CUDA_IPC] = tps_segment_budget_new (&on_device);
+}
+
 TpsSegmentRegistry *
 tps_segment_registry_new (const TpsSegmentLimits *limits)
 {
@@ -95,7 +109,8 @@ tps_segment_registry_new (const TpsSegmentLimits *limits)
 
   tps_refcount_init (&registry->refcount);
   tps_mutex_init (&registry->lock);
-  registry->budget = tps_segment_budget_new (limits);
+  registry->budgets[TPS_SEGMENT_MEMFD] = tps_segment_budget_new (limits);
+  set_device (registry, limits);
   registry->entries = g_hash_table_new_full (g_int64_hash, g_int64_equal, NULL,
                                              (GDestroyNotify) tps_segment_entry_unref);
   return registry;
@@ -114,7 +129,8 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
   if (!tps_refcount_dec (&registry->refcount))
     return;
   g_hash_table_unref (registry->entries);
-  tps_segment_budget_unref (registry->budget);
+  for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
+    g_clear_pointer (&registry->budgets[kind], tps_segment_budget_unref);
   tps_mutex_clear (&registry->lock);
   g_free (registry);
 }
@@ -122,7 +138,13 @@ tps_segment_registry_unref (TpsSegmentRegistry *registry)
 gsize
 tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 {
-  return tps_segment_budget_get_max_bytes (registry->budget);
+  return tps_segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
+}
+
+TpsDevice *
+tps_segment_registry_get_device (const TpsSegmentRegistry *registry)
+{
+  return registry->device;
 }
 
 gboolean
@@ -184,18 +206,31 @@ check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
   return FALSE;
 }
 
-static TpsSegment *
-create_segment (TpsSegmentBudget *budget, TpsSegmentUse use, gsize n_bytes, gint *fd,
-                GError **error)
+/* What makes a segment: `fd` of a file, or `handle` of memory of the device. */
+typedef struct
 {
-  gsize n_rounded = tps_segment_round_size (n_bytes);
+  TpsSegmentKind kind;
+  TpsSegmentUse use;
+  gsize n_bytes; /* rounded */
+  gint fd;
+  guint8 *handle;
+} Opening;
+
+static TpsSegment *
+create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
+{
+  TpsSegmentBudget *budget = registry->budgets[opening->kind];
   TpsSegment *segment;
 
-  if (!tps_segment_budget_take (budget, n_rounded, error))
+  if (!tps_segment_budget_take (budget, opening->n_bytes, error))
     return NULL;
-  segment = tps_segment_create (use, n_rounded, fd, error);
+  if (opening->kind == TPS_SEGMENT_MEMFD)
+    segment = tps_segment_create (opening->use, opening->n_bytes, &opening->fd, error);
+  else
+    segment = tps_segment_create_exported (registry->device, opening->use, opening->n_bytes,
+                                           opening->handle, error);
   if (segment == NULL)
-    tps_segment_budget_give_back (budget, n_rounded);
+    tps_segment_budget_give_back (budget, opening->n_bytes);
   return segment;
 }
 
@@ -216,32 +251,64 @@ enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
   return open;
 }
 
-gboolean
-tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
-                           gint64 *id, gsize *size, gint *fd, GError **error)
+static gboolean
+open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, GError **error)
 {
   TpsSegment *segment;
   TpsSegmentEntry *entry;
-  gint file = -1;
   gint64 new_id;
 
-  if (!check_open (n_bytes, use, error))
+  if (!check_open (opening->n_bytes, opening->use, error))
     return FALSE;
-  segment = create_segment (registry->budget, use, n_bytes, &file, error);
+  opening->n_bytes = tps_segment_round_size (opening->kind, opening->n_bytes);
+  segment = create_segment (registry, opening, error);
   if (segment == NULL)
     return FALSE;
-  entry = entry_new (registry->budget, segment);
+  entry = entry_new (registry->budgets[opening->kind], segment);
   new_id = entry->id;
   if (!enter (registry, entry))
     {
       tps_segment_entry_unref (entry);
-      close (file);
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has gone");
       return FALSE;
     }
   *id = new_id;
-  *size = tps_segment_round_size (n_bytes);
-  *fd = file;
+  return TRUE;
+}
+
+gboolean
+tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
+                           gint64 *id, gsize *size, gint *fd, GError **error)
+{
+  Opening opening = { TPS_SEGMENT_MEMFD, use, n_bytes, .fd = -1 };
+
+  if (!open_segment (registry, &opening, id, error))
+    {
+      if (opening.fd >= 0)
+        close (opening.fd);
+      return FALSE;
+    }
+  *size = opening.n_bytes;
+  *fd = opening.fd;
+  return TRUE;
+}
+
+gboolean
+tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
+                                    gint64 *id, gsize *size, guint8 *handle, GError **error)
+{
+  Opening opening = { TPS_SEGMENT_CUDA_IPC, use, n_bytes, .fd = -1, .handle = handle };
+
+  if (registry->device == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                           "segments of kind CUDA_IPC are not offered: this server averages in "
+                           "host memory, or on a device that shares none");
+      return FALSE;
+    }
+  if (!open_segment (registry, &opening, id, error))
+    return FALSE;
+  *size = opening.n_bytes;
   return TRUE;
 }
 

@@ -19,10 +19,13 @@ typedef struct TpsSegmentRegistry TpsSegmentRegistry;
 /* References of the pools are taken; both may be NULL. */
 typedef struct
 {
-  gsize max_bytes;        /* of all segments of the connection */
-  guint max_segments;     /* 0 = 256 */
+  gsize max_bytes;        /* of all segments of the connection, of either kind by itself */
+  guint max_segments;     /* 0 = 256, the same */
   TpsBufferPool *account; /* segments count against its limit, with what else the server holds */
   TpsBufferPool *all;     /* the same, but for the segments of all connections alone */
+  /* In whose memory segments of kind CUDA_IPC are; NULL, or one that exports none: there are none. */
+  TpsDevice *device;
+  TpsBufferPool *all_on_device; /* `all` of these, which do not count elsewhere; may be NULL */
 } TpsSegmentLimits;
 
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
@@ -37,10 +40,19 @@ gboolean tps_segment_registry_has_segments (TpsSegmentRegistry *registry);
 
 gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
 
+/* In whose memory segments of kind CUDA_IPC are; NULL: there are none. */
+TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
+
 /* `id` and `size` are what is answered; `fd` is the caller's, to be sent with the answer. Errors: INVALID_ARGUMENT (use,
  * size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
                                     gint64 *id, gsize *size, gint *fd, GError **error);
+
+/* The same of kind CUDA_IPC. `handle` [TPS_EXPORT_HANDLE_BYTES] is answered too. Errors: also UNAVAILABLE (no such memory here),
+ * DEVICE_LOST. */
+gboolean tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse use,
+                                             gsize n_bytes, gint64 *id, gsize *size, guint8 *handle,
+                                             GError **error);
 
 /* Between the two, which nest, no answer is placed in a segment: one that is sent before the client has been told of a new segment
  * must not name it. They stand around tps_segment_registry_open() and the queueing of its answer. */

@@ -41,7 +41,8 @@ typedef struct
 struct TpsSegmentRegistry
 {
   TpsRefcount refcount;
-  TpsSegmentBudget *budget;
+  TpsDevice *device;                              /* NULL: no segments of kind CUDA_IPC */
+  TpsSegmentBudget *budgets[TPS_SEGMENT_N_KINDS]; /* by kind; NULL for what there is not */
 
   TpsMutex lock;       /* guards everything below, and the entries' states */
   GHashTable *entries; /* gint64 in the entry, to TpsSegmentEntry */

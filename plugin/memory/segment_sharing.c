@@ -2,6 +2,7 @@
 
 #include "plugin/memory/segment_registry_private.h"
 
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 #include "runtime/magazine.h"
 #include "runtime/stream_copy.h"
@@ -113,14 +114,15 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
   hold->entry = entry;
   hold->receive = receive;
   tps_refcount_inc (&receive->refcount);
-  return tps_buffer_new_shared (tps_segment_get_data (entry->segment) + slice->offset,
-                                (gsize) slice->length, let_go, hold);
+  return tps_segment_show (entry->segment, (gsize) slice->offset, (gsize) slice->length, let_go,
+                           hold);
 }
 
 static TpsBufferPool *
 receive_get_pool (TpsSharing *sharing)
 {
-  return tps_segment_budget_get_account (((Receive *) sharing)->registry->budget);
+  return tps_segment_budget_get_account (
+      ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
 }
 
 TpsSharing *
@@ -168,9 +170,9 @@ answer_ref (TpsSharing *sharing)
   tps_refcount_inc (&((Answer *) sharing)->refcount);
 }
 
-/* The smallest free one that is large enough, a reference; NULL where there is none. */
+/* The smallest free one of the kind that is large enough, a reference; NULL where there is none. */
 static TpsSegmentEntry *
-take_free (TpsSegmentRegistry *registry, gsize n_bytes)
+take_free (TpsSegmentRegistry *registry, TpsSegmentKind kind, gsize n_bytes)
 {
   TpsSegmentEntry *best = NULL;
   GHashTableIter iter;
@@ -185,6 +187,7 @@ take_free (TpsSegmentRegistry *registry, gsize n_bytes)
       gsize size = tps_segment_get_size (entry->segment);
 
       if (entry->state == TPS_SEGMENT_STATE_FREE && size >= n_bytes
+          && tps_segment_get_kind (entry->segment) == kind
           && (best == NULL || size < tps_segment_get_size (best->segment)))
         best = entry;
     }
@@ -223,27 +226,48 @@ answer_unref (TpsSharing *sharing)
   tps_magazine_put (&answer_magazine, &answer_depot, answer);
 }
 
-static gboolean
-answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+/* Where the bytes go; NULL: no room. One answer is of one segment, and so of one kind. */
+static guint8 *
+reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
-  Answer *answer = (Answer *) sharing;
   gsize offset = (answer->n_used + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
                  * TPS_SHARING_ALIGNMENT;
   gsize size;
 
   if (answer->entry == NULL)
-    answer->entry = take_free (answer->registry, n_bytes);
-  if (answer->entry == NULL)
-    return FALSE;
+    answer->entry = take_free (answer->registry, kind, n_bytes);
+  if (answer->entry == NULL || tps_segment_get_kind (answer->entry->segment) != kind)
+    return NULL;
   size = tps_segment_get_size (answer->entry->segment);
   if (offset > size || n_bytes > size - offset)
-    return FALSE;
-  tps_stream_copy (tps_segment_get_data (answer->entry->segment) + offset, data, n_bytes);
+    return NULL;
   answer->n_used = offset + n_bytes;
   *slice = (TpsSharedSlice) { .segment = answer->entry->id,
                               .offset = (gint64) offset,
                               .length = (gint64) n_bytes };
-  return TRUE;
+  return tps_segment_get_data (answer->entry->segment) + offset;
+}
+
+static gboolean
+answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice)
+{
+  guint8 *to = reserve ((Answer *) sharing, TPS_SEGMENT_MEMFD, n_bytes, slice);
+
+  if (to != NULL)
+    tps_stream_copy (to, data, n_bytes);
+  return to != NULL;
+}
+
+static gboolean
+answer_place_far (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                  TpsSharedSlice *slice)
+{
+  Answer *answer = (Answer *) sharing;
+  guint8 *to = NULL;
+
+  if (device == answer->registry->device)
+    to = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
+  return to != NULL && tps_device_memory_copy (device, to, data, n_bytes, NULL);
 }
 
 TpsSharing *
@@ -251,6 +275,7 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
 {
   static const TpsSharingOps ops = {
     .place = answer_place,
+    .place_far = answer_place_far,
     .ref = answer_ref,
     .unref = answer_unref,
   };

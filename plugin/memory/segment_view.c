@@ -102,8 +102,8 @@ view_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error)
   tps_sharing_count_add (&view->pool->stats.received_shared, (guint64) slice->length);
   tps_mutex_unlock (&view->pool->lock);
   view_ref (sharing);
-  return tps_buffer_new_shared (tps_segment_get_data (view->held->segment) + slice->offset,
-                                (gsize) slice->length, free_buffer, view);
+  return tps_segment_show (view->held->segment, (gsize) slice->offset, (gsize) slice->length,
+                           free_buffer, view);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -158,7 +158,7 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
   pool->stats.received_inline.n_tensors += found->n_inline;
   pool->stats.received_inline.n_bytes += found->n_inline_bytes
                                          - found->n_inline * (gsize) TPS_SHARING_ALIGNMENT;
-  tps_segment_pool_demand (pool, TPS_SEGMENT_ANSWERS,
+  tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
                            found->n_inline_bytes + (held != NULL ? held->n_bytes : 0),
                            count_parallel_answers (pool));
 }

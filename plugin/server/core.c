@@ -31,6 +31,8 @@ tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, Tps
   core->limits = *limits;
   core->bodies = new_bodies (max_pending_bytes, device);
   core->segments = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1), 0);
+  core->segments_on_device = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1),
+                                                  0);
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");
   return core;
@@ -52,6 +54,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->chunks, tps_chunks_free);
   tps_buffer_pool_unref (core->bodies);
   tps_buffer_pool_unref (core->segments);
+  tps_buffer_pool_unref (core->segments_on_device);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);
   tps_mutex_clear (&core->lock);

@@ -20,7 +20,8 @@ typedef struct
   gsize max_queued_bytes; /* answers of one connection that its peer has not taken */
   guint max_in_flight;    /* calls of one connection */
   guint max_connections;
-  gsize max_shared_bytes; /* of one connection; 0 = memory is not shared */
+  gsize max_shared_bytes;   /* of one connection; 0 = memory is not shared */
+  TpsDevice *shared_device; /* whose memory is shared too; NULL = none's */
   gint64 patience_ns;
 } TpsServerLimits;
 
@@ -32,6 +33,8 @@ typedef struct
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
   TpsBufferPool *segments; /* counts those of all connections, which count as bodies too */
+  TpsBufferPool
+      *segments_on_device; /* the same in the device's memory, with a limit of their own */
   TpsWorkerPool *workers;  /* borrowed */
   GError *stopping_error;  /* what calls are refused with while `stopping` */
   atomic_bool stopping;

@@ -83,6 +83,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .max_queued_bytes = MAX_QUEUED_BYTES,
     .max_shared_bytes = options->max_shared_bytes > 0 ? options->max_shared_bytes
                                                       : DEFAULT_SHARED_BYTES,
+    .shared_device = options->device,
     .patience_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
   };
 

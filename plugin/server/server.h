@@ -44,7 +44,8 @@ typedef struct
   gsize max_frame_bytes;   /* 0 = 256 MiB */
   gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
   /* Whose copies bodies are the source of: those of 64 KiB and more are received into memory that it need not stage, of
-   * which up to half of what may be pending is kept for reuse. NULL = none. */
+   * which up to half of what may be pending is kept for reuse. Its memory is shared too, where it can be, within limits of
+   * its own of the same size. NULL = none. */
   TpsDevice *device;
   guint max_in_flight;   /* calls of one connection; 0 = 64 */
   guint max_connections; /* 0 = 1024 */

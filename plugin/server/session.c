@@ -325,7 +325,9 @@ offer_sharing (TpsSession *session, gint fd)
   TpsServerCore *core = session->core;
   TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes,
                               .account = core->bodies,
-                              .all = core->segments };
+                              .all = core->segments,
+                              .device = core->limits.shared_device,
+                              .all_on_device = core->segments_on_device };
 
   session->offer = tps_sharing_offer_find (fd, limits.max_bytes);
   if (session->offer == TPS_SHARING_OFFERED)

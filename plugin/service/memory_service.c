@@ -13,7 +13,7 @@ typedef struct
 {
   TpsSegmentRegistry *segments; /* a reference while its answers are held; NULL = they are not */
   TpsSegmentInfo info;
-  gint fd;
+  gint fd; /* -1: none goes out */
 } Opened;
 
 static void
@@ -26,11 +26,29 @@ resume_answers (gpointer data)
 }
 
 static gboolean
+open_of_kind (TpsSegmentRegistry *segments, const TpsOpenSegmentArguments *arguments,
+              Opened *opened, GError **error)
+{
+  TpsSegmentInfo *info = &opened->info;
+  gsize n_bytes = (gsize) arguments->n_bytes, size = 0;
+  gboolean ok;
+
+  info->has_handle = arguments->kind == TPS_SEGMENT_CUDA_IPC;
+  if (info->has_handle)
+    ok = tps_segment_registry_open_exported (segments, arguments->use, n_bytes, &info->id, &size,
+                                             info->handle, error);
+  else
+    ok = tps_segment_registry_open (segments, arguments->use, n_bytes, &info->id, &size,
+                                    &opened->fd, error);
+  info->n_bytes = (gint64) size;
+  return ok;
+}
+
+static gboolean
 open_segment (TpsCall *call, Opened *opened, GError **error)
 {
   TpsSegmentRegistry *segments = tps_call_get_segments (call, error);
   TpsOpenSegmentArguments arguments = { 0 };
-  gsize size;
   TpsReader in;
 
   if (segments == NULL)
@@ -38,12 +56,8 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
   tps_call_get_arguments (call, &in);
   opened->segments = tps_segment_registry_ref (segments);
   tps_segment_registry_hold_answers (segments);
-  if (!tps_open_segment_arguments_decode (&in, &arguments, error)
-      || !tps_segment_registry_open (segments, arguments.use, (gsize) arguments.n_bytes,
-                                     &opened->info.id, &size, &opened->fd, error))
-    return FALSE;
-  opened->info.n_bytes = (gint64) size;
-  return TRUE;
+  return tps_open_segment_arguments_decode (&in, &arguments, error)
+         && open_of_kind (segments, &arguments, opened, error);
 }
 
 /* The descriptor leaves with the answer; what is sent after it may lie in the segment. */
@@ -53,7 +67,8 @@ write_opened (TpsWriter *out, gconstpointer data)
   Opened *opened = (Opened *) (gsize) data;
 
   tps_open_segment_result_encode (out, &opened->info);
-  tps_writer_take_descriptor (out, opened->fd);
+  if (opened->fd >= 0)
+    tps_writer_take_descriptor (out, opened->fd);
   opened->fd = -1;
   tps_writer_set_queued (out, resume_answers, g_steal_pointer (&opened->segments));
 }

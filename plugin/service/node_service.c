@@ -6,6 +6,17 @@
 #include "runtime/version.h"
 
 static void
+describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
+{
+  TpsDevice *device = tps_segment_registry_get_device (segments);
+
+  info->max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
+  info->has_shared_device = device != NULL;
+  if (device != NULL)
+    device->ops->get_uuid (device, info->shared_device);
+}
+
+static void
 handle_describe (TpsCall *call, gpointer service)
 {
   const TpsNode *node = service;
@@ -19,7 +30,7 @@ handle_describe (TpsCall *call, gpointer service)
   };
 
   if (segments != NULL)
-    info.max_shared_bytes = (gint64) tps_segment_registry_get_max_bytes (segments);
+    describe_sharing (&info, segments);
   if (node->get_table_bytes != NULL)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
   tps_call_reply (call, tps_node_describe_result_encode, &info);

@@ -2,7 +2,7 @@
 
 #include "plugin/wire/wire_memory.h"
 
-#define KIND_MEMFD 1
+#include <string.h>
 
 /* ---- open_segment --------------------------------------------------------------------------- */
 
@@ -11,8 +11,11 @@ read_kind (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **er
 {
   gint32 kind = tps_reader_i32 (in);
 
-  return kind == KIND_MEMFD
-         || tps_field_refuse (path, error, "is %d, expected %d (MEMFD)", kind, KIND_MEMFD);
+  if (kind != TPS_SEGMENT_MEMFD && kind != TPS_SEGMENT_CUDA_IPC)
+    return tps_field_refuse (path, error, "is %d, expected %d (MEMFD) or %d (CUDA_IPC)", kind,
+                             TPS_SEGMENT_MEMFD, TPS_SEGMENT_CUDA_IPC);
+  *(TpsSegmentKind *) target = (TpsSegmentKind) kind;
+  return TRUE;
 }
 
 static gboolean
@@ -39,7 +42,8 @@ read_positive (TpsReader *in, const TpsFieldPath *path, gpointer target, GError 
 }
 
 static const TpsFieldSpec open_fields[] = {
-  { "kind", 1, TPS_WIRE_I32, .required = TRUE, .read = read_kind },
+  { "kind", 1, TPS_WIRE_I32, .required = TRUE,
+    .offset = G_STRUCT_OFFSET (TpsOpenSegmentArguments, kind), .read = read_kind },
   { "segment_use", 2, TPS_WIRE_I32, .required = TRUE,
     .offset = G_STRUCT_OFFSET (TpsOpenSegmentArguments, use), .read = read_use },
   { "bytes", 3, TPS_WIRE_I64, .required = TRUE,
@@ -59,18 +63,33 @@ tps_open_segment_arguments_encode (TpsWriter *out, gconstpointer data)
 {
   const TpsOpenSegmentArguments *arguments = data;
 
-  tps_field_write_i32 (out, 1, KIND_MEMFD);
+  tps_field_write_i32 (out, 1, (gint32) arguments->kind);
   tps_field_write_i32 (out, 2, (gint32) arguments->use);
   tps_field_write_i64 (out, 3, arguments->n_bytes);
 }
 
 /* ---- Segment -------------------------------------------------------------------------------- */
 
+static gboolean
+read_handle (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  TpsSegmentInfo *info = target;
+  TpsBytesView view = tps_reader_binary (in);
+
+  if (view.n_bytes != sizeof info->handle)
+    return tps_field_refuse (path, error, "has %" G_GSIZE_FORMAT " bytes, expected %d",
+                             view.n_bytes, TPS_EXPORT_HANDLE_BYTES);
+  memcpy (info->handle, view.data, sizeof info->handle);
+  info->has_handle = TRUE;
+  return TRUE;
+}
+
 static const TpsFieldSpec info_fields[] = {
   { "id", 1, TPS_WIRE_I64, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsSegmentInfo, id),
     .read = read_positive },
   { "bytes", 2, TPS_WIRE_I64, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsSegmentInfo, n_bytes),
     .read = read_positive },
+  { "handle", 3, TPS_WIRE_BINARY, .read = read_handle },
   { NULL },
 };
 
@@ -83,6 +102,11 @@ tps_open_segment_result_encode (TpsWriter *out, gconstpointer data)
   tps_writer_struct_begin (out);
   tps_field_write_i64 (out, 1, info->id);
   tps_field_write_i64 (out, 2, info->n_bytes);
+  if (info->has_handle)
+    {
+      tps_writer_field (out, 3, TPS_WIRE_BINARY);
+      tps_writer_binary (out, info->handle, sizeof info->handle);
+    }
   tps_writer_struct_end (out);
 }
 

@@ -10,9 +10,9 @@
 
 G_BEGIN_DECLS
 
-/* Of kind MEMFD, the only one. */
 typedef struct
 {
+  TpsSegmentKind kind;
   TpsSegmentUse use;
   gint64 n_bytes; /* above 0 */
 } TpsOpenSegmentArguments;
@@ -27,6 +27,8 @@ typedef struct
 {
   gint64 id;
   gint64 n_bytes;
+  gboolean has_handle;
+  guint8 handle[TPS_EXPORT_HANDLE_BYTES];
 } TpsSegmentInfo;
 
 /* `data`: const TpsSegmentInfo *; TpsSegmentInfo *, positive numbers. */

@@ -22,6 +22,21 @@ tps_node_info_clear (TpsNodeInfo *info)
   info->table_bytes = 0;
   info->max_table_bytes = 0;
   info->max_shared_bytes = 0;
+  info->has_shared_device = FALSE;
+}
+
+static gboolean
+read_uuid (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  TpsNodeInfo *info = target;
+  TpsBytesView view = tps_reader_binary (in);
+
+  if (view.n_bytes != sizeof info->shared_device)
+    return tps_field_refuse (path, error, "has %" G_GSIZE_FORMAT " bytes, expected a UUID of %d",
+                             view.n_bytes, TPS_DEVICE_UUID_BYTES);
+  memcpy (info->shared_device, view.data, sizeof info->shared_device);
+  info->has_shared_device = TRUE;
+  return TRUE;
 }
 
 static gboolean
@@ -60,6 +75,7 @@ static const TpsFieldSpec info_fields[] = {
   { "max_table_bytes", 7, TPS_WIRE_I64, .offset = G_STRUCT_OFFSET (TpsNodeInfo, max_table_bytes) },
   { "max_shared_bytes", 8, TPS_WIRE_I64,
     .offset = G_STRUCT_OFFSET (TpsNodeInfo, max_shared_bytes) },
+  { "shared_device", 9, TPS_WIRE_BINARY, .read = read_uuid },
   { NULL },
 };
 
@@ -107,6 +123,11 @@ tps_node_describe_result_encode (TpsWriter *out, gconstpointer data)
     }
   if (info->max_shared_bytes > 0)
     tps_field_write_i64 (out, 8, info->max_shared_bytes);
+  if (info->has_shared_device)
+    {
+      tps_writer_field (out, 9, TPS_WIRE_BINARY);
+      tps_writer_binary (out, info->shared_device, sizeof info->shared_device);
+    }
   tps_writer_struct_end (out);
 }
 

@@ -7,6 +7,7 @@
 
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
+#include "runtime/backend.h"
 #include "runtime/metrics.h"
 
 G_BEGIN_DECLS
@@ -15,12 +16,14 @@ typedef struct
 {
   gchar *name;
   gchar *version;
-  gint64 max_frame_bytes;  /* 0 = not said */
-  gchar **services;        /* NULL = not said */
-  gchar **devices;         /* NULL = not said */
-  gint64 table_bytes;      /* held by embedding tables */
-  gint64 max_table_bytes;  /* 0 = not said, both */
-  gint64 max_shared_bytes; /* 0 = no shared memory is offered on this connection */
+  gint64 max_frame_bytes;     /* 0 = not said */
+  gchar **services;           /* NULL = not said */
+  gchar **devices;            /* NULL = not said */
+  gint64 table_bytes;         /* held by embedding tables */
+  gint64 max_table_bytes;     /* 0 = not said, both */
+  gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
+  gboolean has_shared_device; /* it may lie in memory of the device of that UUID */
+  guint8 shared_device[TPS_DEVICE_UUID_BYTES];
 } TpsNodeInfo;
 
 void tps_node_info_clear (TpsNodeInfo *info);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/device_memory.h"
 #include "runtime/error.h"
 
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped here */
@@ -143,10 +144,11 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   return NULL;
 }
 
-/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. */
+/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. `may_be_far`: they may lie in a
+ * device's memory. */
 static TpsBuffer *
 take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
-             const TpsShape *shape, GError **error)
+             const TpsShape *shape, gboolean may_be_far, GError **error)
 {
   TpsFieldPath at = { .parent = path, .name = "shared" };
   TpsSharing *sharing = in->message->sharing;
@@ -165,6 +167,14 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *rece
   if (buffer == NULL)
     {
       tps_field_refuse (&at, error, "%s", why->message);
+      return NULL;
+    }
+  if (tps_device_memory_of_buffer (buffer) != NULL && (!may_be_far || steers_access (shape->dtype)))
+    {
+      tps_field_refuse (&at, error,
+                        "lies in memory of %s, where only dense floating-point gradients to be "
+                        "averaged may be",
+                        tps_device_memory_of_buffer (buffer)->name);
       return NULL;
     }
   if (steers_access (shape->dtype))
@@ -187,8 +197,9 @@ take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean ha
                               : tps_buffer_new_copy (data->data, data->n_bytes);
 }
 
-gboolean
-tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
+static gboolean
+decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_far, TpsTensor *tensor,
+        GError **error)
 {
   ReceivedTensor received = { 0 };
   TpsBuffer *buffer;
@@ -201,7 +212,7 @@ tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, G
   if ((seen & TENSOR_HAS_DATA) && (seen & TENSOR_HAS_SHARED))
     return tps_field_refuse (path, error, "has both data and shared, expected one of them");
   if (seen & TENSOR_HAS_SHARED)
-    buffer = take_shared (in, path, &received, &shape, error);
+    buffer = take_shared (in, path, &received, &shape, may_be_far, error);
   else
     buffer = take_data (path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
   if (buffer == NULL)
@@ -209,6 +220,12 @@ tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, G
   tps_tensor_clear (tensor);
   tps_tensor_init_take (tensor, &shape, buffer, 0);
   return TRUE;
+}
+
+gboolean
+tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, GError **error)
+{
+  return decode (in, path, FALSE, tensor, error);
 }
 
 gboolean
@@ -253,7 +270,19 @@ encode_shape (TpsWriter *out, const TpsShape *shape)
   encode_dims (out, 2, shape->n_dims, shape->dims);
 }
 
-/* Field 4 in place of the elements, where they could be put into shared memory. */
+/* Field 4 in place of the elements. */
+static void
+encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
+{
+  tps_writer_field (out, 4, TPS_WIRE_STRUCT);
+  tps_writer_struct_begin (out);
+  tps_field_write_i64 (out, 1, slice->segment);
+  tps_field_write_i64 (out, 2, slice->offset);
+  tps_field_write_i64 (out, 3, slice->length);
+  tps_writer_struct_end (out);
+}
+
+/* The same, where they could be put into shared memory. */
 static gboolean
 encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {
@@ -261,12 +290,7 @@ encode_shared (TpsWriter *out, gconstpointer data, gsize n_bytes)
 
   if (!tps_writer_share (out, data, n_bytes, &slice))
     return FALSE;
-  tps_writer_field (out, 4, TPS_WIRE_STRUCT);
-  tps_writer_struct_begin (out);
-  tps_field_write_i64 (out, 1, slice.segment);
-  tps_field_write_i64 (out, 2, slice.offset);
-  tps_field_write_i64 (out, 3, slice.length);
-  tps_writer_struct_end (out);
+  encode_slice (out, &slice);
   return TRUE;
 }
 
@@ -285,12 +309,34 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
     tps_writer_binary (out, NULL, 0);
 }
 
+/* Elements in memory of `device`: into memory of it that the peer sees, else by way of the host. */
+static void
+encode_far (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
+{
+  g_auto (TpsTensor) here = { 0 };
+  GError *error = NULL;
+  TpsSharedSlice slice;
+
+  if (tps_writer_share_far (out, device, tps_tensor_data (tensor),
+                            tps_shape_n_bytes (&tensor->shape), &slice))
+    encode_slice (out, &slice);
+  else if (tps_device_memory_download (&here, tensor, &error))
+    encode_buffer (out, &here);
+  else
+    tps_writer_fail (out, error);
+}
+
 void
 tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
 {
+  TpsDevice *device = tps_device_memory_of_tensor (tensor);
+
   tps_writer_struct_begin (out);
   encode_shape (out, &tensor->shape);
-  encode_buffer (out, tensor);
+  if (device != NULL)
+    encode_far (out, device, tensor);
+  else
+    encode_buffer (out, tensor);
   tps_writer_struct_end (out);
 }
 
@@ -388,9 +434,15 @@ read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **
   return ok;
 }
 
+static gboolean
+read_dense (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+{
+  return decode (in, path, TRUE, tensor, error);
+}
+
 static const TpsFieldSpec gradient_fields[] = {
   { "dense", 1, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (TpsGradient, dense),
-    .read = tps_field_read_tensor },
+    .read = read_dense },
   { "sparse", 2, TPS_WIRE_STRUCT, .read = read_sparse },
   { "weight", 3, TPS_WIRE_DOUBLE, .offset = G_STRUCT_OFFSET (TpsGradient, weight) },
   { NULL },

@@ -12,12 +12,14 @@ TEST (OpenSegment, argumentsComeAsTheyWent)
 {
   for (TpsSegmentUse use : { TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS })
     {
-      TpsOpenSegmentArguments sent = { use, G_GINT64_CONSTANT (1) << 40 };
+      TpsSegmentKind kind = use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_MEMFD : TPS_SEGMENT_CUDA_IPC;
+      TpsOpenSegmentArguments sent = { kind, use, G_GINT64_CONSTANT (1) << 40 };
       TpsOpenSegmentArguments got = {};
       WireMessage message (
           [&] (TpsWriter *out) { tps_open_segment_arguments_encode (out, &sent); });
 
       ASSERT_TRUE (tps_open_segment_arguments_decode (message.arguments (), &got, nullptr));
+      EXPECT_EQ (got.kind, kind);
       EXPECT_EQ (got.use, use);
       EXPECT_EQ (got.n_bytes, sent.n_bytes);
     }
@@ -34,6 +36,40 @@ TEST (OpenSegment, resultComesAsItWent)
   ASSERT_TRUE (tps_open_segment_result_decode (in, type, &got, nullptr));
   EXPECT_EQ (got.id, 7);
   EXPECT_EQ (got.n_bytes, 8192);
+  EXPECT_FALSE (got.has_handle);
+}
+
+TEST (OpenSegment, resultOfMemoryOfADeviceCarriesItsHandle)
+{
+  TpsSegmentInfo sent = { 7, 8192, TRUE, "any bytes" };
+  TpsSegmentInfo got = {};
+  WireMessage message ([&] (TpsWriter *out) { tps_open_segment_result_encode (out, &sent); });
+  TpsWireType type;
+  TpsReader *in = message.result (&type);
+
+  ASSERT_TRUE (tps_open_segment_result_decode (in, type, &got, nullptr));
+  EXPECT_TRUE (got.has_handle);
+  EXPECT_EQ (memcmp (got.handle, sent.handle, sizeof sent.handle), 0);
+}
+
+TEST (OpenSegment, aHandleOfAnotherSizeIsRefused)
+{
+  WireMessage message ([] (TpsWriter *out) {
+    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    tps_field_write_i64 (out, 1, 7);
+    tps_field_write_i64 (out, 2, 8192);
+    tps_writer_field (out, 3, TPS_WIRE_BINARY);
+    tps_writer_binary (out, "short", 5);
+    tps_writer_struct_end (out);
+  });
+  g_autoptr (GError) error = nullptr;
+  TpsSegmentInfo got = {};
+  TpsWireType type;
+  TpsReader *in = message.result (&type);
+
+  EXPECT_FALSE (tps_open_segment_result_decode (in, type, &got, &error));
+  EXPECT_STREQ (error->message, "segment.handle has 5 bytes, expected 64");
 }
 
 std::string
@@ -55,7 +91,9 @@ open_refusal (gint32 kind, gint32 use, gint64 n_bytes)
 TEST (OpenSegment, whatIsWrongIsNamed)
 {
   EXPECT_EQ (open_refusal (1, 2, 1), "");
-  EXPECT_EQ (open_refusal (2, 1, 1), "kind is 2, expected 1 (MEMFD)");
+  EXPECT_EQ (open_refusal (2, 1, 1), "");
+  EXPECT_EQ (open_refusal (3, 1, 1), "kind is 3, expected 1 (MEMFD) or 2 (CUDA_IPC)");
+  EXPECT_EQ (open_refusal (0, 1, 1), "kind is 0, expected 1 (MEMFD) or 2 (CUDA_IPC)");
   EXPECT_EQ (open_refusal (1, 0, 1), "segment_use is 0, expected 1 (REQUESTS) or 2 (ANSWERS)");
   EXPECT_EQ (open_refusal (1, 3, 1), "segment_use is 3, expected 1 (REQUESTS) or 2 (ANSWERS)");
   EXPECT_EQ (open_refusal (1, 1, 0), "bytes is 0, expected above 0");

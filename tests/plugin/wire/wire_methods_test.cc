@@ -173,6 +173,22 @@ TEST (Node, saysHowMuchMemoryMayBeShared)
   TpsReader *in = message.result (&type);
   ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
   EXPECT_EQ (got.max_shared_bytes, sent.max_shared_bytes);
+  EXPECT_FALSE (got.has_shared_device);
+}
+
+TEST (Node, saysInWhichDevicesMemory)
+{
+  TpsNodeInfo sent = { .name = const_cast<gchar *> ("n"), .version = const_cast<gchar *> ("1") };
+  g_auto (TpsNodeInfo) got = {};
+  TpsWireType type;
+
+  sent.has_shared_device = TRUE;
+  memset (sent.shared_device, 7, sizeof sent.shared_device);
+  WireMessage message ([&] (TpsWriter *out) { tps_node_describe_result_encode (out, &sent); });
+  TpsReader *in = message.result (&type);
+  ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
+  EXPECT_TRUE (got.has_shared_device);
+  EXPECT_EQ (memcmp (got.shared_device, sent.shared_device, sizeof sent.shared_device), 0);
 }
 
 TEST (Node, metricsComeAsTheyWentWithAndWithoutSamples)

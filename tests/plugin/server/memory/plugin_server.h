@@ -75,6 +75,7 @@ public:
 
     plugin_options.n_workers = 2;
     plugin_options.parameter_server.n_trainers = n_trainers;
+    plugin_options.parameter_server.device = options.device;
     plugin_ = tps_plugin_new (&plugin_options, &error);
     EXPECT_NE (plugin_, nullptr) << error->message;
     server_ = tps_plugin_new_server (plugin_, &options);

@@ -205,7 +205,8 @@ TEST (SegmentLimits, RefuseSizesThatAreNone)
     EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 1, n_bytes))), 1);
   for (gint64 n_bytes : { gint64 { G_MAXINT64 }, gint64 { 1 } << 62, gint64 { 1 } << 31 })
     EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 1, n_bytes))), 7);
-  EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (2, 1, 1))), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (3, 1, 1))), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (2, 1, 1))), 8);
   EXPECT_EQ (ErrorCode (client.Call ("Memory:open_segment", OpenFields (1, 3, 1))), 1);
   EXPECT_EQ (client.TakeDescriptor (), -1);
   EXPECT_EQ (server.BytesOut (), 0u);
