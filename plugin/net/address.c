@@ -319,6 +319,38 @@ tps_address_listen (const TpsAddress *address, gchar **bound, GError **error)
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
+/* Not the ports. */
+static gboolean
+is_same_host (const SocketAddress *a, const SocketAddress *b)
+{
+  const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *) &a->bytes;
+  const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *) &b->bytes;
+
+  if (a->bytes.ss_family != b->bytes.ss_family)
+    return FALSE;
+  if (a->bytes.ss_family == AF_INET6)
+    return IN6_ARE_ADDR_EQUAL (&a6->sin6_addr, &b6->sin6_addr);
+  return ((const struct sockaddr_in *) &a->bytes)->sin_addr.s_addr
+         == ((const struct sockaddr_in *) &b->bytes)->sin_addr.s_addr;
+}
+
+/* What a host sends to itself goes through its memory: no link is shared, nothing gets lost. A congestion control that paces
+ * (BBR) takes the pauses of the other end for the limit of a link and keeps to that: 1 MiB took 0.14 or 0.38 ms, as it
+ * happened, and 64 MiB 26 ms instead of 12. Every kernel has this one, every process may choose it. What goes to other
+ * hosts keeps the choice of the system. */
+static void
+choose_congestion_control (gint fd)
+{
+  static const gchar unpaced[] = "reno";
+  SocketAddress here = { .n_bytes = sizeof here.bytes };
+  SocketAddress there = { .n_bytes = sizeof there.bytes };
+
+  if (getsockname (fd, (struct sockaddr *) &here.bytes, &here.n_bytes) == 0
+      && getpeername (fd, (struct sockaddr *) &there.bytes, &there.n_bytes) == 0
+      && is_same_host (&here, &there))
+    setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
+}
+
 void
 tps_socket_tune (gint fd)
 {
@@ -338,6 +370,7 @@ tps_socket_tune (gint fd)
   /* TCP sizes its buffers itself, and better, as long as nobody sets them. */
   setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  choose_congestion_control (fd);
 }
 
 static gint
@@ -364,13 +397,10 @@ tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **
   fd = open_socket (&socket_address);
   if (fd < 0)
     return fail_connect (address, fd, error);
-  tps_socket_tune (fd);
-  *in_progress = FALSE;
-  if (connect (fd, as_sockaddr (&socket_address), socket_address.n_bytes) == 0)
-    return fd;
-  if (errno != EINPROGRESS)
+  *in_progress = connect (fd, as_sockaddr (&socket_address), socket_address.n_bytes) < 0;
+  if (*in_progress && errno != EINPROGRESS)
     return fail_connect (address, fd, error);
-  *in_progress = TRUE;
+  tps_socket_tune (fd);
   return fd;
 }
 

@@ -30,8 +30,8 @@ gint tps_address_listen (const TpsAddress *address, gchar **bound, GError **erro
  * resolved in place. Errors: TPS_ERROR_CONNECTION_LOST, TPS_ERROR_INVALID_ARGUMENT. */
 gint tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error);
 
-/* What every connected socket of ours gets, accepted ones too: TCP_NODELAY and keep-alive, or larger buffers for a Unix
- * socket. Never fails: without it the socket is slower. */
+/* What every connected socket of ours gets, accepted ones too: TCP_NODELAY and keep-alive, within a host a congestion control
+ * that does not pace, or larger buffers for a Unix socket. Never fails: without it the socket is slower. */
 void tps_socket_tune (gint fd);
 
 /* SO_ERROR as a GError (CONNECTION_LOST), TRUE when there is none. */

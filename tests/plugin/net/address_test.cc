@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -206,6 +208,78 @@ TEST (Address, SaysWhoDoesNotAnswer)
   ASSERT_NE (error, nullptr);
   EXPECT_EQ (error->code, TPS_ERROR_CONNECTION_LOST);
   EXPECT_THAT (error->message, testing::HasSubstr (bound));
+}
+
+// ---- what sockets get ------------------------------------------------------------------------
+
+std::string
+CongestionControl (int fd)
+{
+  char name[16] = "";
+  socklen_t n_bytes = sizeof name;
+  EXPECT_EQ (getsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, name, &n_bytes), 0);
+  return name;
+}
+
+// A socket as the system gives it, and where it is to connect to.
+struct PlainClient
+{
+  explicit PlainClient (const std::string &target)
+  {
+    g_auto (TpsAddress) address = {};
+    EXPECT_TRUE (tps_address_parse (target.c_str (), &address, nullptr));
+    server = {};
+    server.sin_family = AF_INET;
+    server.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+    server.sin_port = htons (address.port);
+    fd = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  }
+  ~PlainClient ()
+  {
+    close (fd);
+  }
+  struct sockaddr_in server;
+  int fd;
+};
+
+TEST (Address, IsNotPacedWithinAHost)
+{
+  for (const char *host : { "127.0.0.1:0", "[::1]:0" })
+    {
+      Listening listening (host);
+      g_auto (TpsAddress) address = {};
+      gboolean in_progress = TRUE;
+      ASSERT_TRUE (tps_address_parse (listening.bound.c_str (), &address, nullptr));
+      int client = tps_address_connect (&address, &in_progress, nullptr);
+      ASSERT_GE (client, 0);
+      int accepted = accept (listening.fd, nullptr, nullptr);
+      tps_socket_tune (accepted);
+      EXPECT_EQ (CongestionControl (client), "reno");
+      EXPECT_EQ (CongestionControl (accepted), "reno");
+      close (client);
+      close (accepted);
+    }
+}
+
+// A client that binds to another address than the server's stands in for another host.
+TEST (Address, KeepsTheSystemsCongestionControlBetweenHosts)
+{
+  Listening listening ("127.0.0.1:0");
+  PlainClient client (listening.bound);
+  std::string chosen = CongestionControl (client.fd);
+  struct sockaddr_in other = {};
+  other.sin_family = AF_INET;
+  other.sin_addr.s_addr = htonl (INADDR_LOOPBACK + 1);
+  ASSERT_EQ (bind (client.fd, reinterpret_cast<struct sockaddr *> (&other), sizeof other), 0);
+  ASSERT_EQ (connect (client.fd, reinterpret_cast<struct sockaddr *> (&client.server),
+                      sizeof client.server),
+             0);
+  int accepted = accept (listening.fd, nullptr, nullptr);
+  tps_socket_tune (accepted);
+  tps_socket_tune (client.fd);
+  EXPECT_EQ (CongestionControl (accepted), chosen);
+  EXPECT_EQ (CongestionControl (client.fd), chosen);
+  close (accepted);
 }
 
 } // namespace
