@@ -10,6 +10,7 @@
 
 #define MAX_NAME 255
 #define DEFAULT_LEARNING_RATE 0.01
+#define IN_HOST_MEMORY "/host"
 
 void
 tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gint32 dim)
@@ -90,18 +91,18 @@ check_fields (const TpsTableSpec *spec, GError **error)
 }
 
 static gboolean
-resolve_placement (TpsTablePlacement *placement, GError **error)
+resolve_place (TpsTablePlace *place, GError **error)
 {
-  if (g_str_equal (placement->device, "cuda"))
-    g_strlcpy (placement->device, "cuda:0", sizeof placement->device);
-  if (!placement->is_host_memory)
+  if (g_str_equal (place->device, "cuda"))
+    g_strlcpy (place->device, "cuda:0", sizeof place->device);
+  if (!place->is_host_memory)
     return TRUE;
-  if (placement->device[0] != '\0' && !g_str_equal (placement->device, "cpu"))
+  if (place->device[0] != '\0' && !g_str_equal (place->device, "cpu"))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "spec.host_memory: only for a device that is named and not the CPU, spec.device is "
                "\"%s\"",
-               placement->device);
+               place->device);
   return FALSE;
 }
 
@@ -159,7 +160,7 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
   if (!check_fields (spec, error) || !check_shard (&spec->shard, error)
       || !tps_initializer_resolve (&resolved.initializer, "spec.initializer", error)
       || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error)
-      || !resolve_placement (&resolved.placement, error))
+      || !resolve_place (&resolved.place, error))
     return FALSE;
   if (!count_bytes (&resolved, &n_bytes))
     {
@@ -214,22 +215,36 @@ shard_difference (const TpsShard *a, const TpsShard *b)
 }
 
 gchar *
-tps_table_placement_to_string (const TpsTablePlacement *placement)
+tps_table_place_to_string (const TpsTablePlace *place)
 {
-  return g_strconcat (placement->device, placement->is_host_memory ? ", in the host's memory" : "",
-                      NULL);
+  return g_strconcat (place->device, place->is_host_memory ? IN_HOST_MEMORY : "", NULL);
+}
+
+gboolean
+tps_table_place_parse (const gchar *text, TpsTablePlace *place)
+{
+  TpsTablePlace parsed = { .is_host_memory = g_str_has_suffix (text, IN_HOST_MEMORY) };
+  gsize n_device = strlen (text) - (parsed.is_host_memory ? strlen (IN_HOST_MEMORY) : 0);
+
+  if (n_device < 1 || n_device > TPS_TABLE_PLACE_MAX_DEVICE || !is_name (text))
+    return FALSE;
+  memcpy (parsed.device, text, n_device);
+  if (!resolve_place (&parsed, NULL))
+    return FALSE;
+  *place = parsed;
+  return TRUE;
 }
 
 static gchar *
-placement_difference (const TpsTablePlacement *a, const TpsTablePlacement *b)
+place_difference (const TpsTablePlace *a, const TpsTablePlace *b)
 {
   g_autofree gchar *left = NULL, *right = NULL;
 
   if (a->device[0] == '\0' || b->device[0] == '\0'
       || (g_str_equal (a->device, b->device) && a->is_host_memory == b->is_host_memory))
     return NULL;
-  left = tps_table_placement_to_string (a);
-  right = tps_table_placement_to_string (b);
+  left = tps_table_place_to_string (a);
+  right = tps_table_place_to_string (b);
   return g_strdup_printf ("device: %s, not %s", left, right);
 }
 
@@ -259,7 +274,7 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             tps_optimizer_kind_name (a->optimizer.kind), a->optimizer.learning_rate,
                             tps_optimizer_kind_name (b->optimizer.kind),
                             b->optimizer.learning_rate);
-  return placement_difference (&a->placement, &b->placement);
+  return place_difference (&a->place, &b->place);
 }
 
 gboolean

@@ -27,15 +27,15 @@ typedef struct
   gint64 seed;
 } TpsInitializer;
 
-#define TPS_PLACEMENT_MAX_DEVICE 31
+#define TPS_TABLE_PLACE_MAX_DEVICE 31
 
 /* Where the rows are looked up and updated. */
 typedef struct
 {
-  gchar device[TPS_PLACEMENT_MAX_DEVICE + 1]; /* "cpu", "cuda:1"; "" = not said */
+  gchar device[TPS_TABLE_PLACE_MAX_DEVICE + 1]; /* "cpu", "cuda:1"; "" = not said */
   /* The rows lie in the host's memory, page-locked, and the device works on them there; not with the CPU. */
   gboolean is_host_memory;
-} TpsTablePlacement;
+} TpsTablePlace;
 
 typedef struct
 {
@@ -45,7 +45,7 @@ typedef struct
   TpsShard shard;
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
-  TpsTablePlacement placement;
+  TpsTablePlace place;
   gint64 bytes; /* in answers: memory held, optimizer state included */
 } TpsTableSpec;
 
@@ -55,18 +55,20 @@ void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
 /* Fills in defaults, checks everything (name, dim > 0, dtype, initializer, optimizer; that the memory can be counted; that
- * the placement makes sense, but not whether there is such a device: "cuda" becomes "cuda:0", what is not said stays so).
+ * the place makes sense, but not whether there is such a device: "cuda" becomes "cuda:0", what is not said stays so).
  * Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Of resolved ones; `bytes` does not count, nor does a placement that one of them does not say. */
+/* Of resolved ones; `bytes` does not count, nor does a place that one of them does not say. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
 /* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are equal. g_free(). */
 gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
 
-/* "cuda:0", or "cuda:0, in the host's memory"; owned by the caller. */
-gchar *tps_table_placement_to_string (const TpsTablePlacement *placement);
+/* "cpu", "cuda:0", or "cuda:0/host" for a device that works on the host's memory; owned by the caller. */
+gchar *tps_table_place_to_string (const TpsTablePlace *place);
+/* The same backwards; "cuda" is "cuda:0". FALSE: it is none of these. Whether there is such a device is not asked. */
+gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 
 /* Rows and optimizer state; of a resolved one. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);

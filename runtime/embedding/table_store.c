@@ -25,7 +25,7 @@ struct TpsTableStore
   TpsMemoryLimit limit;        /* of the host's memory */
   TpsMemoryLimit device_limit; /* counts only */
   TpsWorkerPool *workers;
-  TpsTablePlacement placement; /* where none is said */
+  TpsTablePlace place; /* where none is said */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
   TpsMutex making_lock; /* guards `making` and `lanes`, and is held when a table is added */
@@ -68,9 +68,9 @@ tps_table_store_new (const TpsTableStoreOptions *options)
                                             : tps_table_store_get_default_max_bytes ());
   tps_memory_limit_init (&store->device_limit, G_MAXSIZE);
   store->workers = options->workers;
-  store->placement = options->placement;
-  if (store->placement.device[0] == '\0')
-    g_strlcpy (store->placement.device, HOST, sizeof store->placement.device);
+  store->place = options->place;
+  if (store->place.device[0] == '\0')
+    g_strlcpy (store->place.device, HOST, sizeof store->place.device);
   store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
@@ -226,17 +226,17 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
 static TpsTable *
 make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
-  TpsMemoryLimit *limit = spec->placement.is_host_memory ? &store->limit : &store->device_limit;
+  TpsMemoryLimit *limit = spec->place.is_host_memory ? &store->limit : &store->device_limit;
   TpsDevice *device;
 
   if (spec->dtype != TPS_DTYPE_FLOAT32)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                    "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
-                   spec->placement.device);
+                   spec->place.device);
       return NULL;
     }
-  device = store->find_device (spec->placement.device, error);
+  device = store->find_device (spec->place.device, error);
   if (device == NULL)
     {
       g_prefix_error (error, "spec.device: ");
@@ -249,7 +249,7 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 static TpsTable *
 make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
-  return g_str_equal (spec->placement.device, HOST)
+  return g_str_equal (spec->place.device, HOST)
              ? tps_table_new (spec, &store->limit, store->workers, error)
              : make_on_device (store, spec, error);
 }
@@ -267,8 +267,8 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   present = begin_making (store, resolved.name);
   if (present != NULL)
     return check_same (present, &resolved, error);
-  if (resolved.placement.device[0] == '\0')
-    resolved.placement = store->placement;
+  if (resolved.place.device[0] == '\0')
+    resolved.place = store->place;
   table = make_table (store, &resolved, error);
   end_making (store, resolved.name, table);
   return table != NULL;

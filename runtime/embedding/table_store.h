@@ -30,8 +30,8 @@ typedef struct
   /* Of all tables in the host's memory with their state; 0 = tps_table_store_get_default_max_bytes(). What a device holds
    * is bounded by its memory alone. */
   gsize max_bytes;
-  TpsWorkerPool *workers;      /* borrowed; NULL = the calling thread alone */
-  TpsTablePlacement placement; /* of tables that do not say one; all zero = the CPU */
+  TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
+  TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
@@ -50,7 +50,7 @@ void tps_table_store_free (TpsTableStore *store);
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
-/* Specifications in the order of their names, `bytes` and `placement` filled in: an array of TpsTableSpec that clears its elements. */
+/* Specifications in the order of their names, `bytes` and `place` filled in: an array of TpsTableSpec that clears its elements. */
 GArray *tps_table_store_list (TpsTableStore *store);
 
 /* In the host's memory, and in that of devices. */

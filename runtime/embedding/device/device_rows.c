@@ -129,7 +129,7 @@ static gboolean
 allocate (TpsDeviceRows *rows, const TpsTableSpec *spec, GError **error)
 {
   TpsDevice *device = rows->lanes->device;
-  TpsBuffer *(*alloc) (TpsDevice *, gsize, GError **) = spec->placement.is_host_memory
+  TpsBuffer *(*alloc) (TpsDevice *, gsize, GError **) = spec->place.is_host_memory
                                                             ? device->ops->alloc_host
                                                             : device->ops->alloc;
   gsize n_rows = (gsize) rows->n_rows;
@@ -158,7 +158,7 @@ tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsWorkerP
   rows->optimizer = spec->optimizer;
   tps_mutex_init (&rows->lock);
   ok = allocate (rows, spec, error);
-  if (ok && spec->placement.is_host_memory)
+  if (ok && spec->place.is_host_memory)
     fill_in_place (rows, spec, workers);
   else if (ok)
     ok = fill_on_device (rows, spec, workers, error);

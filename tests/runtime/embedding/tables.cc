@@ -107,8 +107,8 @@ Spec::shard (const TpsShard &shard)
 Spec &
 Spec::on (const std::string &device, bool is_host_memory)
 {
-  g_strlcpy (value.placement.device, device.c_str (), sizeof value.placement.device);
-  value.placement.is_host_memory = is_host_memory;
+  g_strlcpy (value.place.device, device.c_str (), sizeof value.place.device);
+  value.place.is_host_memory = is_host_memory;
   return *this;
 }
 
@@ -243,8 +243,7 @@ Store::Store (unsigned n_workers, const Devices &devices)
 
   options.max_bytes = size_t { 1 } << 30;
   options.find_device = devices.find;
-  g_strlcpy (options.placement.device, devices.default_name.c_str (),
-             sizeof options.placement.device);
+  g_strlcpy (options.place.device, devices.default_name.c_str (), sizeof options.place.device);
   start (n_workers, options);
 }
 
