@@ -106,7 +106,8 @@ static void
 make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
   TpsTableStoreOptions tables = { .max_bytes = options->max_table_bytes,
-                                  .workers = plugin->workers };
+                                  .workers = plugin->workers,
+                                  .place = options->table_place };
 
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables, &options->pushes);

@@ -88,7 +88,8 @@ typedef struct
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
       model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
-  gsize max_table_bytes;       /* of all embedding tables; 0 = 0.8 of the memory */
+  gsize max_table_bytes;       /* of embedding tables in the host's memory; 0 = 0.8 of it */
+  TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   TpsPushWindowOptions pushes; /* into embedding tables */
 } TpsPluginOptions;
 

@@ -57,6 +57,9 @@ struct TableSpec {
   9: optional i32 shard_index             // of a hash shard, in [0, shard_count)
   10: optional i32 shard_count
   11: optional i64 shard_rows             // of a row-range shard; absent = up to the end. Answered for every shard
+  12: optional string device              // that works on the rows, e.g. "cuda:0"; absent = the server's default. Answered always
+  13: optional bool host_memory           // of a device but "cpu": rows lie in the host's memory, and the device reads and
+                                          // writes them there, for tables larger than its own
 }
 
 struct BagQuery {
@@ -75,7 +78,9 @@ struct BagGradient {
 // Nothing is changed by a call that fails. Lookups see each row as it was before or after any update, never in between.
 service EmbeddingTable {
   // Makes a table and fills its rows. OK when there is one of the same specification, ALREADY_EXISTS when it differs,
-  // RESOURCE_EXHAUSTED when the memory bound of the server would be passed.
+  // RESOURCE_EXHAUSTED when the memory bound of the server, or the device's memory, would be passed, NOT_FOUND when there is
+  // no such device. Tables on a device are FLOAT32; what they answer has the bits of those on the CPU. When a device is
+  // lost, its tables answer UNAVAILABLE; others live on.
   void create_table(1: TableSpec spec) throws (1: node.ServiceError failure)
 
   // In the order of their names.

@@ -23,6 +23,7 @@ typedef struct
   gchar *name;
   gchar *server;
   gchar *device;
+  gchar *table_device;
   gchar *reduce;
   gchar *log_level;
   gchar *config;
@@ -52,6 +53,7 @@ raw_flags_clear (RawFlags *raw)
   g_free (raw->name);
   g_free (raw->server);
   g_free (raw->device);
+  g_free (raw->table_device);
   g_free (raw->reduce);
   g_free (raw->log_level);
   g_free (raw->config);
@@ -101,8 +103,12 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "Newest push ids that are remembered of a client (1024)", "N" },
     { "push-clients", 0, 0, G_OPTION_ARG_INT, &raw->push_clients,
       "Clients whose push ids are remembered (65536)", "N" },
+    { "table-device", 0, 0, G_OPTION_ARG_STRING, &raw->table_device,
+      "Where embedding tables are that do not say it: cpu, cuda, cuda:N, or cuda:N/host in memory "
+      "of the host that the device works on (cpu)",
+      "DEVICE" },
     { "max-table-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_table_mib,
-      "Embedding tables in all (0.8 of the memory)", "MIB" },
+      "Embedding tables in the host's memory in all (0.8 of it)", "MIB" },
     { "max-frame-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_frame_mib, "Largest message (256)",
       "MIB" },
     { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
@@ -339,6 +345,9 @@ set_tables (TpsServerFlags *flags, const RawFlags *raw, GError **error)
 {
   if (raw->max_table_mib != -1 && (raw->max_table_mib < 1 || raw->max_table_mib > G_MAXINT64 >> 20))
     return refuse (error, "max-table-mib", "1 or more");
+  if (!tps_table_place_parse (raw->table_device != NULL ? raw->table_device : "cpu",
+                              &flags->table_place))
+    return refuse (error, "table-device", "cpu, cuda, cuda:N or cuda:N/host");
   if (raw->push_window < 1 || raw->push_window > MAX_PUSH_WINDOW)
     return refuse (error, "push-window", "1 to 1048576");
   if (raw->push_clients < 1)

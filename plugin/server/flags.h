@@ -7,6 +7,7 @@
 #include "plugin/server/log.h"
 #include "plugin/server/server.h"
 #include "runtime/averaging/parameter_server.h"
+#include "runtime/embedding/table_spec.h"
 #include "runtime/push_window.h"
 
 G_BEGIN_DECLS
@@ -22,9 +23,10 @@ typedef struct
   guint n_trainers;
   TpsReduce reduce;
   gint64 rpc_timeout_ns;
-  guint min_trainers;    /* that suffice for an update of the model at the deadline; 0 = all */
-  guint max_staleness;   /* versions that a gradient may be older than the model */
-  gsize max_table_bytes; /* of all embedding tables; 0 = 0.8 of the memory */
+  guint min_trainers;        /* that suffice for an update of the model at the deadline; 0 = all */
+  guint max_staleness;       /* versions that a gradient may be older than the model */
+  gsize max_table_bytes;     /* of all embedding tables; 0 = 0.8 of the memory */
+  TpsTablePlace table_place; /* of tables that say none; its device is not yet looked for */
   TpsPushWindowOptions pushes;
   TpsLogLevel log_level;
   gboolean version;         /* asked to print it and end */

@@ -116,6 +116,7 @@ add_embedding_table (Program *program)
   TpsTableStoreOptions options = {
     .max_bytes = program->flags->max_table_bytes,
     .workers = tps_server_get_workers (program->server),
+    .place = program->flags->table_place,
   };
   TpsService service;
 
@@ -215,18 +216,18 @@ add_services (Program *program, GError **error)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* The CPU's sums are the workers'. */
+/* NULL for the CPU: what it computes is the workers'. */
 static gboolean
-find_device (Program *program, GError **error)
+find_device (const gchar *flag, const gchar *name, TpsDevice **found, GError **error)
 {
-  TpsDevice *device = tps_device_find (program->flags->device, error);
+  TpsDevice *device = tps_device_find (name, error);
 
   if (device == NULL)
     {
-      g_prefix_error (error, "--device: ");
+      g_prefix_error (error, "--%s: ", flag);
       return FALSE;
     }
-  program->device = device->is_host ? NULL : device;
+  *found = device->is_host ? NULL : device;
   return TRUE;
 }
 
@@ -234,10 +235,12 @@ static gboolean
 start (Program *program, GError **error)
 {
   TpsServerOptions options = program->flags->options;
+  TpsDevice *tables;
 
-  if (!find_device (program, error))
+  if (!find_device ("device", program->flags->device, &program->device, error)
+      || !find_device ("table-device", program->flags->table_place.device, &tables, error))
     return FALSE;
-  options.device = program->device;
+  options.device = program->device != NULL ? program->device : tables;
   program->server = tps_server_new (&options);
   program->metrics = tps_metrics_new (NULL, NULL);
   if (!add_services (program, error))

@@ -79,6 +79,19 @@ read_optimizer (TpsReader *in, const TpsFieldPath *path, gpointer target, GError
   return tps_optimizer_spec_decode (in, path, target, error);
 }
 
+static gboolean
+read_device (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+{
+  g_autofree gchar *name = NULL;
+
+  if (!tps_field_read_name (in, path, &name, error))
+    return FALSE;
+  if (g_strlcpy (target, name, TPS_TABLE_PLACE_MAX_DEVICE + 1) <= TPS_TABLE_PLACE_MAX_DEVICE)
+    return TRUE;
+  return tps_field_refuse (path, error, "is longer than any device's name, %d characters",
+                           TPS_TABLE_PLACE_MAX_DEVICE);
+}
+
 #define SPEC_FIELD(number, wire_type, field, member, ...)         \
   {                                                               \
     .name = field, .id = number, .type = TPS_WIRE_##wire_type,    \
@@ -97,6 +110,8 @@ static const TpsFieldSpec spec_fields[] = {
   SPEC_FIELD (9, I32, "shard_index", shard_index),
   SPEC_FIELD (10, I32, "shard_count", shard_count),
   SPEC_FIELD (11, I64, "shard_rows", shard_rows),
+  SPEC_FIELD (12, BINARY, "device", spec.place.device, .read = read_device),
+  SPEC_FIELD (13, BOOL, "host_memory", spec.place.is_host_memory),
   { NULL },
 };
 
@@ -299,6 +314,18 @@ encode_shard (TpsWriter *out, const TpsShard *shard)
 }
 
 static void
+encode_place (TpsWriter *out, const TpsTablePlace *place)
+{
+  if (place->device[0] != '\0')
+    tps_field_write_string (out, 12, place->device);
+  if (place->is_host_memory)
+    {
+      tps_writer_field (out, 13, TPS_WIRE_BOOL);
+      tps_writer_bool (out, TRUE);
+    }
+}
+
+static void
 encode_spec (TpsWriter *out, const TpsTableSpec *spec)
 {
   tps_writer_struct_begin (out);
@@ -314,6 +341,7 @@ encode_spec (TpsWriter *out, const TpsTableSpec *spec)
   if (spec->bytes > 0)
     tps_field_write_i64 (out, 8, spec->bytes);
   encode_shard (out, &spec->shard);
+  encode_place (out, &spec->place);
   tps_writer_struct_end (out);
 }
 

@@ -78,6 +78,7 @@ dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
   TpsTableSpec other = *b;
 
+  other.place = a->place;
   if (a->shard.kind == b->shard.kind && a->shard.rows == b->shard.rows
       && a->shard.count == b->shard.count)
     other.shard = a->shard;

@@ -129,6 +129,23 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
+TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
+{
+  std::vector<gint64> few = { 1 }, zero = { 0 };
+  int n_before;
+
+  EXPECT_EQ (create ("a", 10, 4, "cuda:0")->code (), 0);
+  EXPECT_EQ (create ("b")->code (), 0);
+  n_before = n_on_workers;
+  EXPECT_EQ (lookup_rows ("a", few)->code (), 0);
+  EXPECT_EQ (lookup_bags ({ query_of ("b", few, zero), query_of ("a", few, zero) })->code (), 0);
+  EXPECT_EQ (push_rows ("a", few, 1, "c", 1)->code (), 0);
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0);
+  EXPECT_EQ (n_on_workers, n_before + 4);
+  EXPECT_EQ (push_bags ("a", few, 1, "c", 2)->code (), 0); /* again: once */
+  EXPECT_EQ (value_of ("a", 1), -2);
+}
+
 TEST_F (Tables, whatIsWrongIsNamedAndChangesNothing)
 {
   std::vector<gint64> outside = { 1, 10 }, good = { 1 }, bad_offsets = { 0, 2, 1 }, zero = { 0 },

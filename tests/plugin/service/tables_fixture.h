@@ -139,6 +139,9 @@ protected:
     workers = tps_worker_pool_new ("tables", 2);
     options.max_bytes = 64 << 20;
     options.workers = workers;
+    options.find_device = [] (const gchar *, GError **error) {
+      return tps_device_find ("cpu", error); /* by way of its table of operations */
+    };
     store = tps_table_store_new (&options);
     tables = tps_embedding_tables_new (store, &pushes);
     service = tps_embedding_table_service (tables);
@@ -180,13 +183,14 @@ protected:
   /* ---- the methods -------------------------------------------------------------------------- */
 
   Reply
-  create (const char *name, gint64 rows = 10, gint32 dim = 4)
+  create (const char *name, gint64 rows = 10, gint32 dim = 4, const char *device = "")
   {
     g_auto (TpsTableSpec) spec = {};
 
     tps_table_spec_init (&spec, name, rows, dim);
     spec.initializer.kind = TPS_INITIALIZER_ZEROS;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+    g_strlcpy (spec.place.device, device, sizeof spec.place.device);
     return call ("create_table", tps_create_table_arguments_encode, &spec);
   }
 

@@ -129,6 +129,8 @@ expect_equal_specs (const TpsTableSpec &a, const TpsTableSpec &b)
   EXPECT_EQ (a.optimizer.kind, b.optimizer.kind);
   EXPECT_EQ (a.optimizer.learning_rate, b.optimizer.learning_rate);
   EXPECT_EQ (std::isnan (a.optimizer.beta1), std::isnan (b.optimizer.beta1));
+  EXPECT_STREQ (a.place.device, b.place.device);
+  EXPECT_EQ (a.place.is_host_memory, b.place.is_host_memory);
 }
 
 TpsTableSpec
@@ -142,6 +144,7 @@ new_spec (const char *name, TpsShardKind kind)
   spec.initializer.mean = 1;
   spec.initializer.seed = -7;
   spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125);
+  tps_table_place_parse (kind == TPS_SHARD_RANGE ? "cuda:3" : "cuda:12/host", &spec.place);
   if (kind == TPS_SHARD_RANGE)
     tps_shard_init_range (&spec.shard, 1001, 10, 20, nullptr);
   if (kind == TPS_SHARD_HASH)
@@ -232,6 +235,8 @@ TEST (WireTableSpec, whatIsAbsentIsFilledIn)
   EXPECT_EQ (spec.optimizer.learning_rate, 0.01);
   EXPECT_TRUE (std::isnan (spec.optimizer.momentum));
   EXPECT_EQ (spec.bytes, 0);
+  EXPECT_STREQ (spec.place.device, "");
+  EXPECT_FALSE (spec.place.is_host_memory);
 }
 
 TEST (WireTableSpec, shardsAreToldByTheirFields)
@@ -287,6 +292,11 @@ TEST (WireTableSpec, whatIsWrongIsNamed)
              "spec.rows is -9223372036854775808, expected > 0");
   EXPECT_EQ (spec_refusal (instead (spec_fields, 1, i32 (2, 5))),
              "spec.rows is of type i32, expected i64");
+  EXPECT_EQ (spec_refusal (plus ({ text (12, std::string (31, 'c')) })), "");
+  EXPECT_EQ (spec_refusal (plus ({ text (12, std::string (32, 'c')) })),
+             "spec.device is longer than any device's name, 31 characters");
+  EXPECT_EQ (spec_refusal (plus ({ text (12, "cuda 0") })),
+             "spec.device is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
   EXPECT_EQ (spec_refusal (instead (spec_fields, 3, i32 (4, 7))),
              "spec.dtype is 7, which is no DType");
   EXPECT_EQ (spec_refusal (plus ({ structure (5, i32 (1, 4)) })),

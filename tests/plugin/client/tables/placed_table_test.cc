@@ -268,6 +268,16 @@ TEST_F (Assembly, PartsOfDifferentTablesNameTheServersAndTheDifference)
                                  "different ones: shard: 50 rows from 0 on, not shard 0 of 2");
 }
 
+/* Each server may have a device of its own. */
+TEST_F (Assembly, PartsOnDifferentDevicesAreOneTable)
+{
+  add_hash (0, 0, 2);
+  add_hash (1, 1, 2);
+  ASSERT_TRUE (tps_table_place_parse ("cuda:0", &g_array_index (lists_[0], TpsTableSpec, 0).place));
+  ASSERT_TRUE (tps_table_place_parse ("cpu", &g_array_index (lists_[1], TpsTableSpec, 0).place));
+  EXPECT_TRUE (assemble ());
+}
+
 TEST_F (Assembly, PartsWithDifferentDimensionsAreRefused)
 {
   add_hash (0, 0, 2);
