@@ -2,15 +2,20 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """The parameter-server benchmark on PyTorch's own RPC, as a peer to measure against.
 
-Does on CPU what //bench:parameter_server does: DDP trainers whose communication hook sends gradient buckets to an
-averaging server over torch.distributed.rpc (or all-reduces them over gloo). Started by the benchmark, one process
-for the whole world; it reads one command a line from stdin and answers with one JSON object a line on stdout:
+Does what //bench:parameter_server does: DDP trainers whose communication hook sends gradient buckets to an averaging
+server over torch.distributed.rpc (or all-reduces them over gloo). Started by the benchmark, one process for the whole
+world; it reads one command a line from stdin and answers with one JSON object a line on stdout:
 
     pass   ->  {"trainer": {"0": {"batch_level_metric,batch_all": [ms, ...], ...}, ...}, "server": {...}}
     quit   ->  ends
 
 The first line it prints, when all processes are up, is {"ready": true, "torch": "1.13.1", ...}.
-Everything else goes to stderr. Times are milliseconds of the monotonic clock.
+Everything else goes to stderr. Times are milliseconds of the monotonic clock; a CUDA trainer's batch ends when its GPU
+has done it.
+
+CUDA roles follow those of the CPU of their kind in rank; a role's GPU is its rank modulo the number of GPUs. Tensors go
+from GPU to GPU, or within one, by TensorPipe's device maps; what goes to or comes from a role of the CPU is moved by the
+role. Never run on a GPU so far. `--check` says what is missing for CUDA roles and ends: exit code 3, or 0 when nothing is.
 """
 
 import argparse
@@ -26,7 +31,15 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 
 import torch
 import torch.distributed as dist
-import torch.distributed.rpc as rpc
+
+try:
+    import torch.distributed.rpc as rpc
+except ImportError:
+    rpc = None
+if rpc is None or not rpc.is_available():
+    print(f"peer pytorch: PyTorch {torch.__version__} has no torch.distributed.rpc", file=sys.stderr)
+    sys.exit(3)
+
 from torch.nn.parallel import DistributedDataParallel
 
 from pytorch_world import World, die_with_parent, free_ports
@@ -34,6 +47,32 @@ from pytorch_world import World, die_with_parent, free_ports
 STRAGGLER = "parameter_server_straggler_metric,param_index_straggler"
 BATCH = "parameter_server_batch_metric,param_index_batch"
 AVERAGE = "method_metric,average computation"
+
+
+# Of this process's role; the master's is the CPU.
+_device = torch.device("cpu")
+
+
+def n_trainers(args):
+    return args.ntrainer + args.ncudatrainer
+
+
+def n_servers(args):
+    return args.nserver + args.ncudaserver
+
+
+def device_of(args, rank):
+    first = args.ntrainer if rank < n_trainers(args) else n_trainers(args) + args.nserver
+    if rank < first or rank >= n_trainers(args) + n_servers(args):
+        return torch.device("cpu")
+    return torch.device("cuda", rank % torch.cuda.device_count())
+
+
+def why_no_cuda():
+    """None where CUDA roles can be."""
+    if not torch.cuda.is_available() or torch.cuda.device_count() == 0:
+        return f"PyTorch {torch.__version__} (CUDA {torch.version.cuda}) finds no GPU"
+    return None
 
 
 class Metrics:
@@ -95,11 +134,13 @@ class AverageParameterServer:
         self.n_trainers = n_trainers
         self.lock = threading.Lock()
         self.metrics = Metrics()
+        # Each call comes with a stream of its own: the sums need one that they share.
+        self.stream = torch.cuda.Stream(_device) if _device.type == "cuda" else None
         self.reset()
 
     def reset(self):
         self.batch = 0
-        self.futures = {}
+        self.waiting = {}
         self.gradients = {}
         self.started_s = {}
         self.metrics.take()
@@ -114,35 +155,59 @@ class AverageParameterServer:
         total = self.gradients[param_loc]
         return total / float(self.n_trainers)
 
+    def fold(self, param_loc, parts):
+        """Takes a gradient in; the average when it was the round's last, else None."""
+        parts = [part.to(_device) if torch.is_tensor(part) else part for part in parts]
+        self.take_in(param_loc, unpack_sparse(parts) if len(parts) > 1 else parts[0])
+        if len(self.waiting[param_loc]) < self.n_trainers:
+            return None
+        average_s = time.perf_counter()
+        mean = self.average(param_loc)
+        self.metrics.add(AVERAGE, average_s)
+        return mean
+
+    def fold_on_stream(self, param_loc, parts):
+        """The same on the stream of the sums: after what the call's own stream has queued, before what it will."""
+        current = torch.cuda.current_stream(_device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            mean = self.fold(param_loc, parts)
+        for part in parts:
+            if torch.is_tensor(part) and part.is_cuda:
+                part.record_stream(self.stream)
+        current.wait_stream(self.stream)
+        return mean
+
     @staticmethod
     @rpc.functions.async_execution
     def average_gradient(server_rref, batch, param_loc, gradient):
         self = server_rref.local_value()
-        if isinstance(gradient, list):
-            gradient = unpack_sparse(gradient)
-        future = torch.futures.Future()
+        parts = gradient if isinstance(gradient, list) else [gradient]
+        future = torch.futures.Future(devices=[_device] if self.stream else [])
         with self.lock:
             if self.batch < batch:
                 self.batch = batch
-                self.futures.clear()
+                self.waiting.clear()
                 self.gradients.clear()
-            if param_loc not in self.futures:
+            if param_loc not in self.waiting:
                 self.started_s[param_loc] = time.perf_counter()
-            self.take_in(param_loc, gradient)
-            waiting = self.futures.setdefault(param_loc, [])
-            waiting.append(future)
-            if len(waiting) == self.n_trainers:
-                started_s = self.started_s[param_loc]
-                self.metrics.add(STRAGGLER, started_s)
-                average_s = time.perf_counter()
-                mean = self.average(param_loc)
-                self.metrics.add(AVERAGE, average_s)
-                if mean.is_sparse:
-                    mean = pack_sparse(mean)
-                for one in waiting:
-                    one.set_result(mean)
-                self.metrics.add(BATCH, started_s)
+            self.waiting.setdefault(param_loc, []).append((future, parts[0].is_cuda))
+            if len(self.waiting[param_loc]) == self.n_trainers:
+                self.metrics.add(STRAGGLER, self.started_s[param_loc])
+            mean = (self.fold_on_stream if self.stream else self.fold)(param_loc, parts)
+            if mean is not None:
+                self.answer(param_loc, mean)
         return future
+
+    def answer(self, param_loc, mean):
+        """Everybody gets it where their gradient came from."""
+        replies = {}
+        for future, is_on_gpu in self.waiting[param_loc]:
+            if is_on_gpu not in replies:
+                there = mean if is_on_gpu else mean.cpu()
+                replies[is_on_gpu] = pack_sparse(there) if there.is_sparse else there
+            future.set_result(replies[is_on_gpu])
+        self.metrics.add(BATCH, self.started_s[param_loc])
 
     @staticmethod
     def take_metrics(server_rref):
@@ -170,10 +235,11 @@ SERVERS = {c.__name__: c for c in (AverageParameterServer, AverageBatchParameter
 
 
 class HookState:
-    def __init__(self, group, n_trainers, server, metrics):
+    def __init__(self, group, n_trainers, server, server_is_on_gpu, metrics):
         self.group = group
         self.n_trainers = n_trainers
         self.server = server
+        self.goes_through_host = _device.type == "cuda" and not server_is_on_gpu
         self.metrics = metrics
         self.batch = -1
 
@@ -196,14 +262,16 @@ def all_reduce(state, bucket):
 def send_to_server(state, bucket):
     tensor = bucket.buffer()
     sparse = tensor.is_sparse
+    if state.goes_through_host:
+        tensor = tensor.cpu()
     packed = pack_sparse(tensor) if sparse else tensor
     start_s = time.perf_counter()
     future = state.server.rpc_async().average_gradient(state.server, state.batch, bucket.index(), packed)
 
     def done(reply):
         state.metrics.add("hook_future_metric,rpc_" + ("sparse" if sparse else "dense"), start_s)
-        value = reply.value()
-        return unpack_sparse(value) if sparse else value
+        value = unpack_sparse(reply.value()) if sparse else reply.value()
+        return value.to(_device)
 
     return future.then(done)
 
@@ -222,13 +290,14 @@ HOOKS = {"rpc_hook": rpc_hook, "sparse_rpc_hook": sparse_rpc_hook, "allreduce_ho
 _group = None
 
 
-def run_trainer(args, rank, batches, server):
+def run_trainer(args, batches, server, server_is_on_gpu):
     """One pass; answers with the trainer's metrics."""
     torch.manual_seed(args.seed)
     metrics = Metrics()
-    model = DummyModel(**args.model)
-    state = HookState(_group, args.ntrainer, server, metrics)
+    model = DummyModel(**args.model).to(_device)
+    state = HookState(_group, n_trainers(args), server, server_is_on_gpu, metrics)
     ddp = DistributedDataParallel(model, process_group=_group)
+    batches = [(ids.to(_device), target.to(_device)) for ids, target in batches]
     ddp.register_comm_hook(state, HOOKS[args.ddp_hook])
     criterion = torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(ddp.parameters(), 1e-4)
@@ -244,67 +313,97 @@ def run_trainer(args, rank, batches, server):
             loss.backward()
             metrics.add("backward_metric,backward", backward_s)
             optimizer.step()
+            if _device.type == "cuda":
+                torch.cuda.synchronize(_device)
             metrics.add("batch_level_metric,batch_all", batch_s)
     return metrics.take()
 
 
 def run_master(args, commands):
     batches = make_batches(args.data, args.batch_size, args.seed)
-    n_equal = len(batches) // args.ntrainer
+    n_equal = len(batches) // n_trainers(args)
     if n_equal == 0:
         sys.exit("peer pytorch: fewer batches than trainers")
     # PyTorch's DDP hangs on unequal counts: what does not divide is left out here.
-    dealt = [batches[r :: args.ntrainer][:n_equal] for r in range(args.ntrainer)]
-    per_server = args.ntrainer // max(args.nserver, 1)
+    dealt = [batches[r :: n_trainers(args)][:n_equal] for r in range(n_trainers(args))]
+    per_server = n_trainers(args) // max(n_servers(args), 1)
+    first = n_trainers(args)
     servers = [
-        rpc.remote(f"server{args.ntrainer + i}", SERVERS[args.server], args=(per_server,)) for i in range(args.nserver)
+        rpc.remote(role_name(args, first + i), SERVERS[args.server], args=(per_server,))
+        for i in range(n_servers(args))
     ]
     ready = {"ready": True, "torch": torch.__version__, "blas_threads": torch.get_num_threads(),
              "batches_per_trainer": n_equal}
     commands.send(ready)
     while commands.recv() == "pass":
-        futures = [
-            rpc.rpc_async(f"trainer{r}", run_trainer,
-                          args=(args, r, dealt[r], servers[r // per_server] if servers else None), timeout=0)
-            for r in range(args.ntrainer)
-        ]
+        futures = []
+        for r in range(n_trainers(args)):
+            s = r // per_server if servers else None
+            arguments = (args, dealt[r], servers[s], s >= args.nserver) if servers else (args, dealt[r], None, False)
+            futures.append(rpc.rpc_async(role_name(args, r), run_trainer, args=arguments, timeout=0))
         trainers = {str(r): f.wait() for r, f in enumerate(futures)}
-        taken = {str(args.ntrainer + i): s.rpc_sync().take_metrics(s) for i, s in enumerate(servers)}
+        taken = {str(first + i): s.rpc_sync().take_metrics(s) for i, s in enumerate(servers)}
         for server in servers:
             server.rpc_sync().reset_state(server)
         commands.send({"trainer": trainers, "server": taken})
 
 
+def role_name(args, rank):
+    if rank < n_trainers(args):
+        return f"trainer{rank}"
+    return f"server{rank}" if rank < n_trainers(args) + n_servers(args) else "master"
+
+
+def rpc_options(args, rank):
+    options = {"init_method": f"tcp://127.0.0.1:{args.rpc_port}", "rpc_timeout": args.rpc_timeout}
+    if args.transport == "tcp":
+        has_cuda = args.ncudatrainer + args.ncudaserver > 0
+        options.update(_transports=["uv"], _channels=["basic"] + (["cuda_basic"] if has_cuda else []))
+    if _device.type == "cuda":
+        theirs = {role_name(args, r): device_of(args, r) for r in range(n_trainers(args) + n_servers(args)) if r != rank}
+        options["device_maps"] = {name: {_device: there} for name, there in theirs.items() if there.type == "cuda"}
+        options["devices"] = [_device]
+    return rpc.TensorPipeRpcBackendOptions(**options)
+
+
 def run_role(rank, args, commands):
-    global _group
+    global _device, _group
     die_with_parent()
     torch.set_num_threads(args.threads)
+    if args.ncudatrainer + args.ncudaserver > 0 and why_no_cuda():
+        sys.exit(f"peer pytorch: {why_no_cuda()}" if rank == 0 else 1)
+    _device = device_of(args, rank)
+    if _device.type == "cuda":
+        torch.cuda.set_device(_device)
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(args.rpc_port)
-    world = args.ntrainer + args.nserver + 1
-    options = {"rpc_timeout": args.rpc_timeout}
-    if args.transport == "tcp":
-        options.update(_transports=["uv"], _channels=["basic"])
-    if rank < args.ntrainer:
-        name = f"trainer{rank}"
-        store = dist.TCPStore("127.0.0.1", args.group_port, args.ntrainer, rank == 0)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=args.ntrainer)
+    if rank < n_trainers(args):
+        store = dist.TCPStore("127.0.0.1", args.group_port, n_trainers(args), rank == 0)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=n_trainers(args))
         _group = dist.group.WORLD
-    elif rank < args.ntrainer + args.nserver:
-        name = f"server{rank}"
-    else:
-        name = "master"
-    rpc.init_rpc(name, rank=rank, world_size=world,
-                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-                     init_method=f"tcp://127.0.0.1:{args.rpc_port}", **options))
+    name = role_name(args, rank)
+    rpc.init_rpc(name, rank=rank, world_size=n_trainers(args) + n_servers(args) + 1,
+                 rpc_backend_options=rpc_options(args, rank))
     if name == "master":
         run_master(args, commands)
     rpc.shutdown()
 
 
+def check_cuda():
+    reason = why_no_cuda()
+    if reason:
+        print(f"peer pytorch: {reason}", file=sys.stderr)
+        sys.exit(3)
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        check_cuda()
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ntrainer", type=int, default=2)
     parser.add_argument("--nserver", type=int, default=1)
+    parser.add_argument("--ncudatrainer", type=int, default=0)
+    parser.add_argument("--ncudaserver", type=int, default=0)
     parser.add_argument("--server", choices=sorted(SERVERS), default="AverageParameterServer")
     parser.add_argument("--ddp-hook", choices=sorted(HOOKS), default="rpc_hook")
     parser.add_argument("--model", type=json.loads, required=True, help="JSON object: the model's arguments")
@@ -317,10 +416,10 @@ def main():
                         help="default: shared memory and process_vm_readv where possible")
     parser.add_argument("--threads", type=int, default=1, help="BLAS threads a process")
     args = parser.parse_args()
-    if args.nserver and args.ntrainer % args.nserver:
-        sys.exit("peer pytorch: --ntrainer must be a multiple of --nserver")
+    if n_servers(args) and n_trainers(args) % n_servers(args):
+        sys.exit("peer pytorch: the trainers must be a multiple of the servers")
     args.rpc_port, args.group_port = free_ports(2)
-    World(args.ntrainer + args.nserver + 1, run_role, args).run()
+    World(n_trainers(args) + n_servers(args) + 1, run_role, args).run()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,11 @@ class World:
         while not self.commands.poll(0.2):
             if not all(process.is_alive() for process in self.processes):
                 sys.exit("peer pytorch: a role has ended")
-        print(json.dumps(self.commands.recv()), flush=True)
+        try:
+            answer = self.commands.recv()
+        except EOFError:
+            sys.exit("peer pytorch: all roles have ended")
+        print(json.dumps(answer), flush=True)
         self.signal_all(signal.SIGSTOP)
 
     def run(self):
