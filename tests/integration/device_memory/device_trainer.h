@@ -1,0 +1,44 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// A trainer whose gradients lie in the memory of a device that stands in, and its exchange with one server.
+
+#pragma once
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "plugin/client/remote_exchange.h"
+#include "runtime/backend.h"
+
+namespace thriftps_test {
+
+struct Averaged
+{
+  std::string error; // empty: there is an average
+  std::vector<float> values;
+  bool was_there; // in memory of the device
+};
+
+class DeviceTrainer
+{
+public:
+  // `device` NULL: gradients lie in host memory.
+  DeviceTrainer (const std::string &address, gint32 trainer, TpsDevice *device);
+  ~DeviceTrainer ();
+  DeviceTrainer (const DeviceTrainer &) = delete;
+  DeviceTrainer &operator= (const DeviceTrainer &) = delete;
+
+  bool MayShare () const; // whether the exchange says that it takes the device's memory
+
+  std::future<Averaged> Push (gint64 batch, gint32 param_loc, const std::vector<float> &values);
+
+private:
+  TpsExchange *exchange_;
+  TpsDevice *device_;
+};
+
+// Values of which no two gradients have the same.
+std::vector<float> SomeValues (gint64 batch, gint32 param_loc, gint32 trainer, size_t n);
+
+} // namespace thriftps_test
