@@ -7,14 +7,16 @@
 
 #include "runtime/ddp_rpc/ddp_rpc_trainer.h"
 
-#include <string.h>
-
 #include "runtime/config.h"
 #include "runtime/ddp_rpc/bag_batches.h"
 #include "runtime/ddp_rpc/table_call.h"
+#include "runtime/ddp_rpc/table_columns.h"
 #include "runtime/error.h"
 #include "runtime/nn/hybrid_model.h"
 #include "runtime/sync.h"
+
+#define FORWARD_METRIC "forward_metric"
+#define BACKWARD_METRIC "backward_metric"
 
 #define MAX_ROWS_PER_BAG 1024 /* 100 MiB of activations for the largest batch */
 
@@ -41,9 +43,11 @@ typedef struct
 
   TpsBagQuery *queries;      /* [tables] */
   TpsBagGradient *gradients; /* [tables] */
-  TpsTensor concatenated;    /* [most bags, tables * dim] */
-  TpsTensor slices;          /* [tables, most bags, dim]: the same of the gradient */
-  TpsTrainBatch model_batch; /* what the model sees of the batch */
+  TpsTableColumns columns;
+  const gfloat **slices;     /* [tables], of the gradient */
+  TpsStagedTensor targets;   /* [most bags * rows_per_bag] */
+  TpsTrainBatch model_batch; /* what the model sees of the batch; in its device's memory */
+  GError *push_error;        /* why the gradient of this step was not pushed */
   TpsTableCall lookup;
   TpsTableCall push;
 
@@ -150,12 +154,28 @@ ddp_rpc_trainer_check (const TpsTrainPlan *plan, GError **error)
 
 /* -- memory -- */
 
-static void
-training_init (Training *self, TpsPass *pass)
+static gboolean
+init_device_memory (Training *self, GError **error)
+{
+  const Arguments *arguments = &self->arguments;
+  TpsStream *stream = self->pass->model->stream;
+  TpsShape targets = { .dtype = TPS_DTYPE_INT64,
+                       .n_dims = 1,
+                       .dims = { TPS_BAG_BATCH_MAX_INDICES * arguments->rows_per_bag } };
+
+  if (!tps_table_columns_init (&self->columns, stream, arguments->n_tables,
+                               arguments->embedding_dim, TPS_BAG_BATCH_MAX_INDICES, error)
+      || !tps_staged_tensor_init (&self->targets, stream->device, &targets, error))
+    return FALSE;
+  tps_tensor_init_ref (&self->model_batch.target, &self->targets.device);
+  return TRUE;
+}
+
+static gboolean
+training_init (Training *self, TpsPass *pass, GError **error)
 {
   const Arguments *arguments = &self->arguments;
   const TpsTrainPlan *plan = pass->plan;
-  gint64 width = arguments->n_tables * arguments->embedding_dim;
   TpsBagBatchesOptions options = {
     .task = arguments->task,
     .num_embeddings = arguments->num_embeddings,
@@ -171,12 +191,10 @@ training_init (Training *self, TpsPass *pass)
   self->next = &self->places[1];
   self->queries = g_new0 (TpsBagQuery, arguments->n_tables);
   self->gradients = g_new0 (TpsBagGradient, arguments->n_tables);
-  tps_tensor_init_2d (&self->concatenated, TPS_DTYPE_FLOAT32, TPS_BAG_BATCH_MAX_INDICES, width);
-  tps_tensor_init_2d (&self->slices, TPS_DTYPE_FLOAT32, TPS_BAG_BATCH_MAX_INDICES, width);
-  tps_tensor_init_1d (&self->model_batch.target, TPS_DTYPE_INT64,
-                      TPS_BAG_BATCH_MAX_INDICES * arguments->rows_per_bag);
+  self->slices = g_new0 (const gfloat *, arguments->n_tables);
   tps_table_call_init (&self->lookup, pass->tables, arguments->n_tables);
   tps_table_call_init (&self->push, pass->tables, 0);
+  return init_device_memory (self, error);
 }
 
 static void
@@ -184,12 +202,14 @@ training_clear (Training *self)
 {
   if (self->pass != NULL)
     {
-      tps_table_call_clear (&self->lookup);
       tps_table_call_clear (&self->push);
+      tps_table_columns_clear (&self->columns); /* waits for the stream: nothing is in use below */
+      tps_table_call_clear (&self->lookup);
     }
   tps_train_batch_clear (&self->model_batch);
-  tps_tensor_clear (&self->concatenated);
-  tps_tensor_clear (&self->slices);
+  tps_staged_tensor_clear (&self->targets);
+  g_clear_error (&self->push_error);
+  g_free (self->slices);
   g_free (self->queries);
   g_free (self->gradients);
   arguments_clear (&self->arguments);
@@ -280,61 +300,25 @@ look_up (Training *self, GError **error)
   return TRUE;
 }
 
-/* -- between tables and model: the tables lie side by side in the columns -- */
+/* -- between tables and model -- */
 
-static void
-concatenate (Training *self)
-{
-  gsize n_tables = self->arguments.n_tables;
-  gsize dim = (gsize) self->arguments.embedding_dim;
-  gfloat *columns = tps_tensor_data (&self->concatenated);
-
-  for (gsize t = 0; t < n_tables; t++)
-    {
-      const gfloat *rows = tps_tensor_data (&self->lookup.outputs[t]);
-
-      for (gsize bag = 0; bag < self->batch->n_bags; bag++)
-        memcpy (columns + (bag * n_tables + t) * dim, rows + bag * dim, dim * sizeof *rows);
-    }
-}
-
-/* What the model is fed with: a table that is alone is not copied. */
+/* What the model is fed with. */
 static void
 fill_model_batch (Training *self)
 {
   gint64 rows_per_bag = self->arguments.rows_per_bag;
   TpsTrainBatch *batch = &self->model_batch;
-  gint64 *targets = tps_tensor_data (&batch->target);
+  gint64 *targets = tps_tensor_data (&self->targets.host);
 
   tps_tensor_clear (&batch->input);
-  if (self->arguments.n_tables == 1)
-    tps_tensor_move (&batch->input, &self->lookup.outputs[0]);
-  else
-    {
-      concatenate (self);
-      tps_tensor_init_ref (&batch->input, &self->concatenated);
-    }
+  tps_table_columns_join (&self->columns, self->lookup.outputs, self->batch->n_bags, &batch->input);
   batch->input.shape.dims[0] = self->batch->n_bags * rows_per_bag;
   batch->input.shape.dims[1] = TPS_HYBRID_MODEL_INPUTS;
   batch->target.shape.dims[0] = batch->input.shape.dims[0];
   for (gint64 row = 0; row < batch->target.shape.dims[0]; row++)
     targets[row] = self->batch->targets[row / rows_per_bag];
-}
-
-/* The table's columns of the gradient, as rows. */
-static const gfloat *
-slice_gradient (Training *self, gsize table, const gfloat *gradient)
-{
-  gsize n_tables = self->arguments.n_tables;
-  gsize dim = (gsize) self->arguments.embedding_dim;
-  gfloat *rows = (gfloat *) tps_tensor_data (&self->slices)
-                 + table * dim * TPS_BAG_BATCH_MAX_INDICES;
-
-  if (n_tables == 1)
-    return gradient;
-  for (gsize bag = 0; bag < self->batch->n_bags; bag++)
-    memcpy (rows + bag * dim, gradient + (bag * n_tables + table) * dim, dim * sizeof *rows);
-  return rows;
+  tps_staged_tensor_upload (&self->targets, self->pass->model->stream,
+                            tps_shape_n_bytes (&batch->target.shape));
 }
 
 /* In the midst of the backward pass. */
@@ -344,10 +328,13 @@ push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
   Training *self = user_data;
   guint n_tables = self->arguments.n_tables;
 
+  if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
+                                &self->push_error))
+    return;
   for (guint t = 0; t < n_tables; t++)
     self->gradients[t] = (TpsBagGradient) {
       .query = self->queries[t],
-      .gradient = view_of_rows (slice_gradient (self, t, gradient), self->batch->n_bags,
+      .gradient = view_of_rows (self->slices[t], self->batch->n_bags,
                                 self->arguments.embedding_dim),
     };
   tps_table_call_apply (&self->push, self->gradients, n_tables, get_deadline (self));
@@ -365,21 +352,34 @@ record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
   *start_ns = now_ns;
 }
 
+/* `key`: of the step, in the metrics, which are the device's where there is one. */
 static gboolean
-train_dense (Training *self, GError **error)
+train_dense (Training *self, const gchar *key, GError **error)
 {
   TpsPass *pass = self->pass;
-  gint64 start_ns = tps_clock_now_ns ();
 
   tps_ddp_zero_grad (pass->ddp);
-  if (!tps_pass_forward (pass, &self->model_batch, error))
+  if (!tps_pass_record_start (pass, FORWARD_METRIC, key, "forward_pass", error)
+      || !tps_pass_forward (pass, &self->model_batch, error))
     return FALSE;
-  record (self, "forward_metric", "forward_pass", &start_ns);
-  if (!tps_ddp_backward (pass->ddp, tps_tensor_data (&pass->output_gradient), error))
+  tps_pass_record_end (pass, FORWARD_METRIC, key, NULL);
+  if (!tps_pass_record_start (pass, BACKWARD_METRIC, key, "backward", error)
+      || !tps_ddp_backward (pass->ddp, tps_tensor_data (&pass->output_gradient), error))
     return FALSE;
-  record (self, "backward_metric", "backward", &start_ns);
+  tps_pass_record_end (pass, BACKWARD_METRIC, key, NULL);
   tps_ddp_step_sgd (pass->ddp, pass->plan->learning_rate);
   return TRUE;
+}
+
+static gboolean
+wait_for_push (Training *self, GError **error)
+{
+  if (self->push_error != NULL)
+    g_propagate_error (error, g_steal_pointer (&self->push_error));
+  else if (tps_table_call_wait (&self->push, error))
+    return TRUE;
+  g_prefix_error (error, "push: ");
+  return FALSE;
 }
 
 static void
@@ -398,7 +398,7 @@ take_next_batch (Training *self)
 }
 
 static gboolean
-run_step (Training *self, GError **error)
+run_step (Training *self, const gchar *key, GError **error)
 {
   TpsPass *pass = self->pass;
   gint64 start_ns = tps_clock_now_ns ();
@@ -415,14 +415,11 @@ run_step (Training *self, GError **error)
   tps_metrics_record (pass->metrics, "lookup_metric", "lookup",
                       (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
   fill_model_batch (self);
-  if (!train_dense (self, error))
+  if (!train_dense (self, key, error))
     return FALSE;
   draw_next_batch (self);
-  if (!tps_table_call_wait (&self->push, error))
-    {
-      g_prefix_error (error, "push: ");
-      return FALSE;
-    }
+  if (!wait_for_push (self, error))
+    return FALSE;
   tps_metrics_record (pass->metrics, "push_metric", "push", tps_table_call_get_ms (&self->push));
   self->samples += self->batch->n_bags;
   record (self, "batch_level_metric", "batch_all", &start_ns);
@@ -437,11 +434,14 @@ run_epoch (Training *self, guint epoch, GError **error)
   gint64 samples_before = self->samples;
 
   for (guint index = 0; index < self->pass->plan->steps_per_epoch; index++)
-    if (!run_step (self, error))
-      {
-        g_prefix_error (error, "epoch %u, batch %u: ", epoch, index);
-        return FALSE;
-      }
+    {
+      g_autofree gchar *key = tps_pass_epoch_key (epoch, index);
+
+      if (run_step (self, key, error))
+        continue;
+      g_prefix_error (error, "epoch %u, batch %u: ", epoch, index);
+      return FALSE;
+    }
   record (self, "epoch_metric", "epoch", &start_ns);
   self->epoch_samples = self->samples - samples_before;
   tps_pass_set_samples (self->pass, self->samples, self->epoch_samples);
@@ -462,7 +462,8 @@ ddp_rpc_trainer_run (TpsPass *pass, GError **error)
 
   if (!read_arguments (pass->plan, &training.arguments, error) || !connect_all (pass, error))
     return FALSE;
-  training_init (&training, pass);
+  if (!training_init (&training, pass, error))
+    return FALSE;
   tps_hybrid_model_watch_input (pass->model, push_gradient, &training);
   draw_next_batch (&training);
   for (guint epoch = 0; epoch < pass->plan->epochs; epoch++)
@@ -473,6 +474,7 @@ ddp_rpc_trainer_run (TpsPass *pass, GError **error)
 
 const TpsTrainerClass tps_ddp_rpc_trainer_class = {
   .name = "DdpRpcTrainer",
+  .takes_devices = TRUE,
   .check = ddp_rpc_trainer_check,
   .run = ddp_rpc_trainer_run,
 };

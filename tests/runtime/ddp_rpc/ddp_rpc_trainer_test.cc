@@ -36,11 +36,21 @@ std::map<std::string, std::vector<float>> remembered;
 gboolean
 create_scattered (TpsPass *pass, GError **error)
 {
+  TpsStream *stream = pass->model->stream;
+
   if (!tps_ddp_model_maker_find ("basic_ddp_model", nullptr)->create (pass, error))
     return FALSE;
   for (guint i = 0; i < pass->model->n_parameters; i++)
-    scatter (pass->model->parameters[i].value,
-             tps_shape_n_elems (&pass->model->parameters[i].shape), i, PARAMETER_BOUND);
+    {
+      const TpsParameter *parameter = &pass->model->parameters[i];
+      std::vector<float> values (static_cast<size_t> (tps_shape_n_elems (&parameter->shape)));
+
+      scatter (values.data (), static_cast<gint64> (values.size ()), i, PARAMETER_BOUND);
+      stream->device->ops->copy (stream, parameter->value, values.data (),
+                                 tps_shape_n_bytes (&parameter->shape));
+      if (!stream->device->ops->stream_sync (stream, error))
+        return FALSE;
+    }
   return TRUE;
 }
 
@@ -53,16 +63,21 @@ run_and_remember (TpsPass *pass, GError **error)
   for (guint i = 0; i < pass->model->n_parameters; i++)
     {
       const TpsParameter *parameter = &pass->model->parameters[i];
+      TpsStream *stream = pass->model->stream;
+      std::vector<float> &values = remembered[parameter->name];
 
-      remembered[parameter->name].assign (parameter->value,
-                                          parameter->value + tps_shape_n_elems (&parameter->shape));
+      values.resize (static_cast<size_t> (tps_shape_n_elems (&parameter->shape)));
+      stream->device->ops->copy (stream, values.data (), parameter->value,
+                                 tps_shape_n_bytes (&parameter->shape));
+      if (!stream->device->ops->stream_sync (stream, error))
+        return FALSE;
     }
   return TRUE;
 }
 
 const TpsDdpModelMaker scattered_maker = { "scattered_ddp_model", create_scattered };
 const TpsTrainerClass remembering_trainer = { "RememberingTrainer", tps_ddp_rpc_trainer_class.check,
-                                              run_and_remember };
+                                              run_and_remember, TRUE };
 
 void
 register_parts ()
@@ -89,6 +104,7 @@ struct Task
   std::string model = "HybridModel";
   std::string maker = "basic_ddp_model";
   double table_bound = 0.5;
+  std::string device = "cpu"; /* "cuda": a fake, which computes as the CPU does */
 };
 
 std::string
@@ -227,6 +243,7 @@ private:
     set (&plan->trainer, "RememberingTrainer");
     set (&plan->model_class, task_.model);
     set (&plan->create_ddp_model, task_.maker);
+    set (&plan->device, task_.device);
     g_variant_unref (plan->trainer_config);
     plan->trainer_config = g_variant_ref_sink (g_variant_new_parsed (arguments.c_str ()));
     plan->rank = rank;
@@ -274,18 +291,27 @@ expect_equal_to_pytorch (const std::string &name, const Task &task)
         << parameter;
 }
 
-TEST (DdpRpcTrainer, TrainsTablesAndLayersAsPyTorchDoes)
+class DdpRpcTrainerOnDevices : public testing::TestWithParam<std::string>
+{
+};
+
+INSTANTIATE_TEST_SUITE_P (Devices, DdpRpcTrainerOnDevices, testing::Values ("cpu", "cuda"),
+                          [] (const auto &device) { return device.param; });
+
+TEST_P (DdpRpcTrainerOnDevices, TrainsTablesAndLayersAsPyTorchDoes)
 {
   Task task;
 
+  task.device = GetParam ();
   task.maker = "scattered_ddp_model";
   expect_equal_to_pytorch ("ddp_rpc", task);
 }
 
-TEST (DdpRpcTrainer, RepeatsTargetsWhereABagGivesSeveralRows)
+TEST_P (DdpRpcTrainerOnDevices, RepeatsTargetsWhereABagGivesSeveralRows)
 {
   Task task;
 
+  task.device = GetParam ();
   task.maker = "scattered_ddp_model";
   task.dim = 512;
   task.num_embeddings = 20;
@@ -327,10 +353,11 @@ TEST (DdpRpcTrainer, SequentialLookupsGiveTheSameBits)
   EXPECT_EQ (sequential.tables.n_pushes, 6u);
 }
 
-TEST (DdpRpcTrainer, TableBesideTableIsTheSameAsOneWideTable)
+TEST_P (DdpRpcTrainerOnDevices, TableBesideTableIsTheSameAsOneWideTable)
 {
   Task wide, narrow;
 
+  wide.device = narrow.device = GetParam ();
   wide.n_tables = 1;
   wide.dim = 512;
   wide.table_bound = narrow.table_bound = 0; /* rows of zeros are the same however they are cut */
@@ -340,12 +367,31 @@ TEST (DdpRpcTrainer, TableBesideTableIsTheSameAsOneWideTable)
   EXPECT_EQ (one.digest, two.digest);
 }
 
+TEST (DdpRpcTrainer, ADeviceComesToTheBitsOfTheCpu)
+{
+  Task task;
+  Fleet here (task);
+
+  task.device = "cuda";
+  Fleet there (task);
+  EXPECT_EQ (here.run (), "SUCCEEDED");
+  EXPECT_EQ (there.run (), "SUCCEEDED");
+  EXPECT_EQ (here.digest, there.digest);
+  EXPECT_EQ (here.loss, there.loss);
+  EXPECT_EQ (here.tables.values ("emb0"), there.tables.values ("emb0"));
+}
+
 TEST (DdpRpcTrainer, AllTrainersEndWithTheSameLayers)
 {
-  for (guint n_trainers : { 2u, 3u })
+  const std::pair<guint, const char *> cases[] = { { 2, "cpu" }, { 3, "cpu" }, { 3, "cuda" } };
+
+  for (const auto &[n_trainers, device] : cases)
     {
-      Fleet fleet (Task (), n_trainers);
+      Task task;
       std::string first;
+
+      task.device = device;
+      Fleet fleet (task, n_trainers);
 
       EXPECT_EQ (fleet.run (), "SUCCEEDED");
       for (guint r = 0; r < n_trainers; r++)
