@@ -233,6 +233,15 @@ tps_call_reply_error (TpsCall *call, const GError *error)
 }
 
 void
+tps_call_reply_done (TpsCall *call, const GError *error)
+{
+  if (error == NULL)
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
+void
 tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
 {
   TpsWriter *out = NULL;

@@ -44,6 +44,9 @@ void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_dat
 /* The funnel from GError to the wire's ServiceError. Thread: any. */
 void tps_call_reply_error (TpsCall *call, const GError *error);
 
+/* The answer of a method without a result: NULL `error` = it is done. Thread: any. */
+void tps_call_reply_done (TpsCall *call, const GError *error);
+
 typedef struct
 {
   const gchar *name;

@@ -63,15 +63,6 @@ check_up (TpsEmbeddingTables *tables, GError **error)
   return FALSE;
 }
 
-static void
-answer (TpsCall *call, gboolean ok, const GError *error)
-{
-  if (ok)
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
-}
-
 /* ---- create_table, list_tables, drop_table -------------------------------------------------- */
 
 static void
@@ -81,12 +72,11 @@ handle_create_table (TpsCall *call, gpointer service)
   g_auto (TpsTableSpec) spec = { 0 };
   g_autoptr (GError) error = NULL;
   TpsReader in;
-  gboolean ok;
 
   tps_call_get_arguments (call, &in);
-  ok = check_up (tables, &error) && tps_create_table_arguments_decode (&in, &spec, &error)
-       && tps_table_store_create (tables->store, &spec, &error);
-  answer (call, ok, error);
+  if (check_up (tables, &error) && tps_create_table_arguments_decode (&in, &spec, &error))
+    tps_table_store_create (tables->store, &spec, &error);
+  tps_call_reply_done (call, error);
 }
 
 static void
@@ -112,12 +102,11 @@ handle_drop_table (TpsCall *call, gpointer service)
   g_autofree gchar *table = NULL;
   g_autoptr (GError) error = NULL;
   TpsReader in;
-  gboolean ok;
 
   tps_call_get_arguments (call, &in);
-  ok = check_up (tables, &error) && tps_drop_table_arguments_decode (&in, &table, &error)
-       && tps_table_store_drop (tables->store, table, &error);
-  answer (call, ok, error);
+  if (check_up (tables, &error) && tps_drop_table_arguments_decode (&in, &table, &error))
+    tps_table_store_drop (tables->store, table, &error);
+  tps_call_reply_done (call, error);
 }
 
 /* ---- lookups -------------------------------------------------------------------------------- */
@@ -268,7 +257,7 @@ struct Push
 static void
 answer_repeat (gpointer data, gint64 unused, const GError *error)
 {
-  answer (data, error == NULL, error);
+  tps_call_reply_done (data, error);
 }
 
 static void
@@ -327,7 +316,7 @@ run_push (TpsCall *call, gpointer user_data)
     push->apply (push, &error);
   push->free (push);
   if (is_ours)
-    answer (call, error == NULL, error);
+    tps_call_reply_done (call, error);
 }
 
 static void

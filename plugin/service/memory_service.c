@@ -102,11 +102,9 @@ end_segments (TpsCall *call, EndSegments end)
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
-  if (segments != NULL && tps_segment_ids_arguments_decode (&in, &ids, &error)
-      && end (segments, (const gint64 *) (gpointer) ids->data, ids->len, &error))
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
+  if (segments != NULL && tps_segment_ids_arguments_decode (&in, &ids, &error))
+    end (segments, (const gint64 *) (gpointer) ids->data, ids->len, &error);
+  tps_call_reply_done (call, error);
 }
 
 static void

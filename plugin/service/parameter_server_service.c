@@ -85,12 +85,10 @@ handle_init_model (TpsCall *call, gpointer service)
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
-  if (tps_init_model_arguments_decode (&in, &arguments, &error)
-      && tps_model_server_init_model (servers->updating, arguments.parameters,
-                                      arguments.n_parameters, &arguments.optimizer, &error))
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
+  if (tps_init_model_arguments_decode (&in, &arguments, &error))
+    tps_model_server_init_model (servers->updating, arguments.parameters, arguments.n_parameters,
+                                 &arguments.optimizer, &error);
+  tps_call_reply_done (call, error);
 }
 
 static void

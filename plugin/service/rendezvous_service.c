@@ -98,27 +98,17 @@ tps_rendezvous_get_store (TpsRendezvous *rendezvous)
 /* ---- methods -------------------------------------------------------------------------------- */
 
 static void
-answer (TpsCall *call, gboolean ok, const GError *error)
-{
-  if (ok)
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
-}
-
-static void
 handle_put (TpsCall *call, gpointer service)
 {
   TpsRendezvous *rendezvous = service;
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
   TpsReader in;
-  gboolean ok;
 
   tps_call_get_arguments (call, &in);
-  ok = tps_rendezvous_put_arguments_decode (&in, &arguments, &error)
-       && tps_rendezvous_store_put (rendezvous->store, arguments.key, arguments.value, &error);
-  answer (call, ok, error);
+  if (tps_rendezvous_put_arguments_decode (&in, &arguments, &error))
+    tps_rendezvous_store_put (rendezvous->store, arguments.key, arguments.value, &error);
+  tps_call_reply_done (call, error);
 }
 
 /* The value stays until it has left. */
@@ -222,12 +212,11 @@ handle_remove (TpsCall *call, gpointer service)
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
   TpsReader in;
-  gboolean ok;
 
   tps_call_get_arguments (call, &in);
-  ok = tps_rendezvous_remove_arguments_decode (&in, &arguments, &error)
-       && tps_rendezvous_store_remove (rendezvous->store, arguments.key, &error);
-  answer (call, ok, error);
+  if (tps_rendezvous_remove_arguments_decode (&in, &arguments, &error))
+    tps_rendezvous_store_remove (rendezvous->store, arguments.key, &error);
+  tps_call_reply_done (call, error);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

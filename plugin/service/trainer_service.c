@@ -13,10 +13,9 @@ handle_train (TpsCall *call, gpointer service)
 
   tps_call_get_arguments (call, &in);
   plan = tps_train_arguments_decode (&in, &error);
-  if (plan != NULL && tps_trainer_train (service, plan, &error))
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
+  if (plan != NULL)
+    tps_trainer_train (service, plan, &error);
+  tps_call_reply_done (call, error);
 }
 
 static void

@@ -69,15 +69,6 @@ next_put (Feed *feed)
   return NULL;
 }
 
-static void
-answer (TpsCall *call, gboolean ok, const GError *error)
-{
-  if (ok)
-    tps_call_reply (call, NULL, NULL);
-  else
-    tps_call_reply_error (call, error);
-}
-
 /* On a worker. With the answer to its last call the service may be gone: so that comes last. */
 static void
 run_feed (TpsCall *unused, gpointer user_data)
@@ -88,12 +79,12 @@ run_feed (TpsCall *unused, gpointer user_data)
   while (put != NULL)
     {
       g_autoptr (GError) error = NULL;
-      gboolean ok = feed_chunk (feed, &put->chunk, &error);
       TpsCall *call = put->call;
 
+      feed_chunk (feed, &put->chunk, &error);
       put_free (put);
       put = next_put (feed);
-      answer (call, ok, error);
+      tps_call_reply_done (call, error);
     }
 }
 
