@@ -5,16 +5,29 @@
 #include <math.h>
 
 #include "bench/parameter_server/list.h"
+#include "runtime/averaging/partition.h"
 #include "runtime/backend.h"
 #include "runtime/device_library.h"
 #include "runtime/error.h"
 
 #define LEARNING_RATE 1e-4 /* the originals' */
+#define NOT_SAID G_MININT
+
+/* Who asks for roles of one kind gets none of the other unless that is asked for too. */
+static void
+fill_roles (TpsBenchOptions *o)
+{
+  if (o->ntrainer == NOT_SAID)
+    o->ntrainer = o->ncudatrainer > 0 ? 0 : 2;
+  if (o->nserver == NOT_SAID)
+    o->nserver = o->ncudaserver > 0 ? 0 : 1;
+}
 
 /* What flags and environment left open. */
 static void
 fill_defaults (TpsBenchOptions *o)
 {
+  fill_roles (o);
   tps_flags_default_to (&o->trainer, "DdpTrainer");
   tps_flags_default_to (&o->server, "AverageParameterServer");
   tps_flags_default_to (&o->backend, "gloo");
@@ -37,10 +50,14 @@ static GOptionContext *
 make_context (TpsBenchOptions *o, gboolean *list)
 {
   const GOptionEntry roles[] = {
-    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2)", "N" },
-    { "ncudatrainer", 0, 0, G_OPTION_ARG_INT, &o->ncudatrainer, "CUDA trainers (0)", "N" },
-    { "nserver", 0, 0, G_OPTION_ARG_INT, &o->nserver, "CPU servers (1)", "N" },
-    { "ncudaserver", 0, 0, G_OPTION_ARG_INT, &o->ncudaserver, "CUDA servers (0)", "N" },
+    { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2; 0 beside CUDA trainers)",
+      "N" },
+    { "ncudatrainer", 0, 0, G_OPTION_ARG_INT, &o->ncudatrainer,
+      "trainers that compute on a GPU (0)", "N" },
+    { "nserver", 0, 0, G_OPTION_ARG_INT, &o->nserver, "CPU servers (1; 0 beside CUDA servers)",
+      "N" },
+    { "ncudaserver", 0, 0, G_OPTION_ARG_INT, &o->ncudaserver, "servers that add up on a GPU (0)",
+      "N" },
     { "trainer", 0, 0, G_OPTION_ARG_STRING, &o->trainer, "trainer class (DdpTrainer)", "NAME" },
     { "server", 0, 0, G_OPTION_ARG_STRING, &o->server, "server class (AverageParameterServer)",
       "NAME" },
@@ -117,29 +134,83 @@ make_context (TpsBenchOptions *o, gboolean *list)
 }
 
 guint
+tps_bench_options_count_trainers (const TpsBenchOptions *options)
+{
+  return (guint) (options->ntrainer + options->ncudatrainer);
+}
+
+guint
 tps_bench_options_count_servers (const TpsBenchOptions *options)
 {
   return (guint) (options->nserver + options->ncudaserver);
+}
+
+/* Ranks: trainers of the CPU, of CUDA, servers of the CPU, of CUDA, the master. The launcher's roles are all here. */
+static gboolean
+has_cuda_trainer_here (const TpsBenchOptions *o)
+{
+  gint rank = o->world.rank;
+
+  return o->ncudatrainer > 0
+         && (rank < 0 || (rank >= o->ntrainer && rank < o->ntrainer + o->ncudatrainer));
+}
+
+static gboolean
+has_cuda_server_here (const TpsBenchOptions *o)
+{
+  gint first = o->ntrainer + o->ncudatrainer + o->nserver;
+  gint rank = o->world.rank;
+
+  return o->ncudaserver > 0 && (rank < 0 || (rank >= first && rank < first + o->ncudaserver));
 }
 
 /* Drivers are looked for only where a role wants one. */
 static gboolean
 check_cuda (const TpsBenchOptions *o, GError **error)
 {
-  if (o->ncudatrainer > 0)
-    {
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-          "--ncudatrainer=%d: trainers compute on the CPU, CUDA is for servers; use --ntrainer",
-          o->ncudatrainer);
-      return FALSE;
-    }
-  if (o->ncudaserver == 0 || tps_device_library_get ()->devices->len > 0)
+  gboolean has_trainer = has_cuda_trainer_here (o);
+
+  if ((!has_trainer && !has_cuda_server_here (o)) || tps_device_library_get ()->devices->len > 0)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "--ncudaserver=%d: no CUDA device; use --nserver (%s)", o->ncudaserver,
-               tps_device_list_summary ());
+  if (has_trainer)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "--ncudatrainer=%d: no CUDA device; use --ntrainer (%s)", o->ncudatrainer,
+                 tps_device_list_summary ());
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "--ncudaserver=%d: no CUDA device; use --nserver (%s)", o->ncudaserver,
+                 tps_device_list_summary ());
   return FALSE;
+}
+
+/* In the originals' layout trainers have servers of their own kind. */
+static gboolean
+check_kinds (const TpsBenchOptions *o, GError **error)
+{
+  guint n_trainers = tps_bench_options_count_trainers (o);
+  guint n_servers = tps_bench_options_count_servers (o);
+
+  for (guint r = 0; o->ntrainer > 0 && o->ncudatrainer > 0 && n_servers > 0 && r < n_trainers; r++)
+    {
+      guint server = tps_partition_find_server (r, n_trainers, n_servers);
+
+      if ((r >= (guint) o->ntrainer) != (server >= (guint) o->nserver))
+        return tps_flags_refuse ("partition", "trainers",
+                                 "as many CPU trainers for each CPU server as CUDA trainers for "
+                                 "each CUDA server",
+                                 error);
+    }
+  return TRUE;
+}
+
+static gboolean
+check_partition (const TpsBenchOptions *o, GError **error)
+{
+  if (!g_str_equal (o->partition, "trainers"))
+    return TRUE;
+  if (tps_bench_options_count_servers (o) > tps_bench_options_count_trainers (o))
+    return tps_flags_refuse ("partition", "trainers", "at most as many servers as trainers", error);
+  return check_kinds (o, error);
 }
 
 static gboolean
@@ -148,13 +219,11 @@ check_world (const TpsBenchOptions *o, GError **error)
   gboolean needs_servers = g_str_equal (o->ddp_hook, "rpc_hook")
                            || g_str_equal (o->ddp_hook, "sparse_rpc_hook");
 
-  guint n_servers = tps_bench_options_count_servers (o);
-
   if (!check_cuda (o, error))
     return FALSE;
-  if (o->ntrainer == 0)
+  if (tps_bench_options_count_trainers (o) == 0)
     return tps_flags_refuse ("ntrainer", "0", "at least one trainer", error);
-  if (needs_servers && n_servers == 0)
+  if (needs_servers && tps_bench_options_count_servers (o) == 0)
     {
       g_set_error (
           error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -162,9 +231,7 @@ check_world (const TpsBenchOptions *o, GError **error)
           o->ddp_hook);
       return FALSE;
     }
-  if (n_servers > (guint) o->ntrainer && g_str_equal (o->partition, "trainers"))
-    return tps_flags_refuse ("partition", "trainers", "at most as many servers as trainers", error);
-  return TRUE;
+  return check_partition (o, error);
 }
 
 /* A peer's work must be ours. */
@@ -233,7 +300,7 @@ finish (TpsBenchOptions *o, GError **error)
   resolve_paths (o);
   if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
     return FALSE;
-  o->world.n_trainers = (guint) o->ntrainer;
+  o->world.n_trainers = tps_bench_options_count_trainers (o);
   o->world.n_servers = tps_bench_options_count_servers (o);
   return tps_world_finish_flags (&o->world, error);
 }
@@ -244,8 +311,8 @@ tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GErr
   g_autoptr (GOptionContext) context = NULL;
   gboolean list = FALSE;
 
-  *options = (TpsBenchOptions) { .ntrainer = 2,
-                                 .nserver = 1,
+  *options = (TpsBenchOptions) { .ntrainer = NOT_SAID,
+                                 .nserver = NOT_SAID,
                                  .epochs = 1,
                                  .batch_size = 32,
                                  .learning_rate = LEARNING_RATE,

@@ -59,6 +59,7 @@ TpsBenchVerdict tps_bench_options_parse (TpsBenchOptions *options, gint argc, gc
 void tps_bench_options_clear (TpsBenchOptions *options);
 
 /* Those of both kinds; the CUDA ones come last. */
+guint tps_bench_options_count_trainers (const TpsBenchOptions *options);
 guint tps_bench_options_count_servers (const TpsBenchOptions *options);
 
 /* The flags and their values in use, one "name=value" each, in the order of --help; owned by the

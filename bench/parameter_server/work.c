@@ -8,7 +8,7 @@
 #include "plugin/client/stubs.h"
 #include "runtime/averaging/partition.h"
 #include "runtime/config.h"
-#include "runtime/device_library.h"
+#include "runtime/ddp/device_choice.h"
 #include "runtime/nn/dataset.h"
 #include "runtime/sync.h"
 
@@ -33,9 +33,9 @@ count_trainers (const TpsBenchOptions *o, guint server)
   guint first, n;
 
   if (!g_str_equal (o->partition, "trainers"))
-    return (guint) o->ntrainer;
-  tps_partition_get_trainers (server, (guint) o->ntrainer, tps_bench_options_count_servers (o),
-                              &first, &n);
+    return tps_bench_options_count_trainers (o);
+  tps_partition_get_trainers (server, tps_bench_options_count_trainers (o),
+                              tps_bench_options_count_servers (o), &first, &n);
   return MAX (n, 1);
 }
 
@@ -54,16 +54,14 @@ check_server_arguments (const TpsBenchOptions *o, GError **error)
   return tps_config_finish (&config);
 }
 
-/* Of the CUDA servers, which come last, in turn. NULL: a server of the CPU. */
-static TpsDevice *
-choose_device (const TpsBenchOptions *o, guint server)
+/* Those of the CPU come first. FALSE: a CUDA server has none. */
+static gboolean
+choose_device (const TpsBenchOptions *o, guint server, TpsDevice **device, GError **error)
 {
-  const GPtrArray *devices;
-
-  if (server < (guint) o->nserver)
-    return NULL;
-  devices = tps_device_library_get ()->devices;
-  return g_ptr_array_index (devices, (server - (guint) o->nserver) % devices->len);
+  *device = NULL;
+  if (server >= (guint) o->nserver)
+    *device = tps_device_choose ("cuda", tps_world_get_local_rank (&o->world), error);
+  return server < (guint) o->nserver || *device != NULL;
 }
 
 static gboolean
@@ -75,8 +73,8 @@ fill_server (gpointer user_data, guint server, TpsPluginOptions *options, GError
   options->parameter_server.n_trainers = count_trainers (o, server);
   options->parameter_server.reduce = g_str_equal (o->reduce, "sum") ? TPS_REDUCE_SUM
                                                                     : TPS_REDUCE_MEAN;
-  options->parameter_server.device = choose_device (o, server);
-  return check_server_arguments (o, error);
+  return choose_device (o, server, &options->parameter_server.device, error)
+         && check_server_arguments (o, error);
 }
 
 static gboolean
@@ -97,7 +95,8 @@ make_data (TpsBenchWork *work, GError **error)
 
   if (klass == NULL || !klass->generate (work->data.arguments, o->seed, &dataset, error))
     return FALSE;
-  work->dealt = tps_dataset_deal (&dataset, (guint) o->batch_size, (guint) o->ntrainer);
+  work->dealt = tps_dataset_deal (&dataset, (guint) o->batch_size,
+                                  tps_bench_options_count_trainers (o));
   for (guint i = 0; i < work->dealt->len; i++)
     work->steps_per_epoch = MAX (work->steps_per_epoch, ((GArray *) work->dealt->pdata[i])->len);
   return TRUE;
@@ -186,6 +185,7 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   plan->learning_rate = o->learning_rate;
   set (&plan->reduce, o->reduce);
   set (&plan->compress, o->compress);
+  set (&plan->device, trainer < (guint) o->ntrainer ? "cpu" : "cuda");
   add_batches (work, trainer, plan);
   return plan;
 }
@@ -204,7 +204,9 @@ make_peer_arguments (TpsBenchWork *work)
     const gchar *flag;
     gint64 value;
   } numbers[] = { { "--ntrainer", o->ntrainer },
-                  { "--nserver", tps_bench_options_count_servers (o) },
+                  { "--ncudatrainer", o->ncudatrainer },
+                  { "--nserver", o->nserver },
+                  { "--ncudaserver", o->ncudaserver },
                   { "--batch-size", o->batch_size },
                   { "--epochs", o->epochs },
                   { "--seed", o->seed },

@@ -72,6 +72,7 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
     return role->plugin != NULL;
   links = tps_trainer_links (role->master);
   links.host = role->host;
+  links.local_rank = tps_world_get_local_rank (world);
   role->trainer = tps_trainer_new (&links, role->metrics);
   tps_plugin_add_trainer (role->plugin, role->trainer);
   return TRUE;

@@ -11,6 +11,7 @@ tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name)
                         .server_name = server_name,
                         .rank = -1,
                         .world_size = -1,
+                        .local_rank = -1,
                         .master_port = -1,
                         .rpc_timeout = 30,
                         .startup_timeout = 60 };
@@ -43,6 +44,12 @@ tps_world_get_kind (const TpsWorld *world, guint rank)
   if (rank < world->n_trainers)
     return TPS_WORLD_TRAINER;
   return rank + 1 < tps_world_get_size (world) ? TPS_WORLD_SERVER : TPS_WORLD_MASTER;
+}
+
+guint
+tps_world_get_local_rank (const TpsWorld *world)
+{
+  return (guint) MAX (world->local_rank >= 0 ? world->local_rank : world->rank, 0);
 }
 
 guint

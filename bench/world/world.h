@@ -21,6 +21,7 @@ typedef struct
   /* Flags; strings are owned. */
   gint rank; /* -1 = launch the whole world here */
   gint world_size;
+  gint local_rank; /* among the roles of this machine; -1 = not said */
   gchar *master_addr;
   gint master_port;
   gchar *transport; /* "unix", "tcp" */
@@ -48,6 +49,9 @@ guint tps_world_get_size (const TpsWorld *world);
 gboolean tps_world_is_role (const TpsWorld *world);
 
 TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
+
+/* Of this role among those of its machine, which share its devices: as its launcher says, else its rank. */
+guint tps_world_get_local_rank (const TpsWorld *world);
 
 /* Of a trainer among trainers, of a server among servers. */
 guint tps_world_get_number (const TpsWorld *world, guint rank);

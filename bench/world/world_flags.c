@@ -11,6 +11,8 @@ static const gchar *const rank_variables[] = { "RANK",     "OMPI_COMM_WORLD_RANK
                                                "PMI_RANK", "SLURM_PROCID",         NULL };
 static const gchar *const world_size_variables[] = { "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
                                                      "PMI_SIZE", "SLURM_NTASKS", NULL };
+static const gchar *const local_rank_variables[] = { "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                     "MPI_LOCALRANKID", "SLURM_LOCALID", NULL };
 
 void
 tps_world_add_flags (GOptionContext *context, TpsWorld *world)
@@ -79,6 +81,8 @@ tps_world_read_environment (TpsWorld *world, GError **error)
       if (world_size <= 1 || rank < 0)
         return TRUE;
       world->rank = rank;
+      if (!int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error))
+        return FALSE;
       if (world->world_size < 0)
         world->world_size = world_size;
     }

@@ -73,6 +73,8 @@ tps_pass_move_batches (TpsPass *pass, GError **error)
       pass->plan->batches = copies;
       copies = batches;
     }
+  else /* the copies that there are may be under way */
+    pass->device->ops->stream_sync (pass->model->stream, NULL);
   g_array_unref (copies);
   return ok;
 }

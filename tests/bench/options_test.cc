@@ -23,6 +23,10 @@ const char *const kVariables[] = { "RANK",
                                    "PMIX_RANK",
                                    "PMI_RANK",
                                    "PMI_SIZE",
+                                   "LOCAL_RANK",
+                                   "OMPI_COMM_WORLD_LOCAL_RANK",
+                                   "MPI_LOCALRANKID",
+                                   "SLURM_LOCALID",
                                    "BUILD_WORKING_DIRECTORY" };
 
 class Options : public testing::Test
@@ -116,9 +120,64 @@ TEST_F (Options, RefuseUnknownWords)
 {
   ExpectBad ({ "--transport=pigeon" }, "expected unix or tcp");
 }
-TEST_F (Options, RefuseCudaTrainers)
+TEST_F (Options, RefuseCudaTrainersWithTheReasonWhyThereIsNoDevice)
 {
-  ExpectBad ({ "--ncudatrainer=1" }, "--ncudatrainer=1: trainers compute on the CPU");
+  ExpectBad ({ "--ncudatrainer=1" },
+             "--ncudatrainer=1: no CUDA device; use --ntrainer (cuda: none: turned off)");
+}
+TEST_F (Options, RefuseCudaRolesOnlyWhereTheyAre)
+{
+  const std::vector<std::string> world = { "--ncudatrainer=2", "--nserver=1", "--ncudaserver=1" };
+
+  for (const auto &[rank, refusal] : { std::pair<int, const char *> (0, "--ncudatrainer=2"),
+                                       { 1, "--ncudatrainer=2" },
+                                       { 2, "" },
+                                       { 3, "--ncudaserver=1" },
+                                       { 4, "" } })
+    {
+      std::vector<std::string> arguments = world;
+
+      arguments.push_back ("--rank=" + std::to_string (rank));
+      if (*refusal == '\0')
+        EXPECT_EQ (Parse (arguments), TPS_BENCH_RUN) << rank;
+      else
+        ExpectBad (arguments, refusal);
+      tps_bench_options_clear (&options_);
+      g_clear_error (&error_);
+    }
+}
+TEST_F (Options, RolesOfOneKindReplaceTheDefaultOnesOfTheOther)
+{
+  EXPECT_EQ (Parse ({ "--ncudatrainer=3", "--ncudaserver=1", "--rank=4" }), TPS_BENCH_RUN);
+  EXPECT_EQ (tps_world_get_size (&options_.world), 5u);
+  EXPECT_EQ (options_.ntrainer, 0);
+  EXPECT_EQ (options_.nserver, 0);
+}
+TEST_F (Options, ServersOfTheirOwnKindWhereTrainersHaveTheirOwn)
+{
+  ExpectBad ({ "--ntrainer=1", "--ncudatrainer=3", "--nserver=1", "--ncudaserver=1",
+               "--partition=trainers", "--rank=6" },
+             "as many CPU trainers for each CPU server as CUDA trainers for each CUDA server");
+  tps_bench_options_clear (&options_);
+  g_clear_error (&error_);
+  EXPECT_EQ (Parse ({ "--ntrainer=2", "--ncudatrainer=4", "--nserver=1", "--ncudaserver=2",
+                      "--partition=trainers", "--rank=9" }),
+             TPS_BENCH_RUN);
+}
+TEST_F (Options, TheLocalRankIsTheLaunchersOrTheRank)
+{
+  EXPECT_EQ (Parse ({ "--rank=2" }), TPS_BENCH_RUN);
+  EXPECT_EQ (tps_world_get_local_rank (&options_.world), 2u);
+  tps_bench_options_clear (&options_);
+  setenv ("RANK", "2", 1);
+  setenv ("WORLD_SIZE", "4", 1);
+  setenv ("LOCAL_RANK", "1", 1);
+  EXPECT_EQ (Parse ({}), TPS_BENCH_RUN);
+  EXPECT_EQ (tps_world_get_local_rank (&options_.world), 1u);
+  tps_bench_options_clear (&options_);
+  /* Roles that are started here by hand, in a shell under such a launcher. */
+  EXPECT_EQ (Parse ({ "--rank=3" }), TPS_BENCH_RUN);
+  EXPECT_EQ (tps_world_get_local_rank (&options_.world), 3u);
 }
 TEST_F (Options, RefuseCudaServersWithTheReasonWhyThereIsNoDevice)
 {

@@ -34,6 +34,8 @@ struct Task
   const char *ddp_model = "basic_ddp_model";
   const char *reduce = "mean";
   const char *compress = "none";
+  const char *backend = "gloo";
+  std::vector<std::string> devices; /* by rank; none: the CPU */
   bool sparse = true;
   guint n_batches = 5;
   guint epochs = 2;
@@ -56,6 +58,7 @@ public:
         links.connect_servers = connect_servers;
         links.connect_store = connect_store;
         links.user_data = this;
+        links.local_rank = r;
         metrics_.push_back (tps_metrics_new (nullptr, nullptr));
         trainers_.push_back (tps_trainer_new (&links, metrics_[r]));
       }
@@ -92,6 +95,9 @@ public:
     set (&plan->create_ddp_model, task.ddp_model);
     set (&plan->reduce, task.reduce);
     set (&plan->compress, task.compress);
+    set (&plan->backend, task.backend);
+    if (rank < task.devices.size ())
+      set (&plan->device, task.devices[rank].c_str ());
     plan->rank = rank;
     plan->world_size = n_trainers ();
     g_variant_unref (plan->model_config);
