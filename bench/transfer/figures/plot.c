@@ -7,29 +7,11 @@
 #include "bench/report/percentile.h"
 #include "runtime/error.h"
 
-static gdouble
-median (const GArray *values)
-{
-  return tps_percentile (values, 50);
-}
-
-static const TpsTransferRowResults *
-get_row (const TpsTransferFigures *figures, guint i)
-{
-  return &g_array_index (figures->rows, TpsTransferRowResults, i);
-}
-
-static const TpsTransferResult *
-get_result (const TpsTransferRowResults *row, guint i)
-{
-  return &g_array_index (row->results, TpsTransferResult, i);
-}
-
 /* Calls one by one, of the first row's kind: a push, unless something else was asked for. */
 static gboolean
 is_plotted (const TpsTransferFigures *figures, const TpsTransferRow *row)
 {
-  return row->op == get_row (figures, 0)->row.op && row->n_connections == 1
+  return row->op == tps_transfer_figures_get (figures, 0)->row.op && row->n_connections == 1
          && row->n_in_flight == 1;
 }
 
@@ -40,11 +22,12 @@ list_curves (const TpsTransferFigures *figures)
   GPtrArray *curves = g_ptr_array_new_with_free_func (g_free);
 
   for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0;
-         is_plotted (figures, &get_row (figures, i)->row) && j < get_row (figures, i)->results->len;
+    for (guint j = 0; is_plotted (figures, &tps_transfer_figures_get (figures, i)->row)
+                      && j < tps_transfer_figures_get (figures, i)->results->len;
          j++)
       {
-        const TpsTransferSystemSpec *spec = get_result (get_row (figures, i), j)->spec;
+        const TpsTransferSystemSpec *spec =
+            tps_transfer_row_results_get (tps_transfer_figures_get (figures, i), j)->spec;
         gchar *curve = g_strdup_printf ("%s %s", spec->name, spec->transport);
 
         if (g_ptr_array_find_with_equal_func (curves, curve, g_str_equal, NULL))
@@ -59,17 +42,19 @@ static void
 write_points (FILE *out, const TpsTransferFigures *figures, const gchar *curve)
 {
   for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0;
-         is_plotted (figures, &get_row (figures, i)->row) && j < get_row (figures, i)->results->len;
+    for (guint j = 0; is_plotted (figures, &tps_transfer_figures_get (figures, i)->row)
+                      && j < tps_transfer_figures_get (figures, i)->results->len;
          j++)
       {
-        const TpsTransferResult *result = get_result (get_row (figures, i), j);
+        const TpsTransferResult *result = tps_transfer_row_results_get (
+            tps_transfer_figures_get (figures, i), j);
         g_autofree gchar *name = g_strdup_printf ("%s %s", result->spec->name,
                                                   result->spec->transport);
 
         if (g_str_equal (name, curve))
-          fprintf (out, "%" G_GSIZE_FORMAT " %g\n", get_row (figures, i)->row.n_bytes,
-                   median (result->gb_per_s));
+          fprintf (out, "%" G_GSIZE_FORMAT " %g\n",
+                   tps_transfer_figures_get (figures, i)->row.n_bytes,
+                   tps_percentile (result->gb_per_s, 50));
       }
   fprintf (out, "e\n");
 }
@@ -85,7 +70,7 @@ write_script (FILE *out, const TpsTransferFigures *figures, const gchar *path)
       out,
       "set logscale xy\nset xlabel 'bytes of a %s'\nset ylabel 'GB/s'\n"
       "set key outside below\nset grid\nset xrange [32:536870912]\nset format x '2^{%%L}'\nset logscale x 2\nplot ",
-      tps_transfer_op_name (get_row (figures, 0)->row.op));
+      tps_transfer_op_name (tps_transfer_figures_get (figures, 0)->row.op));
   for (guint i = 0; i < curves->len; i++)
     fprintf (out, "%s'-' with linespoints title '%s'", i > 0 ? ", " : "",
              (gchar *) curves->pdata[i]);

@@ -77,12 +77,18 @@ tps_transfer_row_results_add (TpsTransferRowResults *results, const TpsTransferS
 }
 
 const TpsTransferResult *
+tps_transfer_row_results_get (const TpsTransferRowResults *results, guint i)
+{
+  return &g_array_index (results->results, TpsTransferResult, i);
+}
+
+const TpsTransferResult *
 tps_transfer_row_results_find (const TpsTransferRowResults *results, const gchar *name,
                                const gchar *transport)
 {
   for (guint i = 0; i < results->results->len; i++)
     {
-      const TpsTransferResult *result = &g_array_index (results->results, TpsTransferResult, i);
+      const TpsTransferResult *result = tps_transfer_row_results_get (results, i);
 
       if (g_str_equal (result->spec->name, name)
           && g_str_equal (result->spec->transport, transport))

@@ -34,6 +34,10 @@ void tps_transfer_row_results_add (TpsTransferRowResults *results,
                                    const TpsTransferSystemSpec *spec,
                                    const TpsTransferTimes *times);
 
+/* The `i`-th; borrowed. */
+const TpsTransferResult *tps_transfer_row_results_get (const TpsTransferRowResults *results,
+                                                       guint i);
+
 /* NULL where that system did not run it; borrowed. */
 const TpsTransferResult *tps_transfer_row_results_find (const TpsTransferRowResults *results,
                                                         const gchar *name, const gchar *transport);

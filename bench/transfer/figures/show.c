@@ -7,22 +7,16 @@
 #define OURS "thriftps"
 #define SMALL_CALLS "small calls, " G_STRINGIFY (TPS_CALL_LOAD_N_CLIENTS) " clients"
 
-static gdouble
-median (const GArray *values)
-{
-  return tps_percentile (values, 50);
-}
-
-static const TpsTransferRowResults *
-get_row (const TpsTransferFigures *figures, guint i)
+const TpsTransferRowResults *
+tps_transfer_figures_get (const TpsTransferFigures *figures, guint i)
 {
   return &g_array_index (figures->rows, TpsTransferRowResults, i);
 }
 
-static const TpsTransferResult *
-get_result (const TpsTransferRowResults *row, guint i)
+static gdouble
+median (const GArray *values)
 {
-  return &g_array_index (row->results, TpsTransferResult, i);
+  return tps_percentile (values, 50);
 }
 
 static const TpsTransferCalls *
@@ -101,8 +95,9 @@ tps_transfer_show_table (const TpsTransferFigures *figures)
                           "of raw", "memcpy");
   g_string_append_printf (text, "%-24s %-22s %50s %17s\n", "", "", "", "CPU s/GB");
   for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0; j < get_row (figures, i)->results->len; j++)
-      append_result (text, get_row (figures, i), get_result (get_row (figures, i), j));
+    for (guint j = 0; j < tps_transfer_figures_get (figures, i)->results->len; j++)
+      append_result (text, tps_transfer_figures_get (figures, i),
+                     tps_transfer_row_results_get (tps_transfer_figures_get (figures, i), j));
   append_calls (text, figures);
   if (figures->idle != NULL)
     append_idle (text, figures->idle);
@@ -194,8 +189,9 @@ void
 tps_transfer_show_output (const TpsTransferFigures *figures, TpsBenchOutput *output)
 {
   for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0; j < get_row (figures, i)->results->len; j++)
-      add_result (get_row (figures, i), get_result (get_row (figures, i), j), output);
+    for (guint j = 0; j < tps_transfer_figures_get (figures, i)->results->len; j++)
+      add_result (tps_transfer_figures_get (figures, i),
+                  tps_transfer_row_results_get (tps_transfer_figures_get (figures, i), j), output);
   add_calls (figures, output);
   if (figures->idle != NULL)
     add_idle (figures->idle, output);

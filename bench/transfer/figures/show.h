@@ -26,6 +26,9 @@ typedef struct
   const TpsTransferIdle *idle; /* borrowed; NULL = not measured */
 } TpsTransferFigures;
 
+/* The `i`-th row; borrowed. */
+const TpsTransferRowResults *tps_transfer_figures_get (const TpsTransferFigures *figures, guint i);
+
 /* Owned by the caller. */
 gchar *tps_transfer_show_table (const TpsTransferFigures *figures);
 
