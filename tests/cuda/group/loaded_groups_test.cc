@@ -3,7 +3,6 @@
 /* "nccl" and "multi" as programs get them: from the library that devices come from, here with stand-ins for CUDA and NCCL
  * below it. */
 
-#include <future>
 #include <string>
 #include <vector>
 #include <gmock/gmock.h>
@@ -11,48 +10,10 @@
 
 #include "runtime/backend.h"
 #include "runtime/ddp/process_group.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fakes.h"
 
 namespace {
-
-std::vector<TpsProcessGroup *>
-join (const char *backend, guint n_ranks)
-{
-  std::vector<TpsProcessGroup *> groups (n_ranks);
-  MemoryStore shared;
-
-  run_ranks (n_ranks, [&] (guint rank) {
-    TpsStore *store = shared.open ();
-    TpsProcessGroupOptions options = {};
-    GError *error = nullptr;
-
-    options.rank = rank;
-    options.size = n_ranks;
-    options.store = store;
-    options.prefix = "pass/";
-    options.timeout_ns = G_GINT64_CONSTANT (30000000000);
-    groups[rank] = tps_process_group_new (backend, &options, &error);
-    if (groups[rank] == nullptr)
-      g_error ("rank %u: %s", rank, error->message);
-    store->ops->free (store);
-  });
-  return groups;
-}
-
-std::string
-all_reduce (TpsProcessGroup *group, gpointer data, gsize n_elems)
-{
-  std::promise<std::string> promise;
-
-  group->ops->all_reduce_f32 (
-      group, static_cast<gfloat *> (data), n_elems,
-      [] (gpointer user_data, const GError *error) {
-        static_cast<std::promise<std::string> *> (user_data)->set_value (
-            error == nullptr ? "" : error->message);
-      },
-      &promise);
-  return promise.get_future ().get ();
-}
 
 class LoadedGroups : public testing::TestWithParam<const char *>
 {
@@ -62,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P (Backends, LoadedGroups, testing::Values ("nccl", "mult
 
 TEST_P (LoadedGroups, SumMemoryOfTheDeviceAndOfTheHost)
 {
-  std::vector<TpsProcessGroup *> groups = join (GetParam (), 3);
+  std::vector<TpsProcessGroup *> groups = join_groups (GetParam (), 3);
 
   run_ranks (3, [&] (guint r) {
     TpsDevice *device = tps_device_find (r % 2 == 0 ? "cuda:0" : "cuda:1", nullptr);
@@ -82,18 +43,19 @@ TEST_P (LoadedGroups, SumMemoryOfTheDeviceAndOfTheHost)
     tps_buffer_unref (buffer);
     device->ops->stream_free (stream);
   });
-  run_ranks (3, [&] (guint r) { groups[r]->ops->free (groups[r]); });
+  free_groups (groups);
 }
 
 TEST_P (LoadedGroups, AbortEndsBothKinds)
 {
-  std::vector<TpsProcessGroup *> groups = join (GetParam (), 2);
+  std::vector<TpsProcessGroup *> groups = join_groups (GetParam (), 2);
 
   run_ranks (2, [&] (guint r) {
     gfloat value = 1;
 
     groups[r]->ops->abort (groups[r]);
-    EXPECT_EQ (all_reduce (groups[r], &value, 1), "the process group was closed by this rank");
+    EXPECT_EQ (all_reduce (groups[r], &value, 1),
+               "GROUP_BROKEN: the process group was closed by this rank");
     groups[r]->ops->free (groups[r]);
   });
 }

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <future>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "runtime/error.h"
 #include "tests/cuda/group/fake_nccl.h"
 #include "tests/cuda/host/fake_runtime.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fakes.h"
 
 using testing::AllOf;
@@ -31,7 +31,7 @@ using testing::StartsWith;
 namespace {
 
 constexpr gint64 LONG_NS = G_GINT64_CONSTANT (30000000000);
-constexpr gint64 SHORT_NS = 100000000;
+constexpr gint64 SHORT_NS = 500000000;
 
 const FakeNcclControls &
 fake_nccl ()
@@ -50,31 +50,6 @@ device_of (guint rank)
 
   return &devices[rank % 2]->parent;
 }
-
-/* Where a collective ends. */
-class Waiter
-{
-public:
-  static void
-  done (gpointer user_data, const GError *error)
-  {
-    Waiter *self = static_cast<Waiter *> (user_data);
-
-    self->promise_.set_value (error == nullptr ? std::string ()
-                                               : std::string (tps_error_code_name (error->code))
-                                                     + ": " + error->message);
-  }
-
-  /* Empty, or the error's code and text. */
-  std::string
-  wait ()
-  {
-    return promise_.get_future ().get ();
-  }
-
-private:
-  std::promise<std::string> promise_;
-};
 
 /* Floats, or anything, where a collective finds them. */
 class Memory
@@ -194,29 +169,13 @@ protected:
     g_error_free (error);
     return text;
   }
-
-  void
-  free_all (const std::vector<TpsProcessGroup *> &groups)
-  {
-    run_ranks (static_cast<guint> (groups.size ()),
-               [&] (guint r) { groups[r]->ops->free (groups[r]); });
-  }
 };
-
-std::string
-all_reduce (TpsProcessGroup *group, gpointer data, gsize n_elems)
-{
-  Waiter waiter;
-
-  group->ops->all_reduce_f32 (group, static_cast<gfloat *> (data), n_elems, Waiter::done, &waiter);
-  return waiter.wait ();
-}
 
 /* -- joining -- */
 
 TEST_F (Nccl, CommunicatorsNeverBlock)
 {
-  free_all (join (3));
+  free_groups (join (3));
   EXPECT_FALSE (fake_nccl ().was_blocking ());
   EXPECT_EQ (fake_nccl ().n_aborted (), 0);
 }
@@ -227,7 +186,7 @@ TEST_F (Nccl, JoiningNamesTheRankThatDoesNotCome)
 
   shared.put ("pass/nccl_rank_1", "");
   EXPECT_EQ (join_alone (options_of (0, 3, nullptr, SHORT_NS), &shared),
-             "DEADLINE_EXCEEDED: process group: rank 2 has not joined within 100 ms");
+             "DEADLINE_EXCEEDED: process group: rank 2 has not joined within 500 ms");
 }
 
 TEST_F (Nccl, JoiningEndsAtTheDeadlineWhenNcclDoesNotConnect)
@@ -238,7 +197,7 @@ TEST_F (Nccl, JoiningEndsAtTheDeadlineWhenNcclDoesNotConnect)
   shared.put ("pass/nccl_rank_1", "");
   EXPECT_EQ (join_alone (options_of (0, 2, nullptr, SHORT_NS), &shared),
              "DEADLINE_EXCEEDED: process group: rank 0 of 2 on cuda:0: joining: not done "
-             "within 100 ms");
+             "within 500 ms");
   EXPECT_EQ (fake_nccl ().n_aborted (), 1);
 }
 
@@ -327,7 +286,7 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
         EXPECT_EQ (values[r], expected) << n << " elements, rank " << r;
       });
     }
-  free_all (groups);
+  free_groups (groups);
 }
 
 /* What the averaging server computes: product and sum rounded to float, one division, one rounding. */
@@ -390,7 +349,7 @@ TEST_P (NcclMemory, AverageOfHalfFloatsHasTheBitsOfTheServer)
             EXPECT_EQ (values, expected) << n << " elements, rank " << r;
           });
         }
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_P (NcclMemory, GathersBytesOfAnySizesInRankOrder)
@@ -417,7 +376,7 @@ TEST_P (NcclMemory, GathersBytesOfAnySizesInRankOrder)
     EXPECT_EQ (memcmp (tps_buffer_get_data (all), expected.data (), expected.size ()), 0);
     tps_buffer_unref (all);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, NothingGathersToNothing)
@@ -435,7 +394,7 @@ TEST_F (Nccl, NothingGathersToNothing)
     EXPECT_EQ (tps_buffer_get_size (all), 0u);
     tps_buffer_unref (all);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, AnAverageOfNothingLeavesTheDataAlone)
@@ -452,7 +411,7 @@ TEST_F (Nccl, AnAverageOfNothingLeavesTheDataAlone)
     EXPECT_EQ (mine.weight, 0);
     EXPECT_EQ (data[99], 42);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, ManyJobsRunInTheOrderTheyWereQueued)
@@ -477,7 +436,7 @@ TEST_F (Nccl, ManyJobsRunInTheOrderTheyWereQueued)
         EXPECT_EQ (data[i][i], 2 * static_cast<float> (i));
       }
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, ASumWaitsForTheEventOfItsData)
@@ -502,7 +461,7 @@ TEST_F (Nccl, ASumWaitsForTheEventOfItsData)
     device->ops->event_free (event);
     device->ops->stream_free (stream);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, DataThatCouldNotBeMadeBreaksTheGroup)
@@ -536,13 +495,13 @@ TEST_F (Nccl, APeerThatDoesNotComeEndsItAtTheDeadlineForBoth)
   std::vector<float> data (10);
 
   EXPECT_EQ (all_reduce (groups[0], data.data (), 10),
-             "GROUP_BROKEN: all-reduce on rank 0 of 2: all-reduce: not done within 100 ms");
+             "GROUP_BROKEN: all-reduce on rank 0 of 2: all-reduce: not done within 500 ms");
   EXPECT_THAT (all_reduce (groups[1], data.data (), 10),
                AllOf (StartsWith ("GROUP_BROKEN: all-reduce on rank 1 of 2: "),
                       HasSubstr ("rank 0 is gone")));
-  EXPECT_THAT (all_reduce (groups[0], data.data (), 10), HasSubstr ("not done within 100 ms"))
+  EXPECT_THAT (all_reduce (groups[0], data.data (), 10), HasSubstr ("not done within 500 ms"))
       << "the first failure, every time";
-  free_all (groups);
+  free_groups (groups);
   EXPECT_EQ (fake_nccl ().n_aborted (), 2);
 }
 
@@ -572,7 +531,7 @@ TEST_F (Nccl, TheDeadlineAlsoCountsWhileTheDeviceWorks)
 
   fake_cuda_hold_events (true);
   group->ops->all_reduce_f32 (group, data.data (), 10, Waiter::done, &waiter);
-  EXPECT_THAT (waiter.wait (), HasSubstr ("not done within 100 ms"));
+  EXPECT_THAT (waiter.wait (), HasSubstr ("not done within 500 ms"));
   group->ops->free (group);
 }
 
@@ -602,7 +561,7 @@ TEST_F (Nccl, CollectivesInAnotherOrderAreAnErrorAndNoHang)
     EXPECT_THAT (all_reduce (groups[r], data.data (), data.size ()),
                  StartsWith ("GROUP_BROKEN: all-reduce on rank"));
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_F (Nccl, AFailedGatherLeavesNoBuffer)

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "runtime/averaging/parameter_server.h"
+#include "tests/runtime/stopwatch.h"
 
 namespace {
 
@@ -43,36 +44,6 @@ const Case cases[] = {
 };
 
 int n_wrong_in_all = 0;
-
-struct Times
-{
-  std::vector<double> wall_ms;
-  std::vector<double> cpu_ms; /* of all threads */
-};
-
-double
-read_ms (clockid_t clock)
-{
-  struct timespec now;
-
-  clock_gettime (clock, &now);
-  return (double) now.tv_sec * 1e3 + (double) now.tv_nsec / 1e6;
-}
-
-class Stopwatch
-{
-public:
-  void
-  stop (Times *times) const
-  {
-    times->wall_ms.push_back (read_ms (CLOCK_MONOTONIC) - wall_ms);
-    times->cpu_ms.push_back (read_ms (CLOCK_PROCESS_CPUTIME_ID) - cpu_ms);
-  }
-
-private:
-  double wall_ms = read_ms (CLOCK_MONOTONIC);
-  double cpu_ms = read_ms (CLOCK_PROCESS_CPUTIME_ID);
-};
 
 class Answers
 {
@@ -146,8 +117,7 @@ report (const char *name, double mib, Times times, double n_gradients, int n_wro
   std::vector<double> &wall = times.wall_ms;
   std::vector<double> &cpu = times.cpu_ms;
 
-  std::sort (wall.begin (), wall.end ());
-  std::sort (cpu.begin (), cpu.end ());
+  times.sort ();
   double p50 = wall[wall.size () / 2];
   printf ("%-22s %8.2f %6zu %9.3f %9.3f %9.3f %9.3f %8.2f %6d\n", name, mib, wall.size (), p50,
           wall.front (), wall[wall.size () * 95 / 100], cpu[cpu.size () / 2],
@@ -206,22 +176,7 @@ run_case (const Case &chosen, double mib, int n_rounds)
 void
 run_memcpy (double mib, int n_rounds)
 {
-  gint64 n_elems = (gint64) (mib * (1 << 18));
-  TpsGradient from = make_gradient (n_elems, 1);
-  TpsGradient to = make_gradient (n_elems, 2);
-  Times times;
-
-  for (int i = 0; i < n_rounds; i++)
-    {
-      Stopwatch watch;
-
-      memcpy (tps_tensor_data (&to.dense), tps_tensor_data (&from.dense),
-              (gsize) n_elems * sizeof (gfloat));
-      watch.stop (&times);
-    }
-  tps_gradient_clear (&from);
-  tps_gradient_clear (&to);
-  report ("memcpy of one", mib, times, 1, 0);
+  report ("memcpy of one", mib, time_memcpy ((size_t) (mib * (1 << 18)), n_rounds), 1, 0);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "runtime/ddp/compress/compression.h"
 #include "runtime/ddp/pass.h"
 #include "tests/oracle/vectors.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fleet.h"
 
 namespace {

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "runtime/error.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fakes.h"
 
 namespace {

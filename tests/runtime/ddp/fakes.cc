@@ -360,28 +360,3 @@ run_ranks (guint n_ranks, const std::function<void (guint)> &body)
   for (std::thread &thread : threads)
     thread.join ();
 }
-
-std::vector<TpsProcessGroup *>
-join_gloo_groups (guint n_ranks, gint64 timeout_ns, bool shares_memory)
-{
-  std::vector<TpsProcessGroup *> groups (n_ranks);
-  MemoryStore shared;
-
-  run_ranks (n_ranks, [&] (guint rank) {
-    TpsStore *store = shared.open ();
-    TpsProcessGroupOptions options = {};
-    GError *error = nullptr;
-
-    options.rank = rank;
-    options.size = n_ranks;
-    options.store = store;
-    options.prefix = "pass-1/group/";
-    options.timeout_ns = timeout_ns;
-    options.no_shared_memory = !shares_memory;
-    groups[rank] = tps_process_group_new ("gloo", &options, &error);
-    if (groups[rank] == nullptr)
-      g_error ("rank %u: %s", rank, error->message);
-    store->ops->free (store);
-  });
-  return groups;
-}

@@ -153,9 +153,5 @@ private:
 /* The layers of the original DummyModel in full size. */
 std::vector<FakeModel::Parameter> dummy_model_parameters (bool is_sparse);
 
-/* Gloo groups of `n_ranks`, one made on each thread; the calling thread gets them all. */
-std::vector<TpsProcessGroup *> join_gloo_groups (
-    guint n_ranks, gint64 timeout_ns = G_GINT64_CONSTANT (20000000000), bool shares_memory = true);
-
 /* Runs `body` (rank) on a thread for each rank and waits for all. */
 void run_ranks (guint n_ranks, const std::function<void (guint)> &body);

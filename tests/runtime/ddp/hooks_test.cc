@@ -9,6 +9,7 @@
 
 #include "runtime/ddp/ddp.h"
 #include "runtime/error.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fakes.h"
 
 namespace {

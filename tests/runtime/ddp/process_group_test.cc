@@ -5,47 +5,19 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <future>
 #include <numeric>
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
+#include "tests/runtime/ddp/collectives.h"
 #include "tests/runtime/ddp/fakes.h"
 
 namespace {
 
-/* Where a collective ends. */
-class Waiter
-{
-public:
-  static void
-  done (gpointer user_data, const GError *error)
-  {
-    Waiter *self = static_cast<Waiter *> (user_data);
-
-    self->promise_.set_value (error == nullptr ? std::string ()
-                                               : std::string (tps_error_code_name (error->code))
-                                                     + ": " + error->message);
-  }
-
-  /* Empty, or the error's code and text. */
-  std::string
-  wait ()
-  {
-    return promise_.get_future ().get ();
-  }
-
-private:
-  std::promise<std::string> promise_;
-};
-
 std::string
 all_reduce (TpsProcessGroup *group, std::vector<float> *data)
 {
-  Waiter waiter;
-
-  group->ops->all_reduce_f32 (group, data->data (), data->size (), Waiter::done, &waiter);
-  return waiter.wait ();
+  return all_reduce (group, data->data (), data->size ());
 }
 
 std::string
@@ -76,13 +48,6 @@ all_gather (TpsProcessGroup *group, const std::string &mine, std::vector<gsize> 
       tps_buffer_unref (gathered);
     }
   return error;
-}
-
-void
-free_all (const std::vector<TpsProcessGroup *> &groups)
-{
-  run_ranks (static_cast<guint> (groups.size ()),
-             [&] (guint r) { groups[r]->ops->free (groups[r]); });
 }
 
 float
@@ -117,7 +82,7 @@ TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
         EXPECT_TRUE (n == 0 || memcmp (data[r].data (), expected.data (), n * sizeof (float)) == 0)
             << n << " elements, rank " << r;
     }
-  free_all (groups);
+  free_groups (groups);
 }
 
 /* What the averaging server computes: product and sum rounded to float, one division, one rounding. */
@@ -180,7 +145,7 @@ TEST_P (GlooRanks, AverageOfHalfFloatsHasTheBitsOfTheServer)
           for (guint r = 0; r < n_ranks; r++)
             EXPECT_EQ (data[r], expected) << n << " elements, rank " << r;
         }
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_P (GlooRanks, AnAverageOfNothingSaysSo)
@@ -195,7 +160,7 @@ TEST_P (GlooRanks, AnAverageOfNothingSaysSo)
     EXPECT_EQ (average (groups[r], &mine), "");
     EXPECT_EQ (mine.weight, 0);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST (Gloo, AWeightThatIsNoneBreaksTheGroup)
@@ -209,7 +174,7 @@ TEST (Gloo, AWeightThatIsNoneBreaksTheGroup)
     EXPECT_NE (average (groups[r], &mine).find ("rank 1 sent a weight that is none"),
                std::string::npos);
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_P (GlooRanks, AllGatherTakesOtherSizesFromEachRankNoneIncluded)
@@ -234,7 +199,7 @@ TEST_P (GlooRanks, AllGatherTakesOtherSizesFromEachRankNoneIncluded)
           EXPECT_EQ (counts[i], round * i * 1000);
       }
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
@@ -256,7 +221,7 @@ TEST_P (GlooRanks, ManyCollectivesMayBeInTheQueue)
         EXPECT_EQ (data[i][4999], static_cast<float> (n_ranks));
       }
   });
-  free_all (groups);
+  free_groups (groups);
 }
 
 INSTANTIATE_TEST_SUITE_P (Sizes, GlooRanks, testing::Values (2u, 3u, 4u));
@@ -293,7 +258,7 @@ TEST_P (Sums, AreAddedInRankOrderOverManyChunksAndRounds)
             EXPECT_EQ (data, expected) << "rank " << r << ", round " << round;
           }
       });
-      free_all (groups);
+      free_groups (groups);
     }
 }
 

@@ -19,38 +19,9 @@
 #include <vector>
 
 #include "runtime/updating/model_server.h"
+#include "tests/runtime/stopwatch.h"
 
 namespace {
-
-struct Times
-{
-  std::vector<double> wall_ms;
-  std::vector<double> cpu_ms; /* of all threads */
-};
-
-double
-read_ms (clockid_t clock)
-{
-  struct timespec now;
-
-  clock_gettime (clock, &now);
-  return (double) now.tv_sec * 1e3 + (double) now.tv_nsec / 1e6;
-}
-
-class Stopwatch
-{
-public:
-  void
-  stop (Times *times) const
-  {
-    times->wall_ms.push_back (read_ms (CLOCK_MONOTONIC) - wall_ms);
-    times->cpu_ms.push_back (read_ms (CLOCK_PROCESS_CPUTIME_ID) - cpu_ms);
-  }
-
-private:
-  double wall_ms = read_ms (CLOCK_MONOTONIC);
-  double cpu_ms = read_ms (CLOCK_PROCESS_CPUTIME_ID);
-};
 
 class Answers
 {
@@ -117,8 +88,7 @@ report (const char *name, double mib, Times times, int n_wrong)
   std::vector<double> &wall = times.wall_ms;
   std::vector<double> &cpu = times.cpu_ms;
 
-  std::sort (wall.begin (), wall.end ());
-  std::sort (cpu.begin (), cpu.end ());
+  times.sort ();
   printf ("%-22s %8.2f %6zu %9.3f %9.3f %9.3f %9.3f %6d\n", name, mib, wall.size (),
           wall[wall.size () / 2], wall.front (), wall[wall.size () * 95 / 100],
           cpu[cpu.size () / 2], n_wrong);
@@ -127,20 +97,7 @@ report (const char *name, double mib, Times times, int n_wrong)
 void
 run_memcpy (double mib, int n_rounds)
 {
-  gint64 n_elems = (gint64) (mib * (1 << 18));
-  TpsTensor from = make_tensor (n_elems, 1), to = make_tensor (n_elems, 2);
-  Times times;
-
-  for (int i = 0; i < n_rounds; i++)
-    {
-      Stopwatch watch;
-
-      memcpy (tps_tensor_data (&to), tps_tensor_data (&from), (gsize) n_elems * sizeof (gfloat));
-      watch.stop (&times);
-    }
-  tps_tensor_clear (&from);
-  tps_tensor_clear (&to);
-  report ("memcpy of one", mib, times, 0);
+  report ("memcpy of one", mib, time_memcpy ((size_t) (mib * (1 << 18)), n_rounds), 0);
 }
 
 TpsModelServer *
