@@ -2,9 +2,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """The operations of device_ops in PyTorch 2.x on the same GPU: same sizes, same formulas for bytes, same columns.
 
-    pytorch_ops.py [--mib=256] [--rounds=30]
+    pytorch_ops.py [--mib=256] [--rounds=30] [--beside=FILE]
 
-Exit code 3, with a line that says why, where there is no PyTorch or no CUDA in it.
+`--beside`: what device_ops printed; each of its operations is then put beside PyTorch's. Row-wise Adagrad and FTRL are
+not in PyTorch. Exit code 3, with a line that says why, where there is no PyTorch or no CUDA in it.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import statistics
 import sys
 
 BAG_ROWS = 20
+COLUMNS = 1024
 
 
 def give_up(why):
@@ -34,13 +36,14 @@ class Work:
 
     def __init__(self, torch, n_elems):
         self.torch = torch
+        self.functional = torch.nn.functional
         self.n_elems = n_elems
         generator = torch.Generator(device="cuda").manual_seed(0)
-        self.a = torch.rand(n_elems, device="cuda", generator=generator)
-        self.b = torch.rand(n_elems, device="cuda", generator=generator)
+        self.a = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
+        self.b = torch.rand(n_elems, device="cuda", generator=generator) + 0.001
 
-    def ids(self, dim, n):
-        rows = self.n_elems // dim
+    def ids(self, dim, n, n_copies=1):
+        rows = self.n_elems // dim // n_copies
         ids = self.torch.arange(n, device="cuda", dtype=self.torch.int64)
         return ids * 0x9E3779B1 % rows
 
@@ -56,12 +59,41 @@ def accumulate(work):
     return lambda: work.a.add_(work.b), 12 * work.n_elems
 
 
-def sgd(work):
-    """torch.optim.SGD in its fused form, without momentum."""
-    work.a.requires_grad_(True)
-    work.a.grad = work.b
-    optimizer = work.torch.optim.SGD([work.a], lr=1e-4, fused=True)
-    return optimizer.step, 12 * work.n_elems
+def fill(work):
+    return lambda: work.a.fill_(1.5), 4 * work.n_elems
+
+
+def cast(work):
+    halves = work.torch.empty_like(work.b, dtype=work.torch.bfloat16)
+    return lambda: halves.copy_(work.b), 6 * work.n_elems
+
+
+def scale(work):
+    return lambda: work.torch.mul(work.b, 0.3, out=work.a), 8 * work.n_elems
+
+
+def scale_accumulate(work):
+    return lambda: work.a.add_(work.b, alpha=0.3), 12 * work.n_elems
+
+
+def divide(work):
+    return lambda: work.torch.div(work.b, 3.0, out=work.a), 8 * work.n_elems
+
+
+def optimizer(name, bytes_per_elem, **options):
+    """A step of torch.optim, in its fused form where it has one."""
+
+    def make(work):
+        work.a.requires_grad_(True)
+        work.a.grad = work.b
+        kind = getattr(work.torch.optim, name)
+        try:
+            step = kind([work.a], lr=1e-4, fused=True, **options).step
+        except (TypeError, RuntimeError):
+            step = kind([work.a], lr=1e-4, foreach=True, **options).step
+        return step, bytes_per_elem * work.n_elems
+
+    return make
 
 
 def gather(dim):
@@ -74,25 +106,135 @@ def gather(dim):
     return make
 
 
+def pool_arguments(work, dim):
+    n_bags = work.n_elems // dim // BAG_ROWS
+    ids = work.ids(dim, n_bags * BAG_ROWS).view(n_bags, BAG_ROWS)
+    return ids, n_bags * BAG_ROWS * (dim * 4 + 8) + n_bags * dim * 4
+
+
 def pool(dim):
     def make(work):
-        n_bags = work.n_elems // dim // BAG_ROWS
-        ids = work.ids(dim, n_bags * BAG_ROWS).view(n_bags, BAG_ROWS)
+        ids, n_bytes = pool_arguments(work, dim)
         table = work.rows(work.b, dim)
-        n_bytes = n_bags * BAG_ROWS * (dim * 4 + 8) + n_bags * dim * 4
-        return lambda: work.torch.nn.functional.embedding_bag(ids, table, mode="sum"), n_bytes
+        return lambda: work.functional.embedding_bag(ids, table, mode="sum"), n_bytes
 
     return make
+
+
+def pool_gradient(dim):
+    """As rows with unique ids, as device_ops has them."""
+
+    def make(work):
+        ids, n_bytes = pool_arguments(work, dim)
+        table = work.rows(work.b, dim).requires_grad_(True)
+        with work.torch.enable_grad():
+            output = work.functional.embedding_bag(ids, table, mode="sum", sparse=True)
+        gradient = work.rows(work.a, dim)[: len(ids)]
+
+        def run():
+            rows, = work.torch.autograd.grad(output, table, gradient, retain_graph=True)
+            rows.coalesce()
+
+        return run, n_bytes
+
+    return make
+
+
+def coalesce(dim, n_copies):
+    def make(work):
+        n_rows = work.n_elems // dim
+        ids = work.ids(dim, n_rows, n_copies).view(1, n_rows)
+        values = work.rows(work.b, dim)
+        n_bytes = (n_rows + n_rows // n_copies) * (dim * 4 + 8)
+        return lambda: work.torch.sparse_coo_tensor(ids, values, (n_rows, dim)).coalesce(), n_bytes
+
+    return make
+
+
+def add_bias(work):
+    rows, bias = work.rows(work.a, COLUMNS), work.b[:COLUMNS]
+    return lambda: rows.add_(bias), 8 * work.n_elems
+
+
+def column_sum(work):
+    rows = work.rows(work.b, COLUMNS)
+    return lambda: work.torch.sum(rows, 0), 4 * work.n_elems
+
+
+def relu(work):
+    return lambda: work.torch.clamp_min(work.b, 0, out=work.a), 8 * work.n_elems
+
+
+def relu_gradient(work):
+    output = work.b * 2
+    return lambda: work.torch.ops.aten.threshold_backward(work.b, output, 0), 12 * work.n_elems
+
+
+def softmax(work):
+    rows, out = work.rows(work.b, COLUMNS), work.rows(work.a, COLUMNS)
+    return lambda: work.torch.softmax(rows, 1, out=out), 8 * work.n_elems
+
+
+def softmax_gradient(work):
+    output, gradient = work.rows(work.a, COLUMNS), work.rows(work.b, COLUMNS)
+    return (lambda: work.torch.ops.aten._softmax_backward_data(gradient, output, 1, work.torch.float32),
+            12 * work.n_elems)
+
+
+def with_gradient(work, values, loss, n_bytes):
+    values = values.requires_grad_(True)
+
+    def run():
+        with work.torch.enable_grad():
+            work.torch.autograd.grad(loss(values), values)
+
+    return run, n_bytes
+
+
+def cross_entropy(work):
+    rows = work.rows(work.b, COLUMNS)
+    target = work.torch.arange(len(rows), device="cuda") * 0x9E3779B1 % COLUMNS
+    return with_gradient(work, rows, lambda values: work.functional.cross_entropy(values, target), 8 * work.n_elems)
+
+
+def l1_loss(work):
+    target = work.a
+    return with_gradient(work, work.b, lambda values: work.functional.l1_loss(values, target), 12 * work.n_elems)
+
+
+def product(work):
+    side = 1 << (work.n_elems.bit_length() - 1) // 2
+    left, out = (values[: side * side].view(side, side) for values in (work.b, work.a))
+    return lambda: work.torch.mm(left, left, out=out), 12 * work.n_elems
 
 
 CASES = [
     ("copy", copy),
     ("accumulate", accumulate),
-    ("sgd", sgd),
+    ("sgd", optimizer("SGD", 12)),
     ("gather, dim 64", gather(64)),
     ("gather, dim 128", gather(128)),
     ("pool of 20, dim 64", pool(64)),
     ("pool of 20, dim 128", pool(128)),
+    ("pool's gradient, dim 64", pool_gradient(64)),
+    ("coalesce 4 to 1, dim 64", coalesce(64, 4)),
+    ("fill", fill),
+    ("cast to bfloat16", cast),
+    ("scale", scale),
+    ("scale and accumulate", scale_accumulate),
+    ("divide", divide),
+    ("sgd, momentum", optimizer("SGD", 20, momentum=0.9)),
+    ("adagrad", optimizer("Adagrad", 20)),
+    ("adam", optimizer("Adam", 28)),
+    ("add bias", add_bias),
+    ("sum of columns", column_sum),
+    ("relu", relu),
+    ("relu's gradient", relu_gradient),
+    ("softmax", softmax),
+    ("softmax's gradient", softmax_gradient),
+    ("cross-entropy", cross_entropy),
+    ("l1 loss", l1_loss),
+    ("product of matrices", product),
 ]
 
 
@@ -108,26 +250,55 @@ def median_ms(torch, run, n_rounds):
     return statistics.median(times[3:])
 
 
+def read_ours(path):
+    """GB/s by operation."""
+    ours = {}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            name, rest = line[:28].strip(), line[28:].split()
+            if rest and rest[0].replace(".", "", 1).isdigit():
+                ours[name] = float(rest[0])
+    return ours
+
+
+def measure(torch, make, flags):
+    """GB/s."""
+    work = Work(torch, flags.mib << 18)
+    with torch.no_grad():
+        run, n_bytes = make(work)
+        return n_bytes / median_ms(torch, run, flags.rounds) / 1e6
+
+
+def print_verdict(ratios):
+    behind = [name for name, ratio in ratios.items() if ratio < 1]
+    print("%d of %d operations are at least level with PyTorch's%s" % (
+        len(ratios) - len(behind), len(ratios), "; not: " + "; ".join(behind) if behind else ""))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mib", type=int, default=256, help="size of an array")
     parser.add_argument("--rounds", type=int, default=30, help="the median of so many counts")
+    parser.add_argument("--beside", type=read_ours, default={}, metavar="FILE", help="what device_ops printed")
     flags = parser.parse_args()
     torch = load_torch()
+    torch.backends.cuda.matmul.allow_tf32 = False
     print("PyTorch %s, %s" % (torch.__version__, torch.cuda.get_device_name()))
-    print("%-28s %10s %8s" % ("operation", "GB/s", "of copy"))
-    of_copy = None
+    print("%-28s %10s %8s %8s" % ("operation", "GB/s", "of copy", "ours/it"))
+    of_copy, ratios = None, {}
     for name, make in CASES:
-        work = Work(torch, flags.mib << 18)
-        with torch.no_grad():
-            try:
-                run, n_bytes = make(work)
-                rate = n_bytes / median_ms(torch, run, flags.rounds) / 1e6
-            except (RuntimeError, TypeError, ValueError) as error:
-                print("%-28s %10s %8s  %s" % (name, "-", "-", str(error).splitlines()[0]))
-                continue
+        try:
+            rate = measure(torch, make, flags)
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            print("%-28s %10s %8s %8s  %s" % (name, "-", "-", "-", str(error).splitlines()[0]))
+            continue
         of_copy = of_copy or rate
-        print("%-28s %10.1f %8.2f" % (name, rate, rate / of_copy))
+        if name in flags.beside and name != "copy":
+            ratios[name] = flags.beside[name] / rate
+        print("%-28s %10.1f %8.2f %8s" % (name, rate, rate / of_copy,
+                                          "%.2f" % ratios[name] if name in ratios else "-"))
+    if ratios:
+        print_verdict(ratios)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,12 @@
+#!/bin/bash
+# device_ops on a device that stands in for a GPU (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for
+# host code.
+set -u
+table=$("$1" --device=cuda:1 --smoke --rounds=1)
+status=$?
+lines=$(grep -c ' 0$' <<<"$table")
+if [ "$status" -ne 0 ] || [ "$lines" -ne 29 ]; then
+  echo "FAILED: exit code $status, $lines operations right of 29"
+  echo "$table"
+  exit 1
+fi
