@@ -12,11 +12,13 @@
 #include <gtest/gtest.h>
 
 #include "runtime/ddp/trainer.h"
+#include "runtime/device_library.h"
 #include "runtime/error.h"
 #include "tests/oracle/vectors.h"
 #include "tests/runtime/ddp/fakes.h"
 #include "tests/runtime/ddp_rpc/local_tables.h"
 #include "tests/runtime/ddp_rpc/scatter.h"
+#include "tests/runtime/fake_device/fake_device.h"
 
 namespace {
 
@@ -443,6 +445,54 @@ TEST (DdpRpcTrainer, NamesWhereAServerFailed)
 
   push.tables.failure = [] (size_t call, bool) { return call == 1 ? "out of ink" : ""; };
   EXPECT_EQ (push.run (), "UNAVAILABLE: epoch 0, batch 0: push: out of ink");
+}
+
+const TpsFakeDeviceControl *
+fake_devices ()
+{
+  return static_cast<const TpsFakeDeviceControl *> (
+      tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
+}
+
+TEST (DdpRpcTrainer, EndsWithTheErrorOfWhatADeviceCannotAllocate)
+{
+  TpsDevice *device = tps_device_find ("cuda:0", nullptr);
+  std::string result;
+  guint n_failed = 0;
+  Task task;
+
+  task.device = "cuda:0";
+  do
+    {
+      Fleet fleet (task);
+
+      fake_devices ()->fail_alloc (device, ++n_failed);
+      result = fleet.start (0);
+      result = result.empty () ? fleet.wait (0) : result;
+      EXPECT_THAT (result,
+                   testing::AnyOf ("SUCCEEDED", testing::StartsWith ("RESOURCE_EXHAUSTED")));
+      EXPECT_EQ (fake_devices ()->get_n_bytes (device), 0u) << "memory is left over";
+    }
+  while (result != "SUCCEEDED" && n_failed < 1000);
+  EXPECT_GT (n_failed, 10u);
+  fake_devices ()->fail_alloc (device, 0);
+}
+
+TEST (DdpRpcTrainer, EndsWhenItsDeviceIsLost)
+{
+  static TpsDevice *device = tps_device_find ("cuda:1", nullptr);
+  Task task;
+
+  task.device = "cuda:1";
+  Fleet fleet (task);
+  fleet.tables.failure = [] (size_t call, bool) {
+    if (call == 5)
+      fake_devices ()->set_lost (device, TRUE);
+    return "";
+  };
+  EXPECT_EQ (fleet.start (0), "");
+  EXPECT_THAT (fleet.wait (0), testing::StartsWith ("DEVICE_LOST: epoch"));
+  fake_devices ()->set_lost (device, FALSE);
 }
 
 TEST (DdpRpcTrainer, ReleasesTheOthersWhenOneFails)

@@ -33,4 +33,16 @@ void tps_fake_device_set_lost (TpsDevice *device, gboolean is_lost);
 guint tps_fake_device_get_n_allocs (TpsDevice *device);
 gsize tps_fake_device_get_n_bytes (TpsDevice *device);
 
+/* The same of the devices of a library that this process has loaded; its devices are not those of tps_fake_device_get().
+ * By tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL). */
+#define TPS_FAKE_DEVICE_CONTROL "fake_device"
+
+typedef struct
+{
+  void (*fail_alloc) (TpsDevice *device, guint n);
+  void (*set_lost) (TpsDevice *device, gboolean is_lost);
+  guint (*get_n_allocs) (TpsDevice *device);
+  gsize (*get_n_bytes) (TpsDevice *device);
+} TpsFakeDeviceControl;
+
 G_END_DECLS

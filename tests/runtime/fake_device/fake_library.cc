@@ -19,10 +19,17 @@ open_library (GPtrArray *devices, GString *words, GError **)
   return TRUE;
 }
 
+static const TpsFakeDeviceControl control = {
+  tps_fake_device_fail_alloc,
+  tps_fake_device_set_lost,
+  tps_fake_device_get_n_allocs,
+  tps_fake_device_get_n_bytes,
+};
+
 static gconstpointer
-find_interface (const gchar *)
+find_interface (const gchar *name)
 {
-  return nullptr;
+  return g_str_equal (name, TPS_FAKE_DEVICE_CONTROL) ? &control : nullptr;
 }
 
 extern "C" const TpsDeviceLibrary tps_device_library;

@@ -12,11 +12,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/device_library.h"
 #include "runtime/error.h"
 #include "runtime/nn/criterion.h"
 #include "runtime/nn/linear_model.h"
 #include "runtime/nn/ziggurat.h"
 #include "runtime/updating/model_server.h"
+#include "tests/runtime/fake_device/fake_device.h"
 #include "tests/runtime/updating/models.h"
 
 namespace updating_test {
@@ -323,6 +325,66 @@ TEST_P (BatchUpdateTrainerOnDevices, threeTrainersComeToTheBitsOfTheDefinition)
   EXPECT_EQ (to_values (model), expected_values (job));
   for (auto &each : status)
     tps_train_status_clear (&each);
+}
+
+const TpsFakeDeviceControl *
+fake_devices ()
+{
+  return static_cast<const TpsFakeDeviceControl *> (
+      tps_device_library_get ()->library->find_interface (TPS_FAKE_DEVICE_CONTROL));
+}
+
+TEST_F (BatchUpdateTrainer, whatADeviceCannotAllocateEndsThePassWithItsError)
+{
+  TpsDevice *device = tps_device_find ("cuda:0", nullptr);
+  TpsTrainStatus status = {};
+  guint n_failed = 0;
+  Job job;
+
+  job.device = "cuda:0";
+  options_.n_trainers = 1;
+  start (1);
+  do
+    {
+      fake_devices ()->fail_alloc (device, ++n_failed);
+      tps_train_status_clear (&status);
+      ASSERT_EQ (train (0, job), "");
+      wait (0, &status);
+      EXPECT_TRUE (status.error == nullptr
+                   || g_error_matches (status.error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+          << status.error->message;
+      EXPECT_EQ (fake_devices ()->get_n_bytes (device), 0u) << "memory is left over";
+    }
+  while (status.state == TPS_TRAIN_FAILED);
+  EXPECT_EQ (status.state, TPS_TRAIN_SUCCEEDED);
+  EXPECT_GT (n_failed, 10u);
+  fake_devices ()->fail_alloc (device, 0);
+  tps_train_status_clear (&status);
+}
+
+TEST_F (BatchUpdateTrainer, aDeviceThatIsLostEndsThePass)
+{
+  static TpsDevice *device = tps_device_find ("cuda:1", nullptr);
+  TpsTrainStatus status = {};
+  Job job;
+
+  job.device = "cuda:1";
+  options_.n_trainers = 1;
+  start (1);
+  tps_batch_update_trainer_observe (
+      [] (gpointer, guint, TpsBatchUpdateEvent event) {
+        if (event == TPS_BATCH_UPDATE_CONTINUES)
+          fake_devices ()->set_lost (device, TRUE);
+      },
+      nullptr);
+  ASSERT_EQ (train (0, job), "");
+  wait (0, &status);
+  tps_batch_update_trainer_observe (nullptr, nullptr);
+  fake_devices ()->set_lost (device, FALSE);
+  EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
+  EXPECT_TRUE (g_error_matches (status.error, TPS_ERROR, TPS_ERROR_DEVICE_LOST));
+  EXPECT_EQ (status.steps_done, 1);
+  tps_train_status_clear (&status);
 }
 
 TEST_F (BatchUpdateTrainer, whoIsMissingIsNamed)
