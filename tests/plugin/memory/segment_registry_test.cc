@@ -165,6 +165,18 @@ TEST_F (SegmentRegistry, opensNoMoreThanTheAccountAllows)
   EXPECT_GT (open (TPS_SEGMENT_REQUESTS, 1 << 20), 0);
 }
 
+TEST_F (SegmentRegistry, whatOneLimitRefusesCountsAgainstNone)
+{
+  g_autoptr (TpsBufferPool) all = tps_buffer_pool_new (1 << 30, 0);
+  TpsSegmentLimits limits = { 1 << 30, 8, account, all };
+
+  g_clear_pointer (&registry, tps_segment_registry_unref);
+  registry = tps_segment_registry_new (&limits);
+  EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1 << 22), -1); /* twice what the account may have */
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (all), 0u);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+}
+
 TEST_F (SegmentRegistry, refusesSizesAndUsesThatAreNone)
 {
   for (gsize n_bytes : { gsize { G_MAXSIZE }, gsize { G_MAXINT64 }, gsize { 1 } << 40 })
@@ -331,6 +343,25 @@ TEST_F (SegmentRegistry, anAnswerTakesTheSmallestSegmentThatFitsItsFirstTensor)
   EXPECT_TRUE (place (sharing, kPage, &slice));
   EXPECT_EQ (slice.segment, middle);
   EXPECT_EQ (slice.offset, gint64 { kPage } + 64);
+  EXPECT_FALSE (place (sharing, 2 * kPage - 63, &slice)); /* a byte beyond its end */
+  EXPECT_TRUE (place (sharing, 2 * kPage - 64, &slice));
+}
+
+/* Else it would name one that the client is told of later. */
+TEST_F (SegmentRegistry, noAnswerIsPlacedWhileAnotherTellsOfASegment)
+{
+  open (TPS_SEGMENT_ANSWERS, kPage);
+  Sharing before = answer ();
+  TpsSharedSlice slice;
+
+  tps_segment_registry_hold_answers (registry);
+  tps_segment_registry_hold_answers (registry);
+  EXPECT_EQ (answer (), nullptr);
+  EXPECT_FALSE (place (before, 64, &slice));
+  tps_segment_registry_resume_answers (registry);
+  EXPECT_EQ (answer (), nullptr) << "the other holds them still";
+  tps_segment_registry_resume_answers (registry);
+  EXPECT_TRUE (place (before, 64, &slice));
 }
 
 TEST_F (SegmentRegistry, aSegmentIsTheClientsFromTheCommitToTheRelease)
