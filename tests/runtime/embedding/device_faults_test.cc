@@ -3,6 +3,7 @@
 /* Tables on devices that have no memory left, fail once, or are lost; and under threads, with --config=tsan too. */
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "tests/runtime/embedding/tables.h"
@@ -170,6 +171,50 @@ TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
     }
   EXPECT_EQ (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
   EXPECT_EQ (store->pooled (query), Floats (4, -2.0f));
+}
+
+/* Of two tables, one meets the stream that its device's failure has left. */
+TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
+{
+  Query good { "good", { 1 }, { 0 } }, bad { "bad", { 1 }, { 0 } };
+  Spec on_other = flat_table ("bad", 10, 4);
+  std::vector<Floats> ones (2, Floats (4, 1.0f));
+
+  ASSERT_EQ (store->create (flat_table ("good", 10, 4)), "");
+  ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
+  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* memory for the calls to come */
+  tps_fake_device_set_lost (tps_fake_device_get (1), TRUE);
+  EXPECT_NE (store->lookup ({ bad }, nullptr), "");
+  tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4).find ("DEVICE_LOST table bad: "), 0u);
+  EXPECT_EQ (store->pooled (good), Floats (4, 0.0f));
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4), "");
+  EXPECT_EQ (store->pooled (good), Floats (4, -1.0f));
+  EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
+}
+
+/* A table's stream that is ahead of all others, as far as it need not wait. */
+TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
+{
+  static const TpsDeviceOps *real = device->ops;
+  TpsDeviceOps hasty = *real;
+  Spec spec = Spec ("emb", 300, 4).uniform (1, 2, 1);
+  Store host;
+  std::vector<Query> queries { { "emb", { 7, 250, 7 }, { 0, 1 } }, { "emb", { 299 }, { 0 } } };
+  std::vector<Floats> expected, got;
+
+  hasty.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, const gfloat *table,
+                             gfloat *output, gint64 *argmax) {
+    real->embedding_pool (stream, bags, table, output, argmax);
+    real->stream_sync (stream, nullptr);
+  };
+  ASSERT_EQ (host.create (spec), "");
+  ASSERT_EQ (store->create (spec.on ("fake:0")), "");
+  device->ops = &hasty;
+  EXPECT_EQ (host.lookup (queries, &expected), "");
+  EXPECT_EQ (store->lookup (queries, &got), "");
+  device->ops = real;
+  EXPECT_EQ (got, expected);
 }
 
 /* -- threads -- */
