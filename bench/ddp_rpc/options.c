@@ -4,7 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "runtime/ddp/device_choice.h"
 #include "runtime/ddp_rpc/bag_batches.h"
 #include "runtime/ddp_rpc/ddp_rpc_trainer.h"
 #include "runtime/error.h"
@@ -42,6 +44,12 @@ make_context (TpsDdpRpcOptions *o)
     { "sequential-lookups", 0, 0, G_OPTION_ARG_NONE, &o->sequential_lookups,
       "look up one table after the other, as the original does, to see what concurrency brings",
       NULL },
+    { "trainer-device", 0, 0, G_OPTION_ARG_STRING, &o->trainer_device,
+      "where the dense layers are computed: cpu, cuda (in turn, where there are several) or cuda:N (cpu)",
+      "DEVICE" },
+    { "table-device", 0, 0, G_OPTION_ARG_STRING, &o->table_device,
+      "where rows are looked up and updated: cpu, cuda or cuda:N; with /host behind it they lie in the host's memory (cpu)",
+      "DEVICE" },
     { "growth", 0, 0, G_OPTION_ARG_NONE, &o->growth,
       "a pass each with tables of 10,000, 100,000, 1,000,000 and 4,000,000 rows, as far as memory goes",
       NULL },
@@ -85,6 +93,8 @@ fill_defaults (TpsDdpRpcOptions *o)
     o->embedding_dim = smoke ? 256 : 64;
   tps_flags_default_to (&o->task, "random");
   tps_flags_default_to (&o->optimizer, "sgd");
+  tps_flags_default_to (&o->trainer_device, "cpu");
+  tps_flags_default_to (&o->table_device, "cpu");
 }
 
 /* Puts the name of the flag before what is wrong with its value. */
@@ -109,6 +119,56 @@ check_names (TpsDdpRpcOptions *o, GError **error)
   if (!tps_optimizer_kind_find (o->optimizer, &kind, &cause))
     return blame_flag ("optimizer", o->optimizer, cause, error);
   o->table_optimizer = tps_optimizer_spec (kind, o->lr);
+  return TRUE;
+}
+
+/* -- devices: "cuda" is chosen by the process whose role it is -- */
+
+#define ON_HOST "/host"
+
+gboolean
+tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *o, TpsTablePlace *place,
+                                        GError **error)
+{
+  gboolean is_on_host = g_str_has_suffix (o->table_device, ON_HOST);
+  gsize n_bytes = strlen (o->table_device) - (is_on_host ? strlen (ON_HOST) : 0);
+  g_autofree gchar *name = g_strndup (o->table_device, n_bytes);
+  TpsDevice *found = tps_device_choose (name, tps_world_get_local_rank (&o->world), error);
+
+  if (found == NULL)
+    return FALSE;
+  *place = (TpsTablePlace) { .is_host_memory = is_on_host };
+  g_strlcpy (place->device, found->name, sizeof place->device);
+  if (!is_on_host || !found->is_host)
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                       "expected a device other than the CPU before " ON_HOST);
+  return FALSE;
+}
+
+/* The launcher's roles are all here. */
+static gboolean
+is_here (const TpsDdpRpcOptions *o, TpsWorldKind kind)
+{
+  return o->world.rank < 0 || tps_world_get_kind (&o->world, (guint) o->world.rank) == kind;
+}
+
+/* Drivers are looked for only where a role wants one. */
+static gboolean
+check_devices (const TpsDdpRpcOptions *o, GError **error)
+{
+  TpsTablePlace place;
+
+  if (is_here (o, TPS_WORLD_TRAINER) && tps_device_choose (o->trainer_device, 0, error) == NULL)
+    {
+      g_prefix_error (error, "--trainer-device=%s: ", o->trainer_device);
+      return FALSE;
+    }
+  if (is_here (o, TPS_WORLD_SERVER) && !tps_ddp_rpc_options_choose_table_place (o, &place, error))
+    {
+      g_prefix_error (error, "--table-device=%s: ", o->table_device);
+      return FALSE;
+    }
   return TRUE;
 }
 
@@ -152,6 +212,14 @@ check_peer (const TpsDdpRpcOptions *o, GError **error)
     return TRUE;
   if (!g_str_equal (o->task, "random"))
     return tps_flags_refuse ("task", o->task, "random with --peer", error);
+  if (!g_str_equal (o->trainer_device, "cpu") || !g_str_equal (o->table_device, "cpu"))
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "--trainer-device=%s --table-device=%s: expected cpu beside --peer, which computes there",
+          o->trainer_device, o->table_device);
+      return FALSE;
+    }
   return o->table_optimizer.kind == TPS_OPTIMIZER_SGD
          || tps_flags_refuse ("optimizer", o->optimizer, "sgd with --peer", error);
 }
@@ -180,7 +248,7 @@ finish (TpsDdpRpcOptions *o, GError **error)
     return FALSE;
   o->world.n_trainers = (guint) o->number_trainers;
   o->world.n_servers = (guint) o->number_ps;
-  return tps_world_finish_flags (&o->world, error);
+  return tps_world_finish_flags (&o->world, error) && check_devices (o, error);
 }
 
 TpsBenchVerdict
@@ -216,6 +284,8 @@ tps_ddp_rpc_options_clear (TpsDdpRpcOptions *o)
 {
   g_clear_pointer (&o->optimizer, g_free);
   g_clear_pointer (&o->task, g_free);
+  g_clear_pointer (&o->trainer_device, g_free);
+  g_clear_pointer (&o->table_device, g_free);
   tps_world_clear (&o->world);
   tps_run_flags_clear (&o->run);
 }
@@ -238,6 +308,8 @@ tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *o)
   tps_flags_add_text (lines, "optimizer", o->optimizer);
   tps_flags_add_number (lines, "lr", o->lr);
   tps_flags_add_text (lines, "sequential-lookups", o->sequential_lookups ? "true" : "false");
+  tps_flags_add_text (lines, "trainer-device", o->trainer_device);
+  tps_flags_add_text (lines, "table-device", o->table_device);
   tps_flags_add_text (lines, "growth", o->growth ? "true" : "false");
   tps_flags_add_number (lines, "repeats", o->run.repeats);
   return lines;

@@ -6,6 +6,7 @@
 
 #include "bench/process/flags.h"
 #include "bench/world/world.h"
+#include "runtime/embedding/table_spec.h"
 #include "runtime/optimizer.h"
 
 G_BEGIN_DECLS
@@ -29,6 +30,8 @@ typedef struct
   gchar *task;
   gboolean sequential_lookups;
   gboolean growth;
+  gchar *trainer_device;
+  gchar *table_device;
 
   TpsOptimizerSpec table_optimizer; /* of --optimizer and --lr */
 } TpsDdpRpcOptions;
@@ -38,6 +41,10 @@ typedef struct
 TpsBenchVerdict tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv,
                                            GError **error);
 void tps_ddp_rpc_options_clear (TpsDdpRpcOptions *options);
+
+/* Where this server's tables are to be. Errors: those of tps_device_choose(); INVALID_ARGUMENT. */
+gboolean tps_ddp_rpc_options_choose_table_place (const TpsDdpRpcOptions *options,
+                                                 TpsTablePlace *place, GError **error);
 
 /* The flags and their values in use, one "name=value" each; owned. */
 GPtrArray *tps_ddp_rpc_options_describe (const TpsDdpRpcOptions *options);

@@ -37,10 +37,12 @@ get_rows (const TpsDdpRpcWork *work)
 /* -- servers: one table each, which is kept from pass to pass, as in the original -- */
 
 static gboolean
-fill_server (G_GNUC_UNUSED gpointer user_data, G_GNUC_UNUSED guint server,
-             G_GNUC_UNUSED TpsPluginOptions *options, G_GNUC_UNUSED GError **error)
+fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *options,
+             GError **error)
 {
-  return TRUE;
+  const TpsDdpRpcOptions *o = &((TpsDdpRpcWork *) user_data)->options;
+
+  return tps_ddp_rpc_options_choose_table_place (o, &options->table_place, error);
 }
 
 /* Servers differ, so that their tables are different functions of the ids. */
@@ -111,6 +113,7 @@ make_plan (gpointer user_data, G_GNUC_UNUSED guint trainer, gboolean is_warm_up,
 
   set (&plan->model_class, "HybridModel");
   set (&plan->trainer, "DdpRpcTrainer");
+  set (&plan->device, work->options.trainer_device);
   g_clear_pointer (&plan->trainer_config, g_variant_unref);
   plan->trainer_config = make_trainer_config (work, is_warm_up);
   plan->steps_per_epoch = (guint) o->batches;

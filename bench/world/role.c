@@ -27,6 +27,7 @@ typedef struct
   gchar *host; /* where others reach this process */
   TpsMetrics *metrics;
   TpsTrainer *trainer; /* NULL in a server */
+  TpsDevice *device;   /* of a server; NULL = the CPU */
   TpsPlugin *plugin;
   TpsServer *server;
   TpsClient *client; /* of the master */
@@ -51,6 +52,17 @@ role_clear (Role *role)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Role, role_clear)
 
+/* What a server works on; NULL = the CPU. */
+static TpsDevice *
+find_device (const TpsPluginOptions *options)
+{
+  TpsDevice *device = options->parameter_server.device;
+
+  if (device == NULL && options->table_place.device[0] != '\0')
+    device = tps_device_find (options->table_place.device, NULL);
+  return device != NULL && !device->is_host ? device : NULL;
+}
+
 static gboolean
 make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError **error)
 {
@@ -67,6 +79,7 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
 
   if (is_server && !fill_server (user_data, tps_world_get_number (world, rank), &options, error))
     return FALSE;
+  role->device = find_device (&options);
   role->plugin = tps_plugin_new (&options, error);
   if (role->plugin == NULL || is_server)
     return role->plugin != NULL;
@@ -103,7 +116,8 @@ static gboolean
 serve (Role *role, GError **error)
 {
   g_autofree gchar *address = choose_address (role);
-  TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory };
+  TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory,
+                               .device = role->device };
 
   role->server = tps_plugin_new_server (role->plugin, &options);
   return tps_server_listen (role->server, address, error) && tps_server_start (role->server, error);

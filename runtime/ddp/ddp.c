@@ -270,7 +270,11 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
       return on_device;
     case TPS_HOOK_REACH_DEVICE:
       on_device->ready = NULL;
-      return tps_staged_bucket_wait (slot->staged, error) ? on_device : NULL;
+      if (!tps_staged_bucket_wait (slot->staged, error))
+        return NULL;
+      /* This may be memory that others wait for. The optimizer has read it: it came before what is complete now. */
+      tps_gradient_clear (&slot->retired);
+      return on_device;
     default:
       return bring_up (slot, error) ? &slot->call : NULL;
     }

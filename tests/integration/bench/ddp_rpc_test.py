@@ -33,6 +33,10 @@ FLAGS = [
     ("--peer=pytorch --task=learnable", "--task=learnable", "--peer"),
     ("--peer=pytorch --optimizer=adam", "--optimizer=adam", "--peer"),
     ("--transport=pigeon", "--transport=pigeon", "unix"),
+    ("--trainer-device=cuda", "--trainer-device=cuda", "no CUDA device"),
+    ("--table-device=cuda:1/host", "--table-device=cuda:1/host", 'unknown device "cuda:1"'),
+    ("--table-device=cpu/host", "--table-device=cpu/host", "other than the CPU"),
+    ("--peer=pytorch --trainer-device=cuda", "--trainer-device=cuda", "--peer"),
     ("--json=/nonexistent/out.json", "--json", "/nonexistent"),
     ("--rank=5", "--rank=5", "0 to 4"),
 ]

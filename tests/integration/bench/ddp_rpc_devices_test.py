@@ -1,0 +1,45 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""//bench:ddp_rpc with dense layers and tables on devices (tests/runtime/fake_device): the parameters of the CPU, to the
+bit."""
+
+import os
+
+import junit
+import launcher
+import report
+
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+    os.environ[_name] = os.path.abspath(os.environ[_name])
+
+
+class DdpRpcDevices(launcher.TestCase):
+
+    def digest(self, *flags):
+        found = report.digests(self.run_to_json("--smoke", "--number-trainers=1", *flags))
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def test_layers_and_tables(self):
+        expected = self.digest()
+        for trainer, table in (("cuda", "cpu"), ("cpu", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda/host")):
+            with self.subTest(trainer=trainer, table=table):
+                self.assertEqual(expected, self.digest("--trainer-device=" + trainer, "--table-device=" + table))
+
+    def test_optimizers_of_tables(self):
+        for optimizer in ("adagrad", "rowwise-adagrad", "adam", "ftrl"):
+            with self.subTest(optimizer=optimizer):
+                self.assertEqual(self.digest("--optimizer=" + optimizer),
+                                 self.digest("--optimizer=" + optimizer, "--trainer-device=cuda", "--table-device=cuda"))
+
+    def test_two_trainers_agree(self):
+        found = report.digests(self.run_to_json("--smoke", "--trainer-device=cuda", "--table-device=cuda"))
+        self.assertEqual((len(found), len(set(found))), (2, 1), found)
+
+    def test_the_report_is_that_of_the_cpu(self):
+        names = [[line.split()[0] for line in self.run_well("--smoke", *flags).stdout.splitlines() if line.strip()]
+                 for flags in ((), ("--trainer-device=cuda", "--table-device=cuda"))]
+        self.assertEqual(*names)
+
+
+if __name__ == "__main__":
+    junit.main()
