@@ -2,7 +2,7 @@
 
 /* What to open next. Each message that did not find room leaves a demand: how large a segment would have taken it, and how many such
  * segments would have been of use at that moment. The next segment serves the largest demand, and demands that it meets
- * are forgotten with it. Where the limit stands in the way, idle smaller segments are closed first.
+ * are forgotten with it, but of a device as many are opened as would have been of use. Where the limit stands in the way, idle smaller segments are closed first.
  *
  * Segments are powers of two: a few sizes serve all, and growing tensors do not open one for each step. */
 
@@ -121,6 +121,13 @@ make_room (TpsSegmentPool *pool, TpsSegmentKind kind, gsize size, gboolean *wait
   return FALSE;
 }
 
+/* Who misses one of the host's says so again; for want of a device's everything takes another way, and nobody can tell. */
+static gboolean
+wants_all (TpsSegmentKind kind)
+{
+  return kind == TPS_SEGMENT_CUDA_IPC;
+}
+
 gsize
 tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
@@ -133,7 +140,7 @@ tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse 
     return 0;
   now = count_suitable (pool, kind, use, size) < demand->n_parallel
         && make_room (pool, kind, size, &wait);
-  if (!wait)
+  if (!wait && !(now && wants_all (kind)))
     *demand = (TpsSegmentDemand) { 0 };
   return now ? size : 0;
 }

@@ -93,10 +93,11 @@ read_message (TpsMessage *message, GError **error = nullptr)
 class PoolPair
 {
 public:
-  PoolPair (gsize client_max_bytes, gsize server_max_bytes)
+  /* `device`: of the server's segments of kind CUDA_IPC; NULL = there are none. */
+  PoolPair (gsize client_max_bytes, gsize server_max_bytes, TpsDevice *device = nullptr)
   {
     TpsSegmentPoolOptions options = { client_max_bytes, wake, this };
-    TpsSegmentLimits limits = { server_max_bytes, 0, nullptr };
+    TpsSegmentLimits limits = { server_max_bytes, 0, nullptr, nullptr, device, nullptr };
 
     pool = tps_segment_pool_new (&options);
     registry = tps_segment_registry_new (&limits);
@@ -175,6 +176,21 @@ private:
   }
 
   void
+  open_exported (const TpsSegmentRequest &request)
+  {
+    g_autoptr (GError) error = nullptr;
+    guint8 handle[TPS_EXPORT_HANDLE_BYTES];
+    gint64 id;
+    gsize size;
+
+    if (tps_segment_registry_open_exported (registry, request.use, request.n_bytes, &id, &size,
+                                            handle, &error))
+      tps_segment_pool_opened_exported (pool, id, static_cast<gint64> (size), handle, nullptr);
+    else
+      tps_segment_pool_open_failed (pool, error->code == 107);
+  }
+
+  void
   open (const TpsSegmentRequest &request)
   {
     g_autoptr (GError) error = nullptr;
@@ -183,6 +199,11 @@ private:
     gint fd;
 
     opened.push_back (request);
+    if (request.kind == TPS_SEGMENT_CUDA_IPC)
+      {
+        open_exported (request);
+        return;
+      }
     if (!tps_segment_registry_open (registry, request.use, request.n_bytes, &id, &size, &fd,
                                     &error))
       {
