@@ -124,6 +124,24 @@ TEST (BufferPool, ReusesWhatCameBack)
   tps_buffer_unref (third);
 }
 
+/* What is taken out again no longer counts as kept. */
+TEST (BufferPool, ReusesAsLongAsItIsUsed)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 8192);
+  gpointer data = nullptr;
+
+  for (int i = 0; i < 100; i++)
+    {
+      TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 8192);
+      TpsBuffer *other = tps_buffer_pool_try_get (pool, 8192); /* may not get what the first had */
+
+      EXPECT_TRUE (i == 0 || tps_buffer_get_data (buffer) == data) << i;
+      data = tps_buffer_get_data (buffer);
+      tps_buffer_unref (buffer);
+      tps_buffer_unref (other); /* beyond what is kept */
+    }
+}
+
 TEST (BufferPool, RefusesWhatItsLimitDoesNotAllowAndRecovers)
 {
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (100000, 0);

@@ -145,6 +145,8 @@ TEST_F (Store, doesNotForgetWhatRuns)
   EXPECT_TRUE (is_there ("a", 2059 * second));
   tps_transfer_store_expire (store, 3000 * second);
   EXPECT_FALSE (is_there ("a", 3000 * second));
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u)
+      << "the answer's bytes instead of the call's";
 }
 
 TEST_F (Store, endsWhatRunsWhenItHasBeenAnswered)
