@@ -1,7 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bags of rows into one row each. A thread has V neighbouring columns of one bag and walks its rows in their order, a few
- * of them under way at a time. Bound: memory; the rows read, the indices, the output. */
+/* Bags of rows into one row each. Bound: memory; the rows read, the indices, the output.
+ *
+ * A thread has V neighbouring columns of one bag and walks its rows in their order, a few of them under way at a time. Where
+ * each index is a bag of its own, rows are copied: a team has a few of them, all under way together. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -37,6 +39,19 @@ template <int V> struct Pool
     for (int v = 0; v < V; v++)
       sum->at[v] += row.at[v];
   }
+  /* Fewer than kAhead, also at once. */
+  TPS_BODY void
+  add_last (gsize position, int n, gsize column, Item *sum) const
+  {
+    Item rows[kAhead - 1];
+
+    for (int a = 0; a < kAhead - 1; a++)
+      if (a < n)
+        rows[a] = row (position + a, column);
+    for (int a = 0; a < kAhead - 1; a++)
+      if (a < n)
+        add (sum, rows[a]);
+  }
   TPS_BODY Item
   load (gsize i) const
   {
@@ -56,8 +71,8 @@ template <int V> struct Pool
         for (int a = 0; a < kAhead; a++)
           add (&sum, rows[a]);
       }
-    for (; position < end; position++)
-      add (&sum, row (position, cell.column));
+    if (position < end)
+      add_last (position, (int) (end - position), cell.column, &sum);
     if (bags.pooling == TPS_POOLING_MEAN && first < end)
       for (int v = 0; v < V; v++)
         sum.at[v] = sum.at[v] / (gfloat) (end - first);
@@ -70,33 +85,93 @@ template <int V> struct Pool
   }
 };
 
-struct Max
+/* Rows `indices` of the table, as they are; kAhead of them are an item. */
+template <int V> struct Gather
 {
+  using Values = Pack<gfloat, V>;
+  const gint64 *indices;
+  gsize n_rows;
+  gsize n_packs; /* of a row */
+  const Values *table;
+  Values *output;
+
+  template <typename Team>
+  TPS_BODY void
+  run (gsize item, const Team &team) const
+  {
+    gsize first = item * kAhead;
+    int n = n_rows - first < kAhead ? (int) (n_rows - first) : kAhead;
+    const Values *from[kAhead];
+
+    for (int a = 0; a < kAhead; a++)
+      from[a] = table + (gsize) indices[first + (a < n ? a : 0)] * n_packs;
+    team.each (n_packs, [&] (gsize column) {
+      Values rows[kAhead];
+
+      for (int a = 0; a < kAhead; a++)
+        rows[a] = from[a][column];
+      for (int a = 0; a < kAhead; a++)
+        if (a < n)
+          output[(first + a) * n_packs + column] = rows[a];
+    });
+  }
+};
+
+template <int V> struct Max
+{
+  using Values = Pack<gfloat, V>;
   struct Item
   {
-    gfloat value;
-    gint64 id;
+    Values value;
+    gint64 id[V];
   };
   TpsBags bags;
-  const gfloat *table;
-  gfloat *output;
+  gsize n_packs; /* of a row */
+  const Values *table;
+  Values *output;
   gint64 *argmax;
 
+  TPS_BODY void
+  take (Item *largest, const Values &row, gint64 id, bool is_first) const
+  {
+    for (int v = 0; v < V; v++)
+      {
+        gfloat x = row.at[v], max = largest->value.at[v];
+
+        if (is_first || x > max || (x != x && max == max))
+          {
+            largest->value.at[v] = x;
+            largest->id[v] = id;
+          }
+      }
+  }
   TPS_BODY Item
   load (gsize i) const
   {
-    gsize dim = (gsize) bags.dim;
-    Cell cell = cell_of (i, dim);
+    Cell cell = cell_of (i, n_packs);
     gsize first = bag_start (bags, cell.row), end = bag_start (bags, cell.row + 1);
-    Item largest = { 0, -1 };
+    Item largest;
 
-    for (gsize position = first; position < end; position++)
+    for (int v = 0; v < V; v++)
       {
-        gint64 id = bags.indices[position];
-        gfloat x = table[(gsize) id * dim + cell.column];
+        largest.value.at[v] = 0;
+        largest.id[v] = -1;
+      }
+    for (gsize position = first; position < end; position += kAhead)
+      {
+        int n = end - position < kAhead ? (int) (end - position) : kAhead;
+        Values rows[kAhead];
+        gint64 ids[kAhead];
 
-        if (position == first || x > largest.value || (x != x && largest.value == largest.value))
-          largest = { x, id };
+        for (int a = 0; a < kAhead; a++)
+          if (a < n)
+            {
+              ids[a] = bags.indices[position + a];
+              rows[a] = table[(gsize) ids[a] * n_packs + cell.column];
+            }
+        for (int a = 0; a < kAhead; a++)
+          if (a < n)
+            take (&largest, rows[a], ids[a], position + a == first);
       }
     return largest;
   }
@@ -104,20 +179,45 @@ struct Max
   store (gsize i, const Item &item) const
   {
     output[i] = item.value;
-    if (argmax != nullptr)
-      argmax[i] = item.id;
+    for (int v = 0; argmax != nullptr && v < V; v++)
+      argmax[i * V + v] = item.id[v];
   }
 };
 
+/* A team has a row's columns, as far as a warp goes. */
 template <int V>
 cudaError_t
-pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table, gfloat *output)
+gather (cudaStream_t stream, const TpsBags *bags, const Pack<gfloat, V> *table,
+        Pack<gfloat, V> *output)
+{
+  gsize n_packs = (gsize) bags->dim / V;
+  gsize n_items = bags->n_bags / kAhead + (bags->n_bags % kAhead != 0 ? 1 : 0);
+  Gather<V> body = { bags->indices, bags->n_bags, n_packs, table, output };
+
+  if (n_packs == 0)
+    return cudaSuccess;
+  if (n_packs <= 8)
+    return teams<8> (stream, n_items, body);
+  if (n_packs <= 16)
+    return teams<16> (stream, n_items, body);
+  return teams<32> (stream, n_items, body);
+}
+
+template <int V>
+cudaError_t
+pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table, gfloat *output, gint64 *argmax)
 {
   using Values = Pack<gfloat, V>;
   gsize n_packs = (gsize) bags->dim / V;
-  Pool<V> body = { *bags, n_packs, (const Values *) table, (Values *) output };
+  auto from = (const Values *) table;
+  auto to = (Values *) output;
 
-  return each<1> (stream, bags->n_bags * n_packs, body);
+  if (bags->offsets == nullptr && bags->n_indices == bags->n_bags && bags->weights == nullptr
+      && argmax == nullptr)
+    return gather<V> (stream, bags, from, to);
+  if (bags->pooling == TPS_POOLING_MAX)
+    return each<1> (stream, bags->n_bags * n_packs, Max<V> { *bags, n_packs, from, to, argmax });
+  return each<1> (stream, bags->n_bags * n_packs, Pool<V> { *bags, n_packs, from, to });
 }
 
 } /* namespace */
@@ -126,11 +226,7 @@ cudaError_t
 tps_cuda_embedding_pool (cudaStream_t stream, const TpsBags *bags, const gfloat *table,
                          gfloat *output, gint64 *argmax)
 {
-  gsize dim = (gsize) bags->dim;
-
-  if (bags->pooling == TPS_POOLING_MAX)
-    return each<1> (stream, bags->n_bags * dim, Max { *bags, table, output, argmax });
-  if (tps_cuda_geometry_columns (dim, table, output, NULL) == 4)
-    return pool<4> (stream, bags, table, output);
-  return pool<1> (stream, bags, table, output);
+  if (tps_cuda_geometry_columns ((gsize) bags->dim, table, output, NULL) == 4)
+    return pool<4> (stream, bags, table, output, argmax);
+  return pool<1> (stream, bags, table, output, argmax);
 }

@@ -185,6 +185,68 @@ TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
       }
 }
 
+TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
+{
+  for (int64_t dim : { 63, 64, 130, 200 })
+    for (bool has_argmax : { false, true })
+      {
+        reference::Bags bags {};
+        bags.rows = 50;
+        bags.dim = dim;
+        bags.pooling = TPS_POOLING_MAX;
+        for (size_t n : { 1, 70, 0, 2, 3, 4, 5, 63 })
+          {
+            bags.offsets.push_back ((int64_t) bags.indices.size ());
+            for (int64_t id : random_ids (n, bags.rows))
+              bags.indices.push_back (id);
+          }
+        std::vector<float> table = random_floats (bags.rows * dim);
+        for (size_t i = 0; i < table.size (); i += 97)
+          table[i] = NAN;
+        std::vector<float> wanted (bags.offsets.size () * dim);
+        std::vector<int64_t> wanted_argmax (wanted.size ());
+        DeviceBags device_bags (stream, bags, false);
+        DeviceArray<float> device_table (stream, table), output (stream, wanted.size ());
+        DeviceArray<int64_t> argmax (stream, wanted.size ());
+
+        reference::pool (bags, table.data (), wanted.data (), wanted_argmax.data ());
+        ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                             has_argmax ? argmax.data () : nullptr);
+        EXPECT_TRUE (same_bits (output.read (), wanted)) << dim;
+        if (has_argmax)
+          {
+            EXPECT_EQ (argmax.read (), wanted_argmax) << dim;
+          }
+      }
+}
+
+/* Each index a bag: whichever the pooling, the rows themselves. */
+TEST_P (Rows, SingleRowsAreCopied)
+{
+  for (int64_t dim : { 1, 3, 4, 28, 32, 60, 64, 68, 128, 130, 516 })
+    for (size_t n : { 0, 1, 3, 4, 5, 257 })
+      for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+        {
+          reference::Bags bags {};
+          bags.rows = 30;
+          bags.dim = dim;
+          bags.pooling = pooling;
+          bags.indices = random_ids (n, bags.rows);
+          bags.offsets.resize (n);
+          std::vector<float> table = random_floats (bags.rows * dim), wanted;
+          DeviceBags device_bags (stream, bags, false);
+          DeviceArray<float> device_table (stream, table), output (stream, n * dim);
+
+          device_bags.args.offsets = nullptr;
+          for (int64_t id : bags.indices)
+            wanted.insert (wanted.end (), table.begin () + id * dim,
+                           table.begin () + (id + 1) * dim);
+          ops->embedding_pool (stream, &device_bags.args, device_table.data (), output.data (),
+                               nullptr);
+          ASSERT_TRUE (same_bits (output.read (), wanted)) << dim << " " << n << " " << pooling;
+        }
+}
+
 TEST_P (Rows, SumsOfNegativeZerosStayNegative)
 {
   reference::Bags bags {};

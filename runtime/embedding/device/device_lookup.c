@@ -20,7 +20,8 @@
 typedef struct
 {
   const TpsDeviceQuery *query;
-  gsize begin, end; /* bags */
+  gsize begin, end;     /* bags */
+  gboolean has_offsets; /* not where each bag is one index, which takes no offsets and is faster */
   gsize ids, offsets, weights, output;
 } Piece;
 
@@ -80,6 +81,17 @@ find_end (const TpsDeviceBags *bags, gsize begin, gsize n_bytes)
   return low;
 }
 
+static gboolean
+are_single_rows (const TpsDeviceBags *bags, gsize begin, gsize end)
+{
+  gsize first = bag_start (bags, begin);
+  gboolean are_single = bag_start (bags, end) - first == end - begin;
+
+  for (gsize bag = begin; are_single && bags->offsets != NULL && bag < end; bag++)
+    are_single = (gsize) bags->offsets[bag] - first == bag - begin;
+  return are_single;
+}
+
 /* FALSE: the pass is full. */
 static gboolean
 take_piece (Passes *passes, gsize *n_left)
@@ -91,6 +103,7 @@ take_piece (Passes *passes, gsize *n_left)
   if (piece.end == piece.begin && passes->pieces->len > 0)
     return FALSE;
   piece.end = MAX (piece.end, piece.begin + 1);
+  piece.has_offsets = !are_single_rows (&query->bags, piece.begin, piece.end);
   *n_left -= MIN (*n_left, bags_bytes (&query->bags, piece.begin, piece.end));
   g_array_append_val (passes->pieces, piece);
   passes->next_bag = piece.end;
@@ -138,7 +151,7 @@ place_pieces (Passes *passes)
       gsize n_indices = count_indices (piece);
 
       piece->ids = tps_device_lane_reserve (&passes->n_bytes, n_indices * sizeof (gint64));
-      if (bags->offsets != NULL)
+      if (piece->has_offsets)
         piece->offsets = tps_device_lane_reserve (&passes->n_bytes,
                                                   (piece->end - piece->begin) * sizeof (gint64));
       if (bags->weights != NULL)
@@ -161,7 +174,7 @@ stage_piece (const Piece *piece, guint8 *block)
   gsize n_indices = count_indices (piece);
 
   tps_device_bags_stage_slots (bags, first, n_indices, (gint64 *) (gpointer) (block + piece->ids));
-  if (bags->offsets != NULL)
+  if (piece->has_offsets)
     {
       gint64 *offsets = (gint64 *) (gpointer) (block + piece->offsets);
 
@@ -181,7 +194,7 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
     .dim = (gint64) from->rows->dim,
     .indices = (const gint64 *) (gpointer) (block + piece->ids),
     .n_indices = count_indices (piece),
-    .offsets = from->offsets != NULL ? (const gint64 *) (gpointer) (block + piece->offsets) : NULL,
+    .offsets = piece->has_offsets ? (const gint64 *) (gpointer) (block + piece->offsets) : NULL,
     .n_bags = piece->end - piece->begin,
     .weights = from->weights != NULL ? (const gfloat *) (gpointer) (block + piece->weights) : NULL,
     .pooling = from->pooling,

@@ -298,7 +298,7 @@ TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
     for (int kind = TPS_INITIALIZER_ZEROS; kind <= TPS_INITIALIZER_NORMAL; kind++)
       {
         /* Several blocks, some of them on their way. */
-        int64_t rows = kind == TPS_INITIALIZER_UNIFORM ? 100000 : 300;
+        int64_t rows = kind == TPS_INITIALIZER_UNIFORM ? 70000 : 300;
         Twins twins (2);
         Spec spec ("emb", rows, 33);
 
@@ -318,8 +318,8 @@ TEST (DeviceTables, AnswerLookupsOfAnySize)
 
   twins.create (Spec ("wide", rows, 256).normal (1), fake_place);
   twins.create (Spec ("thin", rows, 2).normal (2), fake_place);
-  Query many { "wide", random_ids (random, 80000, rows), Ids (70000) };
-  Query long_one { "thin", random_ids (random, 3200000, rows), { 0, 5, 3100000 } };
+  Query many { "wide", random_ids (random, 47000, rows), Ids (40000) };
+  Query long_one { "thin", random_ids (random, 2900000, rows), { 0, 5, 2890000 } };
   for (size_t bag = 0; bag < many.offsets.size (); bag++)
     many.offsets[bag] = static_cast<int64_t> (bag + bag / 7);
   long_one.weights = Floats (long_one.indices.size (), 0.5f);
