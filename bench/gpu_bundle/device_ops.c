@@ -210,9 +210,39 @@ typedef struct
   gboolean is_smoke;
 } Flags;
 
-/* Its line. FALSE: wrong, or it failed. `copy` is set by the first. */
+typedef struct
+{
+  gdouble copy_gb_per_s; /* of the first */
+  guint n_asked;         /* to reach a part of it */
+  GString *behind;       /* which do not */
+} Verdict;
+
+static void
+judge (Verdict *verdict, const Case *what, gdouble gb_per_s)
+{
+  if (verdict->copy_gb_per_s == 0)
+    verdict->copy_gb_per_s = gb_per_s;
+  if (what->to_reach == 0)
+    return;
+  verdict->n_asked++;
+  if (gb_per_s < what->to_reach * verdict->copy_gb_per_s)
+    g_string_append_printf (verdict->behind, "; %s", what->name);
+}
+
+static void
+print_verdict (const Verdict *verdict)
+{
+  guint n_behind = 0;
+
+  for (const gchar *c = verdict->behind->str; *c != '\0'; c++)
+    n_behind += *c == ';';
+  printf ("%u of %u operations reach what is asked of them%s%s\n", verdict->n_asked - n_behind,
+          verdict->n_asked, n_behind > 0 ? "; not:" : "", verdict->behind->str + (n_behind > 0));
+}
+
+/* Its line. FALSE: wrong, or it failed. */
 static gboolean
-run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, gdouble *copy)
+run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, Verdict *verdict)
 {
   g_autoptr (GError) error = NULL;
   gssize n_wrong = count_wrong (device, what, &error);
@@ -223,9 +253,9 @@ run_case (TpsDevice *device, const Case *what, gsize n_elems, gint n_rounds, gdo
       printf ("%-28s %10s %8s %8s %8s  %s\n", what->name, "-", "-", "-", "-", error->message);
       return FALSE;
     }
-  *copy = *copy > 0 ? *copy : gb_per_s;
+  judge (verdict, what, gb_per_s);
   printf ("%-28s %10.1f %8.2f %8.2f %8" G_GSSIZE_FORMAT "\n", what->name, gb_per_s,
-          gb_per_s / *copy, what->to_reach, n_wrong);
+          gb_per_s / verdict->copy_gb_per_s, what->to_reach, n_wrong);
   return n_wrong == 0;
 }
 
@@ -235,13 +265,15 @@ run_all (TpsDevice *device, const Flags *flags)
   gsize n_elems = flags->is_smoke ? CHECK_ELEMS : (gsize) flags->mib << 18;
   guint n_cases;
   const Case *cases = tps_device_cases_get (&n_cases);
-  gdouble copy = 0;
+  Verdict verdict = { .behind = g_string_new (NULL) };
   gboolean all_right = TRUE;
 
   n_elems = (gsize) 1 << (g_bit_storage (n_elems) - 1);
   printf ("%-28s %10s %8s %8s %8s\n", "operation", "GB/s", "of copy", "reach", "wrong");
   for (guint i = 0; i < n_cases; i++)
-    all_right &= run_case (device, &cases[i], n_elems, flags->n_rounds, &copy);
+    all_right &= run_case (device, &cases[i], n_elems, flags->n_rounds, &verdict);
+  print_verdict (&verdict);
+  g_string_free (verdict.behind, TRUE);
   return all_right;
 }
 

@@ -14,7 +14,7 @@ export THRIFTPS_CUDA_LIBRARY=none
 
 table=$("$program" --device=cpu --smoke --rounds=2)
 expect 'every operation agrees with itself on the CPU' [ $? -eq 0 ]
-expect 'one line for each operation and one above' [ "$(wc -l <<<"$table")" -eq 30 ]
+expect 'one line for each operation, one above and one below' [ "$(wc -l <<<"$table")" -eq 31 ]
 expect 'the copy is its own measure' grep -q '^copy .* 1\.00 ' <<<"$table"
 
 line=$("$program" --device=cuda:0 --smoke 2>&1)
