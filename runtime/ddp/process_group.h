@@ -66,6 +66,9 @@ typedef struct
    * `ready` stays borrowed until `done`. */
   void (*all_reduce_f32_after) (TpsProcessGroup *group, TpsEvent *ready, gfloat *data,
                                 gsize n_elems, TpsCollectiveDone done, gpointer user_data);
+
+  /* Of a group that is several: the names of those that work in host memory and in a device's. NULL = `name`. */
+  const gchar *host_name, *device_name;
 } TpsProcessGroupOps;
 
 /* Implementations embed this as their first member. */

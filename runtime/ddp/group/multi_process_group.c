@@ -89,6 +89,8 @@ static const TpsProcessGroupOps multi_ops = {
   .abort = multi_abort,
   .free = multi_free,
   .all_reduce_f32_after = multi_all_reduce_f32_after,
+  .host_name = "gloo",
+  .device_name = "nccl",
 };
 
 /* -- what the ranks can do -- */

@@ -175,10 +175,20 @@ tps_hook_get_all_reduce_reach (const TpsHookContext *context, const TpsBucketCal
              : TPS_HOOK_REACH_HOST;
 }
 
+/* Of what is really used. */
+static const gchar *
+get_backend (const TpsHookContext *context, const TpsBucketCall *call)
+{
+  const TpsProcessGroupOps *ops = context->group->ops;
+  const gchar *used = call->stream != NULL ? ops->device_name : ops->host_name;
+
+  return used != NULL ? used : ops->name;
+}
+
 void
 tps_hook_all_reduce_dense (const TpsHookContext *context, TpsBucketCall *call)
 {
-  g_autofree gchar *name = g_strdup_printf ("%s_dense_allreduce", context->group->ops->name);
+  g_autofree gchar *name = g_strdup_printf ("%s_dense_allreduce", get_backend (context, call));
   DenseCall *self;
   g_autoptr (GError) error = NULL;
 

@@ -285,7 +285,8 @@ tps_hook_all_reduce_sparse (const TpsHookContext *context, TpsBucketCall *call,
 {
   TpsProcessGroup *group = context->group;
   const TpsGradient *part = &call->contribution;
-  g_autofree gchar *name = g_strdup_printf ("%s_%s_allreduce", group->ops->name,
+  const gchar *backend = group->ops->host_name != NULL ? group->ops->host_name : group->ops->name;
+  g_autofree gchar *name = g_strdup_printf ("%s_%s_allreduce", backend,
                                             call->is_sparse ? "sparse" : "dense");
   SparseCall *self = g_new0 (SparseCall, 1);
   g_autoptr (GError) error = NULL;

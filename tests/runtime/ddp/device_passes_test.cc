@@ -6,7 +6,7 @@
 
 #include "runtime/ddp/trainer.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -165,6 +165,26 @@ TEST (DevicePasses, SpansAreRecordedAsOnTheCpu)
       EXPECT_EQ (fleet.count (r, "batch_level_metric,batch_all"), 6);
       EXPECT_EQ (fleet.count (r, "forward_metric,forward_pass"), 2 * n_batches);
       EXPECT_EQ (fleet.count (r, "backward_metric,backward"), 6);
+    }
+}
+
+TEST (DevicePasses, MetricsNameTheGroupThatIsUsed)
+{
+  std::vector<std::string> all = backends ();
+  bool has_nccl = std::find (all.begin (), all.end (), "nccl") != all.end ();
+  Fleet fleet (2);
+
+  for (const std::string &backend : all)
+    {
+      Task task = on_devices (2, backend.c_str ());
+      std::string dense = backend == "multi" ? (has_nccl ? "nccl" : "gloo") : backend;
+      std::string sparse = backend == "multi" ? "gloo" : backend;
+
+      task.hook = "hybrid_hook";
+      task.pass_name = backend;
+      digest_of_run (&fleet, task, backend);
+      EXPECT_GT (fleet.count (0, "hook_future_metric," + dense + "_dense_allreduce"), 0) << backend;
+      EXPECT_EQ (fleet.count (0, "hook_c10d_metric," + sparse + "_sparse_allreduce"), 6) << backend;
     }
 }
 
