@@ -42,16 +42,19 @@ enum class Outcome
   Stalls,   /* more is expected that does not come: closed when patience ends */
 };
 
+/* What an attack makes sense against. */
+constexpr unsigned FRAMES = 1;
+constexpr unsigned BINARY = 2;
+constexpr unsigned COMPACT = 4;
+constexpr unsigned MEMBERS = 8;        /* binary_field and list_field */
+constexpr unsigned OUR_TRANSPORT = 16; /* the library's own is beyond help from outside */
+
 struct Attack
 {
   const char *name;
   Outcome outcome;
   std::string (*bytes) (const Form &form, const Victim &victim);
-  bool framed_only = false;
-  bool binary_only = false;
-  bool compact_only = false;
-  bool needs_members = false;
-  bool needs_our_transport = false; /* the library's own is beyond help from outside */
+  unsigned needs = 0; /* of those, or'ed */
 };
 
 const std::vector<Attack> &attacks ();

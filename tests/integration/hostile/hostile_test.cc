@@ -284,14 +284,20 @@ speaks (const Target &target, const Form &form)
   return !target.library_transports || (form.framed && form.protocol == Protocol::Binary);
 }
 
+/* What is there of what an attack may need. */
+unsigned
+needs_of (const Form &form, const Target &target)
+{
+  return (form.framed ? hostile::FRAMES : 0u)
+         | (form.protocol == Protocol::Binary ? hostile::BINARY : hostile::COMPACT)
+         | (target.victim.list_field != 0 ? hostile::MEMBERS : 0u)
+         | (target.library_transports ? 0u : hostile::OUR_TRANSPORT);
+}
+
 bool
 applies (const Attack &attack, const Form &form, const Target &target)
 {
-  return speaks (target, form) && !(attack.needs_our_transport && target.library_transports)
-         && !(attack.framed_only && !form.framed)
-         && !(attack.binary_only && form.protocol != Protocol::Binary)
-         && !(attack.compact_only && form.protocol != Protocol::Compact)
-         && !(attack.needs_members && target.victim.list_field == 0);
+  return speaks (target, form) && (attack.needs & ~needs_of (form, target)) == 0;
 }
 
 std::vector<Case>
