@@ -1,0 +1,264 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Frames that lie, and messages that would take too much: refused before memory is taken for what they claim. */
+
+#include "plugin/frame/scan.h"
+
+#include "tests/plugin/frame/hostile_bytes.h"
+
+namespace thriftps {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+TEST (ScanLimits, aFrameOfNoBytes)
+{
+  expect_protocol_error (be (0, 4), "a frame of no bytes");
+  EXPECT_EQ (scan_bytes (frame (header () + STOP) + be (0, 4)).error, "a frame of no bytes");
+}
+
+TEST (ScanLimits, aNegativeFrameLength)
+{
+  expect_protocol_error (be (0xffffffff, 4), "negative length 0xffffffff");
+  expect_protocol_error (be (0x80000000, 4), "negative length 0x80000000");
+  expect_protocol_error (be (0x80050000, 4), "negative length 0x80050000");
+}
+
+TEST (ScanLimits, aFrameBeyondTheLimit)
+{
+  expect_refused (be (0x7fffffff, 4), TPS_ERROR_RESOURCE_EXHAUSTED,
+                  "a frame of 2147483647 bytes, the limit is 1048576");
+  expect_refused (be (LIMIT + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a frame of 1048577 bytes");
+  expect_refused ("GET / HTTP/1.1\r\n\r\n", TPS_ERROR_RESOURCE_EXHAUSTED,
+                  "a frame of 1195725856 bytes");
+}
+
+TEST (ScanLimits, aFrameAtTheLimitIsNotHostile)
+{
+  Bytes start = header () + field (TPS_WIRE_BINARY, 1);
+  gsize n_bytes = LIMIT - start.size () - 4 - STOP.size ();
+
+  expect_accepted (frame (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP));
+  expect_accepted (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP);
+}
+
+TEST (ScanLimits, anUnframedMessageBeyondTheLimit)
+{
+  Bytes start = header () + field (TPS_WIRE_BINARY, 1);
+  gsize n_bytes = LIMIT - start.size () - 4;
+
+  expect_refused (start + be (n_bytes, 4) + Bytes (n_bytes, 'x') + STOP,
+                  TPS_ERROR_RESOURCE_EXHAUSTED, "the limit of 1048576 bytes for a message");
+  expect_refused (start + be (n_bytes + 1, 4), TPS_ERROR_RESOURCE_EXHAUSTED, "a string needs");
+  expect_refused (header ()
+                      + repeat (field (TPS_WIRE_STRUCT, 1) + field (TPS_WIRE_LIST, 1)
+                                    + be (TPS_WIRE_STRUCT, 1) + be (2 * LIMIT, 4),
+                                1),
+                  TPS_ERROR_RESOURCE_EXHAUSTED, "a list needs 2097152 bytes");
+}
+
+TEST (ScanLimits, aFrameThatEndsInsideItsMessage)
+{
+  expect_protocol_error (frame (header ()), "the frame ends inside the message");
+  expect_protocol_error (frame (header () + field (TPS_WIRE_I64, 1) + "1234"),
+                         "the frame ends inside the message");
+  expect_protocol_error (frame (compact_header () + compact_field (C_I64) + "\xff\xff"),
+                         "the frame ends inside the message");
+  expect_protocol_error (frame ("\x80"), "the frame ends inside the message");
+}
+
+TEST (ScanLimits, aFieldSplitOverTwoFrames)
+{
+  Bytes message = header () + field (TPS_WIRE_BINARY, 1) + be (8, 4) + "abcdefgh" + STOP;
+
+  expect_protocol_error (frame (message.substr (0, 24)) + frame (message.substr (24)),
+                         "a string needs 8 bytes");
+  expect_protocol_error (frame (message.substr (0, 17)) + frame (message.substr (17)),
+                         "the frame ends inside the message");
+}
+
+TEST (ScanLimits, bytesAfterTheMessageInItsFrame)
+{
+  expect_protocol_error (frame (header () + STOP + "more"),
+                         "the message ends 4 bytes before its frame");
+  expect_protocol_error (frame (compact_header () + STOP + STOP),
+                         "the message ends 1 bytes before its frame");
+}
+
+TEST (ScanLimits, aClaimThatStallsHoldsNoMemory)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 0);
+  ScanOptions options;
+
+  options.pool = pool;
+  options.max_message_bytes = 256 << 20;
+  Scan scan = scan_bytes (be (16 << 20, 4) + header () + field (TPS_WIRE_LIST, 1)
+                              + be (TPS_WIRE_I64, 1) + be (1 << 20, 4),
+                          options);
+  EXPECT_EQ (scan.error, "");
+  EXPECT_FALSE (scan.idle);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+TEST (ScanLimits, aMessageThatIsCutByTheEndOfTheConnectionIsNotIdle)
+{
+  EXPECT_FALSE (scan_bytes (frame (header () + STOP).substr (0, 3)).idle);
+  EXPECT_FALSE (scan_bytes (frame (header () + STOP).substr (0, 15)).idle);
+  EXPECT_FALSE (scan_bytes ("\x80").idle);
+  EXPECT_TRUE (scan_bytes ("").idle);
+  EXPECT_TRUE (scan_bytes (frame (header () + STOP)).idle);
+}
+
+/* ---- limits on memory ----------------------------------------------------------------------- */
+
+/* A byte of compact protocol may be eight of the head. */
+TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
+{
+  ScanOptions options;
+  Bytes message = compact_header () + compact_field (C_LIST) + be (0xf0 | C_I64, 1)
+                  + varint (100000) + Bytes (100000, '\0') + STOP;
+
+  options.max_head_bytes = 800008;
+  EXPECT_THAT (scan_bytes (message, options).error, HasSubstr ("beyond the limit of 800008 bytes"));
+  EXPECT_EQ (scan_bytes (message, options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  options.max_head_bytes = 800009;
+  EXPECT_EQ (scan_bytes (message, options).error, "");
+}
+
+/* Else unknown fields would fill the memory beside all bounds. */
+TEST (ScanLimits, aLargeHeadCountsAgainstThePoolsLimit)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  ScanOptions options;
+  auto message = [] (gsize n_bytes) {
+    return frame (header () + field (TPS_WIRE_LIST, 99) + be (TPS_WIRE_BYTE, 1) + be (n_bytes, 4)
+                  + Bytes (n_bytes, 'x') + STOP);
+  };
+
+  options.pool = pool;
+  {
+    Scan scan = scan_bytes (message (3000) + message (20000), options);
+
+    EXPECT_EQ (scan.error, "");
+    EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 32u << 10);
+    EXPECT_THAT (scan_bytes (message (40000), options).error,
+                 HasSubstr ("no memory is left for a head of 65536 bytes"));
+    EXPECT_EQ (scan_bytes (message (40000), options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  }
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+Bytes
+two_bodies (gsize n_first, gsize n_second)
+{
+  return header () + field (TPS_WIRE_BINARY, 1) + be (n_first, 4) + Bytes (n_first, 'a')
+         + field (TPS_WIRE_BINARY, 2) + be (n_second, 4) + Bytes (n_second, 'b') + STOP;
+}
+
+TEST (ScanLimits, bodiesThatThePoolRefusesAreReadAndDropped)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  ScanOptions options;
+
+  options.pool = pool;
+  for (bool use_get_body : { false, true })
+    {
+      options.use_get_body = [use_get_body] { return use_get_body; };
+      Scan scan = scan_bytes (
+          frame (two_bodies (8 << 10, 200 << 10)) + frame (two_bodies (5000, 6000)), options);
+
+      ASSERT_EQ (scan.error, "");
+      ASSERT_EQ (scan.messages.size (), 2u);
+      EXPECT_EQ (scan.messages[0]->n_bytes_refused, gsize (200 << 10));
+      EXPECT_EQ (scan.messages[0]->bodies->len, 2u);
+      EXPECT_EQ (g_array_index (scan.messages[0]->bodies, TpsBody, 0).buffer, nullptr)
+          << "is kept for nothing";
+      EXPECT_EQ (g_array_index (scan.messages[0]->bodies, TpsBody, 1).buffer, nullptr);
+      EXPECT_EQ (scan.messages[1]->n_bytes_refused, 0u);
+      EXPECT_NE (g_array_index (scan.messages[1]->bodies, TpsBody, 1).buffer, nullptr);
+    }
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+TEST (ScanLimits, afterARefusedBodyTheOthersOfItsMessageTakeNoMemory)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  ScanOptions options;
+
+  options.pool = pool;
+  Scan scan = scan_bytes (frame (two_bodies (200 << 10, 5000)), options);
+  ASSERT_EQ (scan.messages.size (), 1u);
+  EXPECT_EQ (scan.messages[0]->n_bytes_refused, (200u << 10) + 5000);
+}
+
+TEST (ScanLimits, anErrorGivesTheBodiesBack)
+{
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 0);
+  TpsScannerOptions options = { .max_message_bytes = LIMIT, .max_head_bytes = 0, .bodies = pool };
+  g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
+  g_autoptr (GError) error = nullptr;
+  Bytes bytes = two_bodies (5000, 5000);
+  gsize position = 0, n_consumed;
+
+  bytes.back () = 99;
+  bytes += "id";
+  for (bool ok = true; ok && position < bytes.size (); position += n_consumed)
+    {
+      EXPECT_EQ (error, nullptr);
+      ok = tps_scanner_feed (scanner, reinterpret_cast<const guint8 *> (bytes.data ()) + position,
+                             bytes.size () - position, &n_consumed, &error);
+    }
+  ASSERT_NE (error, nullptr);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+}
+
+TEST (ScanLimits, afterAnErrorTheScannerStaysBad)
+{
+  TpsScannerOptions options = { .max_message_bytes = LIMIT,
+                                .max_head_bytes = 0,
+                                .bodies = nullptr };
+  g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
+  Bytes good = frame (header () + STOP);
+  Bytes bad = be (0, 4);
+  guint8 *dest;
+  gsize n;
+
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = nullptr;
+      const Bytes &bytes = i == 0 ? bad : good;
+
+      EXPECT_FALSE (tps_scanner_feed (scanner, reinterpret_cast<const guint8 *> (bytes.data ()),
+                                      bytes.size (), &n, &error));
+      EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_PROTOCOL));
+      EXPECT_STREQ (error->message, "a frame of no bytes");
+      EXPECT_EQ (tps_scanner_take (scanner), nullptr);
+      EXPECT_FALSE (tps_scanner_get_body (scanner, &dest, &n));
+      EXPECT_FALSE (tps_scanner_is_idle (scanner));
+    }
+}
+
+TEST (ScanLimits, anErrorSaysWhere)
+{
+  EXPECT_THAT (scan_bytes (frame (header () + be (99, 1) + be (1, 2))).error,
+               StartsWith ("byte 13 of a message: "));
+}
+
+/* A connection frames or it does not; it cannot change. */
+TEST (ScanLimits, framingThatChanges)
+{
+  Bytes message = header () + STOP;
+  Scan framed_first = scan_bytes (frame (message) + message);
+  Scan unframed_first = scan_bytes (message + frame (message));
+
+  EXPECT_EQ (framed_first.messages.size (), 1u);
+  EXPECT_THAT (framed_first.error, HasSubstr ("negative length 0x80010001"));
+  EXPECT_EQ (unframed_first.messages.size (), 1u);
+  EXPECT_THAT (unframed_first.error, HasSubstr ("begins with 0x00"));
+}
+
+} // namespace
+} // namespace thriftps
