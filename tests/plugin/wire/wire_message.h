@@ -12,6 +12,7 @@
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
 #include "runtime/error.h"
+#include "runtime/tensor.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {
@@ -73,6 +74,21 @@ refusal (const Write &write, const std::function<bool (TpsReader *, GError **)> 
     return "";
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
   return error->message;
+}
+
+/* Bytes that tell their places apart. */
+inline TpsTensor
+counting_tensor (TpsDType dtype, std::vector<gint64> dims)
+{
+  TpsTensor tensor = {};
+  TpsShape shape;
+
+  EXPECT_TRUE (tps_shape_init (&shape, dtype, static_cast<guint> (dims.size ()), dims.data (),
+                               "tensor", nullptr));
+  tps_tensor_init (&tensor, &shape);
+  for (gsize i = 0; i < tps_shape_n_bytes (&shape); i++)
+    static_cast<guint8 *> (tps_tensor_data (&tensor))[i] = static_cast<guint8> (i * 7);
+  return tensor;
 }
 
 /* ---- fields by hand ------------------------------------------------------------------------- */

@@ -42,20 +42,6 @@ gradient_refusal (const Write &fields)
       });
 }
 
-TpsTensor
-counting_tensor (TpsDType dtype, std::vector<gint64> dims)
-{
-  TpsTensor tensor = {};
-  TpsShape shape;
-
-  EXPECT_TRUE (tps_shape_init (&shape, dtype, static_cast<guint> (dims.size ()), dims.data (),
-                               "tensor", nullptr));
-  tps_tensor_init (&tensor, &shape);
-  for (gsize i = 0; i < tps_shape_n_bytes (&shape); i++)
-    static_cast<guint8 *> (tps_tensor_data (&tensor))[i] = static_cast<guint8> (i * 7);
-  return tensor;
-}
-
 void
 expect_equal (const TpsTensor &a, const TpsTensor &b)
 {
