@@ -1,23 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* What is written goes into one growing array, the head; a large binary leaves a splice there: an offset of the head
- * and the bytes that go out between. The head may move while it grows, so pieces are computed at the end.
- *
- * Compact protocol needs two things remembered: the last field id of each open struct, and a boolean field's id,
- * because its value stands in its header. */
+ * and the bytes that go out between. The head may move while it grows, so pieces are computed at the end. */
 
 #include "plugin/frame/writer.h"
 
-#include <string.h>
 #include <unistd.h>
 
+#include "plugin/frame/writer_private.h"
 #include "runtime/error.h"
 #include "runtime/magazine.h"
 
 #define FIRST_HEAD_BYTES 256
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_SPLICES 64
-#define MAX_DEPTH 64 /* of structs that we write ourselves */
 #define FRAME_LENGTH_BYTES 4
 
 typedef struct
@@ -27,38 +23,6 @@ typedef struct
   gsize n_bytes;
   TpsBuffer *buffer; /* the reference that keeps `data`; NULL: borrowed */
 } Splice;
-
-struct TpsWriter
-{
-  GList link;
-  gboolean compact;
-  gboolean framed;
-  gboolean too_long;   /* a binary or a count does not fit into 31 bits */
-  gboolean impossible; /* and the protocol has no way to say it */
-  GError *failure;     /* NULL = none */
-
-  guint8 *head;
-  gsize n_head;
-  gsize n_allocated;
-  gsize n_spliced_bytes;
-  gsize n_skipped; /* bytes of the head that are not sent: the frame's length, in a transfer */
-  GArray *splices; /* of Splice */
-  GArray *pieces;  /* of struct iovec */
-
-  gboolean bool_pending;
-  gint16 bool_id;
-  guint depth;
-  gint16 last_ids[MAX_DEPTH + 1]; /* [0] is not used: fields stand in structs */
-
-  TpsSharing *sharing;
-  gint descriptor; /* -1 = none */
-
-  GDestroyNotify queued;
-  gpointer queued_data;
-
-  GDestroyNotify released;
-  gpointer released_data;
-};
 
 static void
 release_splice (gpointer data)
@@ -251,133 +215,6 @@ tps_writer_get_descriptor (const TpsWriter *out)
   return out->descriptor;
 }
 
-static guint8 *
-extend (TpsWriter *out, gsize n_bytes)
-{
-  if (G_UNLIKELY (n_bytes > out->n_allocated - out->n_head))
-    {
-      while (n_bytes > out->n_allocated - out->n_head)
-        out->n_allocated *= 2;
-      out->head = g_realloc (out->head, out->n_allocated);
-    }
-  out->n_head += n_bytes;
-  return out->head + out->n_head - n_bytes;
-}
-
-static void
-put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
-{
-  if (n_bytes > 0)
-    memcpy (extend (out, n_bytes), bytes, n_bytes);
-}
-
-static void
-put_byte (TpsWriter *out, guint8 byte)
-{
-  *extend (out, 1) = byte;
-}
-
-static void
-put_be16 (TpsWriter *out, guint16 value)
-{
-  value = GUINT16_TO_BE (value);
-  memcpy (extend (out, sizeof value), &value, sizeof value);
-}
-
-static void
-put_be32 (TpsWriter *out, guint32 value)
-{
-  value = GUINT32_TO_BE (value);
-  memcpy (extend (out, sizeof value), &value, sizeof value);
-}
-
-static void
-put_be64 (TpsWriter *out, guint64 value)
-{
-  value = GUINT64_TO_BE (value);
-  memcpy (extend (out, sizeof value), &value, sizeof value);
-}
-
-static void
-put_varint (TpsWriter *out, guint64 value)
-{
-  guint8 bytes[10];
-  guint n_bytes = 0;
-
-  while (value >= 0x80)
-    {
-      bytes[n_bytes++] = (guint8) (value | 0x80);
-      value >>= 7;
-    }
-  bytes[n_bytes++] = (guint8) value;
-  put_bytes (out, bytes, n_bytes);
-}
-
-static void
-put_zigzag (TpsWriter *out, gint64 value)
-{
-  put_varint (out, ((guint64) value << 1) ^ (guint64) (value >> 63));
-}
-
-static guint8
-compact_type (TpsWireType type)
-{
-  static const guint8 compact_types[16] = {
-    [TPS_WIRE_BOOL] = 1, [TPS_WIRE_BYTE] = 3,   [TPS_WIRE_I16] = 4,     [TPS_WIRE_I32] = 5,
-    [TPS_WIRE_I64] = 6,  [TPS_WIRE_DOUBLE] = 7, [TPS_WIRE_BINARY] = 8,  [TPS_WIRE_LIST] = 9,
-    [TPS_WIRE_SET] = 10, [TPS_WIRE_MAP] = 11,   [TPS_WIRE_STRUCT] = 12,
-  };
-
-  return compact_types[type];
-}
-
-/* The length of a name or a container, or of a binary that is not long. */
-static void
-put_length (TpsWriter *out, gsize length)
-{
-  if (length > G_MAXINT32)
-    out->too_long = out->impossible = TRUE;
-  if (out->compact)
-    put_varint (out, (guint32) length);
-  else
-    put_be32 (out, (guint32) length);
-}
-
-static void
-put_binary_length (TpsWriter *out, gsize length)
-{
-  if (length <= G_MAXINT32 || out->compact)
-    {
-      put_length (out, length);
-      return;
-    }
-  out->too_long = TRUE;
-  put_be32 (out, TPS_MESSAGE_LONG_LENGTH);
-  put_be64 (out, length);
-}
-
-void
-tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid)
-{
-  gsize n_name = strlen (name);
-
-  if (out->framed)
-    put_be32 (out, 0); /* the length, known at the end */
-  if (out->compact)
-    {
-      put_byte (out, 0x82);
-      put_byte (out, (guint8) (kind << 5 | 1));
-      put_varint (out, (guint32) seqid);
-      put_length (out, n_name);
-      put_bytes (out, name, n_name);
-      return;
-    }
-  put_be32 (out, 0x80010000u | kind);
-  put_length (out, n_name);
-  put_bytes (out, name, n_name);
-  put_be32 (out, (guint32) seqid);
-}
-
 static void
 add_piece (TpsWriter *out, const guint8 *bytes, gsize n_bytes)
 {
@@ -455,122 +292,6 @@ tps_writer_get_pieces (TpsWriter *out, guint *n_pieces, gsize *n_bytes)
   return (const struct iovec *) (gpointer) out->pieces->data;
 }
 
-void
-tps_writer_struct_begin (TpsWriter *out)
-{
-  g_assert (out->depth < MAX_DEPTH);
-  out->last_ids[++out->depth] = 0;
-}
-
-void
-tps_writer_struct_end (TpsWriter *out)
-{
-  g_assert (out->depth > 0);
-  put_byte (out, TPS_WIRE_STOP);
-  out->depth--;
-}
-
-static void
-put_compact_field (TpsWriter *out, gint16 id, guint8 type)
-{
-  gint16 *last_id = &out->last_ids[out->depth];
-  gint delta = id - *last_id;
-
-  if (delta >= 1 && delta <= 15)
-    put_byte (out, (guint8) (delta << 4 | type));
-  else
-    {
-      put_byte (out, type);
-      put_zigzag (out, id);
-    }
-  *last_id = id;
-}
-
-void
-tps_writer_field (TpsWriter *out, gint16 id, TpsWireType type)
-{
-  if (!out->compact)
-    {
-      put_byte (out, (guint8) type);
-      put_be16 (out, (guint16) id);
-      return;
-    }
-  out->bool_pending = type == TPS_WIRE_BOOL;
-  out->bool_id = id;
-  if (!out->bool_pending)
-    put_compact_field (out, id, compact_type (type));
-}
-
-void
-tps_writer_bool (TpsWriter *out, gboolean value)
-{
-  guint8 compact_value = value ? 1 : 2;
-
-  if (!out->compact)
-    put_byte (out, value ? 1 : 0);
-  else if (out->bool_pending)
-    put_compact_field (out, out->bool_id, compact_value);
-  else
-    put_byte (out, compact_value);
-  out->bool_pending = FALSE;
-}
-
-void
-tps_writer_byte (TpsWriter *out, gint8 value)
-{
-  put_byte (out, (guint8) value);
-}
-
-void
-tps_writer_i16 (TpsWriter *out, gint16 value)
-{
-  if (out->compact)
-    put_zigzag (out, value);
-  else
-    put_be16 (out, (guint16) value);
-}
-
-void
-tps_writer_i32 (TpsWriter *out, gint32 value)
-{
-  if (out->compact)
-    put_zigzag (out, value);
-  else
-    put_be32 (out, (guint32) value);
-}
-
-void
-tps_writer_i64 (TpsWriter *out, gint64 value)
-{
-  if (out->compact)
-    put_zigzag (out, value);
-  else
-    put_be64 (out, (guint64) value);
-}
-
-void
-tps_writer_double (TpsWriter *out, gdouble value)
-{
-  guint64 bits;
-
-  memcpy (&bits, &value, sizeof bits);
-  put_be64 (out, out->compact ? GUINT64_SWAP_LE_BE (bits) : bits);
-}
-
-void
-tps_writer_string (TpsWriter *out, const gchar *value)
-{
-  tps_writer_binary (out, value, strlen (value));
-}
-
-void
-tps_writer_binary (TpsWriter *out, gconstpointer data, gsize n_bytes)
-{
-  put_length (out, n_bytes);
-  if (n_bytes <= G_MAXINT32)
-    put_bytes (out, data, n_bytes);
-}
-
 /* Takes over `buffer`'s reference. */
 static void
 splice_bytes (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
@@ -584,7 +305,7 @@ splice_bytes (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buff
 static void
 splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
 {
-  put_binary_length (out, n_bytes);
+  tps_writer_put_binary_length (out, n_bytes);
   splice_bytes (out, data, n_bytes, buffer);
 }
 
@@ -627,51 +348,10 @@ tps_writer_binary_pieces (TpsWriter *out, const struct iovec *pieces, guint n_pi
 
   for (guint i = 0; i < n_pieces; i++)
     n_bytes += pieces[i].iov_len;
-  put_binary_length (out, n_bytes);
+  tps_writer_put_binary_length (out, n_bytes);
   for (guint i = 0; i < n_pieces; i++)
     if (pieces[i].iov_len < TPS_MESSAGE_BODY_THRESHOLD)
-      put_bytes (out, pieces[i].iov_base, pieces[i].iov_len);
+      tps_writer_put_bytes (out, pieces[i].iov_base, pieces[i].iov_len);
     else
       splice_bytes (out, pieces[i].iov_base, pieces[i].iov_len, NULL);
-}
-
-static void
-begin_elements (TpsWriter *out, TpsWireType type, guint32 n_elems)
-{
-  if (!out->compact)
-    {
-      put_byte (out, (guint8) type);
-      put_length (out, n_elems);
-      return;
-    }
-  put_byte (out, (guint8) (MIN (n_elems, 15) << 4 | compact_type (type)));
-  if (n_elems >= 15)
-    put_length (out, n_elems);
-}
-
-void
-tps_writer_list_begin (TpsWriter *out, TpsWireType type, guint32 n_elems)
-{
-  begin_elements (out, type, n_elems);
-}
-
-void
-tps_writer_set_begin (TpsWriter *out, TpsWireType type, guint32 n_elems)
-{
-  begin_elements (out, type, n_elems);
-}
-
-void
-tps_writer_map_begin (TpsWriter *out, TpsWireType key_type, TpsWireType value_type, guint32 n_elems)
-{
-  if (!out->compact)
-    {
-      put_byte (out, (guint8) key_type);
-      put_byte (out, (guint8) value_type);
-      put_be32 (out, n_elems);
-      return;
-    }
-  put_length (out, n_elems);
-  if (n_elems > 0)
-    put_byte (out, (guint8) (compact_type (key_type) << 4 | compact_type (value_type)));
 }
