@@ -100,7 +100,7 @@ tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id)
 }
 
 guint
-tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use, TpsPoolSegmentState state)
+tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsPoolSegmentState state)
 {
   guint n_segments = 0;
 
@@ -108,7 +108,7 @@ tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use, TpsPoolSe
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
 
-      n_segments += held->use == use && held->state == state;
+      n_segments += held->kind == kind && held->state == state;
     }
   return n_segments;
 }
@@ -222,7 +222,9 @@ next_release (TpsSegmentPool *pool, TpsSegmentRequest *request)
   GArray *ids;
 
   if (pool->release_out
-      || tps_segment_pool_count (pool, TPS_SEGMENT_ANSWERS, TPS_POOL_SEGMENT_RETURNED) == 0)
+      || tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_RETURNED)
+                 + tps_segment_pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_RETURNED)
+             == 0)
     return FALSE;
   ids = g_array_new (FALSE, FALSE, sizeof (gint64));
   for (guint i = 0; i < pool->segments->len; i++)

@@ -128,8 +128,8 @@ gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegme
 /* What counts against the limit of the kind. */
 gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
 
-/* How many segments of that use are in that state. */
-guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentUse use,
+/* How many segments of the kind are in that state. */
+guint tps_segment_pool_count (const TpsSegmentPool *pool, TpsSegmentKind kind,
                               TpsPoolSegmentState state);
 
 TpsPoolSegment *tps_segment_pool_find (const TpsSegmentPool *pool, TpsSegmentUse use, gint64 id);

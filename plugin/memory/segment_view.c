@@ -147,7 +147,7 @@ view_new (TpsSegmentPool *pool)
 static guint
 count_parallel_answers (const TpsSegmentPool *pool)
 {
-  return tps_segment_pool_count (pool, TPS_SEGMENT_ANSWERS, TPS_POOL_SEGMENT_LENT)
+  return tps_segment_pool_count (pool, TPS_SEGMENT_MEMFD, TPS_POOL_SEGMENT_LENT)
          + pool->leases.length + 1;
 }
 
@@ -161,6 +161,23 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
   tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
                            found->n_inline_bytes + (held != NULL ? held->n_bytes : 0),
                            count_parallel_answers (pool));
+}
+
+/* What came by way of the host may have been the device's, which had no room for it: where all segments that there are are in
+ * use here, one more would have been of use. */
+static void
+miss_far (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+{
+  gsize n_bytes = 0;
+
+  if (found->n_inline > 0)
+    n_bytes = found->n_inline_bytes - found->n_inline * (gsize) TPS_SHARING_ALIGNMENT;
+  else if (held != NULL && held->kind == TPS_SEGMENT_MEMFD && found->slice.length > 0)
+    n_bytes = (gsize) found->slice.length;
+  if (n_bytes > 0)
+    tps_segment_pool_demand (
+        pool, TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS, n_bytes,
+        tps_segment_pool_count (pool, TPS_SEGMENT_CUDA_IPC, TPS_POOL_SEGMENT_LENT) + 1);
 }
 
 static gboolean
@@ -191,6 +208,8 @@ tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
     view->held = lend (pool, found.slice.segment);
   if (found.n_inline > 0)
     miss (pool, &found, view != NULL ? view->held : NULL);
+  if (pool->device != NULL)
+    miss_far (pool, &found, view != NULL ? view->held : NULL);
   tps_mutex_unlock (&pool->lock);
   return view != NULL ? &view->base : NULL;
 }
