@@ -462,6 +462,7 @@ TEST (DdpRpcTrainer, EndsWithTheErrorOfWhatADeviceCannotAllocate)
   Task task;
 
   task.device = "cuda:0";
+  task.epochs = task.batches = 1;
   do
     {
       Fleet fleet (task);
