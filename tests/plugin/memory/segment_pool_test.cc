@@ -544,6 +544,25 @@ TEST_F (HostileOpen, AnotherSizeThanAskedFor)
   expect_ended (true);
 }
 
+TEST_F (HostileOpen, AnIdThatIsThereAlready)
+{
+  g_autoptr (GError) error = nullptr;
+  gint fd;
+  g_autoptr (TpsSegment) first = tps_segment_create (TPS_SEGMENT_REQUESTS, MIB, &fd, nullptr);
+
+  EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
+  EXPECT_TRUE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr));
+  push (2 * MIB); /* a larger segment is asked for */
+  pair_->ask ();
+  ASSERT_EQ (pair_->asked.size (), 1u);
+  gsize size = pair_->asked[0].n_bytes;
+  g_autoptr (TpsSegment) second = tps_segment_create (TPS_SEGMENT_REQUESTS, size, &fd, nullptr);
+  pair_->asked.clear ();
+  EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
+  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, static_cast<gint64> (size), &error));
+  EXPECT_STREQ (error->message, "the server opened segment 5 twice");
+}
+
 TEST_F (HostileOpen, DescriptorWithAnError)
 {
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, open ("/dev/null", O_RDONLY)));
