@@ -1,3 +1,13 @@
 #!/bin/bash
-# Runs the program; it says itself where it has nothing to run on.
-exec "$1"
+# Runs the program, which says itself where it has nothing to run on; then the case counts as skipped.
+set -u
+said=$("$1")
+status=$?
+printf '%s\n' "$said"
+[ "$status" -eq 3 ] || exit "$status"
+reason=$(tail -n 1 <<<"$said" | tr -d '<>&"')
+cat >"$XML_OUTPUT_FILE" <<EOF
+<testsuites><testsuite name="huge_arrays" tests="1" skipped="1">
+<testcase name="huge_arrays"><skipped message="$reason"/></testcase>
+</testsuite></testsuites>
+EOF

@@ -88,7 +88,7 @@ TEST_F (DeviceTest, SumsOfEverySizeAreRight)
 
 TEST_F (DeviceTest, NothingNewIsPageLockedInTheSteadyState)
 {
-  constexpr gint64 kBatches = 100;
+  constexpr gint64 kBatches = 40;
   RawClient client (address_);
   guint before = tps_fake_device_get_n_allocs (device_);
   for (gint64 batch = 1; batch <= kBatches; batch++)
