@@ -10,7 +10,8 @@ Cases are those of the XML (GoogleTest writes one); a test without cases counts 
 target that does not build.
 
 `total` adds up. A file that is missing counts as one failure, since the run that should have written it
-broke down. --table prints a line per run. The last line is `N passed, N failed`, with `, N skipped` where
+broke down. What one run left out since it is not for its configuration counts as skipped only where no other
+run has it, and once. --table prints a line per run. The last line is `N passed, N failed`, with `, N skipped` where
 there are any; exit code 1 when something failed or nothing passed.
 """
 
@@ -64,10 +65,12 @@ def read_events(path):
 
 
 def count_run(path):
+    """Returns counts, the tests that ran, and those that are not for this machine or configuration."""
     if not os.path.exists(path):
-        return Counter({FAILED: 1})
+        return Counter({FAILED: 1}), [], []
     tests = {}  # the last attempt counts
     counts = Counter()
+    left_out = set()
     exit_code = None
     for event in read_events(path):
         identity = event["id"]
@@ -75,8 +78,9 @@ def count_run(path):
             key = identity["testResult"]
             tests[key["label"], key.get("run"), key.get("shard")] = count_test(event["testResult"])
         elif event.get("aborted", {}).get("reason") == "SKIPPED":
-            # Not for this machine or configuration (target_compatible_with).
-            counts[SKIPPED] += identity.get("targetCompleted", {}).get("label", "").endswith("_test")
+            # target_compatible_with
+            label = identity.get("targetCompleted", {}).get("label", "")
+            left_out.update([label] if label.endswith("_test") else [])
         elif "targetCompleted" in identity and not event.get("completed", {}).get("success"):
             counts[FAILED] += 1
             print("does not build: " + identity["targetCompleted"]["label"], file=sys.stderr)
@@ -86,23 +90,26 @@ def count_run(path):
         counts += test
     if exit_code != 0 and not counts[FAILED]:
         counts[FAILED] = 1
-    return counts
+    return counts, sorted({key[0] for key in tests}), sorted(left_out)
 
 
 def read_counts(path):
     try:
-        with open(path, encoding="utf-8") as counts:
-            return Counter(json.load(counts))
+        with open(path, encoding="utf-8") as run:
+            counts, ran, left_out = json.load(run)
+            return Counter(counts), set(ran), set(left_out)
     except (OSError, ValueError):
-        return Counter({FAILED: 1})
+        return Counter({FAILED: 1}), set(), set()
 
 
 def print_total(runs, with_table):
     if with_table:
         print("%-12s %8s %8s %8s" % ("config", PASSED, FAILED, SKIPPED))
-        for name, run in runs:
-            print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED], run[SKIPPED]))
-    total = sum((run for _, run in runs), Counter())
+        for name, (run, _, left_out) in runs:
+            print("%-12s %8d %8d %8d" % (name, run[PASSED], run[FAILED], run[SKIPPED] + len(left_out)))
+    total = sum((run for _, (run, _, _) in runs), Counter())
+    ran = set().union(*(ran for _, (_, ran, _) in runs))
+    total[SKIPPED] += len(set().union(*(left_out for _, (_, _, left_out) in runs)) - ran)
     line = "%d passed, %d failed" % (total[PASSED], total[FAILED])
     if total[SKIPPED]:
         line += ", %d skipped" % total[SKIPPED]
