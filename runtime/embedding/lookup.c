@@ -15,11 +15,13 @@ allocate_output (TpsTensor *output, TpsDType dtype, gsize n_rows, const TpsTable
                  const gchar *what, GError **error)
 {
   gint64 dims[2] = { (gint64) n_rows, (gint64) table->dim };
+  TpsBufferPool *pool = table->on_device != NULL ? table->on_device->lanes->answers
+                                                 : tps_buffer_pool_get_default ();
   TpsShape shape;
   TpsBuffer *buffer = NULL;
 
   if (tps_shape_init (&shape, dtype, 2, dims, what, NULL))
-    buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), tps_shape_n_bytes (&shape));
+    buffer = tps_buffer_pool_try_get (pool, tps_shape_n_bytes (&shape));
   if (buffer != NULL)
     {
       tps_tensor_init_take (output, &shape, buffer, 0);

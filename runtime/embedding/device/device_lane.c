@@ -2,6 +2,8 @@
 
 #include "runtime/embedding/device/device_lane.h"
 
+#include "runtime/pinned_pool.h"
+
 /* Memory above this goes back at the end of the call: one large push does not hold it for ever. */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20)
 #define MIN_BYTES ((gsize) 64 << 10)
@@ -12,6 +14,7 @@ tps_device_lanes_new (TpsDevice *device)
   TpsDeviceLanes *lanes = g_new0 (TpsDeviceLanes, 1);
 
   lanes->device = device;
+  lanes->answers = tps_pinned_pool_new (device, 0, MAX_KEPT_BYTES);
   tps_mutex_init (&lanes->lock);
   return lanes;
 }
@@ -39,6 +42,7 @@ tps_device_lanes_free (TpsDeviceLanes *lanes)
       next = lane->next;
       destroy_lane (lane);
     }
+  tps_buffer_pool_unref (lanes->answers);
   tps_mutex_clear (&lanes->lock);
   g_free (lanes);
 }

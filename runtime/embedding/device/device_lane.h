@@ -19,6 +19,7 @@ typedef struct TpsDeviceLane TpsDeviceLane;
 typedef struct
 {
   TpsDevice *device;
+  TpsBufferPool *answers; /* memory of the host that large copies from the device need not stage */
   TpsMutex lock;
   TpsDeviceLane *idle; /* under the lock */
 } TpsDeviceLanes;

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* All queries of a call on one device go in passes of a few MiB. A pass: ids, offsets and weights are put together in the
- * lane's staged memory -> one copy to the device -> each table pools on its own stream -> one copy of all outputs back ->
- * they are dealt out. The block on the device has the same parts at the same places as the staged one:
+ * lane's staged memory -> one copy to the device -> each table pools on its own stream -> one copy of all small outputs back,
+ * which are dealt out, and one of each large one to where it belongs. The block on the device has the same parts at the same
+ * places as the staged one, which ends before the large outputs:
  *
- *   | ids, offsets, weights of piece 0 | of piece 1 | … | output of piece 0 | of piece 1 | … |
+ *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs |
  *
  * A piece is some bags of a query: most often all of them.
  */
@@ -13,7 +14,9 @@
 
 #include <string.h>
 
-/* Of staged memory, where no single bag needs more. */
+#include "runtime/pinned_pool.h"
+
+/* Of memory on the device, where no single bag needs more. */
 #define PASS_BYTES ((gsize) 32 << 20)
 
 /* Where the parts of a piece begin in the block. */
@@ -34,7 +37,7 @@ typedef struct
   gsize next_bag;
   TpsDeviceLane *lane;
   GArray *pieces; /* of the pass under way */
-  gsize n_input_bytes, n_bytes;
+  gsize n_input_bytes, n_staged_bytes, n_bytes;
 } Passes;
 
 struct TpsDeviceLookup
@@ -140,6 +143,25 @@ output_bytes (const Piece *piece)
   return (piece->end - piece->begin) * piece->query->bags.rows->dim * sizeof (gfloat);
 }
 
+/* Such an answer is page-locked, or would be staged by the device's library. */
+static gboolean
+is_large (const Piece *piece)
+{
+  return output_bytes (piece) >= TPS_PINNED_MIN_BYTES;
+}
+
+static void
+place_outputs (Passes *passes, gboolean of_large)
+{
+  for (guint i = 0; i < passes->pieces->len; i++)
+    {
+      Piece *piece = &g_array_index (passes->pieces, Piece, i);
+
+      if (is_large (piece) == of_large)
+        piece->output = tps_device_lane_reserve (&passes->n_bytes, output_bytes (piece));
+    }
+}
+
 static void
 place_pieces (Passes *passes)
 {
@@ -158,12 +180,9 @@ place_pieces (Passes *passes)
         piece->weights = tps_device_lane_reserve (&passes->n_bytes, n_indices * sizeof (gfloat));
     }
   passes->n_input_bytes = passes->n_bytes;
-  for (guint i = 0; i < passes->pieces->len; i++)
-    {
-      Piece *piece = &g_array_index (passes->pieces, Piece, i);
-
-      piece->output = tps_device_lane_reserve (&passes->n_bytes, output_bytes (piece));
-    }
+  place_outputs (passes, FALSE);
+  passes->n_staged_bytes = passes->n_bytes;
+  place_outputs (passes, TRUE);
 }
 
 static void
@@ -204,6 +223,32 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
                         before, after);
 }
 
+/* Where the piece belongs. */
+static gfloat *
+output_of (const Piece *piece)
+{
+  return piece->query->output + piece->begin * piece->query->bags.rows->dim;
+}
+
+static void
+enqueue_outputs (Passes *passes, guint8 *staged, const guint8 *block)
+{
+  TpsStream *stream = passes->lane->stream;
+  const TpsDeviceOps *ops = passes->lanes->device->ops;
+
+  for (guint i = 0; i < passes->pieces->len; i++)
+    ops->stream_wait_event (stream, g_ptr_array_index (passes->lane->events, i + 1));
+  ops->copy (stream, staged + passes->n_input_bytes, block + passes->n_input_bytes,
+             passes->n_staged_bytes - passes->n_input_bytes);
+  for (guint i = 0; i < passes->pieces->len; i++)
+    {
+      const Piece *piece = &g_array_index (passes->pieces, Piece, i);
+
+      if (is_large (piece))
+        ops->copy (stream, output_of (piece), block + piece->output, output_bytes (piece));
+    }
+}
+
 /* Nothing can fail any more. */
 static void
 enqueue_pieces (Passes *passes)
@@ -221,10 +266,7 @@ enqueue_pieces (Passes *passes)
   for (guint i = 0; i < passes->pieces->len; i++)
     enqueue_piece (&g_array_index (passes->pieces, Piece, i), block, copied,
                    g_ptr_array_index (lane->events, i + 1));
-  for (guint i = 0; i < passes->pieces->len; i++)
-    ops->stream_wait_event (lane->stream, g_ptr_array_index (lane->events, i + 1));
-  ops->copy (lane->stream, staged + passes->n_input_bytes, block + passes->n_input_bytes,
-             passes->n_bytes - passes->n_input_bytes);
+  enqueue_outputs (passes, staged, block);
 }
 
 /* The next pass, if there is one. */
@@ -238,7 +280,7 @@ begin_pass (Passes *passes, GError **error)
   if (passes->lane == NULL)
     passes->lane = tps_device_lane_new (passes->lanes, error);
   if (passes->lane == NULL
-      || !tps_device_lane_provide (passes->lane, passes->n_bytes, passes->n_bytes,
+      || !tps_device_lane_provide (passes->lane, passes->n_staged_bytes, passes->n_bytes,
                                    passes->pieces->len + 1, error))
     {
       g_array_set_size (passes->pieces, 0);
@@ -279,8 +321,8 @@ end_pass (Passes *passes, GError **error)
     {
       const Piece *piece = &g_array_index (passes->pieces, Piece, i);
 
-      memcpy (piece->query->output + piece->begin * piece->query->bags.rows->dim,
-              staged + piece->output, output_bytes (piece));
+      if (!is_large (piece))
+        memcpy (output_of (piece), staged + piece->output, output_bytes (piece));
     }
   return TRUE;
 }
