@@ -77,13 +77,15 @@ fill_some (TpsTableStore *store, const TpsLookupShape *shape, gsize first, gsize
 }
 
 static gboolean
-fill_store (TpsTableStore *store, const TpsLookupShape *shape, GError **error)
+fill_store (TpsTableStore *store, const TpsLookupShape *shape, const TpsTablePlace *place,
+            GError **error)
 {
   g_auto (TpsTableSpec) spec;
 
   tps_table_spec_init (&spec, TABLE, (gint64) shape->n_rows, (gint32) shape->dim);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+  spec.place = *place;
   if (!tps_table_store_create (store, &spec, error))
     return FALSE;
   for (gsize first = 0; first < shape->n_rows; first += ROWS_AT_ONCE)
@@ -93,7 +95,7 @@ fill_store (TpsTableStore *store, const TpsLookupShape *shape, GError **error)
 }
 
 static gboolean
-fill (TpsLookupLocal *local, GError **error)
+fill (TpsLookupLocal *local, const TpsTablePlace *place, GError **error)
 {
   const TpsLookupShape *shape = &local->bags->shape;
   TpsTableStoreOptions options = { .workers = local->helpers };
@@ -109,11 +111,12 @@ fill (TpsLookupLocal *local, GError **error)
   for (gsize bag = 0; bag < shape->n_bags; bag++)
     local->offsets[bag] = (gint64) (bag * shape->bag_length);
   local->store = tps_table_store_new (&options);
-  return fill_store (local->store, shape, error);
+  return fill_store (local->store, shape, place, error);
 }
 
 TpsLookupLocal *
-tps_lookup_local_new (const TpsLookupBags *bags, guint n_threads, GError **error)
+tps_lookup_local_new (const TpsLookupBags *bags, guint n_threads, const TpsTablePlace *place,
+                      GError **error)
 {
   g_autoptr (TpsLookupLocal) local = g_new0 (TpsLookupLocal, 1);
 
@@ -121,7 +124,7 @@ tps_lookup_local_new (const TpsLookupBags *bags, guint n_threads, GError **error
   local->n_threads = n_threads;
   if (n_threads > 1)
     local->helpers = tps_worker_pool_new ("lookup", n_threads - 1);
-  return fill (local, error) ? g_steal_pointer (&local) : NULL;
+  return fill (local, place, error) ? g_steal_pointer (&local) : NULL;
 }
 
 void

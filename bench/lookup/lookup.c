@@ -31,7 +31,8 @@
 static struct
 {
   TpsRunFlags run;
-  gchar *peer, *only, *serve;
+  gchar *peer, *only, *serve, *device;
+  TpsTablePlace place; /* of the device */
   gint64 n_rows, dim, n_bags, bag_length, n_batches;
   gint n_threads;
   gint64 remote_dim, n_ids, n_calls;
@@ -66,6 +67,10 @@ static const GOptionEntry entries[] = {
     "lookups of a round, one after the other (2000)", "N" },
   { "clients", 0, 0, G_OPTION_ARG_INT, &flags.n_clients, "clients under load (4)", "N" },
   { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &flags.seconds, "length of a round of load (1)", "S" },
+  { "device", 0, 0, G_OPTION_ARG_STRING, &flags.device,
+    "where the store's and the server's tables are: cpu, cuda, cuda:N, or cuda:N/host in memory of "
+    "the host (cpu)",
+    "DEVICE" },
   { "only", 0, 0, G_OPTION_ARG_STRING, &flags.only, "one part: local or remote", "PART" },
   { "serve", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_FILENAME, &flags.serve, NULL, NULL },
   { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
@@ -271,7 +276,7 @@ prepare_local (Lookup *lookup, GError **error)
       guint i = lookup->n_locals;
 
       lookup->n_threads[i] = n_threads;
-      lookup->locals[i] = tps_lookup_local_new (&lookup->bags, n_threads, error);
+      lookup->locals[i] = tps_lookup_local_new (&lookup->bags, n_threads, &flags.place, error);
       if (lookup->locals[i] == NULL)
         return FALSE;
       lookup->n_locals++;
@@ -287,7 +292,8 @@ prepare_remote (Lookup *lookup, GError **error)
                                  .n_ids = (gsize) flags.n_ids,
                                  .n_calls = (guint) flags.n_calls,
                                  .n_clients = (guint) flags.n_clients,
-                                 .seconds = flags.seconds };
+                                 .seconds = flags.seconds,
+                                 .place = flags.place };
 
   lookup->remote = tps_lookup_remote_new (lookup->supervisor, lookup->folder, &shape, error);
   return lookup->remote != NULL;
@@ -343,6 +349,7 @@ describe_flags (GPtrArray *described)
   tps_flags_add_number (described, "calls", (gdouble) flags.n_calls);
   tps_flags_add_number (described, "clients", flags.n_clients);
   tps_flags_add_number (described, "seconds", flags.seconds);
+  tps_flags_add_text (described, "device", flags.device);
   tps_flags_add_text (described, "only", flags.only);
   tps_flags_add_number (described, "repeats", flags.run.repeats);
 }
@@ -440,6 +447,8 @@ check_flags (GError **error)
     flags.n_threads = (gint) MIN (2, g_get_num_processors ());
   if (flags.run.smoke)
     make_small ();
+  if (!tps_table_place_parse (flags.device != NULL ? flags.device : "cpu", &flags.place))
+    return tps_flags_refuse ("device", flags.device, "cpu, cuda, cuda:N or cuda:N/host", error);
   return tps_run_flags_finish (&flags.run, none, error) && check_numbers (error)
          && (flags.peer == NULL || tps_flags_check_word ("peer", flags.peer, peers, error))
          && (flags.only == NULL || tps_flags_check_word ("only", flags.only, parts, error));

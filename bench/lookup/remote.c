@@ -195,6 +195,7 @@ fill_table (const TpsLookupRemote *remote, GError **error)
   tps_table_spec_init (&spec, TABLE, (gint64) remote->shape.n_rows, (gint32) remote->shape.dim);
   spec.initializer.kind = TPS_INITIALIZER_ZEROS;
   spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+  spec.place = remote->shape.place;
   if (tables == NULL
       || !tps_remote_tables_create (tables, &spec, &placement, tps_clock_now_ns () + CALL_NS,
                                     error))

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bench/process/supervisor.h"
+#include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
 
@@ -15,6 +16,7 @@ typedef struct
   guint n_calls;     /* one after the other */
   guint n_clients;   /* under load */
   gdouble seconds;   /* of load */
+  TpsTablePlace place;
 } TpsLookupRemoteShape;
 
 typedef struct TpsLookupRemote TpsLookupRemote;

@@ -8,6 +8,9 @@ import signal
 import junit
 import launcher
 
+for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; runs have folders of their own
+    os.environ[_name] = os.path.abspath(os.environ[_name])
+
 LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads") for system in ("pool", "store")]
 REMOTE = ["lookup, unix", "lookup, unix, 3 clients", "server, unix, a second of its CPU",
           "lookup, tcp", "lookup, tcp, 3 clients", "server, tcp, a second of its CPU"]
@@ -46,8 +49,16 @@ class Lookup(launcher.TestCase):
     def test_one_part(self):
         self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]], REMOTE)
 
+    def test_tables_may_be_on_a_device(self):
+        output = self.measure("--device=cuda:1")
+        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE)
+        self.measure("--device=cuda/host", "--only=local")
+        result = self.run_world("--smoke", "--device=cuda:7")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn('unknown device "cuda:7"; known: cpu, cuda:0, cuda:1', result.stderr)
+
     def test_a_bad_flag_is_a_line(self):
-        for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0"):
+        for flag in ("--bogus", "--bags=0", "--only=neither", "--peer=nobody", "--seconds=0", "--device=a b"):
             result = self.run_world(flag)
             self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
             self.assertIn(flag.split("=")[0], result.stderr)
