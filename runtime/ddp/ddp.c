@@ -56,18 +56,6 @@ report_alive (TpsDdp *ddp, gint64 until_ns)
 /* Memory */
 
 static gboolean
-check_parameter (const TpsParameter *parameter, GError **error)
-{
-  if (parameter->shape.dtype == TPS_DTYPE_FLOAT32
-      && (!parameter->is_sparse || parameter->shape.n_dims == 2))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "parameter %s: expected FLOAT32, and two dimensions where it is sparse",
-               parameter->name);
-  return FALSE;
-}
-
-static gboolean
 init_slots (TpsDdp *ddp, GError **error)
 {
   const TpsBucketSlotOptions options = {
@@ -117,11 +105,9 @@ tps_ddp_new (TpsModel *model, const TpsDdpOptions *options, GError **error)
   ddp->options = *options;
   tps_mutex_init (&ddp->lock);
   tps_cond_init (&ddp->changed);
-  for (guint i = 0; i < model->n_parameters; i++)
-    if (!check_parameter (&model->parameters[i], error))
-      return NULL;
-  if (!tps_bucket_layout_init (&ddp->layout, model->parameters, model->n_parameters,
-                               options->first_bucket_mib, options->bucket_cap_mib, error)
+  if (!tps_bucket_slot_check_model (model, error)
+      || !tps_bucket_layout_init (&ddp->layout, model->parameters, model->n_parameters,
+                                  options->first_bucket_mib, options->bucket_cap_mib, error)
       || !init_slots (ddp, error))
     return NULL;
   if (!model->stream->device->is_host)

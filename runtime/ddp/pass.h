@@ -10,7 +10,6 @@
 #pragma once
 
 #include "runtime/ddp/ddp.h"
-#include "runtime/ddp/device_spans.h"
 #include "runtime/ddp/hook.h"
 #include "runtime/ddp/train_plan.h"
 #include "runtime/ddp/trainer.h"
@@ -20,7 +19,8 @@
 G_BEGIN_DECLS
 
 typedef struct TpsPass TpsPass;
-typedef struct TpsPassControl TpsPassControl; /* pass.c */
+typedef struct TpsPassControl TpsPassControl; /* pass/pass_control.h */
+typedef struct TpsDeviceSpans TpsDeviceSpans; /* pass/device_spans.h */
 
 /* Prepares the plan's batches in place. Called once a pass, before tps_trainer_train() returns, so it should be quick.
  * They lie in host memory; what it leaves there is moved to the pass's device afterwards. Built-in: "preprocess_dummy_data", which checks that the batches fit the model. Errors: INVALID_ARGUMENT. */

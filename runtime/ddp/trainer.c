@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "runtime/ddp/pass.h"
-#include "runtime/ddp/pass_plan.h"
+#include "runtime/ddp/pass/pass_plan.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 

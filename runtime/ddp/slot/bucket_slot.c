@@ -2,7 +2,29 @@
 
 #include "runtime/ddp/slot/bucket_slot.h"
 
+#include "runtime/error.h"
 #include "runtime/nn/device_tensor.h"
+
+static gboolean
+check_parameter (const TpsParameter *parameter, GError **error)
+{
+  if (parameter->shape.dtype == TPS_DTYPE_FLOAT32
+      && (!parameter->is_sparse || parameter->shape.n_dims == 2))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "parameter %s: expected FLOAT32, and two dimensions where it is sparse",
+               parameter->name);
+  return FALSE;
+}
+
+gboolean
+tps_bucket_slot_check_model (const TpsModel *model, GError **error)
+{
+  for (guint i = 0; i < model->n_parameters; i++)
+    if (!check_parameter (&model->parameters[i], error))
+      return FALSE;
+  return TRUE;
+}
 
 /* -- memory -- */
 

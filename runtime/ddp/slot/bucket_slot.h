@@ -44,6 +44,9 @@ typedef struct
   gpointer user_data;
 } TpsBucketSlotOptions;
 
+/* Whether all of its parameters can lie in buckets. Errors: INVALID_ARGUMENT naming one that cannot. */
+gboolean tps_bucket_slot_check_model (const TpsModel *model, GError **error);
+
 /* Number `index` of the layout; values and gradients are zero. `slot` is zeroed memory, to be cleared in any case. Errors:
  * RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_bucket_slot_init (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,

@@ -2,7 +2,7 @@
 
 /* Started spans are few: a step's. Those that have ended wait in the order of their ends, which is that of the stream. */
 
-#include "runtime/ddp/device_spans.h"
+#include "runtime/ddp/pass/device_spans.h"
 
 #include "runtime/error.h"
 

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/ddp/pass_plan.h"
+#include "runtime/ddp/pass/pass_plan.h"
 
 #include <math.h>
 
 #include "runtime/ddp/device_choice.h"
-#include "runtime/ddp/pass_batch.h"
+#include "runtime/ddp/pass/device_spans.h"
+#include "runtime/ddp/pass/pass_batch.h"
 #include "runtime/error.h"
 
 G_GNUC_PRINTF (2, 3)

@@ -2,7 +2,7 @@
 
 /* Batches and the forward pass, in the memory of the pass's device. */
 
-#include "runtime/ddp/pass_batch.h"
+#include "runtime/ddp/pass/pass_batch.h"
 
 #include "runtime/nn/device_tensor.h"
 #include "runtime/sync.h"
