@@ -101,7 +101,7 @@ tps_model_fill_parameters (TpsModel *model, gint64 seed, GError **error)
   host = device->ops->alloc_host (device, get_n_elems (model) * sizeof (gfloat), error);
   if (host == NULL)
     return FALSE;
-  bound = g_new (gfloat *, model->n_parameters);
+  bound = g_new0 (gfloat *, model->n_parameters);
   bind_to_host (model, (gfloat *) (gpointer) tps_buffer_get_data (host), bound);
   model->klass->init_parameters (model, seed);
   copy_to_bound (model, bound);
