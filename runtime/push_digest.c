@@ -50,25 +50,56 @@ tps_push_hash_add_string (TpsPushHash *hash, const gchar *text)
   add_bytes (hash, text, n_bytes);
 }
 
+static void
+add_shape (TpsPushHash *hash, const TpsShape *shape)
+{
+  tps_push_hash_add_i64 (hash, (gint64) shape->dtype);
+  tps_push_hash_add_i64 (hash, shape->n_dims);
+  add_bytes (hash, shape->dims, shape->n_dims * sizeof shape->dims[0]);
+}
+
 void
 tps_push_hash_add_tensor (TpsPushHash *hash, TpsTensorView tensor)
 {
-  tps_push_hash_add_i64 (hash, (gint64) tensor.shape.dtype);
   if (tensor.shape.dtype == 0)
-    return;
-  tps_push_hash_add_i64 (hash, tensor.shape.n_dims);
-  add_bytes (hash, tensor.shape.dims, tensor.shape.n_dims * sizeof tensor.shape.dims[0]);
+    {
+      tps_push_hash_add_i64 (hash, 0);
+      return;
+    }
+  add_shape (hash, &tensor.shape);
   add_bytes (hash, tensor.data, tps_shape_n_bytes (&tensor.shape));
+}
+
+void
+tps_push_hash_add_blocks (TpsPushHash *hash, const TpsShape *shape, const TpsPushDigest *blocks,
+                          gsize n_blocks)
+{
+  add_shape (hash, shape);
+  tps_push_hash_add_i64 (hash, (gint64) n_blocks);
+  add_bytes (hash, blocks, n_blocks * sizeof *blocks);
+}
+
+static TpsPushDigest
+to_digest (XXH128_hash_t value)
+{
+  TpsPushDigest digest;
+
+  G_STATIC_ASSERT (sizeof digest == sizeof value);
+  memcpy (digest.bytes, &value, sizeof value);
+  return digest;
+}
+
+TpsPushDigest
+tps_push_digest_of_bytes (gconstpointer bytes, gsize n_bytes)
+{
+  return to_digest (XXH3_128bits (bytes, n_bytes));
 }
 
 TpsPushDigest
 tps_push_hash_end (TpsPushHash *hash)
 {
-  XXH128_hash_t value = XXH3_128bits_digest (hash->state);
-  TpsPushDigest digest;
+  TpsPushDigest digest = to_digest (XXH3_128bits_digest (hash->state));
 
-  G_STATIC_ASSERT (sizeof digest == sizeof value);
-  memcpy (digest.bytes, &value, sizeof value);
   XXH3_freeState (hash->state);
   g_free (hash);
   return digest;

@@ -26,8 +26,14 @@ void tps_push_hash_add_i64 (TpsPushHash *hash, gint64 value);
 void tps_push_hash_add_string (TpsPushHash *hash, const gchar *text);
 /* Shape, dtype and elements. All zero = no tensor, which is different from an empty one. */
 void tps_push_hash_add_tensor (TpsPushHash *hash, TpsTensorView tensor);
+/* A tensor whose elements are known by the digests of their blocks, which is not the same part. */
+void tps_push_hash_add_blocks (TpsPushHash *hash, const TpsShape *shape,
+                               const TpsPushDigest *blocks, gsize n_blocks);
 
 /* The digest; frees `hash`. */
 TpsPushDigest tps_push_hash_end (TpsPushHash *hash);
+
+/* Of bytes alone, such as a block of a tensor. Thread: any. */
+TpsPushDigest tps_push_digest_of_bytes (gconstpointer bytes, gsize n_bytes);
 
 G_END_DECLS

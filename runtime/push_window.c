@@ -19,12 +19,14 @@ typedef struct
 {
   TpsPushEnded ended;
   gpointer user_data;
+  TpsPushDigest digest;
 } Waiter;
 
 /* A push that is being applied. */
 typedef struct
 {
   gint64 sequence;
+  gboolean has_digest;
   TpsPushDigest digest;
   GArray *waiters; /* of Waiter; NULL = nobody waits */
 } Running;
@@ -206,12 +208,18 @@ remember (TpsPushWindow *window, Client *client, const Running *running, gint64 
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
+static GError *
+new_duplicate_error (const gchar *client, gint64 sequence)
+{
+  return g_error_new (TPS_ERROR, TPS_ERROR_DUPLICATE,
+                      "push %" G_GINT64_FORMAT " of client %s was used for another request",
+                      sequence, client);
+}
+
 static TpsPushVerdict
 refuse_duplicate (const Client *client, gint64 sequence, GError **error)
 {
-  g_set_error (error, TPS_ERROR, TPS_ERROR_DUPLICATE,
-               "push %" G_GINT64_FORMAT " of client %s was used for another request", sequence,
-               client->name);
+  g_propagate_error (error, new_duplicate_error (client->name, sequence));
   return TPS_PUSH_REFUSED;
 }
 
@@ -239,14 +247,19 @@ judge (const TpsPushWindow *window, const Client *client, gint64 sequence,
   const Running *running = find_running (client, sequence);
   const Push *push;
 
+  if (running != NULL && digest == NULL)
+    return TPS_PUSH_UNDECIDED;
   if (running != NULL)
-    return is_same (&running->digest, digest) ? TPS_PUSH_RUNNING
-                                              : refuse_duplicate (client, sequence, error);
+    return !running->has_digest || is_same (&running->digest, digest)
+               ? TPS_PUSH_RUNNING
+               : refuse_duplicate (client, sequence, error);
   if (is_below_window (window, client, sequence))
     return refuse_stale (window, client, sequence, error);
   push = find_push (client, sequence);
   if (push == NULL)
     return TPS_PUSH_NEW;
+  if (digest == NULL)
+    return TPS_PUSH_UNDECIDED;
   if (!is_same (&push->digest, digest))
     return refuse_duplicate (client, sequence, error);
   *answer = push->answer;
@@ -286,8 +299,10 @@ static void
 begin_new (TpsPushWindow *window, Client *client, const gchar *name, gint64 sequence,
            const TpsPushDigest *digest)
 {
-  Running running = { .sequence = sequence, .digest = *digest };
+  Running running = { .sequence = sequence, .has_digest = digest != NULL };
 
+  if (digest != NULL)
+    running.digest = *digest;
   if (client == NULL)
     client = add_client (window, name);
   g_array_append_val (client->running, running);
@@ -295,9 +310,9 @@ begin_new (TpsPushWindow *window, Client *client, const gchar *name, gint64 sequ
 }
 
 static void
-add_waiter (Running *running, TpsPushEnded ended, gpointer user_data)
+add_waiter (Running *running, const TpsPushDigest *digest, TpsPushEnded ended, gpointer user_data)
 {
-  Waiter waiter = { ended, user_data };
+  Waiter waiter = { ended, user_data, *digest };
 
   if (running->waiters == NULL)
     running->waiters = g_array_new (FALSE, FALSE, sizeof (Waiter));
@@ -322,9 +337,22 @@ tps_push_window_begin (TpsPushWindow *window, const gchar *client, gint64 sequen
   if (verdict == TPS_PUSH_NEW)
     begin_new (window, known, client, sequence, digest);
   else if (verdict == TPS_PUSH_RUNNING)
-    add_waiter (find_running (known, sequence), ended, user_data);
+    add_waiter (find_running (known, sequence), digest, ended, user_data);
   tps_mutex_unlock (&window->lock);
   return verdict;
+}
+
+void
+tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
+                            const TpsPushDigest *digest)
+{
+  Running *running;
+
+  tps_mutex_lock (&window->lock);
+  running = find_running (g_hash_table_lookup (window->clients, client), sequence);
+  running->has_digest = TRUE;
+  running->digest = *digest;
+  tps_mutex_unlock (&window->lock);
 }
 
 static Running
@@ -336,6 +364,22 @@ take_running (Client *client, gint64 sequence)
   g_array_remove_index_fast (client->running,
                              (guint) (running - &g_array_index (client->running, Running, 0)));
   return taken;
+}
+
+/* Those that wait for what they take for themselves. */
+static void
+tell_waiters (const Running *running, const gchar *client, gint64 answer, const GError *error)
+{
+  for (guint i = 0; i < running->waiters->len; i++)
+    {
+      const Waiter *waiter = &g_array_index (running->waiters, Waiter, i);
+      g_autoptr (GError) other = NULL;
+
+      if (error == NULL && !is_same (&waiter->digest, &running->digest))
+        other = new_duplicate_error (client, running->sequence);
+      waiter->ended (waiter->user_data, answer, error != NULL ? error : other);
+    }
+  g_array_unref (running->waiters);
 }
 
 void
@@ -356,13 +400,6 @@ tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence
   else if (known->pushes->len == 0 && known->running->len == 0)
     drop_client (window, known); /* it has done nothing yet */
   tps_mutex_unlock (&window->lock);
-  if (running.waiters == NULL)
-    return;
-  for (guint i = 0; i < running.waiters->len; i++)
-    {
-      const Waiter *waiter = &g_array_index (running.waiters, Waiter, i);
-
-      waiter->ended (waiter->user_data, answer, error);
-    }
-  g_array_unref (running.waiters);
+  if (running.waiters != NULL)
+    tell_waiters (&running, client, answer, error);
 }

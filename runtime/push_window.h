@@ -7,6 +7,10 @@
  *           -> REPEAT   it was applied: `answer` is what the first one ended with
  *           -> RUNNING  it is being applied: `ended` will be called, once, when the first one ends
  *           -> REFUSED  with an error: STALE below the window, DUPLICATE where the request is another one
+ *           -> UNDECIDED  only where begin() was given no digest: the id is known, and a digest is needed to say more
+ *
+ * A request that is costly to hash may begin() without a digest and be given one by set_digest() before it ends well. Until
+ * then, others with its id that have one are RUNNING, and told of DUPLICATE when it has ended.
  *
  * Per client a window of the newest sequences, in any order inside it; the clients least recently heard of go first when
  * there are too many, of clients or of remembered pushes in all (never one that runs). Failed pushes are not remembered:
@@ -31,6 +35,7 @@ typedef enum
   TPS_PUSH_REPEAT = 2,
   TPS_PUSH_RUNNING = 3,
   TPS_PUSH_REFUSED = 4,
+  TPS_PUSH_UNDECIDED = 5,
 } TpsPushVerdict;
 
 typedef struct
@@ -46,7 +51,7 @@ typedef struct
   guint8 bytes[16];
 } TpsPushDigest;
 
-/* `error` is NULL when the first one succeeded. Called from end(), outside the window's lock. */
+/* `error` is NULL when the first one succeeded, and was the same request. Called from end(), outside the window's lock. */
 typedef void (*TpsPushEnded) (gpointer user_data, gint64 answer, const GError *error);
 
 /* `options` may be NULL. */
@@ -54,11 +59,16 @@ TpsPushWindow *tps_push_window_new (const TpsPushWindowOptions *options);
 /* Nothing may be running. */
 void tps_push_window_free (TpsPushWindow *window);
 
+/* `digest` may be NULL: not known yet. */
 TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const gchar *client, gint64 sequence,
                                       const TpsPushDigest *digest, TpsPushEnded ended,
                                       gpointer user_data, gint64 *answer, GError **error);
 
-/* For a push that was NEW: `error` NULL = it was applied, and `answer` is remembered. */
+/* For a push that was NEW and has not ended. */
+void tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
+                                 const TpsPushDigest *digest);
+
+/* For a push that was NEW, and has a digest where `error` is NULL: `error` NULL = it was applied, and `answer` is remembered. */
 void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence,
                           gint64 answer, const GError *error);
 

@@ -299,6 +299,8 @@ apply_once (TpsCall *call, const Push *push, GError **error)
     case TPS_PUSH_REPEAT:
     case TPS_PUSH_REFUSED:
       return TRUE;
+    case TPS_PUSH_UNDECIDED: /* of those without a digest */
+      break;
     }
   g_assert_not_reached ();
 }

@@ -1,14 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls, and their push ids: a call that is new to the window is ended in it just before it is answered. One that repeats a
- * call that still runs waits in the window, not in a round, and is answered by on_first_ended(). A reset makes a new window;
- * the calls under way hold the old one until they have ended in it. The map of the whole is in model_server_private.h.
+/* Calls, and their push ids. Small pushes are hashed when they come, large ones in the update that reads them anyway, or by a
+ * worker where there is something to compare them with.
+ *
+ * A call that is new to the window is ended in it just before it is answered. One that repeats a call that still runs waits
+ * in the window, not in a round, and is answered by on_first_ended(). A reset makes a new window; the calls under way hold the
+ * old one until they have ended in it. The map of the whole is in model_server_private.h.
  */
 
 #include "runtime/updating/model_server_private.h"
 
 #include "runtime/error.h"
-#include "runtime/push_digest.h"
+#include "runtime/updating/update_digest.h"
 
 TpsModelPushes *
 tps_model_pushes_new (const TpsPushWindowOptions *options)
@@ -35,6 +38,9 @@ tps_model_call_answer (TpsAnswer *answer)
   TpsModelCall *call = (TpsModelCall *) answer;
   const GError *error = call->ticket.error;
 
+  if (call->is_in_window && error == NULL)
+    tps_push_window_set_digest (call->pushes->window, call->client, call->sequence,
+                                &call->ticket.digest);
   if (call->is_in_window)
     tps_push_window_end (call->pushes->window, call->client, call->sequence,
                          error == NULL ? call->model->version : 0, error);
@@ -91,24 +97,105 @@ on_first_ended (gpointer user_data, gint64 version, const GError *error)
     answer_with_version (call, version);
 }
 
-/* TRUE: the push is a new one. Else it is answered, or will be. */
-static gboolean
-enter_window (TpsModelCall *call)
+/* The window that is there when it comes. */
+static void
+hold_pushes (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
-  GError *error = NULL;
-  gint64 version = 0;
 
   tps_mutex_lock (&server->lock);
   call->pushes = server->pushes;
   tps_refcount_inc (&call->pushes->refcount);
   tps_mutex_unlock (&server->lock);
+}
+
+/* ---- digests ---- */
+
+static void
+compute_digest (TpsUpdateTicket *ticket)
+{
+  ticket->digest = tps_update_digest_compute (ticket->trainer, ticket->version, ticket->gradients,
+                                              ticket->n_gradients);
+  ticket->has_digest = TRUE;
+}
+
+/* With `opponent`, taken: what the call's push is compared with before it is tried again; NULL = its digest alone is wanted. */
+typedef struct
+{
+  TpsModelCall *call;
+  TpsUpdateContribution *opponent;
+} Comparison;
+
+static void
+compute_both (TpsModelServer *server, const Comparison *comparison)
+{
+  TpsUpdateTicket *ticket = &comparison->call->ticket;
+  TpsPushDigest digest;
+
+  if (!ticket->has_digest)
+    compute_digest (ticket);
+  if (comparison->opponent == NULL)
+    return;
+  digest = tps_update_contribution_compute_digest (comparison->opponent, ticket->trainer);
+  tps_mutex_lock (&server->lock);
+  tps_update_contribution_set_digest (comparison->opponent, &digest);
+  tps_mutex_unlock (&server->lock);
+  tps_update_contribution_unref (comparison->opponent);
+}
+
+static void prepare (TpsModelCall *call);
+static void take_part (TpsModelCall *call);
+
+static void
+compare_on_worker (gpointer user_data)
+{
+  Comparison *comparison = user_data;
+  TpsModelCall *call = comparison->call;
+  TpsModelServer *server = call->server;
+
+  compute_both (server, comparison);
+  if (comparison->opponent == NULL)
+    prepare (call);
+  else
+    take_part (call);
+  g_free (comparison);
+  tps_model_server_end_pending (server);
+}
+
+/* What is to be compared is there a second time, or so it seems: then, and only then, it is read by itself. */
+static void
+compare (TpsModelCall *call, TpsUpdateContribution *opponent)
+{
+  TpsModelServer *server = call->server;
+  Comparison *comparison = g_new (Comparison, 1);
+
+  *comparison = (Comparison) { call, opponent };
+  tps_mutex_lock (&server->lock);
+  tps_model_server_begin_pending (server);
+  tps_mutex_unlock (&server->lock);
+  tps_worker_pool_submit (server->workers, compare_on_worker, comparison);
+}
+
+/* ---- calls ---- */
+
+/* TRUE: the push is a new one. Else it is answered, or will be. */
+static gboolean
+enter_window (TpsModelCall *call)
+{
+  TpsUpdateTicket *ticket = &call->ticket;
+  GError *error = NULL;
+  gint64 version = 0;
+
   switch (tps_push_window_begin (call->pushes->window, call->client, call->sequence,
-                                 &call->ticket.digest, on_first_ended, call, &version, &error))
+                                 ticket->has_digest ? &ticket->digest : NULL, on_first_ended, call,
+                                 &version, &error))
     {
     case TPS_PUSH_NEW:
       call->is_in_window = TRUE;
       return TRUE;
+    case TPS_PUSH_UNDECIDED:
+      compare (call, NULL);
+      return FALSE;
     case TPS_PUSH_REPEAT:
       answer_with_version (call, version);
       return FALSE;
@@ -120,8 +207,6 @@ enter_window (TpsModelCall *call)
       return FALSE;
     }
 }
-
-/* ---- calls ---- */
 
 static void
 take_part (TpsModelCall *call)
@@ -145,39 +230,17 @@ take_part (TpsModelCall *call)
   tps_mutex_unlock (&server->lock);
   if (error != NULL)
     answer_call (call, error);
+  else if (output.undecided != NULL)
+    compare (call, output.opponent);
   else
     tps_model_step_carry_out (server, &output, step);
-}
-
-/* Of everything that is asked for. */
-static TpsPushDigest
-compute_digest (const TpsUpdateTicket *ticket)
-{
-  TpsPushHash *hash = tps_push_hash_new ();
-
-  tps_push_hash_add_i64 (hash, ticket->trainer);
-  tps_push_hash_add_i64 (hash, ticket->version);
-  for (guint i = 0; i < ticket->n_gradients; i++)
-    tps_push_hash_add_tensor (hash, tps_tensor_view (&ticket->gradients[i]));
-  return tps_push_hash_end (hash);
 }
 
 static void
 prepare (TpsModelCall *call)
 {
-  call->ticket.digest = compute_digest (&call->ticket);
   if (call->client == NULL || enter_window (call))
     take_part (call);
-}
-
-static void
-prepare_on_worker (gpointer user_data)
-{
-  TpsModelCall *call = user_data;
-  TpsModelServer *server = call->server;
-
-  prepare (call);
-  tps_model_server_end_pending (server);
 }
 
 static gsize
@@ -210,13 +273,9 @@ tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTe
   call->sequence = sequence;
   call->done = done;
   call->user_data = user_data;
+  if (call->client != NULL)
+    hold_pushes (call);
   if (count_bytes (call->ticket.gradients, n_gradients) <= TPS_MODEL_MAX_INLINE_BYTES)
-    {
-      prepare (call);
-      return;
-    }
-  tps_mutex_lock (&server->lock);
-  tps_model_server_begin_pending (server);
-  tps_mutex_unlock (&server->lock);
-  tps_worker_pool_submit (server->workers, prepare_on_worker, call);
+    compute_digest (&call->ticket);
+  prepare (call);
 }

@@ -2,10 +2,11 @@
 
 /* What the files of the model server share. Internal to this folder.
  *
- * Happy path: update_and_fetch() makes a call -> prepare(): digest (on a worker where that means to read much), push id ->
- * push() under the lock -> carry_out() without it: answers are given; the update, if one is to be made, is computed here
- * when it is small, else by the workers -> finish_update() under the lock: the new version is the newest -> carry_out()
- * again, which answers those who took part.
+ * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock -> carry_out() without it:
+ * answers are given; the update, if one is to be made, is computed here when it is small, else by the workers, with the
+ * digests of large pushes -> finish_update() under the lock: the new version is the newest -> carry_out() again, which
+ * answers those who took part.
+ * A push id or a trainer that is there already: compare() takes the digests that are missing, on a worker, and tries again.
  * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
  *
  * Locks: the server's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is

@@ -9,6 +9,7 @@
 #include "runtime/updating/model_server_private.h"
 
 #include "runtime/block_work.h"
+#include "runtime/updating/update_digest.h"
 
 /* Blocks of the model that are taken at a time, and how many a helper must be worth. */
 #define RANGE_BLOCKS 32
@@ -102,6 +103,27 @@ give_model (TpsModelServer *server, TpsUpdateTicket *answered)
           tps_trained_model_get_newest (server->model));
 }
 
+static void
+want_hashes (TpsModelStep *step)
+{
+  for (guint i = 0; i < step->job->n_took_part; i++)
+    if (!step->job->marks[i].has_digest)
+      tps_model_update_want_hashes (&step->arithmetic, i);
+}
+
+/* From the hashes of the blocks, now that all have been visited. */
+static void
+mark_gradients (TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+
+  for (guint i = 0; i < job->n_took_part; i++)
+    if (step->arithmetic.hashes[i] != NULL)
+      job->marks[i].digest = tps_update_digest_combine (
+          job->trainers[i], job->marks[i].version, job->gradients[i],
+          step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
+}
+
 /* Takes back an update that was computed, or has failed; frees it. */
 static TpsModelStep *
 finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
@@ -111,6 +133,8 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
   TpsModelStep *next;
 
+  if (step->error == NULL)
+    mark_gradients (step);
   tps_updating_output_init (output);
   tps_mutex_lock (&server->lock);
   if (step->error == NULL)
@@ -171,6 +195,7 @@ compute (TpsModelServer *server, TpsModelStep *step)
   if (!tps_model_update_begin (&step->arithmetic, step->model, job->gradients, job->n_took_part,
                                &step->error))
     return TRUE;
+  want_hashes (step);
   if (n_bytes > TPS_MODEL_MAX_INLINE_BYTES)
     {
       tps_worker_pool_submit (server->workers, compute_on_workers, step);

@@ -4,7 +4,7 @@
  * where rows end, so their parameters are cut into rows of BLOCK_ELEMS however they are shaped; the others get the rows of
  * a matrix, anything else being one row.
  *
- * A block is visited once: its gradients are added up in a scratch row that stays in the first-level cache, the old
+ * A block is visited once: its gradients are hashed, where that is wanted, and added up in a scratch row that stays in the first-level cache, the old
  * values are copied to the new version, the optimizer steps them there. */
 
 #include "runtime/updating/trained_model.h"
@@ -16,8 +16,10 @@
 #include "runtime/error.h"
 #include "runtime/push_digest.h"
 #include "runtime/sync.h"
+#include "runtime/updating/update_digest.h"
 
 #define BLOCK_ELEMS 2048
+#define HASHED_ELEMS (TPS_UPDATE_DIGEST_BLOCK_BYTES / sizeof (gfloat))
 
 typedef struct
 {
@@ -26,6 +28,7 @@ typedef struct
   gsize n_rows;
   gsize dim;
   gsize state_offset; /* in floats */
+  gsize first_hash;   /* the number of the parameter's first block of the digest */
 } Block;
 
 struct TpsTrainedModel
@@ -37,6 +40,7 @@ struct TpsTrainedModel
   GArray *blocks;  /* of Block */
   gsize max_elems; /* of a block */
   gsize n_state;   /* floats */
+  gsize n_hashes;  /* blocks of the digest */
   TpsBuffer *state;
   TpsPushDigest beginning; /* of version 1 */
 };
@@ -85,7 +89,8 @@ add_block (TpsTrainedModel *model, guint parameter, gsize offset, gsize n_rows, 
                   .offset = offset,
                   .n_rows = n_rows,
                   .dim = dim,
-                  .state_offset = model->n_state };
+                  .state_offset = model->n_state,
+                  .first_hash = model->n_hashes };
 
   model->n_state += n_rows * model->arithmetic->state_per_row (&model->optimizer, dim);
   model->max_elems = MAX (model->max_elems, n_rows * dim);
@@ -109,6 +114,7 @@ add_parameter (TpsTrainedModel *model, guint parameter, const TpsShape *shape)
   else
     for (gsize at = 0; at < n_elems; at += n_rows * dim)
       add_block (model, parameter, at, MIN (n_rows, (n_elems - at) / dim), dim);
+  model->n_hashes += tps_update_digest_n_blocks (n_elems * sizeof (gfloat));
 }
 
 /* ---- life ---- */
@@ -267,10 +273,17 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
     .model = tps_trained_model_ref (model),
     .gradients = gradients,
     .n_gradients = n_gradients,
+    .hashes = g_new0 (TpsPushDigest *, n_gradients),
     .version = version,
     .n_blocks = MAX (1, model->blocks->len),
   };
   return TRUE;
+}
+
+void
+tps_model_update_want_hashes (TpsModelUpdate *update, guint i)
+{
+  update->hashes[i] = g_new (TpsPushDigest, update->model->n_hashes);
 }
 
 static const gfloat *
@@ -295,6 +308,20 @@ average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
   return scratch;
 }
 
+/* The digest's blocks that begin in this one; where rows are not as long as they are, the last may reach into the next. */
+static void
+hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
+{
+  const TpsTensor *gradient = &update->gradients[i][block->parameter];
+  const gfloat *elems = tps_tensor_data (gradient);
+  gsize n_elems = (gsize) tps_shape_n_elems (&gradient->shape);
+  gsize end = block->offset + block->n_rows * block->dim;
+
+  for (gsize k = (block->offset + HASHED_ELEMS - 1) / HASHED_ELEMS; k * HASHED_ELEMS < end; k++)
+    update->hashes[i][block->first_hash + k] = tps_update_digest_of_block (
+        elems + k * HASHED_ELEMS, MIN (HASHED_ELEMS, n_elems - k * HASHED_ELEMS) * sizeof (gfloat));
+}
+
 static void
 update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const Block *block,
               gfloat *scratch)
@@ -304,8 +331,12 @@ update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const 
   gfloat *values = tps_tensor_data (&update->version->parameters[block->parameter].tensor);
   gfloat *state = (gfloat *) (gpointer) tps_buffer_get_data (model->state) + block->state_offset;
   gsize state_per_row = model->arithmetic->state_per_row (&model->optimizer, block->dim);
-  const gfloat *gradient = average (update, block, scratch);
+  const gfloat *gradient;
 
+  for (guint i = 0; i < update->n_gradients; i++)
+    if (update->hashes[i] != NULL)
+      hash_gradient (update, i, block);
+  gradient = average (update, block, scratch);
   old += block->offset;
   values += block->offset;
   memcpy (values, old, block->n_rows * block->dim * sizeof (gfloat));
@@ -333,6 +364,9 @@ tps_model_update_end (TpsModelUpdate *update)
   TpsTrainedModel *model = update->model;
   TpsModelVersion *old = model->newest;
 
+  for (guint i = 0; i < update->n_gradients; i++)
+    g_free (update->hashes[i]);
+  g_free (update->hashes);
   model->newest = g_steal_pointer (&update->version);
   tps_model_version_unref (old);
   tps_trained_model_unref (g_steal_pointer (&update->model));

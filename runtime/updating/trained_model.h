@@ -11,6 +11,7 @@
 #pragma once
 
 #include "runtime/optimizer.h"
+#include "runtime/push_window.h"
 #include "runtime/updating/model_version.h"
 
 G_BEGIN_DECLS
@@ -32,12 +33,14 @@ TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
 gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 
-/* One update, under way. */
+/* One update, under way. Where the digest of gradients is wanted, their blocks are hashed in the same visit. */
 typedef struct
 {
   TpsTrainedModel *model;
   const TpsTensor *const *gradients; /* [n_gradients][parameters], borrowed */
   guint n_gradients;
+  TpsPushDigest *
+      *hashes; /* [n_gradients]: NULL, or of all blocks, see tps_update_digest_combine() */
   TpsModelVersion *version; /* the new one */
   guint n_blocks;           /* >= 1 */
 } TpsModelUpdate;
@@ -46,6 +49,8 @@ typedef struct
 gboolean tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
                                  const TpsTensor *const *gradients, guint n_gradients,
                                  GError **error);
+/* Before the first block is run: the blocks of `gradients[i]` are to be hashed. */
+void tps_model_update_want_hashes (TpsModelUpdate *update, guint i);
 /* Each block once. */
 void tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks);
 /* When all have been run: the new version is the newest. */

@@ -6,18 +6,22 @@
 
 #include "runtime/averaging/missing_trainers.h"
 #include "runtime/error.h"
+#include "runtime/sync.h"
+#include "runtime/updating/update_digest.h"
 
-/* What one trainer brought. */
-typedef struct
+struct TpsUpdateContribution
 {
+  TpsRefcount refcount;
+  gint64 version;
   guint n_gradients;
   TpsTensor *gradients;
+  gboolean has_digest;
   TpsPushDigest digest;
-} Contribution;
+};
 
 struct TpsUpdateRound
 {
-  Contribution **by_trainer; /* [n_trainers], NULL = has not come */
+  TpsUpdateContribution **by_trainer; /* [n_trainers], NULL = has not come */
   guint n_trainers;
   guint n_arrived;
   gint64 started_ns;
@@ -118,14 +122,7 @@ static void
 round_free (TpsUpdateRound *round)
 {
   for (guint i = 0; i < round->n_trainers; i++)
-    {
-      Contribution *contribution = round->by_trainer[i];
-
-      if (contribution == NULL)
-        continue;
-      free_tensors (contribution->gradients, contribution->n_gradients);
-      g_free (contribution);
-    }
+    g_clear_pointer (&round->by_trainer[i], tps_update_contribution_unref);
   g_free (round->by_trainer);
   g_free (round);
 }
@@ -151,6 +148,54 @@ answer (TpsUpdateTicket *ticket, GError *error, TpsUpdatingOutput *output)
   else
     output->last_answered->next = ticket;
   output->last_answered = ticket;
+}
+
+/* ---- contributions ---- */
+
+/* Takes over the ticket's gradients. */
+static TpsUpdateContribution *
+contribution_new (TpsUpdateTicket *ticket)
+{
+  TpsUpdateContribution *contribution = g_new (TpsUpdateContribution, 1);
+
+  tps_refcount_init (&contribution->refcount);
+  contribution->version = ticket->version;
+  contribution->n_gradients = ticket->n_gradients;
+  contribution->gradients = g_steal_pointer (&ticket->gradients);
+  contribution->has_digest = ticket->has_digest;
+  contribution->digest = ticket->digest;
+  return contribution;
+}
+
+static TpsUpdateContribution *
+contribution_ref (TpsUpdateContribution *contribution)
+{
+  tps_refcount_inc (&contribution->refcount);
+  return contribution;
+}
+
+void
+tps_update_contribution_unref (TpsUpdateContribution *contribution)
+{
+  if (!tps_refcount_dec (&contribution->refcount))
+    return;
+  free_tensors (contribution->gradients, contribution->n_gradients);
+  g_free (contribution);
+}
+
+TpsPushDigest
+tps_update_contribution_compute_digest (const TpsUpdateContribution *contribution, gint32 trainer)
+{
+  return tps_update_digest_compute (trainer, contribution->version, contribution->gradients,
+                                    contribution->n_gradients);
+}
+
+void
+tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
+                                    const TpsPushDigest *digest)
+{
+  contribution->has_digest = TRUE;
+  contribution->digest = *digest;
 }
 
 /* ---- rounds ---- */
@@ -192,6 +237,18 @@ wait_in (TpsUpdateRound *round, TpsUpdateTicket *ticket)
   round->last_waiting = ticket;
 }
 
+static void
+add_part (TpsUpdatingJob *job, gint32 trainer, const TpsUpdateContribution *contribution)
+{
+  guint i = job->n_took_part++;
+
+  job->trainers[i] = trainer;
+  job->gradients[i] = contribution->gradients;
+  job->marks[i] = (TpsUpdateMark) { .version = contribution->version,
+                                    .has_digest = contribution->has_digest,
+                                    .digest = contribution->digest };
+}
+
 /* The round gets no more trainers; what it has is to be applied. */
 static void
 close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
@@ -205,12 +262,10 @@ close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
   job->closed_ns = now_ns;
   job->trainers = g_new (gint32, round->n_arrived);
   job->gradients = g_new (const TpsTensor *, round->n_arrived);
+  job->marks = g_new (TpsUpdateMark, round->n_arrived);
   for (guint i = 0; i < round->n_trainers; i++)
     if (round->by_trainer[i] != NULL)
-      {
-        job->trainers[job->n_took_part] = (gint32) i;
-        job->gradients[job->n_took_part++] = round->by_trainer[i]->gradients;
-      }
+      add_part (job, (gint32) i, round->by_trainer[i]);
   output->job = job;
 }
 
@@ -302,9 +357,15 @@ static void
 repeat (TpsUpdating *updating, TpsUpdateRound *round, TpsUpdateTicket *ticket,
         TpsUpdatingOutput *output)
 {
-  const Contribution *first = round->by_trainer[ticket->trainer];
+  TpsUpdateContribution *first = round->by_trainer[ticket->trainer];
   GError *error = NULL;
 
+  if (!first->has_digest || !ticket->has_digest)
+    {
+      output->undecided = ticket;
+      output->opponent = contribution_ref (first);
+      return;
+    }
   if (memcmp (&first->digest, &ticket->digest, sizeof first->digest) != 0)
     error = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                          "trainer %d takes part in this update already, with other gradients or "
@@ -327,7 +388,7 @@ ensure_open_round (TpsUpdating *updating, gint64 now_ns)
     return round;
   round = g_new0 (TpsUpdateRound, 1);
   round->n_trainers = updating->options.n_trainers;
-  round->by_trainer = g_new0 (Contribution *, round->n_trainers);
+  round->by_trainer = g_new0 (TpsUpdateContribution *, round->n_trainers);
   round->started_ns = now_ns;
   round->deadline_ns = now_ns + updating->options.round_timeout_ns;
   updating->open = round;
@@ -338,12 +399,8 @@ static void
 take_part (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns, TpsUpdatingOutput *output)
 {
   TpsUpdateRound *round = ensure_open_round (updating, now_ns);
-  Contribution *contribution = g_new (Contribution, 1);
 
-  contribution->n_gradients = ticket->n_gradients;
-  contribution->gradients = g_steal_pointer (&ticket->gradients);
-  contribution->digest = ticket->digest;
-  round->by_trainer[ticket->trainer] = contribution;
+  round->by_trainer[ticket->trainer] = contribution_new (ticket);
   output->has_taken = TRUE;
   output->n_before = round->n_arrived++;
   wait_in (round, ticket);
@@ -381,6 +438,19 @@ tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns
 
 /* ---- what ends rounds ---- */
 
+/* To the trainers' contributions, which may be compared with others still, and to the tickets that brought them. */
+static void
+give_digests (TpsUpdateRound *round, const TpsUpdatingJob *job)
+{
+  for (guint i = 0; i < job->n_took_part; i++)
+    tps_update_contribution_set_digest (round->by_trainer[job->trainers[i]], &job->marks[i].digest);
+  for (TpsUpdateTicket *ticket = round->waiting; ticket != NULL; ticket = ticket->next)
+    {
+      ticket->has_digest = TRUE;
+      ticket->digest = round->by_trainer[ticket->trainer]->digest;
+    }
+}
+
 void
 tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
                        TpsUpdatingOutput *output)
@@ -391,13 +461,17 @@ tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error
     {
       updating->updating = NULL;
       if (error == NULL)
-        updating->version++;
+        {
+          updating->version++;
+          give_digests (round, job);
+        }
       answer_round (round, error, output);
     }
   bury (round, output);
   g_clear_error (&error);
   g_free (job->trainers);
   g_free (job->gradients);
+  g_free (job->marks);
   g_free (job);
 }
 

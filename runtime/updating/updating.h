@@ -8,6 +8,11 @@
  * out in an output's `job`, is made by the caller, where and when it likes, and goes back in with job_done(), which answers
  * those who took part in it.
  *
+ * Digests tell a repeat from another request. To take one is to read all gradients, so a ticket may come without: whoever
+ * makes the update reads them anyway. Only when a trainer comes a second time is it needed sooner; then the output names
+ * the ticket, `undecided`, and what it is to be compared with: tps_update_contribution_compute_digest() without a lock,
+ * tps_update_contribution_set_digest(), and the ticket, with a digest too, is pushed again.
+ *
  * A round is one update:
  *
  *   open -> updating -> done      all trainers have come, or, at the deadline, as many as suffice -> the model is new
@@ -33,6 +38,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsUpdating TpsUpdating;
 typedef struct TpsUpdateRound TpsUpdateRound;
+/* What one trainer brought to a round. Counted. */
+typedef struct TpsUpdateContribution TpsUpdateContribution;
 
 typedef struct
 {
@@ -51,11 +58,21 @@ struct TpsUpdateTicket
   gboolean may_wait;
   guint n_gradients;
   TpsTensor *gradients; /* [n_gradients], owned; NULL once a round has taken them */
-  TpsPushDigest digest; /* of trainer, version and gradients */
+  gboolean has_digest;
+  TpsPushDigest
+      digest; /* tps_update_digest_compute(); every ticket that is answered without an error has one */
 
   GError *error;         /* the answer; NULL = the model as it is after that step */
   TpsUpdateTicket *next; /* in TpsUpdatingOutput.answered; to be read before the call is answered */
 };
+
+/* What tells a trainer's part of an update from another. */
+typedef struct
+{
+  gint64 version;
+  gboolean has_digest;
+  TpsPushDigest digest; /* where there is none: to be filled in by who makes the update */
+} TpsUpdateMark;
 
 /* An update to be made: with the mean of these gradients. */
 typedef struct
@@ -63,6 +80,7 @@ typedef struct
   guint n_took_part;
   gint32 *trainers;             /* [n_took_part], ascending */
   const TpsTensor **gradients;  /* [n_took_part]: one a parameter each, borrowed until job_done() */
+  TpsUpdateMark *marks;         /* [n_took_part] */
   gint64 started_ns, closed_ns; /* its first arrival, and when it was closed */
   TpsUpdateRound *round;        /* private */
 } TpsUpdatingJob;
@@ -74,6 +92,8 @@ typedef struct
   TpsUpdatingJob *job;       /* NULL, or the update to be made */
   gboolean has_taken;        /* a trainer came to a round where `n_before` were */
   guint n_before;
+  TpsUpdateTicket *undecided; /* NULL, or to be pushed again; then there is nothing else to do */
+  TpsUpdateContribution *opponent; /* of `undecided`: what it is compared with, a reference */
 
   /* private */
   TpsUpdateTicket *last_answered;
@@ -103,7 +123,15 @@ GError *tps_updating_new_no_model_error (void);
 void tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns,
                         TpsUpdatingOutput *output);
 
-/* The update was made, or failed with `error` (taken). Frees the job. */
+/* Reads all gradients. `trainer`: whose they are. Thread: any; no lock is needed. */
+TpsPushDigest tps_update_contribution_compute_digest (const TpsUpdateContribution *contribution,
+                                                      gint32 trainer);
+void tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
+                                         const TpsPushDigest *digest);
+/* Thread: any. May free large memory. */
+void tps_update_contribution_unref (TpsUpdateContribution *contribution);
+
+/* The update was made, and all marks have digests, or it failed with `error` (taken). Frees the job. */
 void tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
                             TpsUpdatingOutput *output);
 

@@ -81,6 +81,24 @@ protected:
     return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
   }
 
+  /* Without a digest. */
+  TpsPushVerdict
+  begin_unknown (const std::string &client, gint64 sequence)
+  {
+    g_autoptr (GError) error = nullptr;
+
+    return tps_push_window_begin (window, client.c_str (), sequence, nullptr, note_ending, nullptr,
+                                  &answer, &error);
+  }
+
+  void
+  set_request (const std::string &client, gint64 sequence, gint64 request)
+  {
+    TpsPushDigest digest = digest_of (request);
+
+    tps_push_window_set_digest (window, client.c_str (), sequence, &digest);
+  }
+
   void
   end (const std::string &client, gint64 sequence, gint64 result)
   {
@@ -212,6 +230,47 @@ TEST_F (PushWindow, repeatsOfARunningPushFailWithIt)
   EXPECT_EQ (ending.code, TPS_ERROR_NOT_FOUND);
   EXPECT_EQ (begin ("a", 1), NEW);
   fail ("a", 1);
+}
+
+TEST_F (PushWindow, aDigestThatComesLateIsComparedWhenThePushEnds)
+{
+  Ending same, other, early;
+
+  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_NEW);
+  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_UNDECIDED);
+  EXPECT_EQ (begin ("a", 5, 1, &same), RUNNING);
+  EXPECT_EQ (begin ("a", 5, 2, &other), RUNNING);
+  set_request ("a", 5, 1);
+  EXPECT_EQ (begin ("a", 5, 2), DUPLICATE);
+  EXPECT_EQ (begin ("a", 5, 1, &early), RUNNING);
+  end ("a", 5, 55);
+  EXPECT_EQ (same.answer, 55);
+  EXPECT_EQ (same.code, -1);
+  EXPECT_EQ (early.code, -1);
+  EXPECT_EQ (other.n_calls, 1);
+  EXPECT_EQ (other.code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_UNDECIDED);
+  EXPECT_EQ (begin ("a", 5, 1), REPEAT);
+  EXPECT_EQ (begin ("a", 5, 2), DUPLICATE);
+}
+
+TEST_F (PushWindow, aPushWithoutADigestMayFailWithoutOne)
+{
+  Ending ending;
+
+  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_NEW);
+  EXPECT_EQ (begin ("a", 5, 1, &ending), RUNNING);
+  fail ("a", 5);
+  EXPECT_EQ (ending.code, TPS_ERROR_NOT_FOUND);
+  EXPECT_EQ (begin_unknown ("a", 5), TPS_PUSH_NEW);
+  fail ("a", 5);
+}
+
+TEST_F (PushWindow, belowTheWindowNoDigestIsNeeded)
+{
+  push ("a", 1, 1);
+  push ("a", TPS_PUSH_WINDOW + 1, 2);
+  EXPECT_EQ (begin_unknown ("a", 1), TPS_PUSH_REFUSED);
 }
 
 TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindStillEnds)

@@ -2,8 +2,10 @@
 
 #include "tests/runtime/updating/simulation.h"
 
+#include <gtest/gtest.h>
+
 #include "runtime/error.h"
-#include "runtime/push_digest.h"
+#include "runtime/updating/update_digest.h"
 
 namespace updating_test {
 
@@ -39,12 +41,18 @@ Simulation::set_model ()
   tps_named_tensor_clear (&parameter);
 }
 
+static void
+take_digest (TpsUpdateTicket *ticket)
+{
+  ticket->digest = tps_update_digest_compute (ticket->trainer, ticket->version, ticket->gradients,
+                                              ticket->n_gradients);
+  ticket->has_digest = TRUE;
+}
+
 int
 Simulation::push (int trainer, float value, int64_t version, bool may_wait, int64_t n_elems,
                   unsigned n_gradients)
 {
-  TpsUpdatingOutput output;
-  TpsPushHash *hash = tps_push_hash_new ();
   TpsUpdateTicket *ticket;
 
   calls_.emplace_back ();
@@ -54,19 +62,47 @@ Simulation::push (int trainer, float value, int64_t version, bool may_wait, int6
   ticket->may_wait = may_wait;
   ticket->n_gradients = n_gradients;
   ticket->gradients = g_new0 (TpsTensor, n_gradients);
-  tps_push_hash_add_i64 (hash, version);
   for (unsigned i = 0; i < n_gradients; i++)
     {
       tps_tensor_init_1d (&ticket->gradients[i], TPS_DTYPE_FLOAT32, n_elems);
       for (int64_t j = 0; j < n_elems; j++)
         static_cast<float *> (tps_tensor_data (&ticket->gradients[i]))[j] = value;
-      tps_push_hash_add_tensor (hash, tps_tensor_view (&ticket->gradients[i]));
     }
-  ticket->digest = tps_push_hash_end (hash);
+  if (!options_.hashes_late)
+    take_digest (ticket);
+  go_in (ticket);
+  return static_cast<int> (calls_.size ()) - 1;
+}
+
+void
+Simulation::go_in (TpsUpdateTicket *ticket)
+{
+  TpsUpdatingOutput output;
+
   tps_updating_output_init (&output);
   tps_updating_push (updating_, ticket, now_ns_, &output);
-  after (&output);
-  return static_cast<int> (calls_.size ()) - 1;
+  if (output.undecided != nullptr)
+    compare (&output);
+  else
+    after (&output);
+}
+
+/* As the server does, at once. */
+void
+Simulation::compare (TpsUpdatingOutput *output)
+{
+  TpsUpdateTicket *ticket = output->undecided;
+  TpsUpdateContribution *opponent = output->opponent;
+  TpsPushDigest digest = tps_update_contribution_compute_digest (opponent, ticket->trainer);
+
+  n_compared++;
+  EXPECT_EQ (output->answered, nullptr);
+  EXPECT_EQ (output->job, nullptr);
+  tps_updating_output_clear (output);
+  tps_update_contribution_set_digest (opponent, &digest);
+  tps_update_contribution_unref (opponent);
+  take_digest (ticket);
+  go_in (ticket);
 }
 
 void
@@ -82,6 +118,7 @@ Simulation::after (TpsUpdatingOutput *output)
       next = ticket->next;
       outcome->n_answers++;
       outcome->version = version ();
+      EXPECT_TRUE (ticket->error != nullptr || ticket->has_digest);
       if (ticket->error != nullptr)
         {
           outcome->code = ticket->error->code;
@@ -110,6 +147,10 @@ Simulation::finish_update (int code)
   TpsUpdatingJob *job = job_;
 
   job_ = nullptr;
+  for (guint i = 0; code == 0 && i < job->n_took_part; i++)
+    if (!job->marks[i].has_digest)
+      job->marks[i].digest = tps_update_digest_compute (job->trainers[i], job->marks[i].version,
+                                                        job->gradients[i], 1);
   tps_updating_output_init (&output);
   tps_updating_job_done (updating_, job,
                          code == 0 ? nullptr : g_error_new (TPS_ERROR, code, "it failed"), &output);

@@ -32,6 +32,7 @@ public:
     unsigned max_staleness = 0;
     bool updates_at_once = true;
     bool has_model = true;
+    bool hashes_late = false; /* tickets come without digests, as large ones do */
   };
 
   explicit Simulation (const Options &options);
@@ -66,6 +67,7 @@ public:
   /* Who took part in each update that was begun, and with which values. */
   std::vector<std::vector<std::pair<int, float>>> updates;
   std::vector<unsigned> n_before; /* as observers are told */
+  int n_compared = 0;             /* tickets that could not be told from another at once */
 
 private:
   struct Call
@@ -74,6 +76,8 @@ private:
     Outcome outcome;
   };
 
+  void go_in (TpsUpdateTicket *ticket);
+  void compare (TpsUpdatingOutput *output);
   void after (TpsUpdatingOutput *output);
 
   Options options_;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
+#include "runtime/updating/update_digest.h"
 #include "tests/runtime/updating/models.h"
 
 namespace updating_test {
@@ -55,6 +56,7 @@ protected:
     std::vector<const TpsTensor *> lists;
     std::vector<std::pair<guint, guint>> ranges;
     TpsModelUpdate update;
+    guint hashed = static_cast<guint> ((*random) () % gradients.size ());
 
     for (const auto &one : gradients)
       tensors.push_back (to_tensors (shapes_, one));
@@ -62,6 +64,7 @@ protected:
       lists.push_back (list.data ());
     ASSERT_TRUE (tps_model_update_begin (&update, model_, lists.data (),
                                          static_cast<guint> (lists.size ()), nullptr));
+    tps_model_update_want_hashes (&update, hashed);
     for (guint at = 0; at < update.n_blocks;)
       {
         guint n = std::min<guint> (1 + (*random) () % 3, update.n_blocks - at);
@@ -72,10 +75,21 @@ protected:
     std::shuffle (ranges.begin (), ranges.end (), *random);
     for (const auto &range : ranges)
       tps_model_update_run (&update, range.first, range.second);
+    EXPECT_EQ (
+        bytes (tps_update_digest_combine (3, 9, lists[hashed], static_cast<guint> (shapes_.size ()),
+                                          update.hashes[hashed])),
+        bytes (
+            tps_update_digest_compute (3, 9, lists[hashed], static_cast<guint> (shapes_.size ()))));
     tps_model_update_end (&update);
     for (auto &list : tensors)
       for (auto &tensor : list)
         tps_tensor_clear (&tensor);
+  }
+
+  static std::string
+  bytes (const TpsPushDigest &digest)
+  {
+    return std::string (reinterpret_cast<const char *> (digest.bytes), sizeof digest.bytes);
   }
 
   Values

@@ -106,6 +106,7 @@ draw_options (std::mt19937 *random)
   options.n_trainers = 1 + (*random) () % 4;
   options.min_trainers = (*random) () % (options.n_trainers + 1);
   options.max_staleness = (*random) () % 3;
+  options.hashes_late = (*random) () % 2 == 0;
   return options;
 }
 

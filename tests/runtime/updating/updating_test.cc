@@ -60,6 +60,41 @@ TEST (Updating, otherGradientsOfTheSameTrainerAreRefusedAndHurtNothing)
   EXPECT_THAT (sim.updates[0][0], Pair (0, 1));
 }
 
+TEST (Updating, pushesWithoutDigestsAreComparedOnlyWhereATrainerComesTwice)
+{
+  Simulation::Options options;
+  options.hashes_late = true;
+  Simulation sim (options);
+  int a = sim.push (0, 1);
+
+  sim.push (1, 2);
+  EXPECT_EQ (sim.n_compared, 0);
+  int again = sim.push (0, 1), other = sim.push (0, 5);
+  EXPECT_EQ (sim.n_compared, 2);
+  EXPECT_EQ (sim.outcome (again).n_answers, 0);
+  EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT);
+  sim.push (2, 3);
+  EXPECT_EQ (sim.outcome (a).version, 2);
+  EXPECT_EQ (sim.outcome (again).version, 2);
+  EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (1, 2), Pair (2, 3))));
+}
+
+TEST (Updating, whatIsComparedMayBelongToAnUpdateUnderWay)
+{
+  Simulation::Options options;
+  options.hashes_late = true;
+  options.updates_at_once = false;
+  Simulation sim (options);
+
+  for (int i = 0; i < 3; i++)
+    sim.push (i, 1);
+  int again = sim.push (1, 1), other = sim.push (1, 2);
+  EXPECT_EQ (sim.outcome (again).n_answers, 0);
+  EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT);
+  sim.finish_update ();
+  EXPECT_EQ (sim.outcome (again).version, 2);
+}
+
 TEST (Updating, aRepeatWhileTheUpdateIsComputedWaitsForIt)
 {
   Simulation::Options options;
