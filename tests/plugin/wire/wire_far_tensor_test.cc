@@ -1,0 +1,154 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tensors in a device's memory: what is written of them where there is no memory of the device that the peer sees. */
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "plugin/wire/wire_parameter_server.h"
+#include "runtime/device_memory.h"
+#include "tests/plugin/wire/wire_message.h"
+#include "tests/runtime/fake_device/fake_device.h"
+
+namespace thriftps {
+namespace {
+
+class FarTensor : public testing::Test
+{
+protected:
+  ~FarTensor () override
+  {
+    tps_fake_device_set_lost (device_, FALSE);
+    tps_gradient_clear (&gradient_);
+  }
+
+  /* A gradient of 1, 2, 3, … there. */
+  void
+  make (gint64 n_elems)
+  {
+    gsize n_bytes = static_cast<gsize> (n_elems) * sizeof (float);
+    TpsBuffer *buffer = device_->ops->alloc (device_, n_bytes, nullptr);
+    TpsShape shape;
+
+    values_.resize (static_cast<gsize> (n_elems));
+    std::iota (values_.begin (), values_.end (), 1.0f);
+    ASSERT_TRUE (tps_device_memory_copy (device_, tps_buffer_get_data (buffer), values_.data (),
+                                         n_bytes, nullptr));
+    ASSERT_TRUE (tps_shape_init (&shape, TPS_DTYPE_FLOAT32, 1, &n_elems, "shape", nullptr));
+    tps_gradient_clear (&gradient_);
+    gradient_.kind = TPS_GRADIENT_DENSE;
+    gradient_.weight = 1;
+    tps_tensor_init_take (&gradient_.dense, &shape, buffer, 0);
+  }
+
+  TpsDevice *device_ = tps_fake_device_get (0);
+  TpsGradient gradient_ = {};
+  std::vector<float> values_;
+};
+
+TEST_F (FarTensor, comesByWayOfTheHost)
+{
+  for (gint64 n_elems : { 0, 1, 1000, 100000 })
+    {
+      make (n_elems);
+      WireMessage message (
+          [&] (TpsWriter *out) { tps_average_gradient_result_encode (out, &gradient_); });
+      g_auto (TpsGradient) got = {};
+      TpsWireType type;
+      TpsReader *in = message.result (&type);
+
+      ASSERT_TRUE (tps_average_gradient_result_decode (in, type, &got, nullptr));
+      EXPECT_EQ (tps_device_memory_of_tensor (&got.dense), nullptr);
+      ASSERT_EQ (got.dense.shape.dims[0], n_elems);
+      EXPECT_TRUE (
+          std::equal (values_.begin (), values_.end (), (float *) tps_tensor_data (&got.dense)));
+    }
+}
+
+TEST_F (FarTensor, thatIsLostLeavesNoMessageToSend)
+{
+  g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+  g_autoptr (GError) error = nullptr, transferred_error = nullptr;
+
+  make (1000);
+  tps_fake_device_set_lost (device_, TRUE);
+  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  tps_average_gradient_result_encode (out, &gradient_);
+  tps_writer_struct_end (out);
+  EXPECT_FALSE (tps_writer_message_end (out, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_DEVICE_LOST);
+  EXPECT_FALSE (tps_writer_message_end_transferred (out, &transferred_error));
+  EXPECT_EQ (transferred_error->code, TPS_ERROR_DEVICE_LOST);
+
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, TRUE);
+  tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
+  tps_writer_struct_begin (out);
+  tps_writer_struct_end (out);
+  EXPECT_TRUE (tps_writer_message_end (out, nullptr)) << "the next message is another one";
+}
+
+/* Memory that a peer may name: everything it says is there. */
+struct Sharing
+{
+  TpsSharing sharing; /* first */
+  TpsBuffer *buffer;
+
+  static TpsBuffer *
+  resolve (TpsSharing *sharing, const TpsSharedSlice *, GError **)
+  {
+    return tps_buffer_ref (reinterpret_cast<Sharing *> (sharing)->buffer);
+  }
+  static void
+  ignore (TpsSharing *)
+  {
+  }
+};
+
+TEST_F (FarTensor, isTakenForAGradientAndForNothingElse)
+{
+  static const TpsSharingOps ops = { nullptr,         Sharing::resolve, Sharing::ignore,
+                                     Sharing::ignore, nullptr,          nullptr };
+
+  make (16);
+  Sharing sharing = { { &ops }, gradient_.dense.buffer };
+  for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_INT32 })
+    for (bool is_gradient : { true, false })
+      {
+        Write tensor = [=] (TpsWriter *out) {
+          put_i32 (out, 1, dtype);
+          put_i64s (out, 2, { 16 });
+          put_struct (out, 4, [] (TpsWriter *slice) {
+            put_i64 (slice, 1, 1);
+            put_i64 (slice, 2, 0);
+            put_i64 (slice, 3, 64);
+          });
+        };
+        WireMessage message ([&] (TpsWriter *out) {
+          if (is_gradient)
+            put_struct (out, 1, tensor);
+          else
+            tensor (out);
+        });
+        TpsFieldPath path = {};
+        g_auto (TpsGradient) gradient = {};
+        g_auto (TpsTensor) plain = {};
+        g_autoptr (GError) error = nullptr;
+        TpsReader *in = message.arguments ();
+
+        path.name = "it";
+        const_cast<TpsMessage *> (in->message)->sharing = &sharing.sharing;
+        EXPECT_EQ (is_gradient ? tps_gradient_decode (in, &path, &gradient, &error)
+                               : tps_tensor_decode (in, &path, &plain, &error),
+                   is_gradient && dtype == TPS_DTYPE_FLOAT32);
+        EXPECT_TRUE (error == nullptr || strstr (error->message, "lies in memory of cuda:0"))
+            << error->message;
+        EXPECT_EQ (tps_device_memory_of_tensor (&gradient.dense),
+                   error == nullptr ? device_ : nullptr);
+        const_cast<TpsMessage *> (in->message)->sharing = nullptr;
+      }
+}
+
+} // namespace
+} // namespace thriftps
