@@ -40,6 +40,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   address = (TpsAddress) { 0 };
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
                                                                      : DEFAULT_MAX_MESSAGE_BYTES;
+  client->scanner.bodies = options->bodies != NULL ? tps_buffer_pool_ref (options->bodies) : NULL;
   client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
                                                                : DEFAULT_CONNECT_TIMEOUT_NS;
   client->max_in_flight = options->max_in_flight > 0 ? options->max_in_flight
@@ -123,6 +124,7 @@ tps_client_free (TpsClient *client)
   tps_cond_clear (&client->idle);
   tps_mutex_clear (&client->lock);
   tps_address_clear (&client->address);
+  g_clear_pointer (&client->scanner.bodies, tps_buffer_pool_unref);
   g_free (client->where);
   g_free (client);
 }

@@ -37,6 +37,8 @@ typedef struct
   TpsProtocolKind protocol;  /* 0 = binary */
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* of the memory shared with the server; 0 = 1 GiB */
+  TpsBufferPool *
+      bodies; /* where tensors of answers are received; a reference is taken; NULL = the default pool */
 } TpsClientOptions;
 
 /* Errors: INVALID_ARGUMENT for an address that cannot be understood. Does not connect yet. */

@@ -6,6 +6,10 @@
 #include "plugin/client/retry.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/error.h"
+#include "runtime/pinned_pool.h"
+
+/* Of page-locked memory, kept for the averages to come. */
+#define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 
 typedef struct
 {
@@ -112,14 +116,18 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     .takes_device = remote_exchange_takes_device,
   };
   RemoteExchange *exchange = g_new0 (RemoteExchange, 1);
+  g_autoptr (TpsBufferPool) bodies = NULL;
 
+  if (options->device != NULL)
+    bodies = tps_pinned_pool_new (options->device, 0, KEEP_AVERAGES_BYTES);
   exchange->base.ops = &ops;
   exchange->trainer = options->trainer;
   exchange->clients = g_new0 (TpsClient *, options->n_addresses);
   for (guint i = 0; i < options->n_addresses; i++)
     {
       TpsClientOptions client = { .address = options->addresses[i],
-                                  .max_message_bytes = options->max_message_bytes };
+                                  .max_message_bytes = options->max_message_bytes,
+                                  .bodies = bodies };
 
       exchange->clients[i] = tps_client_new (&client, error);
       if (exchange->clients[i] == NULL)

@@ -25,6 +25,8 @@ typedef struct
   const gchar *const *addresses; /* of the servers, in their order */
   guint n_addresses;
   gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  /* Whose copies averages are the source of: large ones are received into memory that it need not stage. NULL = none. */
+  TpsDevice *device;
 } TpsRemoteExchangeOptions;
 
 /* Does not connect yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. Freed with its ops. */

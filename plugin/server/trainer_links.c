@@ -44,6 +44,7 @@ connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 
   options.addresses = (const gchar *const *) addresses->pdata;
   options.n_addresses = addresses->len;
+  options.device = plan->chosen;
   return tps_remote_exchange_new (&options, error);
 }
 

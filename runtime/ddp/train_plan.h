@@ -45,6 +45,7 @@ typedef struct
   gchar *reduce;     /* "mean", "sum" */
   gchar *compress;   /* runtime/ddp/compress/compression.h: "none", "topk:0.01" */
   gchar *device;     /* runtime/ddp/device_choice.h: "cpu", "cuda", "cuda:1" */
+  TpsDevice *chosen; /* the same, found by the pass before it connects to anybody; borrowed */
 } TpsTrainPlan;
 
 TpsTrainPlan *tps_train_plan_new (void);

@@ -108,6 +108,7 @@ choose_device (TpsPass *pass, GError **error)
   pass->device = tps_device_choose (plan->device, tps_pass_get_local_rank (pass), error);
   if (pass->device == NULL)
     return FALSE;
+  pass->plan->chosen = pass->device;
   return pass->device->is_host || pass->trainer->takes_devices
          || refuse (error, "device is %s, expected cpu: trainer %s computes there only",
                     plan->device, pass->trainer->name);

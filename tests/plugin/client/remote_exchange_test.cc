@@ -4,11 +4,13 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "plugin/client/remote_exchange.h"
 #include "tests/plugin/client/client_fixture.h"
+#include "tests/runtime/fake_device/fake_device.h"
 
 namespace tps_test {
 
@@ -111,6 +113,13 @@ class RemoteExchange : public testing::Test
 protected:
   RemoteExchange ()
   {
+    make_exchange (nullptr);
+    set_gradient ({ 1, 2, 3 });
+  }
+
+  void
+  make_exchange (TpsDevice *device)
+  {
     std::string first = listener_.address (), second = other_.address ();
     const gchar *addresses[] = { first.c_str (), second.c_str () };
     TpsRemoteExchangeOptions options = {};
@@ -118,8 +127,8 @@ protected:
     options.trainer = 3;
     options.addresses = addresses;
     options.n_addresses = 2;
+    options.device = device;
     exchange_ = tps_remote_exchange_new (&options, nullptr);
-    set_gradient ({ 1, 2, 3 });
   }
 
   ~RemoteExchange () override
@@ -173,6 +182,31 @@ TEST_F (RemoteExchange, GradientGoesOutAndTheAverageComesBack)
   connection.send (average (call.seqid, { 2, 3, 4 }));
   result.wait ();
   EXPECT_EQ (result.values (), std::vector<float> ({ 2, 3, 4 })) << result.text ();
+}
+
+TEST_F (RemoteExchange, LargeAveragesAreReceivedIntoMemoryThatTheDeviceCopiesFrom)
+{
+  TpsDevice *device = tps_fake_device_get (0);
+  std::vector<float> large (30000, 1.5f), small (1000, 2.5f);
+  guint before = tps_fake_device_get_n_allocs (device);
+
+  free_exchange ();
+  make_exchange (device);
+  std::unique_ptr<Connection> connection;
+  for (const std::vector<float> &values : { small, large, small, large, large })
+    {
+      Average result;
+
+      push (&result, later ());
+      if (connection == nullptr)
+        connection = std::make_unique<Connection> (listener_.accept ());
+      connection->send (average (connection->read_call ().seqid, values));
+      result.wait ();
+      EXPECT_EQ (result.values (), values) << result.text ();
+    }
+  EXPECT_EQ (tps_fake_device_get_n_allocs (device) - before, 1u) << "one, which is kept";
+  free_exchange ();
+  EXPECT_EQ (tps_fake_device_get_n_bytes (device), 0u);
 }
 
 TEST_F (RemoteExchange, EachServerHasAConnectionOfItsOwn)
