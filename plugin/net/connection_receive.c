@@ -6,7 +6,6 @@
  */
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -216,7 +215,7 @@ linger (TpsConnection *connection)
   if (!tps_connection_may_read (connection) || !tps_loop_expects_more (connection->loop)
       || !tps_scanner_is_idle (connection->scanner))
     return FALSE;
-  sched_yield ();
+  tps_loop_yield (connection->loop);
   receive_all (connection);
   return connection->n_received != n_before;
 }

@@ -160,34 +160,29 @@ send_batch (TpsConnection *connection, GQueue *sent)
   return code == EINTR;
 }
 
-/* With the lock held; released and taken again. */
+/* With the lock held, released now and then. What is in `sent` is to be freed without the lock. */
 static void
-flush (TpsConnection *connection)
+flush (TpsConnection *connection, GQueue *sent)
 {
-  GQueue sent = G_QUEUE_INIT;
   guint64 n_before;
 
   if (connection->sending || connection->blocked || connection->close_posted || connection->dead)
     return;
   connection->sending = TRUE;
   n_before = connection->n_sent;
-  while (connection->queue.head != NULL && send_batch (connection, &sent))
+  while (connection->queue.head != NULL && send_batch (connection, sent))
     if (connection->n_sent - n_before >= TPS_CONNECTION_FAIR_BYTES)
       {
         connection->blocked = TRUE; /* goes on from the loop */
         break;
       }
   end_sending (connection);
-  if (sent.head == NULL)
-    return;
-  tps_mutex_unlock (&connection->lock);
-  free_sent (&sent);
-  tps_mutex_lock (&connection->lock);
 }
 
 void
 tps_connection_send (TpsConnection *connection, TpsWriter *out)
 {
+  GQueue sent = G_QUEUE_INIT;
   gsize n_bytes;
   guint n_pieces;
 
@@ -205,25 +200,32 @@ tps_connection_send (TpsConnection *connection, TpsWriter *out)
   if (connection->n_queued > connection->max_queued)
     tps_connection_update_interest (connection);
   if (!tps_loop_is_current (connection->loop) || !connection->corked)
-    flush (connection);
+    flush (connection, &sent);
   tps_mutex_unlock (&connection->lock);
+  free_sent (&sent);
 }
 
 void
 tps_connection_on_writable (TpsConnection *connection)
 {
+  GQueue sent = G_QUEUE_INIT;
+
   tps_mutex_lock (&connection->lock);
   connection->blocked = FALSE;
-  flush (connection); /* says what to wait for: mostly still for this */
+  flush (connection, &sent); /* says what to wait for: mostly still for this */
   tps_mutex_unlock (&connection->lock);
+  free_sent (&sent);
 }
 
 /* What was queued under the cork leaves now. */
 void
 tps_connection_uncork (TpsConnection *connection)
 {
+  GQueue sent = G_QUEUE_INIT;
+
   connection->corked = FALSE;
   tps_mutex_lock (&connection->lock);
-  flush (connection);
+  flush (connection, &sent);
   tps_mutex_unlock (&connection->lock);
+  free_sent (&sent);
 }

@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "plugin/net/post_queue.h"
 #include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
 #include "runtime/error.h"
@@ -23,7 +24,6 @@
 #define MAX_EVENTS 64
 #define MAX_WAIT_MS (60 * 1000)
 #define NS_PER_MS 1000000
-#define CONTENDED_NS 20000 /* somebody else ran on this core meanwhile */
 
 struct TpsWatch
 {
@@ -32,12 +32,6 @@ struct TpsWatch
   gpointer user_data;
   gboolean removed;
 };
-
-typedef struct
-{
-  TpsLoopFunc func;
-  gpointer user_data;
-} Posted;
 
 struct TpsLoop
 {
@@ -49,14 +43,14 @@ struct TpsLoop
   /* The loop's thread only. */
   TpsTimerHeap timers;
   TpsSpin spin;
-  gint n_events; /* of this turn */
+  gint n_events;   /* of this turn */
+  gint64 woken_ns; /* when this turn's wait ended */
+  guint seat;
+  gint64 crowded_until_ns;
   GPtrArray *removed;
-  GArray *running; /* of Posted, swapped with `posted` */
   gboolean stopping;
 
-  TpsMutex lock; /* guards everything below */
-  GArray *posted;
-  gboolean awake; /* the loop will look at `posted` before it sleeps */
+  TpsPostQueue posts;
 };
 
 static _Thread_local const TpsLoop *current_loop;
@@ -87,15 +81,7 @@ wake (TpsLoop *loop)
 void
 tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
 {
-  Posted posted = { func, user_data };
-  gboolean was_awake;
-
-  tps_mutex_lock (&loop->lock);
-  g_array_append_val (loop->posted, posted);
-  was_awake = loop->awake;
-  loop->awake = TRUE;
-  tps_mutex_unlock (&loop->lock);
-  if (!was_awake)
+  if (tps_post_queue_add (&loop->posts, func, user_data))
     wake (loop);
 }
 
@@ -134,40 +120,6 @@ tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
   tps_mutex_unlock (&errand.lock);
   tps_cond_clear (&errand.returned);
   tps_mutex_clear (&errand.lock);
-}
-
-/* Without any, the next post wakes the loop where it is about to sleep. */
-static gboolean
-has_posted (TpsLoop *loop, gboolean about_to_sleep)
-{
-  gboolean any;
-
-  tps_mutex_lock (&loop->lock);
-  any = loop->posted->len > 0;
-  loop->awake = any || !about_to_sleep;
-  tps_mutex_unlock (&loop->lock);
-  return any;
-}
-
-/* Runs what stands there now; what these functions post comes in the next turn. */
-static void
-run_posted (TpsLoop *loop)
-{
-  GArray *running;
-
-  tps_mutex_lock (&loop->lock);
-  running = loop->posted;
-  loop->posted = loop->running;
-  tps_mutex_unlock (&loop->lock);
-
-  for (guint i = 0; i < running->len; i++)
-    {
-      Posted posted = g_array_index (running, Posted, i);
-
-      posted.func (posted.user_data);
-    }
-  g_array_set_size (running, 0);
-  loop->running = running;
 }
 
 /* ---- watches -------------------------------------------------------------------------------- */
@@ -232,10 +184,23 @@ run_watches (TpsLoop *loop, const struct epoll_event *events, gint n_events)
     }
 }
 
+/* Looking at the others costs something where these are busy, so it is not done all the time. */
+static gboolean
+may_spin (TpsLoop *loop, gint64 now_ns)
+{
+  if (!tps_spin_is_worthwhile (&loop->spin) || now_ns < loop->crowded_until_ns)
+    return FALSE;
+  if (!tps_spinners_is_crowded (spinners, now_ns))
+    return TRUE;
+  loop->crowded_until_ns = now_ns + TPS_SPINNERS_RECENT_NS;
+  return FALSE;
+}
+
 gboolean
 tps_loop_expects_more (TpsLoop *loop)
 {
-  return loop->n_events == 1 && tps_spin_is_worthwhile (&loop->spin) && !has_posted (loop, FALSE);
+  return loop->n_events == 1 && !tps_post_queue_has_any (&loop->posts)
+         && may_spin (loop, loop->woken_ns);
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -259,7 +224,7 @@ run_timers (TpsLoop *loop)
   gpointer user_data;
   gint64 now_ns;
 
-  if (tps_timer_heap_get_next_ns (&loop->timers) == G_MAXINT64)
+  if (tps_timer_heap_get_next_ns (&loop->timers) > loop->woken_ns)
     return;
   now_ns = tps_clock_now_ns ();
   while (tps_timer_heap_pop (&loop->timers, now_ns, &func, &user_data))
@@ -268,11 +233,11 @@ run_timers (TpsLoop *loop)
 
 /* How long until the next timer: G_MAXINT64 = there is none. */
 static gint64
-get_wait_ns (TpsLoop *loop)
+get_wait_ns (TpsLoop *loop, gint64 now_ns)
 {
   gint64 next_ns = tps_timer_heap_get_next_ns (&loop->timers);
 
-  return next_ns == G_MAXINT64 ? next_ns : MAX (next_ns - tps_clock_now_ns (), 0);
+  return next_ns == G_MAXINT64 ? next_ns : MAX (next_ns - now_ns, 0);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -292,51 +257,65 @@ static gint
 sleep_for_events (TpsLoop *loop, struct epoll_event *events, gint64 wait_ns)
 {
   gint wait_ms = -1;
+  gint n_events;
 
-  if (has_posted (loop, TRUE))
+  if (!tps_post_queue_begin_sleep (&loop->posts))
     wait_ms = 0;
   else if (wait_ns != G_MAXINT64)
     wait_ms = (gint) MIN (wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0), MAX_WAIT_MS);
-  return poll_events (loop, events, wait_ms);
+  n_events = poll_events (loop, events, wait_ms);
+  tps_post_queue_end_sleep (&loop->posts);
+  return n_events;
 }
 
-/* Looks until something is there, for `budget_ns` at most; gives the core to whoever wants it, and stops when somebody does.
- * Posts are seen without being woken. TRUE: something is there, `n_events` of it to be handled as events. */
+/* Gives the core to whoever wants it. FALSE: somebody wants it for more than a moment. */
+static gboolean
+yield (TpsLoop *loop, gint64 *now_ns)
+{
+  gint64 before_ns = *now_ns;
+
+  sched_yield ();
+  *now_ns = tps_clock_now_ns ();
+  return tps_spin_add_gap (&loop->spin, *now_ns, *now_ns - before_ns);
+}
+
+gboolean
+tps_loop_yield (TpsLoop *loop)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  return yield (loop, &now_ns);
+}
+
+/* Looks until something is there, for `budget_ns` at most; stops when somebody else wants the core. Posts are seen without
+ * being woken. TRUE: something is there, `n_events` of it to be handled as events. */
 static gboolean
 spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gint64 budget_ns,
                  gint *n_events)
 {
   gint64 now_ns = start_ns;
-  gint64 last_ns;
 
   do
     {
       *n_events = poll_events (loop, events, 0);
-      if (*n_events != 0 || has_posted (loop, FALSE))
+      if (*n_events != 0 || tps_post_queue_has_any (&loop->posts))
         return TRUE;
-      sched_yield ();
-      last_ns = now_ns;
-      now_ns = tps_clock_now_ns ();
     }
-  while (now_ns - last_ns < CONTENDED_NS && now_ns - start_ns < budget_ns);
-  if (now_ns - last_ns >= CONTENDED_NS)
-    tps_spin_add_contention (&loop->spin);
+  while (yield (loop, &now_ns) && now_ns - start_ns < budget_ns);
   return FALSE;
 }
 
 static gint
 wait_for_events (TpsLoop *loop, struct epoll_event *events)
 {
-  gint64 wait_ns = get_wait_ns (loop);
-  gint64 start_ns;
+  gint64 start_ns = tps_clock_now_ns ();
+  gint64 wait_ns = get_wait_ns (loop, start_ns);
+  gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0
+                    && !tps_post_queue_has_any (&loop->posts);
+  gboolean spins = counts && may_spin (loop, start_ns) && tps_spinners_enter (spinners);
   gboolean found = FALSE;
-  gboolean spins;
   gint n_events;
 
-  if (loop->spin.budget_ns == 0 || wait_ns == 0 || has_posted (loop, FALSE))
-    return sleep_for_events (loop, events, wait_ns);
-  start_ns = tps_clock_now_ns ();
-  spins = tps_spin_is_worthwhile (&loop->spin) && tps_spinners_enter (spinners);
   if (spins)
     {
       found = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
@@ -345,7 +324,11 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
     }
   if (!found)
     n_events = sleep_for_events (loop, events, wait_ns);
-  tps_spin_add_wait (&loop->spin, tps_clock_now_ns () - start_ns, spins && !found);
+  loop->woken_ns = tps_clock_now_ns ();
+  if (counts)
+    tps_spin_add_wait (&loop->spin, loop->woken_ns - start_ns, spins && !found);
+  if (n_events > 0)
+    tps_spinners_add_event (spinners, loop->seat, loop->woken_ns);
   return n_events;
 }
 
@@ -367,7 +350,7 @@ run_turn (TpsLoop *loop)
   loop->n_events = wait_for_events (loop, events);
   run_watches (loop, events, loop->n_events);
   run_timers (loop);
-  run_posted (loop);
+  tps_post_queue_run (&loop->posts);
   end_turn (loop);
 }
 
@@ -397,9 +380,7 @@ release (TpsLoop *loop)
   end_turn (loop);
   tps_timer_heap_clear (&loop->timers);
   g_ptr_array_unref (loop->removed);
-  g_array_unref (loop->running);
-  g_array_unref (loop->posted);
-  tps_mutex_clear (&loop->lock);
+  tps_post_queue_clear (&loop->posts);
   if (loop->epoll_fd >= 0)
     close (loop->epoll_fd);
   if (loop->wake_fd >= 0)
@@ -452,13 +433,11 @@ tps_loop_new (const gchar *name, GError **error)
 
   tps_sync_check (pthread_once (&once, choose_spinning));
   g_strlcpy (loop->name, name, sizeof loop->name);
-  tps_mutex_init (&loop->lock);
   tps_timer_heap_init (&loop->timers);
   loop->removed = g_ptr_array_new ();
-  loop->running = g_array_new (FALSE, FALSE, sizeof (Posted));
-  loop->posted = g_array_new (FALSE, FALSE, sizeof (Posted));
-  loop->awake = TRUE;
+  tps_post_queue_init (&loop->posts);
   tps_spin_init (&loop->spin, spin_budget_ns);
+  loop->seat = tps_spinners_take_seat (spinners);
   if (!open_descriptors (loop, error))
     {
       release (loop);
@@ -477,8 +456,8 @@ tps_loop_free (TpsLoop *loop)
   tps_loop_post (loop, stop_loop, loop);
   tps_sync_check (pthread_join (loop->thread, NULL));
   current_loop = loop;
-  while (has_posted (loop, TRUE))
-    run_posted (loop);
+  while (tps_post_queue_has_any (&loop->posts))
+    tps_post_queue_run (&loop->posts);
   current_loop = outer;
   release (loop);
 }

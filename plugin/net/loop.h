@@ -49,6 +49,10 @@ void tps_loop_cancel_timer (TpsLoop *loop, guint64 timer_id);
  * may look for that itself before it returns. On the loop's thread. */
 gboolean tps_loop_expects_more (TpsLoop *loop);
 
+/* Lets another thread have the core for a moment, if one waits for it. FALSE: not only for a moment, so do not spin now. On the
+ * loop's thread. */
+gboolean tps_loop_yield (TpsLoop *loop);
+
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLoop, tps_loop_free)
 
 G_END_DECLS

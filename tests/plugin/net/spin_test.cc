@@ -88,6 +88,72 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
   EXPECT_LE (n_spun, 250);
 }
 
+// ---- who else wants the core ------------------------------------------------------------------
+
+constexpr gint64 kMs = 1000000;
+
+// The loop looks every 250 ns from `*now_ns` on for `duration_ns`, and every `period_ns` it gets the core back only after
+// `gap_ns`. Returns after how long it was told to stop, or -1.
+gint64
+Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint64 gap_ns)
+{
+  gint64 start_ns = *now_ns;
+  gint64 next_gap_ns = start_ns + period_ns;
+  while (*now_ns - start_ns < duration_ns)
+    {
+      bool is_gap = *now_ns >= next_gap_ns;
+      gint64 step_ns = is_gap ? gap_ns : 250;
+      *now_ns += step_ns;
+      if (is_gap)
+        next_gap_ns = *now_ns + period_ns;
+      if (!tps_spin_add_gap (spin, *now_ns, step_ns))
+        return *now_ns - start_ns;
+    }
+  return -1;
+}
+
+TEST (SpinTest, TakesTheTimersInterruptsForNobody)
+{
+  for (gint64 period_ns : { 1 * kMs, 4 * kMs, 10 * kMs }) // HZ = 1000, 250, 100
+    {
+      TpsSpin spin = NewSpin (kBudget);
+      gint64 now_ns = 12345678 * kMs;
+      AddWaits (&spin, 10, kShort);
+      EXPECT_EQ (Look (&spin, &now_ns, 5000 * kMs, period_ns, 50000), -1) << period_ns;
+      EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
+    }
+}
+
+TEST (SpinTest, StopsAtOnceForAThreadThatTakesTheCore)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  AddWaits (&spin, 10, kShort);
+  EXPECT_FALSE (tps_spin_add_gap (&spin, 1000 * kMs, 3 * kMs));
+  EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
+}
+
+TEST (SpinTest, StopsSoonForThreadsThatTakeTheCoreAgainAndAgain)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  gint64 now_ns = 0;
+  gint64 stopped_ns = Look (&spin, &now_ns, 1000 * kMs, 50000, 50000);
+  EXPECT_GT (stopped_ns, 0);
+  EXPECT_LE (stopped_ns, 2 * kMs);
+}
+
+TEST (SpinTest, ForgivesWhatWasLostLongAgo)
+{
+  TpsSpin spin = NewSpin (kBudget);
+  for (gint64 second = 0; second < 100; second++)
+    EXPECT_TRUE (tps_spin_add_gap (&spin, second * 1000 * kMs, 250000)) << second;
+}
+
+void
+AddContention (TpsSpin *spin)
+{
+  EXPECT_FALSE (tps_spin_add_gap (spin, 0, 10 * kMs));
+}
+
 TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
 {
   TpsSpin spin = NewSpin (kBudget);
@@ -95,7 +161,7 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
   for (int round = 0; round < 5; round++)
     {
       AddWaits (&spin, 10, kShort);
-      tps_spin_add_contention (&spin);
+      AddContention (&spin);
       int n_rested = 0;
       for (; !tps_spin_is_worthwhile (&spin); n_rested++)
         tps_spin_add_wait (&spin, kShort, FALSE);
@@ -103,8 +169,8 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       last = n_rested;
     }
   AddWaits (&spin, 1000000, kShort); // undisturbed for long enough, the next rest is a short one
-  tps_spin_add_contention (&spin);
-  AddWaits (&spin, 256, kShort);
+  AddContention (&spin);
+  AddWaits (&spin, 64, kShort);
   EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
 }
 
@@ -112,10 +178,12 @@ TEST (SpinTest, RestsForABoundedNumberOfWaits)
 {
   TpsSpin spin = NewSpin (kBudget);
   for (int i = 0; i < 100; i++)
-    tps_spin_add_contention (&spin);
+    AddContention (&spin);
   AddWaits (&spin, 65536, kShort);
   EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
 }
+
+// ---- how long -------------------------------------------------------------------------------
 
 TEST (SpinTest, TakesTheBudgetThatItIsGiven)
 {
@@ -161,6 +229,46 @@ TEST (SpinnersTest, NeverExceedTheLimit)
   for (int i = 0; i < 3; i++)
     EXPECT_TRUE (tps_spinners_enter (spinners));
   EXPECT_FALSE (tps_spinners_enter (spinners));
+}
+
+TEST (SpinnersTest, AreCrowdedWhereMoreLoopsHaveWorkThanMaySpin)
+{
+  for (guint n_cores : { 2u, 7u, 64u })
+    {
+      g_autoptr (TpsSpinners) spinners = tps_spinners_new (n_cores);
+      EXPECT_FALSE (tps_spinners_is_crowded (spinners, 0));
+      for (guint i = 0; i <= n_cores / 2; i++)
+        {
+          EXPECT_FALSE (tps_spinners_is_crowded (spinners, 1000)) << i << " of " << n_cores;
+          tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), 1000);
+        }
+      EXPECT_TRUE (tps_spinners_is_crowded (spinners, 1000));
+    }
+}
+
+TEST (SpinnersTest, AreAloneAgainMomentsAfterTheOthersLastEvents)
+{
+  g_autoptr (TpsSpinners) spinners = tps_spinners_new (2);
+  guint busy = tps_spinners_take_seat (spinners);
+  gint64 now_ns = 0;
+  for (int i = 0; i < 7; i++)
+    tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), now_ns);
+  while (now_ns < TPS_SPINNERS_RECENT_NS)
+    {
+      tps_spinners_add_event (spinners, busy, now_ns);
+      EXPECT_TRUE (tps_spinners_is_crowded (spinners, now_ns));
+      now_ns += 10000;
+    }
+  tps_spinners_add_event (spinners, busy, now_ns);
+  EXPECT_FALSE (tps_spinners_is_crowded (spinners, now_ns));
+}
+
+TEST (SpinnersTest, HaveSeatsForAnyNumberOfLoops)
+{
+  g_autoptr (TpsSpinners) spinners = tps_spinners_new (2);
+  for (int i = 0; i < 1000; i++)
+    tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), 0);
+  EXPECT_TRUE (tps_spinners_is_crowded (spinners, 0));
 }
 
 } // namespace
