@@ -1,5 +1,5 @@
 #!/bin/bash
-# parameter_server with servers on a device: whole worlds of processes, with stand-ins for CUDA (LD_LIBRARY_PATH,
+# parameter_server with servers and trainers on devices: whole worlds of processes, with stand-ins for CUDA (LD_LIBRARY_PATH,
 # THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for host code.
 set -u
 program=$1
@@ -24,5 +24,10 @@ same 'one of each kind' "$plain" "$(run 'one of each kind' --nserver=1 --ncudase
 same 'more servers than devices' "$plain" \
   "$(run 'more servers than devices' --nserver=0 --ncudaserver=3 --server=AverageBatchParameterServer)"
 same 'half floats' "$half" "$(run 'half floats on a device' --nserver=0 --ncudaserver=1 --compress=bf16)"
+
+# Products of matrices have bits of their own on a device, so these are compared with each other.
+trainers=$(run 'trainers on devices' --nserver=1 --ntrainer=0 --ncudatrainer=2)
+same 'trainers and a server on devices' "$trainers" \
+  "$(run 'trainers and a server on devices' --nserver=0 --ncudaserver=1 --ntrainer=0 --ncudatrainer=2)"
 
 exit "$failed"
