@@ -23,6 +23,8 @@ bag_of (const TpsBags &bags, gsize position)
 {
   gsize low = 0, high = bags.n_bags;
 
+  if (bags.offsets == nullptr && bags.n_indices == bags.n_bags)
+    return position;
   if (bags.offsets == nullptr)
     return MIN (position / (bags.n_indices / bags.n_bags), bags.n_bags - 1);
   while (high - low > 1)

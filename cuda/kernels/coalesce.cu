@@ -88,7 +88,7 @@ tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indic
 
   if (n_rows == 0)
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
-  code = group_ids (stream, indices, n_rows, &scratch, &groups);
+  code = group_ids (stream, indices, n_rows, kAllBits, &scratch, &groups);
   if (code != cudaSuccess)
     return code;
   if (dim == 0)

@@ -153,7 +153,8 @@ tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
     return cudaSuccess;
   code = cudaMemsetAsync (table_gradient, 0, n_cells * sizeof table_gradient[0], stream);
   if (code == cudaSuccess && n_ids > 0)
-    code = group_ids (stream, ids, n_ids, &scratch, &groups);
+    code = group_ids (stream, ids, n_ids, tps_cuda_geometry_id_bits (bags->rows), &scratch,
+                      &groups);
   if (code != cudaSuccess || n_ids == 0)
     return code;
   if (bags->pooling == TPS_POOLING_MAX)
@@ -176,7 +177,7 @@ tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
 
   if (n_ids == 0 || bags->n_indices == 0)
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
-  code = group_ids (stream, ids, n_ids, &scratch, &groups);
+  code = group_ids (stream, ids, n_ids, tps_cuda_geometry_id_bits (bags->rows), &scratch, &groups);
   if (code != cudaSuccess)
     return code;
   if (bags->pooling == TPS_POOLING_MAX)

@@ -29,4 +29,11 @@ tps_cuda_geometry_columns (gsize dim, gconstpointer a, gconstpointer b, gconstpo
   return (dim % 4 | ((gsize) a | (gsize) b | (gsize) c) % 16) == 0 ? 4 : 1;
 }
 
+/* The lowest bits that tell ids of [0, n), and -1, from each other and keep -1 last: 2^bits is above n. */
+static inline gint
+tps_cuda_geometry_id_bits (gint64 n)
+{
+  return n > 0 ? (gint) g_bit_storage ((gulong) n) : 1;
+}
+
 G_END_DECLS

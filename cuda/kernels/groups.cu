@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A stable radix sort by CUB, then runs of equal ids. Bound: memory; 64-bit keys with 64-bit positions, 8 passes of 32 bytes
- * an id. */
+/* A stable radix sort by CUB, then runs of equal ids. Bound: memory; 64-bit keys with 64-bit positions, a pass of 32 bytes an
+ * id for each 8 bits that tell ids apart. */
 
 #include "cuda/kernels/groups.cuh"
 
@@ -36,10 +36,10 @@ struct Arrays
 };
 
 cudaError_t
-sort (cudaStream_t stream, const gint64 *ids, gsize n, Arrays *a, gint64 *order)
+sort (cudaStream_t stream, const gint64 *ids, gsize n, int n_bits, Arrays *a, gint64 *order)
 {
   return cub::DeviceRadixSort::SortPairs (a->temporary, a->n_temporary, (const guint64 *) ids,
-                                          a->sorted, a->positions, order, (gint64) n, 0, 64,
+                                          a->sorted, a->positions, order, (gint64) n, 0, n_bits,
                                           stream);
 }
 
@@ -60,11 +60,11 @@ scan (cudaStream_t stream, gsize n, Arrays *a, const Groups *groups)
 
 /* The largest of what the three steps need; CUB says so when it is given no memory. */
 cudaError_t
-measure (cudaStream_t stream, const gint64 *ids, gsize n, gsize *n_temporary)
+measure (cudaStream_t stream, const gint64 *ids, gsize n, int n_bits, gsize *n_temporary)
 {
   Arrays none = {};
   Groups groups = {};
-  cudaError_t code = sort (stream, ids, n, &none, nullptr);
+  cudaError_t code = sort (stream, ids, n, n_bits, &none, nullptr);
 
   *n_temporary = none.n_temporary;
   if (code == cudaSuccess)
@@ -77,11 +77,11 @@ measure (cudaStream_t stream, const gint64 *ids, gsize n, gsize *n_temporary)
 }
 
 cudaError_t
-allocate (const gint64 *ids, gsize n, cudaStream_t stream, Scratch *scratch, Arrays *a,
+allocate (const gint64 *ids, gsize n, int n_bits, cudaStream_t stream, Scratch *scratch, Arrays *a,
           Groups *groups)
 {
   gsize n_temporary;
-  cudaError_t code = measure (stream, ids, n, &n_temporary);
+  cudaError_t code = measure (stream, ids, n, n_bits, &n_temporary);
 
   if (code != cudaSuccess)
     return code;
@@ -104,15 +104,16 @@ allocate (const gint64 *ids, gsize n, cudaStream_t stream, Scratch *scratch, Arr
 } /* namespace */
 
 cudaError_t
-group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch, Groups *groups)
+group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, int n_bits, Scratch *scratch,
+           Groups *groups)
 {
   Arrays a = {};
-  cudaError_t code = allocate (ids, n_ids, stream, scratch, &a, groups);
+  cudaError_t code = allocate (ids, n_ids, n_bits, stream, scratch, &a, groups);
 
   if (code == cudaSuccess)
     code = each<4> (stream, n_ids, Iota { a.positions });
   if (code == cudaSuccess)
-    code = sort (stream, ids, n_ids, &a, groups->order);
+    code = sort (stream, ids, n_ids, n_bits, &a, groups->order);
   /* The scan reads one count more than there are groups. */
   if (code == cudaSuccess)
     code = cudaMemsetAsync (a.counts, 0, (n_ids + 1) * sizeof a.counts[0], stream);

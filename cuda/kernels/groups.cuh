@@ -62,8 +62,9 @@ private:
   gsize used_ = 0;
 };
 
-/* `ids` [n_ids], n_ids > 0. What `groups` points to belongs to `scratch`, of which nothing was allocated before. */
-cudaError_t group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch,
-                       Groups *groups);
+/* `ids` [n_ids], n_ids > 0, which the lowest `n_bits` tell from each other. What `groups` points to belongs to `scratch`, of which nothing was allocated before. */
+constexpr int kAllBits = 64;
+cudaError_t group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, int n_bits,
+                       Scratch *scratch, Groups *groups);
 
 } /* namespace tps */

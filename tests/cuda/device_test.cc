@@ -339,6 +339,21 @@ TEST (Geometry, MoreThanAGridHoldsIsRefusedAndNothingOverflows)
   EXPECT_FALSE (tps_cuda_geometry_blocks (G_MAXSIZE, 1024, &blocks));
 }
 
+TEST (Geometry, BitsOfIdsTellThemAndNoneApart)
+{
+  for (gint64 n : { gint64 { 1 }, gint64 { 2 }, gint64 { 3 }, gint64 { 4 }, gint64 { 255 },
+                    gint64 { 256 }, gint64 { 1 } << 31, G_MAXINT64 })
+    {
+      gint bits = tps_cuda_geometry_id_bits (n);
+      guint64 mask = (G_GUINT64_CONSTANT (1) << bits) - 1;
+
+      EXPECT_LT ((guint64) (n - 1) & mask, (guint64) -1 & mask) << n;
+      EXPECT_EQ ((guint64) (n - 1) & mask, (guint64) (n - 1)) << n;
+      EXPECT_GE ((guint64) n, (mask >> 1)) << n << " needs fewer";
+    }
+  EXPECT_EQ (tps_cuda_geometry_id_bits (0), 1);
+}
+
 TEST (Geometry, FourColumnsNeedRowsAndArraysAtTheirBoundary)
 {
   alignas (16) float values[8];

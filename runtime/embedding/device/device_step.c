@@ -7,8 +7,8 @@
  *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits, since their number is known then
  *   commit    the optimizer on the table's stream
  *
- * One gradient is spread and added up in one operation (embedding_backward_rows, or coalesce_rows where bags are rows).
- * Several of one table give a list of all contributions first, so that they are added in the order of the host's tables.
+ * One gradient is spread and added up in one operation. Several of one table give a list of all contributions first, so that
+ * they are added in the order of the host's tables; which are then bags of one row each.
  */
 
 #include "runtime/embedding/device/device_step.h"
@@ -140,8 +140,7 @@ place_parts (Step *step)
       step->all_ids = tps_device_lane_reserve (&step->n_memory_bytes, n * sizeof (gint64));
       step->all_rows = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
     }
-  else if (part_at (step, 0)->from->bags.offsets != NULL)
-    n = MIN (n, (gsize) step->rows->n_rows);
+  n = MIN (n, (gsize) step->rows->n_rows);
   step->unique = tps_device_lane_reserve (&step->n_memory_bytes, n * sizeof (gint64));
   step->sums = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
 }
@@ -276,19 +275,13 @@ begin (Step *step, GError **error)
 static gsize
 spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
-  const TpsDeviceBags *from = &part->from->bags;
-  TpsStream *stream = step->lane->stream;
   TpsBuffer *memory = step->lane->memory;
   TpsBags bags = bags_of (step, part);
-  const gfloat *gradient = floats_at (memory, part->gradient);
+  gint64 *argmax = bags.pooling == TPS_POOLING_MAX ? integers_at (memory, part->argmax) : NULL;
   gsize n = 0;
 
-  if (from->offsets == NULL)
-    ops_of (step)->coalesce_rows (stream, TPS_DTYPE_FLOAT32, bags.indices, gradient, from->n_bags,
-                                  step->rows->dim, ids, rows, &n);
-  else
-    ops_of (step)->embedding_backward_rows (stream, &bags, gradient,
-                                            integers_at (memory, part->argmax), ids, rows, &n);
+  ops_of (step)->embedding_backward_rows (
+      step->lane->stream, &bags, floats_at (memory, part->gradient), argmax, ids, rows, &n);
   return n;
 }
 
@@ -323,6 +316,10 @@ combine_several (Step *step)
   TpsBuffer *memory = step->lane->memory;
   gint64 *ids = integers_at (memory, step->all_ids);
   gfloat *rows = floats_at (memory, step->all_rows);
+  TpsBags all = { .rows = step->rows->n_rows,
+                  .dim = (gint64) step->rows->dim,
+                  .indices = ids,
+                  .pooling = TPS_POOLING_SUM };
   gsize n = 0;
 
   for (guint i = 0; i < step->parts->len; i++)
@@ -334,9 +331,10 @@ combine_several (Step *step)
                ? spread (step, part, ids + n, to)
                : list_contributions (step, part, ids + n, to);
     }
-  ops_of (step)->coalesce_rows (step->lane->stream, TPS_DTYPE_FLOAT32, ids, rows, n,
-                                step->rows->dim, integers_at (memory, step->unique),
-                                floats_at (memory, step->sums), &step->n_unique);
+  all.n_indices = all.n_bags = n;
+  ops_of (step)->embedding_backward_rows (step->lane->stream, &all, rows, NULL,
+                                          integers_at (memory, step->unique),
+                                          floats_at (memory, step->sums), &step->n_unique);
 }
 
 static gboolean

@@ -18,8 +18,10 @@ tps_cuda_probe (void)
 namespace tps {
 
 cudaError_t
-group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch, Groups *groups)
+group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, int n_bits, Scratch *scratch,
+           Groups *groups)
 {
+  guint64 mask = n_bits < kAllBits ? (G_GUINT64_CONSTANT (1) << n_bits) - 1 : G_MAXUINT64;
   cudaError_t code = scratch->allocate (4 * Scratch::bytes_of<gint64> (n_ids + 1));
   gsize n = 0;
 
@@ -32,8 +34,9 @@ group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, Scratch *scratch
   tps_launch_on_host_begin (stream);
   for (gsize i = 0; i < n_ids; i++)
     groups->order[i] = (gint64) i;
-  std::stable_sort (groups->order, groups->order + n_ids,
-                    [&] (gint64 a, gint64 b) { return (guint64) ids[a] < (guint64) ids[b]; });
+  std::stable_sort (groups->order, groups->order + n_ids, [&] (gint64 a, gint64 b) {
+    return ((guint64) ids[a] & mask) < ((guint64) ids[b] & mask);
+  });
   for (gsize i = 0; i < n_ids; i++)
     if (i == 0 || ids[groups->order[i]] != ids[groups->order[i - 1]])
       {
