@@ -15,6 +15,7 @@
 #include "plugin/memory/segment_pool.h"
 #include "plugin/memory/segment_registry.h"
 #include "plugin/wire/wire_tensor.h"
+#include "runtime/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {
@@ -187,7 +188,7 @@ private:
                                             handle, &error))
       tps_segment_pool_opened_exported (pool, id, static_cast<gint64> (size), handle, nullptr);
     else
-      tps_segment_pool_open_failed (pool, error->code == 107);
+      tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
   }
 
   void
@@ -207,7 +208,7 @@ private:
     if (!tps_segment_registry_open (registry, request.use, request.n_bytes, &id, &size, &fd,
                                     &error))
       {
-        tps_segment_pool_open_failed (pool, error->code == 107);
+        tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
         return;
       }
     EXPECT_TRUE (tps_segment_pool_add_descriptor (pool, fd));
