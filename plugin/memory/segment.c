@@ -133,8 +133,11 @@ tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error)
 {
   gsize n_rounded = tps_segment_round_size (TPS_SEGMENT_MEMFD, n_bytes);
   g_autoptr (TpsSegment) segment = NULL;
-  gint file = n_rounded <= G_MAXOFFSET ? make_file (n_rounded) : -1;
+  gint file = -1;
 
+  errno = EFBIG;
+  if (n_rounded <= G_MAXOFFSET)
+    file = make_file (n_rounded);
   if (file < 0)
     {
       refuse_file (n_bytes, error);

@@ -126,9 +126,11 @@ TEST (SegmentCreate, RefusesWhatNoMemoryIsAsLargeAs)
       g_autoptr (GError) error = nullptr;
       gint fd = -1;
 
+      errno = 0;
       EXPECT_EQ (tps_segment_create (TPS_SEGMENT_REQUESTS, n_bytes, &fd, &error), nullptr);
       EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
       EXPECT_EQ (fd, -1);
+      EXPECT_EQ (strstr (error->message, "Success"), nullptr) << error->message;
     }
 }
 
