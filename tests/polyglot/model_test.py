@@ -1,12 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """Python clients train a model on the server, and every error of its methods arrives typed."""
 
-import unittest
-
 import junit
 import peers
-from peers import Call, Client, Server, floats, tensor
-from thriftps.node.ttypes import ErrorCode, ServiceError
+from peers import Call, Client, ErrorTest, Server, floats, tensor
+from thriftps.node.ttypes import ErrorCode
 from thriftps.parameter_server import ParameterServer
 from thriftps.parameter_server.ttypes import NamedTensor
 from thriftps.tensor.ttypes import DType, Optimizer, OptimizerKind, PushId
@@ -27,19 +25,7 @@ def values(model):
     return {parameter.name: floats(parameter.tensor.data) for parameter in model.parameters}
 
 
-class ModelTest(unittest.TestCase):
-
-    def assert_fails(self, code, call, *words):
-        with self.assertRaises(ServiceError) as raised:
-            call()
-        failure = raised.exception
-        self.assertEqual(ErrorCode._VALUES_TO_NAMES.get(failure.code),
-                         ErrorCode._VALUES_TO_NAMES[code], failure.message)
-        for word in words:
-            self.assertIn(word, failure.message)
-
-
-class Training(ModelTest):
+class Training(ErrorTest):
 
     def train(self, address, way, trainer, steps):
         with Client(address, ParameterServer, way) as calls:
@@ -81,7 +67,7 @@ class Training(ModelTest):
             self.assertEqual(values(second)["bias"], [0.5 - 0.5 * 1.5])
 
 
-class Errors(ModelTest):
+class Errors(ErrorTest):
 
     def setUp(self):
         _, self.calls = self.start("--rpc-timeout=0.2")
