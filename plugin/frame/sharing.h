@@ -47,8 +47,8 @@ typedef struct
 
   /* Optional: as place, of bytes in memory of `device`, which stay there; waits for the copy. FALSE: they are to travel by way
    * of the host. */
-  gboolean (*place_far) (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
-                         TpsSharedSlice *slice);
+  gboolean (*place_device) (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
+                            gsize n_bytes, TpsSharedSlice *slice);
 } TpsSharingOps;
 
 /* Implementations embed this as their first member. */

@@ -160,12 +160,12 @@ tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes, TpsSharedSl
 }
 
 gboolean
-tps_writer_share_far (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
-                      TpsSharedSlice *slice)
+tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                         TpsSharedSlice *slice)
 {
-  return out->sharing != NULL && out->sharing->ops->place_far != NULL
+  return out->sharing != NULL && out->sharing->ops->place_device != NULL
          && n_bytes >= TPS_SHARING_MIN_BYTES
-         && out->sharing->ops->place_far (out->sharing, device, data, n_bytes, slice);
+         && out->sharing->ops->place_device (out->sharing, device, data, n_bytes, slice);
 }
 
 void

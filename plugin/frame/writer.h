@@ -71,8 +71,8 @@ gboolean tps_writer_share (TpsWriter *out, gconstpointer data, gsize n_bytes,
                            TpsSharedSlice *slice);
 
 /* The same of bytes in memory of `device`. */
-gboolean tps_writer_share_far (TpsWriter *out, TpsDevice *device, gconstpointer data, gsize n_bytes,
-                               TpsSharedSlice *slice);
+gboolean tps_writer_share_device (TpsWriter *out, TpsDevice *device, gconstpointer data,
+                                  gsize n_bytes, TpsSharedSlice *slice);
 
 /* What was to be written cannot be had: both ways to end the message fail with the first such error. Takes `error`. */
 void tps_writer_fail (TpsWriter *out, GError *error);

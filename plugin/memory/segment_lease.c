@@ -139,8 +139,8 @@ is_own_device (TpsSegmentPool *pool, TpsDevice *device)
 }
 
 static gboolean
-lease_place_far (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
-                 TpsSharedSlice *slice)
+lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                    TpsSharedSlice *slice)
 {
   Lease *lease = (Lease *) sharing;
   TpsSegmentPool *pool = lease->pool;
@@ -157,7 +157,7 @@ lease_place_far (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsi
 
 /* What a device has sent comes back as large: a segment for the answer, and one on its way back. */
 static void
-demand_far (const Lease *lease)
+demand_device (const Lease *lease)
 {
   TpsSegmentPool *pool = lease->pool;
   gsize n_wanted = lease->n_wanted[TPS_SEGMENT_CUDA_IPC];
@@ -176,7 +176,7 @@ tps_segment_lease_written (TpsSharing *sharing)
 
   tps_mutex_lock (&pool->lock);
   if (lease->n_missed[TPS_SEGMENT_CUDA_IPC] > 0 && !pool->kinds[TPS_SEGMENT_CUDA_IPC].is_ended)
-    demand_far (lease); /* what went by way of the host will not do so again */
+    demand_device (lease); /* what went by way of the host will not do so again */
   else if (lease->n_missed[TPS_SEGMENT_MEMFD] > 0)
     tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_REQUESTS,
                              lease->n_wanted[TPS_SEGMENT_MEMFD], pool->n_large);
@@ -266,7 +266,7 @@ TpsSharing *
 tps_segment_pool_lease (TpsSegmentPool *pool)
 {
   static const TpsSharingOps ops = {
-    .place = lease_place, .place_far = lease_place_far, .ref = lease_ref, .unref = lease_unref
+    .place = lease_place, .place_device = lease_place_device, .ref = lease_ref, .unref = lease_unref
   };
   Lease *lease = tps_magazine_take (&magazine, &depot);
 

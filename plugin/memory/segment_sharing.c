@@ -259,8 +259,8 @@ answer_place (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedS
 }
 
 static gboolean
-answer_place_far (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
-                  TpsSharedSlice *slice)
+answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, gsize n_bytes,
+                     TpsSharedSlice *slice)
 {
   Answer *answer = (Answer *) sharing;
   guint8 *to = NULL;
@@ -275,7 +275,7 @@ tps_segment_registry_answer (TpsSegmentRegistry *registry)
 {
   static const TpsSharingOps ops = {
     .place = answer_place,
-    .place_far = answer_place_far,
+    .place_device = answer_place_device,
     .ref = answer_ref,
     .unref = answer_unref,
   };

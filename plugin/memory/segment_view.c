@@ -166,7 +166,7 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
 /* What came by way of the host may have been the device's, which had no room for it: where all segments that there are are in
  * use here, one more would have been of use. */
 static void
-miss_far (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
+miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
   gsize n_bytes = 0;
 
@@ -209,7 +209,7 @@ tps_segment_pool_receive (TpsSegmentPool *pool, const TpsMessage *answer)
   if (found.n_inline > 0)
     miss (pool, &found, view != NULL ? view->held : NULL);
   if (pool->device != NULL)
-    miss_far (pool, &found, view != NULL ? view->held : NULL);
+    miss_device (pool, &found, view != NULL ? view->held : NULL);
   tps_mutex_unlock (&pool->lock);
   return view != NULL ? &view->base : NULL;
 }

@@ -144,11 +144,11 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   return NULL;
 }
 
-/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. `may_be_far`: they may lie in a
+/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. `may_be_on_device`: they may lie in a
  * device's memory. */
 static TpsBuffer *
 take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
-             const TpsShape *shape, gboolean may_be_far, GError **error)
+             const TpsShape *shape, gboolean may_be_on_device, GError **error)
 {
   TpsFieldPath at = { .parent = path, .name = "shared" };
   TpsSharing *sharing = in->message->sharing;
@@ -169,7 +169,8 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *rece
       tps_field_refuse (&at, error, "%s", why->message);
       return NULL;
     }
-  if (tps_device_memory_of_buffer (buffer) != NULL && (!may_be_far || steers_access (shape->dtype)))
+  if (tps_device_memory_of_buffer (buffer) != NULL
+      && (!may_be_on_device || steers_access (shape->dtype)))
     {
       tps_field_refuse (&at, error,
                         "lies in memory of %s, where only dense floating-point gradients to be "
@@ -198,7 +199,7 @@ take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean ha
 }
 
 static gboolean
-decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_far, TpsTensor *tensor,
+decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsTensor *tensor,
         GError **error)
 {
   ReceivedTensor received = { 0 };
@@ -212,7 +213,7 @@ decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_far, TpsTensor 
   if ((seen & TENSOR_HAS_DATA) && (seen & TENSOR_HAS_SHARED))
     return tps_field_refuse (path, error, "has both data and shared, expected one of them");
   if (seen & TENSOR_HAS_SHARED)
-    buffer = take_shared (in, path, &received, &shape, may_be_far, error);
+    buffer = take_shared (in, path, &received, &shape, may_be_on_device, error);
   else
     buffer = take_data (path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
   if (buffer == NULL)
@@ -311,14 +312,14 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
 
 /* Elements in memory of `device`: into memory of it that the peer sees, else by way of the host. */
 static void
-encode_far (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
+encode_device (TpsWriter *out, TpsDevice *device, const TpsTensor *tensor)
 {
   g_auto (TpsTensor) here = { 0 };
   GError *error = NULL;
   TpsSharedSlice slice;
 
-  if (tps_writer_share_far (out, device, tps_tensor_data (tensor),
-                            tps_shape_n_bytes (&tensor->shape), &slice))
+  if (tps_writer_share_device (out, device, tps_tensor_data (tensor),
+                               tps_shape_n_bytes (&tensor->shape), &slice))
     encode_slice (out, &slice);
   else if (tps_device_memory_download (&here, tensor, &error))
     encode_buffer (out, &here);
@@ -334,7 +335,7 @@ tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor)
   tps_writer_struct_begin (out);
   encode_shape (out, &tensor->shape);
   if (device != NULL)
-    encode_far (out, device, tensor);
+    encode_device (out, device, tensor);
   else
     encode_buffer (out, tensor);
   tps_writer_struct_end (out);

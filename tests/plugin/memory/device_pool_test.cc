@@ -216,6 +216,47 @@ TEST_F (DevicePool, AnAverageStaysUntilItIsLetGoOf)
   EXPECT_TRUE (second->is_all (100000, 4) && fourth->is_all (100000, 3));
 }
 
+/* As trainers do, whose optimizer reads them later. */
+TEST_F (DevicePool, AveragesThatAreKeptHaveMoreSegmentsOpened)
+{
+  std::vector<std::unique_ptr<Received>> kept;
+  Gradient average (100000, 3);
+
+  make ();
+  push (100000);
+  pair_->settle ();
+  for (int i = 0; i < 5; i++)
+    {
+      kept.push_back (answer (average.gradient));
+      pair_->settle ();
+    }
+  kept.clear ();
+  pair_->settle ();
+  for (int i = 0; i < 4; i++)
+    {
+      kept.push_back (answer (average.gradient));
+      EXPECT_TRUE (kept.back ()->was_there ()) << i;
+    }
+}
+
+TEST_F (DevicePool, AveragesOfTheHostHaveNoneOpened)
+{
+  std::vector<float> average (100000);
+
+  make ();
+  push (100000);
+  pair_->settle ();
+  for (int i = 0; i < 5; i++)
+    {
+      TpsMessage *message = make_message (nullptr, { average });
+
+      tps_sharing_unref (tps_segment_pool_receive (pair_->pool, message));
+      tps_message_free (message);
+      pair_->settle ();
+    }
+  EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u);
+}
+
 TEST_F (DevicePool, AServerWithoutADeviceGetsEverythingByWayOfTheHost)
 {
   make (64 * MIB, 64 * MIB, nullptr);
@@ -318,7 +359,7 @@ TEST_F (DevicePool, OneDeviceIsServed)
   pair_->settle ();
   TpsSharing *lease = tps_segment_pool_lease (pair_->pool);
   EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, &other));
-  EXPECT_FALSE (lease->ops->place_far (lease, &other, "bytes", 5, &slice));
+  EXPECT_FALSE (lease->ops->place_device (lease, &other, "bytes", 5, &slice));
   end (lease);
 }
 
@@ -357,7 +398,9 @@ TEST_P (RandomDevicePool, NothingIsFreedThatIsOpenAndNothingIsLeft)
   for (int i = 0; i < 200; i++)
     {
       float value = static_cast<float> (i);
-      gsize n_elems = random () % 4 == 0 ? random () % 100 : 1 + random () % (MIB / 2);
+      gsize n_elems = random () % 4 == 0    ? random () % 100
+                      : random () % 16 == 0 ? MIB / 4 * 3
+                                            : 16384 + random () % 100000;
 
       if (random () % 2 == 0)
         pair_->ask ();

@@ -22,12 +22,12 @@ protected:
     tps_device_memory_copy (device_, tps_buffer_get_data (buffer), values_.data (), n_bytes,
                             nullptr);
     tps_shape_init (&shape, TPS_DTYPE_FLOAT32, 1, &n_elems, "shape", nullptr);
-    tps_tensor_init_take (&far_, &shape, buffer, 0);
+    tps_tensor_init_take (&on_device_, &shape, buffer, 0);
     describe (16);
   }
   ~HostileDevice () override
   {
-    tps_tensor_clear (&far_);
+    tps_tensor_clear (&on_device_);
   }
 
   /* The server offers memory of a device, whose UUID has that length. */
@@ -45,7 +45,7 @@ protected:
   }
 
   static void
-  write_far (TpsWriter *out, gconstpointer data)
+  write_on_device (TpsWriter *out, gconstpointer data)
   {
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
     tps_tensor_encode (out, static_cast<const TpsTensor *> (data));
@@ -57,8 +57,8 @@ protected:
   {
     TensorOutcome outcome;
 
-    tps_client_call (client_, "Calculator", "push", write_far, &far_, later (), TensorOutcome::done,
-                     &outcome);
+    tps_client_call (client_, "Calculator", "push", write_on_device, &on_device_, later (),
+                     TensorOutcome::done, &outcome);
     if (!is_connected_)
       connection = server_.listener.accept ();
     is_connected_ = true;
@@ -71,7 +71,7 @@ protected:
   }
 
   TpsDevice *device_ = tps_fake_device_get (0);
-  TpsTensor far_ = {};
+  TpsTensor on_device_ = {};
   bool is_connected_ = false;
 };
 
@@ -147,8 +147,8 @@ TEST_F (HostileDevice, ALostDeviceOfOursCostsTheCall)
   TensorOutcome outcome;
 
   tps_fake_device_set_lost (device_, TRUE);
-  tps_client_call (client_, "Calculator", "push", write_far, &far_, later (), TensorOutcome::done,
-                   &outcome);
+  tps_client_call (client_, "Calculator", "push", write_on_device, &on_device_, later (),
+                   TensorOutcome::done, &outcome);
   outcome.outcome.wait ();
   EXPECT_EQ (outcome.outcome.code (), TPS_ERROR_DEVICE_LOST);
   tps_fake_device_set_lost (device_, FALSE);

@@ -14,10 +14,10 @@
 namespace thriftps {
 namespace {
 
-class FarTensor : public testing::Test
+class DeviceTensor : public testing::Test
 {
 protected:
-  ~FarTensor () override
+  ~DeviceTensor () override
   {
     tps_fake_device_set_lost (device_, FALSE);
     tps_gradient_clear (&gradient_);
@@ -47,7 +47,7 @@ protected:
   std::vector<float> values_;
 };
 
-TEST_F (FarTensor, comesByWayOfTheHost)
+TEST_F (DeviceTensor, comesByWayOfTheHost)
 {
   for (gint64 n_elems : { 0, 1, 1000, 100000 })
     {
@@ -66,7 +66,7 @@ TEST_F (FarTensor, comesByWayOfTheHost)
     }
 }
 
-TEST_F (FarTensor, thatIsLostLeavesNoMessageToSend)
+TEST_F (DeviceTensor, thatIsLostLeavesNoMessageToSend)
 {
   g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
   g_autoptr (GError) error = nullptr, transferred_error = nullptr;
@@ -106,7 +106,7 @@ struct Sharing
   }
 };
 
-TEST_F (FarTensor, isTakenForAGradientAndForNothingElse)
+TEST_F (DeviceTensor, isTakenForAGradientAndForNothingElse)
 {
   static const TpsSharingOps ops = { nullptr,         Sharing::resolve, Sharing::ignore,
                                      Sharing::ignore, nullptr,          nullptr };
