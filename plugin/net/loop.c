@@ -313,20 +313,22 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
   gboolean counts = loop->spin.budget_ns > 0 && wait_ns > 0
                     && !tps_post_queue_has_any (&loop->posts);
   gboolean spins = counts && may_spin (loop, start_ns) && tps_spinners_enter (spinners);
-  gboolean found = FALSE;
+  TpsSpinResult result = TPS_SPIN_NONE;
   gint n_events;
 
   if (spins)
     {
-      found = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
-                               &n_events);
+      result = spin_for_events (loop, events, start_ns, MIN (loop->spin.budget_ns, wait_ns),
+                                &n_events)
+                   ? TPS_SPIN_FOUND
+                   : TPS_SPIN_VAIN;
       tps_spinners_leave (spinners);
     }
-  if (!found)
+  if (result != TPS_SPIN_FOUND)
     n_events = sleep_for_events (loop, events, wait_ns);
   loop->woken_ns = tps_clock_now_ns ();
   if (counts)
-    tps_spin_add_wait (&loop->spin, loop->woken_ns - start_ns, spins && !found);
+    tps_spin_add_wait (&loop->spin, loop->woken_ns - start_ns, result);
   if (n_events > 0)
     tps_spinners_add_event (spinners, loop->seat, loop->woken_ns);
   return n_events;

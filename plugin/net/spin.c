@@ -32,9 +32,9 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
 /* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or three long waits are enough to
  * stop, and where they are regularly a little too long at most a quarter of them is spun. */
 void
-tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain)
+tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
 {
-  if (in_vain)
+  if (result == TPS_SPIN_VAIN)
     spin->score /= 4;
   else if (waited_ns > 2 * spin->budget_ns)
     spin->score /= 2;
@@ -42,7 +42,7 @@ tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain)
     spin->score++;
   if (spin->n_resting > 0)
     spin->n_resting--;
-  else if (spin->rest > 0)
+  if (result == TPS_SPIN_FOUND && spin->rest > 0)
     spin->rest--;
 }
 
@@ -58,7 +58,7 @@ tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns)
   if (spin->lost_ns <= MAX_LOST_NS)
     return TRUE;
   spin->lost_ns = 0;
-  spin->rest = CLAMP (2 * spin->rest, MIN_REST, MAX_REST);
+  spin->rest = CLAMP (4 * spin->rest, MIN_REST, MAX_REST);
   spin->n_resting = spin->rest;
   return FALSE;
 }

@@ -31,13 +31,20 @@ void tps_spin_init (TpsSpin *spin, gint64 budget_ns);
 /* Whether the waits so far say that the next one will be short. */
 gboolean tps_spin_is_worthwhile (const TpsSpin *spin);
 
-/* A wait ended with an event after `waited_ns`; `in_vain`: it was spun first, and the event came later. */
-void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, gboolean in_vain);
+typedef enum
+{
+  TPS_SPIN_NONE,
+  TPS_SPIN_FOUND,
+  TPS_SPIN_VAIN, /* the event came later */
+} TpsSpinResult;
+
+/* A wait ended with an event after `waited_ns`. */
+void tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result);
 
 /* Between two looks, the later one at `now_ns`, `gap_ns` went by. Others had the core meanwhile when that is long: the timer's
  * interrupt, which takes tens of microseconds on a virtual machine and says nothing, or a thread that needs it. FALSE: it has
- * been a thread, by the share of the time that was lost; the loop rests. Each time that happens the rest doubles;
- * without, it shrinks again. */
+ * been a thread, by the share of the time that was lost; the loop rests, four times as long each time. Spins that find
+ * something make the next rest shorter again. */
 gboolean tps_spin_add_gap (TpsSpin *spin, gint64 now_ns, gint64 gap_ns);
 
 /* `text` (may be NULL) says how many microseconds a spin may take; otherwise it is what was measured to be best: 50 us, and

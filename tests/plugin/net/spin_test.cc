@@ -24,10 +24,10 @@ NewSpin (gint64 budget_ns)
 }
 
 void
-AddWaits (TpsSpin *spin, int n, gint64 waited_ns)
+AddWaits (TpsSpin *spin, int n, gint64 waited_ns, TpsSpinResult result = TPS_SPIN_NONE)
 {
   for (int i = 0; i < n; i++)
-    tps_spin_add_wait (spin, waited_ns, FALSE);
+    tps_spin_add_wait (spin, waited_ns, result);
 }
 
 TEST (SpinTest, BeginsAfterAFewShortWaits)
@@ -68,7 +68,8 @@ TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
           bool in_vain = wait_is_long && tps_spin_is_worthwhile (&spin);
           n_vain += in_vain;
           n_short += !wait_is_long;
-          tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort, in_vain);
+          tps_spin_add_wait (&spin, wait_is_long ? kLong : kShort,
+                             in_vain ? TPS_SPIN_VAIN : TPS_SPIN_NONE);
         }
       EXPECT_LE (n_vain, n_short) << "seed " << seed;
     }
@@ -82,7 +83,7 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
     {
       bool spins = tps_spin_is_worthwhile (&spin);
       n_spun += spins;
-      tps_spin_add_wait (&spin, kBudget + kBudget / 2, spins);
+      tps_spin_add_wait (&spin, kBudget + kBudget / 2, spins ? TPS_SPIN_VAIN : TPS_SPIN_NONE);
     }
   EXPECT_GT (n_spun, 0);
   EXPECT_LE (n_spun, 250);
@@ -164,11 +165,15 @@ TEST (SpinTest, RestsLongerEachTimeItIsInTheWay)
       AddContention (&spin);
       int n_rested = 0;
       for (; !tps_spin_is_worthwhile (&spin); n_rested++)
-        tps_spin_add_wait (&spin, kShort, FALSE);
+        tps_spin_add_wait (&spin, kShort, TPS_SPIN_NONE);
       EXPECT_GT (n_rested, last);
       last = n_rested;
     }
-  AddWaits (&spin, 1000000, kShort); // undisturbed for long enough, the next rest is a short one
+  AddWaits (&spin, 1000000, kShort); // asleep: that says nothing about the core
+  AddContention (&spin);
+  AddWaits (&spin, 64 * 256, kShort);
+  EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
+  AddWaits (&spin, 1000000, kShort, TPS_SPIN_FOUND); // undisturbed, so the next rest is a short one
   AddContention (&spin);
   AddWaits (&spin, 64, kShort);
   EXPECT_TRUE (tps_spin_is_worthwhile (&spin));
