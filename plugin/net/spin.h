@@ -64,7 +64,7 @@ guint tps_spinners_take_seat (TpsSpinners *spinners);
 void tps_spinners_add_event (TpsSpinners *spinners, guint seat, gint64 now_ns);
 
 /* More loops than may spin had an event in the last TPS_SPINNERS_RECENT_NS: all of them have a use for the cores. */
-#define TPS_SPINNERS_RECENT_NS 300000
+#define TPS_SPINNERS_RECENT_NS 2000000
 gboolean tps_spinners_is_crowded (const TpsSpinners *spinners, gint64 now_ns);
 
 /* FALSE when as many spin as may. TRUE: tps_spinners_leave() must follow. */
