@@ -2,8 +2,6 @@
 
 #include "runtime/ddp/group/gloo/gloo_mesh.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -30,20 +28,6 @@ fail_with_peer (unsigned peer, const std::exception &e)
 }
 
 } /* namespace */
-
-SigpipeBlock::SigpipeBlock ()
-{
-  sigset_t pipe;
-
-  sigemptyset (&pipe);
-  sigaddset (&pipe, SIGPIPE);
-  pthread_sigmask (SIG_BLOCK, &pipe, &before_);
-}
-
-SigpipeBlock::~SigpipeBlock ()
-{
-  pthread_sigmask (SIG_SETMASK, &before_, nullptr);
-}
 
 Mesh::Mesh (const TpsProcessGroupOptions *options)
     : rank_ (options->rank), size_ (options->size),

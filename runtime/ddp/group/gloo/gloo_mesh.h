@@ -10,7 +10,6 @@
 
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,22 +20,9 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include "runtime/ddp/group/gloo/gloo_join_store.h"
+#include "runtime/ddp/group/gloo/sigpipe_block.h"
 
 namespace tps {
-
-/* Blocks SIGPIPE on this thread, and on threads that it starts, while it lives: Gloo uses writev(). Who sends holds one. */
-class SigpipeBlock
-{
-public:
-  SigpipeBlock ();
-  ~SigpipeBlock ();
-
-  SigpipeBlock (const SigpipeBlock &) = delete;
-  SigpipeBlock &operator= (const SigpipeBlock &) = delete;
-
-private:
-  sigset_t before_;
-};
 
 class Mesh
 {
