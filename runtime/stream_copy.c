@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+#include "runtime/block_work.h"
+#include "runtime/sync.h"
+
 #if defined(__SSE2__)
 
 #include <emmintrin.h>
@@ -47,7 +50,7 @@ stream_group (guint8 *to, const guint8 *from)
 static void
 stream (guint8 *to, const guint8 *from, gsize n_bytes)
 {
-  gsize n_done = -(gsize) to % LINE_BYTES; /* up to the first whole line */
+  gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes); /* up to the first whole line */
 
   memcpy (to, from, n_done);
   for (; n_bytes - n_done >= GROUP_BYTES; n_done += GROUP_BYTES)
@@ -66,10 +69,88 @@ stream (guint8 *to, const guint8 *from, gsize n_bytes)
 
 #endif
 
+/* ---- side by side --------------------------------------------------------------------------- */
+
+#define BLOCK_BYTES ((gsize) 1 << 20)
+#define MAX_THREADS 4
+
+typedef struct
+{
+  guint8 *to;
+  const guint8 *from;
+  gsize n_bytes;
+
+  TpsMutex lock;
+  TpsCond ended;
+  gboolean is_done;
+} SharedCopy;
+
+static void
+copy_blocks (gpointer user_data, guint first_block, guint n_blocks)
+{
+  SharedCopy *copy = user_data;
+  gsize begin = first_block * BLOCK_BYTES;
+
+  stream (copy->to + begin, copy->from + begin,
+          MIN (n_blocks * BLOCK_BYTES, copy->n_bytes - begin));
+}
+
+static void
+end_copy (gpointer user_data)
+{
+  SharedCopy *copy = user_data;
+
+  tps_mutex_lock (&copy->lock);
+  copy->is_done = TRUE;
+  tps_cond_broadcast (&copy->ended);
+  tps_mutex_unlock (&copy->lock);
+}
+
+static TpsWorkerPool *helpers; /* of the process, for ever; NULL on one core */
+
+static void
+start_helpers (void)
+{
+  guint n_cores = g_get_num_processors ();
+
+  if (n_cores > 1)
+    helpers = tps_worker_pool_new ("tps-copy", MIN (n_cores, MAX_THREADS));
+}
+
+static void
+stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
+{
+  SharedCopy copy = { .to = to, .from = from, .n_bytes = n_bytes };
+  TpsBlockWork work = {
+    .n_blocks = (guint) ((n_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES),
+    .range_blocks = 1,
+    .blocks_per_helper = 8,
+    .run = copy_blocks,
+    .done = end_copy,
+    .user_data = &copy,
+  };
+
+  tps_mutex_init (&copy.lock);
+  tps_cond_init (&copy.ended);
+  tps_block_work_run (helpers, &work);
+  tps_mutex_lock (&copy.lock);
+  while (!copy.is_done)
+    tps_cond_wait (&copy.ended, &copy.lock);
+  tps_mutex_unlock (&copy.lock);
+  tps_cond_clear (&copy.ended);
+  tps_mutex_clear (&copy.lock);
+}
+
 void
 tps_stream_copy (gpointer to, gconstpointer from, gsize n_bytes)
 {
-  if (n_bytes >= TPS_STREAM_COPY_MIN_BYTES)
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+  if (n_bytes >= TPS_STREAM_COPY_SHARED_BYTES)
+    tps_sync_check (pthread_once (&once, start_helpers));
+  if (n_bytes >= TPS_STREAM_COPY_SHARED_BYTES && helpers != NULL)
+    stream_with_helpers (to, from, n_bytes);
+  else if (n_bytes >= TPS_STREAM_COPY_MIN_BYTES)
     stream (to, from, n_bytes);
   else if (n_bytes > 0)
     memcpy (to, from, n_bytes);

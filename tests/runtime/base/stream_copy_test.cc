@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "runtime/stream_copy.h"
@@ -12,13 +13,14 @@
 namespace {
 
 constexpr size_t kMin = TPS_STREAM_COPY_MIN_BYTES;
+constexpr size_t kShared = TPS_STREAM_COPY_SHARED_BYTES; // from here on several threads take part
 constexpr size_t kGuard = 256; // before and behind what is copied; a copy begins anywhere in it
 constexpr size_t kGroup = 4 * 4096;
 
 class StreamCopyTest : public testing::Test
 {
 protected:
-  StreamCopyTest () : from_ (kMin + 3 * kGroup + 2 * kGuard), to_ (from_.size ())
+  StreamCopyTest () : from_ (kShared + 3 * kGroup + 2 * kGuard), to_ (from_.size ())
   {
     std::mt19937_64 dice (1);
 
@@ -53,6 +55,25 @@ TEST_F (StreamCopyTest, CopiesOnBothSidesOfTheBoundary)
 {
   for (size_t n_bytes : { kMin - 1, kMin, kMin + 1 })
     CheckCopy (kGuard, kGuard, n_bytes);
+  for (size_t n_bytes : { kShared - 1, kShared, kShared + 1, kShared + kGroup + 65 })
+    CheckCopy (kGuard + 1, kGuard + 2, n_bytes);
+}
+
+TEST_F (StreamCopyTest, CopiesOnManyThreadsAtOnce)
+{
+  std::vector<std::vector<uint8_t>> copies (4);
+  std::vector<std::thread> threads;
+
+  for (std::vector<uint8_t> &copy : copies)
+    threads.emplace_back ([&] {
+      copy.resize (from_.size ());
+      for (int i = 0; i < 3; i++)
+        tps_stream_copy (copy.data (), from_.data (), copy.size ());
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  for (const std::vector<uint8_t> &copy : copies)
+    EXPECT_TRUE (copy == from_);
 }
 
 TEST_F (StreamCopyTest, CopiesFromAndToEveryPlaceInALine)
