@@ -25,6 +25,7 @@
 #define STATUS_NS SECOND_NS      /* for a status; a late one counts as no sign of life */
 #define STOP_NS (SECOND_NS / 2)  /* for all roles to have seen the stop */
 #define PATIENCE_MS 300          /* until the end of a child is seen whose connection has closed */
+#define CAUSE_NS SECOND_NS       /* until the trainer says why whose peers have lost it */
 #define STILL_NS \
   (15 * SECOND_NS) /* how long a heartbeat may stand still, on top of a round's time */
 
@@ -389,6 +390,64 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
   return TRUE;
 }
 
+/* Its group, a connection or a device: UNAVAILABLE on the wire, all of them. */
+static gboolean
+has_lost_something (const Role *role)
+{
+  return role->status.state == TPS_TRAIN_FAILED
+         && g_error_matches (role->status.error, TPS_ERROR, TPS_ERROR_UNAVAILABLE);
+}
+
+/* FALSE with the cause. `n_running`: trainers that may still say it. */
+static gboolean
+look_for_cause (TpsMaster *master, guint *n_running, GError **error)
+{
+  *n_running = 0;
+  for (guint i = 0; i < master->roles->len; i++)
+    {
+      Role *role = master->roles->pdata[i];
+
+      if (role->kind != TPS_WORLD_TRAINER || has_lost_something (role))
+        continue;
+      if (!look_at (master, role, error) && !has_lost_something (role))
+        return FALSE;
+      g_clear_error (error);
+      *n_running += role->status.state == TPS_TRAIN_RUNNING;
+    }
+  return TRUE;
+}
+
+/* A trainer that has lost its group knows which rank it lost; why is what that one says, or its end. Its peers may be heard
+ * first. */
+static void
+wait_for_cause (TpsMaster *master, GError **error)
+{
+  gint64 deadline_ns = in (CAUSE_NS);
+  guint n_running = 1;
+
+  while (n_running > 0 && tps_clock_now_ns () < deadline_ns)
+    {
+      g_autoptr (GError) cause = NULL;
+
+      if (!check_world (master, &cause) || !look_for_cause (master, &n_running, &cause))
+        {
+          g_clear_error (error);
+          g_propagate_error (error, g_steal_pointer (&cause));
+          return;
+        }
+      g_usleep (LOOK_US);
+    }
+}
+
+static gboolean
+has_any_lost_something (const TpsMaster *master)
+{
+  for (guint i = 0; i < master->roles->len; i++)
+    if (has_lost_something (master->roles->pdata[i]))
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean
 wait_for_trainers (TpsMaster *master, GError **error)
 {
@@ -400,6 +459,8 @@ wait_for_trainers (TpsMaster *master, GError **error)
       g_usleep (LOOK_US);
       ok = check_world (master, error) && look_around (master, &all_done, error);
     }
+  if (!ok && has_any_lost_something (master))
+    wait_for_cause (master, error);
   tps_progress_end (&master->progress);
   return ok;
 }
