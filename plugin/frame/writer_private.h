@@ -66,6 +66,6 @@ tps_writer_put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
 }
 
 /* The length of a binary, which in a transfer may be a long one. */
-void tps_writer_put_binary_length (TpsWriter *out, gsize n_bytes);
+void tps_writer_put_binary_length (TpsWriter *out, gsize length);
 
 G_END_DECLS
