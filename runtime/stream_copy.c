@@ -117,12 +117,18 @@ start_helpers (void)
     helpers = tps_worker_pool_new ("tps-copy", MIN (n_cores, MAX_THREADS));
 }
 
+/* The first block is copied alone. Threads that have just handled an answer look for the next one for some 50 us before they
+ * sleep; a helper that is woken while they do finds no idle core, and waits on this one. */
 static void
 stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
 {
-  SharedCopy copy = { .to = to, .from = from, .n_bytes = n_bytes };
+  SharedCopy copy = {
+    .to = to + BLOCK_BYTES,
+    .from = from + BLOCK_BYTES,
+    .n_bytes = n_bytes - BLOCK_BYTES,
+  };
   TpsBlockWork work = {
-    .n_blocks = (guint) ((n_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES),
+    .n_blocks = (guint) ((copy.n_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES),
     .range_blocks = 1,
     .blocks_per_helper = 8,
     .run = copy_blocks,
@@ -130,6 +136,7 @@ stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
     .user_data = &copy,
   };
 
+  stream (to, from, BLOCK_BYTES);
   tps_mutex_init (&copy.lock);
   tps_cond_init (&copy.ended);
   tps_block_work_run (helpers, &work);
