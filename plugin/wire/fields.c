@@ -60,6 +60,20 @@ tps_field_refuse (const TpsFieldPath *path, GError **error, const gchar *format,
 }
 
 gboolean
+tps_field_read_exactly (TpsReader *in, const TpsFieldPath *path, gpointer to, gsize n_bytes,
+                        GError **error)
+{
+  TpsBytesView view = tps_reader_binary (in);
+
+  if (view.n_bytes != n_bytes)
+    return tps_field_refuse (path, error,
+                             "has %" G_GSIZE_FORMAT " bytes, expected %" G_GSIZE_FORMAT,
+                             view.n_bytes, n_bytes);
+  memcpy (to, view.data, n_bytes);
+  return TRUE;
+}
+
+gboolean
 tps_name_is_valid (const gchar *name, gsize n_bytes)
 {
   for (gsize i = 0; i < n_bytes; i++)

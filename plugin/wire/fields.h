@@ -38,6 +38,10 @@ gchar *tps_field_path_to_string (const TpsFieldPath *path);
 gboolean tps_field_refuse (const TpsFieldPath *path, GError **error, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
+/* Reads a binary of exactly `n_bytes` bytes into `to`; INVALID_ARGUMENT for any other. */
+gboolean tps_field_read_exactly (TpsReader *in, const TpsFieldPath *path, gpointer to,
+                                 gsize n_bytes, GError **error);
+
 /* Reads one value into `target`, as a row of a table says. `target` is zero or holds a value, which is released. */
 typedef gboolean (*TpsFieldRead) (TpsReader *in, const TpsFieldPath *path, gpointer target,
                                   GError **error);

@@ -74,14 +74,9 @@ static gboolean
 read_handle (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
   TpsSegmentInfo *info = target;
-  TpsBytesView view = tps_reader_binary (in);
 
-  if (view.n_bytes != sizeof info->handle)
-    return tps_field_refuse (path, error, "has %" G_GSIZE_FORMAT " bytes, expected %d",
-                             view.n_bytes, TPS_EXPORT_HANDLE_BYTES);
-  memcpy (info->handle, view.data, sizeof info->handle);
-  info->has_handle = TRUE;
-  return TRUE;
+  info->has_handle = tps_field_read_exactly (in, path, info->handle, sizeof info->handle, error);
+  return info->has_handle;
 }
 
 static const TpsFieldSpec info_fields[] = {

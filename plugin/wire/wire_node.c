@@ -29,14 +29,10 @@ static gboolean
 read_uuid (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
   TpsNodeInfo *info = target;
-  TpsBytesView view = tps_reader_binary (in);
 
-  if (view.n_bytes != sizeof info->shared_device)
-    return tps_field_refuse (path, error, "has %" G_GSIZE_FORMAT " bytes, expected a UUID of %d",
-                             view.n_bytes, TPS_DEVICE_UUID_BYTES);
-  memcpy (info->shared_device, view.data, sizeof info->shared_device);
-  info->has_shared_device = TRUE;
-  return TRUE;
+  info->has_shared_device = tps_field_read_exactly (in, path, info->shared_device,
+                                                    sizeof info->shared_device, error);
+  return info->has_shared_device;
 }
 
 static gboolean

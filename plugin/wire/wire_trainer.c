@@ -317,15 +317,10 @@ static gboolean
 read_digest (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
 {
   TpsTrainStatus *status = &((ReceivedStatus *) target)->status;
-  TpsBytesView view = tps_reader_binary (in);
 
-  if (view.n_bytes != sizeof status->parameters_digest)
-    return tps_field_refuse (path, error,
-                             "has %" G_GSIZE_FORMAT " bytes, expected %" G_GSIZE_FORMAT,
-                             view.n_bytes, sizeof status->parameters_digest);
-  memcpy (status->parameters_digest, view.data, view.n_bytes);
-  status->has_digest = TRUE;
-  return TRUE;
+  status->has_digest = tps_field_read_exactly (in, path, status->parameters_digest,
+                                               sizeof status->parameters_digest, error);
+  return status->has_digest;
 }
 
 #define STATUS_FIELD(number, wire_type, field, ...)                       \
