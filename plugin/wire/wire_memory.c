@@ -2,8 +2,6 @@
 
 #include "plugin/wire/wire_memory.h"
 
-#include <string.h>
-
 /* ---- open_segment --------------------------------------------------------------------------- */
 
 static gboolean

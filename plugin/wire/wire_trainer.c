@@ -2,8 +2,6 @@
 
 #include "plugin/wire/wire_trainer.h"
 
-#include <string.h>
-
 #include "plugin/wire/json_config.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/error.h"

@@ -18,28 +18,6 @@ const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
                                    TPS_OPTIMIZER_FTRL };
 const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
 
-Spec
-spec_of (int64_t rows, int32_t dim, TpsOptimizerKind kind)
-{
-  Spec spec ("emb", rows, dim);
-
-  spec.normal (3).optimizer (kind, 0.1);
-  spec.value.optimizer.weight_decay = kind == TPS_OPTIMIZER_FTRL ? NAN : 0.01;
-  if (kind == TPS_OPTIMIZER_SGD)
-    spec.value.optimizer.momentum = 0.9;
-  return spec;
-}
-
-Floats
-random_floats (std::mt19937_64 &random, size_t n)
-{
-  Floats values (n);
-
-  for (float &value : values)
-    value = static_cast<float> (static_cast<int64_t> (random () % 2001) - 1000) / 256;
-  return values;
-}
-
 /* A FLOAT32 table whose steps are taken with the functions of runtime/cpu, one row after the other. */
 class Reference
 {
@@ -125,7 +103,7 @@ TEST (Apply, RowsWithRepeatsAreOneStepOfTheOptimizer)
     {
       std::mt19937_64 random (1);
       Store store;
-      Spec spec = spec_of (rows, dim, kind);
+      Spec spec = spec_of ("emb", rows, dim, kind);
 
       ASSERT_EQ (store.create (spec), "");
       Reference reference (spec, store.dump ("emb", rows));
@@ -153,7 +131,7 @@ TEST (Apply, BagsAreOneStepOfTheOptimizer)
       {
         std::mt19937_64 random (2);
         Store store;
-        Spec spec = spec_of (rows, dim, kind);
+        Spec spec = spec_of ("emb", rows, dim, kind);
 
         ASSERT_EQ (store.create (spec), "");
         Reference reference (spec, store.dump ("emb", rows));
@@ -181,7 +159,7 @@ TEST (Apply, ShardsUpdateToTheBitsOfTheWholeTable)
       for (bool by_hash : { false, true })
         {
           std::mt19937_64 random (3);
-          Spec spec = spec_of (rows, dim, kind);
+          Spec spec = spec_of ("emb", rows, dim, kind);
           std::vector<TpsShard> shards;
           Store whole_store;
 
@@ -252,7 +230,7 @@ TEST (Apply, BagsWithinAShardUpdateToTheBitsOfTheWholeTable)
     for (bool by_hash : { false, true })
       {
         std::mt19937_64 random (4);
-        Spec spec = spec_of (rows, dim, TPS_OPTIMIZER_ADAM);
+        Spec spec = spec_of ("emb", rows, dim, TPS_OPTIMIZER_ADAM);
         TpsShard shard = by_hash ? hash_shard (rows, 1, 3) : range_shard (rows, 1, 3);
         Store whole_store, part;
 
@@ -286,7 +264,7 @@ TEST (Apply, SharedWithWorkersGivesTheSameBits)
   for (TpsPooling pooling : poolings)
     {
       std::mt19937_64 random (5);
-      Spec spec = spec_of (rows, dim, TPS_OPTIMIZER_ADAGRAD);
+      Spec spec = spec_of ("emb", rows, dim, TPS_OPTIMIZER_ADAGRAD);
       Store alone, shared (3);
 
       ASSERT_EQ (alone.create (spec), "");
@@ -308,7 +286,7 @@ TEST (Apply, OneStepForEachTableThatIsNamed)
 {
   constexpr int64_t rows = 20, dim = 4;
   std::mt19937_64 random (6);
-  Spec spec = spec_of (rows, dim, TPS_OPTIMIZER_ADAM);
+  Spec spec = spec_of ("emb", rows, dim, TPS_OPTIMIZER_ADAM);
   Spec other ("other", rows, dim);
   Store store;
   Query first = random_query (random, "emb", rows, 9, 9, TPS_POOLING_SUM, false);
@@ -350,7 +328,7 @@ TEST (Apply, OneStepForEachTableThatIsNamed)
 TEST (Apply, AStepWithoutRowsCounts)
 {
   constexpr int64_t rows = 4, dim = 2;
-  Spec spec = spec_of (rows, dim, TPS_OPTIMIZER_ADAM);
+  Spec spec = spec_of ("emb", rows, dim, TPS_OPTIMIZER_ADAM);
   Store store;
 
   ASSERT_EQ (store.create (spec), "");
@@ -374,7 +352,7 @@ TEST (Apply, HalfPrecisionRowsAreRoundedOnce)
       {
         std::mt19937_64 random (7);
         Store store;
-        Spec spec = spec_of (rows, dim, kind);
+        Spec spec = spec_of ("emb", rows, dim, kind);
         std::string halves (rows * dim * 2, '\0');
 
         ASSERT_EQ (store.create (spec.dtype (dtype)), "");

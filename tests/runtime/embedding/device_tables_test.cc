@@ -53,28 +53,6 @@ all_places ()
 
 const std::vector<Place> places = all_places ();
 
-Spec
-spec_of (const std::string &name, int64_t rows, int32_t dim, TpsOptimizerKind kind)
-{
-  Spec spec (name, rows, dim);
-
-  spec.normal (3).optimizer (kind, 0.1);
-  spec.value.optimizer.weight_decay = kind == TPS_OPTIMIZER_FTRL ? NAN : 0.01;
-  if (kind == TPS_OPTIMIZER_SGD)
-    spec.value.optimizer.momentum = 0.9;
-  return spec;
-}
-
-Floats
-random_floats (std::mt19937_64 &random, size_t n)
-{
-  Floats values (n);
-
-  for (float &value : values)
-    value = static_cast<float> (static_cast<int64_t> (random () % 2001) - 1000) / 256;
-  return values;
-}
-
 Ids
 random_ids (std::mt19937_64 &random, size_t n, int64_t rows)
 {

@@ -77,6 +77,12 @@ struct Query
 Query random_query (std::mt19937_64 &random, const std::string &table, int64_t rows,
                     size_t max_bags, size_t max_count, TpsPooling pooling, bool weighted);
 
+/* A table of normal numbers with the optimizer's decay, and momentum where it has one. */
+Spec spec_of (const std::string &name, int64_t rows, int32_t dim, TpsOptimizerKind kind);
+
+/* Multiples of 1/256 in [-4, 4], which sum without rounding. */
+Floats random_floats (std::mt19937_64 &random, size_t n);
+
 /* What the answer's bits must be, computed row by row. `row` gives a row as FLOAT32. */
 Floats naive_pool (const Query &query, size_t dim, const std::function<Floats (int64_t)> &row);
 
