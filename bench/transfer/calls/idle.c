@@ -93,10 +93,19 @@ wait_until_closed (const TpsChild *server, guint n_descriptors, GError **error)
   return TRUE;
 }
 
-static gboolean
-measure_calls (GArray *calls_per_s, const gchar *address, gdouble seconds, GError **error)
+typedef struct
 {
-  gdouble rate = tps_call_load_run (address, TPS_CALL_LOAD_N_CLIENTS, seconds, error);
+  TpsTransferIdle *idle;
+  TpsChild *child;
+  const TpsChild *server;
+  const gchar *address;
+  gdouble seconds;
+} Measurement;
+
+static gboolean
+measure_calls (const Measurement *m, GArray *calls_per_s, GError **error)
+{
+  gdouble rate = tps_call_load_run (m->address, TPS_CALL_LOAD_N_CLIENTS, m->seconds, error);
 
   if (rate < 0)
     return FALSE;
@@ -105,22 +114,28 @@ measure_calls (GArray *calls_per_s, const gchar *address, gdouble seconds, GErro
 }
 
 static gboolean
-measure_round (TpsTransferIdle *idle, TpsChild *child, const TpsChild *server, const gchar *address,
-               gdouble seconds, GError **error)
+measure_beside (const Measurement *m, GError **error)
 {
+  TpsTransferIdle *idle = m->idle;
   g_autofree gchar *open_order = g_strdup_printf ("open %u", idle->n_idle);
-  guint n_descriptors = tps_child_count_descriptors (server);
-  gsize before;
+  guint n_descriptors = tps_child_count_descriptors (m->server);
+  gsize before = tps_child_get_resident_bytes (m->server);
 
-  if (!measure_calls (idle->alone, address, seconds, error))
-    return FALSE;
-  before = tps_child_get_resident_bytes (server);
-  if (!order (child, open_order, error))
+  if (!order (m->child, open_order, error))
     return FALSE;
   idle->bytes = MAX (idle->bytes,
-                     (gdouble) tps_child_get_resident_bytes (server) - (gdouble) before);
-  return measure_calls (idle->beside, address, seconds, error) && order (child, "close", error)
-         && wait_until_closed (server, n_descriptors + TPS_CALL_LOAD_N_CLIENTS, error);
+                     (gdouble) tps_child_get_resident_bytes (m->server) - (gdouble) before);
+  return measure_calls (m, idle->beside, error) && order (m->child, "close", error)
+         && wait_until_closed (m->server, n_descriptors + TPS_CALL_LOAD_N_CLIENTS, error);
+}
+
+/* Either comes first in every other round, so that what favours the first, or the second, favours both. */
+static gboolean
+measure_round (const Measurement *m, guint round, GError **error)
+{
+  if (round % 2 == 0)
+    return measure_calls (m, m->idle->alone, error) && measure_beside (m, error);
+  return measure_beside (m, error) && measure_calls (m, m->idle->alone, error);
 }
 
 gboolean
@@ -133,8 +148,12 @@ tps_transfer_idle_measure (TpsTransferIdle *idle, TpsSupervisor *supervisor, con
   gchar *argv[] = { program, load_flag, address_flag, NULL };
   g_autoptr (TpsChild) child = tps_child_start (supervisor, "idle connections", argv, error);
 
+  Measurement measurement = {
+    .idle = idle, .child = child, .server = server, .address = address, .seconds = seconds
+  };
+
   for (guint i = 0; child != NULL && i < n_rounds; i++)
-    if (!measure_round (idle, child, server, address, seconds, error))
+    if (!measure_round (&measurement, i, error))
       return FALSE;
   return child != NULL;
 }
