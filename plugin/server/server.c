@@ -9,7 +9,6 @@
 #include "plugin/server/server.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "plugin/server/acceptor.h"
 #include "plugin/server/core.h"
@@ -19,8 +18,10 @@
 #include "runtime/error.h"
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
- * for 8 clients on two cores answered about half as many small calls as eight. */
+ * for 8 clients on two cores answered about half as many small calls as eight. On one core there is nothing to choose, and
+ * two threads answered 1.24 times as many. */
 #define DEFAULT_IO_THREADS 8
+#define ONE_CORE_IO_THREADS 2
 #define NS_PER_S ((gint64) 1000000000)
 #define RUNNING_CALLS_NS (3 * NS_PER_S)
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S)
@@ -63,14 +64,6 @@ G_DEFINE_TYPE (TpsServer, tps_server, THRIFT_TYPE_SERVER)
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-static guint
-get_n_cores (void)
-{
-  glong n_cores = sysconf (_SC_NPROCESSORS_ONLN);
-
-  return n_cores > 0 ? (guint) n_cores : 1;
-}
-
 static void
 set_limits (TpsServer *server, const TpsServerOptions *options)
 {
@@ -96,9 +89,11 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
 static void
 set_threads (TpsServer *server, const TpsServerOptions *options)
 {
-  guint n_cores = get_n_cores ();
+  guint n_cores = g_get_num_processors (); /* that this process may run on */
 
-  server->n_io = options->n_io_threads > 0 ? options->n_io_threads : DEFAULT_IO_THREADS;
+  server->n_io = n_cores > 1 ? DEFAULT_IO_THREADS : ONE_CORE_IO_THREADS;
+  if (options->n_io_threads > 0)
+    server->n_io = options->n_io_threads;
   server->io = g_new0 (TpsIoThread, server->n_io);
   if (options->workers == NULL)
     server->own_workers = tps_worker_pool_new (

@@ -38,7 +38,7 @@ typedef struct TpsServerClass TpsServerClass;
 /* All zero = the defaults. */
 typedef struct
 {
-  guint n_io_threads;      /* 0 = 8 */
+  guint n_io_threads;      /* 0 = 8, or 2 on one core */
   guint n_workers;         /* 0 = one per core; not used where `workers` is given */
   TpsWorkerPool *workers;  /* borrowed, outlives the server; NULL = a pool of its own */
   gsize max_frame_bytes;   /* 0 = 256 MiB */

@@ -77,7 +77,7 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->size = size;
   memory->n_bytes = n_bytes;
   memory->fd = fd;
-  memory->n_spins = (long) size <= sysconf (_SC_NPROCESSORS_ONLN) ? SPINS : 0;
+  memory->n_spins = size <= g_get_num_processors () ? SPINS : 0;
   memory->header = mapped;
   memory->header->ranks[rank].pid = (guint32) getpid ();
   return memory;
