@@ -15,21 +15,33 @@ namespace {
 class Rows : public DeviceTest
 {
 protected:
+  // Bags of a sum, with random ids.
+  reference::Bags
+  bags_of_lengths (const std::vector<size_t> &lengths, int64_t rows, int64_t dim)
+  {
+    reference::Bags bags {};
+
+    bags.rows = rows;
+    bags.dim = dim;
+    bags.pooling = TPS_POOLING_SUM;
+    for (size_t n : lengths)
+      {
+        bags.offsets.push_back ((int64_t) bags.indices.size ());
+        for (int64_t id : random_ids (n, rows))
+          bags.indices.push_back (id);
+      }
+    return bags;
+  }
   reference::Bags
   random_bags (TpsPooling pooling, bool weighted)
   {
-    reference::Bags bags;
-    size_t n_bags = random () % 6;
+    std::vector<size_t> lengths (random () % 6);
+    int64_t rows = 1 + (int64_t) (random () % 40), dim = (int64_t) (random () % 20);
 
-    bags.rows = 1 + (int64_t) (random () % 40);
-    bags.dim = (int64_t) (random () % 20);
+    for (size_t &n : lengths)
+      n = random () % 3 == 0 ? 0 : random () % 30;
+    reference::Bags bags = bags_of_lengths (lengths, rows, dim);
     bags.pooling = pooling;
-    for (size_t bag = 0; bag < n_bags; bag++)
-      {
-        bags.offsets.push_back ((int64_t) bags.indices.size ());
-        for (int64_t id : random_ids (random () % 3 == 0 ? 0 : random () % 30, bags.rows))
-          bags.indices.push_back (id);
-      }
     if (weighted)
       bags.weights = random_floats (bags.indices.size ());
     return bags;
@@ -161,16 +173,7 @@ TEST_P (Rows, LongBagsOfWideRowsAreAddedInTheirOrder)
   for (int64_t dim : { 63, 64, 65, 128, 200 })
     for (bool weighted : { false, true })
       {
-        reference::Bags bags {};
-        bags.rows = 900;
-        bags.dim = dim;
-        bags.pooling = TPS_POOLING_SUM;
-        for (size_t n : { 1, 700, 0, 3, 255, 256, 257, 5 })
-          {
-            bags.offsets.push_back ((int64_t) bags.indices.size ());
-            for (int64_t id : random_ids (n, bags.rows))
-              bags.indices.push_back (id);
-          }
+        reference::Bags bags = bags_of_lengths ({ 1, 700, 0, 3, 255, 256, 257, 5 }, 900, dim);
         if (weighted)
           bags.weights = random_floats (bags.indices.size ());
         std::vector<float> table = random_floats (bags.rows * dim);
@@ -190,16 +193,8 @@ TEST_P (Rows, LongBagsOfWideRowsKeepTheirMaxima)
   for (int64_t dim : { 63, 64, 130, 200 })
     for (bool has_argmax : { false, true })
       {
-        reference::Bags bags {};
-        bags.rows = 50;
-        bags.dim = dim;
+        reference::Bags bags = bags_of_lengths ({ 1, 70, 0, 2, 3, 4, 5, 63 }, 50, dim);
         bags.pooling = TPS_POOLING_MAX;
-        for (size_t n : { 1, 70, 0, 2, 3, 4, 5, 63 })
-          {
-            bags.offsets.push_back ((int64_t) bags.indices.size ());
-            for (int64_t id : random_ids (n, bags.rows))
-              bags.indices.push_back (id);
-          }
         std::vector<float> table = random_floats (bags.rows * dim);
         for (size_t i = 0; i < table.size (); i += 97)
           table[i] = NAN;

@@ -79,35 +79,23 @@ TEST (Updating, pushesWithoutDigestsAreComparedOnlyWhereATrainerComesTwice)
   EXPECT_THAT (sim.updates, ElementsAre (ElementsAre (Pair (0, 1), Pair (1, 2), Pair (2, 3))));
 }
 
-TEST (Updating, whatIsComparedMayBelongToAnUpdateUnderWay)
-{
-  Simulation::Options options;
-  options.hashes_late = true;
-  options.updates_at_once = false;
-  Simulation sim (options);
-
-  for (int i = 0; i < 3; i++)
-    sim.push (i, 1);
-  int again = sim.push (1, 1), other = sim.push (1, 2);
-  EXPECT_EQ (sim.outcome (again).n_answers, 0);
-  EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT);
-  sim.finish_update ();
-  EXPECT_EQ (sim.outcome (again).version, 2);
-}
-
 TEST (Updating, aRepeatWhileTheUpdateIsComputedWaitsForIt)
 {
-  Simulation::Options options;
-  options.updates_at_once = false;
-  Simulation sim (options);
+  for (bool hashes_late : { false, true })
+    {
+      Simulation::Options options;
+      options.hashes_late = hashes_late;
+      options.updates_at_once = false;
+      Simulation sim (options);
 
-  for (int i = 0; i < 3; i++)
-    sim.push (i, 1);
-  int again = sim.push (1, 1), other = sim.push (1, 2);
-  EXPECT_EQ (sim.outcome (again).n_answers, 0);
-  EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT);
-  sim.finish_update ();
-  EXPECT_EQ (sim.outcome (again).version, 2);
+      for (int i = 0; i < 3; i++)
+        sim.push (i, 1);
+      int again = sim.push (1, 1), other = sim.push (1, 2);
+      EXPECT_EQ (sim.outcome (again).n_answers, 0) << hashes_late;
+      EXPECT_EQ (sim.outcome (other).code, TPS_ERROR_INVALID_ARGUMENT) << hashes_late;
+      sim.finish_update ();
+      EXPECT_EQ (sim.outcome (again).version, 2) << hashes_late;
+    }
 }
 
 TEST (Updating, theDeadlineAbortsNamingWhoIsMissingAndDropsTheGradients)
