@@ -11,6 +11,7 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/trainer_service.h"
+#include "runtime/cores.h"
 #include "runtime/error.h"
 
 struct TpsPlugin
@@ -132,7 +133,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
   plugin->workers = tps_worker_pool_new (
-      "tps-plugin", options->n_workers > 0 ? options->n_workers : g_get_num_processors ());
+      "tps-plugin", options->n_workers > 0 ? options->n_workers : tps_cores_count ());
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);

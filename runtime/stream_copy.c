@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/block_work.h"
+#include "runtime/cores.h"
 #include "runtime/sync.h"
 
 #if defined(__SSE2__)
@@ -111,7 +112,7 @@ static TpsWorkerPool *helpers; /* of the process, for ever; NULL on one core */
 static void
 start_helpers (void)
 {
-  guint n_cores = g_get_num_processors ();
+  guint n_cores = tps_cores_count ();
 
   if (n_cores > 1)
     helpers = tps_worker_pool_new ("tps-copy", MIN (n_cores, MAX_THREADS));

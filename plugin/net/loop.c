@@ -18,6 +18,7 @@
 #include "plugin/net/post_queue.h"
 #include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
+#include "runtime/cores.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 
@@ -421,7 +422,7 @@ start_thread (TpsLoop *loop)
 static void
 choose_spinning (void)
 {
-  guint n_cores = g_get_num_processors ();
+  guint n_cores = tps_cores_count ();
 
   spinners = tps_spinners_new (n_cores);
   spin_budget_ns = tps_spin_choose_budget (g_getenv ("THRIFTPS_SPIN_US"), n_cores);

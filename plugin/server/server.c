@@ -15,6 +15,7 @@
 #include "plugin/server/memory.h"
 #include "plugin/server/session.h"
 #include "plugin/service/memory_service.h"
+#include "runtime/cores.h"
 #include "runtime/error.h"
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
@@ -89,7 +90,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
 static void
 set_threads (TpsServer *server, const TpsServerOptions *options)
 {
-  guint n_cores = g_get_num_processors (); /* that this process may run on */
+  guint n_cores = tps_cores_count ();
 
   server->n_io = n_cores > 1 ? DEFAULT_IO_THREADS : ONE_CORE_IO_THREADS;
   if (options->n_io_threads > 0)

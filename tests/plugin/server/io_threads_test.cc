@@ -1,0 +1,116 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// How many threads a server has for its connections.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/plugin/server/test_service.h"
+
+namespace thriftps_test {
+namespace {
+
+int
+CountThreads (const std::string &prefix)
+{
+  int n = 0;
+  for (const auto &task : std::filesystem::directory_iterator ("/proc/self/task"))
+    {
+      std::ifstream file (task.path () / "comm");
+      std::string name;
+      std::getline (file, name);
+      n += name.rfind (prefix, 0) == 0;
+    }
+  return n;
+}
+
+// A thread has the name of the one that started it until it has given itself one.
+int
+CountThreadsWithoutName ()
+{
+  char name[16] = {};
+  prctl (PR_GET_NAME, name);
+  return CountThreads (name);
+}
+
+// A server that is made where the test may run on at most so many cores, of those that the machine lets it have.
+class IoThreadsTest : public ServerTest
+{
+protected:
+  void
+  SetUp () override
+  {
+    n_without_name_ = CountThreadsWithoutName (); // sanitizers have one of their own
+    CPU_ZERO (&all_);
+    ASSERT_EQ (sched_getaffinity (0, sizeof all_, &all_), 0);
+  }
+  void
+  TearDown () override
+  {
+    if (server_ != nullptr)
+      ServerTest::TearDown ();
+    EXPECT_EQ (sched_setaffinity (0, sizeof all_, &all_), 0);
+    while (CountThreads ("tps-io-") > 0) // threads that were joined may still be listed
+      sched_yield ();
+  }
+
+  TpsServerOptions
+  Options () override
+  {
+    return options_;
+  }
+
+  int
+  CountIoThreads ()
+  {
+    while (CountThreadsWithoutName () > n_without_name_)
+      sched_yield ();
+    return CountThreads ("tps-io-");
+  }
+
+  void
+  RunOnOneCore ()
+  {
+    cpu_set_t one;
+    int core = 0;
+    while (!CPU_ISSET (core, &all_))
+      core++;
+    CPU_ZERO (&one);
+    CPU_SET (core, &one);
+    ASSERT_EQ (sched_setaffinity (0, sizeof one, &one), 0);
+  }
+
+  int n_without_name_ = 0;
+  cpu_set_t all_;
+  TpsServerOptions options_ = {};
+};
+
+TEST_F (IoThreadsTest, AreEightWhereThereAreCores)
+{
+  if (CPU_COUNT (&all_) < 2)
+    GTEST_SKIP () << "the test may run on one core only";
+  ServerTest::SetUp ();
+  EXPECT_EQ (CountIoThreads (), 8);
+}
+
+TEST_F (IoThreadsTest, AreTwoOnOneCore)
+{
+  RunOnOneCore ();
+  ServerTest::SetUp ();
+  EXPECT_EQ (CountIoThreads (), 2);
+}
+
+TEST_F (IoThreadsTest, AreAsManyAsAskedFor)
+{
+  options_.n_io_threads = 3;
+  ServerTest::SetUp ();
+  EXPECT_EQ (CountIoThreads (), 3);
+}
+
+} // namespace
+} // namespace thriftps_test
