@@ -51,16 +51,24 @@ fail (gint fd, const gchar *doing, const gchar *address, GError **error)
   return -1;
 }
 
-/* As ours are, so that what is compared is what is done with them: a limit that BBR paces would be none. Fails for a Unix
- * socket: never mind. */
+/* Of a Unix socket, as plugin/net/address.c sets it. */
+#define UNIX_BUFFER_BYTES (256 << 10)
+
+/* As ours are, so that what is compared is what is done with them: a limit that BBR paces would be none, and neither would a
+ * Unix socket that is left with the kernel's buffer, which is smaller than what is sent best. What is none of a socket's
+ * options fails: never mind. */
 static void
 tune (gint fd)
 {
   static const gchar unpaced[] = "reno";
-  gint on = 1;
+  gint on = 1, buffer_bytes = UNIX_BUFFER_BYTES, family = 0;
+  socklen_t n_bytes = sizeof family;
 
   setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
+  if (getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &family, &n_bytes) == 0 && family == AF_UNIX
+      && setsockopt (fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
+    setsockopt (fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
 }
 
 gint
