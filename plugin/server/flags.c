@@ -81,7 +81,9 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "Address to listen on, may be repeated: HOST:PORT, unix:PATH; port 0 picks one (" DEFAULT_LISTEN
       ")",
       "ADDRESS" },
-    { "services", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->services, "Services to serve (all)",
+    { "services", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->services,
+      "Some of Node, ParameterServer, EmbeddingTable, Trainer, Rendezvous (all); Memory and Chunks "
+      "are always served",
       "A,B" },
     { "default-service", 0, 0, G_OPTION_ARG_STRING, &raw->default_service,
       "Service of clients that do not multiplex (" DEFAULT_SERVICE ")", "A" },
@@ -89,7 +91,9 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "NAME" },
     { "ntrainer", 0, 0, G_OPTION_ARG_INT, &raw->n_trainers, "Trainers of an average (1)", "N" },
     { "server", 0, 0, G_OPTION_ARG_STRING, &raw->server,
-      "Kind of averaging server (AverageParameterServer)", "KIND" },
+      "AverageParameterServer adds up gradients as they come, AverageBatchParameterServer when all "
+      "are there (AverageParameterServer)",
+      "KIND" },
     { "device", 0, 0, G_OPTION_ARG_STRING, &raw->device,
       "Where gradients are added up: cpu, cuda, cuda:N (cpu)", "DEVICE" },
     { "reduce", 0, 0, G_OPTION_ARG_STRING, &raw->reduce, "mean or sum (mean)", "HOW" },
@@ -109,12 +113,16 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "DEVICE" },
     { "max-table-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_table_mib,
       "Embedding tables in the host's memory in all (0.8 of it)", "MIB" },
-    { "max-frame-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_frame_mib, "Largest message (256)",
-      "MIB" },
+    { "max-frame-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_frame_mib,
+      "Largest frame (256); larger messages come in chunks", "MIB" },
     { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
-      "Tensors of all calls that wait (a quarter of the memory)", "MIB" },
+      "Tensors of all calls under way and memory shared with all clients together (a quarter of the "
+      "memory)",
+      "MIB" },
     { "max-shared-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_shared_mib,
-      "Memory shared with one client over a Unix socket (1024), 0 for none", "MIB" },
+      "Memory shared with one connection over a Unix socket (1024), 0 for none; with all connections "
+      "half of --max-pending-mib",
+      "MIB" },
     { "max-inflight", 0, 0, G_OPTION_ARG_INT, &raw->max_in_flight,
       "Calls of one connection at a time (64)", "N" },
     { "max-connections", 0, 0, G_OPTION_ARG_INT, &raw->max_connections, "Connections (1024)", "N" },
