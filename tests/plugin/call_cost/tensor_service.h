@@ -1,0 +1,148 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// A service that receives tensors, and a client that sends them, as //bench:transfer does.
+//
+//   push (1: Tensor)   answers when the tensor is there
+//   echo (1: Tensor)   answers with it, from where it lies
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "plugin/client/client.h"
+#include "plugin/server/server.h"
+#include "plugin/wire/wire_tensor.h"
+
+namespace thriftps_test {
+
+class TensorService
+{
+public:
+  // Told of each tensor, while its call runs.
+  std::function<void (const TpsTensor &)> on_tensor;
+
+  TpsService
+  Get ()
+  {
+    static const TpsMethod methods[] = { { "push", HandlePush, FALSE },
+                                         { "echo", HandleEcho, FALSE },
+                                         {} };
+    TpsService service = {};
+    service.name = "Tensors";
+    service.methods = methods;
+    service.object = this;
+    return service;
+  }
+
+private:
+  static bool
+  Receive (TpsCall *call, gpointer object, TpsTensor *tensor)
+  {
+    static const TpsFieldSpec fields[] = {
+      { "tensor", 1, TPS_WIRE_STRUCT, TRUE, 0, tps_field_read_tensor }, {}
+    };
+    const auto &on_tensor = static_cast<TensorService *> (object)->on_tensor;
+    g_autoptr (GError) error = nullptr;
+    TpsReader in;
+
+    tps_call_get_arguments (call, &in);
+    if (!tps_fields_read (&in, nullptr, fields, tensor, nullptr, &error))
+      {
+        tps_call_reply_error (call, error);
+        return false;
+      }
+    if (on_tensor)
+      on_tensor (*tensor);
+    return true;
+  }
+  static void
+  HandlePush (TpsCall *call, gpointer object)
+  {
+    TpsTensor tensor = {};
+    bool received = Receive (call, object, &tensor);
+    tps_tensor_clear (&tensor);
+    if (received)
+      tps_call_reply (call, nullptr, nullptr);
+  }
+  static void
+  WriteTensor (TpsWriter *out, gconstpointer tensor)
+  {
+    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
+    tps_tensor_encode (out, static_cast<const TpsTensor *> (tensor));
+  }
+  static void
+  HandleEcho (TpsCall *call, gpointer object)
+  {
+    g_auto (TpsTensor) tensor = {};
+    if (Receive (call, object, &tensor))
+      tps_call_reply (call, WriteTensor, &tensor);
+  }
+};
+
+class TensorClient
+{
+public:
+  explicit TensorClient (const std::string &address, bool shares_memory = false)
+  {
+    TpsClientOptions options = {};
+    options.address = address.c_str ();
+    options.no_shared_memory = !shares_memory;
+    client_ = tps_client_new (&options, nullptr);
+  }
+  ~TensorClient ()
+  {
+    tps_client_free (client_);
+  }
+  TensorClient (const TensorClient &) = delete;
+  TensorClient &operator= (const TensorClient &) = delete;
+
+  void
+  Push (const TpsTensor &tensor)
+  {
+    Call ("push", tensor, nullptr, nullptr);
+  }
+
+  // `*answer`: the caller's.
+  void
+  Echo (const TpsTensor &tensor, TpsTensor *answer)
+  {
+    Call ("echo", tensor, ReadTensor, answer);
+  }
+
+  // Large tensors that went through the socket so far, both ways.
+  guint64
+  CountInline () const
+  {
+    TpsSharingStats stats;
+    tps_client_get_sharing_stats (client_, &stats);
+    return stats.sent_inline.n_tensors + stats.received_inline.n_tensors;
+  }
+
+private:
+  static void
+  WriteTensor (TpsWriter *out, gconstpointer tensor)
+  {
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tps_tensor_encode (out, static_cast<const TpsTensor *> (tensor));
+  }
+  static gboolean
+  ReadTensor (TpsReader *in, TpsWireType, gpointer tensor, GError **error)
+  {
+    return tps_tensor_decode (in, nullptr, static_cast<TpsTensor *> (tensor), error);
+  }
+  void
+  Call (const char *method, const TpsTensor &tensor, TpsReadResult read, TpsTensor *answer)
+  {
+    g_autoptr (GError) error = nullptr;
+    EXPECT_TRUE (tps_client_call_sync (client_, "Tensors", method, WriteTensor, &tensor,
+                                       G_MAXINT64 - 1, read, answer, &error))
+        << error->message;
+  }
+
+  TpsClient *client_ = nullptr;
+};
+
+} // namespace thriftps_test
