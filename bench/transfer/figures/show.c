@@ -136,12 +136,16 @@ add_result (const TpsTransferRowResults *row, const TpsTransferResult *result,
                                                                  result->spec->transport);
   g_autofree gchar *title = tps_transfer_result_get_title (row, result);
   g_autofree gchar *time = g_strconcat (title, " time", NULL);
-  g_autofree gchar *cpu_title = g_strconcat (title, " CPU", NULL);
-  gdouble s_per_gb = (result->client_cpu_s + result->server_cpu_s) / (result->n_bytes / 1e9);
+  g_autofree gchar *calls = g_strconcat (title, " calls", NULL);
+  g_autofree gchar *client_cpu = g_strconcat (title, " client CPU", NULL);
+  g_autofree gchar *server_cpu = g_strconcat (title, " server CPU", NULL);
+  gdouble gigabytes = result->n_bytes / 1e9;
 
   tps_bench_system_add_figure (system, title, "GB/s", result->gb_per_s);
   tps_bench_system_add_figure (system, time, "ms", result->ms);
-  add_number (system, cpu_title, "s/GB", s_per_gb);
+  tps_bench_system_add_figure (system, calls, "calls/s", result->calls_per_s);
+  add_number (system, client_cpu, "s/GB", result->client_cpu_s / gigabytes);
+  add_number (system, server_cpu, "s/GB", result->server_cpu_s / gigabytes);
   if (ours != NULL && ours != result)
     {
       g_autofree gchar *ratio = g_strdup_printf ("%s / %s", title, result->spec->name);

@@ -51,12 +51,12 @@ protected:
     return &g_array_index (figures_.rows, TpsTransferRowResults, 0);
   }
 
-  // Two calls of `ms` each, `cpu` seconds on each side.
+  // Two calls of `ms` each; `cpu` seconds of the client, three times that of the server.
   void
   Add (const TpsTransferSystemSpec *spec, gdouble ms, gdouble cpu)
   {
     g_auto (TpsTransferTimes)
-        times = { .seconds = 99, .ms = nullptr, .client_cpu = cpu, .server_cpu = cpu };
+        times = { .seconds = 99, .ms = nullptr, .client_cpu = cpu, .server_cpu = 3 * cpu };
     times.ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
     g_array_append_val (times.ms, ms);
     g_array_append_val (times.ms, ms);
@@ -106,13 +106,21 @@ TEST_F (TransferFigures, RatiosAreToTheLimitsOfTheSameTransport)
   EXPECT_EQ (ratios.size (), 2u);
 }
 
-TEST_F (TransferFigures, CpuIsOfBothSidesForAGigabyte)
+TEST_F (TransferFigures, CpuIsOfEachSideForAGigabyte)
 {
   Add (&kOurs, 4, 0.01);
   tps_transfer_show_output (&figures_, &output_);
-  EXPECT_NEAR (Figure ("push 16 MiB shm CPU"), 0.02 / (2 * 16.777216e-3), 1e-9);
+  EXPECT_NEAR (Figure ("push 16 MiB shm client CPU"), 0.01 / (2 * 16.777216e-3), 1e-9);
+  EXPECT_NEAR (Figure ("push 16 MiB shm server CPU"), 0.03 / (2 * 16.777216e-3), 1e-9);
+}
+
+TEST_F (TransferFigures, ARowIsRatesAndTimes)
+{
+  Add (&kOurs, 4, 0.01);
+  tps_transfer_show_output (&figures_, &output_);
   EXPECT_NEAR (Figure ("push 16 MiB shm"), 16.777216e-3 / 4e-3, 1e-9);
   EXPECT_EQ (Figure ("push 16 MiB shm time"), 4);
+  EXPECT_NEAR (Figure ("push 16 MiB shm calls"), 250, 1e-9);
 }
 
 TEST_F (TransferFigures, TableHasTheRatiosInItsLastColumns)

@@ -36,7 +36,8 @@ class Transfer(launcher.TestCase):
                     row = "%s %s %s" % (op, size, transport)
                     with self.subTest(row=row):
                         self.assertIn("\n" + row, result.stdout)
-                        self.assertEqual((units[row], units[row + " time"], units[row + " CPU"]), ("GB/s", "ms", "s/GB"))
+                        self.assertEqual((units[row], units[row + " time"], units[row + " calls"]), ("GB/s", "ms", "calls/s"))
+                        self.assertEqual((units[row + " client CPU"], units[row + " server CPU"]), ("s/GB", "s/GB"))
                         self.assertIn(row + " / raw", ratios)
                         self.assertEqual(row + " / memcpy" in ratios, transport == "shm")
         self.assertEqual(units["small calls, 8 clients"], "calls/s")
