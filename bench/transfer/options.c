@@ -19,25 +19,28 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
 {
   const GOptionEntry entries[] = {
     { "transport", 0, 0, G_OPTION_ARG_STRING, &o->transport,
-      "tcp, unix or shm alone, a Unix socket with shared memory (all)", "NAME" },
+      "one transport alone: tcp, unix, or shm, which is a Unix socket with shared memory (default: all "
+      "three)",
+      "NAME" },
     { "system", 0, 0, G_OPTION_ARG_STRING, &o->system,
-      "thriftps, raw, memcpy or a peer alone, by its name (all)", "NAME" },
+      "one system alone: thriftps, raw, memcpy or a peer by its name (default: all)", "NAME" },
     { "op", 0, 0, G_OPTION_ARG_STRING, &o->op,
-      "one row only: push, pull or echo (default: a table of rows)", "NAME" },
+      "push, pull or echo alone, and a row of it instead of the table (default: all)", "NAME" },
     { "bytes", 0, 0, G_OPTION_ARG_INT64, &o->bytes,
-      "its bytes, 4 to 268435456, a multiple of 4 (16 MiB)", "N" },
-    { "connections", 0, 0, G_OPTION_ARG_INT, &o->connections, "its connections, 1 to 64 (1)", "N" },
+      "a row of such tensors instead of the table: 4 to 268435456, a multiple of 4 (16 MiB)", "N" },
+    { "connections", 0, 0, G_OPTION_ARG_INT, &o->connections,
+      "a row with so many connections instead of the table, 1 to 64 (1)", "N" },
     { "in-flight", 0, 0, G_OPTION_ARG_INT, &o->in_flight,
-      "its calls in flight on each connection, 1 to 32 (1)", "N" },
+      "a row with so many calls in flight on each connection, 1 to 32 (1)", "N" },
     { "calls", 0, 0, G_OPTION_ARG_INT, &o->calls, "calls of a row in a round (by its size)", "N" },
     { "full", 0, 0, G_OPTION_ARG_NONE, &o->full,
       "everything: up to 256 MiB, 64 connections, 10000 idle connections", NULL },
     { "peers", 0, 0, G_OPTION_ARG_NONE, &o->peers,
       "the same rows on Thrift's C++ and C GLib libraries and on PyTorch's TensorPipe", NULL },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
-      "length of a round of small calls, 8 clients; 0 = none (1)", "S" },
+      "length of a round of small calls to ThriftPS over TCP, 8 clients; 0 = none (1)", "S" },
     { "idle", 0, 0, G_OPTION_ARG_INT, &o->idle,
-      "small calls beside so many idle connections, and what these cost (0; 10000 with --full)",
+      "such calls beside so many idle connections, and what these cost (0; 10000 with --full)",
       "N" },
     { "plot", 0, 0, G_OPTION_ARG_FILENAME, &o->plot, "GB/s over bytes as .png or .svg (gnuplot)",
       "FILE" },
@@ -50,11 +53,35 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
   g_option_context_add_main_entries (context, entries, NULL);
 }
 
+/* Small calls go to our server over TCP. */
+static gboolean
+has_small_calls (const TpsTransferOptions *options)
+{
+  return (options->transport == NULL || g_str_equal (options->transport, "tcp"))
+         && (options->system == NULL || g_str_equal (options->system, "thriftps"));
+}
+
+static void
+fill_in_row (TpsTransferOptions *options)
+{
+  options->has_row = options->op != NULL || options->bytes != NOT_SAID
+                     || options->connections != NOT_SAID || options->in_flight != NOT_SAID;
+  if (options->bytes == NOT_SAID)
+    options->bytes = DEFAULT_BYTES;
+  if (options->connections == NOT_SAID)
+    options->connections = 1;
+  if (options->in_flight == NOT_SAID)
+    options->in_flight = 1;
+}
+
 static void
 fill_in_defaults (TpsTransferOptions *options)
 {
+  fill_in_row (options);
   if (options->run.repeats == 0)
     options->run.repeats = options->run.smoke ? 1 : DEFAULT_REPEATS;
+  if (options->seconds == NOT_SAID)
+    options->seconds = has_small_calls (options) ? 1 : 0;
   if (options->run.smoke)
     options->seconds = MIN (options->seconds, 0.1);
   if (options->idle == NOT_SAID)
@@ -76,7 +103,7 @@ check_words (const TpsTransferOptions *options, GError **error)
 }
 
 static gboolean
-check_numbers (const TpsTransferOptions *options, GError **error)
+check_row (const TpsTransferOptions *options, GError **error)
 {
   if (options->bytes % 4 != 0)
     {
@@ -87,13 +114,35 @@ check_numbers (const TpsTransferOptions *options, GError **error)
   return tps_flags_check_number ("bytes", options->bytes, 4, TPS_TRANSFER_MAX_BYTES, error)
          && tps_flags_check_number ("connections", options->connections, 1, 64, error)
          && tps_flags_check_number ("in-flight", options->in_flight, 1, 32, error)
-         && tps_flags_check_number ("calls", options->calls, 0, 1000000, error)
+         && tps_flags_check_number ("calls", options->calls, 0, 1000000, error);
+}
+
+/* What would be measured by nobody is refused. */
+static gboolean
+check_small_calls (const TpsTransferOptions *options, GError **error)
+{
+  gboolean is_idle = options->idle > 0;
+  g_autofree gchar *value = is_idle ? g_strdup_printf ("%d", options->idle)
+                                    : g_strdup_printf ("%g", options->seconds);
+
+  if (options->seconds < 0)
+    return tps_flags_refuse ("seconds", value, "0 or more", error);
+  if ((is_idle || options->seconds > 0) && !has_small_calls (options))
+    return tps_flags_refuse (is_idle ? "idle" : "seconds", value,
+                             "ThriftPS over TCP, where small calls go: no --transport but tcp, no "
+                             "--system but thriftps",
+                             error);
+  return options->seconds > 0 || !is_idle
+         || tps_flags_refuse ("seconds", "0", "more than 0 with --idle", error);
+}
+
+static gboolean
+check_numbers (const TpsTransferOptions *options, GError **error)
+{
+  return check_row (options, error)
          && tps_flags_check_number ("idle", options->idle, 0, tps_transfer_options_get_max_idle (),
                                     error)
-         && (options->seconds >= 0
-             || tps_flags_refuse ("seconds", "less than 0", "0 or more", error))
-         && (options->seconds > 0 || options->idle == 0
-             || tps_flags_refuse ("seconds", "0", "more than 0 with --idle", error));
+         && check_small_calls (options, error);
 }
 
 gboolean
@@ -103,9 +152,11 @@ tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gchar **argv
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_auto (GStrv) given = NULL;
 
-  *options = (TpsTransferOptions) {
-    .bytes = DEFAULT_BYTES, .connections = 1, .in_flight = 1, .seconds = 1, .idle = NOT_SAID
-  };
+  *options = (TpsTransferOptions) { .bytes = NOT_SAID,
+                                    .connections = NOT_SAID,
+                                    .in_flight = NOT_SAID,
+                                    .seconds = NOT_SAID,
+                                    .idle = NOT_SAID };
   g_option_context_set_summary (
       context,
       "Measures how fast tensors and small calls go through the plugin, next to raw sockets, raw "
@@ -131,6 +182,14 @@ tps_transfer_options_clear (TpsTransferOptions *options)
   tps_run_flags_clear (&options->run);
 }
 
+static void
+describe_row (const TpsTransferOptions *options, GPtrArray *lines)
+{
+  tps_flags_add_number (lines, "bytes", (gdouble) options->bytes);
+  tps_flags_add_number (lines, "connections", options->connections);
+  tps_flags_add_number (lines, "in-flight", options->in_flight);
+}
+
 GPtrArray *
 tps_transfer_options_describe (const TpsTransferOptions *options)
 {
@@ -141,6 +200,10 @@ tps_transfer_options_describe (const TpsTransferOptions *options)
   tps_flags_add_text (lines, "transport", options->transport);
   tps_flags_add_text (lines, "system", options->system);
   tps_flags_add_text (lines, "op", options->op);
+  if (options->has_row)
+    describe_row (options, lines);
+  tps_flags_add_number (lines, "calls", options->calls);
+  tps_flags_add_number (lines, "smoke", options->run.smoke);
   tps_flags_add_number (lines, "full", options->full);
   tps_flags_add_number (lines, "peers", options->peers);
   tps_flags_add_number (lines, "idle", options->idle);

@@ -16,7 +16,9 @@ typedef struct
   gboolean peers;
   gchar *transport; /* NULL = all */
   gchar *system;    /* NULL = all */
-  gchar *op;        /* NULL = the table of rows */
+  gchar *op;        /* NULL = all */
+  gboolean
+      has_row; /* op, bytes, connections or in_flight were said: that row, not the table of rows */
   gint64 bytes;
   gint connections;
   gint in_flight;
@@ -33,7 +35,7 @@ gboolean tps_transfer_options_parse (TpsTransferOptions *options, gint argc, gch
                                      GError **error);
 void tps_transfer_options_clear (TpsTransferOptions *options);
 
-/* Lines "name=value" for reports; owned by the caller. */
+/* Lines "name=value" for reports, those of a row where there is one; owned by the caller. */
 GPtrArray *tps_transfer_options_describe (const TpsTransferOptions *options);
 
 /* Connections that a process may have, but for those that are no idle ones. */

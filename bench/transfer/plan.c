@@ -64,16 +64,24 @@ add_streams (const TpsTransferOptions *options, GArray *rows)
   add_row (options, rows, TPS_TRANSFER_PUSH, KIB, 64, 32);
 }
 
+/* Of one operation, or of each. */
+static void
+add_described (const TpsTransferOptions *options, GArray *rows)
+{
+  for (guint op = TPS_TRANSFER_PUSH; op <= TPS_TRANSFER_ECHO; op++)
+    if (options->op == NULL || g_str_equal (options->op, tps_transfer_op_name ((TpsTransferOp) op)))
+      add_row (options, rows, (TpsTransferOp) op, (gsize) options->bytes,
+               (guint) options->connections, (guint) options->in_flight);
+}
+
 GArray *
 tps_transfer_plan_rows (const TpsTransferOptions *options)
 {
   GArray *rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRow));
-  TpsTransferOp op;
 
-  if (tps_transfer_op_find (options->op, &op))
+  if (options->has_row)
     {
-      add_row (options, rows, op, (gsize) options->bytes, (guint) options->connections,
-               (guint) options->in_flight);
+      add_described (options, rows);
       return rows;
     }
   add_sizes (options, rows);

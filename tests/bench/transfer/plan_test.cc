@@ -54,6 +54,16 @@ protected:
     return titles;
   }
 
+  std::set<std::string>
+  Described ()
+  {
+    g_autoptr (GPtrArray) described = tps_transfer_options_describe (&options_);
+    std::set<std::string> lines;
+    for (guint i = 0; i < described->len; i++)
+      lines.insert (static_cast<const gchar *> (described->pdata[i]));
+    return lines;
+  }
+
   // "thriftps tcp", …; empty with error_ set.
   std::vector<std::string>
   Systems ()
@@ -105,6 +115,37 @@ TEST_F (TransferPlan, OneRowIsWhatItWasAskedToBe)
   EXPECT_EQ (tps_transfer_plan_max_bytes (rows), 131072u);
 }
 
+TEST_F (TransferPlan, ARowWithoutAnOperationIsOneOfEach)
+{
+  const struct
+  {
+    const char *argument, *row;
+  } cases[] = { { "--bytes=65536", " 64 KiB" },
+                { "--connections=8", " 16 MiB x8" },
+                { "--in-flight=2", " 16 MiB /2" } };
+  for (const auto &one : cases)
+    {
+      ASSERT_TRUE (Parse ({ one.argument }));
+      EXPECT_EQ (Titles (), (std::set<std::string> { std::string ("push") + one.row,
+                                                     std::string ("pull") + one.row,
+                                                     std::string ("echo") + one.row }));
+    }
+}
+
+TEST_F (TransferPlan, FlagsOfARowAreRecorded)
+{
+  ASSERT_TRUE (Parse ({ "--op=pull", "--bytes=65536", "--connections=3", "--in-flight=2",
+                        "--calls=7", "--smoke" }));
+  std::set<std::string> lines = Described ();
+  for (const char *line :
+       { "op=pull", "bytes=65536", "connections=3", "in-flight=2", "calls=7", "smoke=1" })
+    EXPECT_EQ (lines.count (line), 1u) << line;
+  ASSERT_TRUE (Parse ({}));
+  lines = Described ();
+  EXPECT_EQ (lines.count ("bytes=16777216"), 0u); // the table has many
+  EXPECT_EQ (lines.count ("calls=0"), 1u);
+}
+
 TEST_F (TransferPlan, EveryTransportHasItsLimit)
 {
   ASSERT_TRUE (Parse ({}));
@@ -138,7 +179,9 @@ TEST_F (TransferPlan, BadFlagsSayWhatIsExpected)
   ExpectBad ("--op=pour", "push or pull or echo");
   ExpectBad ("--bytes=6", "a multiple of 4");
   ExpectBad ("--bytes=268435460", "4 to 268435456");
+  ExpectBad ("--bytes=0", "4 to 268435456");
   ExpectBad ("--connections=65", "1 to 64");
+  ExpectBad ("--connections=0", "1 to 64");
   ExpectBad ("--in-flight=33", "1 to 32");
   ExpectBad ("--seconds=-1", "0 or more");
   ExpectBad ("--idle=100000000", "--idle=100000000: expected 0 to ");
@@ -150,6 +193,29 @@ TEST_F (TransferPlan, IdleConnectionsNeedCalls)
   g_clear_error (&error_);
   ASSERT_TRUE (Parse ({ "--full", "--seconds=0" }));
   EXPECT_EQ (options_.idle, 0);
+}
+
+TEST_F (TransferPlan, SmallCallsNeedOurServerOverTcp)
+{
+  for (const char *alone : { "--transport=unix", "--transport=shm", "--system=raw" })
+    {
+      for (const char *flag : { "--idle=5", "--seconds=2" })
+        {
+          EXPECT_FALSE (Parse ({ alone, flag })) << alone << flag;
+          ASSERT_NE (error_, nullptr);
+          EXPECT_NE (
+              std::string (error_->message).find (std::string (flag) + ": expected ThriftPS"),
+              std::string::npos)
+              << error_->message;
+          g_clear_error (&error_);
+        }
+      ASSERT_TRUE (Parse ({ alone, "--seconds=0" })) << alone;
+      ASSERT_TRUE (Parse ({ alone, "--full" })) << alone;
+      EXPECT_EQ (options_.seconds, 0) << alone;
+      EXPECT_EQ (options_.idle, 0) << alone;
+    }
+  ASSERT_TRUE (Parse ({ "--transport=tcp", "--system=thriftps", "--idle=5" }));
+  EXPECT_EQ (options_.seconds, 1);
 }
 
 } // namespace

@@ -49,6 +49,13 @@ class Transfer(launcher.TestCase):
         self.assertEqual([figure["n"] for figure in times], [16])
         self.assertEqual({figure["name"].rsplit(" " + transport)[0] for figure in output["figures"]
                           for transport in TRANSPORTS if " " + transport in figure["name"]}, {"push 64 KiB x2 /4"})
+        self.assertEqual([str(output["flags"][flag]) for flag in ("op", "bytes", "connections", "in-flight", "calls")],
+                         ["push", "65536", "2", "4", "16"])
+
+    def test_a_size_alone_is_a_row_of_each_operation(self):
+        _, output = self.run_to_output("--bytes=65536", "--transport=unix")
+        self.assertEqual({figure["name"] for figure in output["figures"] if figure["unit"] == "GB/s"},
+                         {op + " 64 KiB unix" for op in OPS})
 
     def test_one_system_alone(self):
         _, output = self.run_to_output("--system=thriftps", "--transport=shm")
@@ -83,6 +90,14 @@ class Transfer(launcher.TestCase):
                 result = self.run_world(flag)
                 self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
                 self.assertIn(word, result.stderr)
+
+    def test_small_calls_where_there_are_none_are_a_line(self):
+        for flag in ("--idle=5", "--seconds=2"):
+            for alone in ("--transport=shm", "--system=raw"):
+                with self.subTest(flag=flag, alone=alone):
+                    result = self.run_world(flag, alone)
+                    self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
+                    self.assertIn(flag + ": expected ThriftPS over TCP", result.stderr)
 
     def test_ctrl_c(self):
         run = self.start("--repeats=1000")
