@@ -28,7 +28,8 @@ gint32 tps_assembly_ask (TpsAssembly *assembly);
 void tps_assembly_ask_again (TpsAssembly *assembly);
 
 /* Takes what it needs of a chunk. Errors: INTERNAL; `may_help` says whether asking again may help (a wrong CRC), or the
- * answer is broken for good. A chunk that is there already, or that nobody asked for, changes nothing. */
+ * answer is broken for good. A chunk that is there already, or that nobody asked for, changes nothing; whoever asks
+ * sees to it that a peer which sends nothing else is not waited for. */
 gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help,
                            GError **error);
 

@@ -401,6 +401,12 @@ get_more (ChunkedCall *call)
 
   while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
     ask (call, "get_chunk", tps_get_chunk_arguments_encode, &arguments, on_got);
+  if (call->n_in_flight > 0)
+    return;
+  /* All that could be asked for was answered: nothing would ever call back. */
+  fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
+                                   "the peer answered with other chunks than were asked for"));
+  finish (call);
 }
 
 /* ---- what is next --------------------------------------------------------------------------- */

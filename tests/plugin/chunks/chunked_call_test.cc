@@ -77,6 +77,7 @@ public:
   std::function<Fate (const std::string &method)> decide = [] (const std::string &) {
     return Fate::FINE;
   };
+  std::function<gint32 (gint32 index)> choose_chunk = [] (gint32 index) { return index; };
   std::string answer; /* the argument of what is answered */
   gsize answer_chunk_bytes = 1000;
   TpsTransferStore *store = nullptr;
@@ -280,7 +281,7 @@ private:
     TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, now_ns, error);
     if (transfer == nullptr)
       return {};
-    gint32 index = arguments.index;
+    gint32 index = choose_chunk (arguments.index);
     return [this, transfer, index, corrupt] (TpsWriter *out) {
       g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
       TpsChunkLayout layout = tps_chunk_layout (tps_transfer_get_n_bytes (transfer),
@@ -349,12 +350,33 @@ protected:
     g_autoptr (TpsWriter) message = new_message (argument);
     TpsChunkedOptions all = options ();
 
-    n_done = 0;
-    g_clear_pointer (&got, tps_message_free);
-    g_clear_error (&error);
+    forget_outcome ();
     tps_chunked_call_send (&all, message, on_done, this);
     network.run ();
     EXPECT_EQ (n_done, 1);
+  }
+
+  /* An answer that waits. */
+  void
+  fetch_kept (const std::string &argument)
+  {
+    TpsWriter *message = new_message (argument, TPS_MESSAGE_REPLY);
+    TpsChunkedOptions all = options ();
+    TpsTransfer *transfer = tps_transfer_store_keep (network.store, message, 0, nullptr);
+
+    forget_outcome ();
+    network.answer = argument;
+    tps_chunked_call_fetch (&all, tps_transfer_get_name (transfer), on_done, this);
+    network.run ();
+    EXPECT_EQ (n_done, 1);
+  }
+
+  void
+  forget_outcome ()
+  {
+    n_done = 0;
+    g_clear_pointer (&got, tps_message_free);
+    g_clear_error (&error);
   }
 
   void
@@ -551,16 +573,31 @@ TEST_F (ChunkedCall, aServerWithoutRoomSaysSo)
 
 TEST_F (ChunkedCall, fetchesAnAnswerThatWaits)
 {
-  network.answer = pattern (5000);
-  TpsTransfer *transfer = tps_transfer_store_keep (
-      network.store, new_message (network.answer, TPS_MESSAGE_REPLY), 0, nullptr);
-  TpsChunkedOptions all = options ();
-
-  tps_chunked_call_fetch (&all, tps_transfer_get_name (transfer), on_done, this);
-  network.run ();
+  fetch_kept (pattern (5000));
   ASSERT_NE (got, nullptr);
   EXPECT_EQ (argument_of (got), network.answer);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u);
+}
+
+/* How many there are is not known yet. */
+TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
+{
+  network.choose_chunk = [] (gint32) { return 1; };
+  fetch_kept (pattern (5000));
+  expect_error (TPS_ERROR_INTERNAL);
+  EXPECT_NE (std::string (error->message).find ("asked for"), std::string::npos) << error->message;
+  EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
+}
+
+/* One that is there already instead of one that is not, whichever; at the end nothing is in flight. */
+TEST_F (ChunkedCall, aChunkThatComesInsteadOfAnotherIsAnError)
+{
+  for (gint32 missing = 1; missing < 6; missing++)
+    {
+      network.choose_chunk = [&] (gint32 index) { return index == missing ? 0 : index; };
+      fetch_kept (pattern (5500));
+      expect_error (TPS_ERROR_INTERNAL);
+    }
 }
 
 TEST_F (ChunkedCall, anAnswerThatIsGoneIsALostConnection)
