@@ -13,11 +13,18 @@
 /* ---- what the loop waits for ---------------------------------------------------------------- */
 
 gboolean
+tps_connection_is_queue_full (const TpsConnection *connection)
+{
+  return connection->n_queued + (gsize) connection->queue.length * TPS_CONNECTION_WRITER_BYTES
+         > connection->max_queued;
+}
+
+gboolean
 tps_connection_is_reading_allowed (const TpsConnection *connection)
 {
   return !connection->paused && !connection->at_end && !connection->close_when_sent
          && !connection->close_posted && !connection->dead
-         && connection->n_queued <= connection->max_queued;
+         && !tps_connection_is_queue_full (connection);
 }
 
 void

@@ -21,6 +21,10 @@ G_BEGIN_DECLS
 
 /* Read or send at most so much before others get their turn. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
+#define TPS_CONNECTION_FAIR_MESSAGES 256
+
+/* What a queued writer takes, at most, beside the bytes of larger messages. */
+#define TPS_CONNECTION_WRITER_BYTES 1024
 
 /* Less within the patience is a stall: a trickle must not hold memory. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
@@ -43,6 +47,8 @@ struct TpsConnection
   TpsScanner *scanner;
   GByteArray *leftover; /* NULL = none */
   guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
+  gsize n_turn_bytes;   /* received in this turn of the loop */
+  guint n_turn_messages;
   TpsProgress receive_progress;
   TpsProgress send_progress;
   gboolean started;
@@ -67,6 +73,9 @@ struct TpsConnection
   GError *close_error;
   GQueue queue; /* of TpsWriter by their own links, the first of them sent up to `n_first_sent` */
   gsize n_first_sent;
+  guint
+      first_piece; /* of the first writer: those before it, of `n_before_piece` bytes, have been sent */
+  gsize n_before_piece;
   gsize n_queued;
   gsize max_queued;
   guint64 n_sent;
@@ -79,6 +88,9 @@ void tps_connection_update_interest (TpsConnection *connection);
 
 /* With the lock held. */
 gboolean tps_connection_is_reading_allowed (const TpsConnection *connection);
+
+/* With the lock held. */
+gboolean tps_connection_is_queue_full (const TpsConnection *connection);
 
 static inline gboolean
 tps_connection_may_read (TpsConnection *connection)

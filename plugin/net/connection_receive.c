@@ -34,6 +34,7 @@ hand_out (TpsConnection *connection)
   while ((message = tps_scanner_take (connection->scanner)) != NULL)
     {
       connection->n_received += TPS_CONNECTION_MIN_PROGRESS_BYTES;
+      connection->n_turn_messages++;
       connection->events.message (connection, message, connection->user_data);
     }
 }
@@ -183,6 +184,7 @@ receive (TpsConnection *connection)
     return 0;
 
   connection->n_received += (guint64) n_bytes;
+  connection->n_turn_bytes += (gsize) n_bytes;
   n_body = MIN (n_body, (gsize) n_bytes);
   if (n_body > 0 && !tps_scanner_body_received (connection->scanner, n_body, &error))
     {
@@ -194,15 +196,20 @@ receive (TpsConnection *connection)
   return (gsize) n_bytes < n_asked ? 0 : (gsize) n_bytes;
 }
 
+/* Small messages take their time by their number. */
+static gboolean
+is_others_turn (const TpsConnection *connection)
+{
+  return connection->n_turn_bytes >= TPS_CONNECTION_FAIR_BYTES
+         || connection->n_turn_messages >= TPS_CONNECTION_FAIR_MESSAGES;
+}
+
 static void
 receive_all (TpsConnection *connection)
 {
-  gsize n_total = 0;
-  gsize n_bytes;
-
-  while (n_total < TPS_CONNECTION_FAIR_BYTES && tps_connection_may_read (connection)
-         && (n_bytes = receive (connection)) > 0)
-    n_total += n_bytes;
+  while (!is_others_turn (connection) && tps_connection_may_read (connection))
+    if (receive (connection) == 0)
+      return;
 }
 
 /* Lets the peer run, where it waits for this core, and looks whether its next message has come: to sleep and to be woken for it
@@ -212,8 +219,8 @@ linger (TpsConnection *connection)
 {
   guint64 n_before = connection->n_received;
 
-  if (!tps_connection_may_read (connection) || !tps_loop_expects_more (connection->loop)
-      || !tps_scanner_is_idle (connection->scanner))
+  if (is_others_turn (connection) || !tps_connection_may_read (connection)
+      || !tps_loop_expects_more (connection->loop) || !tps_scanner_is_idle (connection->scanner))
     return FALSE;
   tps_loop_yield (connection->loop);
   receive_all (connection);
@@ -225,6 +232,8 @@ on_readable (TpsConnection *connection)
 {
   guint n_lingered = 0;
 
+  connection->n_turn_bytes = 0;
+  connection->n_turn_messages = 0;
   receive_all (connection);
   while (n_lingered < MAX_LINGERED && linger (connection))
     n_lingered++;

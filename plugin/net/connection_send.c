@@ -41,21 +41,40 @@ attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescrip
   memcpy (CMSG_DATA (&room->header), &fd, sizeof fd);
 }
 
+/* Remembers where to go on: a message may have very many pieces. */
+static void
+skip_sent_pieces (TpsConnection *connection)
+{
+  const struct iovec *pieces;
+  guint n_pieces;
+
+  if (connection->queue.head == NULL)
+    return;
+  pieces = tps_writer_get_pieces (connection->queue.head->data, &n_pieces, NULL);
+  while (connection->first_piece < n_pieces
+         && connection->n_before_piece + pieces[connection->first_piece].iov_len
+                <= connection->n_first_sent)
+    connection->n_before_piece += pieces[connection->first_piece++].iov_len;
+}
+
 /* The pieces of the writers at the head of the queue, without what has been sent. A writer with a descriptor begins a batch. */
 static guint
 gather (TpsConnection *connection, struct iovec *pieces)
 {
-  gsize n_skip = connection->n_first_sent;
+  gsize n_skip;
   guint n_pieces = 0;
 
+  skip_sent_pieces (connection);
+  n_skip = connection->n_first_sent - connection->n_before_piece;
   for (const GList *item = connection->queue.head; item != NULL; item = item->next)
     {
       guint n_more;
       const struct iovec *more = tps_writer_get_pieces (item->data, &n_more, NULL);
+      gboolean is_first = item == connection->queue.head;
 
-      if (item != connection->queue.head && tps_writer_get_descriptor (item->data) >= 0)
+      if (!is_first && tps_writer_get_descriptor (item->data) >= 0)
         break;
-      for (guint i = 0; i < n_more; i++)
+      for (guint i = is_first ? connection->first_piece : 0; i < n_more; i++)
         {
           gsize skipped = MIN (n_skip, more[i].iov_len);
 
@@ -88,6 +107,8 @@ consume (TpsConnection *connection, gsize n_bytes, GQueue *sent)
         break;
       n_bytes -= n_writer;
       g_queue_push_tail_link (sent, g_queue_pop_head_link (&connection->queue));
+      connection->first_piece = 0;
+      connection->n_before_piece = 0;
     }
   connection->n_first_sent = n_bytes;
 }
@@ -197,7 +218,7 @@ tps_connection_send (TpsConnection *connection, TpsWriter *out)
   g_queue_push_tail_link (&connection->queue, tps_writer_get_link (out));
   tps_writer_queued (out);
   connection->n_queued += n_bytes;
-  if (connection->n_queued > connection->max_queued)
+  if (tps_connection_is_queue_full (connection))
     tps_connection_update_interest (connection);
   if (!tps_loop_is_current (connection->loop) || !connection->corked)
     flush (connection, &sent);

@@ -128,15 +128,16 @@ on_connections (guint32 epoll_events, gpointer data)
       socklen_t n_bytes = sizeof peer;
       gint fd = accept4 (listener->fd, (struct sockaddr *) &peer, &n_bytes,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
+      gint code = errno;
 
       if (fd >= 0)
         {
           take_connection (listener->acceptor, fd, &peer);
           continue;
         }
-      if (is_lack (errno))
-        pause_accepting (listener->acceptor, errno);
-      if (errno != EINTR && errno != ECONNABORTED)
+      if (is_lack (code))
+        pause_accepting (listener->acceptor, code);
+      if (code != EINTR && code != ECONNABORTED)
         return;
     }
 }
