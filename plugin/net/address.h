@@ -27,10 +27,11 @@ gint tps_address_listen (const TpsAddress *address, gchar **bound, GError **erro
 
 /* Starts to connect; a non-blocking socket or -1. Not yet connected where `in_progress` is set: wait for EPOLLOUT, then
  * ask tps_socket_check(). TCP sockets get TCP_NODELAY. Numeric hosts and "localhost" never block; other names are
- * resolved in place. Errors: TPS_ERROR_CONNECTION_LOST, TPS_ERROR_INVALID_ARGUMENT. */
+ * resolved in place, and where they have several addresses each but the last is waited for up to a second. Errors: TPS_ERROR_CONNECTION_LOST, TPS_ERROR_INVALID_ARGUMENT. */
 gint tps_address_connect (const TpsAddress *address, gboolean *in_progress, GError **error);
 
-/* What every connected socket of ours gets, accepted ones too: TCP_NODELAY and keep-alive, within a host a congestion control
+/* What every connected socket of ours gets, accepted ones too: TCP_NODELAY, an end after three minutes
+ * in which the peer's host is silent, within a host a congestion control
  * that does not pace, or larger buffers for a Unix socket. Never fails: without it the socket is slower. */
 void tps_socket_tune (gint fd);
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -282,4 +284,70 @@ TEST (Address, KeepsTheSystemsCongestionControlBetweenHosts)
   close (accepted);
 }
 
+int
+IntOption (int fd, int option)
+{
+  int value = 0;
+  socklen_t n_bytes = sizeof value;
+
+  EXPECT_EQ (getsockopt (fd, IPPROTO_TCP, option, &value, &n_bytes), 0);
+  return value;
+}
+
+TEST (Address, NoticesAHostThatIsSilent)
+{
+  Listening listening ("127.0.0.1:0");
+  g_auto (TpsAddress) address = {};
+  gboolean in_progress = TRUE;
+  ASSERT_TRUE (tps_address_parse (listening.bound.c_str (), &address, nullptr));
+  int client = tps_address_connect (&address, &in_progress, nullptr);
+  EXPECT_EQ (IntOption (client, TCP_KEEPIDLE) + 8 * IntOption (client, TCP_KEEPINTVL), 180);
+  EXPECT_EQ (IntOption (client, TCP_KEEPCNT), 8);
+  EXPECT_EQ (IntOption (client, TCP_USER_TIMEOUT), 180000);
+  close (client);
+}
+
+// Nobody listens at the first address of "two.example", the second is that of the test's server. See getaddrinfo() below.
+TEST (Address, TriesTheNextAddressOfAName)
+{
+  Listening listening ("127.0.0.1:0");
+  std::string text = "two.example" + listening.bound.substr (listening.bound.rfind (':'));
+  g_auto (TpsAddress) address = {};
+  gboolean in_progress = TRUE;
+  g_autoptr (GError) error = nullptr;
+  ASSERT_TRUE (tps_address_parse (text.c_str (), &address, nullptr));
+  int client = tps_address_connect (&address, &in_progress, &error);
+  ASSERT_GE (client, 0) << error->message;
+  int accepted = accept (listening.fd, nullptr, nullptr);
+  EXPECT_GE (accepted, 0);
+  EXPECT_TRUE (tps_socket_check (client, "client", nullptr));
+  close (client);
+  close (accepted);
+}
+
 } // namespace
+
+// In the resolver's place, for this program: every name has the addresses 127.0.0.2 and 127.0.0.1.
+extern "C" int
+getaddrinfo (const char *, const char *port, const struct addrinfo *, struct addrinfo **found)
+{
+  static struct sockaddr_in addresses[2];
+  static struct addrinfo items[2];
+
+  for (unsigned i = 0; i < 2; i++)
+    {
+      addresses[i].sin_family = AF_INET;
+      addresses[i].sin_port = htons ((uint16_t) atoi (port));
+      addresses[i].sin_addr.s_addr = htonl (INADDR_LOOPBACK + 1 - i);
+      items[i].ai_addr = reinterpret_cast<struct sockaddr *> (&addresses[i]);
+      items[i].ai_addrlen = sizeof addresses[i];
+      items[i].ai_next = i == 0 ? &items[1] : nullptr;
+    }
+  *found = items;
+  return 0;
+}
+
+extern "C" void
+freeaddrinfo (struct addrinfo *)
+{
+}
