@@ -171,12 +171,16 @@ class Call:
         self._lent = False
 
     def tensor(self, values, dtype=None, shape=None):
-        """A Tensor with the elements of `values`: a NumPy array, or anything else with contiguous bytes if dtype (a DType) and
-        shape are given. Copies once where shared memory takes it, else the bytes go inline."""
-        if dtype is None:
-            dtype = _dtype_of(values)
+        """A Tensor with the elements of `values`: an array of NumPy, or of whatever numpy.asarray() takes and has a dtype, in
+        any layout; or anything else with bytes if dtype (a DType) and shape are given. Given beside an array they say what
+        its bytes are; nothing is converted. Copies once where shared memory takes it, else the bytes go inline; an array that
+        is not contiguous is copied once more."""
+        if hasattr(values, "dtype"):
+            dtype, values = _array_of(values, dtype)
+        elif dtype is None or shape is None:
+            raise TypeError("%s has no dtype and shape: give dtype and shape" % type(values).__name__)
         shape = list(values.shape if shape is None else shape)
-        data = memoryview(values).cast("B")
+        data = _bytes_of(values)
         shared = self._place(data)
         return Tensor(dtype, shape, shared=shared) if shared else Tensor(dtype, shape, data=bytes(data))
 
@@ -224,11 +228,28 @@ class Call:
         return shared
 
 
-def _dtype_of(values):
+def _array_of(values, dtype):
+    """Its DType, where none is given, and the NumPy array of something that has a dtype."""
+    import numpy
+    values = numpy.asarray(values)
+    if dtype is not None:
+        return dtype, values
     for dtype, name in _NUMPY_TYPES.items():
         if values.dtype == name:
-            return dtype
+            return dtype, values
     raise TypeError("no DType for %s" % values.dtype)
+
+
+def _bytes_of(values):
+    """Those of a NumPy array, or of anything that memoryview() takes, row-major."""
+    if hasattr(values, "dtype"):
+        import numpy
+        values = numpy.ascontiguousarray(values).reshape(-1).view("u1")
+    view = memoryview(values)
+    try:
+        return view.cast("B")
+    except TypeError:  # without elements, with gaps, or of a type as "<f", as ctypes says it
+        return view.tobytes()
 
 
 def _has_slice(value):

@@ -3,6 +3,7 @@
 
 import array
 import contextlib
+import ctypes
 import os
 import subprocess
 import unittest
@@ -196,6 +197,64 @@ class SharedMemoryTest(unittest.TestCase):
                 copy = shared.copy()
             inline_answer = table.lookup_rows("table", Tensor(DType.INT64, [10], indices[:10].tobytes()))
             self.assertEqual(inline_answer.data, copy[:10].tobytes())
+
+
+class TensorOfTest(unittest.TestCase):
+    """What Call.tensor() takes."""
+
+    def check(self, values, wanted, dtype, shape, is_shared=False, is_told=False):
+        """The tensor, and the answer of a server that averages nothing but it. is_told: dtype and shape are given."""
+        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (server, memory):
+            with memory.call() as call:
+                tensor = call.tensor(values, dtype, shape) if is_told else call.tensor(values)
+                self.assertEqual((tensor.dtype, tensor.shape, tensor.shared is not None), (dtype, shape, is_shared))
+                answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=tensor))).dense
+                self.assertEqual((answer.dtype, answer.shape), (dtype, shape))
+                self.assertTrue(bytes(call.data(answer)) == wanted)
+
+    def test_buffer_that_is_empty(self):
+        self.check(array.array("f"), b"", DType.FLOAT32, [0, 16], is_told=True)
+
+    def test_buffer_with_gaps(self):
+        data = values(1)
+        self.check(memoryview(data)[::2], data[::2].tobytes(), DType.FLOAT32, [N_ELEMS // 2], is_shared=True,
+                   is_told=True)
+
+    def test_buffer_of_c(self):
+        numbers = (ctypes.c_float * 3)(1, 2, 3)
+        self.check(numbers, bytes(numbers), DType.FLOAT32, [3], is_told=True)
+
+    def test_buffer_without_a_dtype_is_refused(self):
+        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (_, memory):
+            for given in ({}, {"dtype": DType.FLOAT32}, {"shape": [3]}):
+                with self.subTest(given), self.assertRaisesRegex(TypeError, "array has no dtype .*give dtype and shape"):
+                    memory.call().tensor(values(1, 3), **given)
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_arrays_of_any_layout(self):
+        for shape in ((200, 300), (2, 3)):
+            whole = numpy.arange(shape[0] * shape[1], dtype="<f4").reshape(shape)
+            is_shared = shape[0] > 2
+            for layout, numbers in (("contiguous", whole), ("transposed", whole.T), ("sliced", whole[:, 1:]),
+                                    ("reversed", whole[::-1])):
+                with self.subTest(layout=layout, shape=shape):
+                    self.check(numbers, numbers.tobytes(), DType.FLOAT32, list(numbers.shape), is_shared)
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_arrays_of_any_type(self):
+        for dtype, name in ((DType.FLOAT32, "<f4"), (DType.FLOAT64, "<f8"), (DType.FLOAT16, "<f2")):
+            for shape in ((300, 200), (2, 3), (0, 16), (16, 0), ()):
+                with self.subTest(name=name, shape=shape):
+                    numbers = numpy.full(shape, 1.5, name)
+                    self.check(numbers, numbers.tobytes(), dtype, list(shape), is_shared=shape == (300, 200))
+        self.check(numpy.float32(1.5), numpy.float32(1.5).tobytes(), DType.FLOAT32, [])
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_arrays_of_other_types_are_refused(self):
+        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (_, memory):
+            for name in (">f4", "u2", "?", "c8", "S4"):
+                with self.subTest(name), self.assertRaisesRegex(TypeError, "no DType for"):
+                    memory.call().tensor(numpy.zeros(3, name))
 
 
 if __name__ == "__main__":
