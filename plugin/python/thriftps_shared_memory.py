@@ -246,10 +246,8 @@ def _bytes_of(values):
         import numpy
         values = numpy.ascontiguousarray(values).reshape(-1).view("u1")
     view = memoryview(values)
-    try:
-        return view.cast("B")
-    except TypeError:  # without elements, with gaps, or of a type as "<f", as ctypes says it
-        return view.tobytes()
+    # cast() refuses zeros in a shape and what has gaps.
+    return view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
 
 
 def _has_slice(value):
