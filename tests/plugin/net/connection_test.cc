@@ -203,6 +203,7 @@ TEST_F (ConnectionTest, SendsAMessageOfManyPieces)
   for (size_t step = 1; received.size () < expected.size (); step = step * 7 % 20011)
     received += PeerReceives (std::min (step, expected.size () - received.size ()));
   EXPECT_TRUE (received == expected);
+  Settle (); /* `piece` is lent until the loop has seen that all of it left */
 }
 
 // One turn of the loop: what was posted while the first message was handed out runs behind it.
