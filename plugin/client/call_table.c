@@ -17,7 +17,7 @@ tps_call_table_insert (TpsCallTable *table, TpsClientCall *call)
 
   call->next_in_table = *list;
   *list = call;
-  table->n_calls++;
+  table->n_calls += call->bound == NULL;
 }
 
 TpsClientCall *
@@ -40,7 +40,7 @@ tps_call_table_remove (TpsCallTable *table, TpsClientCall *call)
   if (*link == NULL)
     return;
   *link = call->next_in_table;
-  table->n_calls--;
+  table->n_calls -= call->bound == NULL;
 }
 
 TpsClientCall *

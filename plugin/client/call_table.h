@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The calls of a client by their sequence ids: lists that the calls themselves form, so that entering and leaving take no
- * memory. Ids follow each other, so the lists are of one length: n_calls / TPS_CALL_TABLE_LISTS.
+ * memory. Ids follow each other, so the lists are of one length.
  * Only for the client; not thread-safe. */
 
 #pragma once
@@ -17,7 +17,7 @@ typedef struct TpsClientCall TpsClientCall;
 /* All zero = empty. */
 typedef struct
 {
-  guint n_calls;
+  guint n_calls; /* without background calls, which no limit is for */
   TpsClientCall *lists[TPS_CALL_TABLE_LISTS];
 } TpsCallTable;
 

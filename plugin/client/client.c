@@ -129,10 +129,13 @@ tps_client_free (TpsClient *client)
   g_free (client);
 }
 
+/* A background call is never refused: the two sides would not agree any more on whose a segment is. */
 static GError *
-check_in_flight (const TpsClient *client)
+check_in_flight (const TpsClientCall *call)
 {
-  if (client->calls.n_calls < client->max_in_flight + client->n_background)
+  const TpsClient *client = call->client;
+
+  if (call->bound != NULL || client->calls.n_calls < client->max_in_flight)
     return NULL;
   return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                       "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
@@ -150,9 +153,8 @@ call_register (TpsClientCall *call)
   if (client->cancelled)
     error = cancelled_error (client);
   else
-    error = check_in_flight (client);
+    error = check_in_flight (call);
   client->n_calls++;
-  client->n_background += call->bound != NULL;
   do
     call->seqid = (gint32) ++client->n_issued;
   while (call->seqid == 0 || tps_call_table_find (&client->calls, call->seqid) != NULL);
@@ -264,7 +266,7 @@ call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wak
 {
   TpsClient *client = call->client;
   TpsClientLink *link;
-  GError *error = client->cancelled ? cancelled_error (client) : check_in_flight (client);
+  GError *error = client->cancelled ? cancelled_error (client) : check_in_flight (call);
 
   if (error == NULL)
     error = check_bound (call);

@@ -82,7 +82,6 @@ tps_client_call_finish (gpointer user_data)
 {
   TpsClientCall *call = user_data;
   TpsClient *client = call->client;
-  gboolean is_background = call->bound != NULL;
 
   if (call->answered)
     {
@@ -97,7 +96,6 @@ tps_client_call_finish (gpointer user_data)
   call_report (call);
   call_free (call);
   tps_mutex_lock (&client->lock);
-  client->n_background -= is_background;
   if (--client->n_calls == 0)
     tps_cond_broadcast (&client->idle);
   tps_mutex_unlock (&client->lock);

@@ -66,9 +66,8 @@ struct TpsClient
   TpsMutex lock; /* guards the following */
   TpsCond idle;  /* one of the counts reached zero */
   gboolean cancelled;
-  guint n_callers;    /* threads inside tps_client_call() */
-  guint n_calls;      /* not finished */
-  guint n_background; /* of them made by ourselves */
+  guint n_callers; /* threads inside tps_client_call() */
+  guint n_calls;   /* not finished */
   guint n_links;
   guint32 n_issued;    /* sequence ids */
   TpsCallTable calls;  /* without an outcome, or answered with the writer out */

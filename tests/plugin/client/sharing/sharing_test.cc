@@ -170,6 +170,29 @@ TEST_F (Sharing, AnswersAreReadInPlaceAndReleased)
   EXPECT_EQ (stats ().received_shared.n_tensors, 3u);
 }
 
+/* What the client asks by itself is no call of the user's. */
+TEST_F (Sharing, AnswersAreReleasedWhileAllCallsThatMayBeAreInFlight)
+{
+  g_clear_pointer (&client_, tps_client_free);
+  options_.max_in_flight = 1;
+  connect_to (server_.listener.address ());
+  Connection connection = connect_with_answers ();
+  TensorOutcome kept, waiting, refused;
+
+  pull (connection, &kept, shared_tensor (1, 0));
+  ASSERT_EQ (kept.decode_error, nullptr) << kept.decode_error->message;
+  push_tensor (&waiting, &values_);
+  ReceivedCall call = server_.read_call (connection);
+  tps_tensor_clear (&kept.tensor);
+  server_.serve_until (connection, "Memory:release_segments", 1);
+  push_tensor (&refused, &values_);
+  refused.outcome.wait ();
+  EXPECT_EQ (refused.outcome.code (), TPS_ERROR_RESOURCE_EXHAUSTED);
+  connection.send (reply ("push", call.seqid, ""));
+  waiting.outcome.wait ();
+  EXPECT_EQ (waiting.outcome.text (), "");
+}
+
 TEST_F (Sharing, ALateAnswerIsReleased)
 {
   Connection connection = connect_with_answers ();
