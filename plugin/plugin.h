@@ -44,7 +44,8 @@
  *
  * With these transports and protocols tensors are received where they stay and sent from where they
  * lie; with the library's own each is copied several times, and frames above 16,384,000 bytes are
- * refused.
+ * refused. Memory is shared with clients by a server of ours alone (2b): under any other, Memory
+ * answers UNAVAILABLE and tensors travel through the socket.
  *
  * 4. Classes of your own. Whatever is chosen by name (data, models, servers, trainers, hooks, ...)
  * is in registries of the runtime: see the `_register` functions in runtime/, and register before
