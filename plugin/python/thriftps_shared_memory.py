@@ -3,15 +3,26 @@
 
 Made of generated code, Thrift's Python library and the standard library; NumPy is used where arrays are asked for.
 
-    socket = DescriptorSocket("/run/ps.sock")
+    import numpy
+    from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+    from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+    from thrift.transport.TTransport import TFramedTransport
+    from thriftps.parameter_server import ParameterServer
+    from thriftps.tensor.ttypes import Gradient
+    from thriftps_shared_memory import DescriptorSocket, SharedMemory
+
+    socket = DescriptorSocket("/run/ps.sock")  # thriftps_server --listen=unix:/run/ps.sock
     transport = TFramedTransport(socket)
     protocol = TBinaryProtocolAccelerated(transport)
     server = ParameterServer.Client(TMultiplexedProtocol(protocol, "ParameterServer"))
     transport.open()
+    weights = numpy.zeros(1 << 20, numpy.float32)
     with SharedMemory(socket, protocol, request_bytes=64 << 20, answer_bytes=64 << 20) as memory:
-        with memory.call() as call:
-            answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=call.tensor(gradient))))
-            weights -= 0.1 * call.array(answer.dense)
+        for batch in range(10):
+            gradient = numpy.ones_like(weights)  # the model's
+            with memory.call() as call:
+                answer = call.take(server.average_gradient(0, batch, 0, Gradient(dense=call.tensor(gradient))))
+                weights -= 0.1 * call.array(answer.dense)
 
 A tensor that finds no room, and every tensor where the server offers no memory, travels inline: the results are the same.
 The rules of the memory stand in thrift/memory.thrift.
