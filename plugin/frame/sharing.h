@@ -17,6 +17,13 @@ G_BEGIN_DECLS
 #define TPS_SHARING_MIN_BYTES ((gsize) 65536) /* smaller tensors travel inline */
 #define TPS_SHARING_ALIGNMENT 64              /* of a slice's offset */
 
+/* What a tensor of `n_bytes` takes of its segment, with the gap before the next one. */
+static inline gsize
+tps_sharing_round (gsize n_bytes)
+{
+  return (n_bytes + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT * TPS_SHARING_ALIGNMENT;
+}
+
 /* The struct SharedSlice of tensor.thrift, as received: nothing about it has been checked. */
 typedef struct
 {

@@ -88,8 +88,7 @@ is_large (const Lease *lease)
 static guint8 *
 reserve (Lease *lease, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
-  gsize n_aligned = (n_bytes + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
-                    * TPS_SHARING_ALIGNMENT;
+  gsize n_aligned = tps_sharing_round (n_bytes);
   TpsPoolSegment *held = NULL;
 
   if (!is_large (lease))

@@ -230,8 +230,7 @@ answer_unref (TpsSharing *sharing)
 static guint8 *
 reserve (Answer *answer, TpsSegmentKind kind, gsize n_bytes, TpsSharedSlice *slice)
 {
-  gsize offset = (answer->n_used + TPS_SHARING_ALIGNMENT - 1) / TPS_SHARING_ALIGNMENT
-                 * TPS_SHARING_ALIGNMENT;
+  gsize offset = tps_sharing_round (answer->n_used);
   gsize size;
 
   if (answer->entry == NULL)

@@ -156,10 +156,9 @@ static void
 miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {
   pool->stats.received_inline.n_tensors += found->n_inline;
-  pool->stats.received_inline.n_bytes += found->n_inline_bytes
-                                         - found->n_inline * (gsize) TPS_SHARING_ALIGNMENT;
+  pool->stats.received_inline.n_bytes += found->n_inline_bytes;
   tps_segment_pool_demand (pool, TPS_SEGMENT_MEMFD, TPS_SEGMENT_ANSWERS,
-                           found->n_inline_bytes + (held != NULL ? held->n_bytes : 0),
+                           found->n_inline_room + (held != NULL ? held->n_bytes : 0),
                            count_parallel_answers (pool));
 }
 
@@ -171,7 +170,7 @@ miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSeg
   gsize n_bytes = 0;
 
   if (found->n_inline > 0)
-    n_bytes = found->n_inline_bytes - found->n_inline * (gsize) TPS_SHARING_ALIGNMENT;
+    n_bytes = found->n_inline_room;
   else if (held != NULL && held->kind == TPS_SEGMENT_MEMFD && found->slice.length > 0)
     n_bytes = (gsize) found->slice.length;
   if (n_bytes > 0)

@@ -66,7 +66,8 @@ count_inline (TpsSliceSearch *found, guint has, gsize n_bytes)
       || n_bytes < TPS_SHARING_MIN_BYTES)
     return;
   found->n_inline++;
-  found->n_inline_bytes += n_bytes + TPS_SHARING_ALIGNMENT;
+  found->n_inline_bytes += n_bytes;
+  found->n_inline_room += tps_sharing_round (n_bytes);
 }
 
 /* As deep as the scanner lets a message be: TPS_MESSAGE_MAX_DEPTH. */

@@ -14,7 +14,8 @@ typedef struct
   TpsSharedSlice slice; /* the first one */
   guint
       n_inline; /* tensors that could have been shared; none are counted where no binary is that large */
-  gsize n_inline_bytes; /* with their alignment */
+  gsize n_inline_bytes;
+  gsize n_inline_room; /* what they would take of a segment */
 } TpsSliceSearch;
 
 /* A SharedSlice is a struct with exactly the i64 fields 1, 2 and 3; an inline Tensor one with a number 1, a list 2 and a binary 3.

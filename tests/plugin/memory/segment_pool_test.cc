@@ -268,7 +268,8 @@ TEST_F (SegmentPool, AnswersAreReadInPlaceAndGivenBack)
   pair_->settle ();
   ASSERT_EQ (pair_->opened.size (), 1u);
   EXPECT_EQ (pair_->opened[0].use, TPS_SEGMENT_ANSWERS);
-  EXPECT_EQ (pair_->opened[0].n_bytes, 2 * MIB);
+  EXPECT_EQ (pair_->opened[0].n_bytes, MIB);
+  EXPECT_EQ (stats ().received_inline.n_bytes, MIB);
 
   message = answer ({ LARGE, { 1, 2 } });
   std::vector<TpsTensor> tensors = read_message (message, &error);
@@ -286,6 +287,31 @@ TEST_F (SegmentPool, AnswersAreReadInPlaceAndGivenBack)
   EXPECT_EQ (pair_->asked[0].ask, TPS_SEGMENT_ASK_RELEASE);
   pair_->settle ();
   EXPECT_EQ (stats ().received_shared.n_bytes, MIB);
+}
+
+/* Slices begin at multiples of 64. */
+TEST_F (SegmentPool, ASegmentForAnswersIsAsLargeAsItsTensorsWithTheirAlignment)
+{
+  make (64 * MIB, 64 * MIB);
+  const std::vector<float> quarter (MIB / 16 - 15);
+  tps_message_free (answer ({ quarter, quarter, quarter, quarter }));
+  EXPECT_EQ (stats ().received_inline.n_bytes, 4 * (MIB / 4 - 60));
+  pair_->settle ();
+  tps_message_free (answer ({ LARGE, quarter }));
+  pair_->settle ();
+  ASSERT_EQ (pair_->opened.size (), 2u);
+  EXPECT_EQ (pair_->opened[0].n_bytes, MIB);
+  EXPECT_EQ (pair_->opened[1].n_bytes, 2 * MIB);
+  TpsMessage *message = answer ({ quarter, quarter, quarter, quarter });
+  std::vector<TpsTensor> tensors = read_message (message);
+  tps_message_free (message);
+  ASSERT_EQ (tensors.size (), 4u);
+  for (TpsTensor &tensor : tensors)
+    {
+      EXPECT_TRUE (tps_buffer_is_shared (tensor.buffer));
+      tps_tensor_clear (&tensor);
+    }
+  pair_->settle ();
 }
 
 TEST_F (SegmentPool, AnAnswerThatNobodyReadsIsGivenBack)
@@ -448,13 +474,13 @@ protected:
 TEST_F (HostileServer, SlicesAreChecked)
 {
   EXPECT_EQ (read_slice (0, 0, 64), "no error");
-  EXPECT_EQ (read_slice (0, 2 * MIB - 64, 64), "no error");
+  EXPECT_EQ (read_slice (0, MIB - 64, 64), "no error");
   for (auto [offset, length] : std::vector<std::pair<gint64, gint64>> { { -64, 64 },
                                                                         { 1, 64 },
                                                                         { 0, -1 },
-                                                                        { 0, 2 * MIB + 1 },
-                                                                        { 2 * MIB, 1 },
-                                                                        { 2 * MIB + 64, 0 },
+                                                                        { 0, MIB + 1 },
+                                                                        { MIB, 1 },
+                                                                        { MIB + 64, 0 },
                                                                         { 64, G_MAXINT64 },
                                                                         { G_MAXINT64 - 63, 64 },
                                                                         { G_MININT64, 64 } })
