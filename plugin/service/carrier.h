@@ -54,7 +54,8 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  *   ServiceError RESOURCE_EXHAUSTED             the pool refused a body of the message; with retry_after_ms where the
  *                                               message fits into the pool when that is empty
  * The reply carries the name without its "Service:", as Thrift's own multiplexed processors answer.
- * `refuse` (may be NULL) is answered instead of calling the handler: for carriers that are shutting down. */
+ * `refuse` (may be NULL) is answered instead of calling the handler: for carriers that are shutting down.
+ * The dispatcher has to live until `finish` is called: the call may wait for a worker. */
 void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
                             const TpsCarrierOps *ops, gpointer carried);
 

@@ -141,9 +141,10 @@ tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
 typedef struct
 {
   TpsChunks *chunks;
-  TpsTransfer *transfer; /* a reference */
-  TpsCall *lender;       /* of workers: the first who asked */
-  GPtrArray *askers;     /* of TpsCall, the lender first; the lock */
+  TpsTransfer *transfer;     /* a reference */
+  TpsDispatcher *dispatcher; /* a reference: other services may come while the call waits */
+  TpsCall *lender;           /* of workers: the first who asked */
+  GPtrArray *askers;         /* of TpsCall, the lender first; the lock */
 } Run;
 
 static gboolean
@@ -195,6 +196,7 @@ finish_run (gpointer carried, TpsWriter *reply)
     reply_answered (chunks, run->askers->pdata[i], run->transfer);
   g_ptr_array_unref (run->askers);
   tps_transfer_unref (run->transfer);
+  tps_dispatcher_unref (run->dispatcher);
   g_free (run);
 }
 
@@ -215,6 +217,7 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   *run = g_new0 (Run, 1);
   (*run)->chunks = chunks;
   (*run)->transfer = tps_transfer_ref (transfer);
+  (*run)->dispatcher = tps_dispatcher_ref (chunks->dispatcher);
   (*run)->lender = call;
   (*run)->askers = g_ptr_array_new ();
   g_ptr_array_add ((*run)->askers, call);
@@ -241,15 +244,13 @@ join_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, GError **erro
 static void
 dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
 {
-  g_autoptr (TpsDispatcher) dispatcher = NULL;
   g_autoptr (GError) refuse = NULL;
 
   tps_mutex_lock (&chunks->lock);
-  dispatcher = tps_dispatcher_ref (chunks->dispatcher);
   if (chunks->closing)
     refuse = g_error_copy (chunks->closing_error);
   tps_mutex_unlock (&chunks->lock);
-  tps_dispatcher_handle (dispatcher, message, refuse, &run_ops, run);
+  tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
 }
 
 /* Finds the transfer and joins those who wait for its answer, or begins to run it: sets `message` and `run`. A reference of

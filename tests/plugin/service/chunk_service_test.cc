@@ -1,0 +1,203 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. */
+
+#include "plugin/service/chunks/chunk_service.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+#include "runtime/error.h"
+#include "tests/plugin/chunks/chunk_fixture.h"
+#include "tests/plugin/frame/wire_bytes.h"
+
+namespace thriftps {
+namespace {
+
+/* One call's answer, when it has come. */
+struct Answer
+{
+  class ChunkService *fixture;
+  bool has_come = false;
+  Scan scan;
+};
+
+class ChunkService : public testing::Test
+{
+protected:
+  ChunkService ()
+  {
+    TpsChunksOptions options = {};
+    TpsService service;
+
+    workers = tps_worker_pool_new ("timers", 1);
+    options.workers = workers;
+    chunks = tps_chunks_new (&options);
+    set_services ({ "Service" });
+    service = tps_chunk_service (chunks);
+    dispatcher = tps_dispatcher_new (&service, 1, nullptr, nullptr);
+  }
+
+  ~ChunkService () override
+  {
+    EXPECT_TRUE (jobs.empty ());
+    tps_dispatcher_unref (dispatcher);
+    tps_chunks_free (chunks);
+    tps_worker_pool_free (workers);
+  }
+
+  /* Services of these names, each with a method that runs on a worker. */
+  void
+  set_services (const std::vector<const char *> &names)
+  {
+    static const TpsMethod methods[] = { { "method", count_call, TRUE }, {} };
+    std::vector<TpsService> services;
+
+    for (const char *name : names)
+      services.push_back ({ name, methods, this, nullptr, nullptr });
+    ASSERT_TRUE (tps_chunks_set_services (chunks, services.data (),
+                                          static_cast<guint> (services.size ()), nullptr, nullptr));
+  }
+
+  Answer &
+  call (const char *method, void (*encode) (TpsWriter *, gconstpointer), gconstpointer arguments)
+  {
+    static const TpsCarrierOps ops = { may_wait, nullptr, run_on_worker, finish, nullptr };
+    g_autoptr (TpsWriter) out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
+    Scan scan;
+
+    tps_writer_message_begin (out, method, TPS_MESSAGE_CALL, 1);
+    tps_writer_struct_begin (out);
+    encode (out, arguments);
+    tps_writer_struct_end (out);
+    EXPECT_TRUE (tps_writer_message_end (out, nullptr));
+    scan = scan_bytes (join_pieces (out));
+    answers.emplace_back ();
+    answers.back ().fixture = this;
+    tps_dispatcher_handle (dispatcher, scan.messages.at (0), nullptr, &ops, &answers.back ());
+    scan.messages.clear ();
+    return answers.back ();
+  }
+
+  void
+  run_jobs ()
+  {
+    while (!jobs.empty ())
+      {
+        auto job = jobs.front ();
+
+        jobs.pop_front ();
+        job ();
+      }
+  }
+
+  /* Whether the answer has come, and is no ServiceError. */
+  static bool
+  is_fine (Answer &answer)
+  {
+    TpsWireType type;
+    TpsReader in;
+    gint16 id;
+
+    if (!answer.has_come)
+      return false;
+    tps_reader_init (&in, answer.scan.messages.at (0));
+    return !tps_reader_field (&in, &id, &type) || id == 0;
+  }
+
+  /* ---- the methods -------------------------------------------------------------------------- */
+
+  Answer &
+  begin (const char *name, gsize n_bytes, gint32 count)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name), static_cast<gint64> (n_bytes),
+                                       count, 0 };
+
+    return call ("begin_transfer", tps_begin_transfer_arguments_encode, &arguments);
+  }
+
+  Answer &
+  put (const char *name, gint32 index, gint32 count, const std::string &data)
+  {
+    struct iovec piece = { const_cast<char *> (data.data ()), data.size () };
+    guint32 crc = tps_crc32c (0, data.data (), data.size ());
+    TpsChunkPieces chunk = { name, index, count, static_cast<gint32> (crc), &piece, 1 };
+
+    return call ("put_chunk", tps_put_chunk_arguments_encode, &chunk);
+  }
+
+  Answer &
+  run (const char *name)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name), 0, 0, 0 };
+
+    return call ("run_transfer", tps_run_transfer_arguments_encode, &arguments);
+  }
+
+  /* A transfer that is complete. */
+  void
+  send (const char *name, const std::string &argument)
+  {
+    std::string bytes = message_bytes (argument);
+
+    ASSERT_TRUE (is_fine (begin (name, bytes.size (), 1)));
+    Answer &answer = put (name, 0, 1, bytes);
+    run_jobs ();
+    ASSERT_TRUE (is_fine (answer));
+  }
+
+  TpsChunks *chunks;
+  std::deque<std::function<void ()>> jobs;
+  int n_calls = 0;
+
+private:
+  static gboolean
+  may_wait (gpointer)
+  {
+    return TRUE;
+  }
+
+  static void
+  run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+  {
+    static_cast<Answer *> (carried)->fixture->jobs.push_back ([=] { func (user_data); });
+  }
+
+  static void
+  finish (gpointer carried, TpsWriter *reply)
+  {
+    auto answer = static_cast<Answer *> (carried);
+
+    EXPECT_FALSE (answer->has_come);
+    answer->scan = scan_bytes (join_pieces (reply));
+    answer->has_come = true;
+    tps_writer_free (reply);
+  }
+
+  static void
+  count_call (TpsCall *call, gpointer service)
+  {
+    static_cast<ChunkService *> (service)->n_calls++;
+    tps_call_reply (call, nullptr, nullptr);
+  }
+
+  TpsWorkerPool *workers;
+  TpsDispatcher *dispatcher;
+  std::deque<Answer> answers;
+};
+
+TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdded)
+{
+  send ("t", "abc");
+  Answer &answer = run ("t");
+  ASSERT_EQ (jobs.size (), 1u);
+  set_services ({ "Service", "Another" });
+  run_jobs ();
+  EXPECT_TRUE (is_fine (answer));
+  EXPECT_EQ (n_calls, 1);
+}
+
+} // namespace
+} // namespace thriftps
