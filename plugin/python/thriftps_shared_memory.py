@@ -182,12 +182,15 @@ class Call:
         self._lent = False
 
     def tensor(self, values, dtype=None, shape=None):
-        """A Tensor with the elements of `values`: an array of NumPy, or of whatever numpy.asarray() takes and has a dtype, in
-        any layout; or anything else with bytes if dtype (a DType) and shape are given. Given beside an array they say what
-        its bytes are; nothing is converted. Copies once where shared memory takes it, else the bytes go inline; an array that
-        is not contiguous is copied once more."""
+        """A Tensor with the elements of `values`: an array of NumPy (with ml_dtypes, for BFLOAT16), a tensor of PyTorch on the
+        CPU, or what else has a dtype and numpy.asarray() takes, in any layout; or anything with bytes if dtype (a DType) and
+        shape are given. Beside an array they say what its bits are: nothing is converted. Copies once where shared memory
+        takes it, else the bytes go inline; an array that is not contiguous is copied once more."""
         if hasattr(values, "dtype"):
-            dtype, values = _array_of(values, dtype)
+            found, values = _array_of(values)
+            dtype = found if dtype is None else dtype
+            if dtype is None:
+                raise TypeError("no DType for %s" % values.dtype)
         elif dtype is None or shape is None:
             raise TypeError("%s has no dtype and shape: give dtype and shape" % type(values).__name__)
         shape = list(values.shape if shape is None else shape)
@@ -214,9 +217,9 @@ class Call:
         return answers.bytes[shared.offset:shared.offset + shared.length]
 
     def array(self, tensor):
-        """The same as a read-only NumPy array."""
+        """The same as a read-only NumPy array; of BFLOAT16 with the type of the module ml_dtypes."""
         import numpy
-        values = numpy.frombuffer(self.data(tensor), _NUMPY_TYPES[tensor.dtype]).reshape(tensor.shape)
+        values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype)).reshape(tensor.shape)
         values.flags.writeable = False
         return values
 
@@ -239,16 +242,29 @@ class Call:
         return shared
 
 
-def _array_of(values, dtype):
-    """Its DType, where none is given, and the NumPy array of something that has a dtype."""
+def _array_of(values):
+    """The DType, or None where there is none, and the NumPy array of something that has a dtype."""
     import numpy
+    if str(values.dtype) == "torch.bfloat16":  # PyTorch makes no array of it
+        import torch
+        return DType.BFLOAT16, values.detach().view(torch.int16).numpy()
     values = numpy.asarray(values)
-    if dtype is not None:
-        return dtype, values
-    for dtype, name in _NUMPY_TYPES.items():
-        if values.dtype == name:
-            return dtype, values
-    raise TypeError("no DType for %s" % values.dtype)
+    if values.dtype.name == "bfloat16":
+        return DType.BFLOAT16, values
+    return next((dtype for dtype, name in _NUMPY_TYPES.items() if values.dtype == name), None), values
+
+
+def _numpy_type(dtype):
+    if dtype == DType.BFLOAT16:
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ImportError("arrays of BFLOAT16 need the module ml_dtypes; without it data() gives the bits: "
+                              "numpy.frombuffer(call.data(tensor), \"<u2\")") from error
+        return ml_dtypes.bfloat16
+    if dtype not in _NUMPY_TYPES:
+        raise TException("the tensor is of DType %s, which NumPy does not have" % dtype)
+    return _NUMPY_TYPES[dtype]
 
 
 def _bytes_of(values):

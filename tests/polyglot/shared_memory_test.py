@@ -3,13 +3,15 @@
 
 import array
 import contextlib
-import ctypes
+import itertools
 import os
 import subprocess
 import unittest
+import unittest.mock
 
 import junit
 import peers
+import thriftps_shared_memory
 from peers import Call, Client, Server
 from thrift.Thrift import TException
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -27,6 +29,14 @@ try:
     import numpy
 except ImportError:
     numpy = None
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
 
 MIB = 1 << 20
 N_ELEMS = 300000
@@ -199,18 +209,32 @@ class SharedMemoryTest(unittest.TestCase):
             self.assertEqual(inline_answer.data, copy[:10].tobytes())
 
 
-class TensorOfTest(unittest.TestCase):
+class TensorTest(unittest.TestCase):
+    """Beside a server that averages the tensors of one trainer: its answers are what it was given."""
+
+    def setUp(self):
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        stack.enter_context(Server("--listen=unix:" + SOCKET))
+        self.server, self.memory = stack.enter_context(sharing(SOCKET, ParameterServer))
+        self.batches = itertools.count()
+
+    def average(self, call, tensor):
+        gradient = Gradient(dense=tensor)
+        return call.take(self.server.average_gradient(0, next(self.batches), 0, gradient)).dense
+
+
+class TensorOfTest(TensorTest):
     """What Call.tensor() takes."""
 
     def check(self, values, wanted, dtype, shape, is_shared=False, is_told=False):
-        """The tensor, and the answer of a server that averages nothing but it. is_told: dtype and shape are given."""
-        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (server, memory):
-            with memory.call() as call:
-                tensor = call.tensor(values, dtype, shape) if is_told else call.tensor(values)
-                self.assertEqual((tensor.dtype, tensor.shape, tensor.shared is not None), (dtype, shape, is_shared))
-                answer = call.take(server.average_gradient(0, 0, 0, Gradient(dense=tensor))).dense
-                self.assertEqual((answer.dtype, answer.shape), (dtype, shape))
-                self.assertTrue(bytes(call.data(answer)) == wanted)
+        """is_told: dtype and shape are given."""
+        with self.memory.call() as call:
+            tensor = call.tensor(values, dtype, shape) if is_told else call.tensor(values)
+            self.assertEqual((tensor.dtype, tensor.shape, tensor.shared is not None), (dtype, shape, is_shared))
+            answer = self.average(call, tensor)
+            self.assertEqual((answer.dtype, answer.shape), (dtype, shape))
+            self.assertTrue(bytes(call.data(answer)) == wanted)
 
     def test_buffer_that_is_empty(self):
         self.check(array.array("f"), b"", DType.FLOAT32, [0, 16], is_told=True)
@@ -220,15 +244,10 @@ class TensorOfTest(unittest.TestCase):
         self.check(memoryview(data)[::2], data[::2].tobytes(), DType.FLOAT32, [N_ELEMS // 2], is_shared=True,
                    is_told=True)
 
-    def test_buffer_of_c(self):
-        numbers = (ctypes.c_float * 3)(1, 2, 3)
-        self.check(numbers, bytes(numbers), DType.FLOAT32, [3], is_told=True)
-
     def test_buffer_without_a_dtype_is_refused(self):
-        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (_, memory):
-            for given in ({}, {"dtype": DType.FLOAT32}, {"shape": [3]}):
-                with self.subTest(given), self.assertRaisesRegex(TypeError, "array has no dtype .*give dtype and shape"):
-                    memory.call().tensor(values(1, 3), **given)
+        for given in ({}, {"dtype": DType.FLOAT32}, {"shape": [3]}):
+            with self.subTest(given), self.assertRaisesRegex(TypeError, "array has no dtype .*give dtype and shape"):
+                self.memory.call().tensor(values(1, 3), **given)
 
     @unittest.skipIf(numpy is None, "NumPy is not there")
     def test_arrays_of_any_layout(self):
@@ -247,14 +266,57 @@ class TensorOfTest(unittest.TestCase):
                 with self.subTest(name=name, shape=shape):
                     numbers = numpy.full(shape, 1.5, name)
                     self.check(numbers, numbers.tobytes(), dtype, list(shape), is_shared=shape == (300, 200))
+                    if torch is not None:
+                        self.check(torch.from_numpy(numbers), numbers.tobytes(), dtype, list(shape), shape == (300, 200))
         self.check(numpy.float32(1.5), numpy.float32(1.5).tobytes(), DType.FLOAT32, [])
 
     @unittest.skipIf(numpy is None, "NumPy is not there")
     def test_arrays_of_other_types_are_refused(self):
-        with Server("--listen=unix:" + SOCKET), sharing(SOCKET, ParameterServer) as (_, memory):
-            for name in (">f4", "u2", "?", "c8", "S4"):
-                with self.subTest(name), self.assertRaisesRegex(TypeError, "no DType for"):
-                    memory.call().tensor(numpy.zeros(3, name))
+        for name in (">f4", "u2", "?", "c8", "S4"):
+            with self.subTest(name), self.assertRaisesRegex(TypeError, "no DType for"):
+                self.memory.call().tensor(numpy.zeros(3, name))
+
+
+# 1.0, -2.0, 3.0 and a subnormal.
+BFLOAT16_BITS = [0x3F80, 0xC000, 0x4040, 0x0001]
+
+
+class Bfloat16Test(TensorTest):
+
+    def average_of(self, *tensor_of, use):
+        """What use(call, tensor) makes of the average."""
+        with self.memory.call() as call:
+            tensor = call.tensor(*tensor_of)
+            self.assertEqual(tensor.dtype, DType.BFLOAT16)
+            return use(call, self.average(call, tensor))
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_bits_with_a_dtype(self):
+        bits = numpy.array(BFLOAT16_BITS, "<u2").reshape(2, 2)
+        average = self.average_of(bits, DType.BFLOAT16, use=lambda call, tensor: (tensor.shape, bytes(call.data(tensor))))
+        self.assertEqual(average, ([2, 2], bits.tobytes()))
+
+    @unittest.skipIf(numpy is None or torch is None, "PyTorch, or NumPy, is not there")
+    def test_tensors_of_pytorch(self):
+        bits = torch.tensor(BFLOAT16_BITS, dtype=torch.int32).to(torch.int16)
+        for numbers in (bits.view(torch.bfloat16), bits.reshape(2, 2).view(torch.bfloat16).t(),
+                        torch.nn.Parameter(bits.view(torch.bfloat16))):
+            def back(call, tensor):
+                return torch.frombuffer(bytearray(call.data(tensor)), dtype=torch.bfloat16).reshape(tensor.shape)
+            self.assertTrue(torch.equal(self.average_of(numbers, use=back), numbers))
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not there")
+    def test_arrays_of_ml_dtypes(self):
+        numbers = numpy.array(BFLOAT16_BITS, "<u2").view(ml_dtypes.bfloat16)
+        answer = self.average_of(numbers, use=lambda call, tensor: call.array(tensor).copy())
+        self.assertEqual((answer.dtype, answer.tobytes()), (numbers.dtype, numbers.tobytes()))
+
+    @unittest.skipIf(numpy is None, "NumPy is not there")
+    def test_array_without_ml_dtypes_is_refused(self):
+        tensor = Tensor(DType.BFLOAT16, [1], b"\x80\x3f")
+        with unittest.mock.patch.dict("sys.modules", ml_dtypes=None):
+            with self.assertRaisesRegex(ImportError, "ml_dtypes.*data()"):
+                thriftps_shared_memory.Call(None).array(tensor)
 
 
 if __name__ == "__main__":
