@@ -132,8 +132,8 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
-  plugin->workers = tps_worker_pool_new (
-      "tps-plugin", options->n_workers > 0 ? options->n_workers : tps_cores_count ());
+  plugin->workers = tps_worker_pool_new ("tps-plugin", options->n_workers > 0 ? options->n_workers
+                                                                              : tps_cores_count ());
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
