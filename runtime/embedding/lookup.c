@@ -10,15 +10,18 @@
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 
+#define RETRY_AFTER_MS 100
+
 static gboolean
-allocate_output (TpsTensor *output, TpsDType dtype, gsize n_rows, const TpsTable *table,
-                 const gchar *what, GError **error)
+allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
+                 const TpsTable *table, const gchar *what, GError **error)
 {
   gint64 dims[2] = { (gint64) n_rows, (gint64) table->dim };
   TpsBufferPool *pool = table->on_device != NULL ? table->on_device->lanes->answers
-                                                 : tps_buffer_pool_get_default ();
+                                                 : tps_table_store_get_answers (store);
   TpsShape shape;
   TpsBuffer *buffer = NULL;
+  GError *failure;
 
   if (tps_shape_init (&shape, dtype, 2, dims, what, NULL))
     buffer = tps_buffer_pool_try_get (pool, tps_shape_n_bytes (&shape));
@@ -27,9 +30,13 @@ allocate_output (TpsTensor *output, TpsDType dtype, gsize n_rows, const TpsTable
       tps_tensor_init_take (output, &shape, buffer, 0);
       return TRUE;
     }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " values",
-               what, n_rows, table->dim);
+  failure = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                         " values",
+                         what, n_rows, table->dim);
+  if (tps_buffer_pool_get_n_bytes_out (pool) > 0)
+    tps_error_set_retry_after_ms (failure, RETRY_AFTER_MS);
+  g_propagate_error (error, failure);
   return FALSE;
 }
 
@@ -125,8 +132,8 @@ open_lookup (Lookup *lookup, TpsTableStore *store, const TpsBagQuery *query, gui
 
   g_snprintf (what, sizeof what, "queries[%u]", i);
   if (!tps_open_query_init (&lookup->open, store, query, what, error)
-      || !allocate_output (output, TPS_DTYPE_FLOAT32, lookup->open.bags.n_bags, lookup->open.table,
-                           what, error))
+      || !allocate_output (output, store, TPS_DTYPE_FLOAT32, lookup->open.bags.n_bags,
+                           lookup->open.table, what, error))
     return FALSE;
   lookup->output = tps_tensor_data (output);
   return TRUE;
@@ -260,8 +267,8 @@ tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensor
   if (found == NULL)
     return FALSE;
   ok = tps_table_slots_init (&slots, found, indices, "indices", error)
-       && allocate_output (rows, found->spec.dtype, (gsize) indices.shape.dims[0], found, "indices",
-                           error);
+       && allocate_output (rows, store, found->spec.dtype, (gsize) indices.shape.dims[0], found,
+                           "indices", error);
   if (ok && found->on_device != NULL)
     {
       ok = read_on_device (found, &slots, rows, error);

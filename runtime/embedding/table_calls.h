@@ -13,6 +13,7 @@ G_BEGIN_DECLS
 /* A table as long as it is needed; tps_table_unref(). Errors: TPS_ERROR_NOT_FOUND naming it. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
+TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
 
 /* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
 typedef struct

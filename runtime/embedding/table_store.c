@@ -18,12 +18,16 @@
 #include "runtime/error.h"
 
 #define DEFAULT_SHARE 0.8
+#define DEFAULT_ANSWERS_PART 4
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
 #define HOST "cpu"
 
 struct TpsTableStore
 {
   TpsMemoryLimit limit;        /* of the host's memory */
   TpsMemoryLimit device_limit; /* counts only */
+  gsize max_answer_bytes;
+  TpsBufferPool *answers; /* of tables in the host's memory */
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
@@ -67,6 +71,10 @@ tps_table_store_new (const TpsTableStoreOptions *options)
                                             ? options->max_bytes
                                             : tps_table_store_get_default_max_bytes ());
   tps_memory_limit_init (&store->device_limit, G_MAXSIZE);
+  store->max_answer_bytes = options->max_answer_bytes > 0
+                                ? options->max_answer_bytes
+                                : tps_table_store_get_default_max_bytes () / DEFAULT_ANSWERS_PART;
+  store->answers = tps_buffer_pool_new (store->max_answer_bytes, MAX_KEPT_BYTES);
   store->workers = options->workers;
   store->place = options->place;
   if (store->place.device[0] == '\0')
@@ -90,6 +98,7 @@ tps_table_store_free (TpsTableStore *store)
   g_hash_table_unref (store->lanes);
   tps_cond_clear (&store->made);
   tps_mutex_clear (&store->making_lock);
+  tps_buffer_pool_unref (store->answers);
   g_free (store);
 }
 
@@ -97,6 +106,12 @@ TpsWorkerPool *
 tps_table_store_get_workers (TpsTableStore *store)
 {
   return store->workers;
+}
+
+TpsBufferPool *
+tps_table_store_get_answers (TpsTableStore *store)
+{
+  return store->answers;
 }
 
 /* -- finding -- */
@@ -216,7 +231,7 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   lanes = g_hash_table_lookup (store->lanes, device);
   if (lanes == NULL)
     {
-      lanes = tps_device_lanes_new (device);
+      lanes = tps_device_lanes_new (device, store->max_answer_bytes);
       g_hash_table_insert (store->lanes, device, lanes);
     }
   tps_mutex_unlock (&store->making_lock);

@@ -30,6 +30,9 @@ typedef struct
   /* Of all tables in the host's memory with their state; 0 = tps_table_store_get_default_max_bytes(). What a device holds
    * is bounded by its memory alone. */
   gsize max_bytes;
+  /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a quarter of the default of
+   * `max_bytes`. */
+  gsize max_answer_bytes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
   TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
   /* Borrowed devices by their names; NULL = tps_device_find(). */

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/cpu/rows.h"
+#include "runtime/error.h"
 #include "tests/runtime/embedding/tables.h"
 
 using namespace embedding_test;
@@ -198,4 +199,33 @@ TEST (Lookup, RowsComeAsTheyAreStored)
       EXPECT_EQ (store.rows ("emb", {}, &bytes), "");
       EXPECT_EQ (bytes, "");
     }
+}
+
+/* 1024 rows of 256 floats are a MiB. */
+TEST (Lookup, AnswersThatNobodyLetGoOfAreBounded)
+{
+  TpsTableStoreOptions options {};
+  options.max_answer_bytes = size_t { 3 } << 20;
+  Store store (options);
+  std::vector<int64_t> ids (1024, 7);
+  int64_t n_ids = static_cast<int64_t> (ids.size ());
+  TpsTensorView indices {};
+  std::vector<TpsTensor> answers (4);
+  g_autoptr (GError) error = nullptr;
+
+  ASSERT_EQ (store.create (Spec ("emb", 10, 256)), "");
+  ASSERT_TRUE (tps_shape_init (&indices.shape, TPS_DTYPE_INT64, 1, &n_ids, "indices", nullptr));
+  indices.data = ids.data ();
+  size_t n_answers = 0;
+  while (n_answers < answers.size ()
+         && tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[n_answers], &error))
+    n_answers++;
+  ASSERT_GE (n_answers, 1u);
+  ASSERT_LT (n_answers, answers.size ());
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
+  tps_tensor_clear (&answers[0]);
+  EXPECT_TRUE (tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[0], nullptr));
+  for (size_t i = 0; i < n_answers; i++)
+    tps_tensor_clear (&answers[i]);
 }

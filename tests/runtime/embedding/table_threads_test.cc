@@ -217,7 +217,8 @@ TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
     bool ok = false;
   };
   TpsWorkerPool *pool = tps_worker_pool_new ("one", 1);
-  TpsTableStoreOptions options { size_t { 1 } << 30, pool };
+  TpsTableStoreOptions options {};
+  options.workers = pool;
   Job job { tps_table_store_new (&options) };
 
   tps_worker_pool_submit (

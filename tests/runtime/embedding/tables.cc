@@ -247,6 +247,11 @@ Store::Store (unsigned n_workers, const Devices &devices)
   start (n_workers, options);
 }
 
+Store::Store (const TpsTableStoreOptions &options)
+{
+  start (0, options);
+}
+
 Store::~Store ()
 {
   if (workers_ != nullptr)

@@ -101,6 +101,7 @@ class Store
 public:
   explicit Store (unsigned n_workers = 0, size_t max_bytes = size_t { 1 } << 30);
   Store (unsigned n_workers, const Devices &devices);
+  explicit Store (const TpsTableStoreOptions &options);
   ~Store ();
   Store (const Store &) = delete;
   Store &operator= (const Store &) = delete;
