@@ -148,10 +148,13 @@ lease_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data, 
   tps_mutex_lock (&pool->lock);
   if (!lease->ended && n_bytes <= G_MAXINT64 && is_own_device (pool, device))
     to = reserve (lease, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
-  if (to != NULL)
-    tps_sharing_count_add (&pool->stats.sent_shared, n_bytes);
   tps_mutex_unlock (&pool->lock);
-  return to != NULL && tps_device_memory_copy (device, to, data, n_bytes, NULL);
+  if (to == NULL || !tps_device_memory_copy (device, to, data, n_bytes, NULL))
+    return FALSE;
+  tps_mutex_lock (&pool->lock);
+  tps_sharing_count_add (&pool->stats.sent_shared, n_bytes);
+  tps_mutex_unlock (&pool->lock);
+  return TRUE;
 }
 
 /* What a device has sent comes back as large: a segment for the answer, and one on its way back. */

@@ -262,11 +262,19 @@ answer_place_device (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
                      TpsSharedSlice *slice)
 {
   Answer *answer = (Answer *) sharing;
+  gsize n_used = answer->n_used;
   guint8 *to = NULL;
 
   if (device == answer->registry->device)
     to = reserve (answer, TPS_SEGMENT_CUDA_IPC, n_bytes, slice);
-  return to != NULL && tps_device_memory_copy (device, to, data, n_bytes, NULL);
+  if (to == NULL)
+    return FALSE;
+  if (tps_device_memory_copy (device, to, data, n_bytes, NULL))
+    return TRUE;
+  answer->n_used = n_used;
+  if (n_used == 0) /* the client could not give back what no slice names */
+    end_filling (answer, TPS_SEGMENT_EVENT_ABANDON);
+  return FALSE;
 }
 
 TpsSharing *

@@ -113,6 +113,7 @@ protected:
   ~DevicePool () override
   {
     ExportingDevice::refuses = false;
+    ExportingDevice::n_failing_copies = 0;
     pair_.reset ();
     EXPECT_EQ (ExportingDevice::n_exported (), 0);
     EXPECT_EQ (count_mappings (), 0);
@@ -255,6 +256,31 @@ TEST_F (DevicePool, AveragesOfTheHostHaveNoneOpened)
       pair_->settle ();
     }
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u);
+}
+
+TEST_F (DevicePool, WhatCannotBeCopiedGoesByWayOfTheHostAndTakesNoSegment)
+{
+  TpsSharingStats stats = {};
+  Gradient average (100000, 3);
+
+  make ();
+  push (100000);
+  pair_->settle ();
+  ExportingDevice::n_failing_copies = 1;
+  EXPECT_FALSE (push (100000));
+  for (int i = 0; i < 2; i++)
+    {
+      ExportingDevice::n_failing_copies = 1;
+      std::unique_ptr<Received> inline_one = answer (average.gradient);
+      EXPECT_FALSE (inline_one->was_there ());
+      EXPECT_TRUE (inline_one->is_all (100000, 3));
+    }
+  EXPECT_EQ (ExportingDevice::n_failing_copies, 0);
+  tps_segment_pool_add_stats (pair_->pool, &stats);
+  EXPECT_EQ (stats.sent_shared.n_tensors, 0u);
+  EXPECT_EQ (stats.sent_inline.n_tensors, 2u);
+  std::unique_ptr<Received> first = answer (average.gradient), second = answer (average.gradient);
+  EXPECT_TRUE (first->was_there () && second->was_there ()) << "both are free still";
 }
 
 TEST_F (DevicePool, AServerWithoutADeviceGetsEverythingByWayOfTheHost)

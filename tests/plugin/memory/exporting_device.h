@@ -44,6 +44,8 @@ public:
 
   /* The next ones cannot be opened. */
   static inline bool refuses = false;
+  /* So many copies fail from now on, with their streams. */
+  static inline int n_failing_copies = 0;
   /* Memory of connections that have gone is freed while it is open. */
   static inline bool may_free_open = false;
 
@@ -73,9 +75,20 @@ private:
 
       return tps_buffer_new_foreign (data, n_bytes, device, g_free, data);
     };
+    ops.stream_sync = stream_sync;
     ops.alloc_exported = alloc_exported;
     ops.open_exported = open_exported;
     return ops;
+  }
+
+  static gboolean
+  stream_sync (TpsStream *stream, GError **error)
+  {
+    if (n_failing_copies == 0)
+      return tps_device_find ("cpu", nullptr)->ops->stream_sync (stream, error);
+    n_failing_copies--;
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "far:0: cannot be copied");
+    return FALSE;
   }
 
   static TpsBuffer *
