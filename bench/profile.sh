@@ -21,13 +21,18 @@ RATE=1999  # samples a second
 # name, then the benchmark and its flags
 PROFILES='
 push_tcp     transfer --system=thriftps --transport=tcp  --op=push --bytes=16777216 --calls=200 --seconds=0
+pull_tcp     transfer --system=thriftps --transport=tcp  --op=pull --bytes=16777216 --calls=200 --seconds=0
+echo_tcp     transfer --system=thriftps --transport=tcp  --op=echo --bytes=16777216 --calls=100 --seconds=0
+chunks       transfer --system=thriftps-chunks --chunks --op=push --bytes=67108864 --calls=60 --seconds=0
 push_unix    transfer --system=thriftps --transport=unix --op=push --bytes=16777216 --calls=400 --seconds=0
 push_shm     transfer --system=thriftps --transport=shm  --op=push --bytes=16777216 --calls=1000 --seconds=0
 echo_shm     transfer --system=thriftps --transport=shm  --op=echo --bytes=16777216 --calls=400 --seconds=0
 small        transfer --system=thriftps --transport=tcp  --op=push --bytes=1024 --calls=50000 --seconds=0
 small_8      transfer --system=thriftps --transport=tcp  --op=push --bytes=64 --connections=8 --calls=200000 --seconds=0
 averaging    parameter_server --model=Bucket25MiB --data=DummyDataBucket --batch-size=1 --epochs=4
-updating     batch_update --batches=40 --in-features=2048 --out-features=2048
+fp16         parameter_server --model=Bucket25MiB --data=DummyDataBucket --batch-size=1 --epochs=4 --compress=fp16
+topk         parameter_server --model=Bucket25MiB --data=DummyDataBucket --batch-size=1 --epochs=4 --compress=topk:0.01
+updating     batch_update --batches=150 --in-features=2048 --out-features=2048
 lookup       lookup --only=remote --seconds=2
 update       ddp_rpc --number-trainers=1 --number-ps=1 --embedding-dim=512 --epochs=400
 ddp_rpc      ddp_rpc --epochs=100

@@ -35,6 +35,9 @@ add_entries (GOptionContext *context, TpsTransferOptions *o)
     { "calls", 0, 0, G_OPTION_ARG_INT, &o->calls, "calls of a row in a round (by its size)", "N" },
     { "full", 0, 0, G_OPTION_ARG_NONE, &o->full,
       "everything: up to 256 MiB, 64 connections, 10000 idle connections", NULL },
+    { "chunks", 0, 0, G_OPTION_ARG_NONE, &o->chunks,
+      "the same rows on ThriftPS over TCP to a server that takes frames of 32 MiB: larger tensors go in chunks",
+      NULL },
     { "peers", 0, 0, G_OPTION_ARG_NONE, &o->peers,
       "the same rows on Thrift's C++ and C GLib libraries and on PyTorch's TensorPipe", NULL },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
@@ -205,6 +208,7 @@ tps_transfer_options_describe (const TpsTransferOptions *options)
   tps_flags_add_number (lines, "calls", options->calls);
   tps_flags_add_number (lines, "smoke", options->run.smoke);
   tps_flags_add_number (lines, "full", options->full);
+  tps_flags_add_number (lines, "chunks", options->chunks);
   tps_flags_add_number (lines, "peers", options->peers);
   tps_flags_add_number (lines, "idle", options->idle);
   return lines;

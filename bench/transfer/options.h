@@ -13,6 +13,7 @@ typedef struct
 {
   TpsRunFlags run;
   gboolean full;
+  gboolean chunks;
   gboolean peers;
   gchar *transport; /* NULL = all */
   gchar *system;    /* NULL = all */

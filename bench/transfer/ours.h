@@ -15,6 +15,9 @@ G_BEGIN_DECLS
 
 gint tps_transfer_serve_ours (const gchar *address, gsize max_bytes);
 
+/* The same, but frames of 32 MiB are the largest it takes: larger requests come in chunks. */
+gint tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes);
+
 /* TpsClients that share no memory; what follows a call is started from its callback. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes);
 

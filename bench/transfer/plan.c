@@ -128,6 +128,10 @@ static const TpsTransferSystemSpec systems[] = {
     .max_in_flight = 1 },
 };
 
+static const TpsTransferSystemSpec chunked[] = {
+  { .name = "thriftps-chunks", .version = TPS_VERSION, .transport = "tcp", .kind = "ours-chunked" },
+};
+
 static const TpsTransferSystemSpec peers[] = {
   { .name = "libthrift TThreaded",
     .version = "0.17",
@@ -184,14 +188,16 @@ tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error)
   g_autoptr (GPtrArray) chosen = g_ptr_array_new ();
 
   add_systems (options, chosen, systems, G_N_ELEMENTS (systems));
+  if (options->chunks)
+    add_systems (options, chosen, chunked, G_N_ELEMENTS (chunked));
   if (options->peers)
     add_systems (options, chosen, peers, G_N_ELEMENTS (peers));
   if (chosen->len > 0)
     return g_steal_pointer (&chosen);
   tps_flags_refuse (
       "system", options->system,
-      "thriftps, raw or memcpy, or with --peers one of libthrift TThreaded, libthrift "
-      "TNonblocking, C GLib and tensorpipe, on a transport that it has",
+      "thriftps, raw or memcpy, with --chunks thriftps-chunks, or with --peers one of libthrift "
+      "TThreaded, libthrift TNonblocking, C GLib and tensorpipe, on a transport that it has",
       error);
   return NULL;
 }

@@ -8,6 +8,7 @@
 #include "runtime/error.h"
 
 #define MAX_FRAME_BYTES ((gsize) 1 << 30)
+#define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20) /* clients send as much before they ask */
 #define MAX_CONNECTIONS 65536
 
 static void
@@ -101,14 +102,14 @@ static const TpsMethod transfer_methods[] = {
   { .name = NULL },
 };
 
-gint
-tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
+static gint
+serve (const gchar *address, gsize max_bytes, gsize max_frame_bytes)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsBuffer) pulled = tps_transfer_pattern_new (max_bytes);
   TpsPluginOptions options = { .name = "transfer", .parameter_server = { .n_trainers = 1 } };
   TpsServerOptions server_options = { .default_service = "Node",
-                                      .max_frame_bytes = MAX_FRAME_BYTES,
+                                      .max_frame_bytes = max_frame_bytes,
                                       .max_connections = MAX_CONNECTIONS };
   const TpsService transfer = { .name = "Transfer", .methods = transfer_methods, .object = pulled };
   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
@@ -124,4 +125,16 @@ tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
   tps_transfer_wait_for_end ();
   tps_server_stop (server);
   return 0;
+}
+
+gint
+tps_transfer_serve_ours (const gchar *address, gsize max_bytes)
+{
+  return serve (address, max_bytes, MAX_FRAME_BYTES);
+}
+
+gint
+tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes)
+{
+  return serve (address, max_bytes, MAX_CHUNKED_FRAME_BYTES);
 }

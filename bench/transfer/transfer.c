@@ -331,6 +331,7 @@ static const struct
 } kinds[] = {
   { "ours", tps_transfer_serve_ours, tps_transfer_load_ours },
   { "ours-shared", tps_transfer_serve_ours, tps_transfer_load_ours_shared },
+  { "ours-chunked", tps_transfer_serve_ours_chunked, tps_transfer_load_ours },
   { "raw", tps_transfer_serve_raw, tps_transfer_load_raw },
   { "raw-shared", tps_transfer_serve_raw_shared, tps_transfer_load_raw_shared },
   { "memcpy", NULL, tps_transfer_load_memcpy },

@@ -163,6 +163,13 @@ TEST_F (TransferPlan, PeersStandBesideTheirTransport)
   EXPECT_EQ (Systems (), std::vector<std::string> { "C GLib tcp" });
 }
 
+TEST_F (TransferPlan, ChunksAreOneSystemMore)
+{
+  ASSERT_TRUE (Parse ({ "--chunks", "--transport=tcp" }));
+  EXPECT_EQ (Systems (),
+             (std::vector<std::string> { "thriftps tcp", "raw tcp", "thriftps-chunks tcp" }));
+}
+
 TEST_F (TransferPlan, NoSystemIsAnError)
 {
   ASSERT_TRUE (Parse ({ "--system=memcpy", "--transport=tcp" }));

@@ -62,6 +62,11 @@ class Transfer(launcher.TestCase):
         self.assertEqual((output["peers"], output["ratios"]), ([], []))
         self.assertEqual({figure["name"].split()[-1] for figure in output["figures"] if figure["unit"] == "GB/s"}, {"shm"})
 
+    def test_chunks(self):
+        result, output = self.run_to_output("--chunks", "--transport=tcp", "--op=push", "--bytes=67108864", "--seconds=0")
+        self.assertIn("push 64 MiB tcp          thriftps-chunks ", result.stdout)
+        self.assertIn("push 64 MiB tcp / thriftps-chunks", {ratio["name"] for ratio in output["ratios"]})
+
     def test_idle_connections(self):
         result, output = self.run_to_output("--op=push", "--bytes=1024", "--idle=200")
         figures = {figure["name"]: figure for figure in output["figures"]}
