@@ -28,7 +28,6 @@ A tensor that finds no room, and every tensor where the server offers no memory,
 The rules of the memory stand in thrift/memory.thrift.
 """
 
-import collections
 import fcntl
 import mmap
 import os
@@ -63,45 +62,75 @@ _NUMPY_TYPES = {
 
 
 class DescriptorSocket(TSocket.TSocket):
-    """A TSocket on a Unix socket that receives file descriptors too: `descriptors`, the oldest first."""
+    """A TSocket on a Unix socket that receives a file descriptor where receive_descriptor() asks for one. Any other is closed: else
+    a server could fill this process with them."""
 
     def __init__(self, path):
         super().__init__(unix_socket=path)
-        self.descriptors = collections.deque()
+        self._is_awaited = self._is_cut_off = False
+        self._descriptor = None
+
+    def receive_descriptor(self, call):
+        """What call() returns, and the file descriptor, the caller's to close, that came with the answer it read."""
+        self._is_awaited, self._is_cut_off = True, False
+        try:
+            answer = call()
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                raise TException("this process has no room for another file descriptor, see `ulimit -n`" if self._is_cut_off
+                                 else "the server opened a segment and sent no descriptor of it")
+            return answer, descriptor
+        finally:
+            self._is_awaited = False
+            if self._descriptor is not None:  # came with an error
+                os.close(self._descriptor)
+                self._descriptor = None
 
     def read(self, sz):
         try:
-            data, descriptors, _, _ = socket.recv_fds(self.handle, sz, _MAX_DESCRIPTORS,
-                                                      socket.MSG_CMSG_CLOEXEC)
+            data, descriptors, flags, _ = socket.recv_fds(self.handle, sz, _MAX_DESCRIPTORS,
+                                                          socket.MSG_CMSG_CLOEXEC)
         except socket.timeout as error:
             raise TTransportException(TTransportException.TIMED_OUT, "read timeout", error)
         except OSError as error:
             raise TTransportException(message="cannot read: %s" % error, inner=error)
-        self.descriptors.extend(descriptors)
+        self._is_cut_off = self._is_cut_off or bool(flags & socket.MSG_CTRUNC)
+        for descriptor in descriptors:
+            if self._is_awaited and self._descriptor is None:
+                self._descriptor = descriptor
+            else:
+                os.close(descriptor)
         if not data:
             raise TTransportException(TTransportException.END_OF_FILE, "the server closed the connection")
         return data
-
-    def close(self):
-        super().close()
-        while self.descriptors:
-            os.close(self.descriptors.popleft())
 
 
 class _Segment:
     """One mapped segment. For REQUESTS its first `used` bytes belong to the call that is being made."""
 
-    def __init__(self, segment, use, descriptor):
-        status = os.fstat(descriptor)
+    def __init__(self, segment, use, n_bytes, descriptor):
+        segment.validate()
         # A file that could be cut off would end this process with SIGBUS.
-        if not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
-            raise TException("the server's shared memory is no file of %d bytes" % segment.bytes)
-        if not fcntl.fcntl(descriptor, _F_GET_SEALS) & _F_SEAL_SHRINK:
+        status = os.fstat(descriptor)
+        if segment.bytes < n_bytes or not stat.S_ISREG(status.st_mode) or status.st_size != segment.bytes:
+            raise TException("the server's shared memory is no file of %d bytes, for the %d asked for"
+                             % (segment.bytes, n_bytes))
+        if not _seals(descriptor) & _F_SEAL_SHRINK:
             raise TException("the server's shared memory is not sealed against shrinking")
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if use == SegmentUse.REQUESTS else 0)
         self.id = segment.id
-        self.bytes = memoryview(mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
+        try:
+            self.bytes = memoryview(mmap.mmap(descriptor, segment.bytes, mmap.MAP_SHARED, protection))
+        except OSError as error:
+            raise TException("cannot map the server's shared memory: %s" % error) from error
         self.used = 0
+
+
+def _seals(descriptor):
+    try:
+        return fcntl.fcntl(descriptor, _F_GET_SEALS)
+    except OSError:  # a file that has none
+        return 0
 
 
 class SharedMemory:
@@ -157,14 +186,12 @@ class SharedMemory:
 
     def _open(self, use, n_bytes):
         try:
-            segment = self._memory.open_segment(SegmentKind.MEMFD, use, n_bytes)
+            segment, descriptor = self._socket.receive_descriptor(
+                lambda: self._memory.open_segment(SegmentKind.MEMFD, use, n_bytes))
         except ServiceError:  # no room, another user: inline, then
             return None
-        if not self._socket.descriptors:
-            raise TException("the server opened a segment and sent no descriptor of it")
-        descriptor = self._socket.descriptors.popleft()
         try:
-            return _Segment(segment, use, descriptor)
+            return _Segment(segment, use, n_bytes, descriptor)
         finally:
             os.close(descriptor)
 
@@ -208,6 +235,7 @@ class Call:
         if tensor.shared is None:
             return memoryview(tensor.data or b"")
         answers, shared = self._memory._answers, tensor.shared
+        shared.validate()
         if answers is None or shared.segment != answers.id:
             raise TException("segment %d is not one for answers" % shared.segment)
         if shared.offset < 0 or shared.length < 0 or shared.offset + shared.length > len(answers.bytes):
@@ -219,6 +247,7 @@ class Call:
     def array(self, tensor):
         """The same as a read-only NumPy array; of BFLOAT16 with the type of the module ml_dtypes."""
         import numpy
+        tensor.validate()
         values = numpy.frombuffer(self.data(tensor), _numpy_type(tensor.dtype)).reshape(tensor.shape)
         values.flags.writeable = False
         return values
@@ -229,8 +258,9 @@ class Call:
         return self
 
     def __exit__(self, kind, *_):
-        if self._lent and (kind is None or not issubclass(kind, TTransportException)):
-            self._memory._memory.release_segments([self._memory._answers.id])
+        answers = self._memory._answers
+        if self._lent and answers is not None and (kind is None or not issubclass(kind, TTransportException)):
+            self._memory._memory.release_segments([answers.id])
 
     def _place(self, data):
         requests = self._memory._requests
