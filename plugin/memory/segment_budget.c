@@ -19,6 +19,13 @@ struct TpsSegmentBudget
   guint n_segments;
 };
 
+struct TpsSegmentCharge
+{
+  TpsRefcount refcount;
+  TpsSegmentBudget *budget;
+  gsize n_bytes;
+};
+
 TpsSegmentBudget *
 tps_segment_budget_new (const TpsSegmentLimits *limits)
 {
@@ -93,17 +100,6 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-void
-tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes)
-{
-  tps_mutex_lock (&budget->lock);
-  budget->n_bytes -= n_bytes;
-  budget->n_segments--;
-  tps_mutex_unlock (&budget->lock);
-  release (budget->account, n_bytes);
-  release (budget->all, n_bytes);
-}
-
 /* With the lock held. */
 static gboolean
 check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
@@ -122,7 +118,18 @@ check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
   return FALSE;
 }
 
-gboolean
+static TpsSegmentCharge *
+charge_new (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  TpsSegmentCharge *charge = g_new0 (TpsSegmentCharge, 1);
+
+  tps_refcount_init (&charge->refcount);
+  charge->budget = tps_segment_budget_ref (budget);
+  charge->n_bytes = n_bytes;
+  return charge;
+}
+
+TpsSegmentCharge *
 tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
   gboolean allowed;
@@ -135,5 +142,33 @@ tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error
       budget->n_segments++;
     }
   tps_mutex_unlock (&budget->lock);
-  return allowed;
+  return allowed ? charge_new (budget, n_bytes) : NULL;
+}
+
+static void
+give_back (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  tps_mutex_lock (&budget->lock);
+  budget->n_bytes -= n_bytes;
+  budget->n_segments--;
+  tps_mutex_unlock (&budget->lock);
+  release (budget->account, n_bytes);
+  release (budget->all, n_bytes);
+}
+
+TpsSegmentCharge *
+tps_segment_charge_ref (TpsSegmentCharge *charge)
+{
+  tps_refcount_inc (&charge->refcount);
+  return charge;
+}
+
+void
+tps_segment_charge_unref (TpsSegmentCharge *charge)
+{
+  if (!tps_refcount_dec (&charge->refcount))
+    return;
+  give_back (charge->budget, charge->n_bytes);
+  tps_segment_budget_unref (charge->budget);
+  g_free (charge);
 }

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* What all segments of one connection may be together: bytes, number, and the account of the server. Inside plugin/memory
- * only. Reference-counted: memory counts until it is unmapped, which may be after the registry has gone. Thread: any.
+ * only. Reference-counted: what counts may outlive the registry. Thread: any.
  */
 
 #pragma once
@@ -16,9 +16,8 @@ TpsSegmentBudget *tps_segment_budget_new (const TpsSegmentLimits *limits);
 TpsSegmentBudget *tps_segment_budget_ref (TpsSegmentBudget *budget);
 void tps_segment_budget_unref (TpsSegmentBudget *budget);
 
-/* Counts one more segment. Errors: RESOURCE_EXHAUSTED, saying which limit. */
-gboolean tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
-void tps_segment_budget_give_back (TpsSegmentBudget *budget, gsize n_bytes);
+/* Counts one more segment; the caller's, which keeps the budget. Errors: RESOURCE_EXHAUSTED, saying which limit. */
+TpsSegmentCharge *tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
 
 /* Borrowed; may be NULL. */
 TpsBufferPool *tps_segment_budget_get_account (const TpsSegmentBudget *budget);

@@ -5,7 +5,9 @@
  *   registry -> entries        a segment each, until it is closed
  *   buffer   -> entry, receive a slice that was given out keeps the mapping and its call's answer
  *   answer   -> entry          the segment that it fills
- *   entry    -> budget         memory counts until it is unmapped, which may be after the close and after the registry
+ *   entry    -> charge         memory counts until it is unmapped, which may be after the close and after the registry
+ *   answer of open -> charge   and until its descriptor has been sent, which may be later still
+ *   charge   -> budget
  *
  * The lock guards the table and the states; bytes are copied, mapped and unmapped without it.
  */
@@ -51,14 +53,10 @@ advance (TpsSegmentState *state, TpsSegmentEvent event)
 void
 tps_segment_entry_unref (TpsSegmentEntry *entry)
 {
-  gsize n_bytes;
-
   if (!tps_refcount_dec (&entry->refcount))
     return;
-  n_bytes = tps_segment_get_size (entry->segment);
   tps_segment_unref (entry->segment);
-  tps_segment_budget_give_back (entry->budget, n_bytes);
-  tps_segment_budget_unref (entry->budget);
+  tps_segment_charge_unref (entry->charge);
   g_free (entry);
 }
 
@@ -71,16 +69,16 @@ make_id (void)
   return (gint64) atomic_fetch_add_explicit (&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* Takes over `segment`, whose bytes the budget has allowed. */
+/* Takes over both. */
 static TpsSegmentEntry *
-entry_new (TpsSegmentBudget *budget, TpsSegment *segment)
+entry_new (TpsSegmentCharge *charge, TpsSegment *segment)
 {
   TpsSegmentEntry *entry = g_new0 (TpsSegmentEntry, 1);
 
   tps_refcount_init (&entry->refcount);
   entry->id = make_id ();
   entry->segment = segment;
-  entry->budget = tps_segment_budget_ref (budget);
+  entry->charge = charge;
   entry->state = tps_segment_get_use (segment) == TPS_SEGMENT_ANSWERS ? TPS_SEGMENT_STATE_FREE
                                                                       : TPS_SEGMENT_STATE_REQUESTS;
   return entry;
@@ -219,19 +217,23 @@ typedef struct
 static TpsSegment *
 create_segment (TpsSegmentRegistry *registry, Opening *opening, GError **error)
 {
-  TpsSegmentBudget *budget = registry->budgets[opening->kind];
+  if (opening->kind == TPS_SEGMENT_MEMFD)
+    return tps_segment_create (opening->use, opening->n_bytes, &opening->fd, error);
+  return tps_segment_create_exported (registry->device, opening->use, opening->n_bytes,
+                                      opening->handle, error);
+}
+
+static TpsSegmentEntry *
+create_entry (TpsSegmentRegistry *registry, Opening *opening, GError **error)
+{
+  g_autoptr (TpsSegmentCharge) charge = NULL;
   TpsSegment *segment;
 
-  if (!tps_segment_budget_take (budget, opening->n_bytes, error))
+  charge = tps_segment_budget_take (registry->budgets[opening->kind], opening->n_bytes, error);
+  if (charge == NULL)
     return NULL;
-  if (opening->kind == TPS_SEGMENT_MEMFD)
-    segment = tps_segment_create (opening->use, opening->n_bytes, &opening->fd, error);
-  else
-    segment = tps_segment_create_exported (registry->device, opening->use, opening->n_bytes,
-                                           opening->handle, error);
-  if (segment == NULL)
-    tps_segment_budget_give_back (budget, opening->n_bytes);
-  return segment;
+  segment = create_segment (registry, opening, error);
+  return segment != NULL ? entry_new (g_steal_pointer (&charge), segment) : NULL;
 }
 
 /* FALSE: shut down. */
@@ -251,21 +253,23 @@ enter (TpsSegmentRegistry *registry, TpsSegmentEntry *entry)
   return open;
 }
 
+/* `charge` may be NULL. */
 static gboolean
-open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, GError **error)
+open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSegmentCharge **charge,
+              GError **error)
 {
-  TpsSegment *segment;
+  g_autoptr (TpsSegmentCharge) kept = NULL;
   TpsSegmentEntry *entry;
   gint64 new_id;
 
   if (!check_open (opening->n_bytes, opening->use, error))
     return FALSE;
   opening->n_bytes = tps_segment_round_size (opening->kind, opening->n_bytes);
-  segment = create_segment (registry, opening, error);
-  if (segment == NULL)
+  entry = create_entry (registry, opening, error);
+  if (entry == NULL)
     return FALSE;
-  entry = entry_new (registry->budgets[opening->kind], segment);
   new_id = entry->id;
+  kept = tps_segment_charge_ref (entry->charge); /* once entered it may be closed at any time */
   if (!enter (registry, entry))
     {
       tps_segment_entry_unref (entry);
@@ -273,16 +277,19 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, GError
       return FALSE;
     }
   *id = new_id;
+  if (charge != NULL)
+    *charge = g_steal_pointer (&kept);
   return TRUE;
 }
 
 gboolean
 tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
-                           gint64 *id, gsize *size, gint *fd, GError **error)
+                           gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
+                           GError **error)
 {
   Opening opening = { TPS_SEGMENT_MEMFD, use, n_bytes, .fd = -1 };
 
-  if (!open_segment (registry, &opening, id, error))
+  if (!open_segment (registry, &opening, id, charge, error))
     {
       if (opening.fd >= 0)
         close (opening.fd);
@@ -306,7 +313,7 @@ tps_segment_registry_open_exported (TpsSegmentRegistry *registry, TpsSegmentUse 
                            "host memory, or on a device that shares none");
       return FALSE;
     }
-  if (!open_segment (registry, &opening, id, error))
+  if (!open_segment (registry, &opening, id, NULL, error))
     return FALSE;
   *size = opening.n_bytes;
   return TRUE;

@@ -28,6 +28,13 @@ typedef struct
   TpsBufferPool *all_on_device; /* `all` of these, which do not count elsewhere; may be NULL */
 } TpsSegmentLimits;
 
+/* What one segment counts for, against all limits: until its memory is unmapped here and its descriptor has left.
+ * Reference-counted. unref() does not block. Thread: any. */
+typedef struct TpsSegmentCharge TpsSegmentCharge;
+
+TpsSegmentCharge *tps_segment_charge_ref (TpsSegmentCharge *charge);
+void tps_segment_charge_unref (TpsSegmentCharge *charge);
+
 TpsSegmentRegistry *tps_segment_registry_new (const TpsSegmentLimits *limits);
 TpsSegmentRegistry *tps_segment_registry_ref (TpsSegmentRegistry *registry);
 void tps_segment_registry_unref (TpsSegmentRegistry *registry);
@@ -43,10 +50,12 @@ gsize tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry);
 /* In whose memory segments of kind CUDA_IPC are; NULL: there are none. */
 TpsDevice *tps_segment_registry_get_device (const TpsSegmentRegistry *registry);
 
-/* `id` and `size` are what is answered; `fd` is the caller's, to be sent with the answer. Errors: INVALID_ARGUMENT (use,
- * size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
+/* `id` and `size` are what is answered; `fd` is the caller's, to be sent with the answer, and so is `charge`, to be let go of
+ * when `fd` is closed: the segment may have been closed long before that (may be NULL: it is closed at once). Errors:
+ * INVALID_ARGUMENT (use, size), RESOURCE_EXHAUSTED, UNAVAILABLE (shut down). */
 gboolean tps_segment_registry_open (TpsSegmentRegistry *registry, TpsSegmentUse use, gsize n_bytes,
-                                    gint64 *id, gsize *size, gint *fd, GError **error);
+                                    gint64 *id, gsize *size, gint *fd, TpsSegmentCharge **charge,
+                                    GError **error);
 
 /* The same of kind CUDA_IPC. `handle` [TPS_EXPORT_HANDLE_BYTES] is answered too. Errors: also UNAVAILABLE (no such memory here),
  * DEVICE_LOST. */
@@ -77,6 +86,7 @@ TpsSharing *tps_segment_registry_receive (TpsSegmentRegistry *registry, GDestroy
 TpsSharing *tps_segment_registry_answer (TpsSegmentRegistry *registry);
 void tps_segment_registry_commit (TpsSharing *answer);
 
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentCharge, tps_segment_charge_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentRegistry, tps_segment_registry_unref)
 
 G_END_DECLS

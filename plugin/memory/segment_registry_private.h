@@ -34,7 +34,7 @@ typedef struct
   TpsRefcount refcount;
   gint64 id;
   TpsSegment *segment;
-  TpsSegmentBudget *budget;
+  TpsSegmentCharge *charge;
   TpsSegmentState state; /* guarded by the registry's lock */
 } TpsSegmentEntry;
 

@@ -13,7 +13,8 @@ typedef struct
 {
   TpsSegmentRegistry *segments; /* a reference while its answers are held; NULL = they are not */
   TpsSegmentInfo info;
-  gint fd; /* -1: none goes out */
+  gint fd;                  /* -1: none goes out */
+  TpsSegmentCharge *charge; /* while `fd` is held; else NULL */
 } Opened;
 
 static void
@@ -39,7 +40,7 @@ open_of_kind (TpsSegmentRegistry *segments, const TpsOpenSegmentArguments *argum
                                              info->handle, error);
   else
     ok = tps_segment_registry_open (segments, arguments->use, n_bytes, &info->id, &size,
-                                    &opened->fd, error);
+                                    &opened->fd, &opened->charge, error);
   info->n_bytes = (gint64) size;
   return ok;
 }
@@ -60,7 +61,8 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
          && open_of_kind (segments, &arguments, opened, error);
 }
 
-/* The descriptor leaves with the answer; what is sent after it may lie in the segment. */
+/* The descriptor leaves with the answer, and counts until then: a client that closes segments and does not read would have
+ * any number of them otherwise. What is sent after the answer may lie in the segment. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -68,7 +70,11 @@ write_opened (TpsWriter *out, gconstpointer data)
 
   tps_open_segment_result_encode (out, &opened->info);
   if (opened->fd >= 0)
-    tps_writer_take_descriptor (out, opened->fd);
+    {
+      tps_writer_take_descriptor (out, opened->fd);
+      tps_writer_set_released (out, (GDestroyNotify) tps_segment_charge_unref,
+                               g_steal_pointer (&opened->charge));
+    }
   opened->fd = -1;
   tps_writer_set_queued (out, resume_answers, g_steal_pointer (&opened->segments));
 }
@@ -85,6 +91,7 @@ handle_open (TpsCall *call, gpointer unused)
     tps_call_reply_error (call, error);
   if (opened.fd >= 0)
     close (opened.fd);
+  g_clear_pointer (&opened.charge, tps_segment_charge_unref);
   g_clear_pointer (&opened.segments, resume_answers);
 }
 

@@ -337,13 +337,13 @@ open_segments (void)
 
   registry = tps_segment_registry_new (&limits);
   tps_fuzz_check (tps_segment_registry_open (registry, TPS_SEGMENT_REQUESTS, SEGMENT_BYTES, &id,
-                                             &size, &fd, NULL)
+                                             &size, &fd, NULL, NULL)
                   && id == 1);
   client = tps_segment_open (TPS_SEGMENT_REQUESTS, size, fd, NULL);
   tps_fuzz_check (client != NULL);
   close (fd);
   tps_fuzz_check (tps_segment_registry_open (registry, TPS_SEGMENT_ANSWERS, SEGMENT_BYTES, &id,
-                                             &size, &fd, NULL)
+                                             &size, &fd, NULL, NULL)
                   && id == 2);
   close (fd);
 }

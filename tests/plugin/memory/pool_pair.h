@@ -206,7 +206,7 @@ private:
         return;
       }
     if (!tps_segment_registry_open (registry, request.use, request.n_bytes, &id, &size, &fd,
-                                    &error))
+                                    nullptr, &error))
       {
         tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
         return;

@@ -73,7 +73,7 @@ protected:
     gsize size = 0;
     gint fd = -1;
 
-    if (!tps_segment_registry_open (registry, use, n_bytes, &id, &size, &fd, error))
+    if (!tps_segment_registry_open (registry, use, n_bytes, &id, &size, &fd, nullptr, error))
       {
         EXPECT_EQ (fd, -1);
         return -1;

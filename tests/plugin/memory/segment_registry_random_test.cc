@@ -104,7 +104,9 @@ private:
     gint fd;
     bool fits = n_bytes_ + size <= 16 * kPage;
 
-    ASSERT_EQ (tps_segment_registry_open (registry_, use, n_bytes, &id, &got, &fd, nullptr), fits);
+    ASSERT_EQ (
+        tps_segment_registry_open (registry_, use, n_bytes, &id, &got, &fd, nullptr, nullptr),
+        fits);
     if (!fits)
       return;
     ::close (fd);

@@ -134,8 +134,8 @@ TEST_F (SegmentRegistry, slicesLieInSegmentsForRequestsOfThisConnection)
   int released = 0;
   Sharing sharing = receive (&released);
 
-  ASSERT_TRUE (
-      tps_segment_registry_open (other, TPS_SEGMENT_REQUESTS, 1, &foreign, &size, &fd, nullptr));
+  ASSERT_TRUE (tps_segment_registry_open (other, TPS_SEGMENT_REQUESTS, 1, &foreign, &size, &fd,
+                                          nullptr, nullptr));
   close (fd);
   EXPECT_EQ (resolve_refusal (sharing.get (), { requests, 0, 64 }), "");
   EXPECT_EQ (resolve_refusal (sharing.get (), { answers, 0, 64 }),

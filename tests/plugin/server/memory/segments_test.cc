@@ -5,9 +5,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/shared_client.h"
@@ -194,6 +201,56 @@ TEST (SegmentLimits, BoundTheirNumberWhateverIsAsked)
     }
   EXPECT_EQ (n_opened, 256);
   EXPECT_EQ (server.BytesOut (), 256u * 4096);
+}
+
+// Descriptors of segments in this process: the server's, and those that clients have received.
+int
+CountDescriptors ()
+{
+  int n = 0;
+
+  for (const auto &entry : std::filesystem::directory_iterator ("/proc/self/fd"))
+    {
+      std::error_code gone; // the one that reads the folder
+
+      n += std::filesystem::read_symlink (entry, gone).string ().find ("thriftps-segment")
+           != std::string::npos;
+    }
+  return n;
+}
+
+// A client that opens and closes, and takes no answer: each holds a descriptor until it has been sent.
+TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
+{
+  PluginServer server;
+  SharedClient client (server.Unix ());
+  RawClient &raw = client.raw ();
+  gint64 first = client.Open (TPS_SEGMENT_REQUESTS, 1).id;
+  int n_unread = 1;
+
+  // Ids are counted up. An open that runs after the next close is closed by a later one.
+  for (gint64 i = 0; i < 2000; i++)
+    {
+      std::vector<gint64> ids;
+
+      for (gint64 back = 0; back < 128 && back <= i; back++)
+        ids.push_back (first + i - back);
+      ASSERT_TRUE (raw.Send ("Memory:open_segment", 0, OpenFields (1, 1, 1)));
+      ASSERT_TRUE (raw.Send ("Memory:close_segments", 0, IdsFields (ids)));
+    }
+  WaitUntil ([&] {
+    return ioctl (raw.fd (), SIOCOUTQ, &n_unread) == 0 && n_unread == 0
+           && tps_server_get_n_calls (server.Get ()) == 0;
+  });
+  int n_unsent = CountDescriptors () - 1; // the client has received one
+  EXPECT_LE (n_unsent, 256);
+  EXPECT_GE (server.BytesOut (), gsize { 4096 } * n_unsent);
+  for (int i = 0; i < 4000; i++)
+    {
+      ASSERT_NE (raw.Receive (), nullptr);
+      close (raw.TakeDescriptor ());
+    }
+  SharedClient (server.Unix ()).Open (TPS_SEGMENT_REQUESTS, 1);
 }
 
 TEST (SegmentLimits, RefuseSizesThatAreNone)
