@@ -13,6 +13,7 @@
 #include "plugin/service/trainer_service.h"
 #include "runtime/cores.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 struct TpsPlugin
 {
@@ -119,7 +120,7 @@ static void
 make_chunks (TpsPlugin *plugin)
 {
   TpsChunksOptions chunks = { .workers = plugin->workers,
-                              .max_bytes = tps_table_store_get_default_max_bytes () / 8 * 5 };
+                              .max_bytes = tps_host_memory_get_total () / 2 };
 
   plugin->chunks = tps_chunks_new (&chunks);
 }

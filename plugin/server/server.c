@@ -12,11 +12,11 @@
 
 #include "plugin/server/acceptor.h"
 #include "plugin/server/core.h"
-#include "plugin/server/memory.h"
 #include "plugin/server/session.h"
 #include "plugin/service/memory_service.h"
 #include "runtime/cores.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
  * for 8 clients on two cores answered about half as many small calls as eight. On one core there is nothing to choose, and
@@ -69,7 +69,7 @@ static void
 set_limits (TpsServer *server, const TpsServerOptions *options)
 {
   gsize max_pending = options->max_pending_bytes > 0 ? options->max_pending_bytes
-                                                     : tps_memory_get_total () / 4;
+                                                     : tps_host_memory_get_total () / 4;
   TpsServerLimits limits = {
     .max_frame_bytes = options->max_frame_bytes > 0 ? options->max_frame_bytes : (gsize) 256 << 20,
     .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 64,
@@ -244,7 +244,7 @@ static gboolean
 add_chunk_service (TpsServer *server, GError **error)
 {
   TpsChunksOptions options = { .workers = server->core->workers,
-                               .max_bytes = tps_memory_get_total () / 2 };
+                               .max_bytes = tps_host_memory_get_total () / 2 };
   TpsService service;
 
   if (has_service (server, TPS_CHUNKS_SERVICE_NAME))

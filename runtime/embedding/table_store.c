@@ -9,13 +9,12 @@
 #include "runtime/embedding/table_store.h"
 
 #include <string.h>
-#include <unistd.h>
 
-#include "runtime/embedding/table/cgroup.h"
 #include "runtime/embedding/table/memory_limit.h"
 #include "runtime/embedding/table/table.h"
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 #define DEFAULT_SHARE 0.8
 #define DEFAULT_ANSWERS_PART 4
@@ -44,10 +43,7 @@ struct TpsTableStore
 gsize
 tps_table_store_get_default_max_bytes (void)
 {
-  gdouble memory = (gdouble) sysconf (_SC_PHYS_PAGES) * (gdouble) sysconf (_SC_PAGESIZE);
-  gdouble limit = (gdouble) tps_cgroup_get_memory_limit ("");
-
-  return (gsize) (DEFAULT_SHARE * MIN (memory, limit));
+  return (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
 }
 
 static void

@@ -39,7 +39,7 @@ typedef struct
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
 
-/* 0.8 of this machine's memory, or of the cgroup's limit where that is less. */
+/* 0.8 of tps_host_memory_get_total(). */
 gsize tps_table_store_get_default_max_bytes (void);
 
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/table/cgroup.h"
+#include "runtime/host_memory.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Version 2 says "max" where there is no limit, version 1 a number near 2^63. */
 static gsize
@@ -13,7 +14,7 @@ read_limit (const gchar *folder, const gchar *file)
   guint64 n_bytes;
 
   if (!g_file_get_contents (path, &text, NULL, NULL)
-      || !g_ascii_string_to_unsigned (g_strstrip (text), 10, 0, G_MAXSIZE, &n_bytes, NULL))
+      || !g_ascii_string_to_unsigned (g_strstrip (text), 10, 1, G_MAXSIZE, &n_bytes, NULL))
     return G_MAXSIZE;
   return (gsize) n_bytes;
 }
@@ -58,7 +59,7 @@ limit_of_line (const gchar *root, const gchar *line)
 }
 
 gsize
-tps_cgroup_get_memory_limit (const gchar *root)
+tps_host_memory_get_group_limit (const gchar *root)
 {
   g_autofree gchar *path = g_strconcat (root, "/proc/self/cgroup", NULL);
   g_autofree gchar *text = NULL;
@@ -71,4 +72,12 @@ tps_cgroup_get_memory_limit (const gchar *root)
   for (gsize i = 0; lines[i] != NULL; i++)
     least = MIN (least, limit_of_line (root, lines[i]));
   return least;
+}
+
+gsize
+tps_host_memory_get_total (void)
+{
+  gsize total = (gsize) sysconf (_SC_PHYS_PAGES) * (gsize) sysconf (_SC_PAGESIZE);
+
+  return MIN (total, tps_host_memory_get_group_limit (""));
 }

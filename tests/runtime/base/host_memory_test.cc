@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/embedding/table/cgroup.h"
+#include "runtime/host_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,7 +19,7 @@ class Root
 public:
   Root ()
   {
-    char name[] = "/tmp/cgroup-XXXXXX";
+    char name[] = "/tmp/host-memory-XXXXXX";
 
     path = mkdtemp (name);
   }
@@ -37,7 +38,7 @@ public:
   gsize
   limit ()
   {
-    return tps_cgroup_get_memory_limit (path.c_str ());
+    return tps_host_memory_get_group_limit (path.c_str ());
   }
 
   std::string path;
@@ -45,7 +46,7 @@ public:
 
 } // namespace
 
-TEST (Cgroup, WithoutOneThereIsNoLimit)
+TEST (GroupLimit, WithoutOneThereIsNoLimit)
 {
   Root root;
 
@@ -56,7 +57,7 @@ TEST (Cgroup, WithoutOneThereIsNoLimit)
   EXPECT_EQ (root.limit (), G_MAXSIZE);
 }
 
-TEST (Cgroup, Version2CountsTheGroupAndThoseAbove)
+TEST (GroupLimit, Version2CountsTheGroupAndThoseAbove)
 {
   Root root;
 
@@ -69,7 +70,7 @@ TEST (Cgroup, Version2CountsTheGroupAndThoseAbove)
   EXPECT_EQ (root.limit (), 4000u);
 }
 
-TEST (Cgroup, Version1HasTheMemoryControllersPath)
+TEST (GroupLimit, Version1HasTheMemoryControllersPath)
 {
   Root root;
 
@@ -82,7 +83,7 @@ TEST (Cgroup, Version1HasTheMemoryControllersPath)
 }
 
 /* In a container the path is the host's, the mount the container's. */
-TEST (Cgroup, APathThatIsNotThereLeavesTheMount)
+TEST (GroupLimit, APathThatIsNotThereLeavesTheMount)
 {
   Root root;
 
@@ -91,11 +92,19 @@ TEST (Cgroup, APathThatIsNotThereLeavesTheMount)
   EXPECT_EQ (root.limit (), 6000u);
 }
 
-TEST (Cgroup, NonsenseIsNoLimit)
+TEST (GroupLimit, NonsenseIsNoLimit)
 {
   Root root;
 
   root.write ("/proc/self/cgroup", "nonsense\n::\n7:\n0::/a\n");
   root.write ("/sys/fs/cgroup/a/memory.max", "lots\n");
   EXPECT_EQ (root.limit (), G_MAXSIZE);
+}
+
+TEST (HostMemory, IsThatOfTheMachineOrLess)
+{
+  gsize machine = static_cast<gsize> (sysconf (_SC_PHYS_PAGES)) * sysconf (_SC_PAGESIZE);
+
+  EXPECT_EQ (tps_host_memory_get_total (), MIN (machine, tps_host_memory_get_group_limit ("")));
+  EXPECT_GT (tps_host_memory_get_total (), 0u);
 }
