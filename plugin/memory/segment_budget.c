@@ -6,12 +6,18 @@
 #include "runtime/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
+/* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its threads and its heap get
+ * none either. */
+#define DEFAULT_MAX_IN_PROCESS 16384
+
+static atomic_uint n_in_process;
 
 struct TpsSegmentBudget
 {
   TpsRefcount refcount;
   gsize max_bytes;
   guint max_segments;
+  guint max_in_process;
   TpsBufferPool *account; /* may be NULL, both */
   TpsBufferPool *all;
   TpsMutex lock; /* guards everything below */
@@ -35,6 +41,8 @@ tps_segment_budget_new (const TpsSegmentLimits *limits)
   tps_mutex_init (&budget->lock);
   budget->max_bytes = limits->max_bytes;
   budget->max_segments = limits->max_segments > 0 ? limits->max_segments : DEFAULT_MAX_SEGMENTS;
+  budget->max_in_process = limits->max_in_process > 0 ? limits->max_in_process
+                                                      : DEFAULT_MAX_IN_PROCESS;
   budget->account = limits->account != NULL ? tps_buffer_pool_ref (limits->account) : NULL;
   budget->all = limits->all != NULL ? tps_buffer_pool_ref (limits->all) : NULL;
   return budget;
@@ -90,14 +98,43 @@ release (TpsBufferPool *pool, gsize n_bytes)
 }
 
 static gboolean
+take_one_in_process (guint max, GError **error)
+{
+  if (atomic_fetch_add_explicit (&n_in_process, 1, memory_order_relaxed) < max)
+    return TRUE;
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "all connections together have %u segments already, as many as there may be", max);
+  return FALSE;
+}
+
+static void
+give_back_one_in_process (void)
+{
+  atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
+}
+
+static gboolean
 reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
-  if (!reserve (budget->all, n_bytes, "all segments together", error))
+  if (!take_one_in_process (budget->max_in_process, error))
     return FALSE;
-  if (reserve (budget->account, n_bytes, "segments and waiting calls together", error))
-    return TRUE;
-  release (budget->all, n_bytes);
+  if (reserve (budget->all, n_bytes, "all segments together", error))
+    {
+      if (reserve (budget->account, n_bytes, "segments and waiting calls together", error))
+        return TRUE;
+      release (budget->all, n_bytes);
+    }
+  give_back_one_in_process ();
   return FALSE;
+}
+
+static void
+release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
+{
+  release (budget->account, n_bytes);
+  release (budget->all, n_bytes);
+  give_back_one_in_process ();
 }
 
 /* With the lock held. */
@@ -152,8 +189,7 @@ give_back (TpsSegmentBudget *budget, gsize n_bytes)
   budget->n_bytes -= n_bytes;
   budget->n_segments--;
   tps_mutex_unlock (&budget->lock);
-  release (budget->account, n_bytes);
-  release (budget->all, n_bytes);
+  release_in_server (budget, n_bytes);
 }
 
 TpsSegmentCharge *

@@ -26,6 +26,7 @@ typedef struct
   /* In whose memory segments of kind CUDA_IPC are; NULL, or one that exports none: there are none. */
   TpsDevice *device;
   TpsBufferPool *all_on_device; /* `all` of these, which do not count elsewhere; may be NULL */
+  guint max_in_process;         /* segments of either kind, of all connections; 0 = 16384 */
 } TpsSegmentLimits;
 
 /* What one segment counts for, against all limits: until its memory is unmapped here and its descriptor has left.

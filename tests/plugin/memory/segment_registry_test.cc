@@ -122,6 +122,57 @@ TEST_F (SegmentRegistry, slicesStayInsideTheirSegment)
                "has offset " + std::to_string (offset) + ", expected a multiple of 64");
 }
 
+TEST_F (SegmentRegistry, allConnectionsTogetherHaveAsManyAsTheProcessMayHave)
+{
+  TpsSegmentLimits limits = { 8 * kPage, 8, nullptr };
+  gint64 id;
+
+  limits.max_in_process = 3;
+  g_autoptr (TpsSegmentRegistry) one = tps_segment_registry_new (&limits);
+  g_autoptr (TpsSegmentRegistry) two = tps_segment_registry_new (&limits);
+  auto open_one = [&] (TpsSegmentRegistry *of) -> std::string {
+    g_autoptr (GError) error = nullptr;
+    gsize size;
+    gint fd;
+
+    if (!tps_segment_registry_open (of, TPS_SEGMENT_REQUESTS, 1, &id, &size, &fd, nullptr, &error))
+      return error->message;
+    close (fd);
+    return "";
+  };
+
+  EXPECT_EQ (open_one (one), "");
+  EXPECT_EQ (open_one (one), "");
+  EXPECT_EQ (open_one (two), "");
+  for (TpsSegmentRegistry *of : { one, two })
+    EXPECT_EQ (open_one (of),
+               "all connections together have 3 segments already, as many as there may be");
+  ASSERT_TRUE (tps_segment_registry_close (two, &id, 1, nullptr));
+  EXPECT_EQ (open_one (one), "");
+  EXPECT_NE (open_one (two), "");
+  tps_segment_registry_shut_down (one);
+  EXPECT_EQ (open_one (two), "");
+}
+
+TEST_F (SegmentRegistry, aSegmentCountsUntilItsChargeIsLetGo)
+{
+  TpsSegmentCharge *charge = nullptr;
+  gsize size;
+  gint64 id;
+  gint fd;
+
+  make (1 << 20, 1);
+  ASSERT_TRUE (tps_segment_registry_open (registry, TPS_SEGMENT_REQUESTS, 1, &id, &size, &fd,
+                                          &charge, nullptr));
+  ASSERT_TRUE (close_segment (id));
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), kPage);
+  EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1), -1);
+  close (fd);
+  tps_segment_charge_unref (charge);
+  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_GT (open (TPS_SEGMENT_REQUESTS, 1), 0);
+}
+
 TEST_F (SegmentRegistry, slicesLieInSegmentsForRequestsOfThisConnection)
 {
   gint64 answers = open (TPS_SEGMENT_ANSWERS, kPage);
