@@ -235,12 +235,18 @@ tps_connection_close_when_sent (TpsConnection *connection)
 
 /* ---- stalls --------------------------------------------------------------------------------- */
 
-static gboolean
-is_stalled (TpsProgress *progress, gboolean busy, guint64 position, gint64 now_ns,
-            gint64 patience_ns)
+/* How much must move: `n_bytes` are announced and missing, or wait to be sent. */
+static guint64
+get_min_progress (gsize n_bytes)
 {
-  if (!busy || progress->since_ns == 0
-      || position - progress->mark >= TPS_CONNECTION_MIN_PROGRESS_BYTES)
+  return MAX (TPS_CONNECTION_MIN_PROGRESS_BYTES, n_bytes / TPS_CONNECTION_MIN_PROGRESS_PART);
+}
+
+static gboolean
+is_stalled (TpsProgress *progress, gboolean busy, guint64 position, guint64 min_progress,
+            gint64 now_ns, gint64 patience_ns)
+{
+  if (!busy || progress->since_ns == 0 || position - progress->mark >= min_progress)
     {
       progress->mark = position;
       progress->since_ns = now_ns;
@@ -249,24 +255,36 @@ is_stalled (TpsProgress *progress, gboolean busy, guint64 position, gint64 now_n
   return now_ns - progress->since_ns >= patience_ns;
 }
 
+/* With the lock held. */
+static void
+close_stalled (TpsConnection *connection, const gchar *what, guint64 min_progress,
+               gint64 patience_ns)
+{
+  tps_connection_post_close (connection,
+                             g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                                          "%s: less than %" G_GUINT64_FORMAT " bytes in %.0f s",
+                                          what, min_progress, (gdouble) patience_ns / 1e9));
+}
+
 void
 tps_connection_check_progress (TpsConnection *connection, gint64 now_ns, gint64 patience_ns)
 {
   gboolean receiving = tps_connection_may_read (connection)
                        && !tps_scanner_is_idle (connection->scanner);
-  const gchar *what = NULL;
+  guint64 min_received, min_sent;
+  gsize n_missing = 0;
+  guint8 *dest;
 
+  if (receiving && !tps_scanner_get_body (connection->scanner, &dest, &n_missing))
+    n_missing = 0;
+  min_received = get_min_progress (n_missing);
   tps_mutex_lock (&connection->lock);
-  if (is_stalled (&connection->receive_progress, receiving, connection->n_received, now_ns,
-                  patience_ns))
-    what = "the peer does not go on with a message";
-  if (is_stalled (&connection->send_progress, connection->queue.head != NULL, connection->n_sent,
+  min_sent = get_min_progress (connection->n_queued);
+  if (is_stalled (&connection->receive_progress, receiving, connection->n_received, min_received,
                   now_ns, patience_ns))
-    what = "the peer does not read";
-  if (what != NULL)
-    tps_connection_post_close (connection, g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                                                        "%s: less than %d bytes in %.0f s", what,
-                                                        TPS_CONNECTION_MIN_PROGRESS_BYTES,
-                                                        (gdouble) patience_ns / 1e9));
+    close_stalled (connection, "the peer does not go on with a message", min_received, patience_ns);
+  if (is_stalled (&connection->send_progress, connection->queue.head != NULL, connection->n_sent,
+                  min_sent, now_ns, patience_ns))
+    close_stalled (connection, "the peer does not read", min_sent, patience_ns);
   tps_mutex_unlock (&connection->lock);
 }

@@ -26,8 +26,9 @@ G_BEGIN_DECLS
 /* What a queued writer takes, at most, beside the bytes of larger messages. */
 #define TPS_CONNECTION_WRITER_BYTES 1024
 
-/* Less within the patience is a stall: a trickle must not hold memory. */
+/* Less within the patience is a stall: a trickle must not hold memory. Of what holds much of it, one part of so many. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
+#define TPS_CONNECTION_MIN_PROGRESS_PART 64
 
 /* How far something had come when it was last seen to move. */
 typedef struct

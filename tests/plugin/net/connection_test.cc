@@ -343,6 +343,25 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
   EXPECT_THAT (error_, testing::HasSubstr ("does not go on"));
 }
 
+// The memory is there as soon as the length is said.
+TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
+{
+  std::string bytes = ToBytes (1, 32 << 20);
+  Start ();
+  PeerSends (bytes.substr (0, 5000));
+  Settle ();
+  for (int i = 0; i < 4; i++)
+    {
+      PeerSends (bytes.substr (5000 + (size_t) i * 5000, 5000));
+      Settle ();
+      OnLoop ([this, i] {
+        tps_connection_check_progress (connection_, (1 + i * 25) * kSecond, 60 * kSecond);
+      });
+    }
+  WaitUntil ([this] { return closed_; });
+  EXPECT_THAT (error_, testing::HasSubstr ("does not go on"));
+}
+
 TEST_F (ConnectionTest, ClosesOnAPeerThatDoesNotRead)
 {
   Start ();
