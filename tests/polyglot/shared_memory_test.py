@@ -5,7 +5,9 @@ import array
 import contextlib
 import itertools
 import os
+import re
 import subprocess
+import textwrap
 import unittest
 import unittest.mock
 
@@ -275,6 +277,24 @@ class TensorOfTest(TensorTest):
         for name in (">f4", "u2", "?", "c8", "S4"):
             with self.subTest(name), self.assertRaisesRegex(TypeError, "no DType for"):
                 self.memory.call().tensor(numpy.zeros(3, name))
+
+
+class ExamplesTest(unittest.TestCase):
+    """The programs of the documentation, word for word but for the path of the socket."""
+
+    @unittest.skipIf(numpy is None or torch is None, "PyTorch, or NumPy, is not there")
+    def test_they_run(self):
+        head = re.search(r"^    import .*?(?=^\S)", thriftps_shared_memory.__doc__, re.MULTILINE | re.DOTALL)
+        folder = os.path.dirname(thriftps_shared_memory.__file__)
+        with open(os.path.join(folder, "README.md"), encoding="utf-8") as readme:
+            after = re.search(r"^```python\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
+        names = {}
+        with Server("--listen=unix:" + SOCKET):
+            exec(textwrap.dedent(head.group()).replace("/run/ps.sock", SOCKET), names)
+            exec(after.group(1), names)
+            names["transport"].close()
+        self.assertAlmostEqual(names["weights"].min(), -1, places=5)
+        self.assertTrue(torch.equal(names["average"], torch.ones(1 << 20, dtype=torch.bfloat16)))
 
 
 # 1.0, -2.0, 3.0 and a subnormal.
