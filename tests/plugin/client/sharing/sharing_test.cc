@@ -7,45 +7,7 @@
 namespace tps_test {
 namespace {
 
-class Sharing : public SharingTest
-{
-protected:
-  /* A connection on which a segment for answers is there, of 1 MiB. */
-  Connection
-  connect_with_answers ()
-  {
-    TensorOutcome first;
-    std::string large (100000, 'x');
-
-    tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
-                     &first);
-    Connection connection = server_.listener.accept ();
-    ReceivedCall call = server_.read_call (connection);
-    connection.send (
-        reply ("pull", call.seqid, field (12, 0, tensor (25000, field (11, 3, binary (large))))));
-    first.outcome.wait ();
-    server_.serve_until (connection, "Memory:open_segment", 1);
-    settle (connection);
-    return connection;
-  }
-
-  /* Another pull; answered with this tensor. */
-  void
-  pull (Connection &connection, TensorOutcome *outcome, const std::string &answer)
-  {
-    tps_client_call (client_, "Calculator", "pull", nullptr, nullptr, later (), TensorOutcome::done,
-                     outcome);
-    ReceivedCall call = server_.read_call (connection);
-    connection.send (reply ("pull", call.seqid, field (12, 0, answer)));
-    outcome->outcome.wait ();
-  }
-
-  std::string
-  shared_tensor (int64_t segment, int64_t offset)
-  {
-    return tensor (25000, field (12, 4, slice (segment, offset, 100000)));
-  }
-};
+using Sharing = SharingTest;
 
 TEST_F (Sharing, TheSecondTensorIsASlice)
 {

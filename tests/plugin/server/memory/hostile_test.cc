@@ -4,9 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include <cstring>
 
@@ -14,6 +11,7 @@
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
+#include "tests/plugin/server/memory/scribbler.h"
 #include "tests/plugin/server/memory/shared_client.h"
 
 namespace thriftps_test {
@@ -256,42 +254,6 @@ TEST (GivenBack, AModelDoesNotChangeWithTheSegment)
 
 /* ---- what is changed while it is used ------------------------------------------------------- */
 
-// Another process that writes to a segment without pause, as fast as it can: whole words, which are ids and offsets inside and
-// outside of all bounds, and floats of every kind.
-class Scribbler
-{
-public:
-  explicit Scribbler (const Segment &segment) : child_ (fork ())
-  {
-    if (child_ == 0)
-      Scribble (reinterpret_cast<volatile guint64 *> (segment.data), segment.size / 8);
-  }
-
-  ~Scribbler ()
-  {
-    kill (child_, SIGKILL);
-    waitpid (child_, nullptr, 0);
-  }
-
-private:
-  [[noreturn]] static void
-  Scribble (volatile guint64 *words, gsize n_words)
-  {
-    guint64 dice = 88172645463325252u;
-
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    for (;;)
-      {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        words[dice % n_words] = (dice >> 60) % 4 != 0 ? (dice >> 20) % 1000 : dice;
-      }
-  }
-
-  pid_t child_;
-};
-
 class Changing : public testing::Test
 {
 protected:
@@ -420,7 +382,7 @@ TEST_F (Changing, MemoryHarmsNobodyButItsOwner)
   char table[] = "emb";
 
   {
-    Scribbler scribbler (segment_);
+    Scribbler scribbler (segment_.data, segment_.size);
 
     for (gint64 n = 0; n < 300 && !HasFatalFailure (); n++)
       CallAll (n);

@@ -1,0 +1,289 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Clients that change what they have sent, in memory shared with the server, while a model is made or updated, and before and
+// while they send it again. Whatever bytes the server saw: what it has once answered stays what it was, and is applied once.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "plugin/wire/wire_model.h"
+#include "plugin/wire/wire_parameter_server.h"
+#include "tests/plugin/server/memory/plugin_server.h"
+#include "tests/plugin/server/memory/scribbler.h"
+#include "tests/plugin/server/memory/shared_client.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr gint64 kMiB = 1 << 20;
+constexpr int kInvalidArgument = 1;
+constexpr int kAlreadyExists = 3;
+constexpr int kDuplicate = 5;
+
+// The least that is shared, which is hashed when it comes; and what is hashed by whoever adds it up.
+constexpr gint64 kSmall = 16384; // elements
+constexpr gint64 kLarge = 100000;
+
+struct UnrefModel
+{
+  void
+  operator() (TpsModelVersion *model) const
+  {
+    tps_model_version_unref (model);
+  }
+};
+using Model = std::unique_ptr<TpsModelVersion, UnrefModel>;
+
+std::string
+Bytes (const TpsTensor &tensor)
+{
+  return std::string (static_cast<const char *> (tps_tensor_data (&tensor)),
+                      tps_shape_n_bytes (&tensor.shape));
+}
+
+std::string
+Bytes (const Model &model)
+{
+  return model != nullptr ? Bytes (model->parameters[0].tensor) : "(no model)";
+}
+
+TpsTensor
+MakeVector (gint64 n_elems, float value)
+{
+  TpsTensor tensor = {};
+
+  tps_tensor_init_1d (&tensor, TPS_DTYPE_FLOAT32, n_elems);
+  for (gint64 i = 0; i < n_elems; i++)
+    static_cast<float *> (tps_tensor_data (&tensor))[i] = value;
+  return tensor;
+}
+
+class HostileRepeats : public testing::TestWithParam<gint64>
+{
+protected:
+  // The code of its answer.
+  static int
+  Init (SharedClient *client, const Segment *segment, float value)
+  {
+    TpsNamedTensor parameter = { g_strdup ("w"), MakeVector (GetParam (), value) };
+    TpsInitModelArguments init = {};
+
+    init.n_parameters = 1;
+    init.parameters = &parameter;
+    init.optimizer.kind = TPS_OPTIMIZER_SGD;
+    init.optimizer.learning_rate = 1;
+    client->Send ("ParameterServer:init_model", tps_init_model_arguments_encode, &init, segment);
+    tps_named_tensor_clear (&parameter);
+    return ErrorCode (client->raw ().Receive ());
+  }
+
+  // Through a connection that shares nothing.
+  Model
+  GetModel ()
+  {
+    TpsModelVersion *model = nullptr;
+
+    reader_.raw ().Send ("ParameterServer:get_model", 0);
+    EXPECT_TRUE (reader_.Receive (tps_model_result_decode, &model)) << reader_.LastError ();
+    return Model (model);
+  }
+
+  void
+  SendUpdate (gint64 sequence, float value, int seqid = 0)
+  {
+    TpsUpdateModelArguments update = {};
+    TpsTensor gradient = MakeVector (GetParam (), value);
+
+    update.n_gradients = 1;
+    update.gradients = &gradient;
+    update.push = { g_strdup ("evil"), sequence };
+    client_.Send ("ParameterServer:update_and_fetch_model", tps_update_model_arguments_encode,
+                  &update, &segment_, seqid);
+    tps_tensor_clear (&gradient);
+    tps_push_id_clear (&update.push);
+  }
+
+  // Null for an error, which is in LastError().
+  Model
+  ReceiveModel ()
+  {
+    TpsModelVersion *model = nullptr;
+
+    client_.Receive (tps_model_result_decode, &model);
+    return Model (model);
+  }
+
+  Model
+  Update (gint64 sequence, float value)
+  {
+    SendUpdate (sequence, value);
+    return ReceiveModel ();
+  }
+
+  void
+  SendAverage (SharedClient *client, const Segment *segment, gint32 trainer, gint64 batch,
+               float value, int seqid = 0)
+  {
+    TpsAverageGradientArguments arguments = {};
+
+    arguments.trainer = trainer;
+    arguments.batch = batch;
+    arguments.gradient.kind = TPS_GRADIENT_DENSE;
+    arguments.gradient.weight = 1;
+    arguments.gradient.dense = MakeVector (GetParam (), value);
+    client->Send ("ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+                  &arguments, segment, seqid);
+    tps_average_gradient_arguments_clear (&arguments);
+  }
+
+  // "" for an error.
+  static std::string
+  ReceiveAverage (SharedClient *client)
+  {
+    g_auto (TpsGradient) average = {};
+
+    return client->Receive (tps_average_gradient_result_decode, &average) ? Bytes (average.dense)
+                                                                          : "";
+  }
+
+  // Over what is sent, which begins with the segment.
+  void
+  StartScribbling ()
+  {
+    scribbler_ = std::make_unique<Scribbler> (segment_.data, GetParam () * sizeof (float));
+  }
+
+  PluginServer server_ { {}, 1 };
+  SharedClient client_ { server_.Unix () };
+  SharedClient reader_ { server_.Tcp () };
+  const Segment &segment_ = client_.Open (TPS_SEGMENT_REQUESTS, kMiB);
+  std::unique_ptr<Scribbler> scribbler_;
+};
+
+TEST_P (HostileRepeats, AModelIsWhatItWasWhenInitModelWasAnswered)
+{
+  int n_others = 0;
+
+  StartScribbling ();
+  for (int i = 0; i < 30; i++)
+    {
+      ASSERT_EQ (ErrorCode (client_.raw ().Call ("ParameterServer:reset_state")), 0);
+      ASSERT_EQ (Init (&client_, &segment_, 1), 0);
+      std::string model = Bytes (GetModel ());
+      int repeated = Init (&client_, &segment_, 1);
+      EXPECT_THAT (repeated, testing::AnyOf (0, kAlreadyExists));
+      n_others += repeated == kAlreadyExists;
+      EXPECT_EQ (model == Bytes (GetModel ()), true) << "the model has changed";
+    }
+  EXPECT_EQ (client_.n_placed, 60);
+  std::printf ("%d of 30 repeats had changed\n", n_others);
+}
+
+TEST_P (HostileRepeats, AnUpdatedModelIsWhatItWasWhenItWasAnswered)
+{
+  ASSERT_EQ (Init (&reader_, nullptr, 0), 0);
+  StartScribbling ();
+  for (gint64 i = 1; i <= 100; i++)
+    {
+      Model answered = Update (i, 1);
+
+      ASSERT_NE (answered, nullptr) << client_.LastError ();
+      EXPECT_EQ (answered->version, i + 1);
+      for (int again = 0; again < 2; again++)
+        EXPECT_EQ (Bytes (GetModel ()) == Bytes (answered), true) << "the model has changed";
+    }
+  EXPECT_EQ (client_.n_placed, 100);
+}
+
+TEST_P (HostileRepeats, AnUpdateThatIsSentAgainWithOtherBytesIsADuplicate)
+{
+  ASSERT_EQ (Init (&reader_, nullptr, 0), 0);
+  Model first = Update (7, 1);
+
+  ASSERT_NE (first, nullptr) << client_.LastError ();
+  for (int i = 0; i < 3; i++)
+    {
+      SendUpdate (7, 2);
+      EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), kDuplicate);
+      Model same = Update (7, 1);
+      ASSERT_NE (same, nullptr) << client_.LastError ();
+      EXPECT_EQ (same->version, 2);
+      EXPECT_EQ (Bytes (same) == Bytes (first), true);
+    }
+  EXPECT_EQ (GetModel ()->version, 2);
+}
+
+// The first of them is applied, with what bytes ever; the others are the same, or other ones.
+TEST_P (HostileRepeats, AnUpdateThatChangesWhileItIsSentAgainIsAppliedOnce)
+{
+  int n_refused = 0;
+
+  ASSERT_EQ (Init (&reader_, nullptr, 0), 0);
+  StartScribbling ();
+  for (gint64 i = 1; i <= 50; i++)
+    {
+      for (int seqid = 1; seqid <= 4; seqid++)
+        SendUpdate (i, 1, seqid);
+      int n_applied = 0;
+      for (int n = 0; n < 4; n++)
+        {
+          Message answer = client_.raw ().Receive ();
+          int code = ErrorCode (answer);
+          n_applied += code == 0;
+          EXPECT_THAT (code, testing::AnyOf (0, kDuplicate)) << ErrorText (answer);
+          n_refused += code != 0;
+        }
+      EXPECT_GE (n_applied, 1);
+      ASSERT_EQ (GetModel ()->version, i + 1);
+    }
+  std::printf ("%d of 150 repeats had changed\n", n_refused);
+}
+
+TEST_P (HostileRepeats, AGradientThatIsSentAgainWithOtherBytesIsRefused)
+{
+  SendAverage (&client_, &segment_, 0, 1, 3);
+  std::string first = ReceiveAverage (&client_);
+
+  ASSERT_NE (first, "") << client_.LastError ();
+  for (int i = 0; i < 3; i++)
+    {
+      SendAverage (&client_, &segment_, 0, 1, 4);
+      EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), kInvalidArgument);
+      SendAverage (&client_, &segment_, 0, 1, 3);
+      EXPECT_EQ (ReceiveAverage (&client_) == first, true) << client_.LastError ();
+    }
+}
+
+TEST_P (HostileRepeats, AnAverageOfGradientsThatChangeIsOneForAll)
+{
+  PluginServer server ({}, 2);
+  SharedClient evil (server.Unix ()), honest (server.Tcp ());
+  const Segment &segment = evil.Open (TPS_SEGMENT_REQUESTS, kMiB);
+  Scribbler scribbler (segment.data, GetParam () * sizeof (float));
+
+  for (gint64 batch = 1; batch <= 50; batch++)
+    {
+      SendAverage (&evil, &segment, 0, batch, 3, 1);
+      SendAverage (&evil, &segment, 0, batch, 3, 2); // changes while it waits
+      SendAverage (&honest, nullptr, 1, batch, 5);
+      std::string average = ReceiveAverage (&honest);
+      ASSERT_NE (average, "") << honest.LastError ();
+      int n_answered = 0;
+      for (int n = 0; n < 2; n++)
+        {
+          std::string other = ReceiveAverage (&evil);
+          n_answered += other != "";
+          EXPECT_TRUE (other == "" || other == average) << "trainers got other averages";
+        }
+      EXPECT_GE (n_answered, 1) << evil.LastError ();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P (Sizes, HostileRepeats, testing::Values (kSmall, kLarge),
+                          [] (const auto &of) { return std::to_string (of.param) + "Elements"; });
+
+} // namespace
+} // namespace thriftps_test
