@@ -13,8 +13,8 @@
 // Inside a transfer a binary of 2^31 bytes and more, which Thrift has no length for, has the length -1 (i32) and then its
 // length as an i64. Everything else is as in any message.
 // A transfer outlives its connection: after a lost one, begin_transfer with the same numbers on a new connection says where to
-// go on. run_transfer runs the call once; asked again it answers the same again. A transfer that nobody has touched for
-// 60 s is forgotten.
+// go on. run_transfer runs the call once; asked again it answers the same again. A transfer that has not got further for 60 s
+// (no chunk that was missing has come, none of its answer has been asked for) is forgotten; one that runs is not.
 //
 // A large answer. A plain call whose answer passes what a frame can hold is answered with ServiceError
 // RESOURCE_EXHAUSTED with `transfer` set: the call has been done, and its answer waits under that name for

@@ -91,7 +91,7 @@ insert (TpsTransferStore *store, TpsTransfer *transfer, gint64 now_ns)
 }
 
 static TpsTransfer *
-resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, gint64 now_ns, GError **error)
+resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
 {
   if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
     {
@@ -100,7 +100,6 @@ resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, gint64 now_ns, GError **e
                    tps_transfer_get_name (entry->transfer));
       return NULL;
     }
-  entry->touched_ns = now_ns;
   return entry->transfer;
 }
 
@@ -112,7 +111,7 @@ tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_b
   TpsTransfer *transfer;
 
   if (entry != NULL)
-    return resume (entry, n_bytes, n_chunks, now_ns, error);
+    return resume (entry, n_bytes, n_chunks, error);
   transfer = tps_transfer_new (name, n_bytes, n_chunks, store->bodies, error);
   if (transfer == NULL)
     return NULL;
@@ -125,20 +124,39 @@ tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_b
   return transfer;
 }
 
+static void
+set_not_found (const TpsTransferStore *store, const gchar *name, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "there is no transfer %s: never begun, ended, or without progress for %.3g s", name,
+               (gdouble) store->options.idle_ns / 1000000000);
+}
+
 TpsTransfer *
-tps_transfer_store_find (TpsTransferStore *store, const gchar *name, gint64 now_ns, GError **error)
+tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **error)
 {
   Entry *entry = g_hash_table_lookup (store->entries, name);
 
-  if (entry == NULL || entry->ended)
+  if (entry != NULL && !entry->ended)
+    return entry->transfer;
+  set_not_found (store, name, error);
+  return NULL;
+}
+
+gboolean
+tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *transfer, gint64 now_ns,
+                          GError **error)
+{
+  const gchar *name = tps_transfer_get_name (transfer);
+  Entry *entry = g_hash_table_lookup (store->entries, name);
+
+  if (entry == NULL || entry->transfer != transfer)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-                   "there is no transfer %s: never begun, ended, or not touched for %.3g s", name,
-                   (gdouble) store->options.idle_ns / 1000000000);
-      return NULL;
+      set_not_found (store, name, error);
+      return FALSE;
     }
   entry->touched_ns = now_ns;
-  return entry->transfer;
+  return TRUE;
 }
 
 TpsTransfer *

@@ -1,6 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The transfers of a server, by name: how many there may be, of how many bytes, and for how long nobody may touch one.
+/* The transfers of a server, by name: how many there may be, of how many bytes, and for how long one may stand still. Time counts
+ * from when it was made, got further, or was answered; asking for it, or beginning it again, is not enough, so that nobody
+ * keeps others out by announcing much and sending nothing.
  * Has no clock and no lock: times are given (monotonic), and one thread at a time calls.
  */
 
@@ -27,9 +29,13 @@ void tps_transfer_store_free (TpsTransferStore *store);
 TpsTransfer *tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_bytes,
                                        gint32 n_chunks, gint64 now_ns, GError **error);
 
-/* Borrowed, and touched. Errors: NOT_FOUND. */
-TpsTransfer *tps_transfer_store_find (TpsTransferStore *store, const gchar *name, gint64 now_ns,
-                                      GError **error);
+/* Borrowed. Errors: NOT_FOUND. */
+TpsTransfer *tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **error);
+
+/* It has got further: a chunk came that was missing, or one of the answer was asked for. Errors: NOT_FOUND (forgotten
+ * meanwhile). */
+gboolean tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *transfer,
+                                   gint64 now_ns, GError **error);
 
 /* Keeps an answer under a new name; borrowed. Takes over `answer` unless it fails. Errors: RESOURCE_EXHAUSTED. */
 TpsTransfer *tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_ns,
@@ -42,7 +48,7 @@ void tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, 
 /* Forgets a transfer; one that runs when it has been answered. Nothing where there is none. */
 void tps_transfer_store_end (TpsTransferStore *store, const gchar *name);
 
-/* Forgets what nobody has touched in time, but nothing that runs. */
+/* Forgets what has stood still for too long, but nothing that runs. */
 void tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns);
 
 /* When to expire next; G_MAXINT64 = there is nothing. */

@@ -37,6 +37,7 @@ static gboolean
 feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
 {
   TpsChunkVerdict verdict = tps_transfer_check (feed->transfer, chunk, error);
+  gboolean is_there;
 
   if (verdict != TPS_CHUNK_NEXT)
     return verdict == TPS_CHUNK_REPEATED;
@@ -47,8 +48,10 @@ feed_chunk (const Feed *feed, const TpsChunk *chunk, GError **error)
     }
   tps_mutex_lock (&feed->chunks->lock);
   tps_transfer_advance (feed->transfer);
+  is_there = tps_transfer_store_touch (feed->chunks->store, feed->transfer, tps_clock_now_ns (),
+                                       error);
   tps_mutex_unlock (&feed->chunks->lock);
-  return TRUE;
+  return is_there;
 }
 
 /* NULL when there is none: the feed is then out of the table and freed. */
@@ -93,8 +96,7 @@ run_feed (TpsCall *unused, gpointer user_data)
 static Feed *
 join_feed (TpsChunks *chunks, Put *put, gboolean *is_new, GError **error)
 {
-  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, put->chunk.transfer,
-                                                   tps_clock_now_ns (), error);
+  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, put->chunk.transfer, error);
   Feed *feed;
 
   if (transfer == NULL)

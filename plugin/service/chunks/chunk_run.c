@@ -104,11 +104,12 @@ find_answered (TpsChunks *chunks, const gchar *name, GError **error)
   TpsTransfer *transfer;
 
   tps_mutex_lock (&chunks->lock);
-  transfer = tps_transfer_store_find (chunks->store, name, tps_clock_now_ns (), error);
+  transfer = tps_transfer_store_find (chunks->store, name, error);
   if (transfer != NULL)
     state = tps_transfer_get_state (transfer);
   if (state == TPS_TRANSFER_ANSWERED)
-    tps_transfer_ref (transfer);
+    tps_transfer_store_touch (chunks->store, tps_transfer_ref (transfer), tps_clock_now_ns (),
+                              NULL);
   tps_mutex_unlock (&chunks->lock);
   if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
     return transfer;
@@ -259,7 +260,7 @@ static TpsTransfer *
 enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **message, Run **run,
            GError **error)
 {
-  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, name, tps_clock_now_ns (), error);
+  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, name, error);
 
   if (transfer == NULL)
     return NULL;

@@ -227,7 +227,7 @@ private:
 
     EXPECT_TRUE (tps_put_chunk_arguments_decode (call.message->arguments (), &chunk, nullptr));
     chunk.crc32c ^= corrupt ? 1 : 0;
-    TpsTransfer *transfer = tps_transfer_store_find (store, chunk.transfer, now_ns, error);
+    TpsTransfer *transfer = tps_transfer_store_find (store, chunk.transfer, error);
     if (transfer == nullptr)
       return {};
     TpsChunkVerdict verdict = tps_transfer_check (transfer, &chunk, error);
@@ -246,7 +246,7 @@ private:
 
     EXPECT_TRUE (
         tps_run_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
-    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, now_ns, error);
+    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, error);
     if (transfer == nullptr)
       return {};
     if (tps_transfer_get_state (transfer) != TPS_TRANSFER_ANSWERED)
@@ -278,7 +278,7 @@ private:
     g_auto (TpsTransferArguments) arguments = {};
 
     EXPECT_TRUE (tps_get_chunk_arguments_decode (call.message->arguments (), &arguments, nullptr));
-    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, now_ns, error);
+    TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, error);
     if (transfer == nullptr)
       return {};
     gint32 index = choose_chunk (arguments.index);

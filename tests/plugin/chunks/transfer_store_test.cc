@@ -40,10 +40,10 @@ protected:
   }
 
   bool
-  is_there (const char *name, gint64 now_ns)
+  is_there (const char *name)
   {
     g_clear_error (&error);
-    return tps_transfer_store_find (store, name, now_ns, &error) != nullptr;
+    return tps_transfer_store_find (store, name, &error) != nullptr;
   }
 
   /* One whose call has been taken. */
@@ -117,14 +117,15 @@ TEST_F (Store, limitsTheirBytes)
 
 TEST_F (Store, forgetsWhatNobodyTouches)
 {
-  begin ("a", 1, 1, 0);
+  TpsTransfer *a = begin ("a", 1, 1, 0);
   begin ("b", 1, 1, 10 * second);
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), 60 * second);
   tps_transfer_store_expire (store, 60 * second - 1);
-  EXPECT_TRUE (is_there ("a", 20 * second)); /* touches it */
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_TRUE (tps_transfer_store_touch (store, a, 20 * second, nullptr));
   tps_transfer_store_expire (store, 70 * second);
-  EXPECT_TRUE (is_there ("a", 70 * second));
-  EXPECT_FALSE (is_there ("b", 70 * second));
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_FALSE (is_there ("b"));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
   tps_transfer_store_expire (store, 130 * second);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
@@ -132,19 +133,43 @@ TEST_F (Store, forgetsWhatNobodyTouches)
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
 }
 
+/* Else whoever announces much and sends nothing would keep others out for ever. */
+TEST_F (Store, askingForATransferDoesNotKeepIt)
+{
+  begin ("a", 500, 10, 0);
+  ASSERT_NE (begin ("a", 500, 10, 59 * second), nullptr);
+  EXPECT_TRUE (is_there ("a"));
+  EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), 60 * second);
+  tps_transfer_store_expire (store, 60 * second);
+  EXPECT_FALSE (is_there ("a"));
+}
+
+TEST_F (Store, touchesNothingThatHasBeenForgotten)
+{
+  g_autoptr (TpsTransfer) forgotten = tps_transfer_ref (begin ("a", 500, 10, 0));
+
+  tps_transfer_store_end (store, "a");
+  EXPECT_FALSE (tps_transfer_store_touch (store, forgotten, 50 * second, &error));
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
+  begin ("a", 500, 10, 0);
+  EXPECT_FALSE (tps_transfer_store_touch (store, forgotten, 50 * second, nullptr));
+  EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), 60 * second)
+      << "of another of that name";
+}
+
 TEST_F (Store, doesNotForgetWhatRuns)
 {
   TpsTransfer *transfer = begin_running ("a");
 
   tps_transfer_store_expire (store, 1000 * second);
-  ASSERT_TRUE (is_there ("a", 1000 * second));
+  ASSERT_TRUE (is_there ("a"));
   tps_transfer_store_answer (store, transfer, new_message (pattern (500), TPS_MESSAGE_REPLY),
                              2000 * second);
   EXPECT_GT (tps_transfer_store_get_n_bytes (store), 500u) << "the answer counts";
   tps_transfer_store_expire (store, 2059 * second);
-  EXPECT_TRUE (is_there ("a", 2059 * second));
+  EXPECT_TRUE (is_there ("a"));
   tps_transfer_store_expire (store, 3000 * second);
-  EXPECT_FALSE (is_there ("a", 3000 * second));
+  EXPECT_FALSE (is_there ("a"));
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u)
       << "the answer's bytes instead of the call's";
 }
@@ -154,7 +179,7 @@ TEST_F (Store, endsWhatRunsWhenItHasBeenAnswered)
   TpsTransfer *transfer = begin_running ("a");
 
   tps_transfer_store_end (store, "a");
-  EXPECT_FALSE (is_there ("a", 0));
+  EXPECT_FALSE (is_there ("a"));
   EXPECT_EQ (begin ("a", tps_transfer_get_n_bytes (transfer), 1), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS));
   EXPECT_GT (tps_transfer_store_get_n_bytes (store), 0u) << "its memory is still used";
@@ -171,7 +196,7 @@ TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
   ASSERT_NE (transfer, nullptr);
   EXPECT_EQ (tps_transfer_get_state (transfer), TPS_TRANSFER_ANSWERED);
   EXPECT_EQ (tps_transfer_get_answer (transfer), answer);
-  EXPECT_TRUE (is_there (tps_transfer_get_name (transfer), 0));
+  EXPECT_TRUE (is_there (tps_transfer_get_name (transfer)));
   g_autoptr (TpsWriter) large = new_message (pattern (600), TPS_MESSAGE_REPLY);
   EXPECT_EQ (tps_transfer_store_keep (store, large, 0, &error), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));

@@ -136,6 +136,14 @@ protected:
     return call ("run_transfer", tps_run_transfer_arguments_encode, &arguments);
   }
 
+  Answer &
+  end (const char *name)
+  {
+    TpsTransferArguments arguments = { const_cast<gchar *> (name), 0, 0, 0 };
+
+    return call ("end_transfer", tps_end_transfer_arguments_encode, &arguments);
+  }
+
   /* A transfer that is complete. */
   void
   send (const char *name, const std::string &argument)
@@ -187,6 +195,19 @@ private:
   TpsDispatcher *dispatcher;
   std::deque<Answer> answers;
 };
+
+/* Its client may begin again: whoever is told that the last chunk is there runs what is gone. */
+TEST_F (ChunkService, aChunkThatWaitsForAWorkerWhenItsTransferIsForgottenIsRefused)
+{
+  std::string bytes = message_bytes ("abc");
+
+  ASSERT_TRUE (is_fine (begin ("t", bytes.size (), 1)));
+  Answer &answer = put ("t", 0, 1, bytes);
+  end ("t");
+  run_jobs ();
+  ASSERT_TRUE (answer.has_come);
+  EXPECT_FALSE (is_fine (answer));
+}
 
 TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdded)
 {
