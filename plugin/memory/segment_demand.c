@@ -2,13 +2,14 @@
 
 /* What to open next. Each message that did not find room leaves a demand: how large a segment would have taken it, and how many such
  * segments would have been of use at that moment. The next segment serves the largest demand, and demands that it meets
- * are forgotten with it, but of a device as many are opened as would have been of use. Where the limit stands in the way, idle smaller segments are closed first.
+ * are forgotten with it, but of a device as many are opened as would have been of use. Where the limit stands in the way, idle segments
+ * are closed first: smaller ones of the same use, and what the other use has beyond its half.
  *
  * Segments are powers of two: a few sizes serve all, and growing tensors do not open one for each step. */
 
 #include "plugin/memory/segment_pool_private.h"
 
-#define MAX_SEGMENTS 64
+#define MAX_SEGMENTS 64 /* of a kind and a use */
 
 void
 tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
@@ -31,6 +32,15 @@ tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUs
   tps_segment_pool_wake (pool);
 }
 
+/* ---- sizes and counts ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSegmentKind kind;
+  TpsSegmentUse use;
+  gsize size;
+} Wanted;
+
 /* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there may be. */
 static gsize
 size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
@@ -43,7 +53,7 @@ size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
 }
 
 static guint
-count_suitable (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use, gsize size)
+count_suitable (const TpsSegmentPool *pool, const Wanted *wanted)
 {
   guint n_suitable = 0;
 
@@ -51,73 +61,143 @@ count_suitable (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse u
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
 
-      n_suitable += held->kind == kind && held->use == use && held->phase == TPS_POOL_SEGMENT_OPEN
-                    && held->n_bytes >= size;
+      n_suitable += held->kind == wanted->kind && held->use == wanted->use
+                    && held->phase == TPS_POOL_SEGMENT_OPEN && held->n_bytes >= wanted->size;
     }
   return n_suitable;
 }
 
-/* Whether it may make room for one of `size`. */
-static gboolean
-may_go (const TpsPoolSegment *held, TpsSegmentKind kind, gsize size)
+typedef struct
 {
-  return held->kind == kind && held->phase == TPS_POOL_SEGMENT_OPEN
-         && held->state == TPS_POOL_SEGMENT_FREE && held->n_bytes < size
-         && (kind == TPS_SEGMENT_MEMFD || held->use == TPS_SEGMENT_REQUESTS);
+  guint n_segments;
+  gsize n_bytes;
+} Total;
+
+/* What is open and stays so. */
+static Total
+count_open (const TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+{
+  Total total = { 0 };
+
+  for (guint i = 0; i < pool->segments->len; i++)
+    {
+      const TpsPoolSegment *held = pool->segments->pdata[i];
+
+      if (held->kind != kind || held->use != use || held->phase != TPS_POOL_SEGMENT_OPEN)
+        continue;
+      total.n_segments++;
+      total.n_bytes += held->n_bytes;
+    }
+  return total;
 }
 
-/* The smallest such segment; NULL = none. */
-static TpsPoolSegment *
-find_victim (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize size)
+/* ---- room ----------------------------------------------------------------------------------- */
+
+static TpsSegmentUse
+other_use (TpsSegmentUse use)
 {
+  return use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_ANSWERS : TPS_SEGMENT_REQUESTS;
+}
+
+/* The largest segment of the other use that may go: each use has a claim to half of the limit, and what the other has beyond its
+ * own half gives way. For a segment that needs more than half smaller ones go: there is room for one such only, which nobody
+ * has a claim to. So the two uses cannot push each other out in turn, without end. */
+static gsize
+max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
+{
+  gsize half = pool->kinds[wanted->kind].max_bytes / 2;
+  gsize n_own = count_open (pool, wanted->kind, wanted->use).n_bytes;
+  gsize n_other = count_open (pool, wanted->kind, other_use (wanted->use)).n_bytes;
+
+  if (wanted->size > half)
+    return wanted->size - 1;
+  return n_own <= half - wanted->size && n_other > half ? n_other - half : 0;
+}
+
+/* The smallest idle segment that may make room; NULL = none. `of_use`: one of the same use is needed. */
+static TpsPoolSegment *
+find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
+{
+  gsize max_of_other = of_use ? 0 : max_victim_of_other (pool, wanted);
   TpsPoolSegment *victim = NULL;
 
   for (guint i = 0; i < pool->segments->len; i++)
     {
       TpsPoolSegment *held = pool->segments->pdata[i];
+      gsize max_bytes = held->use == wanted->use ? wanted->size - 1 : max_of_other;
 
-      if (may_go (held, kind, size) && (victim == NULL || held->n_bytes < victim->n_bytes))
+      if (held->kind == wanted->kind && held->phase == TPS_POOL_SEGMENT_OPEN
+          && held->state == TPS_POOL_SEGMENT_FREE && held->n_bytes <= max_bytes
+          && (held->kind == TPS_SEGMENT_MEMFD || held->use == TPS_SEGMENT_REQUESTS)
+          && (victim == NULL || held->n_bytes < victim->n_bytes))
         victim = held;
     }
   return victim;
 }
 
-/* Bytes that are on their way back to the server, and with `size` above 0 those that could be, for a larger segment. */
-static gsize
-count_leaving (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize size)
+/* Whether a segment could be opened if all that leave had left. */
+static gboolean
+will_fit (const TpsSegmentPool *pool, const Wanted *wanted, gboolean *too_many)
 {
-  gsize n_bytes = 0;
+  Total own = count_open (pool, wanted->kind, wanted->use);
+  Total other = count_open (pool, wanted->kind, other_use (wanted->use));
+
+  *too_many = own.n_segments >= MAX_SEGMENTS;
+  return !*too_many
+         && own.n_bytes + other.n_bytes <= pool->kinds[wanted->kind].max_bytes - wanted->size;
+}
+
+/* Closes idle segments until it would fit; FALSE: it cannot be made to, and none is closed. */
+static gboolean
+evict (TpsSegmentPool *pool, const Wanted *wanted)
+{
+  g_autoptr (GPtrArray) victims = g_ptr_array_new ();
+  gboolean too_many;
+
+  while (!will_fit (pool, wanted, &too_many))
+    {
+      TpsPoolSegment *victim = find_victim (pool, wanted, too_many);
+
+      if (victim == NULL)
+        {
+          for (guint i = 0; i < victims->len; i++)
+            ((TpsPoolSegment *) victims->pdata[i])->phase = TPS_POOL_SEGMENT_OPEN;
+          return FALSE;
+        }
+      victim->phase = TPS_POOL_SEGMENT_DOOMED;
+      g_ptr_array_add (victims, victim);
+    }
+  return TRUE;
+}
+
+/* Of the use, on both sides or on their way; also those that the server has closed, which are mapped here still. */
+static guint
+count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
+{
+  guint n_segments = 0;
 
   for (guint i = 0; i < pool->segments->len; i++)
     {
       const TpsPoolSegment *held = pool->segments->pdata[i];
-      gboolean leaves = held->kind == kind
-                        && (held->phase == TPS_POOL_SEGMENT_DOOMED
-                            || held->phase == TPS_POOL_SEGMENT_CLOSING);
 
-      if (leaves || may_go (held, kind, size))
-        n_bytes += held->n_bytes;
+      n_segments += held->kind == wanted->kind && held->use == wanted->use;
     }
-  return n_bytes;
+  return n_segments;
 }
 
-/* Whether a segment of `size` may be opened now. If it may later, room is being made and `wait` is set. */
+/* Whether a segment may be opened now. If it may later, room is being made and `wait` is set. */
 static gboolean
-make_room (TpsSegmentPool *pool, TpsSegmentKind kind, gsize size, gboolean *wait)
+make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
 {
-  gsize n_bytes = tps_segment_pool_count_bytes (pool, kind);
-  gsize max_bytes = pool->kinds[kind].max_bytes;
+  gsize max_bytes = pool->kinds[wanted->kind].max_bytes;
 
   *wait = FALSE;
-  if (size > max_bytes || pool->segments->len >= MAX_SEGMENTS)
+  if (wanted->size > max_bytes)
     return FALSE;
-  if (n_bytes <= max_bytes - size)
+  if (count_mapped (pool, wanted) < MAX_SEGMENTS
+      && tps_segment_pool_count_bytes (pool, wanted->kind) <= max_bytes - wanted->size)
     return TRUE;
-  if (n_bytes - count_leaving (pool, kind, size) > max_bytes - size)
-    return FALSE;
-  while (n_bytes - count_leaving (pool, kind, 0) > max_bytes - size)
-    find_victim (pool, kind, size)->phase = TPS_POOL_SEGMENT_DOOMED;
-  *wait = TRUE;
+  *wait = evict (pool, wanted);
   return FALSE;
 }
 
@@ -128,19 +208,35 @@ wants_all (TpsSegmentKind kind)
   return kind == TPS_SEGMENT_CUDA_IPC;
 }
 
-gsize
-tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
+static gsize
+plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use)
 {
   TpsSegmentDemand *demand = &pool->kinds[kind].demands[use];
-  gsize size = size_for (pool, kind, demand->n_bytes);
+  Wanted wanted = { kind, use, size_for (pool, kind, demand->n_bytes) };
   gboolean wait = FALSE;
   gboolean now;
 
   if (demand->n_bytes == 0)
     return 0;
-  now = count_suitable (pool, kind, use, size) < demand->n_parallel
-        && make_room (pool, kind, size, &wait);
+  now = count_suitable (pool, &wanted) < demand->n_parallel && make_room (pool, &wanted, &wait);
   if (!wait && !(now && wants_all (kind)))
     *demand = (TpsSegmentDemand) { 0 };
-  return now ? size : 0;
+  return now ? wanted.size : 0;
+}
+
+gsize
+tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use)
+{
+  gsize size;
+
+  /* Who has less comes first: the room that the other has made is for it. */
+  *use = count_open (pool, kind, TPS_SEGMENT_ANSWERS).n_bytes
+                 < count_open (pool, kind, TPS_SEGMENT_REQUESTS).n_bytes
+             ? TPS_SEGMENT_ANSWERS
+             : TPS_SEGMENT_REQUESTS;
+  size = plan (pool, kind, *use);
+  if (size > 0)
+    return size;
+  *use = other_use (*use);
+  return plan (pool, kind, *use);
 }

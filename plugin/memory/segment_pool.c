@@ -192,20 +192,17 @@ tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats)
 static gboolean
 next_open_of (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentRequest *request)
 {
-  for (TpsSegmentUse use = TPS_SEGMENT_REQUESTS; use <= TPS_SEGMENT_ANSWERS; use++)
-    {
-      gsize size = pool->kinds[kind].is_ended ? 0 : tps_segment_pool_plan (pool, kind, use);
+  TpsSegmentUse use = TPS_SEGMENT_REQUESTS;
+  gsize size = pool->kinds[kind].is_ended ? 0 : tps_segment_pool_plan (pool, kind, &use);
 
-      if (size == 0)
-        continue;
-      pool->open_out = TRUE;
-      pool->opening_kind = kind;
-      pool->opening_use = use;
-      pool->n_opening_bytes = size;
-      *request = (TpsSegmentRequest) { TPS_SEGMENT_ASK_OPEN, kind, use, size, NULL };
-      return TRUE;
-    }
-  return FALSE;
+  if (size == 0)
+    return FALSE;
+  pool->open_out = TRUE;
+  pool->opening_kind = kind;
+  pool->opening_use = use;
+  pool->n_opening_bytes = size;
+  *request = (TpsSegmentRequest) { TPS_SEGMENT_ASK_OPEN, kind, use, size, NULL };
+  return TRUE;
 }
 
 static gboolean

@@ -122,8 +122,8 @@ void tps_segment_pool_wake (TpsSegmentPool *pool);
 void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
                               gsize n_bytes, guint n_parallel);
 
-/* The size of the segment to open now; 0 = none. A demand that is met, or cannot be, is forgotten. */
-gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use);
+/* The size of the segment to open now, and its use; 0 = none. A demand that is met, or cannot be, is forgotten. */
+gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
 /* What counts against the limit of the kind. */
 gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
