@@ -117,7 +117,7 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       "Largest frame (256); larger messages come in chunks", "MIB" },
     { "max-pending-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_pending_mib,
       "Tensors of all calls under way and memory shared with all clients together (a quarter of the "
-      "memory)",
+      "memory); averages may have as much besides",
       "MIB" },
     { "max-shared-mib", 0, 0, G_OPTION_ARG_INT64, &raw->max_shared_mib,
       "Memory shared with one connection over a Unix socket (1024), 0 for none; with all connections "

@@ -72,6 +72,7 @@ make_averaging (Program *program, GError **error)
     .reduce = flags->reduce,
     .round_timeout_ns = flags->rpc_timeout_ns,
     .workers = tps_server_get_workers (program->server),
+    .max_average_bytes = flags->options.max_pending_bytes,
     .device = program->device,
     .metrics = program->metrics,
   };

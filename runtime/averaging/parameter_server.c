@@ -21,6 +21,7 @@
 #include "runtime/block_work.h"
 #include "runtime/device_memory.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 #include "runtime/pinned_pool.h"
 #include "runtime/sync.h"
 
@@ -31,8 +32,9 @@
 /* What a helper takes at a time, and how much work one must be worth. */
 #define RANGE_BLOCKS 32
 #define HELPER_BLOCKS 96
-/* Of averages that come back from a device, page-locked for the next ones. */
+/* Of averages, kept for the next ones; where they come back from a device, page-locked. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
+#define DEFAULT_AVERAGES_PART 4 /* of the memory */
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
@@ -60,7 +62,7 @@ struct TpsParameterServer
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
   TpsDeviceSums *on_device; /* NULL: sums are in host memory */
-  TpsBufferPool *averages;  /* where they come back to from there; NULL = not ours */
+  TpsBufferPool *averages;  /* and sums, as far as they are in host memory */
 
   TpsMutex lock; /* guards everything below */
   TpsCond idle;  /* n_pending has become 0 */
@@ -228,11 +230,14 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
   for (;;)
     {
       TpsAveragingTicket *answered = output->answered;
+      TpsAveragingJob *jobs = output->jobs;
       TpsAveragingJob *job;
       gint64 start_ns;
 
-      share_jobs (server, output->jobs, &ours);
-      tps_averaging_output_clear (output); /* before the answers: they give shared memory back */
+      /* Before the jobs: their sums may need the room of a batch that is over. Before the answers: they give shared memory
+       * back. */
+      tps_averaging_output_clear (output);
+      share_jobs (server, jobs, &ours);
       answer_tickets (answered);
       job = ours;
       if (job == NULL)
@@ -428,6 +433,16 @@ check_options (const TpsParameterServerOptions *options, GError **error)
   return TRUE;
 }
 
+static TpsBufferPool *
+new_averages (const TpsParameterServerOptions *options)
+{
+  gsize max_bytes = options->max_average_bytes > 0
+                        ? options->max_average_bytes
+                        : tps_host_memory_get_total () / DEFAULT_AVERAGES_PART;
+
+  return tps_pinned_pool_new (options->device, max_bytes, MIN (max_bytes, KEEP_AVERAGES_BYTES));
+}
+
 TpsParameterServer *
 tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error)
 {
@@ -443,7 +458,6 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
     .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
                                                       : DEFAULT_ROUND_TIMEOUT_NS,
     .may_fold = kind->may_fold,
-    .buffers = options->buffers,
   };
   server = g_new0 (TpsParameterServer, 1);
   server->workers = options->workers;
@@ -452,10 +466,8 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   if (options->device != NULL)
     server->on_device = tps_device_sums_new (options->device);
   averaging_options.on_device = server->on_device;
-  if (options->device != NULL && options->buffers == NULL)
-    server->averages = tps_pinned_pool_new (options->device, 0, KEEP_AVERAGES_BYTES);
-  if (server->averages != NULL)
-    averaging_options.buffers = server->averages;
+  server->averages = new_averages (options);
+  averaging_options.buffers = server->averages;
   server->averaging = tps_averaging_new (&averaging_options);
   tps_mutex_init (&server->lock);
   tps_cond_init (&server->idle);

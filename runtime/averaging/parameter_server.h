@@ -37,8 +37,10 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  /* For sums; NULL = the default pool, with a `device` one of memory that its copies need not stage. */
-  TpsBufferPool *buffers;
+  /* Host memory of sums, and of the averages that are kept for repeats until the next batch: those of one model, and of the
+   * next while the first trainers are ahead. Gradients that become the sum where they lie do not count. A round that finds no
+   * room fails with RESOURCE_EXHAUSTED. 0 = a quarter of the memory. */
+  gsize max_average_bytes;
   TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;

@@ -31,6 +31,19 @@ tps_reduction_clear (TpsReduction *reduction)
   g_clear_pointer (&reduction->device_sum, tps_device_sum_free);
 }
 
+static void
+refuse_sum (gsize n_bytes, gsize limit, GError **error)
+{
+  if (limit > 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "no memory for a sum of %" G_GSIZE_FORMAT
+                 " bytes: sums and averages together may have %" G_GSIZE_FORMAT,
+                 n_bytes, limit);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "no memory for a sum of %" G_GSIZE_FORMAT " bytes", n_bytes);
+}
+
 gboolean
 tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool *buffers,
                         GError **error)
@@ -40,8 +53,7 @@ tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool 
 
   if (buffer == NULL)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no memory for a sum of %" G_GSIZE_FORMAT " bytes", n_bytes);
+      refuse_sum (n_bytes, tps_buffer_pool_get_limit (buffers), error);
       return FALSE;
     }
   tps_tensor_init_take (tensor, shape, buffer, 0);

@@ -22,12 +22,12 @@ constexpr gint64 kMiB = 1 << 20;
 
 // average_gradient of trainer 0 with a dense tensor.
 WriteFields
-Average (gint64 batch, const WriteFields &tensor)
+Average (gint64 batch, const WriteFields &tensor, gint32 param_loc = 0)
 {
   return [=] (TpsWriter *out) {
     tps_field_write_i32 (out, 1, 0);
     tps_field_write_i64 (out, 2, batch);
-    tps_field_write_i32 (out, 3, 0);
+    tps_field_write_i32 (out, 3, param_loc);
     tps_writer_field (out, 4, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
@@ -176,6 +176,37 @@ TEST (SliceCopies, CountWithWhatWaitsInTheServer)
   EXPECT_EQ (ErrorCode (answer), 7);
   EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("no room for a copy of 4194304 bytes"));
   EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB });
+}
+
+// The averages of a batch are kept for repeats, and a gradient that names a slice has brought no memory for its own.
+TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
+{
+  constexpr int kFits = 8;
+  TpsServerOptions options = {};
+  options.max_pending_bytes = kFits * 4 * kMiB;
+  PluginServer server (options, 1);
+  SharedClient client (server.Unix ());
+  const Segment &segment = client.Open (TPS_SEGMENT_REQUESTS, 4 * kMiB);
+  WriteFields tensor = SharedTensor (1, { kMiB }, { segment.id, 0, 4 * kMiB });
+  auto average = [&] (gint64 batch, gint32 param_loc) {
+    return client.raw ().Call ("ParameterServer:average_gradient",
+                               Average (batch, tensor, param_loc));
+  };
+
+  for (gint64 batch = 1; batch < 4; batch++)
+    {
+      for (gint32 param_loc = 0; param_loc < kFits; param_loc++)
+        {
+          Message answer = average (batch, param_loc);
+          ASSERT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
+        }
+      Message answer = average (batch, kFits);
+      EXPECT_EQ (ErrorCode (answer), 7);
+      EXPECT_THAT (ErrorText (answer),
+                   testing::HasSubstr ("no memory for a sum of 4194304 bytes: sums and averages "
+                                       "together may have 33554432"));
+    }
+  EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have all of what is theirs
 }
 
 /* ---- what is changed after it was given away ------------------------------------------------ */

@@ -75,6 +75,7 @@ public:
 
     plugin_options.n_workers = 2;
     plugin_options.parameter_server.n_trainers = n_trainers;
+    plugin_options.parameter_server.max_average_bytes = options.max_pending_bytes;
     plugin_options.parameter_server.device = options.device;
     plugin_ = tps_plugin_new (&plugin_options, &error);
     EXPECT_NE (plugin_, nullptr) << error->message;
