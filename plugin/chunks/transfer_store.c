@@ -30,7 +30,7 @@ entry_free (gpointer data)
 {
   Entry *entry = data;
 
-  tps_transfer_unref (entry->transfer);
+  g_clear_pointer (&entry->transfer, tps_transfer_unref);
   g_free (entry);
 }
 
@@ -176,11 +176,15 @@ tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_
   return transfer;
 }
 
-static void
+/* The transfer is the caller's. */
+static TpsTransfer *
 remove_entry (TpsTransferStore *store, Entry *entry)
 {
+  TpsTransfer *transfer = g_steal_pointer (&entry->transfer);
+
   store->n_bytes -= entry->n_bytes;
-  g_hash_table_remove (store->entries, tps_transfer_get_name (entry->transfer));
+  g_hash_table_remove (store->entries, tps_transfer_get_name (transfer));
+  return transfer;
 }
 
 /* The answer is there, so it is kept whether there is room or not: the bytes of the call have gone. */
@@ -194,7 +198,7 @@ tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWr
   g_assert (entry != NULL && entry->transfer == transfer); /* what runs is not forgotten */
   if (entry->ended)
     {
-      remove_entry (store, entry);
+      tps_transfer_unref (remove_entry (store, entry));
       return;
     }
   store->n_bytes -= entry->n_bytes;
@@ -203,17 +207,17 @@ tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWr
   entry->touched_ns = now_ns;
 }
 
-void
+TpsTransfer *
 tps_transfer_store_end (TpsTransferStore *store, const gchar *name)
 {
   Entry *entry = g_hash_table_lookup (store->entries, name);
 
   if (entry == NULL)
-    return;
-  if (tps_transfer_get_state (entry->transfer) == TPS_TRANSFER_RUNNING)
-    entry->ended = TRUE;
-  else
-    remove_entry (store, entry);
+    return NULL;
+  if (tps_transfer_get_state (entry->transfer) != TPS_TRANSFER_RUNNING)
+    return remove_entry (store, entry);
+  entry->ended = TRUE;
+  return NULL;
 }
 
 static gint64
@@ -224,9 +228,10 @@ get_expiry_ns (const TpsTransferStore *store, const Entry *entry)
   return entry->touched_ns + store->options.idle_ns;
 }
 
-void
+GPtrArray *
 tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns)
 {
+  GPtrArray *forgotten = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_transfer_unref);
   GHashTableIter iter;
   gpointer value;
 
@@ -238,8 +243,10 @@ tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns)
       if (get_expiry_ns (store, entry) > now_ns)
         continue;
       store->n_bytes -= entry->n_bytes;
+      g_ptr_array_add (forgotten, g_steal_pointer (&entry->transfer));
       g_hash_table_iter_remove (&iter);
     }
+  return forgotten;
 }
 
 gint64

@@ -3,7 +3,8 @@
 /* The transfers of a server, by name: how many there may be, of how many bytes, and for how long one may stand still. Time counts
  * from when it was made, got further, or was answered; asking for it, or beginning it again, is not enough, so that nobody
  * keeps others out by announcing much and sending nothing.
- * Has no clock and no lock: times are given (monotonic), and one thread at a time calls.
+ * Has no clock and no lock: times are given (monotonic), and one thread at a time calls. What it forgets it hands out: giving
+ * gigabytes back takes long, and needs no lock.
  */
 
 #pragma once
@@ -41,15 +42,16 @@ gboolean tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *t
 TpsTransfer *tps_transfer_store_keep (TpsTransferStore *store, TpsWriter *answer, gint64 now_ns,
                                       GError **error);
 
-/* The answer of a running transfer, which is taken over. */
+/* The answer of a running transfer, of which the caller has a reference; it is taken over. */
 void tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                                 gint64 now_ns);
 
-/* Forgets a transfer; one that runs when it has been answered. Nothing where there is none. */
-void tps_transfer_store_end (TpsTransferStore *store, const gchar *name);
+/* Forgets a transfer, which is then the caller's; one that runs when it has been answered. NULL where there is none to
+ * forget now. */
+TpsTransfer *tps_transfer_store_end (TpsTransferStore *store, const gchar *name);
 
-/* Forgets what has stood still for too long, but nothing that runs. */
-void tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns);
+/* Forgets what has stood still for too long, but nothing that runs: the transfers, the caller's. */
+GPtrArray *tps_transfer_store_expire (TpsTransferStore *store, gint64 now_ns);
 
 /* When to expire next; G_MAXINT64 = there is nothing. */
 gint64 tps_transfer_store_get_next_expiry_ns (TpsTransferStore *store);

@@ -28,8 +28,10 @@ put_free (Put *put)
 static void
 forget (const Feed *feed)
 {
+  g_autoptr (TpsTransfer) forgotten = NULL;
+
   tps_mutex_lock (&feed->chunks->lock);
-  tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
+  forgotten = tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
   tps_mutex_unlock (&feed->chunks->lock);
 }
 

@@ -23,13 +23,18 @@ tps_chunks_arm_timer (TpsChunks *chunks)
   chunks->timer_id = tps_worker_pool_add_timer (chunks->workers, next_ns, on_timer, chunks);
 }
 
+/* The service does not go before what was forgotten has been freed. */
 static void
 on_timer (gpointer data)
 {
   TpsChunks *chunks = data;
+  GPtrArray *forgotten;
 
   tps_mutex_lock (&chunks->lock);
-  tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
+  forgotten = tps_transfer_store_expire (chunks->store, tps_clock_now_ns ());
+  tps_mutex_unlock (&chunks->lock);
+  g_ptr_array_unref (forgotten);
+  tps_mutex_lock (&chunks->lock);
   chunks->timer_id = 0;
   chunks->timer_fires = FALSE;
   tps_chunks_arm_timer (chunks);
@@ -149,29 +154,40 @@ handle_begin_transfer (TpsCall *call, gpointer service)
     tps_call_reply_error (call, error);
 }
 
-static void
+static TpsTransfer *
 end (TpsChunks *chunks, const gchar *name)
 {
+  TpsTransfer *ended;
+
   tps_mutex_lock (&chunks->lock);
-  tps_transfer_store_end (chunks->store, name);
+  ended = tps_transfer_store_end (chunks->store, name);
   tps_mutex_unlock (&chunks->lock);
+  return ended;
 }
 
+static void
+free_ended (TpsCall *call, gpointer ended)
+{
+  tps_transfer_unref (ended);
+  tps_call_reply (call, NULL, NULL);
+}
+
+/* The room is there at once; the memory is given back on a worker. */
 static void
 handle_end_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
+  TpsTransfer *ended = NULL;
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
-  if (!tps_end_transfer_arguments_decode (&in, &arguments, &error))
-    {
-      tps_call_reply_error (call, error);
-      return;
-    }
-  end (service, arguments.transfer);
-  tps_call_reply (call, NULL, NULL);
+  if (tps_end_transfer_arguments_decode (&in, &arguments, &error))
+    ended = end (service, arguments.transfer);
+  if (ended != NULL)
+    tps_call_run_on_worker (call, free_ended, ended);
+  else
+    tps_call_reply_done (call, error);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -209,7 +225,7 @@ static const TpsMethod methods[] = {
   { "put_chunk", tps_chunks_handle_put_chunk, FALSE }, /* finds a worker by itself */
   { "run_transfer", tps_chunks_handle_run_transfer, FALSE },
   { "get_chunk", tps_chunks_handle_get_chunk, TRUE },
-  { "end_transfer", handle_end_transfer, FALSE },
+  { "end_transfer", handle_end_transfer, FALSE }, /* finds one for what it frees */
   { NULL },
 };
 

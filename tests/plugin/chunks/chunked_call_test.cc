@@ -196,7 +196,7 @@ private:
     EXPECT_EQ (call.method, "end_transfer");
     EXPECT_TRUE (
         tps_end_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
-    tps_transfer_store_end (store, arguments.transfer);
+    g_autoptr (TpsTransfer) ended = tps_transfer_store_end (store, arguments.transfer);
     return [] (TpsWriter *) {};
   }
 

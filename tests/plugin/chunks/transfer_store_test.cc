@@ -29,6 +29,7 @@ protected:
   ~Store () override
   {
     g_clear_error (&error);
+    g_clear_pointer (&ended, tps_transfer_unref);
     tps_transfer_store_free (store);
   }
 
@@ -44,6 +45,22 @@ protected:
   {
     g_clear_error (&error);
     return tps_transfer_store_find (store, name, &error) != nullptr;
+  }
+
+  void
+  end (const char *name)
+  {
+    g_clear_pointer (&ended, tps_transfer_unref);
+    ended = tps_transfer_store_end (store, name);
+  }
+
+  /* How many were forgotten. */
+  guint
+  expire (gint64 now_ns)
+  {
+    g_autoptr (GPtrArray) forgotten = tps_transfer_store_expire (store, now_ns);
+
+    return forgotten->len;
   }
 
   /* One whose call has been taken. */
@@ -62,6 +79,7 @@ protected:
   }
 
   TpsTransferStore *store;
+  TpsTransfer *ended = nullptr;
   GError *error = nullptr;
 };
 
@@ -98,7 +116,7 @@ TEST_F (Store, limitsTheNumberOfTransfers)
   EXPECT_EQ (begin ("d", 1, 1), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
   EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
-  tps_transfer_store_end (store, "b");
+  end ("b");
   EXPECT_NE (begin ("d", 1, 1), nullptr);
 }
 
@@ -111,7 +129,7 @@ TEST_F (Store, limitsTheirBytes)
   EXPECT_EQ (begin ("c", 1001, 1), nullptr);
   EXPECT_EQ (tps_error_get_retry_after_ms (error), -1) << "there will never be room";
   EXPECT_EQ (begin ("c", G_MAXINT64, 1), nullptr);
-  tps_transfer_store_end (store, "a");
+  end ("a");
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u);
 }
 
@@ -120,14 +138,14 @@ TEST_F (Store, forgetsWhatNobodyTouches)
   TpsTransfer *a = begin ("a", 1, 1, 0);
   begin ("b", 1, 1, 10 * second);
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), 60 * second);
-  tps_transfer_store_expire (store, 60 * second - 1);
+  expire (60 * second - 1);
   EXPECT_TRUE (is_there ("a"));
   EXPECT_TRUE (tps_transfer_store_touch (store, a, 20 * second, nullptr));
-  tps_transfer_store_expire (store, 70 * second);
+  expire (70 * second);
   EXPECT_TRUE (is_there ("a"));
   EXPECT_FALSE (is_there ("b"));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
-  tps_transfer_store_expire (store, 130 * second);
+  expire (130 * second);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u);
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), G_MAXINT64);
@@ -140,7 +158,7 @@ TEST_F (Store, askingForATransferDoesNotKeepIt)
   ASSERT_NE (begin ("a", 500, 10, 59 * second), nullptr);
   EXPECT_TRUE (is_there ("a"));
   EXPECT_EQ (tps_transfer_store_get_next_expiry_ns (store), 60 * second);
-  tps_transfer_store_expire (store, 60 * second);
+  expire (60 * second);
   EXPECT_FALSE (is_there ("a"));
 }
 
@@ -148,7 +166,7 @@ TEST_F (Store, touchesNothingThatHasBeenForgotten)
 {
   g_autoptr (TpsTransfer) forgotten = tps_transfer_ref (begin ("a", 500, 10, 0));
 
-  tps_transfer_store_end (store, "a");
+  end ("a");
   EXPECT_FALSE (tps_transfer_store_touch (store, forgotten, 50 * second, &error));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
   begin ("a", 500, 10, 0);
@@ -161,14 +179,14 @@ TEST_F (Store, doesNotForgetWhatRuns)
 {
   TpsTransfer *transfer = begin_running ("a");
 
-  tps_transfer_store_expire (store, 1000 * second);
+  expire (1000 * second);
   ASSERT_TRUE (is_there ("a"));
   tps_transfer_store_answer (store, transfer, new_message (pattern (500), TPS_MESSAGE_REPLY),
                              2000 * second);
   EXPECT_GT (tps_transfer_store_get_n_bytes (store), 500u) << "the answer counts";
-  tps_transfer_store_expire (store, 2059 * second);
+  expire (2059 * second);
   EXPECT_TRUE (is_there ("a"));
-  tps_transfer_store_expire (store, 3000 * second);
+  expire (3000 * second);
   EXPECT_FALSE (is_there ("a"));
   EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u)
       << "the answer's bytes instead of the call's";
@@ -178,7 +196,7 @@ TEST_F (Store, endsWhatRunsWhenItHasBeenAnswered)
 {
   TpsTransfer *transfer = begin_running ("a");
 
-  tps_transfer_store_end (store, "a");
+  end ("a");
   EXPECT_FALSE (is_there ("a"));
   EXPECT_EQ (begin ("a", tps_transfer_get_n_bytes (transfer), 1), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS));
@@ -200,13 +218,28 @@ TEST_F (Store, keepsAnswersOfCallsThatCameInFrames)
   g_autoptr (TpsWriter) large = new_message (pattern (600), TPS_MESSAGE_REPLY);
   EXPECT_EQ (tps_transfer_store_keep (store, large, 0, &error), nullptr);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
-  tps_transfer_store_expire (store, 60 * second);
+  expire (60 * second);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
+}
+
+TEST_F (Store, handsOutWhatItForgets)
+{
+  TpsTransfer *a = begin ("a", 500, 10, 0), *b = begin ("b", 400, 10, 0);
+
+  end ("a");
+  EXPECT_EQ (ended, a);
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 400u) << "it takes no room any more";
+  g_autoptr (GPtrArray) forgotten = tps_transfer_store_expire (store, 60 * second);
+  ASSERT_EQ (forgotten->len, 1u);
+  EXPECT_EQ (forgotten->pdata[0], b);
+  EXPECT_STREQ (tps_transfer_get_name (b), "b");
+  EXPECT_EQ (tps_transfer_store_get_n_bytes (store), 0u);
 }
 
 TEST_F (Store, endsNothingWhereThereIsNothing)
 {
-  tps_transfer_store_end (store, "never");
+  end ("never");
+  EXPECT_EQ (ended, nullptr);
   EXPECT_EQ (tps_transfer_store_get_n_transfers (store), 0u);
 }
 

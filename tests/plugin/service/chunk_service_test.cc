@@ -1,17 +1,43 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. */
+/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. The linker tells us when a transfer
+ * is given up (--wrap, see BUILD). */
 
 #include "plugin/service/chunks/chunk_service.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 
 #include "runtime/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 #include "tests/plugin/frame/wire_bytes.h"
+
+namespace {
+
+std::function<void ()> on_unref; /* called once */
+
+} // namespace
+
+extern "C"
+{
+  void __real_tps_transfer_unref (TpsTransfer *transfer);
+  void __wrap_tps_transfer_unref (TpsTransfer *transfer);
+
+  void
+  __wrap_tps_transfer_unref (TpsTransfer *transfer)
+  {
+    if (auto func = std::move (on_unref))
+      {
+        on_unref = nullptr;
+        func ();
+      }
+    __real_tps_transfer_unref (transfer);
+  }
+}
 
 namespace thriftps {
 namespace {
@@ -218,6 +244,32 @@ TEST_F (ChunkService, aCallThatWaitsForAWorkerReachesItsServiceWhenOthersAreAdde
   run_jobs ();
   EXPECT_TRUE (is_fine (answer));
   EXPECT_EQ (n_calls, 1);
+}
+
+/* A transfer may be of many gigabytes, and giving them back takes long. */
+TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
+{
+  std::future<bool> other;
+  bool is_freed = false, goes_on = false;
+
+  send ("t", "abc");
+  on_unref = [&] {
+    is_freed = true;
+    other = std::async (std::launch::async, [&] { return is_fine (begin ("other", 10, 1)); });
+    goes_on = other.wait_for (std::chrono::seconds (10)) == std::future_status::ready;
+  };
+  Answer &answer = end ("t");
+  EXPECT_FALSE (is_freed);
+  run_jobs ();
+  EXPECT_TRUE (is_freed);
+  EXPECT_TRUE (goes_on) << "the lock is not held";
+  EXPECT_TRUE (other.valid () && other.get ());
+  EXPECT_TRUE (is_fine (answer));
+}
+
+TEST_F (ChunkService, endsWhatIsNotThereAtOnce)
+{
+  EXPECT_TRUE (is_fine (end ("t")));
 }
 
 } // namespace
