@@ -85,5 +85,19 @@ TEST_F (SystemCallsTest, PipelinedCallsAreAnsweredTogether)
   EXPECT_EQ (cost.wakes, 0);
 }
 
+// The socket takes a large answer in many pieces; none of them is a reason to look for the next call.
+TEST_F (SystemCallsTest, ALargeAnswerCostsNoMoreToReceiveThanASmallOne)
+{
+  constexpr int n_bytes = 16 << 20;
+  RawClient client (unix_);
+  for (int i = 0; i < kWarmUp; i++)
+    ASSERT_EQ (IntResult (client.Call ("Test:echo", IntField (i), 1)), i);
+  Counts before = CountedSoFar ();
+  ASSERT_NE (client.Call ("Test:make", IntField (n_bytes), 1), nullptr);
+  Counts cost = CountedSoFar () - before;
+  EXPECT_GT (cost.sends, 1);
+  EXPECT_LE (cost.receives, 2); // another one where the loop looks for a next call once
+}
+
 } // namespace
 } // namespace thriftps_test

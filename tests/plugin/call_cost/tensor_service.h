@@ -85,11 +85,13 @@ private:
 class TensorClient
 {
 public:
-  explicit TensorClient (const std::string &address, bool shares_memory = false)
+  explicit TensorClient (const std::string &address, bool shares_memory = false,
+                         TpsProtocolKind protocol = TPS_PROTOCOL_BINARY)
   {
     TpsClientOptions options = {};
     options.address = address.c_str ();
     options.no_shared_memory = !shares_memory;
+    options.protocol = protocol;
     client_ = tps_client_new (&options, nullptr);
   }
   ~TensorClient ()

@@ -1,0 +1,142 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Large tensors are received where they stay, and sent from where they lie: the memory that recvmsg() filled is the memory that a
+// handler sees, that goes out again as the answer, and that the client's caller gets.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/plugin/call_cost/moved.h"
+#include "tests/plugin/call_cost/tensor_service.h"
+#include "tests/plugin/server/test_service.h"
+
+namespace thriftps_test {
+namespace {
+
+// What comes with the end of the message before, or with this one's head, is copied: at most as much as is received at once
+// where it is not known yet what it is.
+constexpr size_t kChunk = 4096;
+
+struct Seen
+{
+  const void *data;
+  Moved moved;
+};
+
+// Over what, in which protocol, and how many elements.
+using Params = std::tuple<const char *, TpsProtocolKind, gint64>;
+
+class CopiesTest : public ServerTest, public testing::WithParamInterface<Params>
+{
+protected:
+  void
+  AddServices () override
+  {
+    TpsService service = tensors_.Get ();
+    tensors_.on_tensor = [this] (const TpsTensor &tensor) {
+      seen_.push_back ({ tps_tensor_data (&tensor), MovedHere (tensor) });
+    };
+    tps_server_add_service (server_, &service);
+  }
+
+  void
+  SetUp () override
+  {
+    auto [path, protocol, n_elems] = GetParam ();
+    ServerTest::SetUp ();
+    client_ = std::make_unique<TensorClient> (strcmp (path, "tcp") == 0 ? tcp_ : unix_, false,
+                                              protocol);
+    tps_tensor_init_1d (&tensor_, TPS_DTYPE_FLOAT32, n_elems);
+    for (gint64 i = 0; i < n_elems; i++)
+      static_cast<float *> (tps_tensor_data (&tensor_))[i] = (float) i;
+    n_bytes_ = tps_shape_n_bytes (&tensor_.shape);
+  }
+
+  void
+  TearDown () override
+  {
+    tps_tensor_clear (&tensor_);
+    client_.reset ();
+    ServerTest::TearDown ();
+  }
+
+  static Moved
+  MovedHere (const TpsTensor &tensor)
+  {
+    return MovedIn (tps_tensor_data (&tensor), tps_shape_n_bytes (&tensor.shape));
+  }
+
+  void
+  ExpectReceivedHere (const Seen &seen)
+  {
+    EXPECT_EQ (reinterpret_cast<uintptr_t> (seen.data) % TPS_BUFFER_ALIGNMENT, 0u);
+    EXPECT_GE (seen.moved.received + kChunk, n_bytes_) << "received elsewhere, and copied";
+    EXPECT_LE (seen.moved.received, n_bytes_);
+  }
+
+  TensorService tensors_;
+  std::unique_ptr<TensorClient> client_;
+  TpsTensor tensor_ = {};
+  size_t n_bytes_ = 0;
+  std::vector<Seen> seen_; // by the handler
+};
+
+TEST_P (CopiesTest, AHandlerSeesWhatWasReceived)
+{
+  for (int i = 0; i < 3; i++)
+    {
+      ForgetMoved ();
+      seen_.clear ();
+      client_->Push (tensor_);
+      ASSERT_EQ (seen_.size (), 1u);
+      ExpectReceivedHere (seen_[0]);
+      EXPECT_NE (seen_[0].data, tps_tensor_data (&tensor_));
+    }
+}
+
+TEST_P (CopiesTest, TensorsAreSentFromWhereTheyLie)
+{
+  for (int i = 0; i < 3; i++)
+    {
+      g_auto (TpsTensor) answer = {};
+      ForgetMoved ();
+      seen_.clear ();
+      client_->Echo (tensor_, &answer);
+      ASSERT_EQ (seen_.size (), 1u);
+      EXPECT_EQ (MovedHere (tensor_).sent, n_bytes_) << "by the client";
+      EXPECT_EQ (MovedIn (seen_[0].data, n_bytes_).sent, n_bytes_) << "by the server";
+    }
+}
+
+TEST_P (CopiesTest, ACallerGetsWhatWasReceived)
+{
+  for (int i = 0; i < 3; i++)
+    {
+      g_auto (TpsTensor) answer = {};
+      ForgetMoved ();
+      client_->Echo (tensor_, &answer);
+      ExpectReceivedHere ({ tps_tensor_data (&answer), MovedHere (answer) });
+      EXPECT_EQ (memcmp (tps_tensor_data (&answer), tps_tensor_data (&tensor_), n_bytes_), 0);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P (Paths, CopiesTest,
+                          testing::Combine (testing::Values ("tcp", "unix"),
+                                            testing::Values (TPS_PROTOCOL_BINARY,
+                                                             TPS_PROTOCOL_COMPACT),
+                                            testing::Values (16384, 16385, 1 << 20)),
+                          [] (const auto &of) {
+                            bool compact = std::get<1> (of.param) == TPS_PROTOCOL_COMPACT;
+                            return std::string (std::get<0> (of.param))
+                                   + (compact ? "Compact" : "Binary")
+                                   + std::to_string (std::get<2> (of.param));
+                          });
+
+} // namespace
+} // namespace thriftps_test
