@@ -123,6 +123,22 @@ TEST (ThriftpsServer, RoundsEndByTheirDeadline)
   EXPECT_THAT (ErrorText (answer), HasSubstr ("2"));
 }
 
+// Half a MiB of FLOAT16, whose sum is a MiB of FLOAT32.
+TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
+{
+  constexpr gint64 kElems = 256 << 10;
+  WriteFields push = PushBytes (0, 0, TPS_DTYPE_FLOAT16, kElems, std::string (2 * kElems, 0));
+  for (int mib : { 1, 2 })
+    {
+      ServerProcess server (
+          { "--listen=127.0.0.1:0", "--max-pending-mib=" + std::to_string (mib) });
+      Message answer = RawClient (server.ReadAddress ()).Call ("average_gradient", push);
+      EXPECT_EQ (ErrorCode (answer), mib == 1 ? 7 : 0);
+      EXPECT_THAT (ErrorText (answer),
+                   HasSubstr (mib == 1 ? "sums and averages together may have 1048576" : ""));
+    }
+}
+
 // On a device that computes as the CPU does, where the loader finds it.
 TEST (ThriftpsServer, AveragesOnTheDeviceThatItIsTold)
 {

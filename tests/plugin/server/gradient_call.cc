@@ -4,15 +4,12 @@
 
 #include <cstring>
 
-#include "runtime/dtype.h"
-
 namespace thriftps_test {
 
 WriteFields
-Push (gint32 trainer, gint64 batch, gint64 n_elems, float value)
+PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems, const std::string &bytes)
 {
   return [=] (TpsWriter *out) {
-    std::vector<float> elems ((size_t) n_elems, value);
     tps_writer_field (out, 1, TPS_WIRE_I32);
     tps_writer_i32 (out, trainer);
     tps_writer_field (out, 2, TPS_WIRE_I64);
@@ -24,15 +21,24 @@ Push (gint32 trainer, gint64 batch, gint64 n_elems, float value)
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
     tps_writer_field (out, 1, TPS_WIRE_I32);
-    tps_writer_i32 (out, TPS_DTYPE_FLOAT32);
+    tps_writer_i32 (out, dtype);
     tps_writer_field (out, 2, TPS_WIRE_LIST);
     tps_writer_list_begin (out, TPS_WIRE_I64, 1);
     tps_writer_i64 (out, n_elems);
     tps_writer_field (out, 3, TPS_WIRE_BINARY);
-    tps_writer_binary (out, elems.data (), elems.size () * sizeof (float));
+    tps_writer_binary (out, bytes.data (), bytes.size ());
     tps_writer_struct_end (out);
     tps_writer_struct_end (out);
   };
+}
+
+WriteFields
+Push (gint32 trainer, gint64 batch, gint64 n_elems, float value)
+{
+  std::vector<float> elems ((size_t) n_elems, value);
+  return PushBytes (
+      trainer, batch, TPS_DTYPE_FLOAT32, n_elems,
+      { reinterpret_cast<const char *> (elems.data ()), elems.size () * sizeof (float) });
 }
 
 std::vector<float>

@@ -4,14 +4,20 @@
 
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "runtime/dtype.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {
 
 // average_gradient (trainer, batch, 0, dense FLOAT32 [n_elems] filled with `value`).
 WriteFields Push (gint32 trainer, gint64 batch, gint64 n_elems, float value);
+
+// The same of any type, with elements as they are given.
+WriteFields PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems,
+                       const std::string &bytes);
 
 // The elements of Gradient.dense in an answer.
 std::vector<float> Average (const Message &answer);
