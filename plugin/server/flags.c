@@ -11,6 +11,7 @@
 
 #define DEFAULT_LISTEN "127.0.0.1:9090"
 #define DEFAULT_SERVICE "ParameterServer"
+#define NODE_SERVICE "Node"
 #define MAX_FRAME_MIB 2047 /* a frame's length is a signed 32-bit number */
 #define MAX_PUSH_WINDOW (1 << 20)
 
@@ -82,11 +83,13 @@ parse_raw (GStrv *argv, RawFlags *raw, GError **error)
       ")",
       "ADDRESS" },
     { "services", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->services,
-      "Some of Node, ParameterServer, EmbeddingTable, Trainer, Rendezvous (all); Memory and Chunks "
+      "Some of ParameterServer, EmbeddingTable, Trainer, Rendezvous (all); Node, Memory and Chunks "
       "are always served",
       "A,B" },
     { "default-service", 0, 0, G_OPTION_ARG_STRING, &raw->default_service,
-      "Service of clients that do not multiplex (" DEFAULT_SERVICE ")", "A" },
+      "Service of clients that do not multiplex (" DEFAULT_SERVICE
+      ", or the only one besides " NODE_SERVICE ")",
+      "A" },
     { "name", 0, 0, G_OPTION_ARG_STRING, &raw->name, "What Node.describe answers (thriftps_server)",
       "NAME" },
     { "ntrainer", 0, 0, G_OPTION_ARG_INT, &raw->n_trainers, "Trainers of an average (1)", "N" },
@@ -266,7 +269,8 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
   return FALSE;
 }
 
-/* Each of `lists` may name several, with commas. */
+/* Each of `lists` may name several, with commas. Node is always among them: clients ask it for the limit of frames, and for what
+ * memory may be shared. */
 static gboolean
 set_services (TpsServerFlags *flags, GStrv lists, GError **error)
 {
@@ -285,16 +289,37 @@ set_services (TpsServerFlags *flags, GStrv lists, GError **error)
       flags->services = g_strdupv ((gchar **) (gsize) tps_server_flags_get_known_services ());
       return TRUE;
     }
+  if (!add_service (services, NODE_SERVICE, error))
+    return FALSE;
   g_ptr_array_add (services, NULL);
   flags->services = (GStrv) g_ptr_array_free (g_steal_pointer (&services), FALSE);
   return TRUE;
 }
 
+/* NULL: there is more than one that it might be. */
+static const gchar *
+choose_default_service (const gchar *const *services)
+{
+  const gchar *only = NULL;
+
+  if (g_strv_contains (services, DEFAULT_SERVICE))
+    return DEFAULT_SERVICE;
+  for (; *services != NULL; services++)
+    {
+      if (strcmp (*services, NODE_SERVICE) == 0)
+        continue;
+      if (only != NULL)
+        return NULL;
+      only = *services;
+    }
+  return only != NULL ? only : NODE_SERVICE;
+}
+
 static gboolean
 set_default_service (TpsServerFlags *flags, const gchar *name, GError **error)
 {
-  if (name == NULL && g_strv_contains ((const gchar *const *) flags->services, DEFAULT_SERVICE))
-    name = DEFAULT_SERVICE;
+  if (name == NULL)
+    name = choose_default_service ((const gchar *const *) flags->services);
   if (name != NULL && !g_strv_contains ((const gchar *const *) flags->services, name))
     return refuse (error, "default-service", "one of --services");
   flags->default_service = g_strdup (name);

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   GStrv listen;           /* at least one */
-  GStrv services;         /* names, each known, none twice, at least one */
+  GStrv services;         /* names, each known, none twice, Node always */
   gchar *default_service; /* one of them, or NULL */
   gchar *name;
   gchar *server; /* kind of the averaging server */

@@ -206,8 +206,7 @@ add_services (Program *program, GError **error)
     return FALSE;
   if (serves (program, "EmbeddingTable"))
     add_embedding_table (program);
-  if (serves (program, "Node"))
-    add_node (program);
+  add_node (program);
   if (serves (program, "Rendezvous"))
     add_rendezvous (program);
   if (serves (program, "Trainer"))

@@ -12,8 +12,10 @@
 #include <memory>
 #include <vector>
 
+#include "plugin/wire/wire_node.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/gradient_call.h"
+#include "tests/plugin/server/memory/shared_client.h"
 
 namespace thriftps_test {
 namespace {
@@ -74,6 +76,42 @@ TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
   RawClient client (server.ReadAddress ());
   EXPECT_EQ (ErrorCode (client.Call ("describe")), 0);
   EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
+}
+
+// Clients ask Node for the limit of frames and for memory to share: without it there would be neither, and nobody would know.
+TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
+{
+  std::string address = "unix:" + TemporaryFolder () + "/socket";
+  for (const std::string name : { "ParameterServer", "EmbeddingTable", "Rendezvous" })
+    {
+      ServerProcess server ({ "--listen=" + address, "--services=" + name, "--max-frame-mib=5",
+                              "--max-shared-mib=3" });
+      ASSERT_EQ (server.ReadAddress (), address);
+      g_auto (TpsNodeInfo) info = {};
+      SharedClient client (address);
+      client.raw ().Send ("Node:describe", 0);
+      ASSERT_TRUE (client.Receive (tps_node_describe_result_decode, &info)) << client.LastError ();
+      EXPECT_EQ (info.max_frame_bytes, 5 << 20);
+      EXPECT_EQ (info.max_shared_bytes, 3 << 20);
+      for (const char *served : { name.c_str (), "Node", "Memory", "Chunks" })
+        EXPECT_TRUE (g_strv_contains (info.services, served)) << served;
+      EXPECT_EQ (g_strv_length (info.services), 4u);
+      EXPECT_EQ (client.Open (TPS_SEGMENT_REQUESTS, 1 << 20).size, gsize { 1 << 20 });
+    }
+}
+
+TEST (ThriftpsServer, ServesTheOnlyServiceBesidesNodeToWhoDoesNotMultiplex)
+{
+  for (const char *services : { "--services=EmbeddingTable", "--services=Node,EmbeddingTable" })
+    {
+      ServerProcess server ({ "--listen=127.0.0.1:0", services });
+      RawClient client (server.ReadAddress ());
+      EXPECT_EQ (ErrorCode (client.Call ("list_tables")), 0) << services;
+    }
+  ServerProcess node ({ "--listen=127.0.0.1:0", "--services=Node" });
+  EXPECT_EQ (ErrorCode (RawClient (node.ReadAddress ()).Call ("describe")), 0);
+  ServerProcess two ({ "--listen=127.0.0.1:0", "--services=EmbeddingTable,Rendezvous" });
+  EXPECT_EQ (ExceptionKind (RawClient (two.ReadAddress ()).Call ("list_tables")), 1);
 }
 
 TEST (ThriftpsServer, EndsOnSigtermWithWaitingCallsAnswered)
@@ -206,7 +244,7 @@ TEST (ThriftpsServer, SharesAsMuchMemoryAsItsFlagsOrItsFileSay)
   for (const auto &[flag, max_mib] : std::initializer_list<std::pair<std::string, gint64>> {
            { "--max-shared-mib=2", 2 }, { "--config=" + path, 3 }, { "--max_shared_mib=0", 0 } })
     {
-      ServerProcess server ({ "--listen=" + address, "--services=Node", flag });
+      ServerProcess server ({ "--listen=" + address, "--services=Rendezvous", flag });
       ASSERT_EQ (server.ReadAddress (), address);
       EXPECT_EQ (OpenSegmentCode (address, max_mib << 20), max_mib > 0 ? 0 : 8) << flag;
       EXPECT_EQ (OpenSegmentCode (address, (max_mib << 20) + 1), max_mib > 0 ? 7 : 8) << flag;
@@ -287,13 +325,13 @@ TEST (ThriftpsServer, TakesFlagsFromAFile)
     EXPECT_NE (server.ReadAddress (), "");
     RawClient client (server.ReadAddress ());
     EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 6);
-    EXPECT_EQ (ExceptionKind (client.Call ("Node:describe")), 1);
+    EXPECT_EQ (ExceptionKind (client.Call ("Rendezvous:get", GetKey ("k", 0))), 1);
   }
-  ServerProcess overridden (
-      { "--config=" + path, "--ntrainer=1", "--services=Node,ParameterServer", "--device=cpu" });
+  ServerProcess overridden ({ "--config=" + path, "--ntrainer=1",
+                              "--services=ParameterServer,Rendezvous", "--device=cpu" });
   RawClient client (overridden.ReadAddress ());
   EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (0))), 0);
-  EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
+  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:get", GetKey ("k", 0))), 2);
 }
 
 TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
