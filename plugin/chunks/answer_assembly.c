@@ -81,19 +81,6 @@ tps_assembly_ask_again (TpsAssembly *assembly)
 
 /* ---- what comes ----------------------------------------------------------------------------- */
 
-static gboolean
-check_crc (const TpsChunk *chunk, GError **error)
-{
-  gsize n_bytes;
-  gconstpointer data = g_bytes_get_data (chunk->data, &n_bytes);
-
-  if (tps_crc32c (0, data, n_bytes) == (guint32) chunk->crc32c)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "chunk %d of %d came with a wrong CRC32C",
-               chunk->index, chunk->count);
-  return FALSE;
-}
-
 /* Whether the chunk's numbers are those of the answer, as far as they are known. */
 static gboolean
 check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **error)
@@ -179,7 +166,7 @@ tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_he
   if (!check_numbers (assembly, chunk, error))
     return FALSE;
   *may_help = TRUE;
-  if (!check_crc (chunk, error))
+  if (!tps_crc32c_check_chunk (chunk, TPS_ERROR_INTERNAL, error))
     return FALSE;
   if (chunk->index < assembly->n_fed || chunk->index >= assembly->n_asked
       || *get_early (assembly, chunk->index) != NULL)

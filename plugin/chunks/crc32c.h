@@ -4,8 +4,10 @@
 
 #pragma once
 
-#include <glib.h>
 #include <sys/uio.h>
+
+#include "plugin/wire/wire_chunks.h"
+#include "runtime/error.h"
 
 G_BEGIN_DECLS
 
@@ -13,5 +15,8 @@ G_BEGIN_DECLS
 guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
 
 guint32 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces);
+
+/* Whether the data of a chunk have the CRC that it says. Errors: `code`. */
+gboolean tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error);
 
 G_END_DECLS

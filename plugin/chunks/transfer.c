@@ -184,21 +184,6 @@ check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error
   return FALSE;
 }
 
-static gboolean
-check_crc (const TpsChunk *chunk, GError **error)
-{
-  gsize n_bytes;
-  gconstpointer data = g_bytes_get_data (chunk->data, &n_bytes);
-  guint32 crc = tps_crc32c (0, data, n_bytes);
-
-  if (crc == (guint32) chunk->crc32c)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "chunk %d of %d: its CRC32C is 0x%08x, 0x%08x was said: send it again", chunk->index,
-               chunk->count, crc, (guint32) chunk->crc32c);
-  return FALSE;
-}
-
 TpsChunkVerdict
 tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
 {
@@ -211,7 +196,8 @@ tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error
                    chunk->count, transfer->n_fed);
       return TPS_CHUNK_REFUSED;
     }
-  if (!check_length (transfer, chunk, error) || !check_crc (chunk, error))
+  if (!check_length (transfer, chunk, error)
+      || !tps_crc32c_check_chunk (chunk, TPS_ERROR_INVALID_ARGUMENT, error))
     return TPS_CHUNK_REFUSED;
   return chunk->index < transfer->n_fed ? TPS_CHUNK_REPEATED : TPS_CHUNK_NEXT;
 }
