@@ -76,6 +76,7 @@ struct TpsClient
   TpsPeerFacts facts;         /* of the peer of `link`, if facts_link is n_links_made */
   guint n_offers_lost;        /* one after the other: connections that broke on Node.describe */
   TpsSharingStats past_stats; /* of links that are down */
+  gboolean has_warned;        /* that memory cannot be shared */
   guint64 facts_link;         /* the value of n_links_made then; 0 = never asked */
   gint64 wake_ns;             /* when the deadline timer is to fire, TPS_CLIENT_NEVER = not */
 

@@ -84,20 +84,60 @@ ask_offer (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
+/* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why tensors take the longer way. Once
+ * a client, as each connection to such a peer ends there. */
+static void
+warn (TpsClient *client, const GError *why)
+{
+  gboolean is_first;
+
+  if (g_error_matches (why, TPS_ERROR, TPS_ERROR_CONNECTION_LOST)
+      || g_error_matches (why, TPS_ERROR, TPS_ERROR_ABORTED))
+    return;
+  tps_mutex_lock (&client->lock);
+  is_first = !client->has_warned;
+  client->has_warned = TRUE;
+  tps_mutex_unlock (&client->lock);
+  if (is_first)
+    g_warning ("memory cannot be shared with %s, large tensors travel inline: %s", client->where,
+               why->message);
+}
+
+/* FALSE: it is of no use, for the reason that stands in `error`. */
+static gboolean
+take_opened (Asking *asking, TpsReader *result, TpsWireType type, GError **error)
+{
+  TpsSegmentInfo info = { 0 };
+
+  if (!tps_open_segment_result_decode (result, type, &info, error))
+    {
+      tps_segment_pool_open_failed (asking->pool, FALSE);
+      return FALSE;
+    }
+  if (asking->kind == TPS_SEGMENT_MEMFD)
+    return tps_segment_pool_opened (asking->pool, info.id, info.n_bytes, error);
+  if (info.has_handle)
+    return tps_segment_pool_opened_exported (asking->pool, info.id, info.n_bytes, info.handle,
+                                             error);
+  tps_segment_pool_open_failed (asking->pool, FALSE);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                       "the server opened memory of its device and sent no handle of it");
+  return FALSE;
+}
+
 static void
 on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
   Asking *asking = user_data;
-  TpsSegmentInfo info = { 0 };
-  gboolean is_opened = error == NULL && tps_open_segment_result_decode (result, type, &info, NULL);
+  gboolean later = g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED);
+  g_autoptr (GError) unusable = NULL;
 
-  if (is_opened && asking->kind == TPS_SEGMENT_MEMFD)
-    tps_segment_pool_opened (asking->pool, info.id, info.n_bytes, NULL);
-  else if (is_opened && info.has_handle)
-    tps_segment_pool_opened_exported (asking->pool, info.id, info.n_bytes, info.handle, NULL);
+  if (error != NULL)
+    tps_segment_pool_open_failed (asking->pool, later);
   else
-    tps_segment_pool_open_failed (asking->pool,
-                                  g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+    take_opened (asking, result, type, &unusable);
+  if (unusable != NULL || (error != NULL && !later))
+    warn (asking->client, unusable != NULL ? unusable : error);
   asking_free (asking);
 }
 

@@ -122,6 +122,75 @@ TEST_F (HostileServer, ThatSendsNoDescriptor)
   EXPECT_EQ (server_.n_calls["Memory:open_segment"], 1);
 }
 
+class Warnings
+{
+public:
+  Warnings () : before_ (g_log_set_default_handler (keep, this))
+  {
+  }
+  ~Warnings ()
+  {
+    g_log_set_default_handler (before_, nullptr);
+  }
+
+  std::vector<std::string>
+  get ()
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+
+    return texts_;
+  }
+
+private:
+  static void
+  keep (const gchar *, GLogLevelFlags, const gchar *text, gpointer user_data)
+  {
+    Warnings *self = static_cast<Warnings *> (user_data);
+    std::lock_guard<std::mutex> lock (self->mutex_);
+
+    self->texts_.push_back (text);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+  GLogFunc before_;
+};
+
+TEST_F (HostileServer, ThatCannotShareIsWarnedOfOnce)
+{
+  Warnings warnings;
+
+  for (int i = 0; i < 2; i++)
+    {
+      server_.n_calls.clear ();
+      Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+        to.send (ScriptedServer::opened (call, 5, MIB));
+      });
+      TensorOutcome lost;
+      push_tensor (&lost, &values_);
+      EXPECT_EQ (server_.read_call (connection).name, "Calculator:push");
+      connection.close ();
+      lost.outcome.wait ();
+      EXPECT_EQ (lost.outcome.code (), TPS_ERROR_CONNECTION_LOST);
+    }
+  ASSERT_EQ (warnings.get ().size (), 1u);
+  EXPECT_EQ (warnings.get ()[0], "memory cannot be shared with " + server_.listener.address ()
+                                     + ", large tensors travel inline: the server opened a segment "
+                                       "and sent no descriptor of it");
+}
+
+/* It will have room again. */
+TEST_F (HostileServer, ThatHasNoRoomIsNotWarnedOf)
+{
+  Warnings warnings;
+  Connection connection = connect_with ([] (Connection &to, const ReceivedCall &call) {
+    to.send (service_error ("open_segment", call.seqid, 7, "full"));
+  });
+
+  expect_inline (connection);
+  EXPECT_EQ (warnings.get ().size (), 0u);
+}
+
 TEST_F (HostileServer, ThatSendsTooManyDescriptorsIsLeft)
 {
   TensorOutcome first;
