@@ -71,7 +71,9 @@ read_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **
   ReceivedTensor *received = target;
 
   if (in->message->sharing == NULL)
-    return tps_field_refuse (path, error, "is set, but this connection has no shared memory");
+    return tps_field_refuse (path, error,
+                             "is set, but this message has no shared memory: none is open on its "
+                             "connection, or it came in chunks");
   return tps_fields_read (in, path, slice_fields, &received->shared, NULL, error);
 }
 

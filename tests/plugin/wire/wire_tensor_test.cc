@@ -190,7 +190,8 @@ TEST (WireTensor, sharedMemoryIsNotOffered)
                put_i64s (out, 2, { 1 });
                put_struct (out, 4, [] (TpsWriter *) {});
              }),
-             "tensor.shared is set, but this connection has no shared memory");
+             "tensor.shared is set, but this message has no shared memory: none is open on its "
+             "connection, or it came in chunks");
 }
 
 TEST (WireTensor, fieldsOfANewerPeerAreSkipped)
