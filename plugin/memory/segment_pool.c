@@ -139,7 +139,7 @@ tps_segment_pool_reap (TpsSegmentPool *pool)
 gsize
 tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
 {
-  gsize n_bytes = pool->open_out && pool->opening_kind == kind ? pool->n_opening_bytes : 0;
+  gsize n_bytes = 0;
 
   for (guint i = 0; i < pool->segments->len; i++)
     {
@@ -148,18 +148,6 @@ tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind)
       if (held->kind == kind && held->phase != TPS_POOL_SEGMENT_DRAINING)
         n_bytes += held->n_bytes;
     }
-  return n_bytes;
-}
-
-gsize
-tps_segment_pool_get_n_bytes (TpsSegmentPool *pool)
-{
-  gsize n_bytes;
-
-  tps_mutex_lock (&pool->lock);
-  n_bytes = tps_segment_pool_count_bytes (pool, TPS_SEGMENT_MEMFD)
-            + tps_segment_pool_count_bytes (pool, TPS_SEGMENT_CUDA_IPC);
-  tps_mutex_unlock (&pool->lock);
   return n_bytes;
 }
 

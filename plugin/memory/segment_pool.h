@@ -136,9 +136,6 @@ typedef struct
 /* Adds to `stats`. */
 void tps_segment_pool_add_stats (TpsSegmentPool *pool, TpsSharingStats *stats);
 
-/* Of the segments that the server has, or is about to have, for us. */
-gsize tps_segment_pool_get_n_bytes (TpsSegmentPool *pool);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegmentPool, tps_segment_pool_unref)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsSegmentRequest, tps_segment_request_clear)
 

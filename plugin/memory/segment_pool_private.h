@@ -125,7 +125,7 @@ void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegm
 /* The size of the segment to open now, and its use; 0 = none. A demand that is met, or cannot be, is forgotten. */
 gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
-/* What counts against the limit of the kind. */
+/* What counts against the limit of the kind, while none is being opened. */
 gsize tps_segment_pool_count_bytes (const TpsSegmentPool *pool, TpsSegmentKind kind);
 
 /* How many segments of the kind are in that state. */

@@ -367,12 +367,12 @@ TEST_F (DevicePool, LargerGradientsTakeThePlaceOfSegmentsForRequests)
   make (8 * MIB, 8 * MIB);
   push (100000);
   pair_->settle ();
-  EXPECT_EQ (tps_segment_pool_get_n_bytes (pair_->pool), 6 * MIB);
+  EXPECT_EQ (pair_->n_bytes (), 6 * MIB);
   EXPECT_FALSE (push (MIB)); /* 4 MiB, of which 2 are left and 2 can be had */
   pair_->settle ();
   EXPECT_TRUE (push (MIB));
   EXPECT_EQ (n_opened (TPS_SEGMENT_CUDA_IPC, TPS_SEGMENT_ANSWERS), 2u) << "no room, and none made";
-  EXPECT_EQ (tps_segment_pool_get_n_bytes (pair_->pool), 8 * MIB);
+  EXPECT_EQ (pair_->n_bytes (), 8 * MIB);
 }
 
 TEST_F (DevicePool, OneDeviceIsServed)

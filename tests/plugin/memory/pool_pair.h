@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,8 @@ public:
       {
         EXPECT_TRUE (
             tps_segment_registry_close (registry, ids (request), request.ids->len, nullptr));
+        for (guint i = 0; i < request.ids->len; i++)
+          sizes_.erase (ids (request)[i]);
         tps_segment_pool_closed (pool);
       }
     tps_segment_request_clear (&request);
@@ -155,6 +158,17 @@ public:
   {
     for (ask (); !asked.empty (); ask ())
       answer ();
+  }
+
+  /* Of the segments that have been opened and not closed. */
+  gsize
+  n_bytes () const
+  {
+    gsize n_bytes = 0;
+
+    for (auto &[id, size] : sizes_)
+      n_bytes += size;
+    return n_bytes;
   }
 
   TpsSegmentPool *pool;
@@ -186,7 +200,10 @@ private:
 
     if (tps_segment_registry_open_exported (registry, request.use, request.n_bytes, &id, &size,
                                             handle, &error))
-      tps_segment_pool_opened_exported (pool, id, static_cast<gint64> (size), handle, nullptr);
+      {
+        sizes_[id] = size;
+        tps_segment_pool_opened_exported (pool, id, static_cast<gint64> (size), handle, nullptr);
+      }
     else
       tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
   }
@@ -211,9 +228,12 @@ private:
         tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
         return;
       }
+    sizes_[id] = size;
     EXPECT_TRUE (tps_segment_pool_add_descriptor (pool, fd));
     EXPECT_TRUE (tps_segment_pool_opened (pool, id, static_cast<gint64> (size), nullptr));
   }
+
+  std::map<gint64, gsize> sizes_; /* by id */
 };
 
 }

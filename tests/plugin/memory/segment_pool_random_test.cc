@@ -139,7 +139,7 @@ public:
   gsize
   n_bytes ()
   {
-    return tps_segment_pool_get_n_bytes (pair_.pool);
+    return pair_.n_bytes ();
   }
 
   TpsSharingStats
