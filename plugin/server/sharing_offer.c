@@ -12,7 +12,6 @@ static const struct
   TpsErrorCode code;
   const gchar *why;
 } refusals[] = {
-  [TPS_SHARING_OFFERED] = { TPS_ERROR_INTERNAL, "shared memory is offered" },
   [TPS_SHARING_SWITCHED_OFF] = { TPS_ERROR_UNAVAILABLE,
                                  "shared memory is switched off in this server" },
   [TPS_SHARING_NOT_LOCAL] = { TPS_ERROR_UNAVAILABLE,
