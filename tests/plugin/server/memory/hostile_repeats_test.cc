@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
@@ -299,6 +300,134 @@ TEST_P (HostileRepeats, AnAverageOfGradientsThatChangeIsOneForAll)
 
 INSTANTIATE_TEST_SUITE_P (Sizes, HostileRepeats, testing::Values (kSmall, kLarge),
                           [] (const auto &of) { return std::to_string (of.param) + "Elements"; });
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+class HostileRowPushes : public testing::Test
+{
+protected:
+  // Ids and values are of a size that is shared.
+  static constexpr gint64 kRows = 8192;
+  static constexpr gint64 kDim = 2;
+
+  HostileRowPushes ()
+  {
+    g_auto (TpsTableSpec) spec = {};
+
+    tps_table_spec_init (&spec, table_, kRows, kDim);
+    spec.initializer.kind = TPS_INITIALIZER_ZEROS;
+    spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
+    client_.Send ("EmbeddingTable:create_table", tps_create_table_arguments_encode, &spec, nullptr);
+    EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), 0);
+  }
+
+  static TpsTensor
+  MakeIds ()
+  {
+    TpsTensor ids = {};
+
+    tps_tensor_init_1d (&ids, TPS_DTYPE_INT64, kRows);
+    for (gint64 i = 0; i < kRows; i++)
+      static_cast<gint64 *> (tps_tensor_data (&ids))[i] = i;
+    return ids;
+  }
+
+  // Adds `value` to each element.
+  void
+  Send (gint64 sequence, float value, int seqid = 0)
+  {
+    TpsApplyRowGradientsArguments push = {};
+    TpsTensor values = MakeVector (kRows * kDim, -value);
+
+    values.shape.n_dims = 2;
+    values.shape.dims[0] = kRows;
+    values.shape.dims[1] = kDim;
+    push.table = table_;
+    push.gradient.kind = TPS_GRADIENT_SPARSE;
+    push.gradient.weight = 1;
+    push.gradient.rows = kRows;
+    push.gradient.indices = MakeIds ();
+    push.gradient.values = values;
+    push.push = { client_name_, sequence };
+    client_.Send ("EmbeddingTable:apply_row_gradients", tps_apply_row_gradients_arguments_encode,
+                  &push, &segment_, seqid);
+    tps_gradient_clear (&push.gradient);
+  }
+
+  int
+  Push (gint64 sequence, float value)
+  {
+    Send (sequence, value);
+    return ErrorCode (client_.raw ().Receive ());
+  }
+
+  std::string
+  Rows ()
+  {
+    TpsLookupRowsArguments arguments = {};
+    g_auto (TpsTensor) rows = {};
+
+    arguments.table = table_;
+    arguments.indices = MakeIds ();
+    client_.Send ("EmbeddingTable:lookup_rows", tps_lookup_rows_arguments_encode, &arguments,
+                  nullptr);
+    EXPECT_TRUE (client_.Receive (tps_lookup_rows_result_decode, &rows)) << client_.LastError ();
+    tps_tensor_clear (&arguments.indices);
+    return Bytes (rows);
+  }
+
+  static std::string
+  AllRows (float value)
+  {
+    g_auto (TpsTensor) rows = MakeVector (kRows * kDim, value);
+
+    return Bytes (rows);
+  }
+
+  PluginServer server_ { {}, 1 };
+  SharedClient client_ { server_.Unix () };
+  const Segment &segment_ = client_.Open (TPS_SEGMENT_REQUESTS, kMiB);
+  char table_[4] = "emb";
+  char client_name_[5] = "evil";
+};
+
+TEST_F (HostileRowPushes, ThatAreSentAgainWithOtherBytesAreDuplicates)
+{
+  ASSERT_EQ (Push (7, 1), 0);
+  EXPECT_EQ (client_.n_placed, 2);
+  for (int i = 0; i < 3; i++)
+    {
+      EXPECT_EQ (Push (7, 2), kDuplicate);
+      EXPECT_EQ (Push (7, 1), 0);
+      EXPECT_EQ (Rows () == AllRows (1), true) << "applied again";
+    }
+  EXPECT_EQ (Push (8, 2), 0);
+  EXPECT_EQ (Rows () == AllRows (3), true);
+}
+
+// Ids that are not rows are refused; a push is applied or not, and what is refused is not remembered.
+TEST_F (HostileRowPushes, ThatChangeWhileTheyAreSentAgainHarmOnlyTheirValues)
+{
+  {
+    Scribbler scribbler (segment_.data, kRows * sizeof (gint64) * 2);
+
+    for (gint64 i = 1; i <= 20; i++)
+      {
+        for (int seqid = 1; seqid <= 4; seqid++)
+          Send (i, 1, seqid);
+        for (int n = 0; n < 4; n++)
+          {
+            Message answer = client_.raw ().Receive ();
+            EXPECT_THAT (ErrorCode (answer), testing::AnyOf (0, kInvalidArgument, kDuplicate))
+                << ErrorText (answer);
+          }
+      }
+  }
+  std::string rows = Rows ();
+  EXPECT_EQ (rows.size (), static_cast<size_t> (kRows * kDim * 4));
+  EXPECT_EQ (Push (21, 1), 0);
+  EXPECT_THAT (Push (21, 2), kDuplicate);
+}
 
 } // namespace
 } // namespace thriftps_test
