@@ -267,6 +267,8 @@ tps_connection_on_ready (guint32 epoll_events, gpointer data)
 
   if ((epoll_events & EPOLLOUT) != 0)
     tps_connection_on_writable (connection);
+  if (epoll_events == EPOLLOUT)
+    return; /* to look for what has not come costs a system call for each piece of what is sent */
   if (tps_connection_may_read (connection))
     on_readable (connection);
   else if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0)
