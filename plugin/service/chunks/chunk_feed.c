@@ -28,11 +28,12 @@ put_free (Put *put)
 static void
 forget (const Feed *feed)
 {
-  g_autoptr (TpsTransfer) forgotten = NULL;
+  TpsTransfer *forgotten;
 
   tps_mutex_lock (&feed->chunks->lock);
   forgotten = tps_transfer_store_end (feed->chunks->store, tps_transfer_get_name (feed->transfer));
   tps_mutex_unlock (&feed->chunks->lock);
+  g_clear_pointer (&forgotten, tps_transfer_unref);
 }
 
 static gboolean
