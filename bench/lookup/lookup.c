@@ -19,6 +19,7 @@
 #include "bench/process/flags.h"
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
+#include "runtime/cores.h"
 #include "runtime/error.h"
 #include "runtime/sync.h"
 #include "runtime/version.h"
@@ -444,7 +445,7 @@ check_flags (GError **error)
   if (flags.run.repeats == 0)
     flags.run.repeats = flags.run.smoke ? 1 : 5;
   if (flags.n_threads == 0)
-    flags.n_threads = (gint) MIN (2, g_get_num_processors ());
+    flags.n_threads = (gint) MIN (2, tps_cores_count ());
   if (flags.run.smoke)
     make_small ();
   if (!tps_table_place_parse (flags.device != NULL ? flags.device : "cpu", &flags.place))

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "runtime/cores.h"
 #include "runtime/metrics.h"
 #include "runtime/version.h"
 
@@ -130,7 +131,7 @@ tps_bench_describe_host (void)
   struct utsname kernel;
 
   uname (&kernel);
-  return g_strdup_printf ("%s, %u cores, %.1f GiB, %s %s", cpu, g_get_num_processors (),
+  return g_strdup_printf ("%s, %u cores, %.1f GiB, %s %s", cpu, tps_cores_count (),
                           memory_bytes () / (1 << 30), kernel.sysname, kernel.release);
 }
 
@@ -162,7 +163,7 @@ add_host (JsonBuilder *json)
   json_builder_set_member_name (json, "host");
   json_builder_begin_object (json);
   add_string (json, "cpu", cpu);
-  add_double (json, "cores", g_get_num_processors ());
+  add_double (json, "cores", tps_cores_count ());
   add_double (json, "memory_bytes", memory_bytes ());
   add_string (json, "kernel", kernel.release);
   add_string (json, "machine", kernel.machine);

@@ -77,6 +77,7 @@ map (gint fd, guint rank, guint size, gsize n_bytes)
   memory->size = size;
   memory->n_bytes = n_bytes;
   memory->fd = fd;
+  /* Of the machine, not of this process: each rank may be bound to a core of its own. */
   memory->n_spins = size <= g_get_num_processors () ? SPINS : 0;
   memory->header = mapped;
   memory->header->ranks[rank].pid = (guint32) getpid ();

@@ -51,17 +51,6 @@ Bytes (const Model &model)
   return model != nullptr ? Bytes (model->parameters[0].tensor) : "(no model)";
 }
 
-TpsTensor
-MakeVector (gint64 n_elems, float value)
-{
-  TpsTensor tensor = {};
-
-  tps_tensor_init_1d (&tensor, TPS_DTYPE_FLOAT32, n_elems);
-  for (gint64 i = 0; i < n_elems; i++)
-    static_cast<float *> (tps_tensor_data (&tensor))[i] = value;
-  return tensor;
-}
-
 class HostileRepeats : public testing::TestWithParam<gint64>
 {
 protected:

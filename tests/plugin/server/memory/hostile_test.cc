@@ -211,17 +211,6 @@ TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
 
 /* ---- what is changed after it was given away ------------------------------------------------ */
 
-TpsTensor
-MakeVector (gint64 n_elems, float value)
-{
-  TpsTensor tensor = {};
-
-  tps_tensor_init_1d (&tensor, TPS_DTYPE_FLOAT32, n_elems);
-  for (gint64 i = 0; i < n_elems; i++)
-    static_cast<float *> (tps_tensor_data (&tensor))[i] = value;
-  return tensor;
-}
-
 bool
 IsAll (const TpsTensor &tensor, float value)
 {

@@ -32,6 +32,17 @@ WriteSlice (TpsWriter *out, TpsSharedSlice slice)
 
 } // namespace
 
+TpsTensor
+MakeVector (gint64 n_elems, float value)
+{
+  TpsTensor tensor = {};
+
+  tps_tensor_init_1d (&tensor, TPS_DTYPE_FLOAT32, n_elems);
+  for (gint64 i = 0; i < n_elems; i++)
+    static_cast<float *> (tps_tensor_data (&tensor))[i] = value;
+  return tensor;
+}
+
 WriteFields
 OpenFields (gint32 kind, gint32 use, gint64 n_bytes)
 {

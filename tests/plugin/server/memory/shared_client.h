@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plugin/memory/segment.h"
+#include "runtime/tensor.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {
@@ -28,6 +29,9 @@ struct Segment
 // Arguments and results as plugin/wire writes and reads them.
 using WriteArguments = void (*) (TpsWriter *out, gconstpointer data);
 using ReadResult = gboolean (*) (TpsReader *in, TpsWireType type, gpointer target, GError **error);
+
+// FLOAT32 [n_elems], each `value`; tps_tensor_clear().
+TpsTensor MakeVector (gint64 n_elems, float value);
 
 WriteFields OpenFields (gint32 kind, gint32 use, gint64 n_bytes);
 WriteFields IdsFields (const std::vector<gint64> &ids);
