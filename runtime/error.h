@@ -71,4 +71,7 @@ const gchar *tps_error_code_name (gint code);
 gint tps_error_get_retry_after_ms (const GError *error);
 void tps_error_set_retry_after_ms (GError *error, gint retry_after_ms);
 
+/* What is said where others hold the memory that a request needs. */
+#define TPS_RETRY_AFTER_MS 100
+
 G_END_DECLS

@@ -7,7 +7,6 @@
 
 #define DEFAULT_MAX_TRANSFERS 256
 #define DEFAULT_IDLE_NS ((gint64) 60 * 1000000000)
-#define RETRY_AFTER_MS 100
 
 typedef struct
 {
@@ -73,7 +72,7 @@ check_room (const TpsTransferStore *store, gsize n_bytes, GError **error)
                n_bytes, g_hash_table_size (store->entries), store->options.max_transfers,
                store->n_bytes, max_bytes);
   if (error != NULL && n_bytes <= max_bytes)
-    tps_error_set_retry_after_ms (*error, RETRY_AFTER_MS);
+    tps_error_set_retry_after_ms (*error, TPS_RETRY_AFTER_MS);
   return FALSE;
 }
 

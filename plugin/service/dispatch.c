@@ -8,7 +8,6 @@
 #include "runtime/sync.h"
 
 /* How long a client should wait before it sends a message again that found no room. */
-#define RETRY_AFTER_MS 100
 
 typedef struct
 {
@@ -194,7 +193,7 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
                            "no room for %" G_GSIZE_FORMAT
                            " bytes: too much is waiting in this server",
                            message->n_bytes_refused);
-      tps_error_set_retry_after_ms (error, RETRY_AFTER_MS);
+      tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
     }
   tps_call_reply_error (call, error);
 }

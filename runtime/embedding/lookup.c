@@ -10,8 +10,6 @@
 #include "runtime/embedding/table_calls.h"
 #include "runtime/error.h"
 
-#define RETRY_AFTER_MS 100
-
 static gboolean
 allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
                  const TpsTable *table, const gchar *what, GError **error)
@@ -35,7 +33,7 @@ allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize 
                          " values",
                          what, n_rows, table->dim);
   if (tps_buffer_pool_get_n_bytes_out (pool) > 0)
-    tps_error_set_retry_after_ms (failure, RETRY_AFTER_MS);
+    tps_error_set_retry_after_ms (failure, TPS_RETRY_AFTER_MS);
   g_propagate_error (error, failure);
   return FALSE;
 }
