@@ -11,9 +11,9 @@
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
 #include "plugin/service/trainer_service.h"
-#include "runtime/cores.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/base/cores.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_memory.h"
 
 struct TpsPlugin
 {

@@ -70,11 +70,11 @@
 #include "plugin/host/transport.h"
 #include "plugin/server/server.h"
 #include "plugin/wire/wire_tensor.h"
-#include "runtime/averaging/parameter_server.h"
-#include "runtime/ddp/trainer.h"
-#include "runtime/embedding/table_store.h"
-#include "runtime/push_window.h"
-#include "runtime/updating/model_server.h"
+#include "runtime/server/averaging/parameter_server.h"
+#include "runtime/trainer/pass/trainer.h"
+#include "runtime/server/tables/table_store.h"
+#include "runtime/server/push_window.h"
+#include "runtime/server/model/model_server.h"
 
 G_BEGIN_DECLS
 

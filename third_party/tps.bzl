@@ -30,7 +30,7 @@ _WARNINGS = [
 
 _COMMON_COPTS = _WARNINGS + [
     "-D_GNU_SOURCE",
-    # a*b+c must have the same bits on every CPU, see runtime/backend.h.
+    # a*b+c must have the same bits on every CPU, see runtime/device/backend.h.
     "-ffp-contract=off",
     "-pthread",
 ]

@@ -71,7 +71,7 @@ struct PushId {
   2: required i64 sequence
 }
 
-// The update rule of parameters or of table rows; the formulas stand in runtime/cpu/optimizer/.
+// The update rule of parameters or of table rows; the formulas stand in runtime/device/cpu/optimizer/.
 enum OptimizerKind {
   SGD = 1,              // uses momentum, weight_decay
   ADAGRAD = 2,          // uses weight_decay, epsilon

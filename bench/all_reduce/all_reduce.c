@@ -17,7 +17,7 @@
 #include "bench/process/runfiles.h"
 #include "bench/process/status_line.h"
 #include "plugin/plugin.h"
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 #define PEER "pytorch"
 #define KIB ((gsize) 1 << 10)

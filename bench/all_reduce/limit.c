@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "bench/all_reduce/rank.h"
-#include "runtime/buffer.h"
-#include "runtime/cpu/elementwise.h"
-#include "runtime/sync.h"
+#include "runtime/base/buffer.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/base/sync.h"
 
 #define BLOCK_ELEMS 2048 /* stays in the first-level cache */
 #define MAX_THREADS 64

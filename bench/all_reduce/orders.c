@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "bench/all_reduce/rank.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define PERIOD 61 /* small integers, so that sums are exact */
 

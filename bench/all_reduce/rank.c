@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "plugin/client/remote_store.h"
-#include "runtime/ddp/process_group.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/trainer/ports/process_group.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define TIMEOUT_NS (G_GINT64_CONSTANT (60) * 1000000000)
 

@@ -6,7 +6,7 @@
 
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define PEER_SCRIPT "bench/peers/pytorch_all_reduce.py"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 /* The tables are built for one set of options; GOption writes through their pointers. */
 static GOptionContext *

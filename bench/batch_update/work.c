@@ -7,8 +7,8 @@
 #include "bench/batch_update/log.h"
 #include "bench/batch_update/rates.h"
 #include "plugin/client/stubs.h"
-#include "runtime/sync.h"
-#include "runtime/updating/batch_update_trainer.h"
+#include "runtime/base/sync.h"
+#include "runtime/trainer/batch_update/batch_update_trainer.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/ddp/device_choice.h"
-#include "runtime/ddp_rpc/bag_batches.h"
-#include "runtime/ddp_rpc/ddp_rpc_trainer.h"
-#include "runtime/error.h"
-#include "runtime/version.h"
+#include "runtime/trainer/pass/device_choice.h"
+#include "runtime/trainer/ddp_rpc/bag_batches.h"
+#include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
 
 #define NOT_SAID (-1)
 

@@ -7,7 +7,7 @@
 #include "bench/process/flags.h"
 #include "bench/world/world.h"
 #include "runtime/embedding/table_spec.h"
-#include "runtime/optimizer.h"
+#include "runtime/tensor/optimizer.h"
 
 G_BEGIN_DECLS
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "bench/gpu_bundle/device_cases.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define CHECK_ELEMS ((gsize) 1 << 16)
 #define MAX_ROUNDS 1000

@@ -2,8 +2,8 @@
 
 #include "bench/gpu_bundle/file_store.h"
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define PAUSE_US 2000
 

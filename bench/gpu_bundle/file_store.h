@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/ddp/store.h"
+#include "runtime/trainer/ports/store.h"
 
 G_BEGIN_DECLS
 

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "bench/gpu_bundle/file_store.h"
-#include "runtime/backend.h"
-#include "runtime/ddp/process_group.h"
-#include "runtime/device_library.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/device/backend.h"
+#include "runtime/trainer/ports/process_group.h"
+#include "runtime/device/device_library.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 #define LARGE_ELEMS ((gsize) 25 << 18) /* 25 MiB of floats: a bucket */

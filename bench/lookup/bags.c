@@ -2,7 +2,7 @@
 
 #include "bench/lookup/bags.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define SEED 7
 

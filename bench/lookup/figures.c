@@ -2,7 +2,7 @@
 
 #include "bench/lookup/figures.h"
 
-#include "runtime/metrics.h"
+#include "runtime/base/metrics.h"
 
 typedef struct
 {

@@ -2,7 +2,7 @@
 
 #include "bench/lookup/gather.h"
 
-#include "runtime/cpu/vectorize.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
 
 #define WIDE 64 /* columns whose sums stay in registers */
 #define AHEAD_ROWS 48

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "bench/lookup/gather.h"
-#include "runtime/backend.h"
-#include "runtime/embedding/table_store.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/device/backend.h"
+#include "runtime/server/tables/table_store.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define TABLE "bags"
 #define ROWS_AT_ONCE 65536

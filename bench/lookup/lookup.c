@@ -19,10 +19,10 @@
 #include "bench/process/flags.h"
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
-#include "runtime/cores.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
-#include "runtime/version.h"
+#include "runtime/base/cores.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/version.h"
 
 #define PEER_SCRIPT "bench/peers/pytorch_embedding_bag.py"
 #define MAX_SETS 16

@@ -8,8 +8,8 @@
 #include "bench/process/child.h"
 #include "bench/process/runfiles.h"
 #include "plugin/client/remote_tables.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define TABLE "rows"
 #define ROWS_AT_ONCE 65536

@@ -4,7 +4,7 @@
 
 #include <json-glib/json-glib.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static JsonObject *
 parse (JsonParser *parser, const gchar *path, const gchar *built_in, GError **error)

@@ -5,14 +5,14 @@
 #include <stdio.h>
 
 #include "bench/parameter_server/configuration.h"
-#include "runtime/averaging/server_kind.h"
-#include "runtime/ddp/compress/compression.h"
-#include "runtime/ddp/hook.h"
-#include "runtime/ddp/pass.h"
-#include "runtime/ddp/process_group.h"
+#include "runtime/server/averaging/server_kind.h"
+#include "runtime/trainer/compress/compression.h"
+#include "runtime/trainer/ports/hook.h"
+#include "runtime/trainer/pass/pass.h"
+#include "runtime/trainer/ports/process_group.h"
 #include "runtime/nn/dataset.h"
 #include "runtime/nn/model.h"
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 static void
 print_names (const gchar *flag, const gchar **names)

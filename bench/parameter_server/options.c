@@ -5,10 +5,10 @@
 #include <math.h>
 
 #include "bench/parameter_server/list.h"
-#include "runtime/averaging/partition.h"
-#include "runtime/backend.h"
-#include "runtime/device_library.h"
-#include "runtime/error.h"
+#include "runtime/trainer/pass/partition.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/device_library.h"
+#include "runtime/base/error.h"
 
 #define LEARNING_RATE 1e-4 /* the originals' */
 #define NOT_SAID G_MININT

@@ -6,11 +6,11 @@
 
 #include "bench/parameter_server/list.h"
 #include "plugin/client/stubs.h"
-#include "runtime/averaging/partition.h"
-#include "runtime/config.h"
-#include "runtime/ddp/device_choice.h"
+#include "runtime/trainer/pass/partition.h"
+#include "runtime/base/config.h"
+#include "runtime/trainer/pass/device_choice.h"
 #include "runtime/nn/dataset.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)

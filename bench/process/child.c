@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "bench/process/interrupt.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define POLL_MS 100
 #define PATIENCE_MS 1000

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* "--batch_size=4" -> "--batch-size=4"; values keep their underscores. */
 static gchar **

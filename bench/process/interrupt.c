@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static volatile sig_atomic_t interrupted;
 

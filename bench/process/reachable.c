@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* Connecting a datagram socket picks the route, and with it the local address. */
 static gboolean

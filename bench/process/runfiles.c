@@ -4,7 +4,7 @@
 
 #include <glib/gstdio.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 const gchar *
 tps_bench_find_python (void)

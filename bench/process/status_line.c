@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 #define TERMINAL_INTERVAL_NS G_GINT64_CONSTANT (200000000)
 #define FILE_INTERVAL_NS G_GINT64_CONSTANT (5000000000)

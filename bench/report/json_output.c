@@ -8,9 +8,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "runtime/cores.h"
-#include "runtime/metrics.h"
-#include "runtime/version.h"
+#include "runtime/base/cores.h"
+#include "runtime/base/metrics.h"
+#include "runtime/base/version.h"
 
 static void
 figure_clear (gpointer data)

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "bench/report/grid.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define N_NUMBERS 8
 

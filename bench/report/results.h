@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/metrics.h"
+#include "runtime/base/metrics.h"
 
 G_BEGIN_DECLS
 

@@ -5,8 +5,8 @@
 #include "bench/transfer/row.h"
 #include "plugin/client/client.h"
 #include "plugin/plugin.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define CALL_NS G_GINT64_CONSTANT (60000000000)
 #define SHARING_NS G_GINT64_CONSTANT (10000000000) /* until a connection has its memory */

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "bench/transfer/pattern.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define DEFAULT_BYTES (16 << 20)
 #define DEFAULT_REPEATS 5

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include "runtime/buffer.h"
+#include "runtime/base/buffer.h"
 
 G_BEGIN_DECLS
 

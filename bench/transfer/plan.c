@@ -3,7 +3,7 @@
 #include "bench/transfer/plan.h"
 
 #include "bench/transfer/pattern.h"
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 #define MIB ((gsize) 1 << 20)
 #define KIB ((gsize) 1 << 10)

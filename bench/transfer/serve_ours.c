@@ -5,7 +5,7 @@
 #include "bench/transfer/pattern.h"
 #include "bench/transfer/serve.h"
 #include "plugin/plugin.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_FRAME_BYTES ((gsize) 1 << 30)
 #define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20) /* clients send as much before they ask */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/process/runfiles.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 struct TpsTransferSystem
 {

@@ -21,8 +21,8 @@
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
-#include "runtime/error.h"
-#include "runtime/version.h"
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
 
 #define WARM_UP_CALLS 8
 

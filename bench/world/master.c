@@ -16,8 +16,8 @@
 #include "bench/world/progress.h"
 #include "plugin/client/stubs.h"
 #include "plugin/plugin.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define LOOK_US 10000            /* between looks at the trainers */

@@ -7,7 +7,7 @@
 #include "bench/process/child.h"
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 struct TpsPeer
 {

@@ -10,7 +10,7 @@
 #include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "bench/world/launch.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define EXIT_BAD_FLAG 2
 #define EXIT_INTERRUPTED 130

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "bench/process/status_line.h"
-#include "runtime/ddp/train_plan.h"
+#include "runtime/trainer/pass/train_plan.h"
 
 G_BEGIN_DECLS
 

@@ -9,11 +9,11 @@
 #include "bench/process/reachable.h"
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
-#include "plugin/server/trainer_links.h"
-#include "runtime/cpu/blas.h"
-#include "runtime/ddp/trainer.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "plugin/app/trainer_links.h"
+#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/trainer/pass/trainer.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define CALL_NS (30 * SECOND_NS)

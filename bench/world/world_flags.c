@@ -2,7 +2,7 @@
 
 #include "bench/process/flags.h"
 #include "bench/world/world.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define DEFAULT_PORT 29500
 

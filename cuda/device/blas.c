@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cuda/device/search.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* The functions in use, as their header declares them. */
 static struct

@@ -7,7 +7,7 @@
 
 #include <cublas_v2.h>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
 

@@ -6,8 +6,8 @@
 
 #include "cuda/device/failure.h"
 #include "cuda/kernels/kernels.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 static void
 die (TpsCudaDevice *device, const gchar *why)

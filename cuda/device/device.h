@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A GPU as a device of runtime/backend.h.
+/* A GPU as a device of runtime/device/backend.h.
  *
  * Every entry makes the device the current one of the calling thread, and leaves it so: going back to another would make
  * CUDA set that one up. A failure makes the stream bad; one after which CUDA answers every call with the same error makes
@@ -13,7 +13,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
 

@@ -3,8 +3,8 @@
 /* An event of a stream that is bad carries the stream's failure to who waits for it. */
 
 #include "cuda/device/device.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 typedef struct
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cuda/device/device.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 G_STATIC_ASSERT (sizeof (cudaIpcMemHandle_t) == TPS_EXPORT_HANDLE_BYTES);
 G_STATIC_ASSERT (sizeof (cudaUUID_t) == TPS_DEVICE_UUID_BYTES);

@@ -6,9 +6,9 @@
 
 #include "cuda/device/device.h"
 #include "cuda/group/nccl_process_group.h"
-#include "runtime/device_library.h"
-#include "runtime/error.h"
-#include "runtime/version.h"
+#include "runtime/device/device_library.h"
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
 
 static void
 add_words (GString *words, const gchar *separator, TpsCudaDevice *device)

@@ -6,7 +6,7 @@
 #include <glob.h>
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static void
 add_python_folders (GPtrArray *folders, const gchar *prefix)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 void
 tps_collectives_init (TpsCollectives *self, TpsCommunicator *communicator)

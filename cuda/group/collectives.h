@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The collectives of runtime/ddp/process_group.h on a communicator, each until it is done. Data may lie in the device's
+/* The collectives of runtime/trainer/ports/process_group.h on a communicator, each until it is done. Data may lie in the device's
  * memory, or in the host's, from where it is staged.
  *
  * Sums of floats are added by NCCL, in an order of its own. Averages of half floats have the averaging server's bits: all
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "cuda/group/staging.h"
-#include "runtime/ddp/process_group.h"
+#include "runtime/trainer/ports/process_group.h"
 
 G_BEGIN_DECLS
 

@@ -4,8 +4,8 @@
 
 #include <sched.h>
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define N_SPINS 64
 #define SHORTEST_PAUSE_US 20

@@ -3,8 +3,8 @@
 #include "cuda/group/nccl.h"
 
 #include "cuda/device/search.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* The first with ncclCommInitRankConfig() and ncclCommFinalize(). */
 #define OLDEST_VERSION NCCL_VERSION (2, 14, 0)

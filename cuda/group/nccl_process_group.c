@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "cuda/group/collectives.h"
-#include "runtime/ddp/group/join_wait.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/trainer/group/join_wait.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define KEY_PREFIX "nccl_rank_"
 #define FAREWELL_LIMIT_NS G_GINT64_CONSTANT (5000000000)

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/ddp/group/device_groups.h"
+#include "runtime/trainer/group/device_groups.h"
 
 G_BEGIN_DECLS
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cuda/kernels/launch.cuh"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace tps {
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The operations of runtime/backend.h on a GPU: each enqueues on `stream` of the current device and returns; meanings are
+/* The operations of runtime/device/backend.h on a GPU: each enqueues on `stream` of the current device and returns; meanings are
  * those of the slots of the same name. Arrays lie in the device's memory, unless said otherwise. Returned is what CUDA
  * said when the work was enqueued; what goes wrong later shows when the stream is waited for.
  * Thread: any, one stream one at a time. */
@@ -9,8 +9,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "runtime/backend.h"
-#include "runtime/cpu/optimizer/optimizer.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
 G_BEGIN_DECLS
 

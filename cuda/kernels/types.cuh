@@ -1,17 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types and their conversions: those of the CPU (runtime/cpu/convert.h), compiled for the GPU too, so that bits are
+/* Element types and their conversions: those of the CPU (runtime/device/cpu/kernels/convert.h), compiled for the GPU too, so that bits are
  * the same because the source is. */
 
 #pragma once
 
 #include "cuda/kernels/launch.cuh"
-#include "runtime/backend.h"
-#include "runtime/cpu/vectorize.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
 
 #undef TPS_INLINE
 #define TPS_INLINE static TPS_BODY
-#include "runtime/cpu/convert.h"
+#include "runtime/device/cpu/kernels/convert.h"
 
 namespace tps {
 
@@ -229,7 +229,7 @@ for_type (TpsDType dtype, F f)
     }
 }
 
-/* A factor that a float represents may be used as one, with the same bits (runtime/cpu/accumulate.c says why); FLOAT64
+/* A factor that a float represents may be used as one, with the same bits (runtime/device/cpu/kernels/accumulate.c says why); FLOAT64
  * always takes a double. f (type, factor). */
 template <typename F>
 cudaError_t

@@ -5,7 +5,7 @@
 #include "plugin/chunks/chunk_layout.h"
 #include "plugin/chunks/crc32c.h"
 #include "plugin/chunks/message_builder.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 struct TpsAssembly
 {

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "plugin/wire/wire_chunks.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 G_BEGIN_DECLS
 

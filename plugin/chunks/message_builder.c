@@ -2,7 +2,7 @@
 
 #include "plugin/chunks/message_builder.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 void
 tps_message_builder_init (TpsMessageBuilder *builder, gsize max_bytes, TpsBufferPool *bodies)

@@ -4,8 +4,8 @@
 
 #include "plugin/chunks/crc32c.h"
 #include "plugin/chunks/message_builder.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define BIT(state) (1u << (state))
 

@@ -3,7 +3,7 @@
 #include "plugin/chunks/transfer_store.h"
 
 #include "plugin/chunks/transfer_name.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define DEFAULT_MAX_TRANSFERS 256
 #define DEFAULT_IDLE_NS ((gint64) 60 * 1000000000)

@@ -2,8 +2,8 @@
 
 #include "plugin/client/client.h"
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 typedef struct
 {

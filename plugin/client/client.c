@@ -3,7 +3,7 @@
 #include "plugin/client/client.h"
 
 #include "plugin/client/client_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define DEFAULT_MAX_MESSAGE_BYTES \
   ((gsize) G_MAXINT32) /* what a frame can hold; longer ones come in chunks */

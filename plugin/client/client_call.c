@@ -3,8 +3,8 @@
 #include "plugin/client/client_private.h"
 
 #include "plugin/client/reply.h"
-#include "runtime/error.h"
-#include "runtime/magazine.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
 
 /* Calls ---------------------------------------------------------------------------------------------------------- */
 

@@ -5,10 +5,10 @@
  * A large message is written in binary protocol and inline. It goes in a frame where the server reads such frames, which it is
  * asked once a connection, and in chunks otherwise. An answer that says where the real one waits is replaced by that. */
 
-#include "plugin/chunks/chunked_call.h"
+#include "plugin/client/chunked_call.h"
 #include "plugin/client/client_private.h"
 #include "plugin/client/reply.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define CHUNKS_SERVICE "Chunks"
 #define FRAME_LENGTH_BYTES 4

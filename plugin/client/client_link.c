@@ -3,7 +3,7 @@
 #include "plugin/client/client_private.h"
 
 #include "plugin/client/reply.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static void
 link_free (TpsClientLink *link)

@@ -10,7 +10,7 @@
 #include "plugin/client/connector.h"
 #include "plugin/client/peer.h"
 #include "plugin/net/connection.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

@@ -4,7 +4,7 @@
 
 #include "plugin/client/client_private.h"
 #include "plugin/wire/wire_memory.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* A peer that closes the connection when it is asked for its offer, twice running, is asked no more: some servers do so with
  * a service that they do not have. */

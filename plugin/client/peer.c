@@ -4,7 +4,7 @@
 
 #include "plugin/client/client_private.h"
 #include "plugin/wire/wire_node.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* One tps_client_ask_peer (). */
 typedef struct

@@ -5,8 +5,8 @@
 #include "plugin/client/client.h"
 #include "plugin/client/retry.h"
 #include "plugin/wire/wire_parameter_server.h"
-#include "runtime/error.h"
-#include "runtime/pinned_pool.h"
+#include "runtime/base/error.h"
+#include "runtime/device/pinned_pool.h"
 
 /* Of page-locked memory, kept for the averages to come. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The exchange of runtime/ddp over one client per parameter server.
+/* The exchange of runtime/trainer over one client per parameter server.
  *
  * Gradients go out from where they lie, averages refer to the buffers that they were received into: neither is copied. Those in
  * memory of a device are copied there, into memory that the server's process shares; while there is none they go by way of the
@@ -15,7 +15,7 @@
 
 #pragma once
 
-#include "runtime/ddp/exchange.h"
+#include "runtime/trainer/ports/exchange.h"
 
 G_BEGIN_DECLS
 

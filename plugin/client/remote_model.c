@@ -4,8 +4,8 @@
 
 #include "plugin/client/retry.h"
 #include "plugin/wire/wire_model.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define SERVICE "ParameterServer"
 

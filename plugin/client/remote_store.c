@@ -3,8 +3,8 @@
 #include "plugin/client/remote_store.h"
 
 #include "plugin/client/stubs.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define DEFAULT_TIMEOUT_NS ((gint64) 30 * 1000000000)
 #define NS_PER_MS 1000000

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The store of runtime/ddp over the Rendezvous service.
+/* The store of runtime/trainer over the Rendezvous service.
  *
  * `get` waits on the server, not by asking again and again. A lost connection is tried once more on a new one: putting,
  * getting and removing twice is the same as once.
@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "runtime/ddp/store.h"
+#include "runtime/trainer/ports/store.h"
 
 G_BEGIN_DECLS
 

@@ -26,7 +26,7 @@
 #pragma once
 
 #include "plugin/client/client.h"
-#include "runtime/embedding/table_client.h"
+#include "runtime/trainer/ports/table_client.h"
 #include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
@@ -79,7 +79,7 @@ gboolean tps_remote_tables_discover (TpsRemoteTables *tables, gint64 deadline_ns
  * error. Waits. */
 GArray *tps_remote_tables_list (TpsRemoteTables *tables, gint64 deadline_ns, GError **error);
 
-/* Those of runtime/embedding/table_client.h. A table that is not known is NOT_FOUND; bad indices, offsets and shapes are
+/* Those of runtime/trainer/ports/table_client.h. A table that is not known is NOT_FOUND; bad indices, offsets and shapes are
  * INVALID_ARGUMENT, "queries[1].indices[17]: …", before anything is sent. */
 void tps_remote_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                     guint n_queries, gint64 deadline_ns, TpsTablesLookedUp done,

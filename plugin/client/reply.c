@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plugin/wire/fields.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_PEER_TEXT_BYTES 4096 /* of a peer's error message: enough for any of ours */
 #define APPLICATION_UNKNOWN_METHOD 1

@@ -2,8 +2,8 @@
 
 #include "plugin/client/retry.h"
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define NS_PER_MS 1000000
 

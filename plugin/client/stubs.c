@@ -5,7 +5,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_trainer.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 typedef struct
 {

@@ -12,7 +12,7 @@
 #include "plugin/client/client.h"
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
-#include "runtime/ddp/train_plan.h"
+#include "runtime/trainer/pass/train_plan.h"
 #include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/magazine.h"
+#include "runtime/base/magazine.h"
 
 /* Messages are made and freed with every call, so they are kept with their arrays, unless these are large. */
 #define MAX_KEPT_HEAD_BYTES 16384

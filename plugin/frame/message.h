@@ -15,7 +15,7 @@
 #pragma once
 
 #include "plugin/frame/sharing.h"
-#include "runtime/buffer.h"
+#include "runtime/base/buffer.h"
 
 G_BEGIN_DECLS
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "plugin/frame/scan_machine.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define DEFAULT_MAX_HEAD_BYTES ((gsize) 64 << 20)
 #define LARGEST_HEAD_BYTES \

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define FIRST_HEAD_BYTES 256
 #define MAX_FREE_HEAD_BYTES 4096 /* of a message, not counted against the pool's limit */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "plugin/frame/writer_private.h"
-#include "runtime/error.h"
-#include "runtime/magazine.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
 
 #define FIRST_HEAD_BYTES 256
 #define MAX_KEPT_HEAD_BYTES 16384

@@ -13,7 +13,7 @@
 #include <thrift/c_glib/processor/thrift_dispatch_processor.h>
 
 #include "plugin/host/library.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 typedef gboolean (*DispatchFunc) (ThriftDispatchProcessor *self, ThriftProtocol *in,
                                   ThriftProtocol *out, gchar *name, gint32 seqid, GError **error);

@@ -9,8 +9,8 @@
 #include "plugin/host/protocol.h"
 #include "plugin/host/transcode.h"
 #include "plugin/host/transport.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 typedef struct
 {

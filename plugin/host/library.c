@@ -18,7 +18,7 @@
 #include <thrift/c_glib/transport/thrift_socket.h>
 
 #include "plugin/host/protocol.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 typedef gint32 (*ReadFunc) (ThriftStruct *object, ThriftProtocol *protocol, GError **error);
 

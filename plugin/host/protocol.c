@@ -19,7 +19,7 @@
 #include "plugin/host/library.h"
 #include "plugin/host/transport.h"
 #include "plugin/host/typed_reader.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 struct TpsHostProtocol
 {

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <thrift/c_glib/transport/thrift_socket.h>
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define CHUNK_BYTES 16384
 #define MAX_PIECES_AT_ONCE 64 /* of one sendmsg, below IOV_MAX */

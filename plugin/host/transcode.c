@@ -8,7 +8,7 @@
 #include <thrift/c_glib/transport/thrift_framed_transport.h>
 
 #include "plugin/host/transcode_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 ThriftProtocol *
 tps_transcode_undecorate (ThriftProtocol *protocol)

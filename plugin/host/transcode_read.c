@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "plugin/host/transcode_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define BINARY_VERSION_1 0x80010000u
 #define PENDING_BYTES 1024

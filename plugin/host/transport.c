@@ -3,7 +3,7 @@
 #include "plugin/host/transport.h"
 
 #include "plugin/host/library.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ThriftTransport and its class have the same size in all versions of the library (0.14 to 0.24
  * checked), so it may be embedded. */

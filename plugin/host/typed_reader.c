@@ -2,7 +2,7 @@
 
 #include "plugin/host/typed_reader.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static const gchar *
 type_name (TpsWireType type)

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/device_memory.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define EXPORT_BYTES ((gsize) 2 << 20) /* what devices share is in blocks of this size */
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)

@@ -2,8 +2,8 @@
 
 #include "plugin/memory/segment_budget.h"
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
 /* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its threads and its heap get

@@ -4,9 +4,9 @@
  * further one is taken where the next tensor does not fit. */
 
 #include "plugin/memory/segment_pool_private.h"
-#include "runtime/device_memory.h"
-#include "runtime/magazine.h"
-#include "runtime/stream_copy.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/magazine.h"
+#include "runtime/base/stream_copy.h"
 
 typedef struct
 {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "plugin/memory/segment_pool_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define FIRST_BACKOFF 16 /* demands that are overlooked after a refusal; doubles with each */
 #define MAX_BACKOFF (1u << 20)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "plugin/memory/segment_pool.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "plugin/memory/segment_registry_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- who owns a segment --------------------------------------------------------------------- */
 

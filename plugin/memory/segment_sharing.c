@@ -2,10 +2,10 @@
 
 #include "plugin/memory/segment_registry_private.h"
 
-#include "runtime/device_memory.h"
-#include "runtime/error.h"
-#include "runtime/magazine.h"
-#include "runtime/stream_copy.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
+#include "runtime/base/stream_copy.h"
 
 /* ---- slices of a call ----------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "plugin/memory/segment_pool_private.h"
 #include "plugin/memory/slice_search.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 typedef struct
 {

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define LISTEN_BACKLOG 1024
 #define NEXT_ADDRESS_MS 1000 /* a host that has another address is given so long to answer at one */

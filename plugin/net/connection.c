@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "plugin/net/connection_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- what the loop waits for ---------------------------------------------------------------- */
 

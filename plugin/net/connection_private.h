@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #include "plugin/net/connection.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "plugin/net/connection_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define CHUNK_BYTES 4096
 #define MAX_LINGERED 32    /* times in a turn of the loop: timers wait meanwhile */

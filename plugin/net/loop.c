@@ -18,9 +18,9 @@
 #include "plugin/net/post_queue.h"
 #include "plugin/net/spin.h"
 #include "plugin/net/timer_heap.h"
-#include "runtime/cores.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/cores.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 #define MAX_EVENTS 64
 #define MAX_WAIT_MS (60 * 1000)

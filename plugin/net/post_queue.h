@@ -8,7 +8,7 @@
 #include <glib.h>
 #include <stdatomic.h>
 
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

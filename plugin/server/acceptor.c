@@ -12,7 +12,7 @@
 
 #include "plugin/net/address.h"
 #include "plugin/server/log.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_ACCEPTS_PER_TURN 64
 #define PAUSE_NS \

@@ -2,8 +2,8 @@
 
 #include "plugin/server/core.h"
 
-#include "runtime/error.h"
-#include "runtime/pinned_pool.h"
+#include "runtime/base/error.h"
+#include "runtime/device/pinned_pool.h"
 
 /* Of what may be pending: segments stay while their clients do, and the calls of others need room. */
 #define MAX_SEGMENTS_PART 2

@@ -8,8 +8,8 @@
 
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
-#include "runtime/backend.h"
-#include "runtime/sync.h"
+#include "runtime/device/backend.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

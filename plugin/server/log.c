@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 /* A pipe that is writable takes this much without blocking (PIPE_BUF). */
 #define MAX_LINE_BYTES 1024

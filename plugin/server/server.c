@@ -14,9 +14,9 @@
 #include "plugin/server/core.h"
 #include "plugin/server/session.h"
 #include "plugin/service/memory_service.h"
-#include "runtime/cores.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/base/cores.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_memory.h"
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
  * for 8 clients on two cores answered about half as many small calls as eight. On one core there is nothing to choose, and

@@ -23,8 +23,8 @@
 #include <thrift/c_glib/server/thrift_server.h>
 
 #include "plugin/service/call.h"
-#include "runtime/backend.h"
-#include "runtime/worker_pool.h"
+#include "runtime/device/backend.h"
+#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 

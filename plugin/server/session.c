@@ -16,8 +16,8 @@
 
 #include "plugin/server/log.h"
 #include "plugin/server/sharing_offer.h"
-#include "runtime/error.h"
-#include "runtime/magazine.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
 
 typedef enum
 {

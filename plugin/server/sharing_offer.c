@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static const struct
 {

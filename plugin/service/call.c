@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "plugin/service/call_internal.h"
-#include "runtime/error.h"
-#include "runtime/magazine.h"
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
 
 struct TpsCall
 {

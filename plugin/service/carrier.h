@@ -9,7 +9,7 @@
 #pragma once
 
 #include "plugin/service/call.h"
-#include "runtime/worker_pool.h"
+#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 

@@ -4,8 +4,8 @@
 
 #include "plugin/service/call_internal.h"
 #include "plugin/service/carrier.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* How long a client should wait before it sends a message again that found no room. */
 

@@ -12,8 +12,8 @@
 #include <stdatomic.h>
 
 #include "plugin/wire/wire_embedding_table.h"
-#include "runtime/error.h"
-#include "runtime/push_digest.h"
+#include "runtime/base/error.h"
+#include "runtime/server/push_digest.h"
 
 /* What is done on an I/O thread at most: bytes that are read and written, and tables that are looked for. */
 #define MAX_INLINE_BYTES (64 * 1024)

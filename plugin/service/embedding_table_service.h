@@ -5,8 +5,8 @@
 #pragma once
 
 #include "plugin/service/call.h"
-#include "runtime/embedding/table_store.h"
-#include "runtime/push_window.h"
+#include "runtime/server/tables/table_store.h"
+#include "runtime/server/push_window.h"
 
 G_BEGIN_DECLS
 

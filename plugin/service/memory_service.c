@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "plugin/wire/wire_memory.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- open_segment --------------------------------------------------------------------------- */
 

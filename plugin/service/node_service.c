@@ -3,7 +3,7 @@
 #include "plugin/service/node_service.h"
 
 #include "plugin/wire/wire_node.h"
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 static void
 describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)

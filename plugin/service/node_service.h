@@ -5,7 +5,7 @@
 #pragma once
 
 #include "plugin/service/call.h"
-#include "runtime/metrics.h"
+#include "runtime/base/metrics.h"
 
 G_BEGIN_DECLS
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "plugin/service/call.h"
-#include "runtime/averaging/parameter_server.h"
-#include "runtime/updating/model_server.h"
+#include "runtime/server/averaging/parameter_server.h"
+#include "runtime/server/model/model_server.h"
 
 G_BEGIN_DECLS
 

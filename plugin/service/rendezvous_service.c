@@ -3,8 +3,8 @@
 #include "plugin/service/rendezvous_service.h"
 
 #include "plugin/wire/wire_rendezvous.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 struct TpsRendezvous
 {

@@ -6,7 +6,7 @@
 
 #include "plugin/service/call.h"
 #include "plugin/service/rendezvous_store.h"
-#include "runtime/worker_pool.h"
+#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 

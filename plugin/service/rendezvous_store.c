@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "runtime/error.h"
-#include "runtime/push_digest.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/server/push_digest.h"
+#include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
 

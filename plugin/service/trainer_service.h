@@ -5,7 +5,7 @@
 #pragma once
 
 #include "plugin/service/call.h"
-#include "runtime/ddp/trainer.h"
+#include "runtime/trainer/pass/trainer.h"
 
 G_BEGIN_DECLS
 

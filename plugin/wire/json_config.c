@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_TEXT_BYTES 65536
 
@@ -194,7 +194,7 @@ object_of (GVariant *values)
     else if (g_variant_is_of_type (value, G_VARIANT_TYPE_STRING))
       json_object_set_string_member (object, key, g_variant_get_string (value, NULL));
     else
-      g_warn_if_reached (); /* no such value can come from JSON, see runtime/config.h */
+      g_warn_if_reached (); /* no such value can come from JSON, see runtime/base/config.h */
   return object;
 }
 

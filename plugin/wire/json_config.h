@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* JSON objects of named arguments <-> GVariant dictionaries, see runtime/config.h. */
+/* JSON objects of named arguments <-> GVariant dictionaries, see runtime/base/config.h. */
 
 #pragma once
 

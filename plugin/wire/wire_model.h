@@ -7,7 +7,7 @@
 #pragma once
 
 #include "plugin/wire/wire_tensor.h"
-#include "runtime/updating/model_version.h"
+#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* samples are not swapped here */
 

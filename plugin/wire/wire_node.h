@@ -7,8 +7,8 @@
 
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
-#include "runtime/backend.h"
-#include "runtime/metrics.h"
+#include "runtime/device/backend.h"
+#include "runtime/base/metrics.h"
 
 G_BEGIN_DECLS
 

@@ -2,7 +2,7 @@
 
 #include "plugin/wire/wire_parameter_server.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static gboolean
 read_gradient (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)

@@ -2,7 +2,7 @@
 
 #include "plugin/wire/wire_rendezvous.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 void
 tps_rendezvous_arguments_clear (TpsRendezvousArguments *arguments)

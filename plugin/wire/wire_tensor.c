@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/device_memory.h"
-#include "runtime/error.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
 
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped here */
 

@@ -19,9 +19,9 @@
 
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
-#include "runtime/gradient.h"
-#include "runtime/optimizer.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/gradient.h"
+#include "runtime/tensor/optimizer.h"
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
 

@@ -4,7 +4,7 @@
 
 #include "plugin/wire/json_config.h"
 #include "plugin/wire/wire_tensor.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define NS_PER_MS G_GINT64_CONSTANT (1000000)
 

@@ -12,7 +12,7 @@
 
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
-#include "runtime/ddp/train_plan.h"
+#include "runtime/trainer/pass/train_plan.h"
 
 G_BEGIN_DECLS
 

@@ -2,7 +2,7 @@
 
 #include "runtime/embedding/bag_query.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static gboolean
 check_vector (TpsTensorView view, TpsDType dtype, const gchar *what, const gchar *field,

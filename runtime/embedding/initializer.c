@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/cpu/elementwise.h"
-#include "runtime/error.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/rng.h"
 
 /* After so many draws outside the bounds the value is moved to the nearer one. */

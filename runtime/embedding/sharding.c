@@ -2,7 +2,7 @@
 
 #include "runtime/embedding/sharding.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define FACTOR_1 G_GUINT64_CONSTANT (0x9E3779B97F4A7C15)
 #define FACTOR_2 G_GUINT64_CONSTANT (0xBF58476D1CE4E5B9)

@@ -13,7 +13,7 @@
  *   x ^= x >> h,
  *
  * starting from x = r and again until x < rows. Each step is a bijection of k bits (the factors are odd), so the walk
- * ends, after fewer than two rounds on average. Test vectors: tests/runtime/embedding/sharding_vectors.txt.
+ * ends, after fewer than two rounds on average. Test vectors: tests/runtime/server/tables/sharding_vectors.txt.
  */
 
 #pragma once

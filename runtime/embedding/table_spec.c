@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/embedding/initializer.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_NAME 255
 #define DEFAULT_LEARNING_RATE 0.01

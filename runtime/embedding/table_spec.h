@@ -4,9 +4,9 @@
 
 #pragma once
 
-#include "runtime/dtype.h"
+#include "runtime/tensor/dtype.h"
 #include "runtime/embedding/sharding.h"
-#include "runtime/optimizer.h"
+#include "runtime/tensor/optimizer.h"
 
 G_BEGIN_DECLS
 

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
 

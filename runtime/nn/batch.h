@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
 

@@ -2,7 +2,7 @@
 
 #include "runtime/nn/criterion.h"
 
-#include "runtime/registry.h"
+#include "runtime/base/registry.h"
 
 static const gconstpointer built_in[] = { &tps_criterion_cross_entropy, &tps_criterion_l1 };
 

@@ -3,7 +3,7 @@
 #include "runtime/nn/dataset.h"
 
 #include "runtime/nn/dummy_data.h"
-#include "runtime/registry.h"
+#include "runtime/base/registry.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_data_class };
 

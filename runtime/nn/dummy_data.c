@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "runtime/config.h"
-#include "runtime/error.h"
+#include "runtime/base/config.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/rng.h"
 
 #define MAX_IDS ((gint64) 1 << 31)

@@ -2,8 +2,8 @@
 
 #include "runtime/nn/dummy_model.h"
 
-#include "runtime/config.h"
-#include "runtime/error.h"
+#include "runtime/base/config.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/activations.h"
 #include "runtime/nn/embedding_bag.h"
 #include "runtime/nn/linear.h"

@@ -5,7 +5,7 @@
 #include "runtime/nn/dummy_model.h"
 #include "runtime/nn/hybrid_model.h"
 #include "runtime/nn/linear_model.h"
-#include "runtime/registry.h"
+#include "runtime/base/registry.h"
 
 static const gconstpointer built_in[] = { &tps_dummy_model_class, &tps_hybrid_model_class,
                                           &tps_linear_model_class };

@@ -14,8 +14,8 @@
 
 #pragma once
 
-#include "runtime/backend.h"
-#include "runtime/gradient.h"
+#include "runtime/device/backend.h"
+#include "runtime/tensor/gradient.h"
 #include "runtime/nn/batch.h"
 
 G_BEGIN_DECLS

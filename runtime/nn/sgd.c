@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 struct TpsSgd
 {

@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 #include "runtime/nn/model.h"
 
 G_BEGIN_DECLS

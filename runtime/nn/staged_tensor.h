@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include "runtime/backend.h"
-#include "runtime/tensor.h"
+#include "runtime/device/backend.h"
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
 

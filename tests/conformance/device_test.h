@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 // Elements in the device's memory. Copies enqueue nothing that is not done when they return.
 template <typename T> class DeviceArray

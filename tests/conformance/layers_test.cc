@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/cpu/blas.h"
+#include "runtime/device/cpu/kernels/blas.h"
 #include "tests/conformance/device_test.h"
 #include "tests/conformance/reference.h"
 #include "tests/oracle/vectors.h"

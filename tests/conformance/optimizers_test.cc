@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "runtime/cpu/optimizer/optimizer.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 #include "tests/conformance/device_test.h"
 
 namespace {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What every operation of runtime/backend.h means, one element at a time and as plainly as possible: the reference that
+/* What every operation of runtime/device/backend.h means, one element at a time and as plainly as possible: the reference that
  * each device is compared with. Where bits are promised these functions give the bits. */
 
 #pragma once
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reference {
 

@@ -16,7 +16,7 @@
 #include "cuda/device/failure.h"
 #include "cuda/device/search.h"
 #include "cuda/kernels/geometry.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/cuda/host/fake_runtime.h"
 
 using testing::HasSubstr;

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/backend.h"
-#include "runtime/device_library.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/device_library.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "plugin/frame/reader.h"
 #include "plugin/frame/scan.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define MAX_MESSAGE_BYTES (1 << 20)
 #define POOL_BYTES (64 << 10)

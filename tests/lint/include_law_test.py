@@ -5,9 +5,9 @@
                 v
               runtime <-- cuda            tests may include anything, nothing includes them
 
-Angle brackets are for others' headers, quotes for ours, from the root of the tree ("runtime/tensor.h").
+Angle brackets are for others' headers, quotes for ours, from the root of the tree ("runtime/tensor/tensor.h").
 A .c file includes its own header first, so that every header is known to stand alone. Locks are ours
-(runtime/sync.h): GLib's are invisible to the thread sanitizer.
+(runtime/base/sync.h): GLib's are invisible to the thread sanitizer.
 """
 
 import os
@@ -107,7 +107,7 @@ def find_violations(path, text, exists):
         code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
         for match in GLIB_LOCKS.finditer(code):
             yield "%s:%d" % (path, code.count("\n", 0, match.start()) + 1), \
-                "%s: locks are those of runtime/sync.h" % match.group()
+                "%s: locks are those of runtime/base/sync.h" % match.group()
 
 
 def tree_files():
@@ -135,19 +135,19 @@ class IncludeLaw(unittest.TestCase):
                      '"tps_wire_node.h"', '"thrift/tps_wire_node.h"', "<glib-object.h>", "<gio/gio.h>",
                      "<sys/socket.h>", "<cuda_runtime.h>", '"tests/common/clock.h"', "<gtest/gtest.h>"):
             self.assert_refused("runtime/a.c", "#include %s\n" % line)
-        for line in ('"runtime/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>", "<pthread.h>"):
+        for line in ('"runtime/tensor/tensor.h"', "<glib.h>", "<cblas.h>", "<gloo/allreduce.h>", "<pthread.h>"):
             self.assert_allowed("runtime/a.c", "#include %s\n" % line)
 
     def test_plugin(self):
         self.assert_refused("plugin/net/a.c", '#include "bench/flags.h"\n')
         self.assert_refused("plugin/net/a.c", "#  include <cuda_runtime.h>\n")
         self.assert_allowed("plugin/wire/a.c", '#include "tps_wire_node.h"\n#include <glib-object.h>\n')
-        self.assert_allowed("plugin/net/a.c", '#include "runtime/sync.h"\n#include <sys/epoll.h>\n')
+        self.assert_allowed("plugin/net/a.c", '#include "runtime/base/sync.h"\n#include <sys/epoll.h>\n')
 
     def test_cuda(self):
         self.assert_refused("cuda/kernels/a.cu", "#include <thrift/c_glib/thrift.h>\n")
         self.assert_refused("cuda/kernels/a.cu", '#include "plugin/client/client.h"\n')
-        self.assert_allowed("cuda/kernels/a.cu", '#include "runtime/backend.h"\n#include <cuda_runtime.h>\n')
+        self.assert_allowed("cuda/kernels/a.cu", '#include "runtime/device/backend.h"\n#include <cuda_runtime.h>\n')
 
     def test_bench(self):
         for private in ("net", "frame", "wire", "service"):
@@ -155,7 +155,7 @@ class IncludeLaw(unittest.TestCase):
         self.assert_allowed("bench/a.c", '#include "plugin/client/client.h"\n#include "ParameterServer.h"\n')
 
     def test_quotes(self):
-        self.assert_refused("plugin/a.c", "#include <runtime/tensor.h>\n", files={"runtime/tensor.h"})
+        self.assert_refused("plugin/a.c", "#include <runtime/tensor/tensor.h>\n", files={"runtime/tensor/tensor.h"})
         self.assert_allowed("plugin/a.c", "#include <thrift/c_glib/thrift.h>\n")
         self.assert_refused("plugin/a.c", '#include "glib.h"\n')
 

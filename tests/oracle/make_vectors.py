@@ -322,7 +322,7 @@ class Philox:
 
 
 def draw_bags(rng, num_embeddings, learnable):
-    """As runtime/ddp_rpc/bag_batches.h says."""
+    """As runtime/trainer/ddp_rpc/bag_batches.h says."""
     n = 20 + rng.below(31)
     ids = [] if learnable else [rng.below(num_embeddings) for _ in range(n)]
     offsets, start = [], 0

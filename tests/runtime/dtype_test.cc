@@ -2,7 +2,7 @@
 
 /* Element types and the conversion of 16-bit floats: all 65,536 values, and every float near a midpoint. */
 
-#include "runtime/dtype.h"
+#include "runtime/tensor/dtype.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #include <gtest/gtest.h>
 

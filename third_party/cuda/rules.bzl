@@ -4,7 +4,7 @@
         name = "accumulate",
         srcs = ["accumulate.cu"],
         hdrs = ["accumulate.h"],
-        deps = ["//runtime:core"],
+        deps = ["//runtime/base:core", "//runtime/tensor"],
     )
 
 makes, besides the library, `NAME_resources`: what `ptxas -v` says about each kernel (registers, spills,
@@ -49,7 +49,7 @@ cuda_toolkit = rule(
 _NVCC_OPTIONS = [
     "-std=c++17",
     "-O3",
-    # a*b+c must have the same bits on every device, see runtime/backend.h.
+    # a*b+c must have the same bits on every device, see runtime/device/backend.h.
     "-fmad=false",
     # Source lines in compute-sanitizer and profiles.
     "-lineinfo",

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "bench/transfer/limits/stream.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* Length, strict binary version 1 and kind "call", name, sequence id, an arguments struct without
  * fields. */

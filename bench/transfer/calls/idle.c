@@ -9,7 +9,7 @@
 #include "bench/process/runfiles.h"
 #include "bench/transfer/calls/call_load.h"
 #include "bench/transfer/limits/stream.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 #define POLL_US 10000
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "bench/report/percentile.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* Calls one by one, of the first row's kind: a push, unless something else was asked for. */
 static gboolean

@@ -5,7 +5,7 @@
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/pattern.h"
 #include "bench/transfer/row.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 typedef struct
 {

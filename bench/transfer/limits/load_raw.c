@@ -8,8 +8,8 @@
 #include "bench/transfer/limits/stream.h"
 #include "bench/transfer/pattern.h"
 #include "bench/transfer/row.h"
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* Stays from row to row. */
 typedef struct

@@ -9,7 +9,7 @@
 #include "bench/transfer/pattern.h"
 #include "bench/transfer/row.h"
 #include "bench/transfer/serve.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 /* That listens, or a connection. */
 typedef struct

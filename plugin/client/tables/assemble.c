@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "plugin/client/tables/placed_table.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 typedef struct
 {

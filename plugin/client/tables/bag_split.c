@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "runtime/cpu/elementwise.h"
-#include "runtime/cpu/rows.h"
-#include "runtime/error.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/base/error.h"
 
 /* What is needed only while a query is split. */
 typedef struct

@@ -2,7 +2,7 @@
 
 #include "plugin/client/tables/lookup_plan.h"
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static void
 ask (TpsLookupPlan *plan, guint query, guint part)

@@ -6,7 +6,7 @@
 
 #include "plugin/client/tables/remote_tables_private.h"
 #include "plugin/wire/wire_embedding_table.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* What a failed create may take beyond its deadline to drop what it has made. */
 #define ROLLBACK_NS ((gint64) 2 * 1000000000)

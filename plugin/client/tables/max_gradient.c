@@ -2,7 +2,7 @@
 
 #include "plugin/client/tables/max_gradient.h"
 
-#include "runtime/cpu/rows.h"
+#include "runtime/device/cpu/kernels/rows.h"
 
 static gsize
 n_cells_of (const TpsBagGradient *maxima, TpsTensorView rows)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "runtime/error.h"
-#include "runtime/sync.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 
 /* The count is apart: its type is C's alone, and C++ reads the header. */
 typedef struct

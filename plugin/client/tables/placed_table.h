@@ -5,7 +5,7 @@
 #pragma once
 
 #include "runtime/embedding/table_spec.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 G_BEGIN_DECLS
 

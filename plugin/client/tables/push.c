@@ -7,7 +7,7 @@
 #include "plugin/client/tables/remote_tables_private.h"
 #include "plugin/client/tables/row_split.h"
 #include "plugin/wire/wire_embedding_table.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* Each request of a push has an id of its own: its server knows the ones that it has seen. */
 static TpsPushId

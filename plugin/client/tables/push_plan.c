@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plugin/client/tables/max_gradient.h"
-#include "runtime/cpu/elementwise.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
 
 static void
 free_expanded (gpointer data)

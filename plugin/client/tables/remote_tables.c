@@ -7,7 +7,7 @@
 
 #include "plugin/client/tables/remote_tables_private.h"
 #include "plugin/wire/fields.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* -- life -- */
 

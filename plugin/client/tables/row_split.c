@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 static TpsTensorView
 index_view (const gint64 *indices, gsize n)

@@ -3,7 +3,7 @@
 #include "plugin/client/tables/servers.h"
 
 #include "plugin/client/retry.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 typedef struct FanOut FanOut;
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 #include "plugin/service/chunks/chunk_service_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 typedef struct
 {

@@ -2,7 +2,7 @@
 
 #include "plugin/chunks/crc32c.h"
 #include "plugin/service/chunks/chunk_service_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plugin/service/chunks/chunk_service_private.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "plugin/service/carrier.h"
-#include "runtime/worker_pool.h"
+#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 

@@ -21,7 +21,7 @@
 
 #include "plugin/chunks/transfer_store.h"
 #include "plugin/service/chunks/chunk_service.h"
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
 

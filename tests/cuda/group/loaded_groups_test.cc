@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/backend.h"
-#include "runtime/ddp/process_group.h"
-#include "tests/runtime/ddp/collectives.h"
-#include "tests/runtime/ddp/fakes.h"
+#include "runtime/device/backend.h"
+#include "runtime/trainer/ports/process_group.h"
+#include "tests/runtime/trainer/ddp/collectives.h"
+#include "tests/runtime/trainer/ddp/fakes.h"
 
 namespace {
 

@@ -17,12 +17,12 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device/device.h"
-#include "runtime/dtype.h"
-#include "runtime/error.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/base/error.h"
 #include "tests/cuda/group/fake_nccl.h"
 #include "tests/cuda/host/fake_runtime.h"
-#include "tests/runtime/ddp/collectives.h"
-#include "tests/runtime/ddp/fakes.h"
+#include "tests/runtime/trainer/ddp/collectives.h"
+#include "tests/runtime/trainer/ddp/fakes.h"
 
 using testing::AllOf;
 using testing::HasSubstr;

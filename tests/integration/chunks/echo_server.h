@@ -21,7 +21,7 @@
 #include "plugin/server/server.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "plugin/wire/wire_chunks.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace thriftps {
 

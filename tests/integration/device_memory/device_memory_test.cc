@@ -35,7 +35,7 @@ protected:
     server_ = std::make_unique<ServerProcess> (
         std::vector<std::string> { "--listen=" + folder_.SocketAddress (), "--listen=127.0.0.1:0",
                                    "--device=" + device, "--ntrainer=2" },
-        program != nullptr ? program : "plugin/server/thriftps_server");
+        program != nullptr ? program : "plugin/app/thriftps_server");
     unix_ = server_->ReadAddress ();
     tcp_ = server_->ReadAddress ();
   }

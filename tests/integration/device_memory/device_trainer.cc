@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/device_memory.h"
-#include "runtime/error.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
 
 namespace thriftps_test {
 

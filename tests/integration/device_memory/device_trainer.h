@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plugin/client/remote_exchange.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace thriftps_test {
 

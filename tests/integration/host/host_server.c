@@ -10,7 +10,7 @@
 #include <thrift/c_glib/transport/thrift_socket.h>
 #include <unistd.h>
 
-#include "runtime/sync.h"
+#include "runtime/base/sync.h"
 
 struct HostServer
 {

@@ -14,7 +14,7 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_node.h"
-#include "runtime/gradient.h"
+#include "runtime/tensor/gradient.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/raw_client.h"
 

@@ -16,7 +16,7 @@ class ServerProcess
 public:
   // Starts it; nothing is waited for.
   explicit ServerProcess (const std::vector<std::string> &flags,
-                          const std::string &program = "plugin/server/thriftps_server");
+                          const std::string &program = "plugin/app/thriftps_server");
   ~ServerProcess (); // kills what still runs
   ServerProcess (const ServerProcess &) = delete;
   ServerProcess &operator= (const ServerProcess &) = delete;

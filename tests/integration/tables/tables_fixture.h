@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "plugin/client/remote_tables.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/integration/tables/table_server.h"
 #include "tests/plugin/client/tables/bags.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 
 namespace thriftps {

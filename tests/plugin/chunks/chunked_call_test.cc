@@ -2,7 +2,7 @@
 
 /* The client's side against the server's store, over a network that is asked what goes wrong. Time passes only here. */
 
-#include "plugin/chunks/chunked_call.h"
+#include "plugin/client/chunked_call.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <random>
 
 #include "plugin/chunks/transfer_store.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 #include "tests/plugin/wire/wire_message.h"
 

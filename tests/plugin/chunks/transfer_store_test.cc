@@ -7,7 +7,7 @@
 #include <set>
 
 #include "plugin/chunks/transfer_name.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 
 namespace thriftps {

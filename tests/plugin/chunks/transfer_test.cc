@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 
 namespace thriftps {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/buffer.h"
+#include "runtime/base/buffer.h"
 #include "tests/plugin/client/client_fixture.h"
 
 namespace tps_test {

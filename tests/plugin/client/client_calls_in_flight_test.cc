@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/buffer.h"
+#include "runtime/base/buffer.h"
 #include "tests/plugin/client/client_fixture.h"
 
 namespace tps_test {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "plugin/client/client.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/client/scripted_peer.h"
 
 namespace tps_test {

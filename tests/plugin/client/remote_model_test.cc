@@ -16,7 +16,7 @@
 #include "plugin/server/server.h"
 #include "plugin/service/parameter_server_service.h"
 #include "tests/plugin/client/client_fixture.h"
-#include "tests/runtime/updating/models.h"
+#include "tests/runtime/server/model/models.h"
 
 namespace tps_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "plugin/frame/scan.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {

@@ -13,7 +13,7 @@
 
 #include "plugin/host/library.h"
 #include "plugin/host/transcode.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/integration/host/wire_value.h"
 
 using wire::Protocol;

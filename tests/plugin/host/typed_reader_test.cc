@@ -10,7 +10,7 @@
 
 #include "plugin/frame/scan.h"
 #include "plugin/host/typed_reader.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/integration/host/wire_value.h"
 
 using wire::Value;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "runtime/device_memory.h"
+#include "runtime/device/device_memory.h"
 #include "tests/plugin/memory/exporting_device.h"
 #include "tests/plugin/memory/pool_pair.h"
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <map>
 
-#include "runtime/backend.h"
-#include "runtime/error.h"
+#include "runtime/device/backend.h"
+#include "runtime/base/error.h"
 
 namespace thriftps {
 

@@ -16,7 +16,7 @@
 #include "plugin/memory/segment_pool.h"
 #include "plugin/memory/segment_registry.h"
 #include "plugin/wire/wire_tensor.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {

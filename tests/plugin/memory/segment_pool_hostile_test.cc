@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/memory/segment_pool_fixture.h"
 
 namespace thriftps {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/memory/segment_pool_fixture.h"
 
 namespace thriftps {

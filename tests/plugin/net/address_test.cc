@@ -16,7 +16,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "plugin/net/connection.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/net/connection_fixture.h"
 
 namespace {

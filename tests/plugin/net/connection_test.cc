@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plugin/frame/reader.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/net/connection_fixture.h"
 
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "plugin/server/server.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {

@@ -12,7 +12,7 @@
 #include <functional>
 #include <future>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 #include "tests/plugin/frame/wire_bytes.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "plugin/service/carrier.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {

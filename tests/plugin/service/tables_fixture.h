@@ -18,7 +18,7 @@
 #include "plugin/service/carrier.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/wire/wire_embedding_table.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace thriftps {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plugin/wire/wire_parameter_server.h"
-#include "runtime/device_memory.h"
+#include "runtime/device/device_memory.h"
 #include "tests/plugin/wire/wire_message.h"
 #include "tests/runtime/fake_device/fake_device.h"
 

@@ -11,8 +11,8 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/wire/fields.h"
-#include "runtime/error.h"
-#include "runtime/tensor.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/plugin/frame/wire_bytes.h"
 
 namespace thriftps {

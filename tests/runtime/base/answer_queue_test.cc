@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/answer_queue.h"
+#include "runtime/base/answer_queue.h"
 
 #include <functional>
 #include <string>

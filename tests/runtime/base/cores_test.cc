@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/cores.h"
+#include "runtime/base/cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

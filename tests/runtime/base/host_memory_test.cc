@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/host_memory.h"
+#include "runtime/base/host_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

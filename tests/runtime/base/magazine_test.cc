@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "runtime/magazine.h"
+#include "runtime/base/magazine.h"
 
 #include <gtest/gtest.h>
 

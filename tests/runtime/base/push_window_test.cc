@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/push_window.h"
+#include "runtime/server/push_window.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/error.h"
-#include "runtime/push_digest.h"
+#include "runtime/base/error.h"
+#include "runtime/server/push_digest.h"
 
 namespace thriftps {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/stream_copy.h"
+#include "runtime/base/stream_copy.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/worker_pool.h"
+#include "runtime/base/worker_pool.h"
 
 #include <signal.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-/* The pool's clock. (runtime/sync.h is C only.) */
+/* The pool's clock. (runtime/base/sync.h is C only.) */
 gint64
 now_ns ()
 {

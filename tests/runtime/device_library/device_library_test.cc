@@ -2,7 +2,7 @@
 
 /* Loading of libtps_cuda.so with drivers and libraries that are made for it: none here has anything to do with a GPU. */
 
-#include "runtime/device_library.h"
+#include "runtime/device/device_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/version.h"
+#include "runtime/base/version.h"
 
 using testing::HasSubstr;
 using testing::Not;

@@ -2,9 +2,9 @@
 
 /* Stands in for libtps_cuda.so: FAKE_ABI, FAKE_VERSION, FAKE_OPS_BYTES, and FAKE_DEVICES devices. */
 
-#include "runtime/device_library.h"
-#include "runtime/error.h"
-#include "runtime/version.h"
+#include "runtime/device/device_library.h"
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
 
 static gboolean
 fake_open (GPtrArray *devices, GString *words, GError **error)

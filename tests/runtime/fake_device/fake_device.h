@@ -3,7 +3,7 @@
 /* Two devices, "cuda:0" and "cuda:1", that are as unkind as a real one may be: their memory is not there for the host, and
  * nothing is done before somebody waits for it. What they compute is what the CPU computes. See README.md.
  *
- * Against the contract of runtime/backend.h, and so the end of the process with a line that says which operation it was:
+ * Against the contract of runtime/device/backend.h, and so the end of the process with a line that says which operation it was:
  * an operation on memory of another device, on host memory that is not page-locked (but copies), beyond the end of a
  * buffer; and a buffer whose last reference goes while an operation on it is queued. The host's touching of a device's
  * memory is a segmentation fault.
@@ -13,7 +13,7 @@
 
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
 

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 /* The devices as a library that programs load. */
 
-#include "runtime/device_library.h"
-#include "runtime/version.h"
+#include "runtime/device/device_library.h"
+#include "runtime/base/version.h"
 #include "tests/runtime/fake_device/fake_device.h"
 
 static gboolean

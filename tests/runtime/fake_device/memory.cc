@@ -13,7 +13,7 @@
 #include <cstring>
 #include <map>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace fake_device {
 

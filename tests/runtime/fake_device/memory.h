@@ -13,7 +13,7 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace fake_device {
 

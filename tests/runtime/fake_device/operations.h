@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace fake_device {
 

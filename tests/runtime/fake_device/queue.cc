@@ -7,7 +7,7 @@
 
 #include <deque>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace fake_device {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/model.h"
 
 namespace {

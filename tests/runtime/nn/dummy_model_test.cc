@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/dummy_model.h"
 #include "runtime/nn/sgd.h"
 #include "tests/oracle/vectors.h"

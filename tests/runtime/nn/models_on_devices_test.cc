@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/sgd.h"
 #include "tests/runtime/fake_device/fake_device.h"

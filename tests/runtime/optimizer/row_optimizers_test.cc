@@ -3,7 +3,7 @@
 /* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64 (tests/oracle), and
  * each formula in float, whose bits every version of the loops must give. */
 
-#include "runtime/cpu/optimizer/optimizer.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/cpu/rows.h"
+#include "runtime/device/cpu/kernels/rows.h"
 #include "tests/oracle/vectors.h"
 
 namespace {

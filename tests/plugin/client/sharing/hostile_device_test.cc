@@ -2,7 +2,7 @@
 
 /* Servers that say that they share memory of a device, and do not keep to the rules: calls go on by way of the host. */
 
-#include "runtime/device_memory.h"
+#include "runtime/device/device_memory.h"
 #include "tests/plugin/client/sharing/scripted_server.h"
 #include "tests/runtime/fake_device/fake_device.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "plugin/client/tables/placed_table.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/client/tables/bags.h"
 
 namespace tps_test {

@@ -10,7 +10,7 @@
 
 #include "plugin/client/tables/push_plan.h"
 #include "plugin/client/tables/row_split.h"
-#include "runtime/embedding/table_store.h"
+#include "runtime/server/tables/table_store.h"
 #include "tests/plugin/client/tables/bags.h"
 
 namespace tps_test {

@@ -6,7 +6,7 @@
 
 #include "plugin/client/tables/push_plan.h"
 #include "plugin/client/tables/row_split.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/client/tables/bags.h"
 
 namespace tps_test {

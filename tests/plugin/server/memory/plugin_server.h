@@ -14,7 +14,7 @@
 #include <string>
 
 #include "plugin/plugin.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace thriftps_test {
 

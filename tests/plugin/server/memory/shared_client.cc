@@ -10,7 +10,7 @@
 
 #include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_node.h"
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 namespace thriftps_test {
 namespace {

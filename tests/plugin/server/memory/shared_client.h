@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "plugin/memory/segment.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/plugin/server/raw_client.h"
 
 namespace thriftps_test {

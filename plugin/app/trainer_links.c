@@ -1,0 +1,103 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/app/trainer_links.h"
+
+#include "plugin/client/remote_exchange.h"
+#include "plugin/client/remote_model.h"
+#include "plugin/client/remote_store.h"
+#include "plugin/client/remote_tables.h"
+#include "runtime/trainer/pass/partition.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* A server that averages its own trainers only counts them from 0. */
+static gint32
+get_trainer_number (const TpsTrainPlan *plan)
+{
+  guint n_servers = plan->servers->len;
+  guint first;
+  guint n;
+
+  if (!plan->partition_by_trainer || n_servers == 0)
+    return (gint32) plan->rank;
+  tps_partition_get_trainers (tps_partition_find_server (plan->rank, plan->world_size, n_servers),
+                              plan->world_size, n_servers, &first, &n);
+  return (gint32) (plan->rank - first);
+}
+
+/* Borrowed elements. */
+static GPtrArray *
+list_addresses (const TpsTrainPlan *plan)
+{
+  GPtrArray *addresses = g_ptr_array_new ();
+
+  for (guint i = 0; i < plan->servers->len; i++)
+    g_ptr_array_add (addresses, g_array_index (plan->servers, TpsServerAddress, i).address);
+  return addresses;
+}
+
+static TpsExchange *
+connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = list_addresses (plan);
+  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan) };
+
+  options.addresses = (const gchar *const *) addresses->pdata;
+  options.n_addresses = addresses->len;
+  options.device = plan->chosen;
+  return tps_remote_exchange_new (&options, error);
+}
+
+static TpsStore *
+connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  const gchar *master = user_data;
+
+  if (plan->rendezvous[0] != '\0')
+    return tps_remote_store_new (plan->rendezvous, 0, error);
+  if (master != NULL)
+    return tps_remote_store_new (master, 0, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                       "spec.rendezvous is empty, and this process has no rendezvous of its own");
+  return NULL;
+}
+
+/* Knows from the start which tables there are. */
+static TpsTableClient *
+connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  g_autoptr (GPtrArray) addresses = list_addresses (plan);
+  TpsRemoteTablesOptions options = {
+    .addresses = (const gchar *const *) addresses->pdata,
+    .n_addresses = addresses->len,
+  };
+  g_autoptr (TpsRemoteTables) tables = tps_remote_tables_new (&options, error);
+
+  if (tables == NULL
+      || !tps_remote_tables_discover (tables, tps_clock_now_ns () + plan->rpc_timeout_ns, error))
+    return NULL;
+  return tps_remote_tables_as_client (g_steal_pointer (&tables));
+}
+
+static TpsModelClient *
+connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+{
+  TpsRemoteModelOptions options = {
+    .address = g_array_index (plan->servers, TpsServerAddress, 0).address,
+    .trainer = (gint32) plan->rank,
+  };
+
+  return tps_remote_model_new (&options, error);
+}
+
+TpsTrainerLinks
+tps_trainer_links (const gchar *master)
+{
+  return (TpsTrainerLinks) {
+    .connect_servers = connect_servers,
+    .connect_store = connect_store,
+    .connect_tables = connect_tables,
+    .connect_model = connect_model,
+    .user_data = (gpointer) (gsize) master,
+  };
+}

@@ -1,0 +1,495 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Everything after the first call runs in callbacks of the client, one at a time. A callback notes what happened and ends in
+ * proceed(), the only place that decides what is next:
+ *
+ *   BEGIN -> PUT -> RUN -> GET -> end
+ *     ^______|      RUN     GET      after trouble, when nothing is in flight any more
+ *
+ * Trouble is an error that may be overcome; anything else is final. Either way the calls in flight are waited for: they
+ * borrow the message. */
+
+#include "plugin/client/chunked_call.h"
+
+#include "plugin/chunks/answer_assembly.h"
+#include "plugin/chunks/chunk_layout.h"
+#include "plugin/chunks/crc32c.h"
+#include "plugin/chunks/transfer_name.h"
+#include "runtime/base/error.h"
+
+#define PUT_WINDOW 3
+#define FRAME_HEAD_BYTES 512 /* of put_chunk's message, but for the data; more than there are */
+#define MAX_REFUSALS 3       /* in a row, without getting further */
+#define FIRST_DELAY_NS ((gint64) 10 * 1000000)
+#define MAX_DELAY_NS ((gint64) 1000 * 1000000)
+#define END_PATIENCE_NS ((gint64) 10 * 1000000000)
+
+typedef enum
+{
+  PHASE_BEGIN,
+  PHASE_PUT,
+  PHASE_RUN,
+  PHASE_GET,
+} Phase;
+
+typedef struct
+{
+  TpsChunkedOptions options; /* `name` is ours */
+  TpsChunkedDone done;
+  gpointer user_data;
+  gchar *transfer;
+
+  Phase phase;
+  guint n_in_flight;
+  GError *trouble; /* the first since the last attempt */
+  GError *failure; /* final */
+  TpsMessage *answer;
+  guint n_losses;   /* of connections in a row, without getting further */
+  guint n_refusals; /* the same */
+  gboolean was_begun;
+  gboolean is_waiting; /* before another attempt */
+
+  TpsWriter *message; /* borrowed; NULL = fetching only */
+  TpsChunkLayout layout;
+  gint32 n_sent;     /* put_chunk was called for [0, n_sent) */
+  gint32 n_received; /* the server has said so */
+  gint32 n_best;     /* the most it ever had */
+
+  TpsAssembly *assembly;
+} ChunkedCall;
+
+static void proceed (ChunkedCall *call);
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void
+on_ended (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+}
+
+/* Nobody waits for it, and it may fail: the server forgets by itself, only later. */
+static void
+end_transfer (ChunkedCall *call)
+{
+  const TpsChunkedOptions *options = &call->options;
+  TpsTransferArguments arguments = { .transfer = call->transfer };
+  gint64 deadline_ns = options->ops->get_now_ns (options->client) + END_PATIENCE_NS;
+
+  options->ops->call (options->client, "end_transfer", tps_end_transfer_arguments_encode,
+                      &arguments, deadline_ns, on_ended, NULL);
+}
+
+static void
+finish (ChunkedCall *call)
+{
+  if (call->was_begun && !g_error_matches (call->failure, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
+    end_transfer (call);
+  if (call->failure != NULL)
+    g_clear_pointer (&call->answer, tps_message_free);
+  call->done (call->user_data, call->answer, call->failure);
+  g_clear_error (&call->trouble);
+  tps_assembly_free (call->assembly);
+  g_free (call->transfer);
+  g_free ((gchar *) (gsize) call->options.name);
+  g_free (call);
+}
+
+/* Takes over the error. The first one counts. */
+static void
+fail (ChunkedCall *call, GError *error)
+{
+  if (call->failure != NULL)
+    {
+      g_error_free (error);
+      return;
+    }
+  g_prefix_error (&error, "%s in chunks: ", call->options.name);
+  call->failure = error;
+}
+
+/* ---- what may be overcome ------------------------------------------------------------------- */
+
+static void
+note_progress (ChunkedCall *call)
+{
+  call->n_losses = 0;
+  call->n_refusals = 0;
+}
+
+static gboolean
+is_lost (const GError *error)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
+}
+
+/* Whether sending from where the server is may help. */
+static gboolean
+is_refused_put (const GError *error)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT)
+         || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
+}
+
+/* `may_help`: trying again may. */
+static void
+note_error (ChunkedCall *call, const GError *error, gboolean may_help)
+{
+  if (!may_help)
+    fail (call, g_error_copy (error));
+  else if (call->trouble == NULL)
+    call->trouble = g_error_copy (error);
+}
+
+static void
+on_delayed (gpointer user_data, const GError *error)
+{
+  ChunkedCall *call = user_data;
+
+  call->n_in_flight--;
+  call->is_waiting = FALSE;
+  if (error != NULL)
+    fail (call, g_error_copy (error));
+  proceed (call);
+}
+
+static gint64
+get_delay_ns (guint n_losses)
+{
+  return n_losses > 7 ? MAX_DELAY_NS : MIN (FIRST_DELAY_NS << n_losses, MAX_DELAY_NS);
+}
+
+static gboolean
+may_try_again (const ChunkedCall *call, gint64 until_ns)
+{
+  return call->n_refusals <= MAX_REFUSALS && until_ns < call->options.deadline_ns;
+}
+
+static void
+wait_until (ChunkedCall *call, gint64 until_ns)
+{
+  call->is_waiting = TRUE;
+  call->n_in_flight++;
+  call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
+}
+
+/* Nothing is in flight: goes back to where the server can be asked how far it is. A lost connection is made anew at once, and
+ * then ever later. */
+static void
+recover (ChunkedCall *call)
+{
+  g_autoptr (GError) trouble = g_steal_pointer (&call->trouble);
+  gint64 until_ns = call->options.ops->get_now_ns (call->options.client);
+
+  if (is_lost (trouble))
+    call->n_losses++;
+  else
+    call->n_refusals++;
+  if (call->n_losses > 1)
+    until_ns += get_delay_ns (call->n_losses);
+  if (!may_try_again (call, until_ns))
+    {
+      fail (call, g_steal_pointer (&trouble));
+      return;
+    }
+  if (call->phase == PHASE_PUT)
+    call->phase = PHASE_BEGIN;
+  if (call->phase == PHASE_GET)
+    tps_assembly_ask_again (call->assembly);
+  if (is_lost (trouble) && call->n_losses > 1)
+    wait_until (call, until_ns);
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static void
+ask (ChunkedCall *call, const gchar *method, TpsWriteArguments write, gconstpointer arguments,
+     TpsClientDone done)
+{
+  const TpsChunkedOptions *options = &call->options;
+
+  call->n_in_flight++;
+  options->ops->call (options->client, method, write, arguments, options->deadline_ns, done, call);
+}
+
+static GError *
+no_service_error (const ChunkedCall *call, const GError *error)
+{
+  gsize max_frame_bytes = call->options.max_frame_bytes;
+
+  return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                      "the message has %" G_GINT64_FORMAT " bytes, the peer reads at most "
+                      "%" G_GSIZE_FORMAT " in one frame and takes no chunks (%s): raise its limit "
+                      "(--max-frame-mib of thriftps_server), or send less at a time",
+                      call->layout.n_bytes, max_frame_bytes > 0 ? max_frame_bytes : G_MAXINT32,
+                      error->message);
+}
+
+static void
+on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  ChunkedCall *call = user_data;
+  g_autoptr (GError) unclear = NULL;
+  gint32 n_received = 0;
+
+  call->n_in_flight--;
+  if (error != NULL && !call->was_begun && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    fail (call, no_service_error (call, error));
+  else if (error != NULL)
+    note_error (call, error, call->was_begun && is_lost (error));
+  else if (!tps_begin_transfer_result_decode (result, type, &n_received, &unclear) || n_received < 0
+           || n_received > call->layout.n_chunks)
+    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
+                             "the answer to begin_transfer cannot be understood: %s",
+                             unclear != NULL ? unclear->message : "more chunks than there are"));
+  else
+    {
+      call->was_begun = TRUE;
+      call->n_sent = call->n_received = n_received;
+      call->phase = PHASE_PUT;
+    }
+  proceed (call);
+}
+
+static void
+begin (ChunkedCall *call)
+{
+  TpsTransferArguments arguments = { .transfer = call->transfer,
+                                     .bytes = call->layout.n_bytes,
+                                     .count = call->layout.n_chunks };
+
+  ask (call, "begin_transfer", tps_begin_transfer_arguments_encode, &arguments, on_begun);
+}
+
+static void
+on_put (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  ChunkedCall *call = user_data;
+
+  call->n_in_flight--;
+  if (error != NULL)
+    note_error (call, error, is_lost (error) || is_refused_put (error));
+  else if (++call->n_received > call->n_best)
+    {
+      call->n_best = call->n_received;
+      note_progress (call);
+    }
+  proceed (call);
+}
+
+static void
+put_next (ChunkedCall *call)
+{
+  g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
+  TpsChunkPieces chunk = { .transfer = call->transfer,
+                           .index = call->n_sent++,
+                           .count = call->layout.n_chunks };
+
+  tps_chunk_layout_get_pieces (&call->layout, chunk.index, call->message, pieces);
+  chunk.pieces = (const struct iovec *) (gpointer) pieces->data;
+  chunk.n_pieces = pieces->len;
+  chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.pieces, chunk.n_pieces);
+  ask (call, "put_chunk", tps_put_chunk_arguments_encode, &chunk, on_put);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static GError *
+forgotten_error (const GError *error)
+{
+  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                      "the peer has lost the transfer, and the call may have been done: %s",
+                      error->message);
+}
+
+static void
+begin_get (ChunkedCall *call, gint64 n_bytes, gint32 n_chunks)
+{
+  GError *error = NULL;
+
+  call->assembly = tps_assembly_new (n_bytes, n_chunks, call->options.bodies, &error);
+  if (call->assembly == NULL)
+    fail (call, error);
+  call->phase = PHASE_GET;
+}
+
+static void
+take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
+{
+  GError *error = NULL;
+
+  begin_get (call, large->bytes, large->count);
+  if (call->failure != NULL || large->count > 0)
+    return;
+  if (large->message == NULL)
+    fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
+                                     "the peer answered neither a message nor chunks"));
+  else if (tps_assembly_put_whole (call->assembly, large->message, &error))
+    call->answer = tps_assembly_take (call->assembly);
+  else
+    fail (call, error);
+}
+
+static void
+on_run (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  ChunkedCall *call = user_data;
+  g_auto (TpsLargeAnswer) large = { 0 };
+  GError *unclear = NULL;
+
+  call->n_in_flight--;
+  if (error != NULL && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    fail (call, forgotten_error (error));
+  else if (error != NULL)
+    note_error (call, error, is_lost (error));
+  else if (tps_run_transfer_result_decode (result, type, &large, &unclear))
+    {
+      note_progress (call);
+      take_large_answer (call, &large);
+    }
+  else
+    fail (call, unclear);
+  proceed (call);
+}
+
+static void
+run (ChunkedCall *call)
+{
+  TpsTransferArguments arguments = { .transfer = call->transfer };
+
+  call->phase = PHASE_RUN;
+  ask (call, "run_transfer", tps_run_transfer_arguments_encode, &arguments, on_run);
+}
+
+/* ---- fetching ------------------------------------------------------------------------------- */
+
+static void
+take_chunk (ChunkedCall *call, TpsReader *result, TpsWireType type)
+{
+  gint32 n_before = tps_assembly_get_n_received (call->assembly);
+  g_auto (TpsChunk) chunk = { 0 };
+  g_autoptr (GError) error = NULL;
+  gboolean may_help = FALSE;
+
+  if (!tps_get_chunk_result_decode (result, type, &chunk, &error)
+      || !tps_assembly_put (call->assembly, &chunk, &may_help, &error))
+    note_error (call, error, may_help);
+  else if (tps_assembly_get_n_received (call->assembly) > n_before)
+    note_progress (call);
+  if (call->answer == NULL)
+    call->answer = tps_assembly_take (call->assembly);
+}
+
+static void
+on_got (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  ChunkedCall *call = user_data;
+
+  call->n_in_flight--;
+  if (error != NULL && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    fail (call, forgotten_error (error));
+  else if (error != NULL)
+    note_error (call, error, is_lost (error));
+  else
+    take_chunk (call, result, type);
+  proceed (call);
+}
+
+static void
+get_more (ChunkedCall *call)
+{
+  TpsTransferArguments arguments = { .transfer = call->transfer };
+
+  while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
+    ask (call, "get_chunk", tps_get_chunk_arguments_encode, &arguments, on_got);
+  if (call->n_in_flight > 0)
+    return;
+  /* All that could be asked for was answered: nothing would ever call back. */
+  fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
+                                   "the peer answered with other chunks than were asked for"));
+  finish (call);
+}
+
+/* ---- what is next --------------------------------------------------------------------------- */
+
+static void
+put_more (ChunkedCall *call)
+{
+  while (call->n_in_flight < PUT_WINDOW && call->n_sent < call->layout.n_chunks)
+    put_next (call);
+  if (call->n_in_flight == 0)
+    run (call);
+}
+
+static void
+proceed (ChunkedCall *call)
+{
+  gboolean is_over = call->failure != NULL || call->answer != NULL;
+
+  if ((is_over || call->trouble != NULL) && call->n_in_flight > 0)
+    return;
+  if (!is_over && call->trouble != NULL)
+    recover (call);
+  if (call->failure != NULL || call->answer != NULL)
+    {
+      finish (call);
+      return;
+    }
+  if (call->is_waiting)
+    return;
+  if (call->phase == PHASE_PUT)
+    put_more (call);
+  else if (call->phase == PHASE_GET)
+    get_more (call);
+  else if (call->n_in_flight > 0)
+    return;
+  else if (call->phase == PHASE_BEGIN)
+    begin (call);
+  else
+    run (call);
+}
+
+static ChunkedCall *
+call_new (const TpsChunkedOptions *options, const gchar *transfer, TpsChunkedDone done,
+          gpointer user_data)
+{
+  ChunkedCall *call = g_new0 (ChunkedCall, 1);
+
+  call->options = *options;
+  call->options.name = g_strdup (options->name);
+  call->transfer = g_strdup (transfer);
+  call->done = done;
+  call->user_data = user_data;
+  return call;
+}
+
+void
+tps_chunked_call_send (const TpsChunkedOptions *options, TpsWriter *message, TpsChunkedDone done,
+                       gpointer user_data)
+{
+  gchar name[TPS_TRANSFER_NAME_BYTES];
+  gsize chunk_bytes = TPS_CHUNK_BYTES;
+  ChunkedCall *call;
+  guint n_pieces;
+  gsize n_bytes;
+
+  tps_transfer_make_name (name);
+  call = call_new (options, name, done, user_data);
+  tps_writer_get_pieces (message, &n_pieces, &n_bytes);
+  if (options->max_frame_bytes > FRAME_HEAD_BYTES)
+    chunk_bytes = MIN (chunk_bytes, options->max_frame_bytes - FRAME_HEAD_BYTES);
+  call->message = message;
+  call->layout = tps_chunk_layout ((gint64) n_bytes, chunk_bytes);
+  call->phase = PHASE_BEGIN;
+  proceed (call);
+}
+
+void
+tps_chunked_call_fetch (const TpsChunkedOptions *options, const gchar *transfer,
+                        TpsChunkedDone done, gpointer user_data)
+{
+  ChunkedCall *call = call_new (options, transfer, done, user_data);
+
+  call->was_begun = TRUE;
+  begin_get (call, 0, 0);
+  proceed (call);
+}

@@ -1,0 +1,61 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/answer_queue.h"
+
+/* What this thread is about to answer. */
+static _Thread_local struct
+{
+  gboolean is_active;
+  TpsAnswers waiting;
+} delivery;
+
+void
+tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give)
+{
+  answer->next = NULL;
+  answer->give = give;
+  if (answers->first == NULL)
+    answers->first = answer;
+  else
+    answers->last->next = answer;
+  answers->last = answer;
+}
+
+static void
+append (TpsAnswers *to, TpsAnswers *from)
+{
+  if (to->first == NULL)
+    to->first = from->first;
+  else
+    to->last->next = from->first;
+  to->last = from->last;
+  *from = (TpsAnswers) { NULL, NULL };
+}
+
+void
+tps_answers_give (TpsAnswers *answers)
+{
+  if (answers->first == NULL)
+    return;
+  append (&delivery.waiting, answers);
+  if (delivery.is_active)
+    return;
+  delivery.is_active = TRUE;
+  while (delivery.waiting.first != NULL)
+    {
+      TpsAnswer *answer = delivery.waiting.first;
+
+      delivery.waiting.first = answer->next; /* the answer is gone when it has been given */
+      answer->give (answer);
+    }
+  delivery.is_active = FALSE;
+}
+
+void
+tps_answer_give (TpsAnswer *answer, TpsGiveAnswer give)
+{
+  TpsAnswers answers = { NULL, NULL };
+
+  tps_answers_add (&answers, answer, give);
+  tps_answers_give (&answers);
+}

@@ -1,0 +1,556 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/magazine.h"
+#include "runtime/base/sync.h"
+
+/* Size classes: four steps to each power of two, from 4 KiB up, so at most a fifth is lost. */
+#define MIN_CLASS_SHIFT 12
+#define STEPS 4
+#define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
+#define HUGE_PAGE_BYTES (2u << 20)
+#define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
+
+/* Small buffers: in powers of two, with their bytes behind them in one block. */
+#define MIN_SMALL_BYTES TPS_BUFFER_ALIGNMENT
+#define N_SMALL_CLASSES 7
+
+struct TpsBuffer
+{
+  TpsRefcount refcount;
+  guint8 *data;
+  gsize n_bytes;
+  gsize capacity;
+  TpsDevice *device;
+  TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
+  TpsBuffer *block;    /* what the pool's source gave, whose memory it is; NULL = from the heap */
+  guint size_class;
+  gboolean small;  /* one block with its bytes */
+  gboolean shared; /* another process maps the memory too */
+  GDestroyNotify free_func;
+  gpointer user_data;
+  TpsBuffer *next_free;
+};
+
+typedef TpsBuffer *FreeLists[N_CLASSES];
+
+struct TpsBufferPool
+{
+  TpsRefcount refcount;
+  gsize limit_bytes;
+  gsize keep_bytes;
+  TpsBufferSource source; /* no alloc: the heap */
+
+  TpsMutex lock; /* guards everything below */
+  gsize n_bytes_out;
+  gsize n_bytes_kept;      /* from the heap */
+  gsize n_bytes_of_source; /* out or kept */
+  gsize refused_bytes;     /* the source is not asked for as much; G_MAXSIZE = it refused nothing */
+  FreeLists heap_lists;
+  FreeLists source_lists;
+};
+
+static gsize
+class_capacity (guint size_class)
+{
+  gsize base = (gsize) 1 << (MIN_CLASS_SHIFT + size_class / STEPS);
+
+  return base + base / STEPS * (size_class % STEPS);
+}
+
+/* Returns N_CLASSES when no class is large enough. */
+static guint
+class_of (gsize n_bytes)
+{
+  guint size_class = 0;
+
+  if (n_bytes > ((gsize) 1 << MIN_CLASS_SHIFT))
+    size_class = (guint) (g_bit_storage (n_bytes - 1) - 1 - MIN_CLASS_SHIFT) * STEPS;
+  while (size_class < N_CLASSES && class_capacity (size_class) < n_bytes)
+    size_class++;
+  return size_class;
+}
+
+TpsBufferPool *
+tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes)
+{
+  static const TpsBufferSource heap;
+
+  return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &heap);
+}
+
+TpsBufferPool *
+tps_buffer_pool_new_from (gsize limit_bytes, gsize keep_bytes, const TpsBufferSource *source)
+{
+  TpsBufferPool *pool = g_new0 (TpsBufferPool, 1);
+
+  tps_refcount_init (&pool->refcount);
+  tps_mutex_init (&pool->lock);
+  pool->limit_bytes = limit_bytes;
+  pool->keep_bytes = keep_bytes;
+  pool->source = *source;
+  pool->refused_bytes = G_MAXSIZE;
+  return pool;
+}
+
+TpsBufferPool *
+tps_buffer_pool_ref (TpsBufferPool *pool)
+{
+  tps_refcount_inc (&pool->refcount);
+  return pool;
+}
+
+static void
+release_memory (TpsBuffer *buffer)
+{
+  if (buffer->block != NULL)
+    tps_buffer_unref (buffer->block);
+  else
+    free (buffer->data);
+  g_free (buffer);
+}
+
+static void
+put_free (FreeLists lists, TpsBuffer *buffer)
+{
+  buffer->next_free = lists[buffer->size_class];
+  lists[buffer->size_class] = buffer;
+}
+
+/* NULL: there is none. */
+static TpsBuffer *
+take_free (FreeLists lists, guint size_class)
+{
+  TpsBuffer *buffer = lists[size_class];
+
+  if (buffer != NULL)
+    lists[size_class] = buffer->next_free;
+  return buffer;
+}
+
+static void
+release_lists (FreeLists lists)
+{
+  TpsBuffer *buffer;
+
+  for (guint i = 0; i < N_CLASSES; i++)
+    while ((buffer = take_free (lists, i)) != NULL)
+      release_memory (buffer);
+}
+
+void
+tps_buffer_pool_unref (TpsBufferPool *pool)
+{
+  if (!tps_refcount_dec (&pool->refcount))
+    return;
+  release_lists (pool->heap_lists);
+  release_lists (pool->source_lists);
+  tps_mutex_clear (&pool->lock);
+  g_free (pool);
+}
+
+TpsBufferPool *
+tps_buffer_pool_get_default (void)
+{
+  static _Atomic (TpsBufferPool *) shared;
+  TpsBufferPool *pool = atomic_load_explicit (&shared, memory_order_acquire);
+  TpsBufferPool *created;
+
+  if (pool != NULL)
+    return pool;
+  created = tps_buffer_pool_new (0, DEFAULT_KEEP_BYTES);
+  if (atomic_compare_exchange_strong (&shared, &pool, created))
+    return created;
+  tps_buffer_pool_unref (created);
+  return pool;
+}
+
+static TpsBuffer *
+new_pooled (guint size_class, gpointer data, TpsBuffer *block)
+{
+  TpsBuffer *buffer = g_new0 (TpsBuffer, 1);
+
+  buffer->data = data;
+  buffer->capacity = class_capacity (size_class);
+  buffer->size_class = size_class;
+  buffer->block = block;
+  return buffer;
+}
+
+static TpsBuffer *
+allocate_on_heap (guint size_class)
+{
+  gsize capacity = class_capacity (size_class);
+  gsize alignment = capacity >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : TPS_BUFFER_ALIGNMENT;
+  void *data;
+
+  if (posix_memalign (&data, alignment, capacity) != 0)
+    return NULL;
+  if (capacity >= HUGE_PAGE_BYTES)
+    madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults where it is allowed */
+  return new_pooled (size_class, data, NULL);
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+/* Whether the source may be asked for `capacity`; then they count as its already. */
+static gboolean
+may_ask_source (TpsBufferPool *pool, gsize capacity)
+{
+  gboolean may_ask;
+
+  if (pool->source.alloc == NULL || capacity < pool->source.min_bytes)
+    return FALSE;
+  tps_mutex_lock (&pool->lock);
+  may_ask = capacity < pool->refused_bytes && capacity <= pool->keep_bytes
+            && pool->n_bytes_of_source <= pool->keep_bytes - capacity;
+  if (may_ask)
+    pool->n_bytes_of_source += capacity;
+  tps_mutex_unlock (&pool->lock);
+  return may_ask;
+}
+
+static void
+note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
+{
+  gboolean is_first;
+
+  tps_mutex_lock (&pool->lock);
+  is_first = pool->refused_bytes == G_MAXSIZE;
+  pool->n_bytes_of_source -= capacity;
+  if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    capacity = 0;
+  pool->refused_bytes = MIN (pool->refused_bytes, capacity);
+  tps_mutex_unlock (&pool->lock);
+  if (is_first)
+    g_warning ("%s; ordinary memory is taken instead, which is slower to copy", error->message);
+}
+
+/* NULL: the heap's turn. */
+static TpsBuffer *
+allocate_from_source (TpsBufferPool *pool, guint size_class)
+{
+  gsize capacity = class_capacity (size_class);
+  g_autoptr (GError) error = NULL;
+  TpsBuffer *block;
+
+  if (!may_ask_source (pool, capacity))
+    return NULL;
+  block = pool->source.alloc (pool->source.user_data, capacity, &error);
+  if (block != NULL)
+    return new_pooled (size_class, tps_buffer_get_data (block), block);
+  note_refusal (pool, capacity, error);
+  return NULL;
+}
+
+/* ---- in and out ------------------------------------------------------------------------------ */
+
+/* With the lock held. */
+static gboolean
+limit_allows (const TpsBufferPool *pool, gsize n_bytes)
+{
+  return pool->limit_bytes == 0
+         || (n_bytes <= pool->limit_bytes && pool->n_bytes_out <= pool->limit_bytes - n_bytes);
+}
+
+gboolean
+tps_buffer_pool_try_reserve (TpsBufferPool *pool, gsize n_bytes)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&pool->lock);
+  allowed = limit_allows (pool, n_bytes);
+  if (allowed)
+    pool->n_bytes_out += n_bytes;
+  tps_mutex_unlock (&pool->lock);
+  return allowed;
+}
+
+void
+tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->n_bytes_out -= n_bytes;
+  tps_mutex_unlock (&pool->lock);
+}
+
+/* Reserves `capacity` against the limit and takes a kept buffer; FALSE when the limit does not allow it. */
+static gboolean
+reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buffer)
+{
+  gboolean allowed;
+
+  tps_mutex_lock (&pool->lock);
+  allowed = limit_allows (pool, capacity);
+  *buffer = allowed ? take_free (pool->source_lists, size_class) : NULL;
+  if (allowed && *buffer == NULL)
+    {
+      *buffer = take_free (pool->heap_lists, size_class);
+      pool->n_bytes_kept -= *buffer != NULL ? capacity : 0;
+    }
+  if (allowed)
+    pool->n_bytes_out += capacity;
+  tps_mutex_unlock (&pool->lock);
+  return allowed;
+}
+
+TpsBuffer *
+tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
+{
+  guint size_class = class_of (n_bytes);
+  TpsBuffer *buffer;
+
+  if (size_class >= N_CLASSES || !reserve (pool, size_class, class_capacity (size_class), &buffer))
+    return NULL;
+  if (buffer == NULL)
+    buffer = allocate_from_source (pool, size_class);
+  if (buffer == NULL)
+    buffer = allocate_on_heap (size_class);
+  if (buffer == NULL)
+    {
+      tps_buffer_pool_release (pool, class_capacity (size_class));
+      return NULL;
+    }
+  tps_refcount_init (&buffer->refcount);
+  buffer->n_bytes = n_bytes;
+  buffer->pool = tps_buffer_pool_ref (pool);
+  return buffer;
+}
+
+gsize
+tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&pool->lock);
+  n_bytes = pool->n_bytes_out;
+  tps_mutex_unlock (&pool->lock);
+  return n_bytes;
+}
+
+gsize
+tps_buffer_pool_get_limit (TpsBufferPool *pool)
+{
+  return pool->limit_bytes;
+}
+
+gsize
+tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&pool->lock);
+  n_bytes = pool->n_bytes_of_source;
+  tps_mutex_unlock (&pool->lock);
+  return n_bytes;
+}
+
+gsize
+tps_buffer_pool_get_cost (gsize n_bytes)
+{
+  guint size_class = class_of (n_bytes);
+
+  return size_class < N_CLASSES ? class_capacity (size_class) : G_MAXSIZE;
+}
+
+TpsBuffer *
+tps_buffer_new (gsize n_bytes)
+{
+  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+
+  if (buffer == NULL)
+    g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_zeroed (gsize n_bytes)
+{
+  TpsBuffer *buffer = tps_buffer_new (n_bytes);
+
+  memset (buffer->data, 0, n_bytes);
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device, GDestroyNotify free_func,
+                        gpointer user_data)
+{
+  TpsBuffer *buffer = g_new0 (TpsBuffer, 1);
+
+  tps_refcount_init (&buffer->refcount);
+  buffer->data = data;
+  buffer->n_bytes = n_bytes;
+  buffer->device = device;
+  buffer->free_func = free_func;
+  buffer->user_data = user_data;
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_func,
+                       gpointer user_data)
+{
+  TpsBuffer *buffer = tps_buffer_new_foreign ((gpointer) (gsize) data, n_bytes, NULL, free_func,
+                                              user_data);
+
+  buffer->shared = TRUE;
+  return buffer;
+}
+
+/* ---- small ones ------------------------------------------------------------------------------ */
+
+#define SMALL_HEADER_BYTES \
+  ((sizeof (TpsBuffer) + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT)
+
+G_STATIC_ASSERT (MIN_SMALL_BYTES << (N_SMALL_CLASSES - 1) == TPS_BUFFER_MAX_SMALL);
+
+static TpsDepot small_depots[N_SMALL_CLASSES] = {
+  TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free),
+  TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free), TPS_DEPOT_INIT (free),
+};
+static _Thread_local TpsMagazine small_magazines[N_SMALL_CLASSES];
+
+static guint
+small_class_of (gsize n_bytes)
+{
+  return n_bytes <= MIN_SMALL_BYTES ? 0 : (guint) g_bit_storage ((n_bytes - 1) / MIN_SMALL_BYTES);
+}
+
+static TpsBuffer *
+allocate_small (guint small_class)
+{
+  gsize capacity = (gsize) MIN_SMALL_BYTES << small_class;
+  TpsBuffer *buffer;
+  void *memory;
+
+  if (posix_memalign (&memory, TPS_BUFFER_ALIGNMENT, SMALL_HEADER_BYTES + capacity) != 0)
+    g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", capacity);
+  buffer = memory;
+  *buffer = (TpsBuffer) { .data = (guint8 *) memory + SMALL_HEADER_BYTES,
+                          .capacity = capacity,
+                          .size_class = small_class,
+                          .small = TRUE };
+  return buffer;
+}
+
+static TpsBuffer *
+new_small (gsize n_bytes)
+{
+  guint small_class = small_class_of (n_bytes);
+  TpsBuffer *buffer = tps_magazine_take (&small_magazines[small_class], &small_depots[small_class]);
+
+  if (buffer == NULL)
+    buffer = allocate_small (small_class);
+  tps_refcount_init (&buffer->refcount);
+  buffer->n_bytes = n_bytes;
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_new_copy (gconstpointer data, gsize n_bytes)
+{
+  TpsBuffer *buffer = n_bytes <= TPS_BUFFER_MAX_SMALL ? new_small (n_bytes)
+                                                      : tps_buffer_new (n_bytes);
+
+  if (n_bytes > 0)
+    memcpy (buffer->data, data, n_bytes);
+  return buffer;
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+TpsBuffer *
+tps_buffer_ref (TpsBuffer *buffer)
+{
+  tps_refcount_inc (&buffer->refcount);
+  return buffer;
+}
+
+/* With the lock held: puts it where the next one finds it. FALSE: the pool keeps enough. */
+static gboolean
+keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
+{
+  if (buffer->block != NULL)
+    {
+      put_free (pool->source_lists, buffer);
+      return TRUE;
+    }
+  if (pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
+    return FALSE;
+  put_free (pool->heap_lists, buffer);
+  pool->n_bytes_kept += buffer->capacity;
+  return TRUE;
+}
+
+static void
+give_back (TpsBuffer *buffer)
+{
+  TpsBufferPool *pool = buffer->pool;
+  gboolean keep;
+
+  tps_mutex_lock (&pool->lock);
+  pool->n_bytes_out -= buffer->capacity;
+  keep = keep_buffer (pool, buffer);
+  tps_mutex_unlock (&pool->lock);
+  if (!keep)
+    release_memory (buffer);
+  tps_buffer_pool_unref (pool);
+}
+
+void
+tps_buffer_unref (TpsBuffer *buffer)
+{
+  if (!tps_refcount_dec (&buffer->refcount))
+    return;
+  if (buffer->pool != NULL)
+    {
+      give_back (buffer);
+      return;
+    }
+  if (buffer->small)
+    {
+      tps_magazine_put (&small_magazines[buffer->size_class], &small_depots[buffer->size_class],
+                        buffer);
+      return;
+    }
+  if (buffer->free_func != NULL)
+    buffer->free_func (buffer->user_data);
+  g_free (buffer);
+}
+
+guint8 *
+tps_buffer_get_data (const TpsBuffer *buffer)
+{
+  return buffer->data;
+}
+
+gsize
+tps_buffer_get_size (const TpsBuffer *buffer)
+{
+  return buffer->n_bytes;
+}
+
+TpsDevice *
+tps_buffer_get_device (const TpsBuffer *buffer)
+{
+  return buffer->device;
+}
+
+gboolean
+tps_buffer_is_exclusive (TpsBuffer *buffer)
+{
+  return !buffer->shared && tps_refcount_is_one (&buffer->refcount);
+}
+
+gboolean
+tps_buffer_is_shared (const TpsBuffer *buffer)
+{
+  return buffer->shared;
+}

@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/cores.h"
+
+#include <sched.h>
+
+guint
+tps_cores_count (void)
+{
+  cpu_set_t cores;
+
+  /* Fails where the machine has more cores than the set has room for. */
+  if (sched_getaffinity (0, sizeof cores, &cores) == 0)
+    return (guint) CPU_COUNT (&cores);
+  return g_get_num_processors ();
+}

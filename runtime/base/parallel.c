@@ -1,0 +1,117 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Parts are claimed from a counter. A worker takes one and queues up again, so that a run of seconds (the rows of a large
+ * table) holds up no other job for longer than a part. One that comes when all are claimed only lets go of the run; the
+ * caller waits for parts that others have begun, and what it passed is used by no one after that.
+ */
+
+#include "runtime/base/parallel.h"
+
+#include "runtime/base/sync.h"
+
+/* Waking a worker takes some 40 us, about as long as reading this much at random. */
+#define MIN_SHARED_BYTES (256 << 10)
+#define PART_BYTES (128 << 10)
+
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsWorkerPool *workers;
+  TpsPartFunc func;
+  gpointer user_data;
+  gsize n_parts;
+  atomic_size_t next;
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond all_done;
+  gsize n_done;
+} Run;
+
+static void
+run_unref (Run *run)
+{
+  if (!tps_refcount_dec (&run->refcount))
+    return;
+  tps_cond_clear (&run->all_done);
+  tps_mutex_clear (&run->lock);
+  g_free (run);
+}
+
+/* FALSE when none is left. */
+static gboolean
+take_part (Run *run)
+{
+  gsize part = atomic_fetch_add_explicit (&run->next, 1, memory_order_relaxed);
+
+  if (part >= run->n_parts)
+    return FALSE;
+  run->func (run->user_data, part);
+  tps_mutex_lock (&run->lock);
+  if (++run->n_done == run->n_parts)
+    tps_cond_signal (&run->all_done);
+  tps_mutex_unlock (&run->lock);
+  return TRUE;
+}
+
+static void
+help (gpointer user_data)
+{
+  Run *run = user_data;
+
+  if (take_part (run))
+    tps_worker_pool_submit (run->workers, help, run);
+  else
+    run_unref (run);
+}
+
+static Run *
+run_new (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpointer user_data)
+{
+  Run *run = g_new0 (Run, 1);
+
+  tps_refcount_init (&run->refcount);
+  run->workers = workers;
+  run->func = func;
+  run->user_data = user_data;
+  run->n_parts = n_parts;
+  atomic_init (&run->next, 0);
+  tps_mutex_init (&run->lock);
+  tps_cond_init (&run->all_done);
+  return run;
+}
+
+void
+tps_parallel_run (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpointer user_data)
+{
+  gsize n_helpers = workers == NULL ? 0
+                                    : MIN (n_parts - 1, tps_worker_pool_get_n_threads (workers));
+  Run *run;
+
+  if (n_parts <= 1 || n_helpers == 0)
+    {
+      for (gsize part = 0; part < n_parts; part++)
+        func (user_data, part);
+      return;
+    }
+  run = run_new (workers, n_parts, func, user_data);
+  for (gsize i = 0; i < n_helpers; i++)
+    {
+      tps_refcount_inc (&run->refcount);
+      tps_worker_pool_submit (workers, help, run);
+    }
+  while (take_part (run))
+    ;
+  tps_mutex_lock (&run->lock);
+  while (run->n_done < n_parts)
+    tps_cond_wait (&run->all_done, &run->lock);
+  tps_mutex_unlock (&run->lock);
+  run_unref (run);
+}
+
+gsize
+tps_parallel_count_parts (TpsWorkerPool *workers, gsize n_bytes, gsize max_parts)
+{
+  if (workers == NULL || n_bytes < MIN_SHARED_BYTES)
+    return 1;
+  return CLAMP (n_bytes / PART_BYTES, 1, MAX (max_parts, 1));
+}

@@ -1,0 +1,337 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The CPU as a device. Operations are done when the slot returns, so streams and events have nothing to wait for, and
+ * nothing fails after it was accepted. */
+
+#include "runtime/device/cpu/device.h"
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
+#include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* -- memory, streams, events -- */
+
+static TpsBuffer *
+cpu_alloc (TpsDevice *device, gsize n_bytes, GError **error)
+{
+  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+
+  if (buffer == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                 "cpu: no memory for a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
+  return buffer;
+}
+
+static TpsStream *
+cpu_stream_new (TpsDevice *device, GError **error)
+{
+  TpsStream *stream = g_new0 (TpsStream, 1);
+
+  stream->device = device;
+  return stream;
+}
+
+static void
+cpu_stream_free (TpsStream *stream)
+{
+  g_free (stream);
+}
+
+static gboolean
+cpu_stream_sync (TpsStream *stream, GError **error)
+{
+  return TRUE;
+}
+
+typedef struct
+{
+  TpsEvent parent;
+  gint64 recorded_ns; /* 0: not yet */
+} CpuEvent;
+
+static TpsEvent *
+cpu_event_new (TpsDevice *device, GError **error)
+{
+  CpuEvent *event = g_new0 (CpuEvent, 1);
+
+  event->parent.device = device;
+  return &event->parent;
+}
+
+static void
+cpu_event_free (TpsEvent *event)
+{
+  g_free (event);
+}
+
+static void
+cpu_event_record (TpsEvent *event, TpsStream *stream)
+{
+  ((CpuEvent *) event)->recorded_ns = tps_clock_now_ns ();
+}
+
+static void
+cpu_stream_wait_event (TpsStream *stream, TpsEvent *event)
+{
+}
+
+static gboolean
+cpu_event_query (TpsEvent *event)
+{
+  return TRUE;
+}
+
+static gboolean
+cpu_event_sync (TpsEvent *event, GError **error)
+{
+  return TRUE;
+}
+
+static gboolean
+cpu_events_elapsed (TpsEvent *start, TpsEvent *end, gdouble *ms, GError **error)
+{
+  gint64 start_ns = ((const CpuEvent *) start)->recorded_ns;
+  gint64 end_ns = ((const CpuEvent *) end)->recorded_ns;
+
+  if (start_ns == 0 || end_ns == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cpu: %s event was not recorded",
+                   start_ns == 0 ? "start" : "end");
+      return FALSE;
+    }
+  *ms = (gdouble) (end_ns - start_ns) / 1e6;
+  return TRUE;
+}
+
+/* -- operations: the functions of this folder, without the stream -- */
+
+static void
+cpu_copy (TpsStream *stream, gpointer to, gconstpointer from, gsize n_bytes)
+{
+  if (n_bytes > 0)
+    memcpy (to, from, n_bytes);
+}
+
+static void
+cpu_zero (TpsStream *stream, gpointer values, gsize n_bytes)
+{
+  if (n_bytes > 0)
+    memset (values, 0, n_bytes);
+}
+
+static void
+cpu_fill (TpsStream *stream, TpsDType dtype, gpointer values, gdouble value, gsize n_elems)
+{
+  tps_cpu_fill (dtype, values, value, n_elems);
+}
+
+static void
+cpu_cast (TpsStream *stream, TpsDType to_dtype, gpointer to, TpsDType from_dtype,
+          gconstpointer from, gsize n_elems)
+{
+  tps_cpu_cast (to_dtype, to, from_dtype, from, n_elems);
+}
+
+static void
+cpu_accumulate (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
+                gsize n_elems)
+{
+  tps_cpu_accumulate (dtype, sum, gradient, n_elems);
+}
+
+static void
+cpu_scale (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight,
+           gsize n_elems)
+{
+  tps_cpu_scale (dtype, sum, gradient, weight, n_elems);
+}
+
+static void
+cpu_scale_accumulate (TpsStream *stream, TpsDType dtype, gpointer sum, gconstpointer gradient,
+                      gdouble weight, gsize n_elems)
+{
+  tps_cpu_scale_accumulate (dtype, sum, gradient, weight, n_elems);
+}
+
+static void
+cpu_divide (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum, gdouble divisor,
+            gsize n_elems)
+{
+  tps_cpu_divide (dtype, average, sum, divisor, n_elems);
+}
+
+static void
+cpu_coalesce_rows (TpsStream *stream, TpsDType dtype, const gint64 *indices, gconstpointer values,
+                   gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums, gsize *n_unique)
+{
+  *n_unique = tps_cpu_coalesce_rows (dtype, indices, values, n_rows, dim, unique_indices, sums);
+}
+
+static void
+cpu_embedding_pool (TpsStream *stream, const TpsBags *bags, const gfloat *table, gfloat *output,
+                    gint64 *argmax)
+{
+  tps_cpu_embedding_pool (bags, table, output, argmax);
+}
+
+static void
+cpu_embedding_backward (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
+                        const gint64 *argmax, gfloat *table_gradient)
+{
+  tps_cpu_embedding_backward (bags, output_gradient, argmax, table_gradient);
+}
+
+static void
+cpu_embedding_backward_rows (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
+                             const gint64 *argmax, gint64 *unique_indices, gfloat *row_gradients,
+                             gsize *n_unique)
+{
+  *n_unique = tps_cpu_embedding_backward_rows (bags, output_gradient, argmax, unique_indices,
+                                               row_gradients);
+}
+
+static void
+cpu_gemm (TpsStream *stream, const TpsGemm *gemm)
+{
+  tps_cpu_gemm (gemm);
+}
+
+static void
+cpu_bias_add (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows, gsize columns)
+{
+  tps_cpu_bias_add (values, bias, rows, columns);
+}
+
+static void
+cpu_column_sum (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows, gsize columns)
+{
+  tps_cpu_column_sum (sums, values, rows, columns);
+}
+
+static void
+cpu_relu (TpsStream *stream, gfloat *output, const gfloat *input, gsize n_elems)
+{
+  tps_cpu_relu (output, input, n_elems);
+}
+
+static void
+cpu_relu_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
+                   const gfloat *output, gsize n_elems)
+{
+  tps_cpu_relu_backward (input_gradient, output_gradient, output, n_elems);
+}
+
+static void
+cpu_softmax (TpsStream *stream, gfloat *output, const gfloat *input, gsize rows, gsize columns)
+{
+  tps_cpu_softmax (output, input, rows, columns);
+}
+
+static void
+cpu_softmax_backward (TpsStream *stream, gfloat *input_gradient, const gfloat *output_gradient,
+                      const gfloat *output, gsize rows, gsize columns)
+{
+  tps_cpu_softmax_backward (input_gradient, output_gradient, output, rows, columns);
+}
+
+static void
+cpu_cross_entropy (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
+                   const gint64 *target, gsize rows, gsize columns)
+{
+  tps_cpu_cross_entropy (loss, input_gradient, input, target, rows, columns);
+}
+
+static void
+cpu_l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat *input,
+             const gfloat *target, gsize n_elems)
+{
+  tps_cpu_l1_loss (loss, input_gradient, input, target, n_elems);
+}
+
+static void
+cpu_sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,
+         gfloat *velocity, gsize n_elems)
+{
+  tps_cpu_sgd (factors, values, gradient, velocity, n_elems);
+}
+
+static void
+cpu_sgd_rows (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values,
+              const gint64 *indices, const gfloat *gradients, gfloat *velocity, gsize n_rows,
+              gsize dim)
+{
+  tps_cpu_sgd_rows (factors, values, indices, gradients, velocity, n_rows, dim);
+}
+
+static void
+cpu_update_rows (TpsStream *stream, const TpsOptimizerSpec *spec, gint64 step,
+                 const TpsRowUpdate *update)
+{
+  const TpsCpuOptimizer *optimizer = tps_cpu_optimizer_get (spec->kind);
+  gsize n_states = tps_optimizer_state_per_row (spec, update->dim);
+  TpsOptimizerStep factors;
+
+  tps_cpu_optimizer_step_init (&factors, spec, step);
+  for (gsize i = 0; i < update->n_rows; i++)
+    {
+      gsize row = update->indices != NULL ? (gsize) update->indices[i] : i;
+
+      optimizer->update_row (&factors, update->values + row * update->dim,
+                             update->gradients + i * update->dim,
+                             n_states > 0 ? update->state + row * n_states : NULL, update->dim);
+    }
+}
+
+static const TpsDeviceOps cpu_ops = {
+  .name = "cpu",
+  .alloc = cpu_alloc,
+  .alloc_host = cpu_alloc,
+  .stream_new = cpu_stream_new,
+  .stream_free = cpu_stream_free,
+  .stream_sync = cpu_stream_sync,
+  .event_new = cpu_event_new,
+  .event_free = cpu_event_free,
+  .event_record = cpu_event_record,
+  .stream_wait_event = cpu_stream_wait_event,
+  .event_query = cpu_event_query,
+  .event_sync = cpu_event_sync,
+  .events_elapsed = cpu_events_elapsed,
+  .copy = cpu_copy,
+  .zero = cpu_zero,
+  .fill = cpu_fill,
+  .cast = cpu_cast,
+  .accumulate = cpu_accumulate,
+  .scale = cpu_scale,
+  .scale_accumulate = cpu_scale_accumulate,
+  .divide = cpu_divide,
+  .coalesce_rows = cpu_coalesce_rows,
+  .embedding_pool = cpu_embedding_pool,
+  .embedding_backward = cpu_embedding_backward,
+  .embedding_backward_rows = cpu_embedding_backward_rows,
+  .gemm = cpu_gemm,
+  .bias_add = cpu_bias_add,
+  .column_sum = cpu_column_sum,
+  .relu = cpu_relu,
+  .relu_backward = cpu_relu_backward,
+  .softmax = cpu_softmax,
+  .softmax_backward = cpu_softmax_backward,
+  .cross_entropy = cpu_cross_entropy,
+  .l1_loss = cpu_l1_loss,
+  .sgd = cpu_sgd,
+  .sgd_rows = cpu_sgd_rows,
+  .update_rows = cpu_update_rows,
+};
+
+TpsDevice *
+tps_cpu_device_get (void)
+{
+  static TpsDevice device = { .ops = &cpu_ops, .name = "cpu", .is_host = TRUE };
+
+  return &device;
+}

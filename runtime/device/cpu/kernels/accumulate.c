@@ -1,0 +1,162 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Sums of gradients and their division: one loop an operation and a type, and the table of them.
+ *
+ * A factor that a float represents is used as one: the product of two floats is exact in a double, and their quotient
+ * rounded to a double never lies on a midpoint of floats unless it is one, so float arithmetic gives the bits of the
+ * general way through a double.
+ */
+
+#include <math.h>
+
+#include "runtime/device/cpu/kernels/convert.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+
+typedef void (*LoopFunc) (gpointer out, gconstpointer in, gdouble factor, gsize n_elems);
+
+/* `statement` sees out[i], the element x and the factor f. */
+#define LOOP(name, out_type, in_type, factor_type, statement)                                   \
+  TPS_TARGET_CLONES static void name (gpointer out_data, gconstpointer in_data, gdouble factor, \
+                                      gsize n_elems)                                            \
+  {                                                                                             \
+    out_type *out = out_data;                                                                   \
+    const in_type *in = in_data;                                                                \
+    const factor_type f = (factor_type) factor;                                                 \
+                                                                                                \
+    TPS_INDEPENDENT_ITERATIONS                                                                  \
+    for (gsize i = 0; i < n_elems; i++)                                                         \
+      {                                                                                         \
+        in_type x = in[i];                                                                      \
+        statement;                                                                              \
+      }                                                                                         \
+    (void) f;                                                                                   \
+  }
+
+#define IDENTITY(x) (x)
+
+typedef void (*AddFunc) (gpointer out, gconstpointer a, gconstpointer b, gsize n_elems);
+
+#define ADD_LOOP(elem, elem_type, sum_type, load)                                        \
+  TPS_TARGET_CLONES static void add_two_##elem (gpointer out_data, gconstpointer a_data, \
+                                                gconstpointer b_data, gsize n_elems)     \
+  {                                                                                      \
+    sum_type *out = out_data;                                                            \
+    const elem_type *a = a_data;                                                         \
+    const elem_type *b = b_data;                                                         \
+                                                                                         \
+    TPS_INDEPENDENT_ITERATIONS                                                           \
+    for (gsize i = 0; i < n_elems; i++)                                                  \
+      out[i] = load (a[i]) + load (b[i]);                                                \
+  }
+
+/* load() converts exactly to the sum's type. The wide ones keep the product in a double before they round it. */
+#define SUM_LOOPS(elem, elem_type, sum_type, load)                          \
+  LOOP (add_##elem, sum_type, elem_type, gdouble, out[i] += load (x))       \
+  LOOP (scale_##elem, sum_type, elem_type, sum_type, out[i] = f * load (x)) \
+  LOOP (scale_add_##elem, sum_type, elem_type, sum_type, out[i] += f * load (x))
+
+#define WIDE_SUM_LOOPS(elem, elem_type, load)                                                      \
+  LOOP (scale_wide_##elem, gfloat, elem_type, gdouble, out[i] = (gfloat) (f * (gdouble) load (x))) \
+  LOOP (scale_add_wide_##elem, gfloat, elem_type, gdouble,                                         \
+        out[i] += (gfloat) (f * (gdouble) load (x)))
+
+ADD_LOOP (f32, gfloat, gfloat, IDENTITY)
+ADD_LOOP (f64, gdouble, gdouble, IDENTITY)
+ADD_LOOP (f16, guint16, gfloat, convert_f16_to_f32)
+ADD_LOOP (bf16, guint16, gfloat, convert_bf16_to_f32)
+
+SUM_LOOPS (f32, gfloat, gfloat, IDENTITY)
+SUM_LOOPS (f64, gdouble, gdouble, IDENTITY)
+SUM_LOOPS (f16, guint16, gfloat, convert_f16_to_f32)
+SUM_LOOPS (bf16, guint16, gfloat, convert_bf16_to_f32)
+WIDE_SUM_LOOPS (f32, gfloat, IDENTITY)
+WIDE_SUM_LOOPS (f16, guint16, convert_f16_to_f32)
+WIDE_SUM_LOOPS (bf16, guint16, convert_bf16_to_f32)
+
+LOOP (divide_f32, gfloat, gfloat, gfloat, out[i] = x / f)
+LOOP (divide_wide_f32, gfloat, gfloat, gdouble, out[i] = (gfloat) ((gdouble) x / f))
+LOOP (divide_f64, gdouble, gdouble, gdouble, out[i] = x / f)
+LOOP (divide_f16, guint16, gfloat, gdouble, out[i] = convert_f64_to_f16 ((gdouble) x / f))
+LOOP (divide_bf16, guint16, gfloat, gdouble, out[i] = convert_f64_to_bf16 ((gdouble) x / f))
+
+/* The wide ones serve factors that a float does not represent. */
+static const struct
+{
+  TpsDType sum_dtype;
+  AddFunc add_two;
+  LoopFunc add, scale, scale_wide, scale_add, scale_add_wide, divide, divide_wide;
+} loops[] = {
+  [TPS_DTYPE_FLOAT32] = { TPS_DTYPE_FLOAT32, add_two_f32, add_f32, scale_f32, scale_wide_f32,
+                          scale_add_f32, scale_add_wide_f32, divide_f32, divide_wide_f32 },
+  [TPS_DTYPE_FLOAT64] = { TPS_DTYPE_FLOAT64, add_two_f64, add_f64, scale_f64, scale_f64,
+                          scale_add_f64, scale_add_f64, divide_f64, divide_f64 },
+  [TPS_DTYPE_FLOAT16] = { TPS_DTYPE_FLOAT32, add_two_f16, add_f16, scale_f16, scale_wide_f16,
+                          scale_add_f16, scale_add_wide_f16, divide_f16, divide_f16 },
+  [TPS_DTYPE_BFLOAT16] = { TPS_DTYPE_FLOAT32, add_two_bf16, add_bf16, scale_bf16, scale_wide_bf16,
+                           scale_add_bf16, scale_add_wide_bf16, divide_bf16, divide_bf16 },
+};
+
+static gboolean
+is_exact_f32 (gdouble factor)
+{
+  return (gdouble) (gfloat) factor == factor;
+}
+
+TpsDType
+tps_cpu_sum_dtype (TpsDType dtype)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  return loops[dtype].sum_dtype;
+}
+
+void
+tps_cpu_add (TpsDType dtype, gpointer sum, gconstpointer a, gconstpointer b, gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  loops[dtype].add_two (sum, a, b, n_elems);
+}
+
+void
+tps_cpu_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  loops[dtype].add (sum, gradient, 1, n_elems);
+}
+
+void
+tps_cpu_scale (TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight, gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  (is_exact_f32 (weight) ? loops[dtype].scale : loops[dtype].scale_wide) (sum, gradient, weight,
+                                                                          n_elems);
+}
+
+void
+tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, gdouble weight,
+                          gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  (is_exact_f32 (weight) ? loops[dtype].scale_add : loops[dtype].scale_add_wide) (sum, gradient,
+                                                                                  weight, n_elems);
+}
+
+/* Whether 1 / divisor is exact and normal, in a float too: then x / divisor and x * (1 / divisor) are the same rounding of
+ * the same number, and the product is several times faster. */
+static gboolean
+has_exact_reciprocal (gdouble divisor)
+{
+  gint exponent;
+
+  return frexp (divisor, &exponent) == 0.5 && ABS (exponent) < 120;
+}
+
+void
+tps_cpu_divide (TpsDType dtype, gpointer average, gconstpointer sum, gdouble divisor, gsize n_elems)
+{
+  g_assert (tps_dtype_is_floating (dtype));
+  if (loops[dtype].sum_dtype == dtype && has_exact_reciprocal (divisor))
+    loops[dtype].scale (average, sum, 1 / divisor, n_elems);
+  else
+    (is_exact_f32 (divisor) ? loops[dtype].divide : loops[dtype].divide_wide) (average, sum,
+                                                                               divisor, n_elems);
+}

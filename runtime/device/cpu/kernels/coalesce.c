@@ -1,0 +1,40 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/group.h"
+#include "runtime/device/cpu/kernels/rows.h"
+
+gsize
+tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values, gsize n_rows,
+                       gsize dim, gint64 *unique_indices, gpointer sums)
+{
+  TpsDType sum_dtype = tps_cpu_sum_dtype (dtype);
+  gsize row_bytes = dim * tps_dtype_size (dtype);
+  gsize sum_bytes = dim * tps_dtype_size (sum_dtype);
+  g_autoptr (TpsCpuGroups) groups = NULL;
+
+  if (n_rows == 0)
+    return 0;
+  if (tps_cpu_ids_are_ascending (indices, n_rows))
+    {
+      memcpy (unique_indices, indices, n_rows * sizeof indices[0]);
+      tps_cpu_cast (sum_dtype, sums, dtype, values, n_rows * dim);
+      return n_rows;
+    }
+  groups = tps_cpu_groups_new (indices, n_rows);
+  for (gsize u = 0; u < groups->n_groups; u++)
+    {
+      guint8 *sum = (guint8 *) sums + u * sum_bytes;
+      gsize first = groups->starts[u];
+
+      unique_indices[u] = groups->ids[u];
+      tps_cpu_cast (sum_dtype, sum, dtype,
+                    (const guint8 *) values + groups->order[first] * row_bytes, dim);
+      for (gsize i = first + 1; i < groups->starts[u + 1]; i++)
+        tps_cpu_accumulate (dtype, sum, (const guint8 *) values + groups->order[i] * row_bytes,
+                            dim);
+    }
+  return groups->n_groups;
+}

@@ -1,0 +1,444 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Embedding bags, forward and backward.
+ *
+ * Two ways. The exact one adds rows one by one in the order given. Where any order will do and ids repeat so often that a
+ * matrix of counts [bags, ids] is hardly larger than the list of indices, the counts are multiplied with the table
+ * (forward) or, transposed, with the gradients (backward): a batch of 32 bags of 1024 out of 1024 ids then costs 67
+ * MFLOP of gemm instead of 128 MiB of row reads.
+ * Means are divided once per bag: after the sum, and before the backward pass.
+ */
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/blas.h"
+#include "runtime/device/cpu/kernels/group.h"
+#include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+/* A cell of the matrix costs a multiply-add for each column; an index costs a row read and an add of which no gemm kernel
+ * takes care. */
+#define MAX_CELLS_PER_INDEX 4
+
+/* Rows that are found at once, and how long before it is added a row is asked for: measured, rows of 16 to 1024 floats
+ * in tables of 256 MiB. */
+#define WINDOW_ROWS 256
+#define ROWS_AHEAD 48
+
+/* -0 + x is x, for x = -0 too. */
+#define NOTHING (-0.0f)
+
+/* -- bags -- */
+
+static gsize
+bag_start (const TpsBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag]
+                               : bag * (bags->n_indices / bags->n_bags);
+}
+
+static gsize
+bag_count (const TpsBags *bags, gsize bag)
+{
+  return bag_start (bags, bag + 1) - bag_start (bags, bag);
+}
+
+/* The bag of each position; owned by the caller. */
+static gsize *
+bags_of_positions (const TpsBags *bags)
+{
+  gsize *bag_of = g_new (gsize, bags->n_indices);
+
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+      bag_of[i] = bag;
+  return bag_of;
+}
+
+static gboolean
+counts_pay (const TpsBags *bags, gsize n_ids)
+{
+  return bags->is_any_order && bags->pooling != TPS_POOLING_MAX && bags->n_bags > 0
+         && n_ids <= bags->n_indices * MAX_CELLS_PER_INDEX / bags->n_bags;
+}
+
+static gfloat *
+floats_of (TpsBuffer *buffer)
+{
+  return (gfloat *) (gpointer) tps_buffer_get_data (buffer);
+}
+
+/* -- loops over a row -- */
+
+TPS_TARGET_CLONES static void
+add_row (gfloat *sum, const gfloat *row, gsize dim)
+{
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < dim; d++)
+    sum[d] += row[d];
+}
+
+TPS_TARGET_CLONES static void
+add_scaled_row (gfloat *sum, const gfloat *row, gfloat weight, gsize dim)
+{
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < dim; d++)
+    sum[d] += weight * row[d];
+}
+
+TPS_TARGET_CLONES static void
+scale_row (gfloat *product, const gfloat *row, gfloat weight, gsize dim)
+{
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < dim; d++)
+    product[d] = weight * row[d];
+}
+
+TPS_TARGET_CLONES static void
+divide_row (gfloat *quotient, const gfloat *row, gfloat divisor, gsize dim)
+{
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < dim; d++)
+    quotient[d] = row[d] / divisor;
+}
+
+TPS_TARGET_CLONES static void
+max_row (gfloat *largest, gint64 *argmax, const gfloat *row, gint64 id, gsize dim)
+{
+  for (gsize d = 0; d < dim; d++)
+    if (row[d] > largest[d] || (row[d] != row[d] && largest[d] == largest[d]))
+      {
+        largest[d] = row[d];
+        if (argmax != NULL)
+          argmax[d] = id;
+      }
+}
+
+/* -- forward -- */
+
+/* counts [bags, n_ids], id as the column. */
+static TpsBuffer *
+count_ids (const TpsBags *bags)
+{
+  gsize n_ids = (gsize) bags->rows;
+  TpsBuffer *counts = tps_buffer_new_zeroed (bags->n_bags * n_ids * sizeof (gfloat));
+  gfloat *cells = floats_of (counts);
+
+  for (gsize bag = 0; bag < bags->n_bags; bag++, cells += n_ids)
+    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+      cells[bags->indices[i]] += bags->weights != NULL ? bags->weights[i] : 1;
+  return counts;
+}
+
+static void
+sum_by_counts (const TpsBags *bags, const gfloat *table, gfloat *output)
+{
+  g_autoptr (TpsBuffer) counts = count_ids (bags);
+  TpsGemm gemm = {
+    .m = bags->n_bags,
+    .n = (gsize) bags->dim,
+    .k = (gsize) bags->rows,
+    .alpha = 1,
+    .a = floats_of (counts),
+    .b = table,
+    .c = output,
+  };
+
+  tps_cpu_gemm (&gemm);
+}
+
+/* Where the rows of positions [begin, end) lie, and of those that follow. */
+typedef struct
+{
+  const TpsBags *bags;
+  const gfloat *table;
+  gsize begin, end;
+  const gfloat *rows[WINDOW_ROWS + ROWS_AHEAD];
+} Window;
+
+/* Empty; most of it is not worth writing zeros to. */
+static void
+window_init (Window *window, const TpsBags *bags, const gfloat *table)
+{
+  window->bags = bags;
+  window->table = table;
+  window->begin = window->end = 0;
+}
+
+/* Rows from position `first` on, `*n` of them. There is one, and what lies ROWS_AHEAD behind them may be asked for. */
+static const gfloat *const *
+rows_from (Window *window, gsize first, gsize *n)
+{
+  const TpsBags *bags = window->bags;
+
+  if (first >= window->end)
+    {
+      window->begin = first;
+      window->end = MIN (first + WINDOW_ROWS, bags->n_indices);
+      for (gsize i = first; i < window->end + ROWS_AHEAD; i++)
+        window->rows[i - first] = window->table
+                                  + (gsize) bags->indices[MIN (i, bags->n_indices - 1)]
+                                        * (gsize) bags->dim;
+    }
+  *n = MIN (*n, window->end - first);
+  return window->rows + (first - window->begin);
+}
+
+static void
+sum_bag (Window *window, gsize bag, gfloat *output)
+{
+  const TpsBags *bags = window->bags;
+  gsize dim = (gsize) bags->dim;
+  gsize first = bag_start (bags, bag);
+  gsize end = bag_start (bags, bag + 1);
+
+  for (gsize d = 0; d < dim; d++)
+    output[d] = first < end ? NOTHING : 0;
+  for (gsize n; first < end; first += n)
+    {
+      const gfloat *const *rows;
+
+      n = end - first;
+      rows = rows_from (window, first, &n);
+      if (bags->weights != NULL)
+        tps_cpu_add_weighted_rows (output, rows, bags->weights + first, n, ROWS_AHEAD, dim);
+      else
+        tps_cpu_add_rows (output, rows, n, ROWS_AHEAD, dim);
+    }
+}
+
+static void
+max_bag (const TpsBags *bags, gsize bag, const gfloat *table, gfloat *output, gint64 *argmax)
+{
+  gsize dim = (gsize) bags->dim;
+  gsize first = bag_start (bags, bag);
+  gsize end = bag_start (bags, bag + 1);
+
+  for (gsize d = 0; argmax != NULL && d < dim; d++)
+    argmax[d] = first < end ? bags->indices[first] : -1;
+  if (first == end)
+    {
+      memset (output, 0, dim * sizeof output[0]);
+      return;
+    }
+  memcpy (output, table + (gsize) bags->indices[first] * dim, dim * sizeof output[0]);
+  for (gsize i = first + 1; i < end; i++)
+    max_row (output, argmax, table + (gsize) bags->indices[i] * dim, bags->indices[i], dim);
+}
+
+void
+tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output, gint64 *argmax)
+{
+  gsize dim = (gsize) bags->dim;
+  gboolean by_counts = counts_pay (bags, (gsize) bags->rows);
+  Window window;
+
+  window_init (&window, bags, table);
+  if (by_counts)
+    sum_by_counts (bags, table, output);
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    {
+      gfloat *pooled = output + bag * dim;
+
+      if (bags->pooling == TPS_POOLING_MAX)
+        max_bag (bags, bag, table, pooled, argmax != NULL ? argmax + bag * dim : NULL);
+      else if (!by_counts)
+        sum_bag (&window, bag, pooled);
+      if (bags->pooling == TPS_POOLING_MEAN && bag_count (bags, bag) > 0)
+        divide_row (pooled, pooled, (gfloat) bag_count (bags, bag), dim);
+    }
+}
+
+/* -- backward -- */
+
+/* What one index of each bag contributes, weights aside: the bag's gradient, divided by its count for MEAN. NULL when that
+ * is the gradient itself. */
+static TpsBuffer *
+divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
+{
+  gsize dim = (gsize) bags->dim;
+  TpsBuffer *scaled;
+
+  if (bags->pooling != TPS_POOLING_MEAN)
+    return NULL;
+  scaled = tps_buffer_new (bags->n_bags * dim * sizeof (gfloat));
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    divide_row (floats_of (scaled) + bag * dim, output_gradient + bag * dim,
+                (gfloat) MAX (1, bag_count (bags, bag)), dim);
+  return scaled;
+}
+
+/* Adds the contributions of group `u` to `sum`, from position `first` on. */
+static void
+add_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, gsize first,
+           const gsize *bag_of, const gfloat *gradient, gfloat *sum)
+{
+  gsize dim = (gsize) bags->dim;
+
+  for (gsize i = first; i < groups->starts[u + 1]; i++)
+    {
+      gsize position = groups->order[i];
+      const gfloat *row = gradient + bag_of[position] * dim;
+
+      if (bags->weights != NULL)
+        add_scaled_row (sum, row, bags->weights[position], dim);
+      else
+        add_row (sum, row, dim);
+    }
+}
+
+/* row_gradients [n_groups, dim] = counts [n_groups, bags] times gradient. */
+static void
+group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *bag_of,
+                 const gfloat *gradient, gfloat *row_gradients)
+{
+  g_autoptr (TpsBuffer)
+      counts = tps_buffer_new_zeroed (groups->n_groups * bags->n_bags * sizeof (gfloat));
+  gfloat *cells = floats_of (counts);
+  TpsGemm gemm = {
+    .m = groups->n_groups,
+    .n = (gsize) bags->dim,
+    .k = bags->n_bags,
+    .alpha = 1,
+    .a = floats_of (counts),
+    .b = gradient,
+    .c = row_gradients,
+  };
+
+  for (gsize u = 0; u < groups->n_groups; u++, cells += bags->n_bags)
+    for (gsize i = groups->starts[u]; i < groups->starts[u + 1]; i++)
+      cells[bag_of[groups->order[i]]] += bags->weights != NULL ? bags->weights[groups->order[i]]
+                                                               : 1;
+  tps_cpu_gemm (&gemm);
+}
+
+/* Adds each maximum's gradient to the cell of the row it came from. */
+static gsize
+max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
+                   gint64 *unique_indices, gfloat *row_gradients)
+{
+  gsize dim = (gsize) bags->dim;
+  gsize n_cells = 0;
+  g_autofree gint64 *ids = g_new (gint64, bags->n_bags * dim);
+  g_autofree gsize *cells = g_new (gsize, bags->n_bags * dim);
+  g_autoptr (TpsCpuGroups) groups = NULL;
+
+  for (gsize cell = 0; cell < bags->n_bags * dim; cell++)
+    if (argmax[cell] >= 0)
+      {
+        ids[n_cells] = argmax[cell];
+        cells[n_cells++] = cell;
+      }
+  groups = tps_cpu_groups_new (ids, n_cells);
+  memset (row_gradients, 0, groups->n_groups * dim * sizeof row_gradients[0]);
+  for (gsize u = 0; u < groups->n_groups; u++)
+    {
+      unique_indices[u] = groups->ids[u];
+      for (gsize i = groups->starts[u]; i < groups->starts[u + 1]; i++)
+        {
+          gsize cell = cells[groups->order[i]];
+
+          row_gradients[u * dim + cell % dim] += output_gradient[cell];
+        }
+    }
+  return groups->n_groups;
+}
+
+gsize
+tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
+                                 const gint64 *argmax, gint64 *unique_indices,
+                                 gfloat *row_gradients)
+{
+  gsize dim = (gsize) bags->dim;
+  g_autoptr (TpsBuffer) scaled = NULL;
+  g_autoptr (TpsCpuGroups) groups = NULL;
+  g_autofree gsize *bag_of = NULL;
+  const gfloat *gradient;
+
+  if (bags->n_indices == 0)
+    return 0;
+  if (bags->pooling == TPS_POOLING_MAX)
+    return dim == 0
+               ? 0
+               : max_backward_rows (bags, output_gradient, argmax, unique_indices, row_gradients);
+  scaled = divide_by_counts (bags, output_gradient);
+  gradient = scaled != NULL ? floats_of (scaled) : output_gradient;
+  groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
+  bag_of = bags_of_positions (bags);
+  memcpy (unique_indices, groups->ids, groups->n_groups * sizeof unique_indices[0]);
+  if (counts_pay (bags, groups->n_groups))
+    {
+      group_by_counts (bags, groups, bag_of, gradient, row_gradients);
+      return groups->n_groups;
+    }
+  for (gsize u = 0; u < groups->n_groups; u++)
+    {
+      gsize first = groups->order[groups->starts[u]];
+
+      scale_row (row_gradients + u * dim, gradient + bag_of[first] * dim,
+                 bags->weights != NULL ? bags->weights[first] : 1, dim);
+      add_group (bags, groups, u, groups->starts[u] + 1, bag_of, gradient, row_gradients + u * dim);
+    }
+  return groups->n_groups;
+}
+
+static void
+max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
+              gfloat *table_gradient)
+{
+  gsize dim = (gsize) bags->dim;
+
+  for (gsize cell = 0; cell < bags->n_bags * dim; cell++)
+    if (argmax[cell] >= 0)
+      table_gradient[(gsize) argmax[cell] * dim + cell % dim] += output_gradient[cell];
+}
+
+/* table_gradient [rows, dim] = counts' [rows, bags] times gradient [bags, dim]. */
+static void
+table_by_counts (const TpsBags *bags, const gfloat *gradient, gfloat *table_gradient)
+{
+  g_autoptr (TpsBuffer) counts = count_ids (bags);
+  TpsGemm gemm = {
+    .transpose_a = TRUE,
+    .m = (gsize) bags->rows,
+    .n = (gsize) bags->dim,
+    .k = bags->n_bags,
+    .alpha = 1,
+    .a = floats_of (counts),
+    .b = gradient,
+    .c = table_gradient,
+  };
+
+  tps_cpu_gemm (&gemm);
+}
+
+void
+tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
+                            const gint64 *argmax, gfloat *table_gradient)
+{
+  gsize dim = (gsize) bags->dim;
+  g_autoptr (TpsBuffer) scaled = divide_by_counts (bags, output_gradient);
+  const gfloat *gradient = scaled != NULL ? floats_of (scaled) : output_gradient;
+  g_autoptr (TpsCpuGroups) groups = NULL;
+  g_autofree gsize *bag_of = NULL;
+
+  if (counts_pay (bags, (gsize) bags->rows))
+    {
+      table_by_counts (bags, gradient, table_gradient);
+      return;
+    }
+  if (bags->rows * bags->dim > 0)
+    memset (table_gradient, 0, (gsize) bags->rows * dim * sizeof table_gradient[0]);
+  if (bags->pooling == TPS_POOLING_MAX)
+    {
+      max_backward (bags, output_gradient, argmax, table_gradient);
+      return;
+    }
+  groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
+  bag_of = bags_of_positions (bags);
+  for (gsize u = 0; u < groups->n_groups; u++)
+    add_group (bags, groups, u, groups->starts[u], bag_of, gradient,
+               table_gradient + (gsize) groups->ids[u] * dim);
+}

@@ -1,0 +1,107 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/device/cpu/kernels/group.h"
+
+#include <string.h>
+
+#include "runtime/base/buffer.h"
+
+#define DIGIT_BITS 11
+#define N_DIGITS (1 << DIGIT_BITS)
+
+typedef struct
+{
+  gint64 id;
+  gsize position;
+} Entry;
+
+gboolean
+tps_cpu_ids_are_ascending (const gint64 *ids, gsize n_ids)
+{
+  for (gsize i = 1; i < n_ids; i++)
+    if (ids[i] <= ids[i - 1])
+      return FALSE;
+  return TRUE;
+}
+
+static guint
+digit_of (gint64 id, guint shift)
+{
+  return (guint) ((guint64) id >> shift) & (N_DIGITS - 1);
+}
+
+/* One pass of a least-significant-digit radix sort; stable. */
+static void
+sort_by_digit (Entry *to, const Entry *from, gsize n, guint shift)
+{
+  gsize places[N_DIGITS] = { 0 };
+  gsize place = 0;
+
+  for (gsize i = 0; i < n; i++)
+    places[digit_of (from[i].id, shift)]++;
+  for (guint digit = 0; digit < N_DIGITS; digit++)
+    {
+      gsize count = places[digit];
+
+      places[digit] = place;
+      place += count;
+    }
+  for (gsize i = 0; i < n; i++)
+    to[places[digit_of (from[i].id, shift)]++] = from[i];
+}
+
+/* Returns the sorted one of two halves of `scratch` [2 * n]. */
+static Entry *
+sort_ids (Entry *scratch, const gint64 *ids, gsize n)
+{
+  Entry *from = scratch;
+  Entry *to = scratch + n;
+  gint64 largest = 0;
+
+  for (gsize i = 0; i < n; i++)
+    {
+      from[i] = (Entry) { .id = ids[i], .position = i };
+      largest = MAX (largest, ids[i]);
+    }
+  for (guint shift = 0; shift < 63 && largest >> shift != 0; shift += DIGIT_BITS)
+    {
+      Entry *sorted = to;
+
+      sort_by_digit (to, from, n, shift);
+      to = from;
+      from = sorted;
+    }
+  return from;
+}
+
+TpsCpuGroups *
+tps_cpu_groups_new (const gint64 *ids, gsize n_ids)
+{
+  TpsCpuGroups *groups = g_new0 (TpsCpuGroups, 1);
+  g_autoptr (TpsBuffer) scratch = tps_buffer_new (2 * n_ids * sizeof (Entry));
+  const Entry *sorted = sort_ids ((Entry *) (gpointer) tps_buffer_get_data (scratch), ids, n_ids);
+
+  groups->ids = g_new (gint64, n_ids);
+  groups->starts = g_new (gsize, n_ids + 1);
+  groups->order = g_new (gsize, n_ids);
+  for (gsize i = 0; i < n_ids; i++)
+    {
+      if (i == 0 || sorted[i].id != sorted[i - 1].id)
+        {
+          groups->ids[groups->n_groups] = sorted[i].id;
+          groups->starts[groups->n_groups++] = i;
+        }
+      groups->order[i] = sorted[i].position;
+    }
+  groups->starts[groups->n_groups] = n_ids;
+  return groups;
+}
+
+void
+tps_cpu_groups_free (TpsCpuGroups *groups)
+{
+  g_free (groups->ids);
+  g_free (groups->starts);
+  g_free (groups->order);
+  g_free (groups);
+}

@@ -1,0 +1,111 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Sums of rows that lie anywhere. A column's sum is the same as if the rows were added one by one.
+ *
+ * 64 columns of one row after the other: their sums stay in registers (4 of AVX-512, 8 of AVX2) from the first row to the
+ * last, and a row is read from front to back. Adding eight rows column by column needs no more instructions, but took a
+ * fifth longer where rows come from memory. Rows that come later are asked for meanwhile: into the second level, because
+ * the first has room for some 16 lines under way, and every other line, because the processor fetches lines in pairs.
+ */
+
+#include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+#define WIDE 64
+#define PAIR_OF_LINES 128 /* bytes */
+
+/* `columns`: of the row that is asked for. */
+TPS_INLINE void
+prefetch_columns (const gfloat *columns, gsize n)
+{
+  for (gsize byte = 0; byte < n * sizeof columns[0]; byte += PAIR_OF_LINES)
+    __builtin_prefetch ((const guint8 *) columns + byte, 0, 2);
+}
+
+/* Columns [first, first + WIDE). */
+TPS_INLINE void
+add_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
+             gsize n_ahead, gsize first)
+{
+  gfloat sums[WIDE];
+
+  for (gsize d = 0; d < WIDE; d++)
+    sums[d] = sum[first + d];
+  for (gsize i = 0; i < n_rows; i++)
+    {
+      const gfloat *row = rows[i] + first;
+
+      /* Also keeps gcc from making one loop of two rows, which it would not vectorise. */
+      prefetch_columns (rows[i + n_ahead] + first, WIDE);
+      for (gsize d = 0; d < WIDE; d++)
+        sums[d] += weights != NULL ? weights[i] * row[d] : row[d];
+    }
+  for (gsize d = 0; d < WIDE; d++)
+    sum[first + d] = sums[d];
+}
+
+/* -- the columns that are left, `n` of them from `first` on -- */
+
+TPS_INLINE void
+add_last_of_4 (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize first, gsize n)
+{
+  const gfloat *a = rows[0] + first, *b = rows[1] + first;
+  const gfloat *c = rows[2] + first, *e = rows[3] + first;
+  gfloat *s = sum + first;
+
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < n; d++)
+    s[d] = weights != NULL ? (((s[d] + weights[0] * a[d]) + weights[1] * b[d]) + weights[2] * c[d])
+                                 + weights[3] * e[d]
+                           : (((s[d] + a[d]) + b[d]) + c[d]) + e[d];
+}
+
+TPS_INLINE void
+add_last_of_1 (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize first, gsize n)
+{
+  const gfloat *a = rows[0] + first;
+  gfloat *s = sum + first;
+
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize d = 0; d < n; d++)
+    s[d] += weights != NULL ? weights[0] * a[d] : a[d];
+}
+
+TPS_INLINE void
+add_last_columns (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
+                  gsize n_ahead, gsize first, gsize n)
+{
+  gsize i = 0;
+
+  for (gsize j = n_ahead; j < n_rows + n_ahead; j++)
+    prefetch_columns (rows[j] + first, n);
+  for (; i + 4 <= n_rows; i += 4)
+    add_last_of_4 (sum, rows + i, weights != NULL ? weights + i : NULL, first, n);
+  for (; i < n_rows; i++)
+    add_last_of_1 (sum, rows + i, weights != NULL ? weights + i : NULL, first, n);
+}
+
+TPS_INLINE void
+add_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights, gsize n_rows,
+          gsize n_ahead, gsize dim)
+{
+  gsize first = 0;
+
+  for (; first + WIDE <= dim; first += WIDE)
+    add_columns (sum, rows, weights, n_rows, n_ahead, first);
+  if (first < dim)
+    add_last_columns (sum, rows, weights, n_rows, n_ahead, first, dim - first);
+}
+
+TPS_TARGET_CLONES void
+tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead, gsize dim)
+{
+  add_rows (sum, rows, NULL, n_rows, n_ahead, dim);
+}
+
+TPS_TARGET_CLONES void
+tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
+                           gsize n_rows, gsize n_ahead, gsize dim)
+{
+  add_rows (sum, rows, weights, n_rows, n_ahead, dim);
+}

@@ -1,0 +1,38 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows by their ids, below the backend table: coalescing, embedding bags (meanings: the slots of runtime/device/backend.h), and
+ * the loops that bags are added up with, for code that keeps rows elsewhere than in one matrix.
+ * Thread: any; scratch memory comes from the default pool. */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+
+G_BEGIN_DECLS
+
+/* Returns the number of unique ids. */
+gsize tps_cpu_coalesce_rows (TpsDType dtype, const gint64 *indices, gconstpointer values,
+                             gsize n_rows, gsize dim, gint64 *unique_indices, gpointer sums);
+
+void tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output,
+                             gint64 *argmax);
+
+void tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
+                                 const gint64 *argmax, gfloat *table_gradient);
+
+/* Returns the number of unique ids. */
+gsize tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradient,
+                                       const gint64 *argmax, gint64 *unique_indices,
+                                       gfloat *row_gradients);
+
+/* sum[d] += rows[0][d], then rows[1][d], … : bits are those of this order. `sum` is none of the rows. While rows
+ * [0, n_rows) are added, rows [n_ahead, n_rows + n_ahead) are asked for: `rows` has n_rows + n_ahead pointers, whatever
+ * lies where the last ones point to. */
+void tps_cpu_add_rows (gfloat *sum, const gfloat *const *rows, gsize n_rows, gsize n_ahead,
+                       gsize dim);
+
+/* The same with weights[i] * rows[i][d], rounded before it is added. */
+void tps_cpu_add_weighted_rows (gfloat *sum, const gfloat *const *rows, const gfloat *weights,
+                                gsize n_rows, gsize n_ahead, gsize dim);
+
+G_END_DECLS

@@ -1,0 +1,53 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Adam, as torch.optim.Adam (PyTorch 1.13, weight decay added to the gradient) where every row has a gradient at every
+ * step, and as torch.optim.SparseAdam where only some have: moments of the others stay as they are, and `step` counts the
+ * steps of the whole table. From Kingma, Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, algorithm 1:
+ *
+ *   d           = g + weight_decay * v
+ *   m           = beta1 * m + (1 - beta1) * d
+ *   s           = beta2 * s + (1 - beta2) * (d * d)
+ *   correction1 = learning_rate / (1 - beta1^step)
+ *   correction2 = sqrt (1 - beta2^step)
+ *   v          -= correction1 * (m / (sqrt (s) / correction2 + epsilon))
+ *
+ * Corrections, and 1 - beta, are computed in double and rounded once. SparseAdam divides epsilon by correction2, which
+ * none but tiny gradients notice.
+ *
+ * State: m [dim], s [dim].
+ */
+
+#include <math.h>
+
+#include "runtime/device/cpu/optimizer/kinds.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+TPS_TARGET_CLONES static void
+update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
+            gsize dim)
+{
+  gfloat beta1 = step->beta1, rest1 = (gfloat) (1 - step->spec->beta1);
+  gfloat beta2 = step->beta2, rest2 = (gfloat) (1 - step->spec->beta2);
+  gfloat correction1 = step->correction1, correction2 = step->correction2;
+  gfloat weight_decay = step->weight_decay, epsilon = step->epsilon;
+  gfloat *first = state, *second = state + dim;
+
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize i = 0; i < dim; i++)
+    {
+      gfloat d = gradient[i] + weight_decay * values[i];
+      gfloat m = beta1 * first[i] + rest1 * d;
+      gfloat s = beta2 * second[i] + rest2 * (d * d);
+
+      first[i] = m;
+      second[i] = s;
+      values[i] -= correction1 * (m / (sqrtf (s) / correction2 + epsilon));
+    }
+}
+
+const TpsCpuOptimizer tps_cpu_adam_optimizer = {
+  .name = "ADAM",
+  .kind = TPS_OPTIMIZER_ADAM,
+  .state_per_row = tps_optimizer_state_per_row,
+  .update_row = update_row,
+};

@@ -1,0 +1,64 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* FTRL-Proximal, per coordinate: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1,
+ * with alpha = learning_rate:
+ *
+ *   d     = g + weight_decay * v
+ *   sigma = (sqrt (n + d * d) - sqrt (n)) / alpha
+ *   z     = (z + d) - sigma * v
+ *   n     = n + d * d
+ *   v     = 0                                                                          where |z| <= l1
+ *           (sign (z) * l1 - z) / ((beta + sqrt (n)) / alpha + l2)                     elsewhere
+ *
+ * The paper keeps z and n only, and computes v when it is needed; here lookups read v, so it is computed after each update.
+ *
+ * First values: in the paper v is a function of z and n, so that z = n = 0 means v = 0. A row that starts elsewhere, and
+ * has n = 0, gets the z of which v is that function:
+ *
+ *   z = - (v * (beta / alpha + l2) + sign (v) * l1)
+ *
+ * so that its first update goes on from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Zero rows are the paper's.
+ * (TensorFlow leaves z at 0 there, so that its first update shrinks v towards 0.) While all gradients of a value were 0, so
+ * that n is 0 still, the value stays as it is.
+ *
+ * State: z [dim], n [dim].
+ */
+
+#include <math.h>
+
+#include "runtime/device/cpu/optimizer/kinds.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+TPS_TARGET_CLONES static void
+update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
+            gsize dim)
+{
+  gfloat alpha = step->learning_rate, beta = step->beta;
+  gfloat l1 = step->l1, l2 = step->l2, weight_decay = step->weight_decay;
+  gfloat first_slope = beta / alpha + l2;
+  gfloat *zs = state, *ns = state + dim;
+
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize i = 0; i < dim; i++)
+    {
+      gfloat v = values[i], n = ns[i], z = zs[i];
+      gfloat d = gradient[i] + weight_decay * v;
+      gfloat new_n = n + d * d;
+      gfloat sigma = (sqrtf (new_n) - sqrtf (n)) / alpha;
+      gfloat z_of_v = -(v * first_slope + (v == 0 ? 0 : copysignf (l1, v)));
+      gfloat new_z = ((n == 0 ? z_of_v : z) + d) - sigma * v;
+      gfloat new_v = (copysignf (l1, new_z) - new_z) / ((beta + sqrtf (new_n)) / alpha + l2);
+
+      new_v = fabsf (new_z) <= l1 ? 0 : new_v;
+      zs[i] = new_z;
+      ns[i] = new_n;
+      values[i] = new_n == 0 ? v : new_v;
+    }
+}
+
+const TpsCpuOptimizer tps_cpu_ftrl_optimizer = {
+  .name = "FTRL",
+  .kind = TPS_OPTIMIZER_FTRL,
+  .state_per_row = tps_optimizer_state_per_row,
+  .update_row = update_row,
+};

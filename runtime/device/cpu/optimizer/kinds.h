@@ -1,0 +1,17 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The optimizers that optimizer.c lists, each of a file of its own. Internal to this folder. */
+
+#pragma once
+
+#include "runtime/device/cpu/optimizer/optimizer.h"
+
+G_BEGIN_DECLS
+
+extern const TpsCpuOptimizer tps_cpu_sgd_optimizer;
+extern const TpsCpuOptimizer tps_cpu_adagrad_optimizer;
+extern const TpsCpuOptimizer tps_cpu_rowwise_adagrad_optimizer;
+extern const TpsCpuOptimizer tps_cpu_adam_optimizer;
+extern const TpsCpuOptimizer tps_cpu_ftrl_optimizer;
+
+G_END_DECLS

@@ -1,0 +1,61 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Row-wise Adagrad: one accumulator a row instead of one a value, as FBGEMM's EXACT_ROWWISE_ADAGRAD with L2 weight decay
+ * (facebookresearch's DLRM uses it too):
+ *
+ *   d    = g + weight_decay * v
+ *   sum  = sum + (d[0]^2 + ... + d[dim - 1]^2) / dim
+ *   rate = learning_rate / (sqrt (sum) + epsilon)
+ *   v   -= rate * d
+ *
+ * Order of the squares: LANES partial sums, square i into sum i % LANES in ascending order; then the upper half of the
+ * partial sums is added to the lower half until one is left.
+ *
+ * State: sum [1].
+ */
+
+#include <math.h>
+
+#include "runtime/device/cpu/optimizer/kinds.h"
+#include "runtime/device/cpu/kernels/vectorize.h"
+
+#define LANES 16
+
+TPS_TARGET_CLONES static void
+update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
+            gsize dim)
+{
+  gfloat weight_decay = step->weight_decay;
+  gfloat squares[LANES] = { 0 };
+  gsize n_whole = dim - dim % LANES;
+  gfloat rate;
+
+  for (gsize i = 0; i < n_whole; i += LANES)
+    for (gsize lane = 0; lane < LANES; lane++)
+      {
+        gfloat d = gradient[i + lane] + weight_decay * values[i + lane];
+
+        squares[lane] += d * d;
+      }
+  for (gsize i = n_whole; i < dim; i++)
+    {
+      gfloat d = gradient[i] + weight_decay * values[i];
+
+      squares[i - n_whole] += d * d;
+    }
+  for (gsize half = LANES / 2; half > 0; half /= 2)
+    for (gsize lane = 0; lane < half; lane++)
+      squares[lane] += squares[lane + half];
+  state[0] += squares[0] / (gfloat) dim;
+  rate = step->learning_rate / (sqrtf (state[0]) + step->epsilon);
+  TPS_INDEPENDENT_ITERATIONS
+  for (gsize i = 0; i < dim; i++)
+    values[i] -= rate * (gradient[i] + weight_decay * values[i]);
+}
+
+const TpsCpuOptimizer tps_cpu_rowwise_adagrad_optimizer = {
+  .name = "ROWWISE_ADAGRAD",
+  .kind = TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+  .state_per_row = tps_optimizer_state_per_row,
+  .update_row = update_row,
+};

@@ -1,0 +1,34 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Stochastic gradient descent, as torch.optim.SGD (PyTorch 1.13) without dampening and Nesterov momentum:
+ *
+ *   d        = g + weight_decay * v
+ *   velocity = momentum * velocity + d
+ *   v       -= learning_rate * velocity
+ *
+ * State: velocity [dim]; without momentum there is none, and v -= learning_rate * d. The loops are those of the layers'
+ * SGD, runtime/device/cpu/kernels/descent.c.
+ */
+
+#include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/device/cpu/optimizer/kinds.h"
+
+static void
+update_row (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient, gfloat *state,
+            gsize dim)
+{
+  TpsSgdFactors factors = {
+    .learning_rate = step->spec->learning_rate,
+    .momentum = step->spec->momentum,
+    .weight_decay = step->spec->weight_decay,
+  };
+
+  tps_cpu_sgd (&factors, values, gradient, step->momentum != 0 ? state : NULL, dim);
+}
+
+const TpsCpuOptimizer tps_cpu_sgd_optimizer = {
+  .name = "SGD",
+  .kind = TPS_OPTIMIZER_SGD,
+  .state_per_row = tps_optimizer_state_per_row,
+  .update_row = update_row,
+};

@@ -1,0 +1,219 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Driver first, since most machines have none; then the library; then the driver is asked to answer, and the library for
+ * its devices. The first step that fails writes the summary, and nothing after it is done. */
+
+#include "runtime/device/device_library.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/version.h"
+
+#define LIBRARY_NAME "libtps_cuda.so"
+#define DRIVER_NAME "libcuda.so.1"
+#define MAX_TRIES 4
+
+/* Of the driver's interface: cuInit() and cuGetErrorString(). */
+typedef int (*DriverInit) (unsigned int flags);
+typedef int (*DriverErrorString) (int code, const char **text);
+
+static void conclude_none (TpsLoadedLibrary *loaded, const gchar *format, ...) G_GNUC_PRINTF (2, 3);
+
+static void
+conclude_none (TpsLoadedLibrary *loaded, const gchar *format, ...)
+{
+  va_list args;
+  g_autofree gchar *why = NULL;
+
+  va_start (args, format);
+  why = g_strdup_vprintf (format, args);
+  va_end (args);
+  g_strdelimit (why, "\r\n", ' ');
+  loaded->summary = g_strconcat ("cuda: none: ", why, NULL);
+}
+
+/* ISO C has no cast from an object's address to a function's; POSIX promises that the bits are the same. */
+static gboolean
+find_function (void *handle, const gchar *name, gpointer function, gsize n_bytes)
+{
+  void *address = dlsym (handle, name);
+
+  memcpy (function, &address, n_bytes);
+  return address != NULL;
+}
+
+static void *
+open_driver (TpsLoadedLibrary *loaded, const gchar *name)
+{
+  void *handle = dlopen (name, RTLD_NOW | RTLD_LOCAL);
+
+  if (handle == NULL)
+    conclude_none (loaded, "no driver (%s)", dlerror ());
+  return handle;
+}
+
+static gboolean
+start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
+{
+  DriverInit init;
+  DriverErrorString error_string;
+  const char *text = NULL;
+  int code;
+
+  if (!find_function (handle, "cuInit", &init, sizeof init))
+    {
+      conclude_none (loaded, "%s is no driver (it has no cuInit)", name);
+      return FALSE;
+    }
+  code = init (0);
+  if (code == 0)
+    return TRUE;
+  if (find_function (handle, "cuGetErrorString", &error_string, sizeof error_string))
+    error_string (code, &text);
+  conclude_none (loaded, "the driver does not start (error %d: %s)", code,
+                 text != NULL ? text : "unknown");
+  return FALSE;
+}
+
+/* -- the library -- */
+
+/* What every one of them said, so that the reason for the one that was meant is there. */
+static void *
+open_first (TpsLoadedLibrary *loaded, const gchar *const *names)
+{
+  g_autoptr (GString) reasons = g_string_new (NULL);
+
+  for (; *names != NULL; names++)
+    {
+      void *handle = dlopen (*names, RTLD_NOW | RTLD_LOCAL);
+
+      if (handle != NULL)
+        return handle;
+      g_string_append_printf (reasons, "%s%s", reasons->len > 0 ? "; " : "", dlerror ());
+    }
+  conclude_none (loaded, "a driver, but no " LIBRARY_NAME " (%s)", reasons->str);
+  return NULL;
+}
+
+/* The ABI number stands first in every version, so that it can be read whatever follows. */
+static const TpsDeviceLibrary *
+check_library (TpsLoadedLibrary *loaded, void *handle)
+{
+  const TpsDeviceLibrary *library = (const TpsDeviceLibrary *) dlsym (handle,
+                                                                      TPS_DEVICE_LIBRARY_SYMBOL);
+
+  if (library == NULL)
+    conclude_none (loaded,
+                   LIBRARY_NAME " is none of ours (no symbol " TPS_DEVICE_LIBRARY_SYMBOL ")");
+  else if (library->abi != TPS_DEVICE_LIBRARY_ABI)
+    conclude_none (loaded,
+                   LIBRARY_NAME " has ABI %u, this program %d; use the one it was built with",
+                   library->abi, TPS_DEVICE_LIBRARY_ABI);
+  else if (g_strcmp0 (library->version, TPS_VERSION) != 0
+           || library->ops_bytes != sizeof (TpsDeviceOps))
+    conclude_none (loaded,
+                   LIBRARY_NAME
+                   " is version %s with %u bytes of operations, this program " TPS_VERSION
+                   " with %" G_GSIZE_FORMAT "; use the one it was built with",
+                   library->version, library->ops_bytes, sizeof (TpsDeviceOps));
+  else
+    return library;
+  return NULL;
+}
+
+static void
+open_devices (TpsLoadedLibrary *loaded, const TpsDeviceLibrary *library)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GString) words = g_string_new ("cuda: ");
+
+  if (!library->open (loaded->devices, words, &error))
+    {
+      g_ptr_array_set_size (loaded->devices, 0);
+      conclude_none (loaded, "%s", error != NULL ? error->message : "no reason given");
+      return;
+    }
+  loaded->library = library;
+  loaded->summary = g_string_free (g_steal_pointer (&words), FALSE);
+}
+
+void
+tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *paths)
+{
+  const TpsDeviceLibrary *library;
+  void *driver, *handle;
+
+  (void) TPS_ERROR; /* the library's copy takes the domain that is there, see error.c */
+  *loaded = (TpsLoadedLibrary) { .devices = g_ptr_array_new () };
+  if (paths->libraries[0] == NULL)
+    {
+      conclude_none (loaded, "turned off");
+      return;
+    }
+  if ((driver = open_driver (loaded, paths->driver)) == NULL
+      || (handle = open_first (loaded, paths->libraries)) == NULL
+      || (library = check_library (loaded, handle)) == NULL
+      || !start_driver (loaded, driver, paths->driver))
+    return;
+  open_devices (loaded, library);
+}
+
+void
+tps_loaded_library_clear (TpsLoadedLibrary *loaded)
+{
+  g_ptr_array_unref (loaded->devices);
+  g_free (loaded->summary);
+  *loaded = (TpsLoadedLibrary) { 0 };
+}
+
+/* -- the process's own -- */
+
+/* Paths in the order of the header's comment; owned by the caller. */
+static GStrv
+usual_libraries (void)
+{
+  const gchar *said = g_getenv ("THRIFTPS_CUDA_LIBRARY");
+  GStrv names = g_new0 (gchar *, MAX_TRIES);
+  g_autofree gchar *program = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree gchar *folder = program != NULL ? g_path_get_dirname (program) : NULL;
+  guint n = 0;
+
+  if (said != NULL && *said != '\0')
+    {
+      if (!g_str_equal (said, "none"))
+        names[n++] = g_strdup (said);
+      return names;
+    }
+  if (folder != NULL)
+    {
+      names[n++] = g_build_filename (folder, LIBRARY_NAME, NULL);
+      names[n++] = g_build_filename (folder, "..", "lib", "thriftps", LIBRARY_NAME, NULL);
+    }
+  names[n++] = g_strdup (LIBRARY_NAME);
+  return names;
+}
+
+static TpsLoadedLibrary own;
+
+static void
+load_own (void)
+{
+  g_auto (GStrv) names = usual_libraries ();
+  TpsDeviceLibraryPaths paths = { .driver = DRIVER_NAME,
+                                  .libraries = (const gchar *const *) names };
+
+  tps_device_library_load (&own, &paths);
+}
+
+const TpsLoadedLibrary *
+tps_device_library_get (void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+  tps_sync_check (pthread_once (&once, load_own));
+  return &own;
+}

@@ -1,0 +1,145 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A stream takes longer to make than most copies take, so idle ones wait for the next copy; page-locked memory takes longer
+ * still, and comes from a pool. */
+
+#include "runtime/device/device_memory.h"
+
+#include "runtime/base/error.h"
+#include "runtime/device/pinned_pool.h"
+#include "runtime/base/sync.h"
+
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of host memory, idle */
+
+/* What the process keeps for a device; lives as long as that. */
+typedef struct
+{
+  TpsDevice *device;
+  TpsBufferPool *host;
+  GSList *streams; /* idle, of TpsStream; under the lock */
+} Kept;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the streams */
+static GSList *all_kept;                                 /* of Kept */
+
+/* ---- what is kept --------------------------------------------------------------------------- */
+
+/* With the lock held. */
+static Kept *
+find_kept (TpsDevice *device)
+{
+  Kept *kept;
+
+  for (GSList *link = all_kept; link != NULL; link = link->next)
+    if (((Kept *) link->data)->device == device)
+      return link->data;
+  kept = g_new0 (Kept, 1);
+  kept->device = device;
+  kept->host = tps_pinned_pool_new (device, 0, MAX_KEPT_BYTES);
+  all_kept = g_slist_prepend (all_kept, kept);
+  return kept;
+}
+
+static TpsBufferPool *
+get_host_pool (TpsDevice *device)
+{
+  TpsBufferPool *pool;
+
+  tps_mutex_lock (&lock);
+  pool = find_kept (device)->host;
+  tps_mutex_unlock (&lock);
+  return pool;
+}
+
+static TpsStream *
+take_stream (TpsDevice *device, GError **error)
+{
+  TpsStream *stream = NULL;
+  Kept *kept;
+
+  tps_mutex_lock (&lock);
+  kept = find_kept (device);
+  if (kept->streams != NULL)
+    stream = kept->streams->data;
+  kept->streams = g_slist_remove (kept->streams, stream);
+  tps_mutex_unlock (&lock);
+  return stream != NULL ? stream : device->ops->stream_new (device, error);
+}
+
+/* Waits for what is queued. A stream that has failed is of no use to anybody. */
+static gboolean
+give_back (TpsStream *stream, GError **error)
+{
+  const TpsDeviceOps *ops = stream->device->ops;
+  Kept *kept;
+
+  if (!ops->stream_sync (stream, error))
+    {
+      ops->stream_free (stream);
+      return FALSE;
+    }
+  tps_mutex_lock (&lock);
+  kept = find_kept (stream->device);
+  kept->streams = g_slist_prepend (kept->streams, stream);
+  tps_mutex_unlock (&lock);
+  return TRUE;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+TpsDevice *
+tps_device_memory_of_buffer (const TpsBuffer *buffer)
+{
+  TpsDevice *device = tps_buffer_get_device (buffer);
+
+  return device != NULL && !device->is_host ? device : NULL;
+}
+
+TpsDevice *
+tps_device_memory_of_tensor (const TpsTensor *tensor)
+{
+  return tensor->buffer != NULL ? tps_device_memory_of_buffer (tensor->buffer) : NULL;
+}
+
+gboolean
+tps_device_memory_copy (TpsDevice *device, gpointer to, gconstpointer from, gsize n_bytes,
+                        GError **error)
+{
+  TpsStream *stream = take_stream (device, error);
+
+  if (stream == NULL)
+    return FALSE;
+  device->ops->copy (stream, to, from, n_bytes);
+  return give_back (stream, error);
+}
+
+gboolean
+tps_device_memory_clear (TpsDevice *device, gpointer memory, gsize n_bytes, GError **error)
+{
+  TpsStream *stream = take_stream (device, error);
+
+  if (stream == NULL)
+    return FALSE;
+  device->ops->zero (stream, memory, n_bytes);
+  return give_back (stream, error);
+}
+
+gboolean
+tps_device_memory_download (TpsTensor *copy, const TpsTensor *tensor, GError **error)
+{
+  TpsDevice *device = tps_device_memory_of_tensor (tensor);
+  gsize n_bytes = tps_shape_n_bytes (&tensor->shape);
+  g_autoptr (TpsBuffer) buffer = tps_buffer_pool_try_get (get_host_pool (device), n_bytes);
+
+  if (buffer == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for a copy of %" G_GSIZE_FORMAT " bytes", n_bytes);
+      return FALSE;
+    }
+  if (!tps_device_memory_copy (device, tps_buffer_get_data (buffer), tps_tensor_data (tensor),
+                               n_bytes, error))
+    return FALSE;
+  tps_tensor_init_take (copy, &tensor->shape, g_steal_pointer (&buffer), 0);
+  return TRUE;
+}

@@ -1,0 +1,545 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The shell around the state machine.
+ *
+ * Happy path: average_gradient() makes a call -> checks it (on a worker where that means to read much) -> push() under the
+ * lock -> carry_out() without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
+ * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with the blocks of a large
+ * job.
+ * Deadlines: one timer at a time, for the machine's earliest. Deadlines only grow, so a timer that is set is never late;
+ * one that comes too early sets the next.
+ *
+ * Locks: the server's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
+ * any of them.
+ */
+
+#include "runtime/server/averaging/parameter_server.h"
+
+#include "runtime/base/answer_queue.h"
+#include "runtime/server/averaging/averaging.h"
+#include "runtime/server/averaging/server_kind.h"
+#include "runtime/base/block_work.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_memory.h"
+#include "runtime/device/pinned_pool.h"
+#include "runtime/base/sync.h"
+
+#define MAX_TRAINERS (1024 * 1024)
+
+/* Work on more bytes goes to a worker. */
+#define MAX_INLINE_BYTES (64 * 1024)
+/* What a helper takes at a time, and how much work one must be worth. */
+#define RANGE_BLOCKS 32
+#define HELPER_BLOCKS 96
+/* Of averages, kept for the next ones; where they come back from a device, page-locked. */
+#define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
+#define DEFAULT_AVERAGES_PART 4 /* of the memory */
+#define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
+
+#define STRAGGLER_METRIC "parameter_server_straggler_metric"
+#define BATCH_METRIC "parameter_server_batch_metric"
+
+typedef struct
+{
+  TpsAnswer answer; /* first: an answer is a call */
+  TpsAveragingTicket ticket;
+  TpsParameterServer *server;
+  TpsAverageDone done;
+  gpointer user_data;
+} Call;
+
+/* A job on its way to the workers. */
+typedef struct
+{
+  TpsParameterServer *server;
+  TpsAveragingJob *job;
+  gint64 start_ns;
+} WorkerJob;
+
+struct TpsParameterServer
+{
+  TpsWorkerPool *workers;
+  TpsMetrics *metrics;
+  TpsDeviceSums *on_device; /* NULL: sums are in host memory */
+  TpsBufferPool *averages;  /* and sums, as far as they are in host memory */
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond idle;  /* n_pending has become 0 */
+  TpsAveraging *averaging;
+  gboolean is_shut_down;
+  guint64 timer_id; /* 0 = none is set */
+  guint n_pending;  /* jobs, checks and timers that a worker holds or will */
+};
+
+static void run_timer (gpointer user_data);
+
+/* The lock is held. */
+static void
+begin_pending (TpsParameterServer *server)
+{
+  server->n_pending++;
+}
+
+static void
+end_pending (TpsParameterServer *server)
+{
+  tps_mutex_lock (&server->lock);
+  if (--server->n_pending == 0)
+    tps_cond_broadcast (&server->idle);
+  tps_mutex_unlock (&server->lock);
+}
+
+/* ---- answers ---- */
+
+static void
+answer_call (TpsAnswer *answer)
+{
+  Call *call = (Call *) answer;
+  TpsAveragingTicket *ticket = &call->ticket;
+
+  call->done (call->user_data, ticket->error == NULL ? &ticket->average : NULL, ticket->error);
+  tps_averaging_ticket_clear (ticket);
+  g_free (call);
+}
+
+static Call *
+call_of (TpsAveragingTicket *ticket)
+{
+  return (Call *) (gpointer) ((guint8 *) ticket - G_STRUCT_OFFSET (Call, ticket));
+}
+
+static void
+answer_tickets (TpsAveragingTicket *first)
+{
+  TpsAnswers answers = { NULL, NULL };
+
+  for (TpsAveragingTicket *ticket = first; ticket != NULL; ticket = ticket->next)
+    tps_answers_add (&answers, &call_of (ticket)->answer, answer_call);
+  tps_answers_give (&answers);
+}
+
+/* ---- metrics ---- */
+
+#define KEY_BYTES 32
+
+static void
+format_key (gchar *key, const TpsAveragingOutput *output)
+{
+  g_snprintf (key, KEY_BYTES, "%" G_GINT64_FORMAT ",%d", output->batch, output->param_loc);
+}
+
+/* Spans end before the answers are given: who has its answer finds them. Errors mean that the metrics were cleared in
+ * between; then there is nothing to end. The lock is held. */
+static void
+record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
+{
+  gchar key[KEY_BYTES];
+
+  if (!output->has_started && !output->has_all && !output->has_completed)
+    return;
+  format_key (key, output);
+  if (output->has_started)
+    {
+      tps_metrics_record_start (server->metrics, STRAGGLER_METRIC, key, "param_index_straggler",
+                                NULL);
+      tps_metrics_record_start (server->metrics, BATCH_METRIC, key, "param_index_batch", NULL);
+    }
+  if (output->has_all)
+    tps_metrics_record_end (server->metrics, STRAGGLER_METRIC, key, NULL);
+  if (output->has_completed)
+    tps_metrics_record_end (server->metrics, BATCH_METRIC, key, NULL);
+}
+
+/* ---- what follows from a step of the machine ---- */
+
+/* Sets the timer for the earliest deadline, unless one is set. The lock is held. */
+static void
+ensure_timer (TpsParameterServer *server)
+{
+  gint64 deadline_ns = tps_averaging_get_deadline (server->averaging);
+
+  if (server->timer_id != 0 || deadline_ns == G_MAXINT64)
+    return;
+  begin_pending (server);
+  server->timer_id = tps_worker_pool_add_timer (server->workers, deadline_ns, run_timer, server);
+}
+
+/* Notes what the lock guards; to be called once after a step, before the lock is given up. */
+static void
+after_step (TpsParameterServer *server, TpsAveragingOutput *output)
+{
+  record_spans (server, output);
+  for (TpsAveragingJob *job = output->jobs; job != NULL; job = job->next)
+    begin_pending (server);
+  ensure_timer (server);
+}
+
+/* Takes back a job that has been run. */
+static void
+finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
+            TpsAveragingOutput *output)
+{
+  gint64 elapsed_ns = tps_clock_now_ns () - start_ns;
+
+  tps_averaging_output_init (output);
+  tps_mutex_lock (&server->lock);
+  tps_averaging_job_done (server->averaging, job, output);
+  if (output->has_completed)
+    tps_metrics_record (server->metrics, "method_metric", "average computation",
+                        (gdouble) elapsed_ns / 1e6);
+  after_step (server, output);
+  tps_mutex_unlock (&server->lock);
+}
+
+static void run_on_worker (gpointer user_data);
+
+static void
+submit_job (TpsParameterServer *server, TpsAveragingJob *job)
+{
+  WorkerJob *worker_job = g_new0 (WorkerJob, 1);
+
+  worker_job->server = server;
+  worker_job->job = job;
+  tps_worker_pool_submit (server->workers, run_on_worker, worker_job);
+}
+
+/* Gives the large jobs of `jobs` to the workers and puts the others before `ours`. */
+static void
+share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob **ours)
+{
+  for (TpsAveragingJob *job = jobs, *next; job != NULL; job = next)
+    {
+      next = job->next;
+      if (job->n_bytes > MAX_INLINE_BYTES)
+        {
+          submit_job (server, job);
+          continue;
+        }
+      job->next = *ours;
+      *ours = job;
+    }
+}
+
+/* Does everything that a step has asked for; small jobs are run here, with what follows from them. No lock is held. */
+static void
+carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
+{
+  TpsAveragingJob *ours = NULL;
+
+  for (;;)
+    {
+      TpsAveragingTicket *answered = output->answered;
+      TpsAveragingJob *jobs = output->jobs;
+      TpsAveragingJob *job;
+      gint64 start_ns;
+
+      /* Before the jobs: their sums may need the room of a batch that is over. Before the answers: they give shared memory
+       * back. */
+      tps_averaging_output_clear (output);
+      share_jobs (server, jobs, &ours);
+      answer_tickets (answered);
+      job = ours;
+      if (job == NULL)
+        return;
+      ours = job->next;
+      start_ns = tps_clock_now_ns ();
+      tps_averaging_job_run (job);
+      finish_job (server, job, start_ns, output);
+      end_pending (server);
+    }
+}
+
+/* ---- on a worker ---- */
+
+static void
+run_blocks (gpointer user_data, guint first_block, guint n_blocks)
+{
+  WorkerJob *worker_job = user_data;
+
+  tps_averaging_job_run_blocks (worker_job->job, first_block, n_blocks);
+}
+
+static void
+blocks_done (gpointer user_data)
+{
+  WorkerJob *worker_job = user_data;
+  TpsParameterServer *server = worker_job->server;
+  TpsAveragingOutput output;
+
+  tps_averaging_job_end (worker_job->job);
+  finish_job (server, worker_job->job, worker_job->start_ns, &output);
+  g_free (worker_job);
+  carry_out (server, &output);
+  end_pending (server);
+}
+
+static void
+run_on_worker (gpointer user_data)
+{
+  WorkerJob *worker_job = user_data;
+  TpsBlockWork work = {
+    .range_blocks = RANGE_BLOCKS,
+    .blocks_per_helper = HELPER_BLOCKS,
+    .run = run_blocks,
+    .done = blocks_done,
+    .user_data = worker_job,
+  };
+
+  worker_job->start_ns = tps_clock_now_ns ();
+  work.n_blocks = tps_averaging_job_begin (worker_job->job);
+  tps_block_work_run (worker_job->server->workers, &work);
+}
+
+static void
+run_timer (gpointer user_data)
+{
+  TpsParameterServer *server = user_data;
+  TpsAveragingOutput output;
+
+  tps_averaging_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  server->timer_id = 0;
+  tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
+  after_step (server, &output);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &output);
+  end_pending (server);
+}
+
+/* ---- calls ---- */
+
+static void
+fail_call (Call *call, GError *error)
+{
+  call->ticket.error = error;
+  tps_answer_give (&call->answer, answer_call);
+}
+
+static void
+take_part (Call *call)
+{
+  TpsParameterServer *server = call->server;
+  gboolean is_shut_down;
+  TpsAveragingOutput output;
+
+  tps_averaging_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  is_shut_down = server->is_shut_down;
+  if (!is_shut_down)
+    {
+      tps_averaging_push (server->averaging, &call->ticket, tps_clock_now_ns (), &output);
+      after_step (server, &output);
+    }
+  tps_mutex_unlock (&server->lock);
+  if (is_shut_down)
+    fail_call (call,
+               g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down"));
+  else
+    carry_out (server, &output);
+}
+
+static gsize
+tensor_n_bytes (const TpsTensor *tensor)
+{
+  return tps_tensor_is_empty (tensor) ? 0 : tps_shape_n_bytes (&tensor->shape);
+}
+
+/* Elements lie where this server can read them: in host memory, or in that of its device. */
+static gboolean
+check_place (const TpsParameterServer *server, const TpsGradient *gradient, GError **error)
+{
+  TpsDevice *device = tps_device_memory_of_tensor (&gradient->dense);
+  TpsDevice *own = server->on_device != NULL ? tps_device_sums_get_device (server->on_device)
+                                             : NULL;
+
+  if (device == NULL || device == own)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "gradient.dense lies in memory of %s, this server averages %s%s", device->name,
+               own != NULL ? "on " : "in host memory", own != NULL ? own->name : "");
+  return FALSE;
+}
+
+static void
+check_and_take_part (Call *call)
+{
+  const TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
+  GError *error = NULL;
+
+  if (!check_place (call->server, gradient, &error) || !tps_gradient_check (gradient, &error))
+    {
+      fail_call (call, error);
+      return;
+    }
+  if (tensor_n_bytes (&gradient->dense) + tensor_n_bytes (&gradient->indices)
+          + tensor_n_bytes (&gradient->values)
+      <= MAX_INLINE_BYTES)
+    tps_averaging_ticket_compute_digest (&call->ticket);
+  take_part (call);
+}
+
+static void
+check_on_worker (gpointer user_data)
+{
+  Call *call = user_data;
+  TpsParameterServer *server = call->server;
+
+  check_and_take_part (call);
+  end_pending (server);
+}
+
+void
+tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer, gint64 batch,
+                                       gint32 param_loc, TpsGradient *gradient, gboolean may_wait,
+                                       TpsAverageDone done, gpointer user_data)
+{
+  gsize n_index_bytes = tensor_n_bytes (&gradient->indices);
+  Call *call = g_new0 (Call, 1);
+
+  call->server = server;
+  call->done = done;
+  call->user_data = user_data;
+  tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, gradient, may_wait);
+  if (n_index_bytes <= MAX_INLINE_BYTES)
+    {
+      check_and_take_part (call);
+      return;
+    }
+  tps_mutex_lock (&server->lock);
+  begin_pending (server);
+  tps_mutex_unlock (&server->lock);
+  tps_worker_pool_submit (server->workers, check_on_worker, call);
+}
+
+/* ---- life ---- */
+
+static gboolean
+check_options (const TpsParameterServerOptions *options, GError **error)
+{
+  if (options->n_trainers < 1 || options->n_trainers > MAX_TRAINERS)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
+                   options->n_trainers, MAX_TRAINERS);
+      return FALSE;
+    }
+  if (options->round_timeout_ns < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
+                   options->round_timeout_ns);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static TpsBufferPool *
+new_averages (const TpsParameterServerOptions *options)
+{
+  gsize max_bytes = options->max_average_bytes > 0
+                        ? options->max_average_bytes
+                        : tps_host_memory_get_total () / DEFAULT_AVERAGES_PART;
+
+  return tps_pinned_pool_new (options->device, max_bytes, MIN (max_bytes, KEEP_AVERAGES_BYTES));
+}
+
+TpsParameterServer *
+tps_parameter_server_new (const TpsParameterServerOptions *options, GError **error)
+{
+  const TpsServerKind *kind = tps_server_kind_find (options->kind, error);
+  TpsAveragingOptions averaging_options;
+  TpsParameterServer *server;
+
+  if (kind == NULL || !check_options (options, error))
+    return NULL;
+  averaging_options = (TpsAveragingOptions) {
+    .n_trainers = options->n_trainers,
+    .is_sum = options->reduce == TPS_REDUCE_SUM,
+    .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
+                                                      : DEFAULT_ROUND_TIMEOUT_NS,
+    .may_fold = kind->may_fold,
+  };
+  server = g_new0 (TpsParameterServer, 1);
+  server->workers = options->workers;
+  server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
+                                             : tps_metrics_new (NULL, NULL);
+  if (options->device != NULL)
+    server->on_device = tps_device_sums_new (options->device);
+  averaging_options.on_device = server->on_device;
+  server->averages = new_averages (options);
+  averaging_options.buffers = server->averages;
+  server->averaging = tps_averaging_new (&averaging_options);
+  tps_mutex_init (&server->lock);
+  tps_cond_init (&server->idle);
+  return server;
+}
+
+/* The lock is held. A timer that a worker already holds finds nothing to do. */
+static void
+cancel_timer (TpsParameterServer *server)
+{
+  if (server->timer_id == 0 || !tps_worker_pool_cancel_timer (server->workers, server->timer_id))
+    return;
+  server->timer_id = 0;
+  server->n_pending--;
+}
+
+void
+tps_parameter_server_reset_state (TpsParameterServer *server)
+{
+  g_autoptr (GError)
+      error = g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the parameter server's state was reset");
+  TpsAveragingOutput output;
+
+  tps_averaging_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  if (!server->is_shut_down)
+    {
+      tps_averaging_end_all (server->averaging, error, &output);
+      tps_metrics_clear (server->metrics);
+    }
+  after_step (server, &output);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &output);
+}
+
+void
+tps_parameter_server_shut_down (TpsParameterServer *server)
+{
+  g_autoptr (GError)
+      error = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down");
+  TpsAveragingOutput output;
+
+  tps_averaging_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  server->is_shut_down = TRUE;
+  tps_averaging_end_all (server->averaging, error, &output);
+  cancel_timer (server);
+  after_step (server, &output);
+  tps_mutex_unlock (&server->lock);
+  carry_out (server, &output);
+}
+
+void
+tps_parameter_server_free (TpsParameterServer *server)
+{
+  tps_parameter_server_shut_down (server);
+  tps_mutex_lock (&server->lock);
+  while (server->n_pending > 0)
+    tps_cond_wait (&server->idle, &server->lock);
+  tps_mutex_unlock (&server->lock);
+
+  tps_averaging_free (server->averaging);
+  g_clear_pointer (&server->on_device, tps_device_sums_free);
+  g_clear_pointer (&server->averages, tps_buffer_pool_unref);
+  tps_metrics_unref (server->metrics);
+  tps_cond_clear (&server->idle);
+  tps_mutex_clear (&server->lock);
+  g_free (server);
+}
+
+TpsMetrics *
+tps_parameter_server_get_metrics (TpsParameterServer *server)
+{
+  return server->metrics;
+}

@@ -1,0 +1,118 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One round of the averaging state machine (runtime/server/averaging/averaging.h): who has come, what is folded, who waits. Which
+ * rounds there are and when they end is decided above.
+ *
+ * A contribution is idle, busy (a job reads or writes it: nobody else may look) or folded. One fold at a time is under
+ * way; it takes the contributions that come next in ascending order. A contribution that cannot be folded yet is given
+ * its digest meanwhile, so that the fold that takes it later has less to do.
+ *
+ * Private to the machine. Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/averaging/averaging.h"
+#include "runtime/server/averaging/reduction.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_ROUND_OPEN,
+  TPS_ROUND_REDUCING,
+  TPS_ROUND_COMPLETE,
+  TPS_ROUND_EXPIRED,
+  TPS_ROUND_ABORTED,
+} TpsRoundState;
+
+typedef enum
+{
+  TPS_CONTRIBUTION_IDLE,
+  TPS_CONTRIBUTION_BUSY,
+  TPS_CONTRIBUTION_FOLDED,
+} TpsContributionStage;
+
+struct TpsContribution
+{
+  TpsFoldItem item;
+  TpsContributionStage stage;
+  TpsContribution *next; /* in TpsAveragingOutput.dead_contributions */
+};
+
+typedef struct
+{
+  TpsAveragingTicket *first;
+  TpsAveragingTicket *last;
+} TpsTicketList;
+
+struct TpsRound
+{
+  const TpsAveragingOptions *options; /* borrowed */
+  gint64 batch;
+  gint32 param_loc;
+  TpsRoundState state;
+  gint64 deadline_ns;
+  GQueue *open_rounds;   /* borrowed: all open rounds, oldest first */
+  GList open_link;       /* in it */
+  gboolean is_forgotten; /* in no batch any more; dies with its last job */
+  guint n_jobs;          /* out now */
+
+  /* Until it is complete or has ended. */
+  TpsContribution **by_trainer; /* [n_trainers]; NULL = has not come */
+  guint n_arrived;
+  guint next_trainer; /* the lowest that no fold has taken */
+  gboolean is_folding;
+  TpsGradient signature; /* kind, dtype and shape that all must have; no elements */
+  gint32 signature_trainer;
+  TpsReduction reduction;
+
+  /* Once it is complete. */
+  TpsGradient average;
+  TpsDigest *digests; /* [n_trainers] */
+
+  /* Once it has ended otherwise. */
+  GError *error;
+
+  TpsTicketList waiters;
+  TpsTicketList repeats; /* whose bytes are yet to be compared with the first time's */
+  TpsRound *next;        /* in TpsAveragingOutput.dead_rounds */
+};
+
+TpsRound *tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc,
+                         gint64 deadline_ns, GQueue *open_rounds);
+void tps_round_free (TpsRound *round);
+
+/* Whether it has ended without an average. */
+gboolean tps_round_is_closed (const TpsRound *round);
+
+gboolean tps_round_has_contribution (const TpsRound *round, gint32 trainer);
+
+/* Whether kind, dtype and shape are those of the others. Errors: TPS_ERROR_INVALID_ARGUMENT naming both. */
+gboolean tps_round_check_signature (const TpsRound *round, const TpsAveragingTicket *ticket,
+                                    GError **error);
+
+/* Takes the first contribution of a trainer; the ticket waits. */
+void tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
+
+/* Takes a further push of a trainer that has contributed: it is answered when it is known to have the same bytes. */
+void tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
+
+void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output);
+
+/* Ends an open or reducing round; takes over `error`. */
+void tps_round_close (TpsRound *round, TpsRoundState state, GError *error,
+                      TpsAveragingOutput *output);
+
+/* The batch lets go of it: it is freed now, or when its last job comes back. */
+void tps_round_forget (TpsRound *round, TpsAveragingOutput *output);
+
+/* "trainers 3, 5 and 1000 more" that have not come; owned. */
+gchar *tps_round_describe_missing (const TpsRound *round);
+
+/* Answers a ticket; takes over `error`. */
+void tps_ticket_fail (TpsAveragingTicket *ticket, GError *error, TpsAveragingOutput *output);
+
+void tps_contribution_free (TpsContribution *contribution);
+
+G_END_DECLS

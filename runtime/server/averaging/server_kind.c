@@ -1,0 +1,108 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/averaging/server_kind.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define MAX_KINDS 64
+
+/* Memory of one gradient a round while trainers arrive in order. */
+static gboolean
+fold_on_arrival (guint n_arrived, guint n_trainers)
+{
+  return TRUE;
+}
+
+/* Memory of all gradients; one visit to each when the last has come. */
+static gboolean
+fold_at_the_end (guint n_arrived, guint n_trainers)
+{
+  return n_arrived == n_trainers;
+}
+
+static const TpsServerKind eager_kind = {
+  .name = "AverageParameterServer",
+  .summary = "adds each gradient to a running sum as it comes",
+  .may_fold = fold_on_arrival,
+};
+
+static const TpsServerKind batch_kind = {
+  .name = "AverageBatchParameterServer",
+  .summary = "keeps all gradients and adds them up when the last has come",
+  .may_fold = fold_at_the_end,
+};
+
+static TpsMutex lock = TPS_MUTEX_INIT; /* guards everything below */
+static const TpsServerKind *kinds[MAX_KINDS] = { &eager_kind, &batch_kind };
+static guint n_kinds = 2;
+
+/* The lock is held. */
+static const TpsServerKind *
+find_locked (const gchar *name)
+{
+  for (guint i = 0; i < n_kinds; i++)
+    if (g_str_equal (kinds[i]->name, name))
+      return kinds[i];
+  return NULL;
+}
+
+const TpsServerKind **
+tps_server_kind_list (void)
+{
+  const TpsServerKind **list = g_new0 (const TpsServerKind *, MAX_KINDS + 1);
+
+  tps_mutex_lock (&lock);
+  memcpy (list, kinds, n_kinds * sizeof kinds[0]);
+  tps_mutex_unlock (&lock);
+  return list;
+}
+
+static void
+set_unknown_error (const gchar *name, GError **error)
+{
+  g_autofree const TpsServerKind **list = tps_server_kind_list ();
+  g_autoptr (GString) known = g_string_new (NULL);
+
+  for (guint i = 0; list[i] != NULL; i++)
+    g_string_append_printf (known, "%s%s", i > 0 ? ", " : "", list[i]->name);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "unknown server \"%s\"; known: %s", name,
+               known->str);
+}
+
+const TpsServerKind *
+tps_server_kind_find (const gchar *name, GError **error)
+{
+  const TpsServerKind *kind;
+
+  if (name == NULL)
+    name = TPS_SERVER_KIND_DEFAULT;
+  tps_mutex_lock (&lock);
+  kind = find_locked (name);
+  tps_mutex_unlock (&lock);
+  if (kind == NULL)
+    set_unknown_error (name, error);
+  return kind;
+}
+
+gboolean
+tps_server_kind_register (const TpsServerKind *kind, GError **error)
+{
+  gboolean is_known, is_full;
+
+  tps_mutex_lock (&lock);
+  is_known = find_locked (kind->name) != NULL;
+  is_full = n_kinds == MAX_KINDS;
+  if (!is_known && !is_full)
+    kinds[n_kinds++] = kind;
+  tps_mutex_unlock (&lock);
+  if (is_known)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "server \"%s\" is already registered",
+                 kind->name);
+  else if (is_full)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "server \"%s\": at most %d kinds",
+                 kind->name, MAX_KINDS);
+  return !is_known && !is_full;
+}

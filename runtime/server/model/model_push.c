@@ -1,0 +1,281 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Calls, and their push ids. Small pushes are hashed when they come, large ones in the update that reads them anyway, or by a
+ * worker where there is something to compare them with.
+ *
+ * A call that is new to the window is ended in it just before it is answered. One that repeats a call that still runs waits
+ * in the window, not in a round, and is answered by on_first_ended(). A reset makes a new window; the calls under way hold the
+ * old one until they have ended in it. The map of the whole is in model_server_private.h.
+ */
+
+#include "runtime/server/model/model_server_private.h"
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/update_digest.h"
+
+TpsModelPushes *
+tps_model_pushes_new (const TpsPushWindowOptions *options)
+{
+  TpsModelPushes *pushes = g_new (TpsModelPushes, 1);
+
+  tps_refcount_init (&pushes->refcount);
+  pushes->window = tps_push_window_new (options);
+  return pushes;
+}
+
+void
+tps_model_pushes_unref (TpsModelPushes *pushes)
+{
+  if (!tps_refcount_dec (&pushes->refcount))
+    return;
+  tps_push_window_free (pushes->window);
+  g_free (pushes);
+}
+
+void
+tps_model_call_answer (TpsAnswer *answer)
+{
+  TpsModelCall *call = (TpsModelCall *) answer;
+  const GError *error = call->ticket.error;
+
+  if (call->is_in_window && error == NULL)
+    tps_push_window_set_digest (call->pushes->window, call->client, call->sequence,
+                                &call->ticket.digest);
+  if (call->is_in_window)
+    tps_push_window_end (call->pushes->window, call->client, call->sequence,
+                         error == NULL ? call->model->version : 0, error);
+  call->done (call->user_data, error == NULL ? call->model : NULL, error);
+  tps_update_ticket_clear (&call->ticket);
+  g_clear_pointer (&call->model, tps_model_version_unref);
+  g_clear_pointer (&call->pushes, tps_model_pushes_unref);
+  g_free (call->client);
+  g_free (call);
+}
+
+/* With `error` (taken), or the model that the call has. */
+static void
+answer_call (TpsModelCall *call, GError *error)
+{
+  call->ticket.error = error;
+  tps_answer_give (&call->answer, tps_model_call_answer);
+}
+
+/* ---- push ids ---- */
+
+static GError *
+new_not_kept_error (const TpsModelCall *call, gint64 version)
+{
+  return g_error_new (TPS_ERROR, TPS_ERROR_STALE,
+                      "push (%s, %" G_GINT64_FORMAT ") was applied and answered with model version "
+                      "%" G_GINT64_FORMAT ", which is no longer kept: fetch the model",
+                      call->client, call->sequence, version);
+}
+
+/* As the first one was. */
+static void
+answer_with_version (TpsModelCall *call, gint64 version)
+{
+  TpsModelServer *server = call->server;
+  TpsModelVersion *model;
+
+  tps_mutex_lock (&server->lock);
+  model = tps_kept_versions_find (&server->kept, version);
+  if (model != NULL)
+    call->model = tps_model_version_ref (model);
+  tps_mutex_unlock (&server->lock);
+  answer_call (call, model == NULL ? new_not_kept_error (call, version) : NULL);
+}
+
+static void
+on_first_ended (gpointer user_data, gint64 version, const GError *error)
+{
+  TpsModelCall *call = user_data;
+
+  if (error != NULL)
+    answer_call (call, g_error_copy (error));
+  else
+    answer_with_version (call, version);
+}
+
+/* The window that is there when it comes. */
+static void
+hold_pushes (TpsModelCall *call)
+{
+  TpsModelServer *server = call->server;
+
+  tps_mutex_lock (&server->lock);
+  call->pushes = server->pushes;
+  tps_refcount_inc (&call->pushes->refcount);
+  tps_mutex_unlock (&server->lock);
+}
+
+/* ---- digests ---- */
+
+static void
+compute_digest (TpsUpdateTicket *ticket)
+{
+  ticket->digest = tps_update_digest_compute (ticket->trainer, ticket->version, ticket->gradients,
+                                              ticket->n_gradients);
+  ticket->has_digest = TRUE;
+}
+
+/* With `opponent`, taken: what the call's push is compared with before it is tried again; NULL = its digest alone is wanted. */
+typedef struct
+{
+  TpsModelCall *call;
+  TpsUpdateContribution *opponent;
+} Comparison;
+
+static void
+compute_both (TpsModelServer *server, const Comparison *comparison)
+{
+  TpsUpdateTicket *ticket = &comparison->call->ticket;
+  TpsPushDigest digest;
+
+  if (!ticket->has_digest)
+    compute_digest (ticket);
+  if (comparison->opponent == NULL)
+    return;
+  digest = tps_update_contribution_compute_digest (comparison->opponent, ticket->trainer);
+  tps_mutex_lock (&server->lock);
+  tps_update_contribution_set_digest (comparison->opponent, &digest);
+  tps_mutex_unlock (&server->lock);
+  tps_update_contribution_unref (comparison->opponent);
+}
+
+static void prepare (TpsModelCall *call);
+static void take_part (TpsModelCall *call);
+
+static void
+compare_on_worker (gpointer user_data)
+{
+  Comparison *comparison = user_data;
+  TpsModelCall *call = comparison->call;
+  TpsModelServer *server = call->server;
+
+  compute_both (server, comparison);
+  if (comparison->opponent == NULL)
+    prepare (call);
+  else
+    take_part (call);
+  g_free (comparison);
+  tps_model_server_end_pending (server);
+}
+
+/* What is to be compared is there a second time, or so it seems: then, and only then, it is read by itself. */
+static void
+compare (TpsModelCall *call, TpsUpdateContribution *opponent)
+{
+  TpsModelServer *server = call->server;
+  Comparison *comparison = g_new (Comparison, 1);
+
+  *comparison = (Comparison) { call, opponent };
+  tps_mutex_lock (&server->lock);
+  tps_model_server_begin_pending (server);
+  tps_mutex_unlock (&server->lock);
+  tps_worker_pool_submit (server->workers, compare_on_worker, comparison);
+}
+
+/* ---- calls ---- */
+
+/* TRUE: the push is a new one. Else it is answered, or will be. */
+static gboolean
+enter_window (TpsModelCall *call)
+{
+  TpsUpdateTicket *ticket = &call->ticket;
+  GError *error = NULL;
+  gint64 version = 0;
+
+  switch (tps_push_window_begin (call->pushes->window, call->client, call->sequence,
+                                 ticket->has_digest ? &ticket->digest : NULL, on_first_ended, call,
+                                 &version, &error))
+    {
+    case TPS_PUSH_NEW:
+      call->is_in_window = TRUE;
+      return TRUE;
+    case TPS_PUSH_UNDECIDED:
+      compare (call, NULL);
+      return FALSE;
+    case TPS_PUSH_REPEAT:
+      answer_with_version (call, version);
+      return FALSE;
+    case TPS_PUSH_REFUSED:
+      answer_call (call, error);
+      return FALSE;
+    case TPS_PUSH_RUNNING:
+    default:
+      return FALSE;
+    }
+}
+
+static void
+take_part (TpsModelCall *call)
+{
+  TpsModelServer *server = call->server;
+  TpsUpdatingOutput output;
+  GError *error = NULL;
+  TpsModelStep *step = NULL;
+
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  if (server->is_shut_down)
+    error = tps_model_server_new_shut_down_error ();
+  else if (call->pushes != NULL && call->pushes != server->pushes)
+    error = tps_model_server_new_reset_error ();
+  else
+    {
+      tps_updating_push (server->updating, &call->ticket, tps_clock_now_ns (), &output);
+      step = tps_model_step_begin (server, &output);
+    }
+  tps_mutex_unlock (&server->lock);
+  if (error != NULL)
+    answer_call (call, error);
+  else if (output.undecided != NULL)
+    compare (call, output.opponent);
+  else
+    tps_model_step_carry_out (server, &output, step);
+}
+
+static void
+prepare (TpsModelCall *call)
+{
+  if (call->client == NULL || enter_window (call))
+    take_part (call);
+}
+
+static gsize
+count_bytes (const TpsTensor *tensors, guint n_tensors)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_tensors; i++)
+    n_bytes += tps_shape_n_bytes (&tensors[i].shape);
+  return n_bytes;
+}
+
+void
+tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTensor *gradients,
+                                   guint n_gradients, const gchar *client, gint64 sequence,
+                                   gint64 version, gboolean may_wait, TpsModelDone done,
+                                   gpointer user_data)
+{
+  TpsModelCall *call = g_new0 (TpsModelCall, 1);
+
+  call->ticket = (TpsUpdateTicket) { .trainer = trainer,
+                                     .version = version,
+                                     .may_wait = may_wait,
+                                     .n_gradients = n_gradients,
+                                     .gradients = g_new0 (TpsTensor, n_gradients) };
+  for (guint i = 0; i < n_gradients; i++)
+    tps_tensor_move (&call->ticket.gradients[i], &gradients[i]);
+  call->server = server;
+  call->client = g_strdup (client);
+  call->sequence = sequence;
+  call->done = done;
+  call->user_data = user_data;
+  if (call->client != NULL)
+    hold_pushes (call);
+  if (count_bytes (call->ticket.gradients, n_gradients) <= TPS_MODEL_MAX_INLINE_BYTES)
+    compute_digest (&call->ticket);
+  prepare (call);
+}

@@ -1,0 +1,223 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The model and the server's life. The map of the whole is in model_server_private.h. */
+
+#include "runtime/server/model/model_server.h"
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/model_server_private.h"
+
+#define MAX_TRAINERS (1024 * 1024)
+#define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
+
+void
+tps_model_server_begin_pending (TpsModelServer *server)
+{
+  server->n_pending++;
+}
+
+void
+tps_model_server_end_pending (TpsModelServer *server)
+{
+  tps_mutex_lock (&server->lock);
+  if (--server->n_pending == 0)
+    tps_cond_broadcast (&server->idle);
+  tps_mutex_unlock (&server->lock);
+}
+
+GError *
+tps_model_server_new_shut_down_error (void)
+{
+  return g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                              "the parameter server is shut down");
+}
+
+GError *
+tps_model_server_new_reset_error (void)
+{
+  return g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED,
+                              "the parameter server's state was reset");
+}
+
+/* ---- the model ---- */
+
+/* Takes over `model`. */
+static gboolean
+set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
+{
+  GError *refusal = NULL;
+
+  tps_mutex_lock (&server->lock);
+  if (server->is_shut_down)
+    refusal = tps_model_server_new_shut_down_error ();
+  else if (server->model == NULL)
+    {
+      const TpsModelVersion *first = tps_trained_model_get_newest (model);
+
+      tps_updating_set_model (server->updating, first->parameters, first->n_parameters);
+      server->model = g_steal_pointer (&model);
+    }
+  else if (!tps_trained_model_began_as (server->model, model))
+    refusal = g_error_new_literal (
+        TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+        "there is a model already, which began with other parameters or another optimizer");
+  tps_mutex_unlock (&server->lock);
+  if (model != NULL)
+    tps_trained_model_unref (model);
+  if (refusal == NULL)
+    return TRUE;
+  g_propagate_error (error, refusal);
+  return FALSE;
+}
+
+gboolean
+tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters, guint n_parameters,
+                             const TpsOptimizerSpec *optimizer, GError **error)
+{
+  TpsTrainedModel *model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
+
+  for (guint i = 0; i < n_parameters; i++)
+    tps_named_tensor_clear (&parameters[i]);
+  return model != NULL && set_model (server, model, error);
+}
+
+TpsModelVersion *
+tps_model_server_get_model (TpsModelServer *server, GError **error)
+{
+  TpsModelVersion *model = NULL;
+  GError *refusal = NULL;
+
+  tps_mutex_lock (&server->lock);
+  if (server->is_shut_down)
+    refusal = tps_model_server_new_shut_down_error ();
+  else if (server->model == NULL)
+    refusal = tps_updating_new_no_model_error ();
+  else
+    model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+  tps_mutex_unlock (&server->lock);
+  if (refusal != NULL)
+    g_propagate_error (error, refusal);
+  return model;
+}
+
+/* ---- life ---- */
+
+static gboolean
+check_options (const TpsModelServerOptions *options, GError **error)
+{
+  if (options->n_trainers < 1 || options->n_trainers > MAX_TRAINERS)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%u trainers, expected 1 to %d",
+                 options->n_trainers, MAX_TRAINERS);
+  else if (options->min_trainers > options->n_trainers)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%u trainers are to suffice, there are only %u", options->min_trainers,
+                 options->n_trainers);
+  else if (options->round_timeout_ns < 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
+                 options->round_timeout_ns);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+TpsModelServer *
+tps_model_server_new (const TpsModelServerOptions *options, GError **error)
+{
+  TpsUpdatingOptions rules = {
+    .n_trainers = options->n_trainers,
+    .min_trainers = options->min_trainers > 0 ? options->min_trainers : options->n_trainers,
+    .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
+                                                      : DEFAULT_ROUND_TIMEOUT_NS,
+    .max_staleness = options->max_staleness,
+  };
+  TpsModelServer *server;
+
+  if (!check_options (options, error))
+    return NULL;
+  server = g_new0 (TpsModelServer, 1);
+  server->options = *options;
+  server->workers = options->workers;
+  server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
+                                             : tps_metrics_new (NULL, NULL);
+  server->updating = tps_updating_new (&rules);
+  tps_kept_versions_init (&server->kept, options->n_trainers);
+  server->pushes = tps_model_pushes_new (&options->pushes);
+  tps_update_news_init (&server->news, &server->options);
+  tps_mutex_init (&server->lock);
+  tps_cond_init (&server->idle);
+  return server;
+}
+
+/* The lock is held. A timer that a worker already holds finds nothing to do. */
+static void
+cancel_timer (TpsModelServer *server)
+{
+  if (server->timer_id == 0 || !tps_worker_pool_cancel_timer (server->workers, server->timer_id))
+    return;
+  server->timer_id = 0;
+  server->n_pending--;
+}
+
+/* Ends all that waits and forgets the model. */
+static void
+end_all (TpsModelServer *server, const GError *error, gboolean is_end)
+{
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsUpdatingOutput output;
+  TpsTrainedModel *model;
+  TpsModelPushes *pushes;
+
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  tps_updating_end_all (server->updating, error, &output);
+  tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
+  model = g_steal_pointer (&server->model);
+  pushes = server->pushes;
+  server->pushes = tps_model_pushes_new (&server->options.pushes);
+  if (!is_end && !server->is_shut_down)
+    tps_metrics_clear (server->metrics);
+  server->is_shut_down |= is_end;
+  if (is_end)
+    cancel_timer (server);
+  tps_mutex_unlock (&server->lock);
+  tps_model_step_carry_out (server, &output, NULL);
+  g_clear_pointer (&model, tps_trained_model_unref);
+  tps_model_pushes_unref (pushes);
+}
+
+void
+tps_model_server_reset_state (TpsModelServer *server)
+{
+  g_autoptr (GError) error = tps_model_server_new_reset_error ();
+
+  end_all (server, error, FALSE);
+}
+
+void
+tps_model_server_shut_down (TpsModelServer *server)
+{
+  g_autoptr (GError) error = tps_model_server_new_shut_down_error ();
+
+  end_all (server, error, TRUE);
+}
+
+void
+tps_model_server_free (TpsModelServer *server)
+{
+  tps_model_server_shut_down (server);
+  tps_mutex_lock (&server->lock);
+  while (server->n_pending > 0)
+    tps_cond_wait (&server->idle, &server->lock);
+  tps_mutex_unlock (&server->lock);
+
+  tps_updating_free (server->updating);
+  tps_kept_versions_clear (&server->kept);
+  tps_model_pushes_unref (server->pushes);
+  tps_update_news_clear (&server->news);
+  tps_metrics_unref (server->metrics);
+  tps_cond_clear (&server->idle);
+  tps_mutex_clear (&server->lock);
+  g_free (server);
+}

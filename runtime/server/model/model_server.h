@@ -1,0 +1,74 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The batch-updating parameter server: holds a model, collects one gradient of it from each trainer, steps the optimizer
+ * with their mean and answers all of them with the new model.
+ *
+ * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
+ * (runtime/server/model/updating.h), which has no lock, clock or thread; arithmetic runs on the worker pool; answers are given
+ * outside the lock. Models are immutable once they are out: each update makes a new one, so that answers of old rounds
+ * stay what they were.
+ *
+ * Rules and errors of all calls: those of the wire methods of the same name in thrift/parameter_server.thrift.
+ */
+
+#pragma once
+
+#include "runtime/base/metrics.h"
+#include "runtime/tensor/optimizer.h"
+#include "runtime/server/push_window.h"
+#include "runtime/tensor/model_version.h"
+#include "runtime/base/worker_pool.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsModelServer TpsModelServer;
+
+typedef struct
+{
+  guint n_trainers;        /* 1 to 1,048,576 */
+  guint min_trainers;      /* that suffice at the deadline; 0 = all */
+  gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
+  guint max_staleness;     /* versions that a gradient may be older than the newest model */
+  TpsPushWindowOptions pushes;
+  TpsWorkerPool *workers; /* borrowed; outlives the server */
+  TpsMetrics *metrics;    /* a reference is taken; NULL = its own */
+  /* Optional: told of progress, for logs; called outside the lock, from any thread, in order. */
+  void (*got_update) (gpointer user_data, guint n_before, guint n_trainers);
+  void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);
+  gpointer user_data;
+} TpsModelServerOptions;
+
+/* Called exactly once, from any thread, outside the lock. `model` is borrowed for the call (ref keeps it); NULL on
+ * error. */
+typedef void (*TpsModelDone) (gpointer user_data, TpsModelVersion *model, const GError *error);
+
+/* Errors: INVALID_ARGUMENT. */
+TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GError **error);
+
+/* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
+void tps_model_server_free (TpsModelServer *server);
+
+/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be resolved. */
+gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
+                                      guint n_parameters, const TpsOptimizerSpec *optimizer,
+                                      GError **error);
+
+/* A reference; NULL with NOT_FOUND. */
+TpsModelVersion *tps_model_server_get_model (TpsModelServer *server, GError **error);
+
+/* Takes `gradients` [n] over. `client` NULL = no push id. Never blocks; `done` may come before this returns. `may_wait`
+ * FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE. */
+void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
+                                        TpsTensor *gradients, guint n_gradients,
+                                        const gchar *client, gint64 sequence, gint64 version,
+                                        gboolean may_wait, TpsModelDone done, gpointer user_data);
+
+/* Ends waiting calls with ABORTED, forgets the model and all pushes. */
+void tps_model_server_reset_state (TpsModelServer *server);
+
+/* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. */
+void tps_model_server_shut_down (TpsModelServer *server);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsModelServer, tps_model_server_free)
+
+G_END_DECLS

@@ -1,0 +1,106 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the files of the model server share. Internal to this folder.
+ *
+ * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock -> carry_out() without it:
+ * answers are given; the update, if one is to be made, is computed here when it is small, else by the workers, with the
+ * digests of large pushes -> finish_update() under the lock: the new version is the newest -> carry_out() again, which
+ * answers those who took part.
+ * A push id or a trainer that is there already: compare() takes the digests that are missing, on a worker, and tries again.
+ * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
+ *
+ * Locks: the server's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
+ * told, and no element is touched, under any of them. The push window's is never taken under it.
+ */
+
+#pragma once
+
+#include "runtime/base/answer_queue.h"
+#include "runtime/base/sync.h"
+#include "runtime/server/model/kept_versions.h"
+#include "runtime/server/model/model_server.h"
+#include "runtime/server/model/trained_model.h"
+#include "runtime/server/model/update_news.h"
+#include "runtime/server/model/updating.h"
+
+G_BEGIN_DECLS
+
+/* Work on more bytes goes to a worker. */
+#define TPS_MODEL_MAX_INLINE_BYTES (64 * 1024)
+
+/* A push window and those who still have a push in it. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsPushWindow *window;
+} TpsModelPushes;
+
+typedef struct
+{
+  TpsAnswer answer; /* first: an answer is a call */
+  TpsUpdateTicket ticket;
+  TpsModelServer *server;
+  TpsModelPushes *pushes; /* NULL = the push has no id */
+  gchar *client;
+  gint64 sequence;
+  gboolean is_in_window;  /* it is to be ended there */
+  TpsModelVersion *model; /* the answer where there is no error */
+  TpsModelDone done;
+  gpointer user_data;
+} TpsModelCall;
+
+/* An update that is being made. */
+typedef struct TpsModelStep TpsModelStep;
+
+struct TpsModelServer
+{
+  TpsModelServerOptions options;
+  TpsWorkerPool *workers;
+  TpsMetrics *metrics;
+  TpsUpdateNews news;
+
+  TpsMutex lock; /* guards everything below */
+  TpsCond idle;  /* n_pending has become 0 */
+  TpsUpdating *updating;
+  TpsTrainedModel *model; /* NULL before init_model() */
+  TpsKeptVersions kept;
+  TpsModelPushes *pushes;
+  gboolean is_shut_down;
+  guint64 timer_id; /* 0 = none is set */
+  guint n_pending;  /* jobs, checks and timers that a worker holds or will */
+};
+
+/* -- model_server.c -- */
+
+/* The lock is held. */
+void tps_model_server_begin_pending (TpsModelServer *server);
+/* It is not. */
+void tps_model_server_end_pending (TpsModelServer *server);
+
+GError *tps_model_server_new_shut_down_error (void);
+GError *tps_model_server_new_reset_error (void);
+
+/* -- model_step.c: what follows from a step of the machine -- */
+
+/* Notes what the lock guards; to be called once after a step, before the lock is given up. The update to be made, if any. */
+TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
+
+/* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock is held. */
+void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,
+                               TpsModelStep *step);
+
+/* -- model_push.c: calls and their push ids -- */
+
+TpsModelPushes *tps_model_pushes_new (const TpsPushWindowOptions *options);
+void tps_model_pushes_unref (TpsModelPushes *pushes);
+
+static inline TpsModelCall *
+tps_model_call_of (TpsUpdateTicket *ticket)
+{
+  return (TpsModelCall *) (gpointer) ((guint8 *) ticket - G_STRUCT_OFFSET (TpsModelCall, ticket));
+}
+
+/* Ends the call in its push window, answers and frees it. */
+void tps_model_call_answer (TpsAnswer *answer);
+
+G_END_DECLS

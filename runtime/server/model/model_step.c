@@ -1,0 +1,250 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What follows from a step of the machine: a timer, news, answers, an update that is computed and taken back.
+ *
+ * Deadlines: one timer at a time, for the machine's. Deadlines only grow, so a timer that is set is never late; one that
+ * comes too early sets the next. The map of the whole is in model_server_private.h.
+ */
+
+#include "runtime/server/model/model_server_private.h"
+
+#include "runtime/base/block_work.h"
+#include "runtime/server/model/update_digest.h"
+
+/* Blocks of the model that are taken at a time, and how many a helper must be worth. */
+#define RANGE_BLOCKS 32
+#define HELPER_BLOCKS 128
+
+#define STRAGGLER_METRIC "parameter_server_straggler_metric"
+#define BATCH_METRIC "parameter_server_batch_metric"
+
+struct TpsModelStep
+{
+  TpsModelServer *server;
+  TpsUpdatingJob *job;
+  TpsTrainedModel *model;
+  TpsModelUpdate arithmetic;
+  GError *error;
+  gint64 started_ns;
+};
+
+static void run_timer (gpointer user_data);
+
+/* Sets the timer for the deadline, unless one is set. The lock is held. */
+static void
+ensure_timer (TpsModelServer *server)
+{
+  gint64 deadline_ns = tps_updating_get_deadline (server->updating);
+
+  if (server->timer_id != 0 || deadline_ns == G_MAXINT64)
+    return;
+  tps_model_server_begin_pending (server);
+  server->timer_id = tps_worker_pool_add_timer (server->workers, deadline_ns, run_timer, server);
+}
+
+TpsModelStep *
+tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
+{
+  TpsModelStep *step = NULL;
+
+  if (output->has_taken)
+    tps_update_news_add_arrival (&server->news, output->n_before);
+  if (output->job != NULL)
+    {
+      step = g_new0 (TpsModelStep, 1);
+      step->server = server;
+      step->job = output->job;
+      step->model = tps_trained_model_ref (server->model);
+      tps_model_server_begin_pending (server);
+    }
+  ensure_timer (server);
+  return step;
+}
+
+/* Spans end before the answers are given: who has its answer finds them. The lock is held. */
+static void
+record_spans (TpsModelServer *server, const TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+  gint64 now_ns = tps_clock_now_ns ();
+
+  tps_metrics_record (server->metrics, STRAGGLER_METRIC, "update_straggler",
+                      (gdouble) (job->closed_ns - job->started_ns) / 1e6);
+  tps_metrics_record (server->metrics, BATCH_METRIC, "update_batch",
+                      (gdouble) (now_ns - job->started_ns) / 1e6);
+  tps_metrics_record (server->metrics, "method_metric", "update computation",
+                      (gdouble) (now_ns - step->started_ns) / 1e6);
+}
+
+/* The new version is the newest, and the answer. The lock is held. */
+static void
+install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
+{
+  gboolean is_current = server->model == step->model;
+  TpsModelVersion *newest;
+
+  tps_model_update_end (&step->arithmetic);
+  if (!is_current)
+    return; /* a reset has come first */
+  newest = tps_trained_model_get_newest (server->model);
+  tps_kept_versions_add (&server->kept, newest, step->job->trainers, step->job->n_took_part,
+                         dropped);
+  record_spans (server, step);
+  tps_update_news_add_update (&server->news, newest->version, step->job->n_took_part);
+}
+
+/* Whoever is answered without an error is answered with the newest model. The lock is held. */
+static void
+give_model (TpsModelServer *server, TpsUpdateTicket *answered)
+{
+  for (TpsUpdateTicket *ticket = answered; ticket != NULL; ticket = ticket->next)
+    if (ticket->error == NULL)
+      tps_model_call_of (ticket)->model = tps_model_version_ref (
+          tps_trained_model_get_newest (server->model));
+}
+
+static void
+want_hashes (TpsModelStep *step)
+{
+  for (guint i = 0; i < step->job->n_took_part; i++)
+    if (!step->job->marks[i].has_digest)
+      tps_model_update_want_hashes (&step->arithmetic, i);
+}
+
+/* From the hashes of the blocks, now that all have been visited. */
+static void
+mark_gradients (TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+
+  for (guint i = 0; i < job->n_took_part; i++)
+    if (step->arithmetic.hashes[i] != NULL)
+      job->marks[i].digest = tps_update_digest_combine (
+          job->trainers[i], job->marks[i].version, job->gradients[i],
+          step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
+}
+
+/* Takes back an update that was computed, or has failed; frees it. */
+static TpsModelStep *
+finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
+{
+  TpsModelServer *server = step->server;
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsModelStep *next;
+
+  if (step->error == NULL)
+    mark_gradients (step);
+  tps_updating_output_init (output);
+  tps_mutex_lock (&server->lock);
+  if (step->error == NULL)
+    install (server, step, dropped);
+  tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
+  give_model (server, output->answered);
+  next = tps_model_step_begin (server, output);
+  tps_mutex_unlock (&server->lock);
+  tps_trained_model_unref (step->model);
+  g_free (step);
+  return next;
+}
+
+static void
+run_blocks (gpointer user_data, guint first_block, guint n_blocks)
+{
+  TpsModelStep *step = user_data;
+
+  tps_model_update_run (&step->arithmetic, first_block, n_blocks);
+}
+
+static void
+blocks_done (gpointer user_data)
+{
+  TpsModelStep *step = user_data;
+  TpsModelServer *server = step->server;
+  TpsUpdatingOutput output;
+  TpsModelStep *next = finish_update (step, &output);
+
+  tps_model_step_carry_out (server, &output, next);
+  tps_model_server_end_pending (server);
+}
+
+static void
+compute_on_workers (gpointer user_data)
+{
+  TpsModelStep *step = user_data;
+  TpsBlockWork work = {
+    .n_blocks = step->arithmetic.n_blocks,
+    .range_blocks = RANGE_BLOCKS,
+    .blocks_per_helper = HELPER_BLOCKS,
+    .run = run_blocks,
+    .done = blocks_done,
+    .user_data = step,
+  };
+
+  tps_block_work_run (step->server->workers, &work);
+}
+
+/* Begins to compute. TRUE: it is done, or has failed; FALSE: workers do it. */
+static gboolean
+compute (TpsModelServer *server, TpsModelStep *step)
+{
+  const TpsUpdatingJob *job = step->job;
+  gsize n_bytes = tps_trained_model_get_n_bytes (step->model) * job->n_took_part;
+
+  step->started_ns = tps_clock_now_ns ();
+  if (!tps_model_update_begin (&step->arithmetic, step->model, job->gradients, job->n_took_part,
+                               &step->error))
+    return TRUE;
+  want_hashes (step);
+  if (n_bytes > TPS_MODEL_MAX_INLINE_BYTES)
+    {
+      tps_worker_pool_submit (server->workers, compute_on_workers, step);
+      return FALSE;
+    }
+  tps_model_update_run (&step->arithmetic, 0, step->arithmetic.n_blocks);
+  return TRUE;
+}
+
+static void
+answer_tickets (TpsUpdateTicket *first)
+{
+  TpsAnswers answers = { NULL, NULL };
+
+  for (TpsUpdateTicket *ticket = first; ticket != NULL; ticket = ticket->next)
+    tps_answers_add (&answers, &tps_model_call_of (ticket)->answer, tps_model_call_answer);
+  tps_answers_give (&answers);
+}
+
+void
+tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelStep *step)
+{
+  for (;;)
+    {
+      TpsUpdateTicket *answered = output->answered;
+
+      tps_update_news_tell (&server->news);
+      tps_updating_output_clear (output); /* before the answers: they give shared memory back */
+      answer_tickets (answered);
+      if (step == NULL || !compute (server, step))
+        return;
+      step = finish_update (step, output);
+      tps_model_server_end_pending (server);
+    }
+}
+
+static void
+run_timer (gpointer user_data)
+{
+  TpsModelServer *server = user_data;
+  TpsUpdatingOutput output;
+  TpsModelStep *step;
+
+  tps_updating_output_init (&output);
+  tps_mutex_lock (&server->lock);
+  server->timer_id = 0;
+  tps_updating_expire (server->updating, tps_clock_now_ns (), &output);
+  step = tps_model_step_begin (server, &output);
+  tps_mutex_unlock (&server->lock);
+  tps_model_step_carry_out (server, &output, step);
+  tps_model_server_end_pending (server);
+}

@@ -1,0 +1,373 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every element alike do not care
+ * where rows end, so their parameters are cut into rows of BLOCK_ELEMS however they are shaped; the others get the rows of
+ * a matrix, anything else being one row.
+ *
+ * A block is visited once: its gradients are hashed, where that is wanted, and added up in a scratch row that stays in the first-level cache, the old
+ * values are copied to the new version, the optimizer steps them there. */
+
+#include "runtime/server/model/trained_model.h"
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/optimizer/optimizer.h"
+#include "runtime/base/error.h"
+#include "runtime/server/push_digest.h"
+#include "runtime/base/sync.h"
+#include "runtime/server/model/update_digest.h"
+
+#define BLOCK_ELEMS 2048
+#define HASHED_ELEMS (TPS_UPDATE_DIGEST_BLOCK_BYTES / sizeof (gfloat))
+
+typedef struct
+{
+  guint parameter;
+  gsize offset; /* in elements */
+  gsize n_rows;
+  gsize dim;
+  gsize state_offset; /* in floats */
+  gsize first_hash;   /* the number of the parameter's first block of the digest */
+} Block;
+
+struct TpsTrainedModel
+{
+  TpsRefcount refcount;
+  TpsModelVersion *newest;
+  TpsOptimizerSpec optimizer;
+  const TpsCpuOptimizer *arithmetic;
+  GArray *blocks;  /* of Block */
+  gsize max_elems; /* of a block */
+  gsize n_state;   /* floats */
+  gsize n_hashes;  /* blocks of the digest */
+  TpsBuffer *state;
+  TpsPushDigest beginning; /* of version 1 */
+};
+
+/* ---- versions ---- */
+
+static gboolean
+allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
+{
+  gsize n_bytes = tps_shape_n_bytes (shape);
+  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+
+  if (buffer == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for a version of the model: %" G_GSIZE_FORMAT " bytes", n_bytes);
+      return FALSE;
+    }
+  tps_tensor_init_take (tensor, shape, buffer, 0);
+  return TRUE;
+}
+
+/* Same names and shapes; the elements are still to be written. */
+static TpsModelVersion *
+version_new (gint64 number, const TpsNamedTensor *like, guint n_parameters, GError **error)
+{
+  TpsModelVersion *version = tps_model_version_new (number, n_parameters);
+
+  for (guint i = 0; i < n_parameters; i++)
+    {
+      version->parameters[i].name = g_strdup (like[i].name);
+      if (allocate (&like[i].tensor.shape, &version->parameters[i].tensor, error))
+        continue;
+      tps_model_version_unref (version);
+      return NULL;
+    }
+  return version;
+}
+
+/* ---- blocks ---- */
+
+static void
+add_block (TpsTrainedModel *model, guint parameter, gsize offset, gsize n_rows, gsize dim)
+{
+  Block block = { .parameter = parameter,
+                  .offset = offset,
+                  .n_rows = n_rows,
+                  .dim = dim,
+                  .state_offset = model->n_state,
+                  .first_hash = model->n_hashes };
+
+  model->n_state += n_rows * model->arithmetic->state_per_row (&model->optimizer, dim);
+  model->max_elems = MAX (model->max_elems, n_rows * dim);
+  g_array_append_val (model->blocks, block);
+}
+
+static void
+add_parameter (TpsTrainedModel *model, guint parameter, const TpsShape *shape)
+{
+  gsize n_elems = (gsize) tps_shape_n_elems (shape);
+  gboolean has_rows = model->optimizer.kind == TPS_OPTIMIZER_ROWWISE_ADAGRAD;
+  gsize dim = has_rows && shape->n_dims == 2 ? (gsize) shape->dims[1] : n_elems;
+  gsize n_rows;
+
+  if (n_elems == 0)
+    return;
+  n_rows = MAX (1, BLOCK_ELEMS / dim);
+  if (!has_rows)
+    for (gsize at = 0; at < n_elems; at += BLOCK_ELEMS)
+      add_block (model, parameter, at, 1, MIN (BLOCK_ELEMS, n_elems - at));
+  else
+    for (gsize at = 0; at < n_elems; at += n_rows * dim)
+      add_block (model, parameter, at, MIN (n_rows, (n_elems - at) / dim), dim);
+  model->n_hashes += tps_update_digest_n_blocks (n_elems * sizeof (gfloat));
+}
+
+/* ---- life ---- */
+
+static gboolean
+check_parameter (const TpsNamedTensor *parameters, guint i, GHashTable *names, GError **error)
+{
+  const TpsNamedTensor *parameter = &parameters[i];
+  g_autofree gchar *shape = tps_shape_to_string (&parameter->tensor.shape);
+
+  if (!g_hash_table_add (names, parameter->name))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "parameters[%u].name is %s, which another parameter has", i, parameter->name);
+  else if (parameter->tensor.shape.dtype != TPS_DTYPE_FLOAT32)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "parameters[%u] (%s) is %s, expected FLOAT32", i, parameter->name, shape);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static gboolean
+check_parameters (const TpsNamedTensor *parameters, guint n_parameters, GError **error)
+{
+  g_autoptr (GHashTable) names = g_hash_table_new (g_str_hash, g_str_equal);
+
+  if (n_parameters == 0)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                           "parameters is empty, expected one at least");
+      return FALSE;
+    }
+  for (guint i = 0; i < n_parameters; i++)
+    if (!check_parameter (parameters, i, names, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n_parameters,
+               GError **error)
+{
+  TpsPushHash *hash;
+
+  model->newest = version_new (1, parameters, n_parameters, error);
+  if (model->newest == NULL)
+    return FALSE;
+  hash = tps_push_hash_new ();
+  for (guint i = 0; i < n_parameters; i++)
+    {
+      const TpsTensor *from = &parameters[i].tensor;
+      const TpsTensor *to = &model->newest->parameters[i].tensor;
+      gsize n_bytes = tps_shape_n_bytes (&from->shape);
+
+      if (n_bytes > 0)
+        memcpy (tps_tensor_data (to), tps_tensor_data (from), n_bytes);
+      tps_push_hash_add_string (hash, parameters[i].name);
+      tps_push_hash_add_tensor (hash,
+                                tps_tensor_view (to)); /* `from` may be shared with its sender */
+      add_parameter (model, i, &from->shape);
+    }
+  model->beginning = tps_push_hash_end (hash);
+  return TRUE;
+}
+
+static gboolean
+allocate_state (TpsTrainedModel *model, GError **error)
+{
+  gsize n_bytes = model->n_state * sizeof (gfloat);
+
+  model->state = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  if (model->state == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "no memory for the optimizer's state: %" G_GSIZE_FORMAT " bytes", n_bytes);
+      return FALSE;
+    }
+  memset (tps_buffer_get_data (model->state), 0, n_bytes);
+  return TRUE;
+}
+
+TpsTrainedModel *
+tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
+                       const TpsOptimizerSpec *optimizer, GError **error)
+{
+  TpsOptimizerSpec resolved = *optimizer;
+  g_autoptr (TpsTrainedModel) model = NULL;
+
+  if (!check_parameters (parameters, n_parameters, error)
+      || !tps_optimizer_spec_resolve (&resolved, "optimizer", error))
+    return NULL;
+  model = g_new0 (TpsTrainedModel, 1);
+  tps_refcount_init (&model->refcount);
+  model->optimizer = resolved;
+  model->arithmetic = tps_cpu_optimizer_get (resolved.kind);
+  model->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
+  if (!set_beginning (model, parameters, n_parameters, error) || !allocate_state (model, error))
+    return NULL;
+  return g_steal_pointer (&model);
+}
+
+TpsTrainedModel *
+tps_trained_model_ref (TpsTrainedModel *model)
+{
+  tps_refcount_inc (&model->refcount);
+  return model;
+}
+
+void
+tps_trained_model_unref (TpsTrainedModel *model)
+{
+  if (!tps_refcount_dec (&model->refcount))
+    return;
+  g_clear_pointer (&model->newest, tps_model_version_unref);
+  g_clear_pointer (&model->state, tps_buffer_unref);
+  g_array_unref (model->blocks);
+  g_free (model);
+}
+
+gboolean
+tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel *other)
+{
+  return memcmp (&model->beginning, &other->beginning, sizeof model->beginning) == 0
+         && tps_optimizer_spec_equal (&model->optimizer, &other->optimizer);
+}
+
+TpsModelVersion *
+tps_trained_model_get_newest (const TpsTrainedModel *model)
+{
+  return model->newest;
+}
+
+gsize
+tps_trained_model_get_n_bytes (const TpsTrainedModel *model)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < model->newest->n_parameters; i++)
+    n_bytes += tps_shape_n_bytes (&model->newest->parameters[i].tensor.shape);
+  return n_bytes;
+}
+
+/* ---- an update ---- */
+
+gboolean
+tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
+                        const TpsTensor *const *gradients, guint n_gradients, GError **error)
+{
+  const TpsModelVersion *old = model->newest;
+  TpsModelVersion *version = version_new (old->version + 1, old->parameters, old->n_parameters,
+                                          error);
+
+  if (version == NULL)
+    return FALSE;
+  *update = (TpsModelUpdate) {
+    .model = tps_trained_model_ref (model),
+    .gradients = gradients,
+    .n_gradients = n_gradients,
+    .hashes = g_new0 (TpsPushDigest *, n_gradients),
+    .version = version,
+    .n_blocks = MAX (1, model->blocks->len),
+  };
+  return TRUE;
+}
+
+void
+tps_model_update_want_hashes (TpsModelUpdate *update, guint i)
+{
+  update->hashes[i] = g_new (TpsPushDigest, update->model->n_hashes);
+}
+
+static const gfloat *
+get_gradient (const TpsModelUpdate *update, guint i, const Block *block)
+{
+  return (const gfloat *) tps_tensor_data (&update->gradients[i][block->parameter]) + block->offset;
+}
+
+/* The mean of the gradients: in `scratch`, or where the only one lies. */
+static const gfloat *
+average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
+{
+  gsize n_elems = block->n_rows * block->dim;
+
+  if (update->n_gradients == 1)
+    return get_gradient (update, 0, block);
+  tps_cpu_add (TPS_DTYPE_FLOAT32, scratch, get_gradient (update, 0, block),
+               get_gradient (update, 1, block), n_elems);
+  for (guint i = 2; i < update->n_gradients; i++)
+    tps_cpu_accumulate (TPS_DTYPE_FLOAT32, scratch, get_gradient (update, i, block), n_elems);
+  tps_cpu_divide (TPS_DTYPE_FLOAT32, scratch, scratch, update->n_gradients, n_elems);
+  return scratch;
+}
+
+/* The digest's blocks that begin in this one; where rows are not as long as they are, the last may reach into the next. */
+static void
+hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
+{
+  const TpsTensor *gradient = &update->gradients[i][block->parameter];
+  const gfloat *elems = tps_tensor_data (gradient);
+  gsize n_elems = (gsize) tps_shape_n_elems (&gradient->shape);
+  gsize end = block->offset + block->n_rows * block->dim;
+
+  for (gsize k = (block->offset + HASHED_ELEMS - 1) / HASHED_ELEMS; k * HASHED_ELEMS < end; k++)
+    update->hashes[i][block->first_hash + k] = tps_update_digest_of_block (
+        elems + k * HASHED_ELEMS, MIN (HASHED_ELEMS, n_elems - k * HASHED_ELEMS) * sizeof (gfloat));
+}
+
+static void
+update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const Block *block,
+              gfloat *scratch)
+{
+  const TpsTrainedModel *model = update->model;
+  const gfloat *old = tps_tensor_data (&model->newest->parameters[block->parameter].tensor);
+  gfloat *values = tps_tensor_data (&update->version->parameters[block->parameter].tensor);
+  gfloat *state = (gfloat *) (gpointer) tps_buffer_get_data (model->state) + block->state_offset;
+  gsize state_per_row = model->arithmetic->state_per_row (&model->optimizer, block->dim);
+  const gfloat *gradient;
+
+  for (guint i = 0; i < update->n_gradients; i++)
+    if (update->hashes[i] != NULL)
+      hash_gradient (update, i, block);
+  gradient = average (update, block, scratch);
+  old += block->offset;
+  values += block->offset;
+  memcpy (values, old, block->n_rows * block->dim * sizeof (gfloat));
+  for (gsize row = 0; row < block->n_rows; row++)
+    model->arithmetic->update_row (step, values + row * block->dim, gradient + row * block->dim,
+                                   state + row * state_per_row, block->dim);
+}
+
+void
+tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks)
+{
+  const TpsTrainedModel *model = update->model;
+  g_autoptr (TpsBuffer) scratch = tps_buffer_new (model->max_elems * sizeof (gfloat));
+  TpsOptimizerStep step;
+
+  tps_cpu_optimizer_step_init (&step, &model->optimizer, model->newest->version);
+  for (guint i = first_block; i < first_block + n_blocks && i < model->blocks->len; i++)
+    update_block (update, &step, &g_array_index (model->blocks, Block, i),
+                  (gfloat *) (gpointer) tps_buffer_get_data (scratch));
+}
+
+void
+tps_model_update_end (TpsModelUpdate *update)
+{
+  TpsTrainedModel *model = update->model;
+  TpsModelVersion *old = model->newest;
+
+  for (guint i = 0; i < update->n_gradients; i++)
+    g_free (update->hashes[i]);
+  g_free (update->hashes);
+  model->newest = g_steal_pointer (&update->version);
+  tps_model_version_unref (old);
+  tps_trained_model_unref (g_steal_pointer (&update->model));
+}

@@ -1,0 +1,31 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The digest of a push: of trainer, version and gradients. Elements are hashed in blocks, so that the visit in which a
+ * block is added up can hash it too, and in any order.
+ *
+ * Blocks are numbered through all tensors, each of which begins with one of its own; an empty tensor has none. Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/server/push_window.h"
+#include "runtime/tensor/tensor.h"
+
+G_BEGIN_DECLS
+
+#define TPS_UPDATE_DIGEST_BLOCK_BYTES 8192
+
+gsize tps_update_digest_n_blocks (gsize n_bytes);
+
+/* Of at most TPS_UPDATE_DIGEST_BLOCK_BYTES. */
+TpsPushDigest tps_update_digest_of_block (gconstpointer data, gsize n_bytes);
+
+/* From the hashes of all blocks in order. */
+TpsPushDigest tps_update_digest_combine (gint32 trainer, gint64 version, const TpsTensor *gradients,
+                                         guint n_gradients, const TpsPushDigest *blocks);
+
+/* All at once; reads all elements. */
+TpsPushDigest tps_update_digest_compute (gint32 trainer, gint64 version, const TpsTensor *gradients,
+                                         guint n_gradients);
+
+G_END_DECLS

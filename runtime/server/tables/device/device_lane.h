@@ -1,0 +1,64 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What a call needs to work with a device: a stream of its own, memory on both sides, and events. All of that takes longer
+ * to make than a small call takes, so lanes are kept for the calls to come: as many as there were calls at a time.
+ *
+ * Thread: a lane one at a time; TpsDeviceLanes any. May block.
+ */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+#include "runtime/base/sync.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsDeviceLane TpsDeviceLane;
+
+/* The lanes of a device. */
+typedef struct
+{
+  TpsDevice *device;
+  TpsBufferPool *answers; /* memory of the host that large copies from the device need not stage */
+  TpsMutex lock;
+  TpsDeviceLane *idle; /* under the lock */
+} TpsDeviceLanes;
+
+struct TpsDeviceLane
+{
+  TpsDeviceLanes *lanes;
+  TpsDeviceLane *next; /* in the list of the idle */
+  TpsStream *stream;
+  TpsBuffer *staged; /* page-locked memory of the host */
+  TpsBuffer *memory; /* the device's */
+  GPtrArray *events; /* of TpsEvent */
+};
+
+TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, gsize max_answer_bytes);
+/* All lanes are free by then. */
+void tps_device_lanes_free (TpsDeviceLanes *lanes);
+
+/* An idle one, or a new one. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+TpsDeviceLane *tps_device_lane_new (TpsDeviceLanes *lanes, GError **error);
+/* Waits for what is under way on its stream, and keeps the lane if all went well. */
+void tps_device_lane_free (TpsDeviceLane *lane);
+
+/* Makes both memories at least so large and so many events; what they held is gone, and nothing may be under way. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. */
+gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
+                                  guint n_events, GError **error);
+
+/* Where `n_bytes` begin that are appended to a block of `*n_block_bytes`. */
+static inline gsize
+tps_device_lane_reserve (gsize *n_block_bytes, gsize n_bytes)
+{
+  gsize begin = *n_block_bytes;
+
+  *n_block_bytes += (n_bytes + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT
+                    * TPS_BUFFER_ALIGNMENT;
+  return begin;
+}
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDeviceLane, tps_device_lane_free)
+
+G_END_DECLS

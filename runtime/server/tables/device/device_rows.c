@@ -1,0 +1,256 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/tables/device/device_rows.h"
+
+#include <string.h>
+
+#include "runtime/base/parallel.h"
+
+/* Rows that are filled and copied at once, while those before are still on their way; and of them a thread's share. */
+#define BLOCK_BYTES ((gsize) 4 << 20)
+#define SHARE_BYTES ((gsize) 256 << 10)
+
+static const TpsDeviceOps *
+ops_of (const TpsDeviceRows *rows)
+{
+  return rows->lanes->device->ops;
+}
+
+static gfloat *
+floats_of (const TpsBuffer *buffer)
+{
+  return buffer != NULL ? (gfloat *) (gpointer) tps_buffer_get_data (buffer) : NULL;
+}
+
+/* -- the first rows -- */
+
+/* Rows [first, first + n), filled by threads in shares. */
+typedef struct
+{
+  const TpsTableSpec *spec;
+  gsize first, n;
+  gsize dim;
+  gfloat *to; /* [n, dim] */
+} Filling;
+
+static gsize
+rows_of_share (gsize dim)
+{
+  return MAX (1, SHARE_BYTES / (dim * sizeof (gfloat)));
+}
+
+static void
+fill_share (gpointer user_data, gsize share)
+{
+  const Filling *filling = user_data;
+  const TpsTableSpec *spec = filling->spec;
+  gsize begin = share * rows_of_share (filling->dim);
+  gsize end = MIN (begin + rows_of_share (filling->dim), filling->n);
+
+  for (gsize i = begin; i < end; i++)
+    tps_initializer_fill_row (&spec->initializer,
+                              tps_shard_get_row (&spec->shard, (gint64) (filling->first + i)),
+                              TPS_DTYPE_FLOAT32, filling->to + i * filling->dim, filling->dim);
+}
+
+static void
+fill_rows (const Filling *filling, TpsWorkerPool *workers)
+{
+  gsize n_shares = (filling->n + rows_of_share (filling->dim) - 1) / rows_of_share (filling->dim);
+
+  tps_parallel_run (workers, n_shares, fill_share, (gpointer) (gsize) filling);
+}
+
+static void
+fill_in_place (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *workers)
+{
+  Filling filling = {
+    .spec = spec, .n = (gsize) rows->n_rows, .dim = rows->dim, .to = floats_of (rows->rows)
+  };
+
+  if (rows->state != NULL)
+    memset (tps_buffer_get_data (rows->state), 0, tps_buffer_get_size (rows->state));
+  if (spec->initializer.kind == TPS_INITIALIZER_ZEROS)
+    memset (filling.to, 0, tps_buffer_get_size (rows->rows));
+  else
+    fill_rows (&filling, workers);
+}
+
+/* By way of two blocks of staged memory, of which one is filled while the other is copied. */
+static gboolean
+fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *lane,
+                TpsWorkerPool *workers, GError **error)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+  gsize n_block = MAX (1, BLOCK_BYTES / (rows->dim * sizeof (gfloat)));
+  gsize n_rows = (gsize) rows->n_rows;
+  Filling filling = { .spec = spec, .dim = rows->dim };
+  guint half = 0;
+
+  if (!tps_device_lane_provide (lane, 2 * n_block * rows->dim * sizeof (gfloat), 0, 2, error))
+    return FALSE;
+  for (; filling.first < n_rows; filling.first += n_block, half ^= 1)
+    {
+      TpsEvent *copied = g_ptr_array_index (lane->events, half);
+
+      filling.n = MIN (n_block, n_rows - filling.first);
+      filling.to = floats_of (lane->staged) + half * n_block * rows->dim;
+      if (filling.first >= 2 * n_block && !ops->event_sync (copied, error))
+        return FALSE;
+      fill_rows (&filling, workers);
+      ops->copy (lane->stream, floats_of (rows->rows) + filling.first * rows->dim, filling.to,
+                 filling.n * rows->dim * sizeof (gfloat));
+      ops->event_record (copied, lane->stream);
+    }
+  return TRUE;
+}
+
+static gboolean
+fill_on_device (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *workers,
+                GError **error)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+  g_autoptr (TpsDeviceLane) lane = tps_device_lane_new (rows->lanes, error);
+
+  if (lane == NULL)
+    return FALSE;
+  if (rows->state != NULL)
+    ops->zero (lane->stream, floats_of (rows->state), tps_buffer_get_size (rows->state));
+  if (spec->initializer.kind == TPS_INITIALIZER_ZEROS)
+    ops->zero (lane->stream, floats_of (rows->rows), tps_buffer_get_size (rows->rows));
+  else if (!fill_by_blocks (rows, spec, lane, workers, error))
+    return FALSE;
+  return ops->stream_sync (lane->stream, error);
+}
+
+/* -- making -- */
+
+static gboolean
+allocate (TpsDeviceRows *rows, const TpsTableSpec *spec, GError **error)
+{
+  TpsDevice *device = rows->lanes->device;
+  TpsBuffer *(*alloc) (TpsDevice *, gsize, GError **) = spec->place.is_host_memory
+                                                            ? device->ops->alloc_host
+                                                            : device->ops->alloc;
+  gsize n_rows = (gsize) rows->n_rows;
+  gsize n_state = n_rows * tps_optimizer_state_per_row (&rows->optimizer, rows->dim);
+
+  rows->stream = device->ops->stream_new (device, error);
+  if (rows->stream == NULL)
+    return FALSE;
+  rows->rows = alloc (device, n_rows * rows->dim * sizeof (gfloat), error);
+  if (rows->rows != NULL && n_state > 0)
+    rows->state = alloc (device, n_state * sizeof (gfloat), error);
+  return rows->rows != NULL && (n_state == 0 || rows->state != NULL);
+}
+
+TpsDeviceRows *
+tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsWorkerPool *workers,
+                     GError **error)
+{
+  TpsDeviceRows *rows = g_new0 (TpsDeviceRows, 1);
+  gboolean ok;
+
+  rows->name = g_strdup (spec->name);
+  rows->lanes = lanes;
+  rows->n_rows = spec->shard.n_rows;
+  rows->dim = (gsize) spec->dim;
+  rows->optimizer = spec->optimizer;
+  tps_mutex_init (&rows->lock);
+  ok = allocate (rows, spec, error);
+  if (ok && spec->place.is_host_memory)
+    fill_in_place (rows, spec, workers);
+  else if (ok)
+    ok = fill_on_device (rows, spec, workers, error);
+  if (ok)
+    return rows;
+  g_prefix_error (error, "table %s: ", spec->name);
+  tps_device_rows_free (rows);
+  return NULL;
+}
+
+void
+tps_device_rows_free (TpsDeviceRows *rows)
+{
+  if (rows->stream != NULL)
+    ops_of (rows)->stream_free (rows->stream);
+  g_clear_pointer (&rows->rows, tps_buffer_unref);
+  g_clear_pointer (&rows->state, tps_buffer_unref);
+  tps_mutex_clear (&rows->lock);
+  g_free (rows->name);
+  g_free (rows);
+}
+
+/* -- what touches rows -- */
+
+void
+tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,
+                      TpsEvent *before, TpsEvent *after)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+
+  tps_mutex_lock (&rows->lock);
+  ops->stream_wait_event (rows->stream, before);
+  ops->embedding_pool (rows->stream, bags, floats_of (rows->rows), output, argmax);
+  ops->event_record (after, rows->stream);
+  tps_mutex_unlock (&rows->lock);
+}
+
+void
+tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
+                      gsize n_rows, TpsEvent *after)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+  TpsRowUpdate update = {
+    .indices = indices,
+    .n_rows = n_rows,
+    .dim = rows->dim,
+    .values = floats_of (rows->rows),
+    .state = floats_of (rows->state),
+    .gradients = gradients,
+  };
+
+  tps_mutex_lock (&rows->lock);
+  rows->n_steps++;
+  if (n_rows > 0)
+    ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps, &update);
+  ops->event_record (after, rows->stream);
+  tps_mutex_unlock (&rows->lock);
+}
+
+gboolean
+tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error)
+{
+  const TpsDeviceOps *ops = ops_of (rows);
+
+  tps_mutex_lock (&rows->lock);
+  ops->event_record (event, rows->stream);
+  tps_mutex_unlock (&rows->lock);
+  return ops->event_sync (event, error);
+}
+
+void
+tps_device_rows_recover (TpsDeviceRows *rows)
+{
+  TpsDevice *device = rows->lanes->device;
+  TpsStream *stream;
+
+  tps_mutex_lock (&rows->lock);
+  if (!device->ops->stream_sync (rows->stream, NULL))
+    {
+      stream = device->ops->stream_new (device, NULL);
+      if (stream != NULL)
+        {
+          device->ops->stream_free (rows->stream);
+          rows->stream = stream;
+        }
+    }
+  tps_mutex_unlock (&rows->lock);
+}
+
+void
+tps_device_bags_stage_slots (const TpsDeviceBags *bags, gsize first, gsize n, gint64 *to)
+{
+  for (gsize i = 0; i < n; i++)
+    to[i] = bags->slots[first + i] - bags->base;
+}

@@ -1,0 +1,447 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Steps of a call, one for each table, each with a lane of its own:
+ *
+ *   begin     ids, offsets and weights are put together in staged memory -> one copy; gradients are copied from where they
+ *             lie; for MAX the table finds the maxima as they are now
+ *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits, since their number is known then
+ *   commit    the optimizer on the table's stream
+ *
+ * One gradient is spread and added up in one operation. Several of one table give a list of all contributions first, so that
+ * they are added in the order of the host's tables; which are then bags of one row each.
+ */
+
+#include "runtime/server/tables/device/device_step.h"
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+
+/* Where the parts of one gradient begin: in staged memory and, at the same place, in the device's, what is copied at once;
+ * in the device's alone the rest. */
+typedef struct
+{
+  const TpsDeviceGradient *from;
+  gsize ids, offsets, weights, bag_of;
+  gsize scaled; /* staged only: MEAN among several, divided by the counts */
+  gsize gradient, maxima, argmax;
+} Part;
+
+typedef struct
+{
+  TpsDeviceRows *rows;
+  TpsDeviceLane *lane;
+  GArray *parts;          /* of Part */
+  gboolean is_table_busy; /* something on the table's stream uses the lane's memory */
+  gsize n_staged_bytes, n_copied_bytes, n_memory_bytes;
+  gsize all_ids, all_rows; /* contributions of several */
+  gsize unique, sums;
+  gsize n_unique;
+} Step;
+
+static const TpsDeviceOps *
+ops_of (const Step *step)
+{
+  return step->rows->lanes->device->ops;
+}
+
+static gfloat *
+floats_at (const TpsBuffer *block, gsize begin)
+{
+  return (gfloat *) (gpointer) (tps_buffer_get_data (block) + begin);
+}
+
+static gint64 *
+integers_at (const TpsBuffer *block, gsize begin)
+{
+  return (gint64 *) (gpointer) (tps_buffer_get_data (block) + begin);
+}
+
+static gboolean
+is_single (const Step *step)
+{
+  return step->parts->len == 1;
+}
+
+static Part *
+part_at (const Step *step, guint i)
+{
+  return &g_array_index (step->parts, Part, i);
+}
+
+static gsize
+bag_start (const TpsDeviceBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
+}
+
+/* -- places -- */
+
+/* Rows that a part contributes at most: the capacity that the operations ask for. */
+static gsize
+count_contributions (const Step *step, const Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+
+  return bags->pooling == TPS_POOLING_MAX
+             ? MIN ((gsize) step->rows->n_rows, bags->n_bags * step->rows->dim)
+             : bags->n_indices;
+}
+
+static void
+place_copied (Step *step, Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+  gsize *n_bytes = &step->n_copied_bytes;
+
+  part->ids = tps_device_lane_reserve (n_bytes, bags->n_indices * sizeof (gint64));
+  if (bags->offsets != NULL)
+    part->offsets = tps_device_lane_reserve (n_bytes, bags->n_bags * sizeof (gint64));
+  if (bags->weights != NULL)
+    part->weights = tps_device_lane_reserve (n_bytes, bags->n_indices * sizeof (gfloat));
+  if (!is_single (step) && bags->pooling != TPS_POOLING_MAX)
+    part->bag_of = tps_device_lane_reserve (n_bytes, bags->n_indices * sizeof (gint64));
+}
+
+static void
+place_rest (Step *step, Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+  gsize n_cells = bags->n_bags * step->rows->dim;
+
+  part->gradient = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gfloat));
+  if (bags->pooling == TPS_POOLING_MAX)
+    {
+      part->maxima = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gfloat));
+      part->argmax = tps_device_lane_reserve (&step->n_memory_bytes, n_cells * sizeof (gint64));
+    }
+  if (!is_single (step) && bags->pooling == TPS_POOLING_MEAN)
+    part->scaled = tps_device_lane_reserve (&step->n_staged_bytes, n_cells * sizeof (gfloat));
+}
+
+static void
+place_parts (Step *step)
+{
+  gsize dim = step->rows->dim;
+  gsize n = 0;
+
+  for (guint i = 0; i < step->parts->len; i++)
+    {
+      place_copied (step, part_at (step, i));
+      n += count_contributions (step, part_at (step, i));
+    }
+  step->n_staged_bytes = step->n_memory_bytes = step->n_copied_bytes;
+  for (guint i = 0; i < step->parts->len; i++)
+    place_rest (step, part_at (step, i));
+  if (!is_single (step))
+    {
+      step->all_ids = tps_device_lane_reserve (&step->n_memory_bytes, n * sizeof (gint64));
+      step->all_rows = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
+    }
+  n = MIN (n, (gsize) step->rows->n_rows);
+  step->unique = tps_device_lane_reserve (&step->n_memory_bytes, n * sizeof (gint64));
+  step->sums = tps_device_lane_reserve (&step->n_memory_bytes, n * dim * sizeof (gfloat));
+}
+
+/* -- begin -- */
+
+static void
+stage_bags_of_ids (const TpsDeviceBags *bags, gint64 *to)
+{
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+      to[i] = (gint64) bag;
+}
+
+static void
+stage_part (const Step *step, const Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+  TpsBuffer *staged = step->lane->staged;
+
+  if (bags->n_indices > 0)
+    tps_device_bags_stage_slots (bags, 0, bags->n_indices, integers_at (staged, part->ids));
+  if (bags->offsets != NULL && bags->n_bags > 0)
+    memcpy (integers_at (staged, part->offsets), bags->offsets,
+            bags->n_bags * sizeof bags->offsets[0]);
+  if (bags->weights != NULL && bags->n_indices > 0)
+    memcpy (floats_at (staged, part->weights), bags->weights,
+            bags->n_indices * sizeof bags->weights[0]);
+  if (!is_single (step) && bags->pooling != TPS_POOLING_MAX)
+    stage_bags_of_ids (bags, integers_at (staged, part->bag_of));
+}
+
+/* What is copied as the gradient of a part. */
+static const gfloat *
+scale_gradient (const Step *step, const Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+  gsize dim = step->rows->dim;
+  gfloat *scaled;
+
+  if (is_single (step) || bags->pooling != TPS_POOLING_MEAN)
+    return part->from->gradient;
+  scaled = floats_at (step->lane->staged, part->scaled);
+  for (gsize bag = 0; bag < bags->n_bags; bag++)
+    {
+      gsize count = bag_start (bags, bag + 1) - bag_start (bags, bag);
+
+      tps_cpu_divide (TPS_DTYPE_FLOAT32, scaled + bag * dim, part->from->gradient + bag * dim,
+                      (gfloat) MAX (count, 1), dim);
+    }
+  return scaled;
+}
+
+/* Of the part, in the device's memory. */
+static TpsBags
+bags_of (const Step *step, const Part *part)
+{
+  const TpsDeviceBags *bags = &part->from->bags;
+  TpsBuffer *memory = step->lane->memory;
+
+  return (TpsBags) {
+    .rows = step->rows->n_rows,
+    .dim = (gint64) step->rows->dim,
+    .indices = integers_at (memory, part->ids),
+    .n_indices = bags->n_indices,
+    .offsets = bags->offsets != NULL ? integers_at (memory, part->offsets) : NULL,
+    .n_bags = bags->n_bags,
+    .weights = bags->weights != NULL ? floats_at (memory, part->weights) : NULL,
+    .pooling = bags->pooling,
+  };
+}
+
+/* As they are now. Other calls may change rows before this one does. */
+static void
+find_maxima (Step *step, const Part *part)
+{
+  TpsBags bags = bags_of (step, part);
+  TpsBuffer *memory = step->lane->memory;
+  TpsEvent *copied = g_ptr_array_index (step->lane->events, 0);
+  TpsEvent *pooled = g_ptr_array_index (step->lane->events, 1);
+
+  tps_device_rows_pool (step->rows, &bags, floats_at (memory, part->maxima),
+                        integers_at (memory, part->argmax), copied, pooled);
+  ops_of (step)->stream_wait_event (step->lane->stream, pooled);
+  step->is_table_busy = TRUE;
+}
+
+static void
+enqueue_begin (Step *step)
+{
+  const TpsDeviceOps *ops = ops_of (step);
+  TpsDeviceLane *lane = step->lane;
+  guint n_parts = step->parts->len;
+
+  for (guint i = 0; i < n_parts; i++)
+    stage_part (step, part_at (step, i));
+  if (step->n_copied_bytes > 0)
+    ops->copy (lane->stream, tps_buffer_get_data (lane->memory), tps_buffer_get_data (lane->staged),
+               step->n_copied_bytes);
+  ops->event_record (g_ptr_array_index (lane->events, 0), lane->stream);
+  for (guint i = 0; i < n_parts; i++)
+    if (part_at (step, i)->from->bags.pooling == TPS_POOLING_MAX)
+      find_maxima (step, part_at (step, i));
+  for (guint i = 0; i < n_parts; i++)
+    {
+      const Part *part = part_at (step, i);
+
+      if (part->from->bags.n_bags > 0)
+        ops->copy (lane->stream, floats_at (lane->memory, part->gradient),
+                   scale_gradient (step, part),
+                   part->from->bags.n_bags * step->rows->dim * sizeof (gfloat));
+    }
+}
+
+static gboolean
+begin (Step *step, GError **error)
+{
+  place_parts (step);
+  step->lane = tps_device_lane_new (step->rows->lanes, error);
+  if (step->lane == NULL
+      || !tps_device_lane_provide (step->lane, step->n_staged_bytes, step->n_memory_bytes, 2,
+                                   error))
+    return FALSE;
+  if (step->n_memory_bytes > 0)
+    enqueue_begin (step);
+  return TRUE;
+}
+
+/* -- combine -- */
+
+/* Rows of the table with a gradient each, to `ids` and `rows`; returns how many. */
+static gsize
+spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
+{
+  TpsBuffer *memory = step->lane->memory;
+  TpsBags bags = bags_of (step, part);
+  gint64 *argmax = bags.pooling == TPS_POOLING_MAX ? integers_at (memory, part->argmax) : NULL;
+  gsize n = 0;
+
+  ops_of (step)->embedding_backward_rows (
+      step->lane->stream, &bags, floats_at (memory, part->gradient), argmax, ids, rows, &n);
+  return n;
+}
+
+/* What each index contributes, in order, nothing added up: rows of the gradient, by the number of the bag. */
+static gsize
+list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
+{
+  const TpsDeviceBags *from = &part->from->bags;
+  TpsStream *stream = step->lane->stream;
+  TpsBuffer *memory = step->lane->memory;
+  TpsBags each = {
+    .rows = (gint64) from->n_bags,
+    .dim = (gint64) step->rows->dim,
+    .indices = integers_at (memory, part->bag_of),
+    .n_indices = from->n_indices,
+    .n_bags = from->n_indices,
+    .weights = from->weights != NULL ? floats_at (memory, part->weights) : NULL,
+    .pooling = TPS_POOLING_SUM,
+  };
+
+  if (from->n_indices == 0)
+    return 0;
+  ops_of (step)->copy (stream, ids, integers_at (memory, part->ids),
+                       from->n_indices * sizeof (gint64));
+  ops_of (step)->embedding_pool (stream, &each, floats_at (memory, part->gradient), rows, NULL);
+  return from->n_indices;
+}
+
+static void
+combine_several (Step *step)
+{
+  TpsBuffer *memory = step->lane->memory;
+  gint64 *ids = integers_at (memory, step->all_ids);
+  gfloat *rows = floats_at (memory, step->all_rows);
+  TpsBags all = { .rows = step->rows->n_rows,
+                  .dim = (gint64) step->rows->dim,
+                  .indices = ids,
+                  .pooling = TPS_POOLING_SUM };
+  gsize n = 0;
+
+  for (guint i = 0; i < step->parts->len; i++)
+    {
+      const Part *part = part_at (step, i);
+      gfloat *to = rows + n * step->rows->dim;
+
+      n += part->from->bags.pooling == TPS_POOLING_MAX
+               ? spread (step, part, ids + n, to)
+               : list_contributions (step, part, ids + n, to);
+    }
+  all.n_indices = all.n_bags = n;
+  ops_of (step)->embedding_backward_rows (step->lane->stream, &all, rows, NULL,
+                                          integers_at (memory, step->unique),
+                                          floats_at (memory, step->sums), &step->n_unique);
+}
+
+static gboolean
+combine (Step *step, GError **error)
+{
+  TpsBuffer *memory = step->lane->memory;
+
+  if (step->n_memory_bytes > 0 && is_single (step))
+    step->n_unique = spread (step, part_at (step, 0), integers_at (memory, step->unique),
+                             floats_at (memory, step->sums));
+  else if (step->n_memory_bytes > 0)
+    combine_several (step);
+  if (!ops_of (step)->stream_sync (step->lane->stream, error)
+      || !tps_device_rows_check (step->rows, g_ptr_array_index (step->lane->events, 1), error))
+    return FALSE;
+  step->is_table_busy = FALSE;
+  return TRUE;
+}
+
+/* -- commit -- */
+
+static void
+commit (Step *step)
+{
+  TpsBuffer *memory = step->lane->memory;
+
+  step->is_table_busy = TRUE;
+  tps_device_rows_step (step->rows, step->n_unique > 0 ? integers_at (memory, step->unique) : NULL,
+                        step->n_unique > 0 ? floats_at (memory, step->sums) : NULL, step->n_unique,
+                        g_ptr_array_index (step->lane->events, 0));
+}
+
+static gboolean
+wait_for_commit (Step *step, GError **error)
+{
+  if (!ops_of (step)->event_sync (g_ptr_array_index (step->lane->events, 0), error))
+    return FALSE;
+  step->is_table_busy = FALSE;
+  return TRUE;
+}
+
+/* -- a call -- */
+
+static void
+step_clear (gpointer data)
+{
+  Step *step = data;
+
+  if (step->is_table_busy)
+    tps_device_rows_recover (step->rows);
+  g_clear_pointer (&step->lane, tps_device_lane_free);
+  g_array_unref (step->parts);
+}
+
+/* Of each table, in the order of their first gradients. */
+static GArray *
+sort_by_table (const TpsDeviceGradient *gradients, guint n_gradients)
+{
+  GArray *steps = g_array_new (FALSE, TRUE, sizeof (Step));
+  g_autoptr (GHashTable) numbers = g_hash_table_new (NULL, NULL);
+
+  g_array_set_clear_func (steps, step_clear);
+  for (guint i = 0; i < n_gradients; i++)
+    {
+      TpsDeviceRows *rows = gradients[i].bags.rows;
+      Part part = { .from = &gradients[i] };
+      gpointer number = g_hash_table_lookup (numbers, rows); /* from 1 */
+
+      if (number == NULL)
+        {
+          g_array_set_size (steps, steps->len + 1); /* zeroed */
+          number = GUINT_TO_POINTER (steps->len);
+          g_array_index (steps, Step, steps->len - 1).rows = rows;
+          g_array_index (steps, Step, steps->len - 1).parts = g_array_new (FALSE, FALSE,
+                                                                           sizeof (Part));
+          g_hash_table_insert (numbers, rows, number);
+        }
+      g_array_append_val (g_array_index (steps, Step, GPOINTER_TO_UINT (number) - 1).parts, part);
+    }
+  return steps;
+}
+
+static gboolean
+run_all (GArray *steps, gboolean (*run) (Step *step, GError **error), GError **error)
+{
+  for (guint i = 0; i < steps->len; i++)
+    {
+      Step *step = &g_array_index (steps, Step, i);
+
+      if (!run (step, error))
+        {
+          g_prefix_error (error, "table %s: ", step->rows->name);
+          tps_device_rows_recover (step->rows);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+gboolean
+tps_device_steps_run (const TpsDeviceGradient *gradients, guint n_gradients, GError **error)
+{
+  g_autoptr (GArray) steps = sort_by_table (gradients, n_gradients);
+
+  if (!run_all (steps, begin, error) || !run_all (steps, combine, error))
+    return FALSE;
+  for (guint i = 0; i < steps->len; i++)
+    commit (&g_array_index (steps, Step, i));
+  return run_all (steps, wait_for_commit, error);
+}

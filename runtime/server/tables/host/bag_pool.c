@@ -1,0 +1,289 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* While nobody writes to a FLOAT32 table, its bags are pooled where the rows lie, some 100 KiB at a time. Otherwise rows of
+ * a few bags at a time are copied, each as it was between two updates, to a stage that the first-level cache holds, and
+ * pooled there as a small table of their own. A bag that is larger than the stage comes in parts, the first row of the
+ * later ones being what the parts before gave.
+ */
+
+#include "runtime/server/tables/host/bag_pool.h"
+
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/rows.h"
+
+/* What is pooled without a break: limits of the arrays that go with it. */
+#define MAX_QUIET_ROWS 1024
+#define MAX_QUIET_BAGS 1024
+
+#define STAGE_BYTES (16 << 10)
+#define MIN_STAGE_ROWS 8
+#define MAX_STAGE_ROWS 256
+#define MAX_STAGE_BAGS 256
+
+typedef struct
+{
+  const TpsTableBags *bags;
+  gsize dim;
+  gsize capacity; /* rows */
+  gfloat *rows;   /* [capacity, dim] */
+  guint8 *raw;    /* the same of the table's type; `rows` where that is FLOAT32 */
+  gint64 *argmax; /* [dim], of a part */
+  TpsBuffer *memory;
+  gint64 numbers[MAX_STAGE_ROWS]; /* 0, 1, ... */
+  gint64 offsets[MAX_STAGE_BAGS];
+  gfloat weights[MAX_STAGE_ROWS]; /* of a part */
+} Stage;
+
+static void
+stage_init (Stage *stage, const TpsTableBags *bags)
+{
+  gsize dim = bags->table->dim;
+  gsize capacity = CLAMP (STAGE_BYTES / (dim * sizeof (gfloat)), MIN_STAGE_ROWS, MAX_STAGE_ROWS);
+  gsize rows_bytes = capacity * dim * sizeof (gfloat);
+  guint8 *memory;
+
+  stage->bags = bags;
+  stage->dim = dim;
+  stage->capacity = capacity;
+  stage->memory = tps_buffer_new (2 * rows_bytes + dim * sizeof (gint64));
+  memory = tps_buffer_get_data (stage->memory);
+  stage->rows = (gfloat *) (gpointer) memory;
+  stage->raw = bags->table->spec.dtype == TPS_DTYPE_FLOAT32 ? memory : memory + rows_bytes;
+  stage->argmax = (gint64 *) (gpointer) (memory + 2 * rows_bytes);
+  for (gsize i = 0; i < capacity; i++)
+    stage->numbers[i] = (gint64) i;
+}
+
+static void
+stage_clear (Stage *stage)
+{
+  tps_buffer_unref (stage->memory);
+}
+
+/* Copies the rows of indices [first, first + n) to the stage, from its row `to` on. */
+static void
+stage_fill (Stage *stage, gsize first, gsize n, gsize to)
+{
+  const TpsTableBags *bags = stage->bags;
+  TpsTable *table = bags->table;
+  guint8 *raw = stage->raw + to * table->row_bytes;
+
+  tps_table_read_rows (table, bags->slots + first, bags->base, n, bags->n_indices - first - n, raw);
+  if (table->spec.dtype != TPS_DTYPE_FLOAT32)
+    tps_cpu_cast (TPS_DTYPE_FLOAT32, stage->rows + to * stage->dim, table->spec.dtype, raw,
+                  n * stage->dim);
+}
+
+/* Pools rows [0, n_rows) of the stage; its offsets are set. */
+static void
+stage_pool (Stage *stage, gsize n_rows, gsize n_bags, const gfloat *weights, TpsPooling pooling,
+            gfloat *output, gint64 *argmax)
+{
+  TpsBags bags = {
+    .rows = (gint64) n_rows,
+    .dim = (gint64) stage->dim,
+    .indices = stage->numbers,
+    .n_indices = n_rows,
+    .offsets = stage->offsets,
+    .n_bags = n_bags,
+    .weights = weights,
+    .pooling = pooling,
+  };
+
+  tps_cpu_embedding_pool (&bags, stage->rows, output, argmax);
+}
+
+static gsize
+bag_start (const TpsTableBags *bags, gsize bag)
+{
+  return bag == bags->n_bags ? bags->n_indices : (gsize) bags->offsets[bag];
+}
+
+/* -- bags that fit -- */
+
+/* Sets offsets for the bags from `begin` on that fit together; returns how many. */
+static gsize
+take_bags (Stage *stage, gsize begin, gsize end)
+{
+  gsize first = bag_start (stage->bags, begin);
+  gsize n_bags = 0;
+
+  while (n_bags < MAX_STAGE_BAGS && begin + n_bags < end
+         && bag_start (stage->bags, begin + n_bags + 1) - first <= stage->capacity)
+    {
+      stage->offsets[n_bags] = (gint64) (bag_start (stage->bags, begin + n_bags) - first);
+      n_bags++;
+    }
+  return n_bags;
+}
+
+static void
+pool_whole_bags (Stage *stage, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
+{
+  const TpsTableBags *bags = stage->bags;
+  gsize first = bag_start (bags, begin);
+  gsize n_rows = bag_start (bags, begin + n_bags) - first;
+
+  stage_fill (stage, first, n_rows, 0);
+  stage_pool (stage, n_rows, n_bags, bags->weights != NULL ? bags->weights + first : NULL,
+              bags->pooling, output, argmax);
+  for (gsize cell = 0; argmax != NULL && cell < n_bags * stage->dim; cell++)
+    if (argmax[cell] >= 0)
+      argmax[cell] = bags->slots[first + (gsize) argmax[cell]] - bags->base;
+}
+
+/* -- a bag in parts -- */
+
+static const gfloat *
+part_weights (Stage *stage, gsize first, gsize n, gboolean is_first)
+{
+  if (stage->bags->weights == NULL)
+    return NULL;
+  if (is_first)
+    return stage->bags->weights + first;
+  stage->weights[0] = 1;
+  memcpy (stage->weights + 1, stage->bags->weights + first, n * sizeof stage->weights[0]);
+  return stage->weights;
+}
+
+/* Where the maximum of this part came from; row 0 of later parts is what came before. */
+static void
+merge_argmax (Stage *stage, gsize first, gboolean is_first, gint64 *argmax)
+{
+  const TpsTableBags *bags = stage->bags;
+
+  for (gsize d = 0; d < stage->dim; d++)
+    {
+      gint64 row = stage->argmax[d] - (is_first ? 0 : 1);
+
+      if (row >= 0)
+        argmax[d] = bags->slots[first + (gsize) row] - bags->base;
+    }
+}
+
+static void
+pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
+{
+  const TpsTableBags *bags = stage->bags;
+  gsize begin = bag_start (bags, bag);
+  gsize end = bag_start (bags, bag + 1);
+  TpsPooling pooling = bags->pooling == TPS_POOLING_MAX ? TPS_POOLING_MAX : TPS_POOLING_SUM;
+  gsize n;
+
+  stage->offsets[0] = 0;
+  for (gsize first = begin; first < end; first += n)
+    {
+      gboolean is_first = first == begin;
+      gsize n_before = is_first ? 0 : 1;
+
+      n = MIN (end - first, stage->capacity - n_before);
+      if (!is_first)
+        memcpy (stage->rows, output, stage->dim * sizeof output[0]);
+      stage_fill (stage, first, n, n_before);
+      stage_pool (stage, n_before + n, 1, part_weights (stage, first, n, is_first), pooling, output,
+                  argmax != NULL ? stage->argmax : NULL);
+      if (argmax != NULL)
+        merge_argmax (stage, first, is_first, argmax);
+    }
+  if (bags->pooling == TPS_POOLING_MEAN)
+    tps_cpu_divide (TPS_DTYPE_FLOAT32, output, output, (gfloat) (end - begin), stage->dim);
+}
+
+/* Bags that are pooled while a stage of their own is not needed for others. */
+static void
+pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax)
+{
+  gsize dim = bags->table->dim;
+  Stage stage;
+
+  stage_init (&stage, bags);
+  for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
+    {
+      gfloat *pooled = output + (bag - begin) * dim;
+      gint64 *from = argmax != NULL ? argmax + (bag - begin) * dim : NULL;
+
+      n_bags = take_bags (&stage, bag, end);
+      if (n_bags > 0)
+        {
+          pool_whole_bags (&stage, bag, n_bags, pooled, from);
+          continue;
+        }
+      pool_in_parts (&stage, bag, pooled, from);
+      n_bags = 1;
+    }
+  stage_clear (&stage);
+}
+
+/* -- bags where they lie -- */
+
+/* How many of the bags from `begin` on are small enough together to be read without a break. */
+static gsize
+count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
+{
+  gsize capacity = CLAMP (TPS_TABLE_QUIET_BYTES / bags->table->row_bytes, MIN_STAGE_ROWS,
+                          MAX_QUIET_ROWS);
+  gsize first = bag_start (bags, begin);
+  gsize n_bags = 0;
+
+  while (n_bags < MAX_QUIET_BAGS && begin + n_bags < end
+         && bag_start (bags, begin + n_bags + 1) - first <= capacity)
+    n_bags++;
+  return n_bags;
+}
+
+/* Nobody writes; the bags are count_quiet_bags(). */
+static void
+pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
+{
+  gsize first = bag_start (bags, begin);
+  gsize n_rows = bag_start (bags, begin + n_bags) - first;
+  gint64 numbers[MAX_QUIET_ROWS];
+  gint64 offsets[MAX_QUIET_BAGS];
+  TpsBags in_place = {
+    .rows = bags->table->spec.shard.n_rows,
+    .dim = (gint64) bags->table->dim,
+    .indices = bags->slots + first,
+    .n_indices = n_rows,
+    .offsets = offsets,
+    .n_bags = n_bags,
+    .weights = bags->weights != NULL ? bags->weights + first : NULL,
+    .pooling = bags->pooling,
+  };
+
+  for (gsize bag = 0; bag < n_bags; bag++)
+    offsets[bag] = bags->offsets[begin + bag] - (gint64) first;
+  if (bags->base != 0)
+    {
+      for (gsize i = 0; i < n_rows; i++)
+        numbers[i] = bags->slots[first + i] - bags->base;
+      in_place.indices = numbers;
+    }
+  tps_cpu_embedding_pool (&in_place, (const gfloat *) (gconstpointer) bags->table->rows, output,
+                          argmax);
+}
+
+void
+tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
+                     gint64 *argmax)
+{
+  TpsTable *table = bags->table;
+
+  for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
+    {
+      gfloat *pooled = output + (bag - begin) * table->dim;
+      gint64 *from = argmax != NULL ? argmax + (bag - begin) * table->dim : NULL;
+
+      n_bags = count_quiet_bags (bags, bag, end);
+      if (n_bags > 0 && table->spec.dtype == TPS_DTYPE_FLOAT32
+          && tps_table_begin_quiet_read (table))
+        {
+          pool_in_place (bags, bag, n_bags, pooled, from);
+          tps_table_end_quiet_read (table);
+          continue;
+        }
+      n_bags = MAX (n_bags, 1);
+      pool_staged (bags, bag, bag + n_bags, pooled, from);
+    }
+}

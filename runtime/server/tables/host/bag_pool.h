@@ -1,0 +1,30 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Pooling rows of a table that others may be changing. */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+#include "runtime/server/tables/host/table.h"
+
+G_BEGIN_DECLS
+
+/* A checked query; everything is borrowed. The row of index i is slots[i] - base. */
+typedef struct
+{
+  TpsTable *table;
+  const gint64 *slots; /* [n_indices] */
+  gint64 base;
+  gsize n_indices;
+  const gint64 *offsets; /* [n_bags] */
+  gsize n_bags;
+  const gfloat *weights; /* [n_indices], or NULL */
+  TpsPooling pooling;
+} TpsTableBags;
+
+/* Pools bags [begin, end) into `output` [end - begin, dim], with the bits of tps_cpu_embedding_pool() in the order given.
+ * `argmax` [end - begin, dim]: slots, as there; may be NULL. Thread: any. */
+void tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
+                          gint64 *argmax);
+
+G_END_DECLS

@@ -1,0 +1,88 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One table in memory: its rows, their optimizer state, and how threads read and change rows at the same time.
+ *
+ * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table_rows.c for what makes it atomic. Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/device/cpu/optimizer/optimizer.h"
+#include "runtime/server/tables/device/device_rows.h"
+#include "runtime/server/tables/host/memory_limit.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/worker_pool.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TABLE_PRESENCES 32
+
+/* About how much may be read without a break while writers wait. */
+#define TPS_TABLE_QUIET_BYTES (256 << 10)
+
+/* How many threads read without looking at versions; a cache line each, so that threads do not share one. */
+typedef struct
+{
+  _Alignas(64) atomic_uint n_readers;
+} TpsTablePresence;
+
+/* Fields are read only but for what the rows' locks guard. */
+typedef struct
+{
+  TpsRefcount refcount;
+  TpsTableSpec spec; /* resolved, `bytes` filled in */
+  TpsMemoryLimit *limit;
+  const TpsCpuOptimizer *optimizer;
+  gsize dim;
+  gsize row_bytes;
+  TpsDeviceRows
+      *on_device; /* whose the rows are; then what follows is not there. NULL = as follows */
+  gsize state_per_row;
+  guint8 *rows;  /* [n_rows, dim] of spec.dtype */
+  gfloat *state; /* [n_rows, state_per_row] */
+  atomic_uint
+      *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
+  gsize lock_mask;
+  atomic_int_fast64_t n_steps;
+  atomic_uint n_writers;
+  TpsTablePresence *presences; /* [TPS_TABLE_PRESENCES] */
+} TpsTable;
+
+/* `spec` is resolved. Counts the memory against `limit` (borrowed), takes it, fills the rows. Errors:
+ * TPS_ERROR_RESOURCE_EXHAUSTED. */
+TpsTable *tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
+                         GError **error);
+/* The same where a device works on the rows, as the specification says; FLOAT32. `lanes` are borrowed, and stay until the last
+ * reference has gone. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
+                                   TpsMemoryLimit *limit, TpsWorkerPool *workers, GError **error);
+TpsTable *tps_table_ref (TpsTable *table);
+void tps_table_unref (TpsTable *table);
+
+/* What follows is of tables in the host's memory that no device works on. */
+
+/* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not more than
+ * TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with tps_table_read_rows(). Does not wait. */
+gboolean tps_table_begin_quiet_read (TpsTable *table);
+void tps_table_end_quiet_read (TpsTable *table);
+
+/* Copies rows slots[i] - base, i < n, to `to` [n, dim] of the table's dtype, each as it was between two updates. Rows
+ * [n, n + n_ahead) will be read next. */
+void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
+                          gpointer to);
+
+/* Around updates; any number of threads at a time. Waits for quiet reads. */
+void tps_table_begin_updates (TpsTable *table);
+void tps_table_end_updates (TpsTable *table);
+
+/* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. */
+void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+                           const gfloat *gradient, gfloat *scratch);
+
+/* Says that a row will be updated soon. */
+void tps_table_prefetch_update (const TpsTable *table, gint64 slot);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTable, tps_table_unref)
+
+G_END_DECLS

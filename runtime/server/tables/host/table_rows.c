@@ -1,0 +1,324 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows under sequence locks, and around them a way to read faster while nobody writes.
+ *
+ * Sequence locks. Each row has a version, which it shares with others (slot modulo the number of versions). A writer makes it odd, changes
+ * the row, and makes it even again, a different number. A reader notes an even version, copies the row, and takes the copy
+ * if the version is still the same; so readers write no shared memory and never hold up a writer. A reader that fails
+ * again and again does as a writer would, so that it waits for one row at most.
+ *
+ * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update (release -> acquire) sees
+ * the odd version that came before it, and discards the copy; the acquiring loads also keep the second look at the
+ * version behind them [Boehm: Can seqlocks get along with programming language memory models?, 2012]. Writers, one at a
+ * time, read rows and state as plain memory.
+ *
+ * A version comes back to the same number after 2^31 updates: a reader that sleeps for so many in the middle of one row
+ * would not notice.
+ *
+ * Quiet reads. Atomic words are copied one by one; plain memory is added up in vectors. A reader says that it is there (in
+ * a cache line that few threads share) and looks for writers; a writer says that it is there and looks for readers. Both
+ * in sequential consistency, so that one of them sees the other: the reader then takes the sequence locks and does not
+ * wait, the writer waits for the few microseconds of a quiet read; those that come later see the writer.
+ */
+
+#include "runtime/server/tables/host/table.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+
+#define CACHE_LINE 64
+
+/* Rows that are fetched ahead while one is read: enough to keep memory busy. */
+#define AHEAD_BYTES 4096
+#define MAX_AHEAD_ROWS 32
+
+/* Failed reads of one row before the lock is taken, and looks at a lock before the processor is offered to others. */
+#define MAX_TRIES 32
+#define MAX_SPINS 64
+
+/* -- the words of a row -- */
+
+/* Copies of rows in the largest words that divide them. What memory of a builtin atomic is declared as does not matter to
+ * GCC and Clang, so rows may be FLOAT32 to others. */
+#define DEFINE_WORDS(Word)                                                        \
+  static inline void load_##Word (guint8 *to, guint8 *from, gsize n_bytes)        \
+  {                                                                               \
+    _Atomic (Word) *words = (_Atomic (Word) *) (gpointer) from;                   \
+                                                                                  \
+    _Pragma ("GCC unroll 8") for (gsize i = 0; i < n_bytes / sizeof (Word); i++)  \
+    {                                                                             \
+      Word word = atomic_load_explicit (&words[i], memory_order_acquire);         \
+                                                                                  \
+      memcpy (to + i * sizeof word, &word, sizeof word);                          \
+    }                                                                             \
+  }                                                                               \
+  static inline void store_##Word (guint8 *to, const guint8 *from, gsize n_bytes) \
+  {                                                                               \
+    _Atomic (Word) *words = (_Atomic (Word) *) (gpointer) to;                     \
+                                                                                  \
+    _Pragma ("GCC unroll 8") for (gsize i = 0; i < n_bytes / sizeof (Word); i++)  \
+    {                                                                             \
+      Word word;                                                                  \
+                                                                                  \
+      memcpy (&word, from + i * sizeof word, sizeof word);                        \
+      atomic_store_explicit (&words[i], word, memory_order_release);              \
+    }                                                                             \
+  }
+
+DEFINE_WORDS (guint64)
+DEFINE_WORDS (guint32)
+DEFINE_WORDS (guint16)
+
+/* Whole cache lines first. */
+static inline void
+load_row (guint8 *to, guint8 *from, gsize n_bytes)
+{
+  if (n_bytes % CACHE_LINE == 0)
+    for (gsize i = 0; i < n_bytes; i += CACHE_LINE)
+      load_guint64 (to + i, from + i, CACHE_LINE);
+  else if (n_bytes % sizeof (guint64) == 0)
+    load_guint64 (to, from, n_bytes);
+  else if (n_bytes % sizeof (guint32) == 0)
+    load_guint32 (to, from, n_bytes);
+  else
+    load_guint16 (to, from, n_bytes);
+}
+
+static inline void
+store_row (guint8 *to, const guint8 *from, gsize n_bytes)
+{
+  if (n_bytes % sizeof (guint64) == 0)
+    store_guint64 (to, from, n_bytes);
+  else if (n_bytes % sizeof (guint32) == 0)
+    store_guint32 (to, from, n_bytes);
+  else
+    store_guint16 (to, from, n_bytes);
+}
+
+/* -- locks -- */
+
+/* Between looks at a lock that another thread holds, for a row's time unless it was interrupted. */
+static void
+wait_a_little (guint n_spins)
+{
+  if (n_spins % MAX_SPINS == MAX_SPINS - 1)
+    sched_yield ();
+}
+
+/* Returns the version to unlock with. */
+static guint
+lock_version (atomic_uint *version)
+{
+  for (guint n_spins = 0;; n_spins++)
+    {
+      guint even = atomic_load_explicit (version, memory_order_relaxed);
+
+      if (even % 2 == 0
+          && atomic_compare_exchange_weak_explicit (version, &even, even + 1, memory_order_acquire,
+                                                    memory_order_relaxed))
+        return even + 2;
+      wait_a_little (n_spins);
+    }
+}
+
+static void
+unlock_version (atomic_uint *version, guint next)
+{
+  atomic_store_explicit (version, next, memory_order_release);
+}
+
+static inline gboolean
+try_read_row (atomic_uint *version, guint8 *to, guint8 *from, gsize n_bytes)
+{
+  guint before = atomic_load_explicit (version, memory_order_acquire);
+
+  if (before % 2 != 0)
+    return FALSE;
+  load_row (to, from, n_bytes);
+  return atomic_load_explicit (version, memory_order_relaxed) == before;
+}
+
+static void
+read_contended_row (atomic_uint *version, guint8 *to, guint8 *from, gsize n_bytes)
+{
+  guint next;
+
+  for (guint n_tries = 0; n_tries < MAX_TRIES; n_tries++)
+    if (try_read_row (version, to, from, n_bytes))
+      return;
+  next = lock_version (version);
+  load_row (to, from, n_bytes);
+  unlock_version (version, next);
+}
+
+/* -- quiet reads -- */
+
+static atomic_uint *
+my_presence (TpsTable *table)
+{
+  static atomic_uint n_threads;
+  static _Thread_local guint number; /* of this thread, from 1 */
+
+  if (number == 0)
+    number = atomic_fetch_add_explicit (&n_threads, 1, memory_order_relaxed) % TPS_TABLE_PRESENCES
+             + 1;
+  return &table->presences[number - 1].n_readers;
+}
+
+gboolean
+tps_table_begin_quiet_read (TpsTable *table)
+{
+  atomic_uint *presence = my_presence (table);
+
+  if (atomic_load_explicit (&table->n_writers, memory_order_relaxed) > 0)
+    return FALSE;
+  atomic_fetch_add (presence, 1);
+  if (atomic_load (&table->n_writers) == 0)
+    return TRUE;
+  atomic_fetch_sub_explicit (presence, 1, memory_order_release);
+  return FALSE;
+}
+
+void
+tps_table_end_quiet_read (TpsTable *table)
+{
+  atomic_fetch_sub_explicit (my_presence (table), 1, memory_order_release);
+}
+
+void
+tps_table_begin_updates (TpsTable *table)
+{
+  atomic_fetch_add (&table->n_writers, 1);
+  for (guint i = 0; i < TPS_TABLE_PRESENCES; i++)
+    for (guint n_spins = 0; atomic_load (&table->presences[i].n_readers) > 0; n_spins++)
+      wait_a_little (n_spins);
+}
+
+void
+tps_table_end_updates (TpsTable *table)
+{
+  atomic_fetch_sub_explicit (&table->n_writers, 1, memory_order_release);
+}
+
+/* -- rows -- */
+
+static inline void
+prefetch_row (const guint8 *row, gsize n_bytes)
+{
+  for (gsize i = 0; i < n_bytes; i += CACHE_LINE)
+    __builtin_prefetch (row + i);
+}
+
+static gsize
+rows_ahead (const TpsTable *table)
+{
+  return CLAMP (AHEAD_BYTES / table->row_bytes, 1, MAX_AHEAD_ROWS);
+}
+
+/* Rows to copy, and those that will be wanted next. */
+typedef struct
+{
+  const gint64 *slots;
+  gint64 base;
+  gsize n_known;
+} RowList;
+
+static inline gsize
+slot_at (const RowList *list, gsize i)
+{
+  return (gsize) (list->slots[i] - list->base);
+}
+
+static inline void
+prefetch_at (const TpsTable *table, const RowList *list, gsize i)
+{
+  if (i < list->n_known)
+    prefetch_row (table->rows + slot_at (list, i) * table->row_bytes, table->row_bytes);
+}
+
+static void
+copy_quiet_rows (TpsTable *table, const RowList *list, gsize begin, gsize end, guint8 *to)
+{
+  gsize row_bytes = table->row_bytes;
+  gsize ahead = rows_ahead (table);
+
+  for (gsize i = begin; i < end; i++, to += row_bytes)
+    {
+      prefetch_at (table, list, i + ahead);
+      memcpy (to, table->rows + slot_at (list, i) * row_bytes, row_bytes);
+    }
+}
+
+static void
+copy_locked_rows (TpsTable *table, const RowList *list, gsize begin, gsize end, guint8 *to)
+{
+  gsize row_bytes = table->row_bytes;
+  gsize ahead = rows_ahead (table);
+
+  for (gsize i = begin; i < end; i++, to += row_bytes)
+    {
+      gsize slot = slot_at (list, i);
+      atomic_uint *version = &table->versions[slot & table->lock_mask];
+      guint8 *from = table->rows + slot * row_bytes;
+
+      prefetch_at (table, list, i + ahead);
+      if (!try_read_row (version, to, from, row_bytes))
+        read_contended_row (version, to, from, row_bytes);
+    }
+}
+
+void
+tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
+                     gpointer to)
+{
+  RowList list = { .slots = slots, .base = base, .n_known = n + n_ahead };
+  gsize n_quiet = MAX (1, TPS_TABLE_QUIET_BYTES / table->row_bytes);
+
+  for (gsize begin = 0, end; begin < n; begin = end)
+    {
+      guint8 *copy = (guint8 *) to + begin * table->row_bytes;
+
+      end = MIN (n, begin + n_quiet);
+      if (tps_table_begin_quiet_read (table))
+        {
+          copy_quiet_rows (table, &list, begin, end, copy);
+          tps_table_end_quiet_read (table);
+        }
+      else
+        copy_locked_rows (table, &list, begin, end, copy);
+    }
+}
+
+void
+tps_table_prefetch_update (const TpsTable *table, gint64 slot)
+{
+  const guint8 *row = table->rows + (gsize) slot * table->row_bytes;
+
+  for (gsize i = 0; i < table->row_bytes; i += CACHE_LINE)
+    __builtin_prefetch (row + i, 1);
+  for (gsize i = 0; i < table->state_per_row; i += CACHE_LINE / sizeof (gfloat))
+    __builtin_prefetch (table->state + (gsize) slot * table->state_per_row + i, 1);
+}
+
+void
+tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+                      const gfloat *gradient, gfloat *scratch)
+{
+  gsize dim = table->dim;
+  TpsDType dtype = table->spec.dtype;
+  atomic_uint *version = &table->versions[(gsize) slot & table->lock_mask];
+  guint8 *row = table->rows + (gsize) slot * table->row_bytes;
+  gfloat *state = table->state_per_row > 0 ? table->state + (gsize) slot * table->state_per_row
+                                           : NULL;
+  gpointer rounded = dtype == TPS_DTYPE_FLOAT32 ? scratch : scratch + dim;
+  guint next = lock_version (version);
+
+  tps_cpu_cast (TPS_DTYPE_FLOAT32, scratch, dtype, row, dim);
+  table->optimizer->update_row (step, scratch, gradient, state, dim);
+  if (dtype != TPS_DTYPE_FLOAT32)
+    tps_cpu_cast (dtype, rounded, TPS_DTYPE_FLOAT32, scratch, dim);
+  store_row (row, rounded, table->row_bytes);
+  unlock_version (version, next);
+}

@@ -1,0 +1,280 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Lookups: everything is checked and all answers have their memory before the first row is read; then bags are pooled, or
+ * rows copied, in parts that threads take as they come. Devices begin with their queries before, and are waited for after. */
+
+#include <string.h>
+
+#include "runtime/server/tables/device/device_lookup.h"
+#include "runtime/base/parallel.h"
+#include "runtime/server/tables/table_calls.h"
+#include "runtime/base/error.h"
+
+static gboolean
+allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
+                 const TpsTable *table, const gchar *what, GError **error)
+{
+  gint64 dims[2] = { (gint64) n_rows, (gint64) table->dim };
+  TpsBufferPool *pool = table->on_device != NULL ? table->on_device->lanes->answers
+                                                 : tps_table_store_get_answers (store);
+  TpsShape shape;
+  TpsBuffer *buffer = NULL;
+  GError *failure;
+
+  if (tps_shape_init (&shape, dtype, 2, dims, what, NULL))
+    buffer = tps_buffer_pool_try_get (pool, tps_shape_n_bytes (&shape));
+  if (buffer != NULL)
+    {
+      tps_tensor_init_take (output, &shape, buffer, 0);
+      return TRUE;
+    }
+  failure = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                         " values",
+                         what, n_rows, table->dim);
+  if (tps_buffer_pool_get_n_bytes_out (pool) > 0)
+    tps_error_set_retry_after_ms (failure, TPS_RETRY_AFTER_MS);
+  g_propagate_error (error, failure);
+  return FALSE;
+}
+
+/* -- bags -- */
+
+/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query; none of a query that a
+ * device answers. */
+typedef struct
+{
+  TpsOpenQuery open;
+  gfloat *output;
+  gsize first_part, n_parts;
+} Lookup;
+
+typedef struct
+{
+  Lookup *lookups;
+  guint n_lookups;
+  guint n_on_devices;
+  gsize n_parts;
+} LookupCall;
+
+/* The query that a part belongs to: the last one that begins at or before it. */
+static const Lookup *
+find_lookup (const LookupCall *call, gsize part)
+{
+  guint begin = 0;
+  guint end = call->n_lookups;
+
+  while (end - begin > 1)
+    {
+      guint middle = begin + (end - begin) / 2;
+
+      if (call->lookups[middle].first_part <= part)
+        begin = middle;
+      else
+        end = middle;
+    }
+  return &call->lookups[begin];
+}
+
+static void
+pool_part (gpointer user_data, gsize part)
+{
+  const Lookup *lookup = find_lookup (user_data, part);
+  const TpsTableBags *bags = &lookup->open.bags;
+  gsize share = part - lookup->first_part;
+  gsize begin = share * bags->n_bags / lookup->n_parts;
+  gsize end = (share + 1) * bags->n_bags / lookup->n_parts;
+
+  tps_table_pool_bags (bags, begin, end, lookup->output + begin * bags->table->dim, NULL);
+}
+
+static gsize
+lookup_bytes (const TpsTableBags *bags)
+{
+  if (bags->table->on_device != NULL)
+    return 0;
+  return bags->n_indices * (bags->table->row_bytes + sizeof (gint64))
+         + bags->n_bags * bags->table->dim * sizeof (gfloat);
+}
+
+/* Cuts large calls for several threads; all queries count together. Returns whether it did. */
+static gboolean
+cut (LookupCall *call, TpsWorkerPool *workers)
+{
+  gsize n_bytes = 0;
+  gsize n_shares;
+
+  for (guint i = 0; i < call->n_lookups; i++)
+    n_bytes += lookup_bytes (&call->lookups[i].open.bags);
+  n_shares = tps_parallel_count_parts (workers, n_bytes, G_MAXSIZE);
+  for (guint i = 0; i < call->n_lookups; i++)
+    {
+      Lookup *lookup = &call->lookups[i];
+      const TpsTableBags *bags = &lookup->open.bags;
+      gdouble share = (gdouble) lookup_bytes (bags) / (gdouble) MAX (n_bytes, 1);
+
+      lookup->first_part = call->n_parts;
+      if (bags->table->on_device != NULL)
+        continue;
+      lookup->n_parts = CLAMP ((gsize) (share * (gdouble) n_shares), 1, MAX (bags->n_bags, 1));
+      call->n_parts += lookup->n_parts;
+    }
+  return n_shares > 1;
+}
+
+static gboolean
+open_lookup (Lookup *lookup, TpsTableStore *store, const TpsBagQuery *query, guint i,
+             TpsTensor *output, GError **error)
+{
+  gchar what[32];
+
+  g_snprintf (what, sizeof what, "queries[%u]", i);
+  if (!tps_open_query_init (&lookup->open, store, query, what, error)
+      || !allocate_output (output, store, TPS_DTYPE_FLOAT32, lookup->open.bags.n_bags,
+                           lookup->open.table, what, error))
+    return FALSE;
+  lookup->output = tps_tensor_data (output);
+  return TRUE;
+}
+
+static void
+pool_on_host (LookupCall *call, TpsWorkerPool *workers)
+{
+  gboolean is_shared = cut (call, workers);
+
+  tps_parallel_run (is_shared ? workers : NULL, call->n_parts, pool_part, call);
+}
+
+static gboolean
+pool_all (LookupCall *call, TpsWorkerPool *workers, GError **error)
+{
+  g_autofree TpsDeviceQuery *queries = NULL;
+  TpsDeviceLookup *on_devices;
+  guint n_queries = 0;
+
+  if (call->n_on_devices == 0)
+    {
+      pool_on_host (call, workers);
+      return TRUE;
+    }
+  queries = g_new (TpsDeviceQuery, call->n_on_devices);
+  for (guint i = 0; i < call->n_lookups; i++)
+    if (call->lookups[i].open.table->on_device != NULL)
+      queries[n_queries++] = (TpsDeviceQuery) {
+        tps_table_bags_of_device (&call->lookups[i].open.bags), call->lookups[i].output
+      };
+  on_devices = tps_device_lookup_begin (queries, n_queries, error);
+  if (on_devices == NULL)
+    return FALSE;
+  pool_on_host (call, workers);
+  return tps_device_lookup_end (on_devices, error);
+}
+
+gboolean
+tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
+                             TpsTensor *outputs, GError **error)
+{
+  g_autofree Lookup *lookups = g_new0 (Lookup, n_queries);
+  LookupCall call = { .lookups = lookups, .n_lookups = n_queries };
+  gboolean ok = TRUE;
+
+  for (guint i = 0; ok && i < n_queries; i++)
+    {
+      ok = open_lookup (&lookups[i], store, &queries[i], i, &outputs[i], error);
+      call.n_on_devices += ok && lookups[i].open.table->on_device != NULL;
+    }
+  ok = ok && pool_all (&call, tps_table_store_get_workers (store), error);
+  for (guint i = 0; i < n_queries; i++)
+    {
+      tps_open_query_clear (&lookups[i].open);
+      if (!ok)
+        tps_tensor_clear (&outputs[i]);
+    }
+  return ok;
+}
+
+/* -- rows -- */
+
+typedef struct
+{
+  TpsTable *table;
+  const TpsTableSlots *slots;
+  gsize n_rows;
+  gsize n_parts;
+  guint8 *rows;
+} RowsCall;
+
+static void
+read_part (gpointer user_data, gsize part)
+{
+  const RowsCall *call = user_data;
+  gsize begin = part * call->n_rows / call->n_parts;
+  gsize end = (part + 1) * call->n_rows / call->n_parts;
+
+  tps_table_read_rows (call->table, call->slots->slots + begin, call->slots->base, end - begin, 0,
+                       call->rows + begin * call->table->row_bytes);
+}
+
+static void
+read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsWorkerPool *workers)
+{
+  RowsCall call = {
+    .table = table,
+    .slots = slots,
+    .n_rows = (gsize) rows->shape.dims[0],
+    .rows = tps_tensor_data (rows),
+  };
+
+  if (call.n_rows == 0)
+    return;
+  call.n_parts = tps_parallel_count_parts (workers, 2 * call.n_rows * table->row_bytes,
+                                           call.n_rows);
+  tps_parallel_run (workers, call.n_parts, read_part, &call);
+}
+
+/* Each row as a bag. */
+static gboolean
+read_on_device (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, GError **error)
+{
+  gsize n_rows = (gsize) rows->shape.dims[0];
+  TpsDeviceQuery query = {
+    .bags = { .rows = table->on_device,
+              .slots = slots->slots,
+              .base = slots->base,
+              .n_indices = n_rows,
+              .n_bags = n_rows,
+              .pooling = TPS_POOLING_SUM },
+    .output = tps_tensor_data (rows),
+  };
+  TpsDeviceLookup *lookup = tps_device_lookup_begin (&query, 1, error);
+
+  return lookup != NULL && tps_device_lookup_end (lookup, error);
+}
+
+gboolean
+tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
+                             TpsTensor *rows, GError **error)
+{
+  g_autoptr (TpsTable) found = NULL;
+  TpsTableSlots slots = { 0 };
+  gboolean ok;
+
+  if (!tps_check_indices (indices, "indices", error))
+    return FALSE;
+  found = tps_table_store_ref_table (store, table, error);
+  if (found == NULL)
+    return FALSE;
+  ok = tps_table_slots_init (&slots, found, indices, "indices", error)
+       && allocate_output (rows, store, found->spec.dtype, (gsize) indices.shape.dims[0], found,
+                           "indices", error);
+  if (ok && found->on_device != NULL)
+    {
+      ok = read_on_device (found, &slots, rows, error);
+      if (!ok)
+        tps_tensor_clear (rows);
+    }
+  else if (ok)
+    read_all (found, &slots, rows, tps_table_store_get_workers (store));
+  tps_table_slots_clear (&slots);
+  return ok;
+}

@@ -1,0 +1,51 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What lookups and updates have in common: finding tables, and turning ids into slots. */
+
+#pragma once
+
+#include "runtime/server/tables/device/device_rows.h"
+#include "runtime/server/tables/host/bag_pool.h"
+#include "runtime/server/tables/table_store.h"
+
+G_BEGIN_DECLS
+
+/* A table as long as it is needed; tps_table_unref(). Errors: TPS_ERROR_NOT_FOUND naming it. */
+TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
+TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
+TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
+
+/* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
+typedef struct
+{
+  const gint64 *slots;
+  gint64 base;
+  TpsBuffer *owned;
+} TpsTableSlots;
+
+/* `indices` INT64 [n], borrowed. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of table emb".
+ * Clear it in any case. */
+gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
+                               const gchar *what, GError **error);
+void tps_table_slots_clear (TpsTableSlots *slots);
+
+/* A query with its table; `bags` refers to the others. */
+typedef struct
+{
+  TpsTable *table;
+  TpsTableSlots slots;
+  TpsTableBags bags;
+} TpsOpenQuery;
+
+/* Checks everything. `what`: "queries[1]". Clear it in any case; zero before. */
+gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
+                              const gchar *what, GError **error);
+void tps_open_query_clear (TpsOpenQuery *open);
+
+/* The bags of a table on a device, as that takes them. */
+TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);
+
+/* A vector of INT64: "`what`: FLOAT32 [3], a vector of INT64 is expected". */
+gboolean tps_check_indices (TpsTensorView indices, const gchar *what, GError **error);
+
+G_END_DECLS

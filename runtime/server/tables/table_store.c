@@ -1,0 +1,367 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c and apply.c.
+ *
+ * create: the name is put among those being made -> the table is filled, without a lock -> it is put among the tables. Who
+ * wants to create the same name meanwhile waits, then looks again. Locks: `making_lock`, then `tables_lock`.
+ */
+
+#include "runtime/server/tables/table_store.h"
+
+#include <string.h>
+
+#include "runtime/server/tables/host/memory_limit.h"
+#include "runtime/server/tables/host/table.h"
+#include "runtime/server/tables/table_calls.h"
+#include "runtime/base/error.h"
+#include "runtime/base/host_memory.h"
+
+#define DEFAULT_SHARE 0.8
+#define DEFAULT_ANSWERS_PART 4
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
+#define HOST "cpu"
+
+struct TpsTableStore
+{
+  TpsMemoryLimit limit;        /* of the host's memory */
+  TpsMemoryLimit device_limit; /* counts only */
+  gsize max_answer_bytes;
+  TpsBufferPool *answers; /* of tables in the host's memory */
+  TpsWorkerPool *workers;
+  TpsTablePlace place; /* where none is said */
+  TpsDevice *(*find_device) (const gchar *name, GError **error);
+
+  TpsMutex making_lock; /* guards `making` and `lanes`, and is held when a table is added */
+  TpsCond made;
+  GHashTable *making; /* a set of names, borrowed from those who make them */
+  GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
+
+  TpsRwLock tables_lock;
+  GHashTable *tables; /* name, owned by the table -> TpsTable */
+};
+
+gsize
+tps_table_store_get_default_max_bytes (void)
+{
+  return (gsize) (DEFAULT_SHARE * (gdouble) tps_host_memory_get_total ());
+}
+
+static void
+table_unref (gpointer table)
+{
+  tps_table_unref (table);
+}
+
+static void
+lanes_free (gpointer lanes)
+{
+  tps_device_lanes_free (lanes);
+}
+
+TpsTableStore *
+tps_table_store_new (const TpsTableStoreOptions *options)
+{
+  TpsTableStore *store = g_new0 (TpsTableStore, 1);
+
+  tps_memory_limit_init (&store->limit, options->max_bytes > 0
+                                            ? options->max_bytes
+                                            : tps_table_store_get_default_max_bytes ());
+  tps_memory_limit_init (&store->device_limit, G_MAXSIZE);
+  store->max_answer_bytes = options->max_answer_bytes > 0
+                                ? options->max_answer_bytes
+                                : tps_table_store_get_default_max_bytes () / DEFAULT_ANSWERS_PART;
+  store->answers = tps_buffer_pool_new (store->max_answer_bytes, MAX_KEPT_BYTES);
+  store->workers = options->workers;
+  store->place = options->place;
+  if (store->place.device[0] == '\0')
+    g_strlcpy (store->place.device, HOST, sizeof store->place.device);
+  store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
+  tps_mutex_init (&store->making_lock);
+  tps_cond_init (&store->made);
+  store->making = g_hash_table_new (g_str_hash, g_str_equal);
+  store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
+  tps_rw_lock_init (&store->tables_lock);
+  store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, table_unref);
+  return store;
+}
+
+void
+tps_table_store_free (TpsTableStore *store)
+{
+  g_hash_table_unref (store->tables);
+  tps_rw_lock_clear (&store->tables_lock);
+  g_hash_table_unref (store->making);
+  g_hash_table_unref (store->lanes);
+  tps_cond_clear (&store->made);
+  tps_mutex_clear (&store->making_lock);
+  tps_buffer_pool_unref (store->answers);
+  g_free (store);
+}
+
+TpsWorkerPool *
+tps_table_store_get_workers (TpsTableStore *store)
+{
+  return store->workers;
+}
+
+TpsBufferPool *
+tps_table_store_get_answers (TpsTableStore *store)
+{
+  return store->answers;
+}
+
+/* -- finding -- */
+
+/* NULL is a normal answer. The caller owns a reference. */
+static TpsTable *
+find_table (TpsTableStore *store, const gchar *name)
+{
+  TpsTable *table;
+
+  tps_rw_lock_read (&store->tables_lock);
+  table = g_hash_table_lookup (store->tables, name);
+  if (table != NULL)
+    tps_table_ref (table);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return table;
+}
+
+TpsTable *
+tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error)
+{
+  TpsTable *found = find_table (store, table);
+
+  if (found == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
+  return found;
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (((const TpsTableSpec *) a)->name, ((const TpsTableSpec *) b)->name);
+}
+
+static void
+clear_spec (gpointer spec)
+{
+  tps_table_spec_clear (spec);
+}
+
+GArray *
+tps_table_store_list (TpsTableStore *store)
+{
+  GArray *specs = g_array_new (FALSE, FALSE, sizeof (TpsTableSpec));
+  GHashTableIter tables;
+  gpointer table;
+
+  g_array_set_clear_func (specs, clear_spec);
+  tps_rw_lock_read (&store->tables_lock);
+  g_hash_table_iter_init (&tables, store->tables);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    {
+      TpsTableSpec spec;
+
+      tps_table_spec_copy (&spec, &((const TpsTable *) table)->spec);
+      g_array_append_val (specs, spec);
+    }
+  tps_rw_lock_unlock (&store->tables_lock);
+  g_array_sort (specs, compare_names);
+  return specs;
+}
+
+/* -- making and dropping -- */
+
+static gboolean
+check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
+{
+  g_autofree gchar *difference = tps_table_spec_dup_difference (&table->spec, spec);
+
+  if (difference == NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is there with another %s",
+               spec->name, difference);
+  return FALSE;
+}
+
+/* Waits until nobody else makes a table of this name. Returns it where it is there; otherwise the name is put among those
+ * being made. */
+static TpsTable *
+begin_making (TpsTableStore *store, gchar *name)
+{
+  TpsTable *table;
+
+  tps_mutex_lock (&store->making_lock);
+  while (g_hash_table_contains (store->making, name))
+    tps_cond_wait (&store->made, &store->making_lock);
+  table = find_table (store, name);
+  if (table == NULL)
+    g_hash_table_add (store->making, name);
+  tps_mutex_unlock (&store->making_lock);
+  return table;
+}
+
+/* `table` may be NULL: it was not to be made. */
+static void
+end_making (TpsTableStore *store, const gchar *name, TpsTable *table)
+{
+  tps_mutex_lock (&store->making_lock);
+  g_hash_table_remove (store->making, name);
+  if (table != NULL)
+    {
+      tps_rw_lock_write (&store->tables_lock);
+      g_hash_table_insert (store->tables, table->spec.name, table);
+      tps_rw_lock_unlock (&store->tables_lock);
+    }
+  tps_cond_broadcast (&store->made);
+  tps_mutex_unlock (&store->making_lock);
+}
+
+/* Of the device; for as long as the store. */
+static TpsDeviceLanes *
+provide_lanes (TpsTableStore *store, TpsDevice *device)
+{
+  TpsDeviceLanes *lanes;
+
+  tps_mutex_lock (&store->making_lock);
+  lanes = g_hash_table_lookup (store->lanes, device);
+  if (lanes == NULL)
+    {
+      lanes = tps_device_lanes_new (device, store->max_answer_bytes);
+      g_hash_table_insert (store->lanes, device, lanes);
+    }
+  tps_mutex_unlock (&store->making_lock);
+  return lanes;
+}
+
+static TpsTable *
+make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  TpsMemoryLimit *limit = spec->place.is_host_memory ? &store->limit : &store->device_limit;
+  TpsDevice *device;
+
+  if (spec->dtype != TPS_DTYPE_FLOAT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
+                   spec->place.device);
+      return NULL;
+    }
+  device = store->find_device (spec->place.device, error);
+  if (device == NULL)
+    {
+      g_prefix_error (error, "spec.device: ");
+      return NULL;
+    }
+  return tps_table_new_on_device (spec, provide_lanes (store, device), limit, store->workers,
+                                  error);
+}
+
+static TpsTable *
+make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  return g_str_equal (spec->place.device, HOST)
+             ? tps_table_new (spec, &store->limit, store->workers, error)
+             : make_on_device (store, spec, error);
+}
+
+gboolean
+tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  g_auto (TpsTableSpec) resolved = { 0 };
+  g_autoptr (TpsTable) present = NULL;
+  TpsTable *table;
+
+  tps_table_spec_copy (&resolved, spec);
+  if (!tps_table_spec_resolve (&resolved, error))
+    return FALSE;
+  present = begin_making (store, resolved.name);
+  if (present != NULL)
+    return check_same (present, &resolved, error);
+  if (resolved.place.device[0] == '\0')
+    resolved.place = store->place;
+  table = make_table (store, &resolved, error);
+  end_making (store, resolved.name, table);
+  return table != NULL;
+}
+
+gboolean
+tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
+{
+  gpointer dropped = NULL;
+
+  tps_rw_lock_write (&store->tables_lock);
+  g_hash_table_steal_extended (store->tables, table, NULL, &dropped);
+  tps_rw_lock_unlock (&store->tables_lock);
+  if (dropped == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
+      return FALSE;
+    }
+  tps_table_unref (dropped);
+  return TRUE;
+}
+
+/* -- memory -- */
+
+gsize
+tps_table_store_get_bytes (TpsTableStore *store)
+{
+  return tps_memory_limit_get_held (&store->limit);
+}
+
+gsize
+tps_table_store_get_device_bytes (TpsTableStore *store)
+{
+  return tps_memory_limit_get_held (&store->device_limit);
+}
+
+gsize
+tps_table_store_get_max_bytes (TpsTableStore *store)
+{
+  return store->limit.max_bytes;
+}
+
+/* Of a call that reads `n_rows` of the table and writes `n_outputs`; 0 for no table. */
+static gsize
+estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs)
+{
+  g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
+
+  if (table == NULL)
+    return 0;
+  if (table->on_device != NULL)
+    return TPS_TABLE_STORE_WAITS;
+  return n_rows * (table->row_bytes + sizeof (gint64)) + n_outputs * table->dim * sizeof (gfloat);
+}
+
+gint64
+tps_table_store_get_rows (TpsTableStore *store, const gchar *table)
+{
+  g_autoptr (TpsTable) found = find_table (store, table);
+
+  return found != NULL ? found->spec.shard.rows : 0;
+}
+
+static gsize
+length_of (TpsTensorView vector)
+{
+  return vector.shape.n_dims == 1 && vector.shape.dims[0] > 0 ? (gsize) vector.shape.dims[0] : 0;
+}
+
+gsize
+tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_queries && n_bytes < TPS_TABLE_STORE_WAITS; i++)
+    n_bytes += estimate (store, queries[i].table, length_of (queries[i].indices),
+                         length_of (queries[i].offsets));
+  return n_bytes;
+}
+
+gsize
+tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows)
+{
+  return estimate (store, table, (gsize) MAX (n_rows, 0), (gsize) MAX (n_rows, 0));
+}

@@ -1,0 +1,92 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The embedding tables of one process, by name: each in the host's memory, or where a device works on it, with the same bits
+ * (runtime/device/backend.h).
+ *
+ * Lookups and updates of different rows run at the same time on all threads that call; an update of one row is atomic: a
+ * lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call that fails
+ * changes nothing: everything is checked before the first row is touched. A dropped table lives until the calls that use
+ * it have ended.
+ *
+ * All functions compute on the calling thread; work above some 256 KiB is shared with the worker pool, if there is one.
+ * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
+ * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
+ * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/device/backend.h"
+#include "runtime/embedding/bag_query.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/base/worker_pool.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsTableStore TpsTableStore;
+
+typedef struct
+{
+  /* Of all tables in the host's memory with their state; 0 = tps_table_store_get_default_max_bytes(). What a device holds
+   * is bounded by its memory alone. */
+  gsize max_bytes;
+  /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a quarter of the default of
+   * `max_bytes`. */
+  gsize max_answer_bytes;
+  TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
+  TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
+  /* Borrowed devices by their names; NULL = tps_device_find(). */
+  TpsDevice *(*find_device) (const gchar *name, GError **error);
+} TpsTableStoreOptions;
+
+/* 0.8 of tps_host_memory_get_total(). */
+gsize tps_table_store_get_default_max_bytes (void);
+
+TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
+/* No call may be under way. */
+void tps_table_store_free (TpsTableStore *store);
+
+/* Makes a table and fills its rows, which takes long for a large one: not on an I/O thread. Others find it only when it is
+ * filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
+ * device), NOT_FOUND (no such device: the message says which there are, and why no others), ALREADY_EXISTS naming what
+ * differs, RESOURCE_EXHAUSTED naming the bound, what is held and what would be needed, DEVICE_LOST. */
+gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
+gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
+
+/* Specifications in the order of their names, `bytes` and `place` filled in: an array of TpsTableSpec that clears its elements. */
+GArray *tps_table_store_list (TpsTableStore *store);
+
+/* In the host's memory, and in that of devices. */
+gsize tps_table_store_get_bytes (TpsTableStore *store);
+gsize tps_table_store_get_device_bytes (TpsTableStore *store);
+gsize tps_table_store_get_max_bytes (TpsTableStore *store);
+
+/* Of the whole table, whatever part of it is here; 0 = there is no such table. */
+gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
+
+/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count nothing. At least
+ * TPS_TABLE_STORE_WAITS where it waits for a device. */
+#define TPS_TABLE_STORE_WAITS (G_MAXSIZE / 4)
+gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
+                                     guint n_queries);
+gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, gint64 n_rows);
+
+/* outputs [n_queries], zero before: FLOAT32 [bags, dim] each, owned by the caller; all or none. */
+gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries,
+                                      guint n_queries, TpsTensor *outputs, GError **error);
+
+/* rows: [n, dim] of the table's dtype. */
+gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
+                                      TpsTensorView indices, TpsTensor *rows, GError **error);
+
+/* One step: indices INT64 [n], values FLOAT32 or of the table's dtype [n, dim]. Duplicates are added up first. */
+gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
+                                     TpsTensorView indices, TpsTensorView values, GError **error);
+
+/* One step for each table that is named. Contributions to a row are added in the order of the list. */
+gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
+                                     guint n_gradients, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)
+
+G_END_DECLS

@@ -1,0 +1,157 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/tensor/gradient.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+
+void
+tps_gradient_clear (TpsGradient *gradient)
+{
+  tps_tensor_clear (&gradient->dense);
+  tps_tensor_clear (&gradient->indices);
+  tps_tensor_clear (&gradient->values);
+  memset (gradient, 0, sizeof *gradient);
+}
+
+void
+tps_gradient_move (TpsGradient *to, TpsGradient *from)
+{
+  TpsGradient moved = *from;
+
+  memset (from, 0, sizeof *from);
+  tps_gradient_clear (to);
+  *to = moved;
+}
+
+void
+tps_gradient_init_ref (TpsGradient *gradient, const TpsGradient *other)
+{
+  *gradient = *other;
+  tps_tensor_init_ref (&gradient->dense, &other->dense);
+  tps_tensor_init_ref (&gradient->indices, &other->indices);
+  tps_tensor_init_ref (&gradient->values, &other->values);
+}
+
+static gboolean
+check_floating (const TpsTensor *tensor, const gchar *what, GError **error)
+{
+  if (tps_tensor_is_empty (tensor))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: missing", what);
+      return FALSE;
+    }
+  if (!tps_dtype_is_floating (tensor->shape.dtype))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: dtype %s cannot be averaged, expected a floating-point dtype", what,
+                   tps_dtype_name (tensor->shape.dtype));
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_index_range (const TpsGradient *gradient, GError **error)
+{
+  const gint64 *ids = tps_tensor_data (&gradient->indices);
+  gint64 n_ids = gradient->indices.shape.dims[0];
+
+  for (gint64 i = 0; i < n_ids; i++)
+    if (G_UNLIKELY (ids[i] < 0 || ids[i] >= gradient->rows))
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "gradient.sparse.indices[%" G_GINT64_FORMAT "] is %" G_GINT64_FORMAT
+                     ", expected 0 <= index < %" G_GINT64_FORMAT,
+                     i, ids[i], gradient->rows);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+check_sparse (const TpsGradient *gradient, GError **error)
+{
+  const TpsShape *indices = &gradient->indices.shape;
+  const TpsShape *values = &gradient->values.shape;
+
+  if (!check_floating (&gradient->values, "gradient.sparse.values", error))
+    return FALSE;
+  if (indices->dtype != TPS_DTYPE_INT64 || indices->n_dims != 1)
+    {
+      g_autofree gchar *got = tps_shape_to_string (indices);
+
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.sparse.indices is %s, expected INT64 [nnz]", got);
+      return FALSE;
+    }
+  if (values->n_dims != 2 || values->dims[0] != indices->dims[0])
+    {
+      g_autofree gchar *got = tps_shape_to_string (values);
+
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.sparse.values is %s, expected [%" G_GINT64_FORMAT
+                   ", dim]: a row for each index",
+                   got, indices->dims[0]);
+      return FALSE;
+    }
+  if (gradient->rows < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.sparse.shape has %" G_GINT64_FORMAT " rows, expected >= 0",
+                   gradient->rows);
+      return FALSE;
+    }
+  return check_index_range (gradient, error);
+}
+
+gboolean
+tps_gradient_check (const TpsGradient *gradient, GError **error)
+{
+  if (!isfinite (gradient->weight) || gradient->weight < 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "gradient.weight is %g, expected a finite number >= 0", gradient->weight);
+      return FALSE;
+    }
+  switch (gradient->kind)
+    {
+    case TPS_GRADIENT_DENSE:
+      return check_floating (&gradient->dense, "gradient.dense", error);
+    case TPS_GRADIENT_SPARSE:
+      return check_sparse (gradient, error);
+    case TPS_GRADIENT_NONE:
+      break;
+    }
+  if (gradient->weight > 0)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "gradient has neither dense nor sparse data; only weight 0 goes without, this has weight %g",
+          gradient->weight);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+gchar *
+tps_gradient_to_string (const TpsGradient *gradient)
+{
+  g_autofree gchar *dense = NULL;
+
+  switch (gradient->kind)
+    {
+    case TPS_GRADIENT_DENSE:
+      dense = tps_shape_to_string (&gradient->dense.shape);
+      return g_strconcat ("dense ", dense, NULL);
+    case TPS_GRADIENT_SPARSE:
+      return g_strdup_printf ("sparse %s [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]",
+                              tps_dtype_name (gradient->values.shape.dtype), gradient->rows,
+                              gradient->values.shape.dims[1]);
+    case TPS_GRADIENT_NONE:
+      break;
+    }
+  return g_strdup ("no data");
+}

@@ -1,0 +1,404 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory: on the CPU the layer reads its parameters where the model was received, nothing is copied; gradients are computed
+ * into tensors that the update borrows until it is answered. While it is under way the inputs of the next step are drawn.
+ * On another device parameters and inputs are copied to it, and gradients from it; the stream has passed when they are sent.
+ */
+
+#include "runtime/trainer/batch_update/batch_update_trainer.h"
+
+#include "runtime/base/config.h"
+#include "runtime/base/error.h"
+#include "runtime/nn/device_tensor.h"
+#include "runtime/nn/linear_model.h"
+#include "runtime/nn/staged_tensor.h"
+#include "runtime/nn/ziggurat.h"
+#include "runtime/server/push_digest.h"
+#include "runtime/base/sync.h"
+#include "runtime/trainer/batch_update/model_call.h"
+
+/* How much longer than the server this waits, so that its error, which names who is missing, comes first. */
+#define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
+#define MAX_BATCH_SIZE (1 << 20)
+
+#define MAX_PARAMETERS 2 /* of a LinearModel */
+
+typedef struct
+{
+  gint64 batch_size;
+  gdouble momentum;
+} Arguments;
+
+typedef struct
+{
+  TpsPass *pass;
+  Arguments arguments;
+  TpsModelCall call;
+  TpsModelVersion *model;                    /* that the parameters lie in */
+  TpsTensor values[MAX_PARAMETERS];          /* or their copies, on a device */
+  TpsStagedTensor gradients[MAX_PARAMETERS]; /* that the model's gradients lie in */
+  TpsStagedTensor input;
+  TpsStagedTensor next_input;
+  TpsTensor target; /* zeros, in the device's memory */
+} Training;
+
+static struct
+{
+  TpsBatchUpdateObserver observer;
+  gpointer user_data;
+} observed;
+
+void
+tps_batch_update_trainer_observe (TpsBatchUpdateObserver observer, gpointer user_data)
+{
+  observed.observer = observer;
+  observed.user_data = user_data;
+}
+
+static void
+tell (const Training *self, TpsBatchUpdateEvent event)
+{
+  if (observed.observer != NULL)
+    observed.observer (observed.user_data, self->pass->plan->rank, event);
+}
+
+/* -- arguments -- */
+
+static gboolean
+read_arguments (const TpsTrainPlan *plan, Arguments *arguments, GError **error)
+{
+  TpsConfig config;
+
+  tps_config_init (&config, plan->trainer_config, "trainer BatchUpdateTrainer", error);
+  arguments->momentum = 0;
+  return tps_config_get_int (&config, "batch_size", 1, MAX_BATCH_SIZE, &arguments->batch_size)
+         && (!tps_config_has (&config, "momentum")
+             || tps_config_get_double (&config, "momentum", 0, G_MAXFLOAT, &arguments->momentum))
+         && tps_config_finish (&config);
+}
+
+static gboolean
+batch_update_trainer_check (const TpsTrainPlan *plan, GError **error)
+{
+  Arguments arguments;
+
+  if (!read_arguments (plan, &arguments, error))
+    return FALSE;
+  if (!g_str_equal (plan->model_class, tps_linear_model_class.name))
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "model_class is %s, expected %s, which trainer BatchUpdateTrainer trains",
+                 plan->model_class, tps_linear_model_class.name);
+  else if (plan->servers->len != 1)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "servers: %u are named, trainer BatchUpdateTrainer needs the one that has the "
+                 "model",
+                 plan->servers->len);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* -- memory -- */
+
+static gboolean
+init_parameter (Training *self, guint i, GError **error)
+{
+  TpsParameter *parameter = &self->pass->model->parameters[i];
+  TpsDevice *device = self->pass->device;
+
+  if (!tps_staged_tensor_init (&self->gradients[i], device, &parameter->shape, error)
+      || (!device->is_host
+          && !tps_device_tensor_init (&self->values[i], device, &parameter->shape, error)))
+    return FALSE;
+  parameter->gradient = tps_tensor_data (&self->gradients[i].device);
+  return TRUE;
+}
+
+static gboolean
+init_batches (Training *self, GError **error)
+{
+  const TpsParameter *weight = &self->pass->model->parameters[0];
+  TpsDevice *device = self->pass->device;
+  TpsShape input = { .dtype = TPS_DTYPE_FLOAT32,
+                     .n_dims = 2,
+                     .dims = { self->arguments.batch_size, weight->shape.dims[1] } };
+  TpsShape target = { .dtype = TPS_DTYPE_FLOAT32,
+                      .n_dims = 2,
+                      .dims = { self->arguments.batch_size, weight->shape.dims[0] } };
+
+  if (!tps_staged_tensor_init (&self->input, device, &input, error)
+      || !tps_staged_tensor_init (&self->next_input, device, &input, error)
+      || !tps_device_tensor_init (&self->target, device, &target, error))
+    return FALSE;
+  device->ops->zero (self->pass->model->stream, tps_tensor_data (&self->target),
+                     tps_shape_n_bytes (&target));
+  return TRUE;
+}
+
+static gboolean
+training_init (Training *self, TpsPass *pass, GError **error)
+{
+  self->pass = pass;
+  tps_model_call_init (&self->call, pass->model_client);
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    if (!init_parameter (self, i, error))
+      return FALSE;
+  return init_batches (self, error);
+}
+
+static void
+training_clear (Training *self)
+{
+  TpsStream *stream;
+
+  if (self->pass == NULL)
+    return;
+  stream = self->pass->model->stream;
+  tps_model_call_clear (&self->call);
+  stream->device->ops->stream_sync (stream, NULL); /* a pass that failed may have work queued */
+  for (guint i = 0; i < MAX_PARAMETERS; i++)
+    {
+      tps_tensor_clear (&self->values[i]);
+      tps_staged_tensor_clear (&self->gradients[i]);
+    }
+  g_clear_pointer (&self->model, tps_model_version_unref);
+  tps_staged_tensor_clear (&self->input);
+  tps_staged_tensor_clear (&self->next_input);
+  tps_tensor_clear (&self->target);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Training, training_clear)
+
+/* -- the model -- */
+
+/* Until when a call may take, which is shown to be within its deadline. */
+static gint64
+begin_call (Training *self)
+{
+  gint64 deadline_ns = tps_clock_now_ns () + self->pass->plan->rpc_timeout_ns + GRACE_NS;
+
+  tps_pass_alive (self->pass, deadline_ns);
+  return deadline_ns;
+}
+
+static gboolean
+check_model (const Training *self, const TpsModelVersion *model, GError **error)
+{
+  const TpsModel *ours = self->pass->model;
+  gboolean fits = model->n_parameters == ours->n_parameters;
+
+  for (guint i = 0; fits && i < ours->n_parameters; i++)
+    fits = tps_shape_equal (&model->parameters[i].tensor.shape, &ours->parameters[i].shape);
+  if (!fits)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "the server's model is not the one that this trainer was told of");
+  return fits;
+}
+
+static void
+use_parameter (Training *self, guint i)
+{
+  const TpsTensor *received = &self->model->parameters[i].tensor;
+  TpsStream *stream = self->pass->model->stream;
+  TpsParameter *parameter = &self->pass->model->parameters[i];
+
+  if (stream->device->is_host)
+    {
+      parameter->value = tps_tensor_data (received);
+      return;
+    }
+  parameter->value = tps_tensor_data (&self->values[i]);
+  stream->device->ops->copy (stream, parameter->value, tps_tensor_data (received),
+                             tps_shape_n_bytes (&received->shape));
+}
+
+/* From now on the layer computes with `model`, which is taken over. It only reads its parameters. The stream has passed what
+ * was computed with the old one: its gradients have been sent. */
+static gboolean
+use_model (Training *self, TpsModelVersion *model, GError **error)
+{
+  g_clear_pointer (&self->model, tps_model_version_unref);
+  self->model = model;
+  if (!check_model (self, model, error))
+    return FALSE;
+  for (guint i = 0; i < model->n_parameters; i++)
+    use_parameter (self, i);
+  return TRUE;
+}
+
+static gboolean
+offer_parameters (Training *self, TpsNamedTensor *parameters, GError **error)
+{
+  TpsPass *pass = self->pass;
+  TpsOptimizerSpec optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, pass->plan->learning_rate);
+
+  optimizer.momentum = self->arguments.momentum;
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    {
+      parameters[i].name = g_strdup (pass->model->parameters[i].name);
+      tps_tensor_init (&parameters[i].tensor, &pass->model->parameters[i].shape);
+      pass->model->parameters[i].value = tps_tensor_data (&parameters[i].tensor);
+    }
+  pass->model->klass->init_parameters (pass->model, pass->plan->seed); /* host memory is bound */
+  tps_model_call_init_model (&self->call, parameters, pass->model->n_parameters, &optimizer,
+                             begin_call (self));
+  return tps_model_call_wait (&self->call, NULL, error);
+}
+
+static gboolean
+offer_model (Training *self, GError **error)
+{
+  TpsNamedTensor parameters[MAX_PARAMETERS] = { 0 };
+  gboolean ok = offer_parameters (self, parameters, error);
+
+  for (guint i = 0; i < MAX_PARAMETERS; i++)
+    tps_named_tensor_clear (&parameters[i]);
+  return ok;
+}
+
+static gboolean
+fetch_model (Training *self, GError **error)
+{
+  TpsModelVersion *model;
+
+  tps_model_call_get_model (&self->call, begin_call (self));
+  return tps_model_call_wait (&self->call, &model, error) && use_model (self, model, error);
+}
+
+/* -- steps -- */
+
+static void
+draw_next_input (Training *self, gint64 step)
+{
+  const TpsTrainPlan *plan = self->pass->plan;
+  TpsRng rng;
+
+  tps_rng_init (&rng, plan->seed, TPS_BATCH_UPDATE_STREAM (plan->rank) + (guint64) step);
+  tps_ziggurat_fill (&rng, tps_tensor_data (&self->next_input.host),
+                     (gsize) tps_shape_n_elems (&self->next_input.host.shape));
+}
+
+static void
+take_next_input (Training *self)
+{
+  TpsStagedTensor input = self->input;
+
+  self->input = self->next_input;
+  self->next_input = input;
+}
+
+/* All gradients go out together, when the last is there. */
+static void
+on_gradient_ready (gpointer user_data, guint index)
+{
+}
+
+static gboolean
+compute_gradients (Training *self, GError **error)
+{
+  TpsPass *pass = self->pass;
+  TpsStream *stream = pass->model->stream;
+  const TpsTrainBatch batch = { .input = self->input.device, .target = self->target };
+
+  tps_staged_tensor_upload (&self->input, stream, tps_shape_n_bytes (&self->input.host.shape));
+  if (!tps_pass_forward (pass, &batch, error))
+    return FALSE;
+  pass->model->klass->backward (pass->model, tps_tensor_data (&pass->output_gradient),
+                                on_gradient_ready, NULL);
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    tps_staged_tensor_download (&self->gradients[i], stream,
+                                tps_shape_n_bytes (&self->gradients[i].host.shape));
+  return stream->device->ops->stream_sync (stream, error);
+}
+
+static gboolean
+run_step (Training *self, gint64 step, GError **error)
+{
+  TpsPass *pass = self->pass;
+  TpsTensor gradients[MAX_PARAMETERS]; /* borrowed */
+  TpsModelVersion *model;
+  GError *refusal = NULL;
+
+  tell (self, TPS_BATCH_UPDATE_BEGINS);
+  take_next_input (self);
+  if (!compute_gradients (self, error))
+    return FALSE;
+  for (guint i = 0; i < MAX_PARAMETERS; i++)
+    gradients[i] = self->gradients[i].host;
+  tell (self, TPS_BATCH_UPDATE_REPORTS);
+  tps_model_call_update (&self->call, gradients, pass->model->n_parameters, self->model->version,
+                         begin_call (self));
+  draw_next_input (self, step + 1);
+  if (!tps_model_call_wait (&self->call, &model, &refusal))
+    {
+      if (!g_error_matches (refusal, TPS_ERROR, TPS_ERROR_STALE))
+        {
+          g_propagate_error (error, refusal);
+          return FALSE;
+        }
+      g_error_free (refusal);
+      return fetch_model (self, error);
+    }
+  tell (self, TPS_BATCH_UPDATE_CONTINUES);
+  return use_model (self, model, error);
+}
+
+static void
+publish_digest (const Training *self)
+{
+  TpsPushHash *hash = tps_push_hash_new ();
+  TpsPushDigest digest;
+
+  for (guint i = 0; i < self->model->n_parameters; i++)
+    tps_push_hash_add_tensor (hash, tps_tensor_view (&self->model->parameters[i].tensor));
+  digest = tps_push_hash_end (hash);
+  tps_pass_set_digest (self->pass, digest.bytes);
+}
+
+static gdouble
+ms_since (gint64 start_ns)
+{
+  return (gdouble) (tps_clock_now_ns () - start_ns) / 1e6;
+}
+
+static gboolean
+run_steps (Training *self, GError **error)
+{
+  TpsPass *pass = self->pass;
+  gint64 n_steps = (gint64) pass->plan->epochs * pass->plan->steps_per_epoch;
+  gint64 start_ns = tps_clock_now_ns ();
+
+  draw_next_input (self, 0);
+  for (gint64 step = 0; step < n_steps; step++)
+    {
+      gint64 step_start_ns = tps_clock_now_ns ();
+
+      if (!tps_pass_check_cancelled (pass, error) || !run_step (self, step, error))
+        return FALSE;
+      tps_pass_step_done (pass);
+      tps_metrics_record (pass->metrics, "batch_level_metric", "batch_all",
+                          ms_since (step_start_ns));
+    }
+  tps_metrics_record (pass->metrics, "pass_level_metric", "training", ms_since (start_ns));
+  publish_digest (self);
+  return TRUE;
+}
+
+static gboolean
+batch_update_trainer_run (TpsPass *pass, GError **error)
+{
+  g_auto (Training) self = { 0 };
+
+  if (!read_arguments (pass->plan, &self.arguments, error)
+      || !tps_pass_check_cancelled (pass, error) || !tps_pass_connect_model (pass, error))
+    return FALSE;
+  return training_init (&self, pass, error) && offer_model (&self, error)
+         && fetch_model (&self, error) && run_steps (&self, error);
+}
+
+const TpsTrainerClass tps_batch_update_trainer_class = {
+  .name = "BatchUpdateTrainer",
+  .takes_devices = TRUE,
+  .check = batch_update_trainer_check,
+  .run = batch_update_trainer_run,
+};

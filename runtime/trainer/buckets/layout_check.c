@@ -1,0 +1,98 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/trainer/buckets/layout_check.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+typedef struct
+{
+  TpsMutex lock;
+  TpsCond changed;
+  gboolean is_done;
+  GError *error;
+} Gathering;
+
+static void
+on_gathered (gpointer user_data, const GError *error)
+{
+  Gathering *self = user_data;
+
+  tps_mutex_lock (&self->lock);
+  self->error = error == NULL ? NULL : g_error_copy (error);
+  self->is_done = TRUE;
+  tps_cond_broadcast (&self->changed);
+  tps_mutex_unlock (&self->lock);
+}
+
+/* The group bounds the wait itself, by its time-out. */
+static gboolean
+gather_and_wait (TpsProcessGroup *group, gconstpointer data, gsize n_bytes, gsize *counts,
+                 TpsBuffer **gathered, GError **error)
+{
+  Gathering wait = { .is_done = FALSE };
+
+  tps_mutex_init (&wait.lock);
+  tps_cond_init (&wait.changed);
+  group->ops->all_gather_bytes (group, data, n_bytes, counts, gathered, on_gathered, &wait);
+  tps_mutex_lock (&wait.lock);
+  while (!wait.is_done)
+    tps_cond_wait (&wait.changed, &wait.lock);
+  tps_mutex_unlock (&wait.lock);
+  tps_cond_clear (&wait.changed);
+  tps_mutex_clear (&wait.lock);
+  if (wait.error == NULL)
+    return TRUE;
+  g_propagate_error (error, wait.error);
+  return FALSE;
+}
+
+/* The last byte is about memory, in which ranks may differ. Owned. */
+static gchar *
+write_facts (const TpsLayoutFacts *facts)
+{
+  g_autofree gchar *buckets = tps_bucket_layout_to_string (facts->layout, facts->parameters);
+  g_autofree gchar *compressed = tps_compression_to_string (facts->compression);
+
+  return g_strconcat (buckets, "compression: ", compressed, "\n", facts->on_device ? "d" : "h",
+                      NULL);
+}
+
+/* What each rank told is in `theirs`, one after the other. */
+static gboolean
+compare_facts (const gchar *ours, const gchar *theirs, const gsize *counts, TpsProcessGroup *group,
+               gboolean *all_on_devices, GError **error)
+{
+  gsize n_bytes = strlen (ours);
+
+  *all_on_devices = TRUE;
+  for (guint r = 0; r < group->size; theirs += counts[r], r++)
+    {
+      if (counts[r] != n_bytes || memcmp (theirs, ours, n_bytes - 1) != 0)
+        {
+          g_set_error (
+              error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+              "trainer %u has another model, other bucket sizes or another compression than "
+              "trainer %u",
+              r, group->rank);
+          return FALSE;
+        }
+      *all_on_devices &= theirs[n_bytes - 1] == 'd';
+    }
+  return TRUE;
+}
+
+gboolean
+tps_layout_check (const TpsLayoutFacts *facts, TpsProcessGroup *group, gboolean *all_on_devices,
+                  GError **error)
+{
+  g_autofree gchar *ours = write_facts (facts);
+  g_autofree gsize *counts = g_new0 (gsize, group->size);
+  g_autoptr (TpsBuffer) gathered = NULL;
+
+  return gather_and_wait (group, ours, strlen (ours), counts, &gathered, error)
+         && compare_facts (ours, (const gchar *) tps_buffer_get_data (gathered), counts, group,
+                           all_on_devices, error);
+}

@@ -1,0 +1,158 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix, the last one filled up with
+ * zeros. What stays behind is kept in `residual` and added to the next gradient, so that every gradient gets there in the
+ * end: what is sent plus what is kept is, element by element, the kept plus the new. Steps without data leave it alone;
+ * it begins at zero with each pass.
+ *
+ * Which blocks are chosen is each trainer's own affair: averages are over the trainers' rows, a row that a trainer did not
+ * send counts as zeros, and its share stays in that trainer's residual.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/trainer/compress/block_choice.h"
+#include "runtime/trainer/compress/built_in_compressions.h"
+#include "runtime/base/error.h"
+
+typedef struct
+{
+  TpsCompressor base;
+  gboolean is_idle; /* a sparse bucket travels as it is */
+  gsize n_wanted;   /* blocks of a step, at most */
+  TpsTensor residual;
+  guint32 *keys; /* scratch: [blocks] */
+} TopKCompressor;
+
+static gboolean
+top_k_parse (const gchar *argument, gdouble *ratio, GError **error)
+{
+  gchar *end = NULL;
+
+  if (argument != NULL)
+    *ratio = g_ascii_strtod (argument, &end);
+  if (argument != NULL && end != argument && *end == '\0' && *ratio > 0 && *ratio <= 1)
+    return TRUE;
+  g_set_error (
+      error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+      "compression \"topk\": the ratio is \"%s\", expected a number above 0 and at most 1, "
+      "as in topk:0.01",
+      argument == NULL ? "" : argument);
+  return FALSE;
+}
+
+static gsize
+count_blocks (gsize n_elems)
+{
+  return (n_elems + TPS_TOP_K_BLOCK - 1) / TPS_TOP_K_BLOCK;
+}
+
+static TpsCompressor *
+top_k_begin (TpsBucketCall *call, gdouble ratio)
+{
+  TopKCompressor *self = g_new0 (TopKCompressor, 1);
+  gsize n_blocks = count_blocks (call->n_elems);
+  TpsShape shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 1, .dims = { (gint64) call->n_elems } };
+
+  self->base.klass = &tps_top_k_compression;
+  self->is_idle = call->travels_as == TPS_GRADIENT_SPARSE;
+  if (self->is_idle)
+    return &self->base;
+  self->n_wanted = MIN ((gsize) ceil (ratio * (gdouble) n_blocks), n_blocks);
+  self->keys = g_new (guint32, n_blocks);
+  tps_tensor_init_zeroed (&self->residual, &shape);
+  call->travels_as = TPS_GRADIENT_SPARSE;
+  call->rows = (gint64) n_blocks;
+  call->dim = TPS_TOP_K_BLOCK;
+  return &self->base;
+}
+
+static gsize
+n_elems_of_block (const TpsBucketCall *call, gint64 block)
+{
+  return MIN (TPS_TOP_K_BLOCK, call->n_elems - (gsize) block * TPS_TOP_K_BLOCK);
+}
+
+/* Blocks leave the residual. */
+static void
+take_blocks (TopKCompressor *self, const TpsBucketCall *call, TpsGradient *rows)
+{
+  gfloat *residual = tps_tensor_data (&self->residual);
+  const gint64 *chosen = tps_tensor_data (&rows->indices);
+  gfloat *row = tps_tensor_data (&rows->values);
+
+  for (gint64 i = 0; i < rows->indices.shape.dims[0]; i++, row += TPS_TOP_K_BLOCK)
+    {
+      gfloat *block = residual + chosen[i] * TPS_TOP_K_BLOCK;
+      gsize n_elems = n_elems_of_block (call, chosen[i]);
+
+      memcpy (row, block, n_elems * sizeof *row);
+      memset (row + n_elems, 0, (TPS_TOP_K_BLOCK - n_elems) * sizeof *row);
+      memset (block, 0, n_elems * sizeof *block);
+    }
+}
+
+static void
+top_k_encode (TpsCompressor *compressor, TpsBucketCall *call)
+{
+  TopKCompressor *self = (TopKCompressor *) compressor;
+  gfloat *residual = tps_tensor_data (&self->residual);
+  g_auto (TpsGradient) rows = { .kind = TPS_GRADIENT_SPARSE,
+                                .weight = call->contribution.weight,
+                                .rows = call->rows };
+  gint64 n_chosen;
+
+  if (self->is_idle)
+    return;
+  tps_cpu_accumulate (TPS_DTYPE_FLOAT32, residual, tps_tensor_data (&call->contribution.dense),
+                      call->n_elems);
+  tps_tensor_init_1d (&rows.indices, TPS_DTYPE_INT64, (gint64) self->n_wanted);
+  n_chosen = (gint64) tps_block_choice (residual, call->n_elems, self->n_wanted, self->keys,
+                                        tps_tensor_data (&rows.indices));
+  rows.indices.shape.dims[0] = n_chosen;
+  tps_tensor_init_2d (&rows.values, TPS_DTYPE_FLOAT32, n_chosen, TPS_TOP_K_BLOCK);
+  take_blocks (self, call, &rows);
+  tps_gradient_move (&call->contribution, &rows);
+}
+
+/* Into the memory of the bucket's gradient, which has been read. */
+static void
+top_k_decode (TpsCompressor *compressor, const TpsBucketCall *call, TpsGradient *reduced)
+{
+  TopKCompressor *self = (TopKCompressor *) compressor;
+  g_auto (TpsGradient) dense = { .kind = TPS_GRADIENT_DENSE, .weight = reduced->weight };
+  const gint64 *ids = tps_tensor_data (&reduced->indices);
+  const gfloat *row = tps_tensor_data (&reduced->values);
+  gfloat *data;
+
+  if (self->is_idle)
+    return;
+  tps_tensor_init_ref (&dense.dense, &call->storage);
+  dense.dense.shape.dims[0] = (gint64) call->n_elems;
+  data = tps_tensor_data (&dense.dense);
+  memset (data, 0, call->n_elems * sizeof *data);
+  for (gint64 i = 0; i < reduced->indices.shape.dims[0]; i++, row += TPS_TOP_K_BLOCK)
+    memcpy (data + ids[i] * TPS_TOP_K_BLOCK, row, n_elems_of_block (call, ids[i]) * sizeof *row);
+  tps_gradient_move (reduced, &dense);
+}
+
+static void
+top_k_free (TpsCompressor *compressor)
+{
+  TopKCompressor *self = (TopKCompressor *) compressor;
+
+  tps_tensor_clear (&self->residual);
+  g_free (self->keys);
+  g_free (self);
+}
+
+const TpsCompressionClass tps_top_k_compression = {
+  .name = "topk",
+  .parse = top_k_parse,
+  .begin = top_k_begin,
+  .encode = top_k_encode,
+  .decode = top_k_decode,
+  .free = top_k_free,
+};

@@ -1,0 +1,498 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A step: backward -> on_gradient_ready() counts -> launch() compresses complete buckets and hands them to the hook, in the
+ * order of their numbers -> on_reduced(), from any thread, checks the average, turns it back and puts it into the bucket's
+ * slot -> finish_step() waits for all.
+ *
+ * On a device the backward pass is only enqueued when launch() is called: the bucket is handed to a thread of its own
+ * (launch_staged()), which takes buckets in order, waits for each where its hook needs it complete, and copies it to the host
+ * where its hook works there. All buckets go by that thread, so that collectives of all ranks come in one order. What
+ * comes back is queued behind the backward pass by finish_step(), and the optimizer behind that.
+ *
+ * Failures: the first error is kept, no further bucket is launched, exchange and group are cancelled, and finish_step()
+ * still waits for what is under way, because hooks borrow the buckets' memory.
+ *
+ * Threads: everything on the training thread but launch_staged() and on_reduced(). The lock guards what is marked.
+ */
+
+#include "runtime/trainer/ddp/ddp.h"
+
+#include "runtime/trainer/buckets/bucket_slot.h"
+#include "runtime/trainer/buckets/layout_check.h"
+#include "runtime/trainer/buckets/parameters_digest.h"
+#include "runtime/trainer/buckets/reduced_check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/worker_pool.h"
+
+/* How long a cancelled exchange or group may take to let go. */
+#define DRAIN_NS (G_GINT64_CONSTANT (10) * 1000 * 1000 * 1000)
+
+struct TpsDdp
+{
+  TpsModel *model;
+  TpsDdpOptions options;
+  TpsBucketLayout layout;
+  TpsBucketSlot *slots; /* by bucket */
+  guint next_launch;
+  TpsWorkerPool *stager; /* of a device: one thread */
+
+  TpsMutex lock;
+  TpsCond changed;
+  guint n_in_flight;
+  GError *error; /* the first one */
+};
+
+static void on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+static void on_reduced_on_device (TpsBucketCall *call, TpsGradient *reduced, const GError *error);
+
+static void
+report_alive (TpsDdp *ddp, gint64 until_ns)
+{
+  if (ddp->options.alive != NULL)
+    ddp->options.alive (ddp->options.user_data, until_ns);
+}
+
+/* Memory */
+
+static gboolean
+init_slots (TpsDdp *ddp, GError **error)
+{
+  const TpsBucketSlotOptions options = {
+    .model = ddp->model,
+    .compression = &ddp->options.compression,
+    .done = on_reduced,
+    .done_on_device = on_reduced_on_device,
+    .user_data = ddp,
+  };
+
+  ddp->slots = g_new0 (TpsBucketSlot, ddp->layout.n_buckets);
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    if (!tps_bucket_slot_init (&ddp->slots[b], b, &ddp->layout.buckets[b], &options, error))
+      return FALSE;
+  return TRUE;
+}
+
+static void
+bind_parameter (TpsDdp *ddp, guint index)
+{
+  TpsParameter *parameter = &ddp->model->parameters[index];
+  const TpsBucketPlace *place = &ddp->layout.places[index];
+  TpsBucketSlot *slot = &ddp->slots[place->bucket];
+
+  parameter->value = (gfloat *) tps_tensor_data (&slot->values) + place->offset;
+  if (!parameter->is_sparse)
+    parameter->gradient = (gfloat *) tps_tensor_data (&slot->gradient) + place->offset;
+}
+
+static void
+unbind_parameters (TpsModel *model)
+{
+  for (guint i = 0; i < model->n_parameters; i++)
+    {
+      model->parameters[i].value = NULL;
+      model->parameters[i].gradient = NULL;
+      tps_gradient_clear (&model->parameters[i].sparse_gradient);
+    }
+}
+
+TpsDdp *
+tps_ddp_new (TpsModel *model, const TpsDdpOptions *options, GError **error)
+{
+  g_autoptr (TpsDdp) ddp = g_new0 (TpsDdp, 1);
+
+  ddp->model = model;
+  ddp->options = *options;
+  tps_mutex_init (&ddp->lock);
+  tps_cond_init (&ddp->changed);
+  if (!tps_bucket_slot_check_model (model, error)
+      || !tps_bucket_layout_init (&ddp->layout, model->parameters, model->n_parameters,
+                                  options->first_bucket_mib, options->bucket_cap_mib, error)
+      || !init_slots (ddp, error))
+    return NULL;
+  if (!model->stream->device->is_host)
+    ddp->stager = tps_worker_pool_new ("staging", 1);
+  for (guint i = 0; i < model->n_parameters; i++)
+    bind_parameter (ddp, i);
+  return g_steal_pointer (&ddp);
+}
+
+void
+tps_ddp_free (TpsDdp *ddp)
+{
+  if (ddp == NULL)
+    return;
+  if (ddp->n_in_flight != 0)
+    {
+      /* Against the contracts of exchange and group. Memory that somebody may still write to is better lost. */
+      g_critical ("%u buckets are still in flight when their memory is freed; it is leaked",
+                  ddp->n_in_flight);
+      return;
+    }
+  g_clear_pointer (&ddp->stager, tps_worker_pool_free);
+  /* Whatever became of it: the stream has passed the memory that is given back now. */
+  ddp->model->stream->device->ops->stream_sync (ddp->model->stream, NULL);
+  unbind_parameters (ddp->model);
+  for (guint b = 0; ddp->slots != NULL && b < ddp->layout.n_buckets; b++)
+    tps_bucket_slot_clear (&ddp->slots[b]);
+  g_free (ddp->slots);
+  tps_bucket_layout_clear (&ddp->layout);
+  g_clear_error (&ddp->error);
+  tps_cond_clear (&ddp->changed);
+  tps_mutex_clear (&ddp->lock);
+  g_free (ddp);
+}
+
+const TpsBucketLayout *
+tps_ddp_get_layout (const TpsDdp *ddp)
+{
+  return &ddp->layout;
+}
+
+/* A step */
+
+/* Under the lock. */
+static void
+keep_first_error (TpsDdp *ddp, const GError *error)
+{
+  if (ddp->error == NULL)
+    ddp->error = g_error_copy (error);
+}
+
+/* Takes what was reduced, or the error. Thread: any. */
+static void
+finish_bucket (TpsDdp *ddp, TpsBucketSlot *slot, TpsGradient *reduced, const GError *error)
+{
+  tps_mutex_lock (&ddp->lock);
+  if (error != NULL)
+    keep_first_error (ddp, error);
+  else
+    tps_gradient_move (&slot->reduced, reduced);
+  slot->is_in_flight = FALSE;
+  ddp->n_in_flight--;
+  tps_cond_broadcast (&ddp->changed);
+  tps_mutex_unlock (&ddp->lock);
+}
+
+static gboolean
+decode_reduced (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
+{
+  if (!tps_reduced_check (&slot->call, reduced, error))
+    return FALSE;
+  if (reduced->kind != TPS_GRADIENT_NONE)
+    slot->compressor->klass->decode (slot->compressor, &slot->call, reduced);
+  return slot->staged == NULL || tps_staged_bucket_bring_back (slot->staged, reduced, error);
+}
+
+static void
+on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+{
+  TpsDdp *ddp = call->user_data;
+  TpsBucketSlot *slot = &ddp->slots[call->index];
+  g_autoptr (GError) misfit = NULL;
+
+  if (error == NULL && !decode_reduced (slot, reduced, &misfit))
+    error = misfit;
+  finish_bucket (ddp, slot, reduced, error);
+}
+
+/* A hook that works in a device's memory may still be given an average of the host's. */
+static gboolean
+take_on_device (TpsBucketSlot *slot, TpsGradient *reduced, GError **error)
+{
+  TpsDevice *device = NULL;
+
+  if (!tps_reduced_check (&slot->staged->call, reduced, error))
+    return FALSE;
+  if (reduced->kind == TPS_GRADIENT_DENSE && reduced->dense.buffer != NULL)
+    device = tps_buffer_get_device (reduced->dense.buffer);
+  return (device != NULL && !device->is_host)
+         || tps_staged_bucket_bring_back (slot->staged, reduced, error);
+}
+
+static void
+on_reduced_on_device (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
+{
+  TpsDdp *ddp = call->user_data;
+  TpsBucketSlot *slot = &ddp->slots[call->index];
+  g_autoptr (GError) misfit = NULL;
+
+  if (error == NULL && !take_on_device (slot, reduced, &misfit))
+    error = misfit;
+  finish_bucket (ddp, slot, reduced, error);
+}
+
+static TpsHookReach
+get_reach (TpsDdp *ddp, const TpsBucketSlot *slot)
+{
+  const TpsHook *hook = ddp->options.hook;
+
+  if (slot->call.is_sparse || hook->get_reach == NULL
+      || !tps_compression_is_none (&ddp->options.compression))
+    return TPS_HOOK_REACH_HOST;
+  return hook->get_reach (ddp->options.context, &slot->staged->call);
+}
+
+static gboolean
+bring_up (TpsBucketSlot *slot, GError **error)
+{
+  if (!tps_staged_bucket_bring_up (slot->staged, &slot->call.contribution, error))
+    return FALSE;
+  if (slot->call.contribution.kind != TPS_GRADIENT_NONE)
+    slot->compressor->klass->encode (slot->compressor, &slot->call);
+  return TRUE;
+}
+
+/* Where the hook wants it; NULL with an error. */
+static TpsBucketCall *
+prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
+{
+  TpsBucketCall *on_device = &slot->staged->call;
+
+  switch (get_reach (ddp, slot))
+    {
+    case TPS_HOOK_REACH_STREAM:
+      on_device->ready = slot->staged->ready;
+      return on_device;
+    case TPS_HOOK_REACH_DEVICE:
+      on_device->ready = NULL;
+      if (!tps_staged_bucket_wait (slot->staged, error))
+        return NULL;
+      /* This may be memory that others wait for. The optimizer has read it: it came before what is complete now. */
+      tps_gradient_clear (&slot->retired);
+      return on_device;
+    default:
+      return bring_up (slot, error) ? &slot->call : NULL;
+    }
+}
+
+/* On the staging thread. */
+static void
+launch_staged (gpointer user_data)
+{
+  TpsBucketSlot *slot = user_data;
+  TpsDdp *ddp = slot->call.user_data;
+  g_autoptr (GError) error = NULL;
+  TpsBucketCall *call = prepare_call (ddp, slot, &error);
+
+  if (call == NULL)
+    finish_bucket (ddp, slot, NULL, error);
+  else
+    ddp->options.hook->reduce (ddp->options.context, call);
+}
+
+static void
+launch (TpsDdp *ddp, guint index, gboolean has_data)
+{
+  TpsBucketSlot *slot = &ddp->slots[index];
+  gboolean has_failed;
+
+  tps_mutex_lock (&ddp->lock);
+  has_failed = ddp->error != NULL;
+  if (!has_failed)
+    {
+      slot->is_in_flight = TRUE;
+      ddp->n_in_flight++;
+    }
+  tps_mutex_unlock (&ddp->lock);
+  if (has_failed)
+    return;
+  tps_bucket_slot_contribute (slot, &ddp->layout.buckets[index], ddp->model, has_data);
+  report_alive (ddp, 0);
+  if (ddp->stager != NULL)
+    tps_worker_pool_submit (ddp->stager, launch_staged, slot);
+  else
+    ddp->options.hook->reduce (ddp->options.context, &slot->call);
+}
+
+static void
+on_gradient_ready (gpointer user_data, guint index)
+{
+  TpsDdp *ddp = user_data;
+  TpsBucketSlot *slot = &ddp->slots[ddp->layout.places[index].bucket];
+
+  g_return_if_fail (slot->n_unready > 0);
+  slot->n_unready--;
+  while (ddp->next_launch < ddp->layout.n_buckets && ddp->slots[ddp->next_launch].n_unready == 0)
+    launch (ddp, ddp->next_launch++, TRUE);
+}
+
+/* Under the lock; owned. */
+static gchar *
+name_in_flight (TpsDdp *ddp)
+{
+  GString *names = g_string_new (NULL);
+
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    if (ddp->slots[b].is_in_flight)
+      g_string_append_printf (names, "%s%u", names->len > 0 ? ", " : "", b);
+  return g_string_free (names, FALSE);
+}
+
+/* Under the lock. Returns at the deadline, when all are done, or at the first error. */
+static void
+wait_for_buckets (TpsDdp *ddp, gint64 deadline_ns)
+{
+  g_autofree gchar *names = NULL;
+
+  while (ddp->n_in_flight > 0 && ddp->error == NULL)
+    if (!tps_cond_wait_until (&ddp->changed, &ddp->lock, deadline_ns))
+      break;
+  if (ddp->n_in_flight == 0 || ddp->error != NULL)
+    return;
+  names = name_in_flight (ddp);
+  ddp->error = g_error_new (
+      TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+      "batch %" G_GINT64_FORMAT ": no answer for bucket %s within %" G_GINT64_FORMAT " ms",
+      ddp->options.context->state->batch_number, names, ddp->options.context->timeout_ns / 1000000);
+}
+
+static void
+cancel_all (TpsDdp *ddp)
+{
+  const TpsHookContext *context = ddp->options.context;
+
+  if (context->exchange != NULL)
+    context->exchange->ops->cancel (context->exchange);
+  if (context->group != NULL)
+    context->group->ops->abort (context->group);
+}
+
+static void
+begin_step (TpsDdp *ddp)
+{
+  tps_ddp_zero_grad (ddp);
+  ddp->next_launch = 0;
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    ddp->slots[b].n_unready = ddp->layout.buckets[b].n_parameters;
+}
+
+/* What the device did wrong is the cause of what others then miss. */
+static gboolean
+check_device (TpsDdp *ddp, GError **error)
+{
+  TpsStream *stream = ddp->model->stream;
+
+  return stream->device->ops->stream_sync (stream, error);
+}
+
+/* Cancels, and waits until nobody holds on to the buckets' memory. */
+static void
+give_up_step (TpsDdp *ddp, GError **error)
+{
+  gint64 deadline_ns;
+
+  cancel_all (ddp);
+  deadline_ns = tps_clock_now_ns () + DRAIN_NS;
+  tps_mutex_lock (&ddp->lock);
+  while (ddp->n_in_flight > 0 && tps_cond_wait_until (&ddp->changed, &ddp->lock, deadline_ns))
+    continue;
+  tps_mutex_unlock (&ddp->lock);
+  if (check_device (ddp, error))
+    g_propagate_error (error, g_error_copy (ddp->error));
+}
+
+static gboolean
+finish_step (TpsDdp *ddp, GError **error)
+{
+  gint64 deadline_ns = tps_clock_now_ns () + ddp->options.context->timeout_ns
+                       + 2 * TPS_HOOK_GRACE_NS;
+  gboolean has_failed;
+
+  report_alive (ddp, deadline_ns);
+  tps_mutex_lock (&ddp->lock);
+  wait_for_buckets (ddp, deadline_ns);
+  has_failed = ddp->error != NULL;
+  tps_mutex_unlock (&ddp->lock);
+  report_alive (ddp, 0);
+
+  if (has_failed)
+    {
+      give_up_step (ddp, error);
+      return FALSE;
+    }
+  for (guint b = 0; ddp->stager != NULL && b < ddp->layout.n_buckets; b++)
+    tps_staged_bucket_expect (ddp->slots[b].staged);
+  return TRUE;
+}
+
+/* A model that does not report a gradient would make this step wait for nothing. */
+static gboolean
+fail_unreported (TpsDdp *ddp, GError **error)
+{
+  g_autoptr (GError) unreported = g_error_new (
+      TPS_ERROR, TPS_ERROR_INTERNAL,
+      "backward pass: the model reported no gradient for %u parameters of bucket %u",
+      ddp->slots[ddp->next_launch].n_unready, ddp->next_launch);
+
+  tps_mutex_lock (&ddp->lock);
+  keep_first_error (ddp, unreported);
+  tps_mutex_unlock (&ddp->lock);
+  return finish_step (ddp, error);
+}
+
+gboolean
+tps_ddp_backward (TpsDdp *ddp, const gfloat *output_gradient, GError **error)
+{
+  begin_step (ddp);
+  ddp->model->klass->backward (ddp->model, output_gradient, on_gradient_ready, ddp);
+  if (ddp->next_launch < ddp->layout.n_buckets)
+    return fail_unreported (ddp, error);
+  return finish_step (ddp, error);
+}
+
+gboolean
+tps_ddp_join_step (TpsDdp *ddp, GError **error)
+{
+  begin_step (ddp);
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    launch (ddp, b, FALSE);
+  return finish_step (ddp, error);
+}
+
+void
+tps_ddp_zero_grad (TpsDdp *ddp)
+{
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    tps_bucket_slot_zero_grad (&ddp->slots[b]);
+}
+
+const TpsGradient *
+tps_ddp_get_reduced (const TpsDdp *ddp, guint bucket)
+{
+  return &ddp->slots[bucket].reduced;
+}
+
+void
+tps_ddp_step_sgd (TpsDdp *ddp, gdouble learning_rate)
+{
+  for (guint b = 0; b < ddp->layout.n_buckets; b++)
+    tps_bucket_slot_step_sgd (&ddp->slots[b], learning_rate);
+}
+
+gboolean
+tps_ddp_digest (const TpsDdp *ddp, guint8 digest[16], GError **error)
+{
+  return tps_parameters_digest (ddp->model, digest, error);
+}
+
+gboolean
+tps_ddp_check_layouts (TpsDdp *ddp, gboolean *on_devices, GError **error)
+{
+  const TpsHookContext *context = ddp->options.context;
+  const TpsLayoutFacts facts = {
+    .layout = &ddp->layout,
+    .parameters = ddp->model->parameters,
+    .compression = &ddp->options.compression,
+    .on_device = ddp->stager != NULL,
+  };
+  gboolean ok;
+
+  *on_devices = FALSE;
+  if (context->group == NULL)
+    return TRUE;
+  report_alive (ddp, tps_clock_now_ns () + context->timeout_ns);
+  ok = tps_layout_check (&facts, context->group, on_devices, error);
+  report_alive (ddp, 0);
+  return ok;
+}

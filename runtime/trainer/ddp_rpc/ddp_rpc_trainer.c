@@ -1,0 +1,480 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory that others borrow: the batch is the lookup's and the push's until both have ended; the slices of the gradient
+ * are the push's. Both calls of a step have ended when it has, so batches take turns in two places: the next one is drawn
+ * while the push is under way.
+ */
+
+#include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
+
+#include "runtime/base/config.h"
+#include "runtime/trainer/ddp_rpc/bag_batches.h"
+#include "runtime/trainer/ddp_rpc/table_call.h"
+#include "runtime/trainer/ddp_rpc/table_columns.h"
+#include "runtime/base/error.h"
+#include "runtime/nn/hybrid_model.h"
+#include "runtime/base/sync.h"
+
+#define FORWARD_METRIC "forward_metric"
+#define BACKWARD_METRIC "backward_metric"
+
+#define MAX_ROWS_PER_BAG 1024 /* 100 MiB of activations for the largest batch */
+
+typedef struct
+{
+  gchar **tables; /* NULL at the end */
+  guint n_tables;
+  gint64 num_embeddings;
+  gint64 embedding_dim;
+  gint64 rows_per_bag;
+  TpsBagTask task;
+  gboolean sequential_lookups;
+  gint64 first_epoch;
+} Arguments;
+
+typedef struct
+{
+  TpsPass *pass;
+  Arguments arguments;
+  TpsBagBatches batches;
+  TpsBagBatch places[2];
+  TpsBagBatch *batch; /* of this step */
+  TpsBagBatch *next;
+
+  TpsBagQuery *queries;      /* [tables] */
+  TpsBagGradient *gradients; /* [tables] */
+  TpsTableColumns columns;
+  const gfloat **slices;     /* [tables], of the gradient */
+  TpsStagedTensor targets;   /* [most bags * rows_per_bag] */
+  TpsTrainBatch model_batch; /* what the model sees of the batch; in its device's memory */
+  GError *push_error;        /* why the gradient of this step was not pushed */
+  TpsTableCall lookup;
+  TpsTableCall push;
+
+  gint64 samples;
+  gint64 epoch_samples;
+} Training;
+
+/* -- arguments -- */
+
+gboolean
+tps_ddp_rpc_check_shape (gint64 n_tables, gint64 embedding_dim, gint64 *rows_per_bag,
+                         GError **error)
+{
+  gint64 rows = n_tables * embedding_dim / TPS_HYBRID_MODEL_INPUTS;
+
+  if (n_tables < 1 || embedding_dim < 1 || n_tables > G_MAXINT32 || embedding_dim > G_MAXINT32
+      || rows * TPS_HYBRID_MODEL_INPUTS != n_tables * embedding_dim || rows > MAX_ROWS_PER_BAG)
+    {
+      g_set_error (
+          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+          "%" G_GINT64_FORMAT " tables of dimension %" G_GINT64_FORMAT
+          ": their product must be a multiple of %d, the width of the dense layers, and at "
+          "most %d",
+          n_tables, embedding_dim, TPS_HYBRID_MODEL_INPUTS,
+          TPS_HYBRID_MODEL_INPUTS * MAX_ROWS_PER_BAG);
+      return FALSE;
+    }
+  *rows_per_bag = rows;
+  return TRUE;
+}
+
+static void
+arguments_clear (Arguments *arguments)
+{
+  g_clear_pointer (&arguments->tables, g_strfreev);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Arguments, arguments_clear)
+
+static gboolean
+read_tables (TpsConfig *config, Arguments *arguments)
+{
+  g_autofree gchar *names = NULL;
+
+  if (!tps_config_get_string (config, "tables", &names))
+    return FALSE;
+  arguments->tables = g_strsplit (names, ",", -1);
+  arguments->n_tables = g_strv_length (arguments->tables);
+  return TRUE;
+}
+
+static gboolean
+read_task (TpsConfig *config, Arguments *arguments)
+{
+  g_autofree gchar *name = NULL;
+
+  arguments->task = TPS_BAG_TASK_RANDOM;
+  if (!tps_config_has (config, "task"))
+    return TRUE;
+  return tps_config_get_string (config, "task", &name)
+         && tps_bag_task_find (name, &arguments->task, config->error);
+}
+
+static gboolean
+read_optional (TpsConfig *config, Arguments *arguments)
+{
+  if (tps_config_has (config, "sequential_lookups")
+      && !tps_config_get_bool (config, "sequential_lookups", &arguments->sequential_lookups))
+    return FALSE;
+  return !tps_config_has (config, "first_epoch")
+         || tps_config_get_int (config, "first_epoch", 0, G_MAXINT32, &arguments->first_epoch);
+}
+
+static gboolean
+read_arguments (const TpsTrainPlan *plan, Arguments *arguments, GError **error)
+{
+  TpsConfig config;
+
+  tps_config_init (&config, plan->trainer_config, "trainer DdpRpcTrainer", error);
+  return read_tables (&config, arguments)
+         && tps_config_get_int (&config, "num_embeddings", 1, G_MAXINT64 / 2,
+                                &arguments->num_embeddings)
+         && tps_config_get_int (&config, "embedding_dim", 1, G_MAXINT32, &arguments->embedding_dim)
+         && read_task (&config, arguments) && read_optional (&config, arguments)
+         && tps_config_finish (&config)
+         && tps_ddp_rpc_check_shape (arguments->n_tables, arguments->embedding_dim,
+                                     &arguments->rows_per_bag, error);
+}
+
+static gboolean
+ddp_rpc_trainer_check (const TpsTrainPlan *plan, GError **error)
+{
+  g_auto (Arguments) arguments = { 0 };
+
+  if (!read_arguments (plan, &arguments, error))
+    return FALSE;
+  if (g_str_equal (plan->model_class, tps_hybrid_model_class.name))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "model_class is %s, expected %s, which trainer DdpRpcTrainer trains",
+               plan->model_class, tps_hybrid_model_class.name);
+  return FALSE;
+}
+
+/* -- memory -- */
+
+static gboolean
+init_device_memory (Training *self, GError **error)
+{
+  const Arguments *arguments = &self->arguments;
+  TpsStream *stream = self->pass->model->stream;
+  TpsShape targets = { .dtype = TPS_DTYPE_INT64,
+                       .n_dims = 1,
+                       .dims = { TPS_BAG_BATCH_MAX_INDICES * arguments->rows_per_bag } };
+
+  if (!tps_table_columns_init (&self->columns, stream, arguments->n_tables,
+                               arguments->embedding_dim, TPS_BAG_BATCH_MAX_INDICES, error)
+      || !tps_staged_tensor_init (&self->targets, stream->device, &targets, error))
+    return FALSE;
+  tps_tensor_init_ref (&self->model_batch.target, &self->targets.device);
+  return TRUE;
+}
+
+static gboolean
+training_init (Training *self, TpsPass *pass, GError **error)
+{
+  const Arguments *arguments = &self->arguments;
+  const TpsTrainPlan *plan = pass->plan;
+  TpsBagBatchesOptions options = {
+    .task = arguments->task,
+    .num_embeddings = arguments->num_embeddings,
+    .batches_per_epoch = plan->steps_per_epoch,
+    .seed = plan->seed,
+    .trainer = plan->rank,
+    .first_epoch = (guint) arguments->first_epoch,
+  };
+
+  self->pass = pass;
+  tps_bag_batches_init (&self->batches, &options);
+  self->batch = &self->places[0];
+  self->next = &self->places[1];
+  self->queries = g_new0 (TpsBagQuery, arguments->n_tables);
+  self->gradients = g_new0 (TpsBagGradient, arguments->n_tables);
+  self->slices = g_new0 (const gfloat *, arguments->n_tables);
+  tps_table_call_init (&self->lookup, pass->tables, arguments->n_tables);
+  tps_table_call_init (&self->push, pass->tables, 0);
+  return init_device_memory (self, error);
+}
+
+static void
+training_clear (Training *self)
+{
+  if (self->pass != NULL)
+    {
+      tps_table_call_clear (&self->push);
+      tps_table_columns_clear (&self->columns); /* waits for the stream: nothing is in use below */
+      tps_table_call_clear (&self->lookup);
+    }
+  tps_train_batch_clear (&self->model_batch);
+  tps_staged_tensor_clear (&self->targets);
+  g_clear_error (&self->push_error);
+  g_free (self->slices);
+  g_free (self->queries);
+  g_free (self->gradients);
+  arguments_clear (&self->arguments);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Training, training_clear)
+
+/* -- lookups -- */
+
+static TpsTensorView
+view_of_ids (const gint64 *ids, guint n)
+{
+  return (TpsTensorView) {
+    .shape = { .dtype = TPS_DTYPE_INT64, .n_dims = 1, .dims = { n } },
+    .data = ids,
+  };
+}
+
+static TpsTensorView
+view_of_rows (const gfloat *rows, gint64 n, gint64 dim)
+{
+  return (TpsTensorView) {
+    .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 2, .dims = { n, dim } },
+    .data = rows,
+  };
+}
+
+static void
+fill_queries (Training *self)
+{
+  for (guint t = 0; t < self->arguments.n_tables; t++)
+    self->queries[t] = (TpsBagQuery) {
+      .table = self->arguments.tables[t],
+      .indices = view_of_ids (self->batch->indices, self->batch->n_indices),
+      .offsets = view_of_ids (self->batch->offsets, self->batch->n_bags),
+      .pooling = TPS_POOLING_SUM,
+    };
+}
+
+/* For one round trip from now on; shows life until then. */
+static gint64
+get_deadline (Training *self)
+{
+  gint64 deadline_ns = tps_clock_now_ns () + self->pass->plan->rpc_timeout_ns;
+
+  tps_pass_alive (self->pass, deadline_ns);
+  return deadline_ns;
+}
+
+static gboolean
+look_up_tables (Training *self, guint first, guint n, GError **error)
+{
+  tps_table_call_lookup (&self->lookup, self->queries + first, n, first, get_deadline (self));
+  return tps_table_call_wait (&self->lookup, error);
+}
+
+static gboolean
+check_rows (Training *self, guint table, GError **error)
+{
+  TpsTensorView expected = view_of_rows (NULL, self->batch->n_bags, self->arguments.embedding_dim);
+  const TpsTensor *rows = &self->lookup.outputs[table];
+  g_autofree gchar *got = NULL;
+  g_autofree gchar *wanted = NULL;
+
+  if (tps_shape_equal (&rows->shape, &expected.shape))
+    return TRUE;
+  got = tps_shape_to_string (&rows->shape);
+  wanted = tps_shape_to_string (&expected.shape);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: its pooled rows are %s, expected %s", self->arguments.tables[table], got,
+               wanted);
+  return FALSE;
+}
+
+static gboolean
+look_up (Training *self, GError **error)
+{
+  guint n_tables = self->arguments.n_tables;
+  guint n_together = self->arguments.sequential_lookups ? 1 : n_tables;
+
+  fill_queries (self);
+  for (guint t = 0; t < n_tables; t += n_together)
+    if (!look_up_tables (self, t, n_together, error))
+      return FALSE;
+  for (guint t = 0; t < n_tables; t++)
+    if (!check_rows (self, t, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* -- between tables and model -- */
+
+/* What the model is fed with. */
+static void
+fill_model_batch (Training *self)
+{
+  gint64 rows_per_bag = self->arguments.rows_per_bag;
+  TpsTrainBatch *batch = &self->model_batch;
+  gint64 *targets = tps_tensor_data (&self->targets.host);
+
+  tps_tensor_clear (&batch->input);
+  tps_table_columns_join (&self->columns, self->lookup.outputs, self->batch->n_bags, &batch->input);
+  batch->input.shape.dims[0] = self->batch->n_bags * rows_per_bag;
+  batch->input.shape.dims[1] = TPS_HYBRID_MODEL_INPUTS;
+  batch->target.shape.dims[0] = batch->input.shape.dims[0];
+  for (gint64 row = 0; row < batch->target.shape.dims[0]; row++)
+    targets[row] = self->batch->targets[row / rows_per_bag];
+  tps_staged_tensor_upload (&self->targets, self->pass->model->stream,
+                            tps_shape_n_bytes (&batch->target.shape));
+}
+
+/* In the midst of the backward pass. */
+static void
+push_gradient (gpointer user_data, const gfloat *gradient, gsize rows)
+{
+  Training *self = user_data;
+  guint n_tables = self->arguments.n_tables;
+
+  if (!tps_table_columns_split (&self->columns, gradient, self->batch->n_bags, self->slices,
+                                &self->push_error))
+    return;
+  for (guint t = 0; t < n_tables; t++)
+    self->gradients[t] = (TpsBagGradient) {
+      .query = self->queries[t],
+      .gradient = view_of_rows (self->slices[t], self->batch->n_bags,
+                                self->arguments.embedding_dim),
+    };
+  tps_table_call_apply (&self->push, self->gradients, n_tables, get_deadline (self));
+}
+
+/* -- steps -- */
+
+/* Records what has begun at *start_ns and ended now, where the next begins. */
+static void
+record (Training *self, const gchar *type, const gchar *name, gint64 *start_ns)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  tps_metrics_record (self->pass->metrics, type, name, (gdouble) (now_ns - *start_ns) / 1e6);
+  *start_ns = now_ns;
+}
+
+/* `key`: of the step, in the metrics, which are the device's where there is one. */
+static gboolean
+train_dense (Training *self, const gchar *key, GError **error)
+{
+  TpsPass *pass = self->pass;
+
+  tps_ddp_zero_grad (pass->ddp);
+  if (!tps_pass_record_start (pass, FORWARD_METRIC, key, "forward_pass", error)
+      || !tps_pass_forward (pass, &self->model_batch, error))
+    return FALSE;
+  tps_pass_record_end (pass, FORWARD_METRIC, key, NULL);
+  if (!tps_pass_record_start (pass, BACKWARD_METRIC, key, "backward", error)
+      || !tps_ddp_backward (pass->ddp, tps_tensor_data (&pass->output_gradient), error))
+    return FALSE;
+  tps_pass_record_end (pass, BACKWARD_METRIC, key, NULL);
+  tps_ddp_step_sgd (pass->ddp, pass->plan->learning_rate);
+  return TRUE;
+}
+
+static gboolean
+wait_for_push (Training *self, GError **error)
+{
+  if (self->push_error != NULL)
+    g_propagate_error (error, g_steal_pointer (&self->push_error));
+  else if (tps_table_call_wait (&self->push, error))
+    return TRUE;
+  g_prefix_error (error, "push: ");
+  return FALSE;
+}
+
+static void
+draw_next_batch (Training *self)
+{
+  tps_bag_batches_next (&self->batches, self->next);
+}
+
+static void
+take_next_batch (Training *self)
+{
+  TpsBagBatch *drawn = self->next;
+
+  self->next = self->batch;
+  self->batch = drawn;
+}
+
+static gboolean
+run_step (Training *self, const gchar *key, GError **error)
+{
+  TpsPass *pass = self->pass;
+  gint64 start_ns = tps_clock_now_ns ();
+
+  if (!tps_pass_check_cancelled (pass, error))
+    return FALSE;
+  take_next_batch (self);
+  pass->hook_state->klass->next_batch (pass->hook_state);
+  if (!look_up (self, error))
+    {
+      g_prefix_error (error, "lookup: ");
+      return FALSE;
+    }
+  tps_metrics_record (pass->metrics, "lookup_metric", "lookup",
+                      (gdouble) (tps_clock_now_ns () - start_ns) / 1e6);
+  fill_model_batch (self);
+  if (!train_dense (self, key, error))
+    return FALSE;
+  draw_next_batch (self);
+  if (!wait_for_push (self, error))
+    return FALSE;
+  tps_metrics_record (pass->metrics, "push_metric", "push", tps_table_call_get_ms (&self->push));
+  self->samples += self->batch->n_bags;
+  record (self, "batch_level_metric", "batch_all", &start_ns);
+  tps_pass_step_done (pass);
+  return TRUE;
+}
+
+static gboolean
+run_epoch (Training *self, guint epoch, GError **error)
+{
+  gint64 start_ns = tps_clock_now_ns ();
+  gint64 samples_before = self->samples;
+
+  for (guint index = 0; index < self->pass->plan->steps_per_epoch; index++)
+    {
+      g_autofree gchar *key = tps_pass_epoch_key (epoch, index);
+
+      if (run_step (self, key, error))
+        continue;
+      g_prefix_error (error, "epoch %u, batch %u: ", epoch, index);
+      return FALSE;
+    }
+  record (self, "epoch_metric", "epoch", &start_ns);
+  self->epoch_samples = self->samples - samples_before;
+  tps_pass_set_samples (self->pass, self->samples, self->epoch_samples);
+  return TRUE;
+}
+
+static gboolean
+connect_all (TpsPass *pass, GError **error)
+{
+  return tps_pass_check_cancelled (pass, error) && tps_pass_connect_tables (pass, error)
+         && tps_pass_connect (pass, error) && pass->ddp_model->create (pass, error);
+}
+
+static gboolean
+ddp_rpc_trainer_run (TpsPass *pass, GError **error)
+{
+  g_auto (Training) training = { 0 };
+
+  if (!read_arguments (pass->plan, &training.arguments, error) || !connect_all (pass, error))
+    return FALSE;
+  if (!training_init (&training, pass, error))
+    return FALSE;
+  tps_hybrid_model_watch_input (pass->model, push_gradient, &training);
+  draw_next_batch (&training);
+  for (guint epoch = 0; epoch < pass->plan->epochs; epoch++)
+    if (!run_epoch (&training, epoch, error))
+      return FALSE;
+  return TRUE;
+}
+
+const TpsTrainerClass tps_ddp_rpc_trainer_class = {
+  .name = "DdpRpcTrainer",
+  .takes_devices = TRUE,
+  .check = ddp_rpc_trainer_check,
+  .run = ddp_rpc_trainer_run,
+};

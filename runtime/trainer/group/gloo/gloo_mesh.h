@@ -1,0 +1,106 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Messages between the ranks of a group, over the Gloo library's connections. C++; internal to this folder.
+ *
+ * Sizes must match on both sides: Gloo ends the process if a message is larger than its receive. `part` tells the messages
+ * of one collective apart; both sides compute the same.
+ *
+ * Thread: one at a time, abort() excepted. All but abort() and close() throw Failure, or what Gloo throws.
+ */
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include "runtime/trainer/group/gloo/gloo_join_store.h"
+#include "runtime/trainer/group/gloo/sigpipe_block.h"
+
+namespace tps {
+
+class Mesh
+{
+public:
+  using Buffer = gloo::transport::UnboundBuffer;
+  using BufferPtr = std::unique_ptr<Buffer>;
+  /* With the rank at the other end. */
+  using Transfers = std::vector<std::pair<unsigned, BufferPtr>>;
+
+  static constexpr uint64_t MAX_PART = (1 << 24) - 1;
+
+  /* Joins: returns when all ranks have. `options` is borrowed for the call. */
+  explicit Mesh (const TpsProcessGroupOptions *options);
+
+  Mesh (const Mesh &) = delete;
+  Mesh &operator= (const Mesh &) = delete;
+
+  unsigned
+  rank () const
+  {
+    return rank_;
+  }
+
+  unsigned
+  size () const
+  {
+    return size_;
+  }
+
+  milliseconds
+  timeout () const
+  {
+    return timeout_;
+  }
+
+  Clock::time_point
+  deadline () const
+  {
+    return deadline_;
+  }
+
+  /* The next collective, which is to end by `deadline`: its messages are not taken for those of others. */
+  void begin (Clock::time_point deadline);
+
+  /* The bytes stay borrowed until the transfer has been waited for. */
+  void start_send (Transfers *sends, const void *data, size_t n_bytes, unsigned peer,
+                   uint64_t part);
+  void start_recv (Transfers *recvs, void *data, size_t n_bytes, unsigned peer, uint64_t part);
+  void wait_for_recvs (Transfers *recvs);
+  void wait_for_sends (Transfers *sends);
+
+  /* Everybody tells everybody a number: counts [size]. A part of a collective, or one of its own. */
+  void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
+
+  /* As the group's all_gather_bytes(), runtime/trainer/ports/process_group.h; a collective of its own. */
+  void gather_bytes (const void *sent, size_t n_bytes, gsize *counts, TpsBuffer **gathered);
+
+  /* Ends what waits and what will. Thread: any. */
+  void abort () noexcept;
+
+  /* The others learn at once that this rank is gone. */
+  void close () noexcept;
+
+private:
+  size_t add_counts (const std::vector<uint64_t> &counts) const;
+  void set_waiting (Buffer *buffer);
+  void wait (Buffer *buffer, bool for_recv, unsigned peer);
+
+  const unsigned rank_;
+  const unsigned size_;
+  const milliseconds timeout_;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  uint64_t sequence_ = 0; /* of collectives; tags their messages */
+  Clock::time_point deadline_;
+
+  std::mutex mutex_; /* guards everything below */
+  bool aborted_ = false;
+  Buffer *waiting_ = nullptr; /* what abort() must wake */
+};
+
+} /* namespace tps */

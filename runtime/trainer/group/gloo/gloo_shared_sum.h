@@ -1,0 +1,46 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Shared memory for the ranks of a group, where all of them are processes of one machine that can share some. C++; internal
+ * to this folder. */
+
+#pragma once
+
+#include <memory>
+
+#include "runtime/trainer/group/gloo/gloo_mesh.h"
+#include "runtime/trainer/group/shared_sum.h"
+
+namespace tps {
+
+class SharedSum
+{
+public:
+  /* The ranks agree: either all share memory or none does, in particular where one of them does not want to. Null where
+   * none does. Throws Failure. */
+  static std::unique_ptr<SharedSum> agree (Mesh *mesh, bool wanted);
+
+  /* As those of runtime/trainer/group/shared_sum.h; throw Failure. */
+  void sum (float *data, size_t n_elems, Clock::time_point deadline);
+  void average (TpsAverage *average, Clock::time_point deadline);
+
+  /* Thread: any. */
+  void abort () noexcept;
+
+private:
+  struct SumFree
+  {
+    void
+    operator() (TpsSharedSum *shared) const
+    {
+      tps_shared_sum_free (shared);
+    }
+  };
+
+  explicit SharedSum (TpsRankMemory *memory) : shared_ (tps_shared_sum_new (memory))
+  {
+  }
+
+  std::unique_ptr<TpsSharedSum, SumFree> shared_;
+};
+
+} /* namespace tps */

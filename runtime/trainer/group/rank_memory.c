@@ -1,0 +1,352 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Meeting: the last to arrive counts `generation` up and wakes those who sleep on it, if any do. They look around in between
+ * for ranks that have broken the group or whose process has ended: one that nobody has waited for yet still has its number, and
+ * a number may be given out again, so its state and the time of its start are looked at.
+ */
+
+#include "runtime/trainer/group/rank_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define HEADER_BYTES 4096
+#define LOOK_NS (G_GINT64_CONSTANT (50) * 1000 * 1000)
+#define SPINS 2000    /* of some 50 ns, where every rank may have a processor */
+#define LINE_BYTES 64 /* of a cache */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+#if defined(__x86_64__) || defined(__i386__)
+#define RELAX() __builtin_ia32_pause ()
+#else
+#define RELAX() atomic_signal_fence (memory_order_seq_cst)
+#endif
+
+typedef struct
+{
+  guint64 token;
+  _Atomic guint32 broken_by;  /* rank + 1 */
+  _Atomic guint32 n_sleeping; /* at most: who dies asleep stays counted */
+  struct
+  {
+    _Atomic guint32 pid;
+    _Atomic guint32 n_meetings; /* that the rank has come to */
+  } ranks[TPS_RANK_MEMORY_MAX_RANKS];
+  /* Each on a line of its own: all ranks write to the one while they read the other. */
+  _Alignas(LINE_BYTES) _Atomic guint32 n_arrived;
+  guint8 rest_of_line[LINE_BYTES - sizeof (guint32)];
+  _Atomic guint32 generation; /* a futex */
+  guint8 rest_of_last_line[LINE_BYTES - sizeof (guint32)];
+} Header;
+
+struct TpsRankMemory
+{
+  guint rank;
+  guint size;
+  gsize n_bytes;
+  gint fd; /* -1 when the door is closed */
+  guint n_spins;
+  Header *header;
+  guint64 started[TPS_RANK_MEMORY_MAX_RANKS]; /* of the ranks' processes; 0 = cannot be read here */
+};
+
+/* -- coming and going -- */
+
+static TpsRankMemory *
+map (gint fd, guint rank, guint size, gsize n_bytes)
+{
+  TpsRankMemory *memory;
+  void *mapped;
+
+  G_STATIC_ASSERT (sizeof (Header) <= HEADER_BYTES);
+  mapped = mmap (NULL, HEADER_BYTES + n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED)
+    return NULL;
+  memory = g_new0 (TpsRankMemory, 1);
+  memory->rank = rank;
+  memory->size = size;
+  memory->n_bytes = n_bytes;
+  memory->fd = fd;
+  /* Of the machine, not of this process: each rank may be bound to a core of its own. */
+  memory->n_spins = size <= g_get_num_processors () ? SPINS : 0;
+  memory->header = mapped;
+  memory->header->ranks[rank].pid = (guint32) getpid ();
+  return memory;
+}
+
+TpsRankMemory *
+tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address)
+{
+  TpsRankMemory *memory;
+  gint fd;
+
+  if (size > TPS_RANK_MEMORY_MAX_RANKS)
+    return NULL;
+  fd = memfd_create ("thriftps-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return NULL;
+  if (ftruncate (fd, (off_t) (HEADER_BYTES + n_bytes)) != 0 || fcntl (fd, F_ADD_SEALS, SEALS) != 0
+      || (memory = map (fd, 0, size, n_bytes)) == NULL)
+    {
+      close (fd);
+      return NULL;
+    }
+  address->handle = (guint64) getpid () << 32 | (guint32) fd;
+  address->token = (guint64) tps_clock_now_ns () ^ (guint64) (gsize) memory << 20;
+  memory->header->token = address->token;
+  return memory;
+}
+
+/* Whether the file is one that rank 0 has made: it cannot shrink under our feet. */
+static gboolean
+is_sealed (gint fd, gsize n_bytes)
+{
+  struct stat status;
+
+  return fstat (fd, &status) == 0 && (gsize) status.st_size == HEADER_BYTES + n_bytes
+         && fcntl (fd, F_GET_SEALS) == SEALS;
+}
+
+/* Before anything is written to it. */
+static gboolean
+has_token (gint fd, guint64 token)
+{
+  guint64 found;
+
+  return pread (fd, &found, sizeof found, 0) == sizeof found && found == token;
+}
+
+TpsRankMemory *
+tps_rank_memory_open (const TpsRankMemoryAddress *address, guint rank, guint size, gsize n_bytes)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%u/fd/%u", (guint32) (address->handle >> 32),
+                                            (guint32) address->handle);
+  TpsRankMemory *memory = NULL;
+  gint fd;
+
+  if (address->handle == 0 || size > TPS_RANK_MEMORY_MAX_RANKS)
+    return NULL;
+  fd = open (path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return NULL;
+  if (is_sealed (fd, n_bytes) && has_token (fd, address->token))
+    memory = map (fd, rank, size, n_bytes);
+  if (memory == NULL)
+    close (fd);
+  return memory;
+}
+
+static void
+close_fd (gint *fd)
+{
+  if (*fd >= 0)
+    close (*fd);
+  *fd = -1;
+}
+
+/* Whether a process has ended, and when it was started. FALSE: there is none, or nothing can be read of it. */
+static gboolean
+read_process (guint32 pid, gboolean *has_ended, guint64 *started)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%u/stat", pid);
+  g_autofree gchar *text = NULL;
+  g_auto (GStrv) fields = NULL;
+  const gchar *at;
+
+  if (!g_file_get_contents (path, &text, NULL, NULL))
+    return FALSE;
+  at = strrchr (text, ')'); /* of the name, which may hold anything */
+  if (at == NULL || at[1] == '\0')
+    return FALSE;
+  fields = g_strsplit (at + 2, " ", 21); /* from the third field on: state; the 22nd: its start */
+  if (g_strv_length (fields) < 21)
+    return FALSE;
+  /* One whose first thread alone has ended looks so too, but has others. */
+  *has_ended = strchr ("ZX", fields[0][0]) != NULL && g_ascii_strtoull (fields[17], NULL, 10) <= 1;
+  *started = g_ascii_strtoull (fields[19], NULL, 10);
+  return TRUE;
+}
+
+void
+tps_rank_memory_close_door (TpsRankMemory *memory)
+{
+  gboolean has_ended;
+
+  close_fd (&memory->fd);
+  for (guint r = 0; r < memory->size; r++)
+    if (!read_process (memory->header->ranks[r].pid, &has_ended, &memory->started[r]))
+      memory->started[r] = 0;
+}
+
+void
+tps_rank_memory_free (TpsRankMemory *memory)
+{
+  close_fd (&memory->fd);
+  munmap (memory->header, HEADER_BYTES + memory->n_bytes);
+  g_free (memory);
+}
+
+guint
+tps_rank_memory_get_rank (const TpsRankMemory *memory)
+{
+  return memory->rank;
+}
+
+guint
+tps_rank_memory_get_size (const TpsRankMemory *memory)
+{
+  return memory->size;
+}
+
+gpointer
+tps_rank_memory_get_data (TpsRankMemory *memory)
+{
+  return (guint8 *) memory->header + HEADER_BYTES;
+}
+
+/* -- meeting -- */
+
+static void
+wake_all (Header *header)
+{
+  if (header->n_sleeping > 0)
+    syscall (SYS_futex, &header->generation, FUTEX_WAKE, G_MAXINT32, NULL, NULL, 0);
+}
+
+/* Who counts itself too late to be woken finds another generation and does not sleep. */
+static void
+sleep_while (Header *header, guint32 generation, gint64 span_ns)
+{
+  struct timespec span = { .tv_sec = span_ns / 1000000000, .tv_nsec = span_ns % 1000000000 };
+
+  atomic_fetch_add (&header->n_sleeping, 1);
+  syscall (SYS_futex, &header->generation, FUTEX_WAIT, generation, &span, NULL, 0);
+  atomic_fetch_sub (&header->n_sleeping, 1);
+}
+
+void
+tps_rank_memory_break (TpsRankMemory *memory)
+{
+  guint32 whole = 0;
+
+  atomic_compare_exchange_strong (&memory->header->broken_by, &whole, memory->rank + 1);
+  wake_all (memory->header);
+}
+
+/* The ranks that have not come to the meeting that this one waits in; owned. */
+static gchar *
+name_missing (TpsRankMemory *memory)
+{
+  GString *names = g_string_new (NULL);
+  guint32 n_meetings = memory->header->ranks[memory->rank].n_meetings;
+
+  for (guint r = 0; r < memory->size; r++)
+    if ((gint32) (memory->header->ranks[r].n_meetings - n_meetings) < 0)
+      g_string_append_printf (names, "%srank %u", names->len > 0 ? ", " : "", r);
+  return g_string_free (names, FALSE);
+}
+
+static gboolean
+fail (GError **error, const gchar *who, const gchar *what)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_GROUP_BROKEN, "%s: %s", who, what);
+  return FALSE;
+}
+
+static gboolean
+is_gone (const TpsRankMemory *memory, guint rank)
+{
+  guint32 pid = memory->header->ranks[rank].pid;
+  gboolean has_ended;
+  guint64 started;
+
+  if (memory->started[rank] == 0)
+    return kill ((pid_t) pid, 0) != 0 && errno == ESRCH;
+  return !read_process (pid, &has_ended, &started) || started != memory->started[rank] || has_ended;
+}
+
+/* A rank whose process has ended; `size` where there is none. */
+static guint
+find_gone (const TpsRankMemory *memory)
+{
+  guint r = 0;
+
+  while (r < memory->size && !is_gone (memory, r))
+    r++;
+  return r;
+}
+
+/* Whether everybody is still there and there is time. */
+static gboolean
+look_around (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
+{
+  guint32 broken_by = memory->header->broken_by;
+  guint gone = find_gone (memory);
+  g_autofree gchar *who = NULL;
+
+  if (broken_by != 0)
+    {
+      who = g_strdup_printf ("rank %u", broken_by - 1);
+      return fail (error, who, "has left the group");
+    }
+  if (gone < memory->size)
+    {
+      who = g_strdup_printf ("rank %u", gone);
+      return fail (error, who, "its process is gone");
+    }
+  if (tps_clock_now_ns () < deadline_ns)
+    return TRUE;
+  who = name_missing (memory);
+  return fail (error, who, "Timed out waiting");
+}
+
+static gboolean
+wait_for_generation (TpsRankMemory *memory, guint32 generation, gint64 deadline_ns, GError **error)
+{
+  Header *header = memory->header;
+
+  for (guint i = 0; i < memory->n_spins; i++)
+    {
+      if (atomic_load_explicit (&header->generation, memory_order_acquire) != generation)
+        return TRUE;
+      RELAX ();
+    }
+  while (atomic_load_explicit (&header->generation, memory_order_acquire) == generation)
+    {
+      gint64 left_ns = deadline_ns - tps_clock_now_ns ();
+
+      if (left_ns > 0)
+        sleep_while (header, generation, MIN (left_ns, LOOK_NS));
+      if (atomic_load_explicit (&header->generation, memory_order_acquire) == generation
+          && !look_around (memory, deadline_ns, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error)
+{
+  Header *header = memory->header;
+  guint32 generation = header->generation;
+
+  header->ranks[memory->rank].n_meetings++;
+  if (header->broken_by != 0)
+    return look_around (memory, deadline_ns, error);
+  if (atomic_fetch_add (&header->n_arrived, 1) + 1 < memory->size)
+    return wait_for_generation (memory, generation, deadline_ns, error);
+  header->n_arrived = 0;
+  atomic_fetch_add (&header->generation, 1);
+  wake_all (header);
+  return TRUE;
+}

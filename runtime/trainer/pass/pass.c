@@ -1,0 +1,140 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A pass from its beginning to its end. How it is watched and cancelled by others meanwhile: pass_control.c; what it is
+ * connected to: pass_links.c. */
+
+#include "runtime/trainer/pass/pass.h"
+
+#include "runtime/trainer/pass/partition.h"
+#include "runtime/trainer/pass/device_spans.h"
+#include "runtime/trainer/pass/pass_control.h"
+
+TpsPass *
+tps_pass_new (TpsTrainPlan *plan, const TpsTrainerLinks *links, TpsMetrics *metrics)
+{
+  TpsPass *pass = g_new0 (TpsPass, 1);
+
+  pass->plan = plan;
+  pass->metrics = tps_metrics_ref (metrics);
+  pass->control = tps_pass_control_new (links, plan);
+  return pass;
+}
+
+/* Parameters, gradients, batches: a pass that has ended is kept for its status only. */
+static void
+release_memory (TpsPass *pass)
+{
+  g_clear_pointer (&pass->ddp, tps_ddp_free);
+  g_clear_pointer (&pass->spans, tps_device_spans_free);
+  if (pass->hook_state != NULL)
+    pass->hook_state->klass->free (pass->hook_state);
+  pass->hook_state = NULL;
+  if (pass->model != NULL)
+    pass->model->klass->free (pass->model);
+  pass->model = NULL;
+  g_clear_pointer (&pass->owners, g_free);
+  tps_tensor_clear (&pass->output_gradient);
+  g_clear_pointer (&pass->loss, tps_buffer_unref);
+  g_array_set_size (pass->plan->batches, 0);
+}
+
+void
+tps_pass_free (TpsPass *pass)
+{
+  if (pass == NULL)
+    return;
+  tps_pass_disconnect (pass);
+  release_memory (pass);
+  tps_pass_control_free (pass->control);
+  tps_metrics_unref (pass->metrics);
+  tps_train_plan_free (pass->plan);
+  g_free (pass);
+}
+
+/* The model */
+
+/* A sparse bucket counts as its whole matrix: what it will really carry is not known. */
+static void
+assign_owners (TpsPass *pass)
+{
+  const TpsBucketLayout *layout = tps_ddp_get_layout (pass->ddp);
+  const TpsTrainPlan *plan = pass->plan;
+  guint n_servers = plan->servers->len;
+  g_autofree gint64 *n_bytes = g_new0 (gint64, layout->n_buckets);
+
+  pass->owners = g_new0 (guint, layout->n_buckets);
+  pass->context.owners = pass->owners;
+  if (n_servers == 0)
+    return;
+  for (guint b = 0; b < layout->n_buckets; b++)
+    {
+      n_bytes[b] = (gint64) tps_bucket_n_bytes (&layout->buckets[b]);
+      pass->owners[b] = tps_partition_find_server (plan->rank, plan->world_size, n_servers);
+    }
+  if (!plan->partition_by_trainer)
+    tps_partition_buckets (n_bytes, layout->n_buckets, n_servers, pass->owners);
+}
+
+static void
+alive_func (gpointer user_data, gint64 until_ns)
+{
+  tps_pass_alive (user_data, until_ns);
+}
+
+gboolean
+tps_pass_create_ddp (TpsPass *pass, GError **error)
+{
+  TpsDdpOptions options = {
+    .first_bucket_mib = pass->plan->first_bucket_mib,
+    .bucket_cap_mib = pass->plan->bucket_cap_mib,
+    .compression = pass->compression,
+    .hook = pass->hook,
+    .context = &pass->context,
+    .alive = alive_func,
+    .user_data = pass,
+  };
+
+  pass->context.state = pass->hook_state;
+  pass->ddp = tps_ddp_new (pass->model, &options, error);
+  if (pass->ddp == NULL
+      || !tps_ddp_check_layouts (pass->ddp, &pass->context.group_on_devices, error))
+    return FALSE;
+  tps_pass_leave_store (pass);
+  assign_owners (pass);
+  return tps_model_fill_parameters (pass->model, pass->plan->seed, error);
+}
+
+static gboolean
+publish_digest (TpsPass *pass, GError **error)
+{
+  guint8 digest[16];
+
+  if (pass->ddp == NULL) /* a trainer class may do without */
+    return TRUE;
+  if (!tps_ddp_digest (pass->ddp, digest, error))
+    return FALSE;
+  tps_pass_set_digest (pass, digest);
+  return TRUE;
+}
+
+/* What the device has still to do. */
+static gboolean
+finish (TpsPass *pass, GError **error)
+{
+  return publish_digest (pass, error)
+         && (pass->spans == NULL || tps_device_spans_settle (pass->spans, error));
+}
+
+gboolean
+tps_pass_run (TpsPass *pass, GError **error)
+{
+  gboolean ok = pass->trainer->run (pass, error) && finish (pass, error);
+
+  if (!ok)
+    tps_pass_cancel_links (pass);
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  tps_pass_disconnect (pass);
+  release_memory (pass);
+  tps_pass_alive (pass, 0);
+  return ok;
+}

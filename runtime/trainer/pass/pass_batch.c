@@ -1,0 +1,126 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Batches and the forward pass, in the memory of the pass's device. */
+
+#include "runtime/trainer/pass/pass_batch.h"
+
+#include "runtime/nn/device_tensor.h"
+#include "runtime/base/sync.h"
+
+/* -- moving batches -- */
+
+static gboolean
+is_there (const TpsPass *pass, const TpsTensor *tensor)
+{
+  return tensor->buffer == NULL || tps_buffer_get_device (tensor->buffer) == pass->device;
+}
+
+/* Enqueues; `tensor` is to stay until the stream has passed. */
+static gboolean
+copy_to_device (TpsPass *pass, TpsTensor *copy, const TpsTensor *tensor, GError **error)
+{
+  if (is_there (pass, tensor))
+    {
+      tps_tensor_init_ref (copy, tensor);
+      return TRUE;
+    }
+  if (!tps_device_tensor_init (copy, pass->device, &tensor->shape, error))
+    return FALSE;
+  pass->device->ops->copy (pass->model->stream, tps_tensor_data (copy), tps_tensor_data (tensor),
+                           tps_shape_n_bytes (&tensor->shape));
+  return TRUE;
+}
+
+static gboolean
+copy_batches (TpsPass *pass, GArray *copies, GError **error)
+{
+  const GArray *batches = pass->plan->batches;
+
+  g_array_set_size (copies, batches->len); /* zeroed */
+  for (guint i = 0; i < batches->len; i++)
+    {
+      const TpsTrainBatch *batch = &g_array_index (batches, TpsTrainBatch, i);
+      TpsTrainBatch *copy = &g_array_index (copies, TpsTrainBatch, i);
+
+      if (!copy_to_device (pass, &copy->input, &batch->input, error)
+          || !copy_to_device (pass, &copy->target, &batch->target, error))
+        return FALSE;
+    }
+  return pass->device->ops->stream_sync (pass->model->stream, error);
+}
+
+static void
+clear_batch (gpointer batch)
+{
+  tps_train_batch_clear (batch);
+}
+
+gboolean
+tps_pass_move_batches (TpsPass *pass, GError **error)
+{
+  GArray *copies;
+  gboolean ok;
+
+  if (pass->device->is_host)
+    return TRUE;
+  copies = g_array_new (FALSE, TRUE, sizeof (TpsTrainBatch));
+  g_array_set_clear_func (copies, clear_batch);
+  ok = copy_batches (pass, copies, error);
+  if (ok)
+    {
+      GArray *batches = pass->plan->batches;
+
+      pass->plan->batches = copies;
+      copies = batches;
+    }
+  else /* the copies that there are may be under way */
+    pass->device->ops->stream_sync (pass->model->stream, NULL);
+  g_array_unref (copies);
+  return ok;
+}
+
+/* -- the forward pass -- */
+
+/* Grows only. What is given back may be what the stream is still working with. */
+static gboolean
+provide_output_gradient (TpsPass *pass, const TpsShape *shape, GError **error)
+{
+  TpsTensor *gradient = &pass->output_gradient;
+
+  if (gradient->buffer != NULL
+      && tps_buffer_get_size (gradient->buffer) >= tps_shape_n_bytes (shape))
+    {
+      gradient->shape = *shape;
+      return TRUE;
+    }
+  if (!pass->device->ops->stream_sync (pass->model->stream, error))
+    return FALSE;
+  tps_tensor_clear (gradient);
+  return tps_device_tensor_init (gradient, pass->device, shape, error);
+}
+
+/* Memory of the host that the device writes. */
+static gboolean
+provide_loss (TpsPass *pass, GError **error)
+{
+  if (pass->loss == NULL)
+    pass->loss = pass->device->ops->alloc_host (pass->device, sizeof (gdouble), error);
+  return pass->loss != NULL;
+}
+
+gboolean
+tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error)
+{
+  TpsTensorView output;
+
+  tps_pass_alive (pass, tps_clock_now_ns () + pass->plan->rpc_timeout_ns);
+  if (!pass->model->klass->forward (pass->model, tps_tensor_view (&batch->input), &output, error)
+      || !provide_output_gradient (pass, &output.shape, error) || !provide_loss (pass, error))
+    return FALSE;
+  pass->criterion->forward_backward (pass->model->stream, output, tps_tensor_view (&batch->target),
+                                     (gdouble *) (gpointer) tps_buffer_get_data (pass->loss),
+                                     tps_tensor_data (&pass->output_gradient));
+  if (pass->device->is_host)
+    tps_pass_show_loss (pass);
+  return TRUE;
+}

@@ -1,0 +1,54 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What other threads see and do of a pass while it runs: they touch nothing else of it. Internal to this folder.
+ *
+ * Order of locks: links_lock, then whatever cancelling an exchange or a group takes; `lock` is a leaf.
+ */
+
+#pragma once
+
+#include "runtime/trainer/pass/pass.h"
+#include "runtime/base/sync.h"
+
+G_BEGIN_DECLS
+
+struct TpsPassControl
+{
+  TpsTrainerLinks links;
+  TpsStore *store; /* the training thread's, until all trainers have joined */
+
+  TpsMutex links_lock; /* keeps what is cancelled alive */
+  TpsExchange *exchange;
+  TpsProcessGroup *group;
+  TpsTableClient *tables;
+  TpsModelClient *model_client;
+
+  TpsMutex lock;
+  gboolean is_cancelled;
+  gint64 steps_done;
+  gint64 steps_total;
+  gint64 heartbeat;
+  gint64 alive_until_ns; /* the training thread waits for something that ends by then */
+  gboolean has_loss;
+  gdouble loss;
+  gboolean has_digest;
+  guint8 digest[16];
+  gint64 samples;
+  gint64 epoch_samples;
+};
+
+TpsPassControl *tps_pass_control_new (const TpsTrainerLinks *links, const TpsTrainPlan *plan);
+void tps_pass_control_free (TpsPassControl *control);
+
+/* -- what a pass is connected to (pass_links.c) -- */
+
+/* Ends what waits for others. Thread: any. */
+void tps_pass_cancel_links (TpsPass *pass);
+
+/* Closes all connections, which let go of gradient memory. */
+void tps_pass_disconnect (TpsPass *pass);
+
+/* All trainers have joined: their keys go. */
+void tps_pass_leave_store (TpsPass *pass);
+
+G_END_DECLS

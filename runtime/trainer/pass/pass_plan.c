@@ -1,0 +1,149 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/trainer/pass/pass_plan.h"
+
+#include <math.h>
+
+#include "runtime/trainer/pass/device_choice.h"
+#include "runtime/trainer/pass/device_spans.h"
+#include "runtime/trainer/pass/pass_batch.h"
+#include "runtime/base/error.h"
+
+G_GNUC_PRINTF (2, 3)
+static gboolean
+refuse (GError **error, const gchar *format, ...)
+{
+  g_autofree gchar *text = NULL;
+  va_list args;
+
+  va_start (args, format);
+  text = g_strdup_vprintf (format, args);
+  va_end (args);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, text);
+  return FALSE;
+}
+
+static gboolean
+check_counts (const TpsTrainPlan *plan, GError **error)
+{
+  if (plan->world_size == 0 || plan->rank >= plan->world_size)
+    return refuse (error,
+                   "rank is %u of world_size %u, expected a rank below a world size of at least 1",
+                   plan->rank, plan->world_size);
+  if (plan->epochs == 0)
+    return refuse (error, "epochs is 0, expected at least 1");
+  if (plan->steps_per_epoch == 0)
+    return refuse (error,
+                   "steps_per_epoch is 0, expected the largest number of batches of any trainer");
+  if (plan->batches->len > plan->steps_per_epoch)
+    return refuse (error, "%u batches for %u steps_per_epoch: a step takes one batch",
+                   plan->batches->len, plan->steps_per_epoch);
+  if (plan->rpc_timeout_ns <= 0)
+    return refuse (error, "rpc_timeout is %" G_GINT64_FORMAT " ns, expected more than 0",
+                   plan->rpc_timeout_ns);
+  return TRUE;
+}
+
+static gboolean
+check_values (const TpsTrainPlan *plan, GError **error)
+{
+  if (!isfinite (plan->learning_rate))
+    return refuse (error, "learning_rate is %g, expected a finite number", plan->learning_rate);
+  if (!(plan->first_bucket_mib >= 0) || !(plan->bucket_cap_mib >= 0))
+    return refuse (error, "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
+                   plan->first_bucket_mib, plan->bucket_cap_mib);
+  if (g_strcmp0 (plan->reduce, "mean") != 0 && g_strcmp0 (plan->reduce, "sum") != 0)
+    return refuse (error, "reduce is '%s', expected mean or sum", plan->reduce);
+  return TRUE;
+}
+
+/* A name that nobody registered is an argument that is wrong. Takes over `unknown`. */
+static gboolean
+refuse_name (const gchar *argument, GError *unknown, GError **error)
+{
+  refuse (error, "%s: %s", argument, unknown->message);
+  g_error_free (unknown);
+  return FALSE;
+}
+
+static gboolean
+resolve_names (TpsPass *pass, GError **error)
+{
+  const TpsTrainPlan *plan = pass->plan;
+  GError *unknown = NULL;
+
+  pass->trainer = tps_trainer_class_find (plan->trainer, &unknown);
+  if (pass->trainer == NULL)
+    return refuse_name ("trainer", unknown, error);
+  pass->criterion = tps_criterion_find (plan->create_criterion, &unknown);
+  if (pass->criterion == NULL)
+    return refuse_name ("create_criterion", unknown, error);
+  pass->ddp_model = tps_ddp_model_maker_find (plan->create_ddp_model, &unknown);
+  if (pass->ddp_model == NULL)
+    return refuse_name ("create_ddp_model", unknown, error);
+  pass->hook_state_class = tps_hook_state_class_find (plan->hook_state, &unknown);
+  if (pass->hook_state_class == NULL)
+    return refuse_name ("hook_state", unknown, error);
+  pass->hook = tps_hook_find (plan->ddp_hook, &unknown);
+  if (pass->hook == NULL)
+    return refuse_name ("ddp_hook", unknown, error);
+  pass->iteration_step = tps_iteration_step_find (plan->iteration_step, &unknown);
+  if (pass->iteration_step == NULL)
+    return refuse_name ("iteration_step", unknown, error);
+  if (!tps_process_group_check_backend (plan->backend, &unknown))
+    return refuse_name ("backend", unknown, error);
+  if (!tps_compression_parse (plan->compress, &pass->compression, &unknown))
+    return refuse_name ("compress", unknown, error);
+  if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && plan->servers->len == 0)
+    return refuse (error, "servers: %s needs at least one parameter server", pass->hook->name);
+  return TRUE;
+}
+
+/* Drivers are looked for only where the plan wants one. */
+static gboolean
+choose_device (TpsPass *pass, GError **error)
+{
+  const TpsTrainPlan *plan = pass->plan;
+
+  pass->device = tps_device_choose (plan->device, tps_pass_get_local_rank (pass), error);
+  if (pass->device == NULL)
+    return FALSE;
+  pass->plan->chosen = pass->device;
+  return pass->device->is_host || pass->trainer->takes_devices
+         || refuse (error, "device is %s, expected cpu: trainer %s computes there only",
+                    plan->device, pass->trainer->name);
+}
+
+static gboolean
+create_model (TpsPass *pass, GError **error)
+{
+  GError *unknown = NULL;
+  const TpsModelClass *klass = tps_model_class_find (pass->plan->model_class, &unknown);
+
+  if (klass == NULL)
+    return refuse_name ("model_class", unknown, error);
+  pass->model = klass->create (pass->plan->model_config, pass->device, error);
+  if (pass->model != NULL && !pass->device->is_host)
+    pass->spans = tps_device_spans_new (pass->model->stream, pass->metrics);
+  return pass->model != NULL;
+}
+
+static gboolean
+preprocess (TpsPass *pass, GError **error)
+{
+  GError *unknown = NULL;
+  const TpsPreprocess *found = tps_preprocess_find (pass->plan->preprocess_data, &unknown);
+
+  if (found == NULL)
+    return refuse_name ("preprocess_data", unknown, error);
+  return found->run (pass, error);
+}
+
+gboolean
+tps_pass_resolve (TpsPass *pass, GError **error)
+{
+  return check_counts (pass->plan, error) && check_values (pass->plan, error)
+         && resolve_names (pass, error) && pass->trainer->check (pass->plan, error)
+         && choose_device (pass, error) && create_model (pass, error) && preprocess (pass, error)
+         && tps_pass_move_batches (pass, error);
+}

@@ -1,0 +1,15 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* From a plan to the parts it names. Internal to runtime/trainer. */
+
+#pragma once
+
+#include "runtime/trainer/pass/pass.h"
+
+G_BEGIN_DECLS
+
+/* Checks pass->plan, looks up its parts and its device, creates the model and prepares the batches. Errors: INVALID_ARGUMENT
+ * naming the argument; those of tps_device_choose(); RESOURCE_EXHAUSTED, DEVICE_LOST. */
+gboolean tps_pass_resolve (TpsPass *pass, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,85 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What one training pass of one trainer is: the runtime's side of the wire's TrainSpec, and of TrainStatus. */
+
+#pragma once
+
+#include "runtime/nn/batch.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gint32 rank;
+  gchar *address; /* "host:port" or "unix:/path" */
+} TpsServerAddress;
+
+/* Fields as in thrift/trainer.thrift; JSON objects arrive here as GVariant dictionaries (runtime/base/config.h). */
+typedef struct
+{
+  gchar *pass_name;
+  guint rank;
+  guint world_size;
+  gchar *model_class;     /* key of the model registry */
+  GVariant *model_config; /* a{sv}: named arguments of the class, never NULL */
+  GArray *batches;        /* of TpsTrainBatch, cleared with the plan */
+  guint steps_per_epoch;
+  guint epochs;
+  gint64 seed;
+  gchar *trainer;
+  GVariant *trainer_config; /* a{sv}: named arguments of the trainer class, never NULL */
+  gchar *backend;
+  gchar *preprocess_data;
+  gchar *create_criterion;
+  gchar *create_ddp_model;
+  gchar *hook_state;
+  gchar *ddp_hook;
+  gchar *iteration_step;
+  GArray *servers; /* of TpsServerAddress, cleared with the plan */
+  gboolean partition_by_trainer;
+  gdouble first_bucket_mib;
+  gdouble bucket_cap_mib;
+  gdouble learning_rate;
+  gint64 rpc_timeout_ns;
+  gchar *rendezvous; /* address, "" = the process's own configuration */
+  gchar *reduce;     /* "mean", "sum" */
+  gchar *compress;   /* runtime/trainer/compress/compression.h: "none", "topk:0.01" */
+  gchar *device;     /* runtime/trainer/pass/device_choice.h: "cpu", "cuda", "cuda:1" */
+  TpsDevice *chosen; /* the same, found by the pass before it connects to anybody; borrowed */
+} TpsTrainPlan;
+
+TpsTrainPlan *tps_train_plan_new (void);
+void tps_train_plan_free (TpsTrainPlan *plan);
+
+typedef enum
+{
+  TPS_TRAIN_IDLE = 1,
+  TPS_TRAIN_RUNNING = 2,
+  TPS_TRAIN_SUCCEEDED = 3,
+  TPS_TRAIN_FAILED = 4,
+  TPS_TRAIN_CANCELLED = 5,
+} TpsTrainState;
+
+/* A snapshot; owned by the caller, tps_train_status_clear(). */
+typedef struct
+{
+  TpsTrainState state;
+  gchar *pass_name;
+  gint64 steps_done;
+  gint64 steps_total;
+  gint64 heartbeat;
+  GError *error; /* where state is FAILED */
+  gboolean has_loss;
+  gdouble loss;
+  gboolean has_digest;
+  guint8 parameters_digest[16];
+  gint64 samples;       /* trained with so far; 0 = not counted */
+  gint64 epoch_samples; /* in the last whole epoch */
+} TpsTrainStatus;
+
+void tps_train_status_clear (TpsTrainStatus *status);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainPlan, tps_train_plan_free)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTrainStatus, tps_train_status_clear)
+
+G_END_DECLS

@@ -1,0 +1,204 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Passes, one at a time, on a thread that lives as long as its pass.
+ *
+ * train(): checks and makes the pass on the caller's thread -> RUNNING -> the thread runs it -> a final state.
+ * start_lock serialises train() calls, so that of two at once one finds the other's pass running. `lock` guards what is
+ * marked and is taken after start_lock; it is held while a pass is cancelled, so that the pass stays.
+ */
+
+#include "runtime/trainer/pass/trainer.h"
+
+#include <string.h>
+
+#include "runtime/trainer/pass/pass.h"
+#include "runtime/trainer/pass/pass_plan.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+struct TpsTrainer
+{
+  TpsTrainerLinks links;
+  gchar *host;
+  TpsMetrics *metrics;
+
+  TpsMutex start_lock;
+  gboolean has_thread;
+  TpsThread thread;
+
+  TpsMutex lock;
+  /* Under the lock. */
+  TpsTrainState state;
+  gchar *pass_name;
+  TpsPass *pass; /* the last one: its progress stays to be read */
+  GError *error;
+};
+
+TpsTrainer *
+tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics)
+{
+  TpsTrainer *trainer = g_new0 (TpsTrainer, 1);
+
+  trainer->links = *links;
+  trainer->host = g_strdup (links->host);
+  trainer->links.host = trainer->host;
+  trainer->metrics = tps_metrics_ref (metrics);
+  trainer->state = TPS_TRAIN_IDLE;
+  trainer->pass_name = g_strdup ("");
+  tps_mutex_init (&trainer->start_lock);
+  tps_mutex_init (&trainer->lock);
+  return trainer;
+}
+
+/* Under start_lock, or when nobody else calls. */
+static void
+join_thread (TpsTrainer *trainer)
+{
+  if (!trainer->has_thread)
+    return;
+  tps_sync_check (pthread_join (trainer->thread, NULL));
+  trainer->has_thread = FALSE;
+}
+
+void
+tps_trainer_free (TpsTrainer *trainer)
+{
+  if (trainer == NULL)
+    return;
+  tps_trainer_cancel (trainer);
+  join_thread (trainer);
+  tps_pass_free (trainer->pass);
+  g_clear_error (&trainer->error);
+  g_free (trainer->pass_name);
+  g_free (trainer->host);
+  tps_metrics_unref (trainer->metrics);
+  tps_mutex_clear (&trainer->lock);
+  tps_mutex_clear (&trainer->start_lock);
+  g_free (trainer);
+}
+
+static gpointer
+run_pass (gpointer user_data)
+{
+  TpsTrainer *trainer = user_data;
+  GError *error = NULL;
+  TpsPass *pass;
+  gboolean ok;
+
+  pthread_setname_np (pthread_self (), "tps-trainer");
+  tps_mutex_lock (&trainer->lock);
+  pass = trainer->pass;
+  tps_mutex_unlock (&trainer->lock);
+  ok = tps_pass_run (pass, &error);
+
+  tps_mutex_lock (&trainer->lock);
+  if (ok)
+    trainer->state = TPS_TRAIN_SUCCEEDED;
+  else if (tps_pass_is_cancelled (pass))
+    trainer->state = TPS_TRAIN_CANCELLED;
+  else
+    {
+      trainer->state = TPS_TRAIN_FAILED;
+      trainer->error = g_steal_pointer (&error);
+    }
+  tps_mutex_unlock (&trainer->lock);
+  g_clear_error (&error);
+  return NULL;
+}
+
+/* Under the lock. */
+static void
+set_running (TpsTrainer *trainer, TpsPass *pass)
+{
+  trainer->pass = pass;
+  trainer->state = TPS_TRAIN_RUNNING;
+  g_free (trainer->pass_name);
+  trainer->pass_name = g_strdup (pass->plan->pass_name);
+  g_clear_error (&trainer->error);
+}
+
+/* Under start_lock, with no pass running. */
+static gboolean
+start (TpsTrainer *trainer, TpsPass *pass, GError **error)
+{
+  TpsPass *previous;
+  gint rc;
+
+  join_thread (trainer);
+  tps_metrics_clear (trainer->metrics);
+  tps_mutex_lock (&trainer->lock);
+  previous = trainer->pass;
+  set_running (trainer, pass);
+  tps_mutex_unlock (&trainer->lock);
+  tps_pass_free (previous);
+
+  rc = pthread_create (&trainer->thread, NULL, run_pass, trainer);
+  trainer->has_thread = rc == 0;
+  if (rc == 0)
+    return TRUE;
+  tps_mutex_lock (&trainer->lock);
+  trainer->state = TPS_TRAIN_FAILED;
+  trainer->error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                "no thread for pass %s: %s", trainer->pass_name, g_strerror (rc));
+  g_propagate_error (error, g_error_copy (trainer->error));
+  tps_mutex_unlock (&trainer->lock);
+  return FALSE;
+}
+
+static gboolean
+check_idle (TpsTrainer *trainer, GError **error)
+{
+  gboolean is_running;
+
+  tps_mutex_lock (&trainer->lock);
+  is_running = trainer->state == TPS_TRAIN_RUNNING;
+  if (is_running)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "pass %s is still running",
+                 trainer->pass_name);
+  tps_mutex_unlock (&trainer->lock);
+  return !is_running;
+}
+
+gboolean
+tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error)
+{
+  gboolean ok = FALSE;
+
+  tps_mutex_lock (&trainer->start_lock);
+  if (!check_idle (trainer, error))
+    tps_train_plan_free (plan);
+  else
+    {
+      TpsPass *pass = tps_pass_new (plan, &trainer->links, trainer->metrics);
+
+      if (tps_pass_resolve (pass, error))
+        ok = start (trainer, pass, error);
+      else
+        tps_pass_free (pass);
+    }
+  tps_mutex_unlock (&trainer->start_lock);
+  return ok;
+}
+
+void
+tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status)
+{
+  memset (status, 0, sizeof *status);
+  tps_mutex_lock (&trainer->lock);
+  status->state = trainer->state;
+  status->pass_name = g_strdup (trainer->pass_name);
+  if (trainer->error != NULL)
+    status->error = g_error_copy (trainer->error);
+  if (trainer->pass != NULL)
+    tps_pass_get_progress (trainer->pass, status);
+  tps_mutex_unlock (&trainer->lock);
+}
+
+void
+tps_trainer_cancel (TpsTrainer *trainer)
+{
+  tps_mutex_lock (&trainer->lock);
+  if (trainer->state == TPS_TRAIN_RUNNING)
+    tps_pass_cancel (trainer->pass);
+  tps_mutex_unlock (&trainer->lock);
+}

@@ -1,0 +1,478 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Sums on devices: the CPU's way through the table, and where there are others (tests/cuda), theirs. The bits are those of
+ * the definition, whoever adds. */
+
+#include "runtime/server/averaging/device_sum.h"
+
+#include <cmath>
+#include <future>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/server/averaging/parameter_server.h"
+#include "runtime/server/averaging/reduction.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/base/error.h"
+#include "tests/runtime/server/averaging/gradients.h"
+
+namespace averaging_test {
+namespace {
+
+using testing::HasSubstr;
+
+const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
+                              TPS_DTYPE_BFLOAT16 };
+
+std::vector<TpsDevice *>
+all_devices ()
+{
+  g_autofree TpsDevice **list = tps_device_list ();
+  std::vector<TpsDevice *> devices;
+
+  for (guint i = 0; list[i] != nullptr; i++)
+    devices.push_back (list[i]);
+  return devices;
+}
+
+TpsBuffer *
+alloc_far (TpsDevice *device, gsize n_bytes, GError **error)
+{
+  gpointer data = g_malloc (MAX (n_bytes, 1));
+
+  return tps_buffer_new_foreign (data, n_bytes, device, g_free, data);
+}
+
+/* The CPU, with memory that counts as its own. */
+TpsDevice *
+far_device ()
+{
+  static TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
+  static TpsDevice device = { &ops, "far:0", FALSE };
+
+  ops.alloc = alloc_far;
+  return &device;
+}
+
+/* Devices whose memory the host does not read. */
+std::vector<TpsDevice *>
+far_devices ()
+{
+  std::vector<TpsDevice *> devices = { far_device () };
+
+  for (TpsDevice *device : all_devices ())
+    if (!device->is_host)
+      devices.push_back (device);
+  return devices;
+}
+
+/* Moves the elements into memory of `device`. */
+void
+move_there (TpsDevice *device, TpsGradient *gradient)
+{
+  TpsTensor *dense = &gradient->dense;
+  gsize n_bytes = tps_shape_n_bytes (&dense->shape);
+  TpsBuffer *buffer = device->ops->alloc (device, n_bytes, nullptr);
+
+  EXPECT_TRUE (tps_device_memory_copy (device, tps_buffer_get_data (buffer),
+                                       tps_tensor_data (dense), n_bytes, nullptr));
+  TpsShape shape = dense->shape;
+  tps_tensor_clear (dense);
+  tps_tensor_init_take (dense, &shape, buffer, 0);
+}
+
+/* An average, wherever it lies. */
+Average
+read_average (const TpsGradient &average)
+{
+  g_auto (TpsGradient) here = {};
+
+  tps_gradient_init_ref (&here, &average);
+  if (tps_device_memory_of_tensor (&average.dense) != nullptr)
+    {
+      tps_tensor_clear (&here.dense);
+      EXPECT_TRUE (tps_device_memory_download (&here.dense, &average.dense, nullptr));
+    }
+  return to_average (here);
+}
+
+std::vector<Contribution>
+random_round (std::mt19937_64 *dice, size_t n_trainers, size_t n_values, TpsDType dtype)
+{
+  static const double weights[] = { 1, 1, 0.7, 3, 0 };
+  std::uniform_real_distribution<double> mantissa (-1, 1);
+  std::vector<Contribution> all;
+
+  for (size_t i = 0; i < n_trainers; i++)
+    {
+      std::vector<double> values;
+
+      for (size_t k = 0; k < n_values; k++)
+        values.push_back (
+            round_to (dtype, std::ldexp (mantissa (*dice), (int) ((*dice) () % 24) - 12)));
+      all.push_back (dense (values, i == 0 ? 1 : weights[(*dice) () % 5], dtype));
+    }
+  return all;
+}
+
+/* Folds groups of the given sizes, one after the other, on `sums`. */
+Average
+fold_groups (TpsDeviceSums *sums, const std::vector<Contribution> &given,
+             const std::vector<size_t> &sizes, bool is_sum)
+{
+  std::vector<TpsFoldItem> items (given.size ());
+  std::vector<TpsFoldItem *> pointers;
+  TpsReduction reduction;
+  TpsGradient average = {};
+  size_t begin = 0;
+
+  for (size_t i = 0; i < given.size (); i++)
+    {
+      items[i].gradient = to_gradient (given[i]);
+      pointers.push_back (&items[i]);
+    }
+  tps_reduction_init (&reduction, is_sum, nullptr);
+  reduction.on_device = sums;
+  for (size_t size : sizes)
+    {
+      bool is_last = begin + size == given.size ();
+
+      EXPECT_TRUE (tps_reduction_fold (&reduction, &pointers[begin], (guint) size,
+                                       is_last ? &average : nullptr, nullptr));
+      begin += size;
+    }
+  for (size_t i = 0; i < given.size (); i++)
+    {
+      TpsGradient again = to_gradient (given[i]);
+      TpsDigest digest = tps_digest_of_gradient (&again);
+
+      EXPECT_TRUE (items[i].has_digest && tps_digest_equal (&digest, &items[i].digest));
+      tps_gradient_clear (&again);
+    }
+  Average result = to_average (average);
+  tps_gradient_clear (&average);
+  tps_reduction_clear (&reduction);
+  return result;
+}
+
+TEST (DeviceSum, SameBitsForEveryDeviceAndGrouping)
+{
+  std::mt19937_64 dice (1);
+
+  for (TpsDevice *device : all_devices ())
+    {
+      TpsDeviceSums *sums = tps_device_sums_new (device);
+
+      for (TpsDType dtype : FLOATING)
+        for (size_t n_values : { 0, 1, 7, 33001, 9 })
+          for (bool is_sum : { false, true })
+            {
+              std::vector<Contribution> given = random_round (&dice, 5, n_values, dtype);
+              Average expected = expected_average (given, is_sum);
+
+              for (const std::vector<size_t> &sizes :
+                   std::vector<std::vector<size_t>> { { 5 }, { 1, 1, 1, 1, 1 }, { 2, 3 } })
+                ASSERT_TRUE (fold_groups (sums, given, sizes, is_sum) == expected)
+                    << device->name << " " << tps_dtype_name (dtype) << " " << n_values;
+            }
+      tps_device_sums_free (sums);
+    }
+}
+
+/* Every subset of three trainers' gradients lies there. */
+TEST (DeviceSum, SameBitsWhereverGradientsLieAndTheAverageStaysWhereAllDo)
+{
+  std::mt19937_64 dice (3);
+
+  for (TpsDevice *device : far_devices ())
+    {
+      TpsDeviceSums *sums = tps_device_sums_new (device);
+
+      for (TpsDType dtype : FLOATING)
+        for (guint there = 0; there < 8; there++)
+          {
+            std::vector<Contribution> given = random_round (&dice, 3, 33001, dtype);
+            TpsFoldItem items[3] = {};
+            TpsFoldItem *pointers[3] = { &items[0], &items[1], &items[2] };
+            TpsReduction reduction;
+            TpsGradient average = {};
+            bool all_there = true;
+
+            for (guint i = 0; i < 3; i++)
+              {
+                items[i].gradient = to_gradient (given[i]);
+                if (there & 1u << i)
+                  move_there (device, &items[i].gradient);
+                else if (items[i].gradient.weight > 0)
+                  all_there = false;
+              }
+            tps_reduction_init (&reduction, FALSE, nullptr);
+            reduction.on_device = sums;
+            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers, 2, nullptr, nullptr));
+            ASSERT_TRUE (tps_reduction_fold (&reduction, pointers + 2, 1, &average, nullptr));
+            EXPECT_TRUE (read_average (average) == expected_average (given, false))
+                << device->name << " " << tps_dtype_name (dtype) << " " << there;
+            EXPECT_EQ (tps_device_memory_of_tensor (&average.dense), all_there ? device : nullptr);
+            tps_gradient_clear (&average);
+            tps_reduction_clear (&reduction);
+          }
+      tps_device_sums_free (sums);
+    }
+}
+
+TEST (DeviceSum, OnlyTheShapeIsKnownOfElementsThatAreThere)
+{
+  for (TpsDevice *device : far_devices ())
+    {
+      TpsGradient here = to_gradient (dense ({ 1, 2 }));
+      TpsGradient there = to_gradient (dense ({ 3, 4 }));
+      TpsGradient heavier = to_gradient (dense ({ 3, 4 }, 2));
+      TpsGradient longer = to_gradient (dense ({ 3, 4, 5 }));
+
+      move_there (device, &there);
+      move_there (device, &longer);
+      TpsDigest digests[] = { tps_digest_of_gradient (&here), tps_digest_of_gradient (&there),
+                              tps_digest_of_gradient (&heavier), tps_digest_of_gradient (&longer) };
+      EXPECT_TRUE (tps_digest_equal (&digests[0], &digests[1]));
+      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[0]));
+      EXPECT_TRUE (tps_digest_equal (&digests[1], &digests[1]));
+      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[2]));
+      EXPECT_FALSE (tps_digest_equal (&digests[1], &digests[3]));
+      for (TpsGradient *gradient : { &here, &there, &heavier, &longer })
+        tps_gradient_clear (gradient);
+    }
+}
+
+TEST (DeviceSum, TrainersWithoutDataAndNegativeZeros)
+{
+  for (TpsDevice *device : all_devices ())
+    {
+      TpsDeviceSums *sums = tps_device_sums_new (device);
+      std::vector<Contribution> given = { no_data (), dense ({ -0.0, 1 }), dense ({ -0.0, 2 }) };
+
+      EXPECT_TRUE (fold_groups (sums, given, { 1, 1, 1 }, false) == expected_average (given))
+          << device->name;
+      tps_device_sums_free (sums);
+    }
+}
+
+TEST (DeviceSum, RoundsUnderWayDoNotShareMemory)
+{
+  for (TpsDevice *device : all_devices ())
+    {
+      TpsDeviceSums *sums = tps_device_sums_new (device);
+      g_autoptr (TpsDeviceSum) first = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 2, nullptr);
+      g_autoptr (TpsDeviceSum) second = tps_device_sum_new (sums, TPS_DTYPE_FLOAT32, 2, nullptr);
+      const gfloat ones[2] = { 1, 1 };
+      gfloat average[2];
+
+      tps_device_sum_add (first, ones, 3);
+      tps_device_sum_add (second, ones, 5);
+      EXPECT_TRUE (tps_device_sum_average (first, average, 1, nullptr));
+      EXPECT_EQ (average[1], 3);
+      EXPECT_TRUE (tps_device_sum_average (second, average, 1, nullptr));
+      EXPECT_EQ (average[1], 5);
+      g_clear_pointer (&first, tps_device_sum_free);
+      g_clear_pointer (&second, tps_device_sum_free);
+      tps_device_sums_free (sums);
+    }
+}
+
+/* -- the server -- */
+
+/* One call's answer, to be waited for. */
+class Answer
+{
+public:
+  static void
+  done (gpointer user_data, const TpsGradient *average, const GError *error)
+  {
+    Answer *self = static_cast<Answer *> (user_data);
+
+    if (error != nullptr)
+      self->text = std::string (tps_error_code_name (error->code)) + ": " + error->message;
+    else
+      self->average = read_average (*average);
+    self->promise.set_value ();
+  }
+
+  std::string text; /* empty: `average` */
+  Average average;
+  std::promise<void> promise;
+};
+
+/* The elements in memory of `there`, where that is not NULL. */
+void
+push (TpsParameterServer *server, gint32 trainer, gint32 param_loc, const Contribution &what,
+      Answer *answer, TpsDevice *there = nullptr)
+{
+  TpsGradient gradient = to_gradient (what);
+
+  if (there != nullptr)
+    move_there (there, &gradient);
+  tps_parameter_server_average_gradient (server, trainer, 0, param_loc, &gradient, TRUE,
+                                         Answer::done, answer);
+}
+
+class DeviceServer : public testing::Test
+{
+protected:
+  void
+  start (TpsDevice *device, guint n_trainers)
+  {
+    TpsParameterServerOptions options = {};
+
+    options.n_trainers = n_trainers;
+    options.workers = workers;
+    options.device = device;
+    server = tps_parameter_server_new (&options, nullptr);
+  }
+
+  void
+  TearDown () override
+  {
+    g_clear_pointer (&server, tps_parameter_server_free);
+    tps_worker_pool_free (workers);
+  }
+
+  /* One of ours, with the CPU's functions but for those that a test puts in place; outlives the server. */
+  TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
+  TpsDevice fake = { &ops, "fake:0" };
+  TpsWorkerPool *workers = tps_worker_pool_new ("test", 2);
+  TpsParameterServer *server = nullptr;
+};
+
+TEST_F (DeviceServer, AveragesManyRoundsAtOnceDenseAndSparse)
+{
+  constexpr gint32 n_rounds = 20;
+  std::mt19937_64 dice (2);
+
+  for (TpsDevice *device : all_devices ())
+    {
+      std::vector<std::vector<Contribution>> rounds;
+      std::vector<Answer> answers (3 * n_rounds);
+
+      start (device, 3);
+      for (gint32 r = 0; r < n_rounds; r++)
+        if (r % 4 == 3)
+          rounds.push_back (std::vector<Contribution> (3, sparse ({ 1, 5 }, 9, 1, { 2, 3 })));
+        else
+          rounds.push_back (random_round (&dice, 3, r % 2 == 0 ? 100 : 50000, TPS_DTYPE_FLOAT32));
+      for (gint32 trainer : { 2, 0, 1 })
+        for (gint32 r = 0; r < n_rounds; r++)
+          push (server, trainer, r, rounds[(size_t) r][(size_t) trainer],
+                &answers[(size_t) (3 * r + trainer)]);
+      for (size_t i = 0; i < answers.size (); i++)
+        {
+          answers[i].promise.get_future ().wait ();
+          EXPECT_TRUE (answers[i].average == expected_average (rounds[i / 3]))
+              << device->name << " " << i << " " << answers[i].text;
+        }
+      g_clear_pointer (&server, tps_parameter_server_free);
+    }
+}
+
+TEST_F (DeviceServer, TakesGradientsInMemoryOfItsDeviceAndRepeatsOfThem)
+{
+  for (TpsDevice *device : far_devices ())
+    for (size_t n_values : { 3, 50000 })
+      {
+        std::mt19937_64 dice (4);
+        std::vector<Contribution> given = random_round (&dice, 2, n_values, TPS_DTYPE_FLOAT32);
+        Answer answers[2], waiting, late, other;
+
+        start (device, 2);
+        push (server, 0, 0, given[0], &answers[0], device);
+        push (server, 0, 0, given[0], &waiting); /* again, by another way */
+        push (server, 1, 0, given[1], &answers[1], device);
+        push (server, 1, 0, given[1], &late, device);
+        push (server, 1, 0, dense ({ 1 }), &other, device);
+        for (Answer *answer : { &answers[0], &answers[1], &waiting, &late })
+          {
+            answer->promise.get_future ().wait ();
+            EXPECT_TRUE (answer->average == expected_average (given)) << answer->text;
+          }
+        other.promise.get_future ().wait ();
+        EXPECT_THAT (other.text, testing::StartsWith ("INVALID_ARGUMENT"));
+        g_clear_pointer (&server, tps_parameter_server_free);
+      }
+}
+
+TEST_F (DeviceServer, RefusesMemoryOfAnotherDevice)
+{
+  Answer of_another, of_any;
+
+  start (&fake, 1);
+  push (server, 0, 0, dense ({ 1, 2 }), &of_another, far_device ());
+  of_another.promise.get_future ().wait ();
+  EXPECT_EQ (of_another.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
+                              "server averages on fake:0");
+  g_clear_pointer (&server, tps_parameter_server_free);
+  start (nullptr, 1);
+  push (server, 0, 0, dense ({ 1, 2 }), &of_any, far_device ());
+  of_any.promise.get_future ().wait ();
+  EXPECT_EQ (of_any.text, "INVALID_ARGUMENT: gradient.dense lies in memory of far:0, this "
+                          "server averages in host memory");
+}
+
+/* The CPU's table, whose streams fail while `is_lost`. */
+gboolean is_lost;
+
+gboolean
+failing_sync (TpsStream *stream, GError **error)
+{
+  if (!is_lost)
+    return tps_device_find ("cpu", nullptr)->ops->stream_sync (stream, error);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_DEVICE_LOST, "fake:0: it fell off the bus");
+  return FALSE;
+}
+
+TpsBuffer *
+no_memory (TpsDevice *device, gsize n_bytes, GError **error)
+{
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "fake:0: no memory");
+  return nullptr;
+}
+
+TEST_F (DeviceServer, ALostDeviceEndsTheRoundAndLeavesWhatNeedsNone)
+{
+  Answer lost[2], sparse_one[2];
+
+  is_lost = TRUE;
+  ops.stream_sync = failing_sync;
+  start (&fake, 2);
+  for (gint32 trainer : { 0, 1 })
+    {
+      push (server, trainer, 0, dense ({ 1, 2 }), &lost[trainer]);
+      push (server, trainer, 1, sparse ({ 1 }, 3, 1, { 7 }), &sparse_one[trainer]);
+    }
+  for (gint32 trainer : { 0, 1 })
+    {
+      lost[trainer].promise.get_future ().wait ();
+      EXPECT_THAT (lost[trainer].text, testing::StartsWith ("DEVICE_LOST: round (batch 0"));
+      EXPECT_THAT (lost[trainer].text, HasSubstr ("it fell off the bus"));
+      sparse_one[trainer].promise.get_future ().wait ();
+      EXPECT_EQ (sparse_one[trainer].text, "");
+    }
+}
+
+TEST_F (DeviceServer, WithoutMemoryTheRoundFailsAndTheNextOneWorks)
+{
+  auto good = ops.alloc;
+  Answer first, second;
+
+  ops.alloc = no_memory;
+  start (&fake, 1);
+  push (server, 0, 0, dense ({ 1, 2 }), &first);
+  first.promise.get_future ().wait ();
+  EXPECT_THAT (first.text, HasSubstr ("fake:0: no memory"));
+  ops.alloc = good;
+  push (server, 0, 1, dense ({ 1, 2 }), &second);
+  second.promise.get_future ().wait ();
+  EXPECT_EQ (second.text, "");
+}
+
+} // namespace
+} // namespace averaging_test

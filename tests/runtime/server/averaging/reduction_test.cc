@@ -1,0 +1,369 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Bits: the same for every order of arrival, every grouping into folds, in place or not, and those of the definition. */
+
+#include "runtime/server/averaging/reduction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/base/error.h"
+#include "tests/runtime/server/averaging/simulation.h"
+
+namespace averaging_test {
+namespace {
+
+using testing::HasSubstr;
+
+const TpsDType FLOATING[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16,
+                              TPS_DTYPE_BFLOAT16 };
+
+/* Values of very different size, so that another order of additions shows. */
+std::vector<double>
+random_values (std::mt19937_64 *dice, size_t n, TpsDType dtype)
+{
+  std::uniform_real_distribution<double> mantissa (-1, 1);
+  std::vector<double> values;
+
+  for (size_t i = 0; i < n; i++)
+    values.push_back (
+        round_to (dtype, std::ldexp (mantissa (*dice), (int) ((*dice) () % 24) - 12)));
+  return values;
+}
+
+/* Some rows, in any order, some of them more than once. */
+Contribution
+random_sparse (std::mt19937_64 *dice, int64_t rows, int64_t dim, double weight, TpsDType dtype)
+{
+  std::vector<int64_t> ids;
+  bool is_sorted = (*dice) () % 2 == 0;
+
+  for (int64_t id = 0; id < rows; id++)
+    for (uint64_t n = (*dice) () % (is_sorted ? 2 : 4); n > 0; n--)
+      ids.push_back (id);
+  if (!is_sorted)
+    std::shuffle (ids.begin (), ids.end (), *dice);
+  return sparse (ids, rows, dim, random_values (dice, ids.size () * (size_t) dim, dtype), weight,
+                 dtype);
+}
+
+std::vector<Contribution>
+random_round (std::mt19937_64 *dice, bool is_sparse, size_t n_trainers, size_t n_values,
+              TpsDType dtype)
+{
+  static const double weights[] = { 1, 1, 1, 0.7, 3 };
+  std::vector<Contribution> all;
+
+  for (size_t i = 0; i < n_trainers; i++)
+    {
+      double weight = weights[(*dice) () % 5];
+
+      if (is_sparse)
+        all.push_back (random_sparse (dice, 12, (int64_t) n_values, weight, dtype));
+      else
+        all.push_back (dense (random_values (dice, n_values, dtype), weight, dtype));
+    }
+  return all;
+}
+
+class Items
+{
+public:
+  explicit Items (const std::vector<Contribution> &contributions) : items (contributions.size ())
+  {
+    for (size_t i = 0; i < items.size (); i++)
+      {
+        items[i].gradient = to_gradient (contributions[i]);
+        pointers.push_back (&items[i]);
+      }
+  }
+
+  ~Items ()
+  {
+    for (TpsFoldItem &item : items)
+      tps_gradient_clear (&item.gradient);
+  }
+
+  std::vector<TpsFoldItem> items;
+  std::vector<TpsFoldItem *> pointers;
+};
+
+/* Folds groups of the given sizes, one after the other. */
+Average
+fold_groups (const std::vector<Contribution> &contributions, const std::vector<size_t> &sizes,
+             bool keeps_references)
+{
+  Items items (contributions);
+  Items references ({});
+  TpsReduction reduction;
+  TpsGradient average = {};
+  size_t begin = 0;
+
+  for (TpsFoldItem &item : items.items)
+    {
+      references.items.emplace_back ();
+      if (keeps_references)
+        tps_gradient_init_ref (&references.items.back ().gradient, &item.gradient);
+    }
+  tps_reduction_init (&reduction, FALSE, NULL);
+  for (size_t size : sizes)
+    {
+      bool is_last = begin + size == contributions.size ();
+
+      EXPECT_TRUE (tps_reduction_fold (&reduction, &items.pointers[begin], (guint) size,
+                                       is_last ? &average : NULL, NULL));
+      begin += size;
+    }
+  for (size_t i = 0; keeps_references && i < contributions.size (); i++)
+    EXPECT_TRUE (to_average (references.items[i].gradient) == as_average (contributions[i]))
+        << "somebody else's elements were changed";
+  Average result = to_average (average);
+  tps_gradient_clear (&average);
+  tps_reduction_clear (&reduction);
+  return result;
+}
+
+TEST (Reduction, SameBitsForEveryOrderOfArrivalAndBothKinds)
+{
+  std::mt19937_64 dice (1);
+
+  for (TpsDType dtype : FLOATING)
+    for (bool is_sparse : { false, true })
+      {
+        std::vector<Contribution> given = random_round (&dice, is_sparse, 4, 5, dtype);
+        Average expected = expected_average (given);
+        std::vector<int> order = { 0, 1, 2, 3 };
+
+        do
+          for (const char *kind : { "AverageParameterServer", "AverageBatchParameterServer" })
+            {
+              Simulation::Options options;
+              options.n_trainers = 4;
+              options.kind = kind;
+              Simulation sim (options);
+              int call = 0;
+
+              for (int trainer : order)
+                call = sim.push (trainer, 0, 0, given[(size_t) trainer]);
+              ASSERT_TRUE (*sim.outcome (call).average == expected)
+                  << tps_dtype_name (dtype) << " " << kind;
+            }
+        while (std::next_permutation (order.begin (), order.end ()));
+      }
+}
+
+TEST (Reduction, SameBitsForEveryGroupingInPlaceOrNot)
+{
+  std::mt19937_64 dice (2);
+
+  for (TpsDType dtype : FLOATING)
+    for (bool is_sparse : { false, true })
+      for (bool keeps_references : { false, true })
+        {
+          std::vector<Contribution> given = random_round (&dice, is_sparse, 5, 9, dtype);
+          Average expected = expected_average (given);
+
+          for (const std::vector<size_t> &sizes : std::vector<std::vector<size_t>> {
+                   { 5 }, { 1, 1, 1, 1, 1 }, { 2, 3 }, { 4, 1 }, { 1, 3, 1 } })
+            ASSERT_TRUE (fold_groups (given, sizes, keeps_references) == expected)
+                << tps_dtype_name (dtype);
+        }
+}
+
+TEST (Reduction, SparseRoundsOfAnyPattern)
+{
+  std::mt19937_64 dice (3);
+
+  for (int i = 0; i < 300; i++)
+    {
+      std::vector<Contribution> given = random_round (
+          &dice, true, 1 + dice () % 5, dice () % 3 == 0 ? 0 : 3, FLOATING[dice () % 4]);
+
+      ASSERT_TRUE (fold_groups (given, std::vector<size_t> (given.size (), 1), false)
+                   == expected_average (given))
+          << i;
+    }
+}
+
+TEST (Reduction, BlocksMayRunInAnyOrder)
+{
+  std::mt19937_64 dice (4);
+
+  for (TpsDType dtype : FLOATING)
+    for (size_t n_blocks : { 1, 3 })
+      {
+        size_t n_elems = n_blocks * TPS_DIGEST_BLOCK_BYTES / tps_dtype_size (dtype) - 5;
+        std::vector<Contribution> given = random_round (&dice, false, 2, n_elems, dtype);
+        Items items (given);
+        TpsReduction reduction;
+        TpsGradient average = {};
+        TpsFold fold;
+
+        tps_reduction_init (&reduction, FALSE, NULL);
+        ASSERT_TRUE (tps_fold_begin (&fold, &reduction, items.pointers.data (), 2, &average, NULL));
+        ASSERT_EQ (fold.n_blocks, n_blocks);
+        for (guint block = fold.n_blocks; block > 0; block--)
+          tps_fold_run (&fold, block - 1, 1);
+        ASSERT_TRUE (tps_fold_end (&fold, NULL));
+        EXPECT_TRUE (to_average (average) == expected_average (given)) << tps_dtype_name (dtype);
+        for (size_t i = 0; i < 2; i++)
+          {
+            TpsGradient gradient = to_gradient (given[i]);
+            TpsDigest digest = tps_digest_of_gradient (&gradient);
+
+            EXPECT_TRUE (items.items[i].has_digest
+                         && tps_digest_equal (&digest, &items.items[i].digest));
+            tps_gradient_clear (&gradient);
+          }
+        tps_gradient_clear (&average);
+        tps_reduction_clear (&reduction);
+      }
+}
+
+TEST (Reduction, EdgesOfFloatingPoint)
+{
+  const double inf = std::numeric_limits<double>::infinity ();
+
+  for (TpsDType dtype : FLOATING)
+    {
+      /* -0 and -0 is -0: a sum that began with 0 would lose the sign. Rows that only one has keep it too. */
+      std::vector<Contribution> given = { dense ({ -0.0, inf, 1, 0 }, 1, dtype),
+                                          dense ({ -0.0, 1, -1, -0.0 }, 1, dtype) };
+      EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));
+      EXPECT_TRUE (std::signbit (
+          *(const gfloat *) fold_groups ({ dense ({ -0.0 }), dense ({ -0.0 }) }, { 2 }, false)
+               .bytes.data ()));
+      given = { sparse ({ 1 }, 3, 1, { -0.0 }, 1, dtype),
+                sparse ({ 2 }, 3, 1, { -0.0 }, 1, dtype) };
+      EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));
+    }
+}
+
+TEST (Reduction, NanOfOneTrainerReachesAll)
+{
+  Average average = fold_groups ({ dense ({ NAN, 1 }), dense ({ 1, 1 }) }, { 1, 1 }, false);
+  gfloat values[2];
+
+  std::memcpy (values, average.bytes.data (), sizeof values);
+  EXPECT_TRUE (std::isnan (values[0]));
+  EXPECT_EQ (values[1], 1);
+}
+
+TEST (Reduction, NoElementsAndScalars)
+{
+  Contribution scalar = dense ({ 3 });
+  Contribution empty = dense ({});
+
+  scalar.shape = {};
+  empty.shape = { 4, 0 };
+  EXPECT_TRUE (fold_groups ({ scalar, scalar }, { 1, 1 }, false)
+               == expected_average ({ scalar, scalar }));
+  EXPECT_TRUE (fold_groups ({ empty, empty }, { 1, 1 }, false)
+               == expected_average ({ empty, empty }));
+  EXPECT_TRUE (fold_groups ({ empty, empty }, { 2 }, true) == expected_average ({ empty, empty }));
+}
+
+TEST (Reduction, FirstGradientBecomesTheSumWhereItLies)
+{
+  Items items ({ dense ({ 1, 2 }), dense ({ 3, 4 }) });
+  gconstpointer elements = tps_tensor_data (&items.items[0].gradient.dense);
+  TpsReduction reduction;
+  TpsGradient average = {};
+
+  tps_reduction_init (&reduction, FALSE, NULL);
+  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, NULL));
+  EXPECT_EQ (tps_tensor_data (&average.dense), elements);
+  EXPECT_TRUE (tps_buffer_is_exclusive (average.dense.buffer));
+  tps_gradient_clear (&average);
+}
+
+TEST (Reduction, SparseSumStaysWhereItLiesWhileNoRowIsNew)
+{
+  Items items ({ sparse ({ 1, 4, 5 }, 9, 1, { 1, 2, 3 }), sparse ({ 5, 1 }, 9, 1, { 4, 5 }),
+                 sparse ({ 4 }, 9, 1, { 6 }) });
+  gconstpointer elements = tps_tensor_data (&items.items[0].gradient.values);
+  TpsReduction reduction;
+  TpsGradient average = {};
+
+  tps_reduction_init (&reduction, TRUE, NULL);
+  ASSERT_TRUE (tps_reduction_fold (&reduction, items.pointers.data (), 3, &average, NULL));
+  EXPECT_EQ (tps_tensor_data (&average.values), elements);
+  EXPECT_TRUE (to_average (average) == as_average (sparse ({ 1, 4, 5 }, 9, 1, { 6, 8, 7 })));
+  tps_gradient_clear (&average);
+}
+
+TEST (Reduction, AllWeightsZeroIsRefused)
+{
+  Items items ({ dense ({ 1 }, 0), no_data () });
+  g_autoptr (GError) error = NULL;
+  TpsReduction reduction;
+  TpsGradient average = {};
+
+  tps_reduction_init (&reduction, FALSE, NULL);
+  EXPECT_FALSE (tps_reduction_fold (&reduction, items.pointers.data (), 2, &average, &error));
+  ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+  EXPECT_THAT (error->message, HasSubstr ("expected one above 0"));
+}
+
+TEST (Add, HasTheBitsOfOneAfterTheOther)
+{
+  std::mt19937 random (7);
+
+  for (TpsDType dtype :
+       { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT64, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 })
+    for (size_t n : { 0, 1, 7, 16, 33, 1000 })
+      {
+        std::vector<double> values (2 * n);
+        std::vector<uint64_t> a (n), b (n), expected (n), sum (n);
+
+        for (double &value : values)
+          value = std::ldexp (std::uniform_real_distribution<> (-1, 1) (random),
+                              static_cast<int> (random () % 30) - 20);
+        tps_cpu_cast (dtype, a.data (), TPS_DTYPE_FLOAT64, values.data (), n);
+        tps_cpu_cast (dtype, b.data (), TPS_DTYPE_FLOAT64, values.data () + n, n);
+        tps_cpu_scale (dtype, expected.data (), a.data (), 1, n);
+        tps_cpu_accumulate (dtype, expected.data (), b.data (), n);
+        tps_cpu_add (dtype, sum.data (), a.data (), b.data (), n);
+        EXPECT_EQ (sum, expected) << tps_dtype_name (dtype) << ", " << n << " elements";
+      }
+}
+
+TEST (Digest, TellsApartWhatDiffers)
+{
+  Contribution matrix = dense ({ 1, 2 });
+  Contribution other_rows = sparse ({ 0 }, 6, 2, { 1, 2 });
+  std::vector<Contribution> all = { dense ({ 1, 2 }),
+                                    dense ({ 1, 3 }),
+                                    dense ({ 1, 2 }, 2),
+                                    dense ({ 1, 2 }, 1, TPS_DTYPE_FLOAT64),
+                                    matrix,
+                                    sparse ({ 0 }, 5, 2, { 1, 2 }),
+                                    sparse ({ 1 }, 5, 2, { 1, 2 }),
+                                    other_rows,
+                                    no_data (),
+                                    dense ({}),
+                                    dense (std::vector<double> (50000, 1)),
+                                    dense (std::vector<double> (50001, 1)) };
+  std::vector<TpsDigest> digests;
+
+  all[4].shape = { 2, 1 };
+  for (const Contribution &contribution : all)
+    {
+      TpsGradient gradient = to_gradient (contribution);
+
+      digests.push_back (tps_digest_of_gradient (&gradient));
+      tps_gradient_clear (&gradient);
+    }
+  for (size_t i = 0; i < all.size (); i++)
+    for (size_t j = 0; j < all.size (); j++)
+      EXPECT_EQ (tps_digest_equal (&digests[i], &digests[j]), i == j) << i << " " << j;
+}
+
+} // namespace
+} // namespace averaging_test

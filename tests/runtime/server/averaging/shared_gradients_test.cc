@@ -1,0 +1,166 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Gradients in memory that another process maps: read where they lie, once, and let go of with the round. */
+
+#include <gtest/gtest.h>
+
+#include "runtime/server/averaging/averaging.h"
+#include "runtime/server/averaging/server_kind.h"
+#include "runtime/base/error.h"
+#include "tests/runtime/server/averaging/gradients.h"
+
+namespace {
+
+using averaging_test::dense;
+using averaging_test::to_average;
+using averaging_test::to_gradient;
+
+/* Counts the gradients that are still held. */
+class Memory
+{
+public:
+  /* Of one trainer. */
+  TpsGradient
+  share (double value)
+  {
+    TpsGradient gradient = to_gradient (dense ({ value, value + 1 }));
+    TpsShape shape = gradient.dense.shape;
+    Lent *lent = new Lent { tps_buffer_ref (gradient.dense.buffer), &n_held };
+
+    tps_tensor_clear (&gradient.dense);
+    tps_tensor_init_take (&gradient.dense, &shape,
+                          tps_buffer_new_shared (tps_buffer_get_data (lent->buffer),
+                                                 tps_buffer_get_size (lent->buffer), give_back,
+                                                 lent),
+                          0);
+    n_held++;
+    return gradient;
+  }
+
+  int n_held = 0;
+
+private:
+  struct Lent
+  {
+    TpsBuffer *buffer;
+    int *n_held;
+  };
+
+  static void
+  give_back (gpointer data)
+  {
+    Lent *lent = static_cast<Lent *> (data);
+
+    --*lent->n_held;
+    tps_buffer_unref (lent->buffer);
+    delete lent;
+  }
+};
+
+/* Trainers of one round, whose jobs are run when the test says so. */
+class SharedGradients : public testing::Test
+{
+protected:
+  static constexpr guint N = 3;
+
+  SharedGradients ()
+  {
+    TpsAveragingOptions options = {};
+
+    options.n_trainers = N;
+    options.round_timeout_ns = 1000;
+    options.may_fold = tps_server_kind_find (nullptr, nullptr)->may_fold;
+    averaging = tps_averaging_new (&options);
+  }
+
+  ~SharedGradients () override
+  {
+    GError *error = g_error_new_literal (TPS_ERROR, TPS_ERROR_ABORTED, "the end");
+    TpsAveragingOutput output;
+
+    tps_averaging_output_init (&output);
+    tps_averaging_end_all (averaging, error, &output);
+    tps_averaging_output_clear (&output);
+    tps_averaging_free (averaging);
+    g_error_free (error);
+    for (TpsAveragingTicket &ticket : tickets)
+      tps_averaging_ticket_clear (&ticket);
+  }
+
+  /* The number of jobs that follow, which are run. */
+  int
+  push (guint ticket, gint32 trainer, TpsGradient gradient)
+  {
+    TpsAveragingOutput output;
+    int n_jobs = 0;
+
+    tps_averaging_ticket_init (&tickets[ticket], trainer, 0, 0, &gradient, TRUE);
+    tps_averaging_output_init (&output);
+    tps_averaging_push (averaging, &tickets[ticket], 0, &output);
+    while (output.jobs != nullptr)
+      {
+        TpsAveragingJob *job = output.jobs;
+
+        output.jobs = job->next;
+        if (output.jobs == nullptr)
+          output.last_job = nullptr;
+        tps_averaging_job_run (job);
+        tps_averaging_job_done (averaging, job, &output);
+        n_jobs++;
+      }
+    tps_averaging_output_clear (&output);
+    return n_jobs;
+  }
+
+  Memory memory;
+  TpsAveraging *averaging;
+  TpsAveragingTicket tickets[N + 1] = {};
+};
+
+TEST_F (SharedGradients, TheFirstIsNotCopiedButAddedToTheNext)
+{
+  EXPECT_EQ (push (0, 0, memory.share (1)), 0);
+  EXPECT_EQ (memory.n_held, 1);
+  EXPECT_EQ (push (1, 1, memory.share (10)), 1);
+  EXPECT_EQ (memory.n_held, 0); /* their sum is ours */
+  EXPECT_EQ (push (2, 2, memory.share (100)), 1);
+  EXPECT_EQ (memory.n_held, 0);
+  for (guint i = 0; i < N; i++)
+    EXPECT_TRUE (to_average (tickets[i].average)
+                 == averaging_test::as_average (dense ({ 37, 38 })));
+}
+
+TEST_F (SharedGradients, ARepeatOfOneThatWaitsIsJudgedAtOnce)
+{
+  EXPECT_EQ (push (0, 0, memory.share (1)), 0);
+  EXPECT_EQ (push (3, 0, memory.share (2)), 2); /* both are hashed */
+  ASSERT_NE (tickets[3].error, nullptr);
+  EXPECT_EQ (tickets[3].error->code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (memory.n_held, 1);
+  EXPECT_EQ (push (1, 1, memory.share (10)), 1);
+  EXPECT_EQ (push (2, 2, memory.share (100)), 1);
+  EXPECT_TRUE (to_average (tickets[0].average) == averaging_test::as_average (dense ({ 37, 38 })));
+}
+
+TEST_F (SharedGradients, TheLastToComeAloneIsFoldedAtOnce)
+{
+  EXPECT_EQ (push (2, 2, memory.share (100)), 1); /* hashed: its turn comes after others' */
+  EXPECT_EQ (push (1, 1, memory.share (10)), 1);
+  EXPECT_EQ (push (0, 0, memory.share (1)), 1);
+  EXPECT_EQ (memory.n_held, 0);
+  EXPECT_TRUE (to_average (tickets[1].average) == averaging_test::as_average (dense ({ 37, 38 })));
+}
+
+TEST_F (SharedGradients, AreLetGoOfWhenTheRoundExpires)
+{
+  TpsAveragingOutput output;
+
+  push (0, 0, memory.share (1));
+  tps_averaging_output_init (&output);
+  tps_averaging_expire (averaging, 1000, &output);
+  tps_averaging_output_clear (&output);
+  ASSERT_NE (tickets[0].error, nullptr);
+  EXPECT_EQ (memory.n_held, 0);
+}
+
+} /* namespace */

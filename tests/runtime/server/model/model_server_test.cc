@@ -1,0 +1,473 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The server with threads: what the machine promises holds whoever calls from where. Nothing here measures time; where a
+ * deadline is waited for, it is the server that ends the wait. Run it under the thread sanitizer too. */
+
+#include "runtime/server/model/model_server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "tests/runtime/server/model/models.h"
+
+namespace updating_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/* One call's answer, to be waited for. */
+class Answer
+{
+public:
+  static void
+  done (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto self = static_cast<Answer *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock_);
+
+    self->n_++;
+    if (error != nullptr)
+      {
+        self->code = error->code;
+        self->message = error->message;
+      }
+    else
+      {
+        self->version = model->version;
+        self->values = to_values (model);
+      }
+    self->changed_.notify_all ();
+  }
+
+  Answer &
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [this] { return n_ > 0; });
+    return *this;
+  }
+
+  int
+  count ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return n_;
+  }
+
+  int code = 0;
+  gint64 version = 0;
+  std::string message;
+  Values values;
+
+private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int n_ = 0;
+};
+
+struct Push
+{
+  int trainer;
+  Values gradient;
+  const char *client = nullptr;
+  gint64 sequence = 0;
+  gint64 version = 0;
+};
+
+const Shapes SMALL = { { 3, 2 }, { 3 } };
+const Shapes LARGE = { { 300, 1000 }, { 1000 } }; /* computed by workers, in blocks */
+
+class ModelServer : public testing::Test
+{
+protected:
+  ModelServer ()
+  {
+    workers_ = tps_worker_pool_new ("test", 3);
+    options_.n_trainers = 3;
+    options_.workers = workers_;
+  }
+  ~ModelServer () override
+  {
+    if (server_ != nullptr)
+      tps_model_server_free (server_);
+    tps_worker_pool_free (workers_);
+  }
+
+  void
+  start ()
+  {
+    g_autoptr (GError) error = nullptr;
+
+    server_ = tps_model_server_new (&options_, &error);
+    ASSERT_NE (server_, nullptr) << error->message;
+  }
+
+  int
+  init (const Shapes &shapes, const Values &values, double rate = 0.1)
+  {
+    auto parameters = to_parameters (shapes, values);
+    TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_SGD, rate);
+    g_autoptr (GError) error = nullptr;
+
+    spec.momentum = 0.9;
+    tps_model_server_init_model (server_, parameters.data (),
+                                 static_cast<guint> (parameters.size ()), &spec, &error);
+    EXPECT_EQ (parameters[0].name, nullptr); /* taken over, whatever comes */
+    if (shapes_ != shapes)                   /* other threads may read it */
+      shapes_ = shapes;
+    return error == nullptr ? 0 : error->code;
+  }
+
+  Answer &
+  push (const Push &push, bool may_wait = true)
+  {
+    auto tensors = to_tensors (shapes_, push.gradient);
+    Answer *answer;
+
+    {
+      std::lock_guard<std::mutex> guard (lock_);
+
+      answer = &answers_.emplace_back ();
+    }
+    tps_model_server_update_and_fetch (server_, push.trainer, tensors.data (),
+                                       static_cast<guint> (tensors.size ()), push.client,
+                                       push.sequence, push.version, may_wait, Answer::done, answer);
+    return *answer;
+  }
+
+  TpsWorkerPool *workers_;
+  TpsModelServerOptions options_ = {};
+  TpsModelServer *server_ = nullptr;
+  Shapes shapes_;
+  std::mutex lock_;
+  std::deque<Answer> answers_;
+  std::mt19937 random_ { 11 };
+};
+
+TEST_F (ModelServer, everyOrderOfArrivalGivesTheBitsOfTheDefinition)
+{
+  for (const Shapes &shapes : { SMALL, LARGE })
+    {
+      Values first = draw_values (shapes, &random_);
+      std::vector<Values> gradients;
+      NaiveModel naive (first, 0.1f, 0.9f);
+      int order[] = { 0, 1, 2 };
+
+      for (int i = 0; i < 3; i++)
+        gradients.push_back (draw_values (shapes, &random_));
+      naive.update (gradients);
+      do
+        {
+          std::vector<Answer *> answers;
+
+          start ();
+          ASSERT_EQ (init (shapes, first), 0);
+          for (int trainer : order)
+            answers.push_back (&push ({ trainer, gradients[static_cast<size_t> (trainer)] }));
+          for (Answer *answer : answers)
+            {
+              EXPECT_EQ (answer->wait ().version, 2);
+              EXPECT_EQ (answer->values, naive.values ());
+            }
+          tps_model_server_free (server_);
+          server_ = nullptr;
+        }
+      while (std::next_permutation (std::begin (order), std::end (order)));
+    }
+}
+
+TEST_F (ModelServer, trainersOnThreadsOfTheirOwnStayInStep)
+{
+  constexpr int N_ROUNDS = 50;
+  Values first = draw_values (SMALL, &random_);
+  std::vector<std::vector<Values>> gradients (N_ROUNDS);
+  NaiveModel naive (first, 0.1f, 0.9f);
+  std::vector<std::thread> trainers;
+
+  for (auto &round : gradients)
+    {
+      for (int i = 0; i < 3; i++)
+        round.push_back (draw_values (SMALL, &random_));
+      naive.update (round);
+    }
+  start ();
+  ASSERT_EQ (init (SMALL, first), 0);
+  for (int i = 0; i < 3; i++)
+    trainers.emplace_back ([&, i] {
+      gint64 version = 1;
+
+      for (auto &round : gradients)
+        {
+          Push mine = { i, round[static_cast<size_t> (i)], i == 1 ? "c1" : nullptr, version,
+                        version };
+          Answer &answer = push (mine).wait ();
+
+          EXPECT_EQ (answer.code, 0) << answer.message;
+          EXPECT_EQ (answer.version, ++version);
+        }
+    });
+  for (auto &trainer : trainers)
+    trainer.join ();
+  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
+  EXPECT_EQ (model->version, N_ROUNDS + 1);
+  EXPECT_EQ (to_values (model), naive.values ());
+}
+
+TEST_F (ModelServer, initModelMayBeRepeatedButNotChanged)
+{
+  Values first = draw_values (SMALL, &random_);
+  g_autoptr (GError) error = nullptr;
+
+  start ();
+  EXPECT_EQ (tps_model_server_get_model (server_, &error), nullptr);
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND));
+  EXPECT_EQ (init (SMALL, first), 0);
+  EXPECT_EQ (init (SMALL, first), 0);
+  EXPECT_EQ (init (SMALL, first, 0.2), TPS_ERROR_ALREADY_EXISTS);
+  EXPECT_EQ (init (SMALL, draw_values (SMALL, &random_)), TPS_ERROR_ALREADY_EXISTS);
+  g_autoptr (TpsModelVersion) model = tps_model_server_get_model (server_, nullptr);
+  EXPECT_EQ (model->version, 1);
+  EXPECT_EQ (to_values (model), first);
+}
+
+TEST_F (ModelServer, aRepeatedPushIsAnsweredAsTheFirstTimeWhileItRunsAndAfter)
+{
+  Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
+  Push mine = { 0, gradient, "trainer0", 1, 1 };
+
+  start ();
+  ASSERT_EQ (init (LARGE, first), 0);
+  Answer &a = push (mine), &again = push (mine);
+  Answer &b = push ({ 1, gradient }), &c = push ({ 2, gradient });
+  EXPECT_EQ (a.wait ().version, 2);
+  EXPECT_EQ (again.wait ().version, 2);
+  b.wait ();
+  c.wait ();
+  Answer &later = push (mine).wait ();
+  EXPECT_EQ (later.code, 0) << later.message;
+  EXPECT_EQ (later.version, 2);
+  EXPECT_EQ (later.values, a.values);
+  for (int round = 0; round < 2;
+       round++) /* the model goes on, the first answer is trainer 0's last */
+    {
+      Answer *waiting[] = { &push ({ 0, gradient }), &push ({ 1, gradient }),
+                            &push ({ 2, gradient }) };
+
+      for (Answer *answer : waiting)
+        EXPECT_EQ (answer->wait ().version, round + 3);
+    }
+  Answer &forgotten = push (mine).wait ();
+  EXPECT_EQ (forgotten.code, TPS_ERROR_STALE);
+  EXPECT_THAT (forgotten.message, HasSubstr ("answered with model version 2"));
+}
+
+TEST_F (ModelServer, anotherPushUnderTheSameIdIsADuplicate)
+{
+  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
+
+  options_.n_trainers = 1;
+  start ();
+  ASSERT_EQ (init (SMALL, first), 0);
+  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
+  EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (push ({ 0, gradient, "d", 1 }).wait ().version, 3);
+}
+
+TEST_F (ModelServer, largePushesAreComparedThoughTheyAreHashedLate)
+{
+  Values first = draw_values (LARGE, &random_), gradient = draw_values (LARGE, &random_);
+
+  options_.n_trainers = 2;
+  start ();
+  ASSERT_EQ (init (LARGE, first), 0);
+  Answer &a = push ({ 0, gradient, "c", 1 }), &same_id = push ({ 0, first, "c", 1 });
+  Answer &again = push ({ 0, gradient, "c", 1 }), &other = push ({ 0, first }).wait ();
+  EXPECT_EQ (other.code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT (other.message, HasSubstr ("trainer 0 takes part in this update already"));
+  EXPECT_EQ (a.count (), 0);
+  push ({ 1, gradient });
+  EXPECT_EQ (a.wait ().version, 2);
+  EXPECT_EQ (again.wait ().version, 2);
+  EXPECT_EQ (same_id.wait ().code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (push ({ 0, first, "c", 1 }).wait ().code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (push ({ 0, gradient, "c", 1, 1 }).wait ().code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
+}
+
+TEST_F (ModelServer, aPushThatFailedMayBeTriedAgainUnderItsId)
+{
+  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
+
+  options_.n_trainers = 1;
+  start ();
+  shapes_ = SMALL;
+  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().code, TPS_ERROR_NOT_FOUND);
+  ASSERT_EQ (init (SMALL, first), 0);
+  EXPECT_EQ (push ({ 0, gradient, "c", 1 }).wait ().version, 2);
+}
+
+TEST_F (ModelServer, theDeadlineAbortsNamingWhoIsMissing)
+{
+  options_.round_timeout_ns = 20 * 1000 * 1000;
+  start ();
+  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
+  Answer &a = push ({ 1, draw_values (SMALL, &random_) }).wait ();
+  EXPECT_EQ (a.code, TPS_ERROR_ABORTED);
+  EXPECT_THAT (a.message, HasSubstr ("missing: trainers 0, 2"));
+}
+
+TEST_F (ModelServer, aQuorumIsAppliedAtTheDeadline)
+{
+  Values first = draw_values (LARGE, &random_);
+  std::vector<Values> gradients = { draw_values (LARGE, &random_), draw_values (LARGE, &random_) };
+  NaiveModel naive (first, 0.1f, 0.9f);
+
+  options_.min_trainers = 2;
+  options_.round_timeout_ns = 200 * 1000 * 1000;
+  naive.update (gradients);
+  start ();
+  ASSERT_EQ (init (LARGE, first), 0);
+  Answer &late = push ({ 2, gradients[1] }), &early = push ({ 0, gradients[0] });
+  EXPECT_EQ (early.wait ().version, 2) << early.message;
+  EXPECT_EQ (late.wait ().values, naive.values ());
+}
+
+TEST_F (ModelServer, aResetAbortsForgetsAndBeginsAgain)
+{
+  Values first = draw_values (SMALL, &random_), gradient = draw_values (SMALL, &random_);
+
+  start ();
+  ASSERT_EQ (init (SMALL, first), 0);
+  Answer &a = push ({ 0, gradient, "c", 1 }), &repeat = push ({ 0, gradient, "c", 1 });
+  tps_model_server_reset_state (server_);
+  EXPECT_EQ (a.wait ().code, TPS_ERROR_ABORTED);
+  EXPECT_EQ (repeat.wait ().code, TPS_ERROR_ABORTED);
+  EXPECT_EQ (push ({ 0, gradient }).wait ().code, TPS_ERROR_NOT_FOUND);
+  ASSERT_EQ (init (SMALL, gradient, 0.5), 0);
+  Answer *waiting[] = { &push ({ 0, gradient, "c", 1 }), &push ({ 1, gradient }),
+                        &push ({ 2, gradient }) };
+  for (Answer *answer : waiting)
+    EXPECT_EQ (answer->wait ().version, 2);
+}
+
+TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
+{
+  Values first = draw_values (LARGE, &random_);
+  std::vector<std::thread> threads;
+
+  start ();
+  ASSERT_EQ (init (LARGE, first), 0);
+  for (int i = 0; i < 3; i++)
+    threads.emplace_back ([&, i] {
+      for (gint64 n = 1; n <= 12; n++)
+        push ({ i, first, i == 0 ? "c" : nullptr, n }).wait ();
+    });
+  threads.emplace_back ([&] {
+    for (int n = 0; n < 10; n++)
+      {
+        tps_model_server_reset_state (server_);
+        init (LARGE, first);
+      }
+  });
+  threads[3].join ();
+  /* Trainers may now wait for one that is ahead of them: more resets let them go. */
+  std::atomic<bool> over { false };
+  std::thread resetter ([&] {
+    while (!over)
+      {
+        tps_model_server_reset_state (server_);
+        std::this_thread::yield ();
+      }
+  });
+  for (int i = 0; i < 3; i++)
+    threads[static_cast<size_t> (i)].join ();
+  over = true;
+  resetter.join ();
+  for (Answer &answer : answers_)
+    EXPECT_EQ (answer.count (), 1);
+}
+
+TEST_F (ModelServer, shutDownEndsWhatWaitsAndRefusesTheRest)
+{
+  Values first = draw_values (SMALL, &random_);
+  g_autoptr (GError) error = nullptr;
+
+  start ();
+  ASSERT_EQ (init (SMALL, first), 0);
+  Answer &a = push ({ 0, first });
+  tps_model_server_shut_down (server_);
+  EXPECT_EQ (a.wait ().code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (push ({ 0, first }).wait ().code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (init (SMALL, first), TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (tps_model_server_get_model (server_, &error), nullptr);
+  EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
+}
+
+TEST_F (ModelServer, whatMayNotWaitIsRefused)
+{
+  Values first = draw_values (SMALL, &random_);
+
+  start ();
+  ASSERT_EQ (init (SMALL, first), 0);
+  EXPECT_EQ (push ({ 0, first }, false).wait ().code, TPS_ERROR_UNAVAILABLE);
+}
+
+TEST_F (ModelServer, observersAreToldInOrder)
+{
+  static std::vector<std::string> told; /* by whoever answers, one at a time */
+
+  told.clear ();
+  options_.n_trainers = 2;
+  options_.got_update = [] (gpointer, guint n_before, guint n_trainers) {
+    told.push_back ("got " + std::to_string (n_before) + "/" + std::to_string (n_trainers));
+  };
+  options_.updated_model = [] (gpointer, gint64 version, guint n_took_part) {
+    told.push_back ("updated to " + std::to_string (version) + " by "
+                    + std::to_string (n_took_part));
+  };
+  start ();
+  ASSERT_EQ (init (SMALL, draw_values (SMALL, &random_)), 0);
+  for (int round = 0; round < 2; round++)
+    {
+      Answer &a = push ({ 0, draw_values (SMALL, &random_) });
+
+      push ({ 1, draw_values (SMALL, &random_) }).wait ();
+      a.wait ();
+    }
+  EXPECT_THAT (told, ElementsAre ("got 0/2", "got 1/2", "updated to 2 by 2", "got 0/2", "got 1/2",
+                                  "updated to 3 by 2"));
+}
+
+TEST_F (ModelServer, optionsAreChecked)
+{
+  auto refusal = [this] {
+    g_autoptr (GError) error = nullptr;
+
+    EXPECT_EQ (tps_model_server_new (&options_, &error), nullptr);
+    return std::string (error->message);
+  };
+
+  options_.n_trainers = 0;
+  EXPECT_THAT (refusal (), HasSubstr ("0 trainers"));
+  options_.n_trainers = 3;
+  options_.min_trainers = 4;
+  EXPECT_THAT (refusal (), HasSubstr ("4 trainers are to suffice"));
+  options_.min_trainers = 0;
+  options_.round_timeout_ns = -1;
+  EXPECT_THAT (refusal (), HasSubstr ("-1 ns"));
+}
+
+} // namespace
+} // namespace updating_test

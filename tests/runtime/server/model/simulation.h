@@ -1,0 +1,90 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The updating machine with simulated time: calls are numbered, an update waits until the test makes it. */
+
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runtime/server/model/updating.h"
+
+namespace updating_test {
+
+constexpr int64_t SECOND = 1000000000;
+
+struct Outcome
+{
+  int n_answers = 0;
+  int code = 0; /* 0 = the model, if answered */
+  int64_t version = 0;
+  std::string message;
+};
+
+class Simulation
+{
+public:
+  struct Options
+  {
+    unsigned n_trainers = 3;
+    unsigned min_trainers = 0; /* 0 = all */
+    unsigned max_staleness = 0;
+    bool updates_at_once = true;
+    bool has_model = true;
+    bool hashes_late = false; /* tickets come without digests, as large ones do */
+  };
+
+  explicit Simulation (const Options &options);
+  ~Simulation ();
+
+  /* A gradient of shape [n_elems] whose elements are `value`. The number of the call. */
+  int push (int trainer, float value, int64_t version = 0, bool may_wait = true,
+            int64_t n_elems = 2, unsigned n_gradients = 1);
+  void advance_time (int64_t ns);
+  void end_all (int code);
+  void set_model ();
+
+  /* Makes the update that waits; with `code`, it fails. */
+  void finish_update (int code = 0);
+
+  bool
+  has_update () const
+  {
+    return job_ != nullptr;
+  }
+  int64_t
+  version () const
+  {
+    return tps_updating_get_version (updating_);
+  }
+  const Outcome &
+  outcome (int call) const
+  {
+    return calls_.at (static_cast<size_t> (call)).outcome;
+  }
+
+  /* Who took part in each update that was begun, and with which values. */
+  std::vector<std::vector<std::pair<int, float>>> updates;
+  std::vector<unsigned> n_before; /* as observers are told */
+  int n_compared = 0;             /* tickets that could not be told from another at once */
+
+private:
+  struct Call
+  {
+    TpsUpdateTicket ticket = {};
+    Outcome outcome;
+  };
+
+  void go_in (TpsUpdateTicket *ticket);
+  void compare (TpsUpdatingOutput *output);
+  void after (TpsUpdatingOutput *output);
+
+  Options options_;
+  TpsUpdating *updating_;
+  TpsUpdatingJob *job_ = nullptr;
+  std::deque<Call> calls_;
+  int64_t now_ns_ = 0;
+};
+
+} // namespace updating_test

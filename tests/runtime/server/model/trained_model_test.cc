@@ -1,0 +1,247 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The arithmetic of an update: bits, blocks, and that old versions stay what they were. */
+
+#include "runtime/server/model/trained_model.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/update_digest.h"
+#include "tests/runtime/server/model/models.h"
+
+namespace updating_test {
+namespace {
+
+using testing::HasSubstr;
+
+TpsOptimizerSpec
+sgd (double rate, double momentum)
+{
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_SGD, rate);
+
+  spec.momentum = momentum;
+  return spec;
+}
+
+class TrainedModel : public testing::Test
+{
+protected:
+  ~TrainedModel () override
+  {
+    if (model_ != nullptr)
+      tps_trained_model_unref (model_);
+  }
+
+  void
+  begin (const Shapes &shapes, const Values &values, const TpsOptimizerSpec &spec)
+  {
+    auto parameters = to_parameters (shapes, values);
+
+    shapes_ = shapes;
+    model_ = tps_trained_model_new (parameters.data (), static_cast<guint> (parameters.size ()),
+                                    &spec, nullptr);
+    for (auto &parameter : parameters)
+      tps_named_tensor_clear (&parameter);
+  }
+
+  /* Blocks are run in an order drawn from `random`, in ranges of 1 to 3. */
+  void
+  update (const std::vector<Values> &gradients, std::mt19937 *random)
+  {
+    std::vector<std::vector<TpsTensor>> tensors;
+    std::vector<const TpsTensor *> lists;
+    std::vector<std::pair<guint, guint>> ranges;
+    TpsModelUpdate update;
+    guint hashed = static_cast<guint> ((*random) () % gradients.size ());
+
+    for (const auto &one : gradients)
+      tensors.push_back (to_tensors (shapes_, one));
+    for (const auto &list : tensors)
+      lists.push_back (list.data ());
+    ASSERT_TRUE (tps_model_update_begin (&update, model_, lists.data (),
+                                         static_cast<guint> (lists.size ()), nullptr));
+    tps_model_update_want_hashes (&update, hashed);
+    for (guint at = 0; at < update.n_blocks;)
+      {
+        guint n = std::min<guint> (1 + (*random) () % 3, update.n_blocks - at);
+
+        ranges.emplace_back (at, n);
+        at += n;
+      }
+    std::shuffle (ranges.begin (), ranges.end (), *random);
+    for (const auto &range : ranges)
+      tps_model_update_run (&update, range.first, range.second);
+    EXPECT_EQ (
+        bytes (tps_update_digest_combine (3, 9, lists[hashed], static_cast<guint> (shapes_.size ()),
+                                          update.hashes[hashed])),
+        bytes (
+            tps_update_digest_compute (3, 9, lists[hashed], static_cast<guint> (shapes_.size ()))));
+    tps_model_update_end (&update);
+    for (auto &list : tensors)
+      for (auto &tensor : list)
+        tps_tensor_clear (&tensor);
+  }
+
+  static std::string
+  bytes (const TpsPushDigest &digest)
+  {
+    return std::string (reinterpret_cast<const char *> (digest.bytes), sizeof digest.bytes);
+  }
+
+  Values
+  values () const
+  {
+    return to_values (tps_trained_model_get_newest (model_));
+  }
+
+  std::string
+  refusal (std::vector<TpsNamedTensor> parameters, const TpsOptimizerSpec &spec)
+  {
+    g_autoptr (GError) error = nullptr;
+    TpsTrainedModel *model = tps_trained_model_new (
+        parameters.data (), static_cast<guint> (parameters.size ()), &spec, &error);
+
+    for (auto &parameter : parameters)
+      tps_named_tensor_clear (&parameter);
+    EXPECT_EQ (model, nullptr);
+    EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+    return error->message;
+  }
+
+  Shapes shapes_;
+  TpsTrainedModel *model_ = nullptr;
+};
+
+TEST_F (TrainedModel, hasTheBitsOfTheDefinitionForAnyOrderOfBlocks)
+{
+  Shapes shapes = { { 30, 100 }, { 30 }, { 3, 9000 }, { 50001 }, { 0, 4 }, {} };
+  std::mt19937 random (7);
+  Values first = draw_values (shapes, &random);
+  NaiveModel naive (first, 0.001f, 0.9f);
+
+  begin (shapes, first, sgd (0.001, 0.9));
+  for (unsigned step = 0; step < 5; step++)
+    {
+      std::vector<Values> gradients;
+
+      for (unsigned t = 0; t <= step; t++) /* one trainer, then two, … */
+        gradients.push_back (draw_values (shapes, &random));
+      update (gradients, &random);
+      naive.update (gradients);
+      ASSERT_EQ (values (), naive.values ()) << step;
+      EXPECT_EQ (tps_trained_model_get_newest (model_)->version, step + 2);
+    }
+}
+
+TEST_F (TrainedModel, minusZeroOfASingleTrainerStaysMinusZero)
+{
+  std::mt19937 random (1);
+
+  begin ({ { 1 } }, { { 0.0f } }, sgd (1, 0));
+  update ({ { { -0.0f } } }, &random);
+  EXPECT_FALSE (std::signbit (values ()[0][0])); /* 0 - 1 * -0 = 0 */
+}
+
+TEST_F (TrainedModel, rowwiseOptimizersSeeTheRowsOfAMatrix)
+{
+  Shapes shapes = { { 5000, 3 } };
+  std::mt19937 random (3);
+  Values first = draw_values (shapes, &random), gradient = draw_values (shapes, &random);
+  TpsOptimizerSpec spec = tps_optimizer_spec (TPS_OPTIMIZER_ROWWISE_ADAGRAD, 0.5);
+  Values got;
+
+  begin (shapes, first, spec);
+  update ({ gradient }, &random);
+  got = values ();
+  for (size_t row = 0; row < 5000; row++)
+    {
+      double squares = 0;
+
+      for (size_t i = 0; i < 3; i++)
+        squares += std::pow (static_cast<double> (gradient[0][row * 3 + i]), 2);
+      for (size_t i = row * 3; i < row * 3 + 3; i++)
+        ASSERT_NEAR (got[0][i], first[0][i] - 0.5 * gradient[0][i] / std::sqrt (squares / 3), 1e-5);
+    }
+}
+
+TEST_F (TrainedModel, oldVersionsStayWhatTheyWere)
+{
+  Shapes shapes = { { 100, 100 } };
+  std::mt19937 random (5);
+  Values first = draw_values (shapes, &random);
+
+  begin (shapes, first, sgd (0.1, 0.9));
+  g_autoptr (TpsModelVersion) old = tps_model_version_ref (tps_trained_model_get_newest (model_));
+  update ({ draw_values (shapes, &random) }, &random);
+  update ({ draw_values (shapes, &random) }, &random);
+  EXPECT_EQ (old->version, 1);
+  EXPECT_EQ (to_values (old), first);
+  EXPECT_STREQ (tps_trained_model_get_newest (model_)->parameters[0].name, "p0");
+}
+
+TEST_F (TrainedModel, buffersOfVersionsThatNobodyHoldsAreUsedAgain)
+{
+  Shapes shapes = { { 1000, 1000 } };
+  std::mt19937 random (5);
+  Values gradient = draw_values (shapes, &random);
+  std::vector<gpointer> seen;
+
+  begin (shapes, gradient, sgd (0.1, 0));
+  for (int i = 0; i < 6; i++)
+    {
+      seen.push_back (
+          tps_tensor_data (&tps_trained_model_get_newest (model_)->parameters[0].tensor));
+      update ({ gradient }, &random);
+    }
+  std::sort (seen.begin (), seen.end ());
+  seen.erase (std::unique (seen.begin (), seen.end ()), seen.end ());
+  EXPECT_LE (seen.size (), 3u);
+}
+
+TEST_F (TrainedModel, knowsWhetherAnotherBeganTheSame)
+{
+  Shapes shapes = { { 2 }, { 3 } };
+  Values values = { { 1, 2 }, { 3, 4, 5 } };
+  std::mt19937 random (5);
+
+  begin (shapes, values, sgd (0.1, 0.9));
+  auto began_the_same = [&] (const Shapes &s, const Values &v, const TpsOptimizerSpec &spec) {
+    auto parameters = to_parameters (s, v);
+    g_autoptr (TpsTrainedModel) other = tps_trained_model_new (
+        parameters.data (), static_cast<guint> (parameters.size ()), &spec, nullptr);
+
+    for (auto &parameter : parameters)
+      tps_named_tensor_clear (&parameter);
+    return static_cast<bool> (tps_trained_model_began_as (model_, other));
+  };
+  EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
+  EXPECT_FALSE (began_the_same (shapes, values, sgd (0.1, 0.8)));
+  EXPECT_FALSE (began_the_same (shapes, { { 1, 2 }, { 3, 4, 6 } }, sgd (0.1, 0.9)));
+  EXPECT_FALSE (began_the_same ({ { 2 }, { 3, 1 } }, values, sgd (0.1, 0.9)));
+  EXPECT_FALSE (began_the_same ({ { 2 } }, { { 1, 2 } }, sgd (0.1, 0.9)));
+  update ({ values }, &random); /* what it became does not count */
+  EXPECT_TRUE (began_the_same (shapes, values, sgd (0.1, 0.9)));
+}
+
+TEST_F (TrainedModel, refusesWhatIsNoModel)
+{
+  auto twice = to_parameters ({ { 1 }, { 1 } }, { { 1 }, { 2 } });
+  auto integers = to_parameters ({ { 1 } }, { { 1 } });
+  TpsOptimizerSpec bad = sgd (0.1, -1);
+
+  g_free (twice[1].name);
+  twice[1].name = g_strdup ("p0");
+  integers[0].tensor.shape.dtype = TPS_DTYPE_INT32;
+  EXPECT_THAT (refusal ({}, sgd (0.1, 0)), HasSubstr ("parameters is empty"));
+  EXPECT_THAT (refusal (twice, sgd (0.1, 0)), HasSubstr ("parameters[1].name is p0"));
+  EXPECT_THAT (refusal (integers, sgd (0.1, 0)),
+               HasSubstr ("parameters[0] (p0) is INT32 [1], expected FLOAT32"));
+  EXPECT_THAT (refusal (to_parameters ({ { 1 } }, { { 1 } }), bad), HasSubstr ("optimizer"));
+}
+
+} // namespace
+} // namespace updating_test

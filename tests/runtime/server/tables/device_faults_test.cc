@@ -1,0 +1,309 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables on devices that have no memory left, fail once, or are lost; and under threads, with --config=tsan too. */
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "tests/runtime/server/tables/tables.h"
+#include "tests/runtime/fake_device/fake_device.h"
+
+using namespace embedding_test;
+
+namespace {
+
+TpsDevice *
+find_device (const gchar *name, GError **error)
+{
+  return tps_fake_device_get (g_str_equal (name, "fake:1") ? 1 : 0);
+}
+
+Spec
+flat_table (const std::string &name, int64_t rows, int32_t dim)
+{
+  Spec spec (name, rows, dim);
+
+  return spec.zeros ().optimizer (TPS_OPTIMIZER_SGD, 1).on ("fake:0");
+}
+
+bool
+is_flat (const Floats &values, size_t dim)
+{
+  for (size_t i = 0; i < values.size (); i++)
+    if (values[i] != values[i / dim * dim])
+      return false;
+  return true;
+}
+
+class DeviceFaults : public ::testing::Test
+{
+protected:
+  DeviceFaults () : before_ (tps_fake_device_get_n_bytes (device))
+  {
+  }
+
+  ~DeviceFaults () override
+  {
+    tps_fake_device_fail_alloc (device, 0);
+    tps_fake_device_set_lost (device, FALSE);
+    store.reset ();
+    EXPECT_EQ (tps_fake_device_get_n_bytes (device), before_) << "all memory goes back";
+  }
+
+  TpsDevice *device = tps_fake_device_get (0);
+
+private:
+  gsize before_;
+
+protected:
+  std::unique_ptr<Store> store { new Store (1, Devices { find_device }) };
+};
+
+} // namespace
+
+TEST_F (DeviceFaults, NothingIsLeftOfATableThatCannotBeMade)
+{
+  Spec adam = Spec ("emb", 1000, 8).normal (1).optimizer (TPS_OPTIMIZER_ADAM, 0.1);
+  guint n = 1;
+
+  adam.on ("fake:0");
+  for (std::string said = "?"; said != ""; n++)
+    {
+      gsize held = tps_fake_device_get_n_bytes (device);
+
+      tps_fake_device_fail_alloc (device, n);
+      said = store->create (adam);
+      tps_fake_device_fail_alloc (device, 0);
+      ASSERT_LT (n, 10u);
+      if (said == "")
+        continue;
+      EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED table emb: "), 0u) << said;
+      EXPECT_EQ (tps_fake_device_get_n_bytes (device), held);
+      EXPECT_EQ (tps_table_store_get_device_bytes (store->get ()), 0u);
+      EXPECT_EQ (store->rows ("emb", { 0 }, nullptr), "NOT_FOUND table: there is no table emb");
+    }
+  EXPECT_EQ (n - 2, 3u) << "rows, state, staged rows";
+}
+
+TEST_F (DeviceFaults, WithoutMemoryForACallNothingChangesAndTheNextOneWorks)
+{
+  Query query { "emb", { 1, 2, 1 }, { 0, 1 }, TPS_POOLING_MAX };
+  std::string said;
+
+  ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
+  for (guint n : { 1, 2 })
+    {
+      tps_fake_device_fail_alloc (device, n);
+      said = store->apply_bags ({ query }, { Floats (8, 1.0f) }, 4);
+      EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED table emb: "), 0u) << said;
+    }
+  EXPECT_EQ (store->pooled (query), Floats (8, 0.0f));
+  EXPECT_EQ (store->apply_bags ({ query }, { Floats (8, 1.0f) }, 4), "");
+  EXPECT_EQ (store->pooled (query), Floats (8, -1.0f));
+}
+
+TEST_F (DeviceFaults, CallsOfTheSameSizeAllocateOnce)
+{
+  Query query { "emb", { 1, 2, 1 }, { 0, 1 }, TPS_POOLING_MEAN };
+  guint n_before;
+
+  ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
+  store->pooled (query);
+  store->apply_bags ({ query, query }, { Floats (8, 1.0f), Floats (8, 1.0f) }, 4);
+  n_before = tps_fake_device_get_n_allocs (device);
+  for (int i = 0; i < 10; i++)
+    {
+      store->pooled (query);
+      store->apply_bags ({ query, query }, { Floats (8, 1.0f), Floats (8, 1.0f) }, 4);
+    }
+  EXPECT_EQ (tps_fake_device_get_n_allocs (device), n_before);
+}
+
+TEST_F (DeviceFaults, ALostDeviceTakesItsTablesAndNoOthers)
+{
+  Query lost { "emb", { 1 }, { 0 } }, other { "other", { 1 }, { 0 } },
+      host { "host", { 1 }, { 0 } };
+  Spec on_other = flat_table ("other", 10, 4), on_host = flat_table ("host", 10, 4);
+
+  ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
+  ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
+  ASSERT_EQ (store->create (on_host.on ("cpu")), "");
+  EXPECT_EQ (store->pooled (lost), Floats (4, 0.0f)); /* memory for the calls to come */
+  tps_fake_device_set_lost (device, TRUE);
+  for (int i = 0; i < 3; i++)
+    {
+      std::string said[] = { store->lookup ({ lost }, nullptr),
+                             store->lookup ({ other, host, lost }, nullptr),
+                             store->rows ("emb", { 1 }, nullptr),
+                             store->apply_rows ("emb", { 1 }, Floats (4, 1.0f), 4),
+                             store->apply_bags (
+                                 { host, other, lost },
+                                 { Floats (4, 1.0f), Floats (4, 1.0f), Floats (4, 1.0f) }, 4),
+                             store->create (flat_table ("new", 10, 4)) };
+
+      for (const std::string &text : said)
+        EXPECT_EQ (text.find ("DEVICE_LOST "), 0u) << text;
+    }
+  EXPECT_EQ (store->pooled (host), Floats (4, 0.0f)) << "nothing was changed";
+  EXPECT_EQ (store->pooled (other), Floats (4, 0.0f));
+  EXPECT_EQ (store->apply_bags ({ host, other }, { Floats (4, 1.0f), Floats (4, 1.0f) }, 4), "");
+  EXPECT_EQ (store->pooled (host), Floats (4, -1.0f));
+  EXPECT_EQ (store->pooled (other), Floats (4, -1.0f));
+  EXPECT_EQ (store->drop ("emb"), "");
+}
+
+/* As after a failure that CUDA recovers from. */
+TEST_F (DeviceFaults, WhereTheDeviceLivesOnTheTableDoesToo)
+{
+  Query query { "emb", { 1 }, { 0 }, TPS_POOLING_MAX };
+
+  ASSERT_EQ (store->create (flat_table ("emb", 10, 4)), "");
+  ASSERT_EQ (store->apply_rows ("emb", { 1 }, Floats (4, 1.0f), 4), "");
+  for (int i = 0; i < 3; i++)
+    {
+      tps_fake_device_set_lost (device, TRUE);
+      EXPECT_NE (store->lookup ({ query, query }, nullptr), "");
+      EXPECT_NE (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
+      tps_fake_device_set_lost (device, FALSE);
+      store->lookup ({ query }, nullptr); /* may still meet the old stream */
+      EXPECT_EQ (store->pooled (query), Floats (4, -1.0f));
+    }
+  EXPECT_EQ (store->apply_bags ({ query }, { Floats (4, 1.0f) }, 4), "");
+  EXPECT_EQ (store->pooled (query), Floats (4, -2.0f));
+}
+
+/* Of two tables, one meets the stream that its device's failure has left. */
+TEST_F (DeviceFaults, AStreamThatIsBadIsFoundBeforeAnyTableChanges)
+{
+  Query good { "good", { 1 }, { 0 } }, bad { "bad", { 1 }, { 0 } };
+  Spec on_other = flat_table ("bad", 10, 4);
+  std::vector<Floats> ones (2, Floats (4, 1.0f));
+
+  ASSERT_EQ (store->create (flat_table ("good", 10, 4)), "");
+  ASSERT_EQ (store->create (on_other.on ("fake:1")), "");
+  EXPECT_EQ (store->pooled (bad), Floats (4, 0.0f)); /* memory for the calls to come */
+  tps_fake_device_set_lost (tps_fake_device_get (1), TRUE);
+  EXPECT_NE (store->lookup ({ bad }, nullptr), "");
+  tps_fake_device_set_lost (tps_fake_device_get (1), FALSE);
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4).find ("DEVICE_LOST table bad: "), 0u);
+  EXPECT_EQ (store->pooled (good), Floats (4, 0.0f));
+  EXPECT_EQ (store->apply_bags ({ good, bad }, ones, 4), "");
+  EXPECT_EQ (store->pooled (good), Floats (4, -1.0f));
+  EXPECT_EQ (store->pooled (bad), Floats (4, -1.0f));
+}
+
+/* A table's stream that is ahead of all others, as far as it need not wait. */
+TEST_F (DeviceFaults, ATableWaitsForTheIdsOfALookup)
+{
+  static const TpsDeviceOps *real = device->ops;
+  TpsDeviceOps hasty = *real;
+  Spec spec = Spec ("emb", 300, 4).uniform (1, 2, 1);
+  Store host;
+  std::vector<Query> queries { { "emb", { 7, 250, 7 }, { 0, 1 } }, { "emb", { 299 }, { 0 } } };
+  std::vector<Floats> expected, got;
+
+  hasty.embedding_pool = [] (TpsStream *stream, const TpsBags *bags, const gfloat *table,
+                             gfloat *output, gint64 *argmax) {
+    real->embedding_pool (stream, bags, table, output, argmax);
+    real->stream_sync (stream, nullptr);
+  };
+  ASSERT_EQ (host.create (spec), "");
+  ASSERT_EQ (store->create (spec.on ("fake:0")), "");
+  device->ops = &hasty;
+  EXPECT_EQ (host.lookup (queries, &expected), "");
+  EXPECT_EQ (store->lookup (queries, &got), "");
+  device->ops = real;
+  EXPECT_EQ (got, expected);
+}
+
+/* -- threads -- */
+
+TEST_F (DeviceFaults, ReadersNeverSeeHalfAnUpdate)
+{
+  constexpr int64_t rows = 5, dim = 32;
+  constexpr int n_readers = 3;
+  std::atomic<int> n_reading { n_readers };
+  std::atomic<int> n_torn { 0 };
+  std::vector<std::thread> threads;
+
+  ASSERT_EQ (store->create (flat_table ("emb", rows, dim)), "");
+  for (int writer = 0; writer < 2; writer++)
+    threads.emplace_back ([&, writer] {
+      for (int step = 0; n_reading > 0; step++)
+        store->apply_rows ("emb", { 0, 1, 2, 3, 4 },
+                           Floats (5 * dim, static_cast<float> ((step + writer) % 7 - 3)), dim);
+    });
+  for (int reader = 0; reader < n_readers; reader++)
+    threads.emplace_back ([&, reader] {
+      Query query { "emb", { 0, 4, 1, 3, 2, 2, 0 }, { 0, 1, 3 } };
+      std::string bytes;
+
+      query.pooling = static_cast<TpsPooling> (1 + reader % 3);
+      for (int i = 0; i < 60; i++)
+        {
+          n_torn += !is_flat (store->pooled (query), dim);
+          store->rows ("emb", { 4, 0, 2 }, &bytes);
+          n_torn += !is_flat (to_floats (bytes, TPS_DTYPE_FLOAT32), dim);
+        }
+      n_reading--;
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (n_torn, 0);
+}
+
+/* Sums of small integers are exact in any order: none may be missing. */
+TEST_F (DeviceFaults, NoUpdateIsLost)
+{
+  constexpr int n_writers = 4, n_steps = 50;
+  constexpr int64_t rows = 7, dim = 3;
+  std::vector<std::thread> threads;
+
+  ASSERT_EQ (store->create (flat_table ("emb", rows, dim)), "");
+  for (int writer = 0; writer < n_writers; writer++)
+    threads.emplace_back ([&, writer] {
+      for (int step = 0; step < n_steps; step++)
+        if (writer % 2 == 0)
+          store->apply_rows ("emb", { 0, 6, 0 }, Floats (9, 1.0f), dim);
+        else
+          store->apply_bags ({ { "emb", { 6, 3, 0 }, { 0, 2 } } }, { Floats (6, 1.0f) }, dim);
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  Floats values = to_floats (store->dump ("emb", rows), TPS_DTYPE_FLOAT32);
+  EXPECT_EQ (values[0], -(2 * 2 + 2) * n_steps);
+  EXPECT_EQ (values[3 * dim], -2 * n_steps);
+  EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
+}
+
+TEST_F (DeviceFaults, DroppedTablesLiveAsLongAsTheyAreUsed)
+{
+  constexpr int n_users = 3;
+  std::atomic<int> n_left { n_users };
+  std::atomic<int> n_wrong { 0 };
+  std::vector<std::thread> threads;
+
+  for (int user = 0; user < n_users; user++)
+    threads.emplace_back ([&] {
+      for (int i = 0; i < 60; i++)
+        {
+          Query query { "emb", { 1, 2, 3, 49 }, { 0, 2 } };
+          std::string said[] = { store->lookup ({ query, query }, nullptr),
+                                 store->apply_bags ({ query }, { Floats (32, 1.0f) }, 16) };
+
+          for (const std::string &text : said)
+            n_wrong += text != "" && text.find ("NOT_FOUND") != 0;
+        }
+      n_left--;
+    });
+  while (n_left > 0)
+    {
+      EXPECT_EQ (store->create (flat_table ("emb", 50, 16)), "");
+      EXPECT_EQ (store->drop ("emb"), "");
+    }
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (n_wrong, 0);
+  EXPECT_EQ (tps_table_store_get_device_bytes (store->get ()), 0u);
+}

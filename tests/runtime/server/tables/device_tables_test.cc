@@ -1,0 +1,400 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables on devices against the same tables on the host: after every step the same bits. The devices are the CPU, by way of
+ * its table of operations, one whose memory is not there for the host and which does nothing before somebody waits, and
+ * those of this machine (tests/cuda). */
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/runtime/server/tables/tables.h"
+#include "tests/runtime/fake_device/fake_device.h"
+
+using namespace embedding_test;
+
+namespace {
+
+const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                   TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                   TPS_OPTIMIZER_FTRL };
+const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
+
+/* "fake:0", "fake:1", and "ops" for the CPU's. */
+TpsDevice *
+find_device (const gchar *name, GError **error)
+{
+  if (g_str_equal (name, "ops"))
+    return tps_device_find ("cpu", error);
+  if (g_str_equal (name, "fake:0") || g_str_equal (name, "fake:1"))
+    return tps_fake_device_get (name[5] == '1' ? 1 : 0);
+  return tps_device_find (name, error);
+}
+
+struct Place
+{
+  const char *device;
+  bool is_host_memory;
+};
+
+const Place fake_place { "fake:0", false };
+
+/* With those of this machine. */
+std::vector<Place>
+all_places ()
+{
+  std::vector<Place> places { { "ops", false }, fake_place, { "fake:0", true } };
+  g_autofree TpsDevice **devices = tps_device_list ();
+
+  for (guint i = 1; devices[i] != nullptr; i++)
+    for (bool is_host_memory : { false, true })
+      places.push_back ({ devices[i]->name, is_host_memory });
+  return places;
+}
+
+const std::vector<Place> places = all_places ();
+
+Ids
+random_ids (std::mt19937_64 &random, size_t n, int64_t rows)
+{
+  Ids ids (n);
+
+  for (int64_t &id : ids)
+    id = static_cast<int64_t> (random () % static_cast<uint64_t> (rows));
+  return ids;
+}
+
+bool
+same_bits (const std::vector<Floats> &a, const std::vector<Floats> &b)
+{
+  if (a.size () != b.size ())
+    return false;
+  for (size_t i = 0; i < a.size (); i++)
+    if (a[i].size () != b[i].size ()
+        || (!a[i].empty () && memcmp (a[i].data (), b[i].data (), a[i].size () * sizeof (float))))
+      return false;
+  return true;
+}
+
+/* Two stores that get the same calls. */
+class Twins
+{
+public:
+  explicit Twins (unsigned n_workers = 0)
+      : host (n_workers), device (n_workers, Devices { find_device })
+  {
+  }
+
+  void
+  create (const Spec &spec, const Place &place)
+  {
+    ASSERT_EQ (host.create (spec), "");
+    ASSERT_EQ (device.create (Spec (spec).on (place.device, place.is_host_memory)), "");
+  }
+
+  /* Several gradients, some of the same tables. */
+  void
+  push_bags (std::mt19937_64 &random, const std::vector<std::string> &names, int64_t rows,
+             size_t dim)
+  {
+    std::vector<Query> queries;
+    std::vector<Floats> gradients;
+
+    for (const std::string &name : names)
+      {
+        TpsPooling pooling = poolings[random () % 3];
+        bool weighted = pooling == TPS_POOLING_SUM && random () % 2 == 0;
+
+        queries.push_back (random_query (random, name, rows, 12, 9, pooling, weighted));
+        gradients.push_back (random_floats (random, queries.back ().n_bags () * dim));
+      }
+    ASSERT_EQ (host.apply_bags (queries, gradients, static_cast<int64_t> (dim)), "");
+    ASSERT_EQ (device.apply_bags (queries, gradients, static_cast<int64_t> (dim)), "");
+  }
+
+  void
+  push_rows (std::mt19937_64 &random, const std::string &name, int64_t rows, size_t dim)
+  {
+    Ids ids = random_ids (random, random () % 60, rows);
+    Floats gradient = random_floats (random, ids.size () * dim);
+
+    ASSERT_EQ (host.apply_rows (name, ids, gradient, static_cast<int64_t> (dim)), "");
+    ASSERT_EQ (device.apply_rows (name, ids, gradient, static_cast<int64_t> (dim)), "");
+  }
+
+  void
+  expect_same_rows (const std::string &name, int64_t rows)
+  {
+    ASSERT_EQ (host.dump (name, rows), device.dump (name, rows)) << name;
+  }
+
+  void
+  expect_same_bags (const std::vector<Query> &queries)
+  {
+    std::vector<Floats> expected, got;
+
+    ASSERT_EQ (host.lookup (queries, &expected), "");
+    ASSERT_EQ (device.lookup (queries, &got), "");
+    ASSERT_TRUE (same_bits (got, expected));
+  }
+
+  Store host, device;
+};
+
+} // namespace
+
+TEST (DeviceTables, HaveTheBitsOfTheHostsForEveryOptimizer)
+{
+  constexpr int64_t rows = 40;
+  constexpr size_t dim = 7;
+
+  for (const Place &place : places)
+    for (TpsOptimizerKind kind : kinds)
+      {
+        std::mt19937_64 random (1);
+        Twins twins;
+
+        twins.create (spec_of ("emb", rows, dim, kind), place);
+        twins.expect_same_rows ("emb", rows);
+        for (int step = 0; step < 12; step++)
+          {
+            if (step % 3 == 0)
+              twins.push_rows (random, "emb", rows, dim);
+            else
+              twins.push_bags (random, { "emb" }, rows, dim);
+            twins.expect_same_rows ("emb", rows);
+            ASSERT_FALSE (HasFatalFailure ())
+                << place.device << " " << tps_optimizer_kind_name (kind) << " step " << step;
+          }
+      }
+}
+
+TEST (DeviceTables, PoolRandomBagsAsTheHostDoes)
+{
+  std::mt19937_64 random (2);
+
+  for (const Place &place : places)
+    for (int32_t dim : { 1, 3, 16, 64, 130 })
+      {
+        Twins twins (2);
+
+        twins.create (Spec ("emb", 50, dim).uniform (-2, 2, dim), place);
+        for (TpsPooling pooling : poolings)
+          for (int round = 0; round < 6; round++)
+            twins.expect_same_bags (
+                { random_query (random, "emb", 50, 20, 30, pooling,
+                                pooling == TPS_POOLING_SUM && round % 2 == 1) });
+        twins.expect_same_bags ({ { "emb", {}, {} }, { "emb", {}, { 0, 0 } } });
+        for (TpsPooling pooling : poolings) /* each index a bag */
+          twins.expect_same_bags ({ { "emb", { 7, 1, 7, 49, 0 }, { 0, 1, 2, 3, 4 }, pooling } });
+        twins.expect_same_bags (
+            { { "emb", { 3, 4, 3 }, { 0, 1, 2 }, TPS_POOLING_SUM, { 0.5f, -1.5f, 3.0f } } });
+        ASSERT_FALSE (HasFatalFailure ()) << place.device << " dim " << dim;
+      }
+}
+
+/* Contributions to a row are added in the order of the list, whichever way each pools. */
+TEST (DeviceTables, SeveralGradientsOfATableAreOneStep)
+{
+  constexpr int64_t rows = 9;
+  constexpr size_t dim = 5;
+
+  for (const Place &place : places)
+    for (TpsOptimizerKind kind : { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAM })
+      {
+        std::mt19937_64 random (3);
+        Twins twins (1);
+
+        twins.create (spec_of ("a", rows, dim, kind), place);
+        twins.create (spec_of ("b", rows, dim, kind), place);
+        for (int step = 0; step < 15; step++)
+          twins.push_bags (random, { "a", "b", "a", "a", "b" }, rows, dim);
+        twins.expect_same_rows ("a", rows);
+        twins.expect_same_rows ("b", rows);
+        ASSERT_FALSE (HasFatalFailure ()) << place.device;
+      }
+}
+
+TEST (DeviceTables, AndOthersInOneCall)
+{
+  constexpr int64_t rows = 30;
+  constexpr size_t dim = 6;
+  const Place mixed[] = {
+    { "cpu", false }, { "fake:0", false }, { "fake:1", false }, { "cpu", false }, { "fake:1", true }
+  };
+  std::mt19937_64 random (4);
+  Twins twins (2);
+  std::vector<std::string> names;
+  std::vector<Query> queries;
+
+  for (const Place &place : mixed)
+    {
+      names.push_back ("t" + std::to_string (names.size ()));
+      twins.create (spec_of (names.back (), rows, dim, TPS_OPTIMIZER_ADAGRAD), place);
+    }
+  for (int step = 0; step < 5; step++)
+    twins.push_bags (random, { names[2], names[0], names[4], names[1], names[3], names[0] }, rows,
+                     dim);
+  for (int i = 0; i < 12; i++)
+    queries.push_back (random_query (random, names[random () % names.size ()], rows, 40, 20,
+                                     poolings[i % 3], false));
+  queries.push_back ({ names[1], {}, {} });
+  twins.expect_same_bags (queries);
+  for (const std::string &name : names)
+    twins.expect_same_rows (name, rows);
+}
+
+TEST (DeviceTables, HoldAnyShard)
+{
+  constexpr int64_t rows = 101;
+  const TpsShard shards[] = { range_shard (rows, 1, 3), hash_shard (rows, 2, 4) };
+
+  for (const Place &place : places)
+    for (const TpsShard &shard : shards)
+      {
+        std::mt19937_64 random (5);
+        Twins twins;
+        Ids ids;
+        std::string expected, got;
+
+        twins.create (spec_of ("emb", rows, 4, TPS_OPTIMIZER_ADAM).shard (shard), place);
+        for (gint64 slot = 0; slot < shard.n_rows; slot++)
+          ids.push_back (tps_shard_get_row (&shard, slot));
+        for (int step = 0; step < 3; step++)
+          {
+            Floats gradient = random_floats (random, ids.size () * 4);
+
+            ASSERT_EQ (twins.host.apply_rows ("emb", ids, gradient, 4), "");
+            ASSERT_EQ (twins.device.apply_rows ("emb", ids, gradient, 4), "");
+          }
+        ASSERT_EQ (twins.host.rows ("emb", ids, &expected), "");
+        ASSERT_EQ (twins.device.rows ("emb", ids, &got), "");
+        EXPECT_EQ (got, expected) << place.device;
+        EXPECT_EQ (twins.device.rows ("emb", { 0 }, nullptr),
+                   twins.host.rows ("emb", { 0 }, nullptr));
+      }
+}
+
+TEST (DeviceTables, FirstRowsHaveTheBitsOfTheHosts)
+{
+  for (const Place &place : places)
+    for (int kind = TPS_INITIALIZER_ZEROS; kind <= TPS_INITIALIZER_NORMAL; kind++)
+      {
+        /* Several blocks, some of them on their way. */
+        int64_t rows = kind == TPS_INITIALIZER_UNIFORM && !place.is_host_memory ? 64000 : 300;
+        Twins twins (2);
+        Spec spec ("emb", rows, 33);
+
+        spec.value.initializer.kind = static_cast<TpsInitializerKind> (kind);
+        spec.value.initializer.seed = kind == TPS_INITIALIZER_ZEROS ? 0 : 8;
+        twins.create (spec, place);
+        twins.expect_same_rows ("emb", rows);
+      }
+}
+
+/* More than goes at once: many bags, and one bag that alone is more. */
+TEST (DeviceTables, AnswerLookupsOfAnySize)
+{
+  constexpr int64_t rows = 1000;
+  std::mt19937_64 random (6);
+  Twins twins (1);
+
+  twins.create (Spec ("wide", rows, 256).normal (1), fake_place);
+  twins.create (Spec ("thin", rows, 2).normal (2), fake_place);
+  Query many { "wide", random_ids (random, 40000, rows), Ids (34000) };
+  Query long_one { "thin", random_ids (random, 2900000, rows), { 0, 5, 2890000 } };
+  for (size_t bag = 0; bag < many.offsets.size (); bag++)
+    many.offsets[bag] = static_cast<int64_t> (bag + bag / 7);
+  long_one.weights = Floats (long_one.indices.size (), 0.5f);
+  Query few { "thin", { 1, 2, 3 }, { 0, 2 } };
+  twins.expect_same_bags ({ few, many, few, long_one, few });
+}
+
+TEST (DeviceTables, EmptyPushesCountAsSteps)
+{
+  for (const Place &place : places)
+    {
+      Twins twins;
+
+      twins.create (spec_of ("emb", 4, 2, TPS_OPTIMIZER_ADAM), place);
+      for (Store *store : { &twins.host, &twins.device })
+        {
+          EXPECT_EQ (store->apply_rows ("emb", { 1 }, { 1, 2 }, 2), "");
+          EXPECT_EQ (store->apply_rows ("emb", {}, {}, 2), "");
+          EXPECT_EQ (store->apply_bags ({ { "emb", {}, { 0, 0 }, TPS_POOLING_MAX } },
+                                        { { 1, 2, 3, 4 } }, 2),
+                     "");
+          EXPECT_EQ (
+              store->apply_bags ({ { "emb", {}, {} }, { "emb", {}, { 0 } } }, { {}, { 1, 2 } }, 2),
+              "");
+          EXPECT_EQ (store->apply_rows ("emb", { 1, 1 }, { 1, 2, 3, 4 }, 2), "");
+        }
+      twins.expect_same_rows ("emb", 4);
+    }
+}
+
+/* -- what is known of them -- */
+
+TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
+{
+  Store store (0, Devices { find_device, "fake:1" });
+  std::vector<std::string> listed;
+
+  EXPECT_EQ (store.create (Spec ("a", 10, 4)), "");
+  EXPECT_EQ (store.create (Spec ("b", 10, 4).on ("cpu")), "");
+  EXPECT_EQ (store.create (Spec ("c", 10, 4).on ("fake:0", true)), "");
+  g_autoptr (GArray) specs = tps_table_store_list (store.get ());
+  for (guint i = 0; i < specs->len; i++)
+    {
+      g_autofree gchar *where = tps_table_place_to_string (
+          &g_array_index (specs, TpsTableSpec, i).place);
+
+      listed.push_back (where);
+    }
+  EXPECT_EQ (listed, (std::vector<std::string> { "fake:1", "cpu", "fake:0/host" }));
+  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 160u);
+  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 320u);
+  EXPECT_EQ (store.drop ("a"), "");
+  EXPECT_EQ (store.drop ("c"), "");
+  EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 0u);
+  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 160u);
+}
+
+TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
+{
+  Store store (0, Devices { find_device });
+
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), "");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu")),
+             "ALREADY_EXISTS table emb is there with another device: fake:0, not cpu");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0", true)),
+             "ALREADY_EXISTS table emb is there with another device: fake:0, not fake:0/host");
+}
+
+TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)
+{
+  Store store (0, Devices { find_device });
+  std::string said = store.create (Spec ("emb", 10, 4).on ("cuda:77"));
+
+  EXPECT_EQ (said.find ("NOT_FOUND spec.device: unknown device \"cuda:77\"; known: cpu"), 0u)
+      << said;
+  EXPECT_NE (said.find ("cuda: "), std::string::npos) << said;
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0").dtype (TPS_DTYPE_BFLOAT16)),
+             "INVALID_ARGUMENT spec.dtype: BFLOAT16, tables on fake:0 hold FLOAT32");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu", true)),
+             "INVALID_ARGUMENT spec.host_memory: only for a device that is named and not the CPU, "
+             "spec.device is \"cpu\"");
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4)), ""); /* the name is free */
+}
+
+TEST (DeviceTables, CallsOnThemAreNotForThreadsThatMayNotWait)
+{
+  Store store (0, Devices { find_device });
+  Query query { "emb", { 1 }, { 0 } };
+  TpsBagQuery view = query.get ();
+
+  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
+  EXPECT_GE (tps_table_store_estimate_bags (store.get (), &view, 1), TPS_TABLE_STORE_WAITS);
+  EXPECT_GE (tps_table_store_estimate_rows (store.get (), "emb", 0), TPS_TABLE_STORE_WAITS);
+}

@@ -1,0 +1,231 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include <cstring>
+
+#include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/base/error.h"
+#include "tests/runtime/server/tables/tables.h"
+
+using namespace embedding_test;
+
+namespace {
+
+bool
+same_bits (const Floats &a, const Floats &b)
+{
+  return a.size () == b.size ()
+         && (a.empty () || memcmp (a.data (), b.data (), a.size () * sizeof a[0]) == 0);
+}
+
+const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
+const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
+
+/* The rows of table "emb", read once. */
+class Rows
+{
+public:
+  Rows (Store &store, int64_t n_rows, TpsDType dtype, int32_t dim)
+      : dim_ (dim), values_ (to_floats (store.dump ("emb", n_rows), dtype))
+  {
+  }
+
+  Floats
+  operator() (int64_t id) const
+  {
+    return Floats (values_.begin () + id * dim_, values_.begin () + (id + 1) * dim_);
+  }
+
+private:
+  int64_t dim_;
+  Floats values_;
+};
+
+} // namespace
+
+TEST (Lookup, PoolsRandomBagsAsANaiveLoopDoes)
+{
+  std::mt19937_64 random (1);
+
+  for (TpsDType dtype : dtypes)
+    for (int32_t dim : { 1, 3, 5, 16, 64, 130 })
+      {
+        Store store;
+
+        ASSERT_EQ (store.create (Spec ("emb", 50, dim).dtype (dtype).normal (dim)), "");
+        Rows rows (store, 50, dtype, dim);
+        for (int round = 0; round < 12; round++)
+          for (TpsPooling pooling : poolings)
+            {
+              bool weighted = pooling == TPS_POOLING_SUM && round % 2 == 1;
+              Query query = random_query (random, "emb", 50, 20, 30, pooling, weighted);
+              Floats expected = naive_pool (query, static_cast<size_t> (dim), rows);
+
+              ASSERT_TRUE (same_bits (store.pooled (query), expected))
+                  << tps_dtype_name (dtype) << " dim " << dim << " pooling " << pooling;
+            }
+      }
+}
+
+/* More rows than are staged at once, alone and among small bags. */
+TEST (Lookup, PoolsBagsOfAnyLength)
+{
+  std::mt19937_64 random (2);
+
+  for (TpsDType dtype : dtypes)
+    for (int32_t dim : { 2, 64, 1500 })
+      {
+        Store store;
+
+        ASSERT_EQ (store.create (Spec ("emb", 40, dim).dtype (dtype)), "");
+        Rows rows (store, 40, dtype, dim);
+        for (TpsPooling pooling : poolings)
+          for (bool weighted : { false, true })
+            {
+              Query query { "emb", {}, { 0, 0, 3, 703, 703, 705, 1300 }, pooling };
+
+              for (int i = 0; i < 1301; i++)
+                query.indices.push_back (static_cast<int64_t> (random () % 40));
+              for (int i = 0; weighted && pooling == TPS_POOLING_SUM && i < 1301; i++)
+                query.weights.push_back (static_cast<float> (i % 7) - 2.7f);
+              ASSERT_TRUE (same_bits (store.pooled (query),
+                                      naive_pool (query, static_cast<size_t> (dim), rows)))
+                  << tps_dtype_name (dtype) << " dim " << dim << " pooling " << pooling;
+            }
+      }
+}
+
+TEST (Lookup, HasTheBitsOfTheCpuBackend)
+{
+  std::mt19937_64 random (3);
+  Store store;
+  constexpr int64_t rows = 200, dim = 24;
+
+  ASSERT_EQ (store.create (Spec ("emb", rows, dim).uniform (-2, 2, 5)), "");
+  Floats table = to_floats (store.dump ("emb", rows), TPS_DTYPE_FLOAT32);
+  for (TpsPooling pooling : poolings)
+    {
+      Query query = random_query (random, "emb", rows, 100, 40, pooling, false);
+      Floats expected (query.n_bags () * dim);
+      TpsBags bags {};
+
+      bags.rows = rows;
+      bags.dim = dim;
+      bags.indices = query.indices.data ();
+      bags.n_indices = query.indices.size ();
+      bags.offsets = query.offsets.data ();
+      bags.n_bags = query.n_bags ();
+      bags.pooling = pooling;
+      tps_cpu_embedding_pool (&bags, table.data (), expected.data (), nullptr);
+      EXPECT_TRUE (same_bits (store.pooled (query), expected)) << pooling;
+    }
+}
+
+TEST (Lookup, SharedWithWorkersGivesTheSameBits)
+{
+  std::mt19937_64 random (4);
+  Store alone, shared (3);
+  Spec spec = Spec ("emb", 3000, 64).normal (9);
+  std::vector<Query> queries;
+  std::vector<Floats> expected, got;
+
+  ASSERT_EQ (alone.create (spec), "");
+  ASSERT_EQ (shared.create (spec), "");
+  EXPECT_EQ (alone.dump ("emb", 3000), shared.dump ("emb", 3000));
+  for (TpsPooling pooling : poolings)
+    for (int i = 0; i < 3; i++)
+      queries.push_back (random_query (random, "emb", 3000, 300, 60, pooling, false));
+  queries.push_back (Query { "emb", {}, {} });
+  queries.push_back (Query { "emb", {}, { 0, 0 } });
+  ASSERT_EQ (alone.lookup (queries, &expected), "");
+  ASSERT_EQ (shared.lookup (queries, &got), "");
+  for (size_t i = 0; i < queries.size (); i++)
+    EXPECT_TRUE (same_bits (got[i], expected[i])) << i;
+}
+
+TEST (Lookup, EmptyBagsGiveZeros)
+{
+  Store store;
+
+  ASSERT_EQ (store.create (Spec ("emb", 10, 4)), "");
+  for (TpsPooling pooling : poolings)
+    {
+      EXPECT_EQ (store.pooled (Query { "emb", {}, { 0, 0, 0 }, pooling }), Floats (12, 0.0f));
+      EXPECT_EQ (store.pooled (Query { "emb", {}, {}, pooling }), Floats ());
+    }
+}
+
+TEST (Lookup, SeveralTablesInOneCallInTheOrderOfTheQueries)
+{
+  Store store;
+  std::vector<Floats> outputs;
+
+  ASSERT_EQ (store.create (Spec ("a", 10, 4).uniform (1, 2, 1)), "");
+  ASSERT_EQ (store.create (Spec ("b", 10, 8).uniform (3, 4, 1)), "");
+  ASSERT_EQ (store.lookup ({ { "b", { 7 }, { 0 } }, { "a", { 7 }, { 0 } }, { "b", { 2 }, { 0 } } },
+                           &outputs),
+             "");
+  EXPECT_EQ (outputs[0], store.row ("b", TPS_DTYPE_FLOAT32, 7));
+  EXPECT_EQ (outputs[1], store.row ("a", TPS_DTYPE_FLOAT32, 7));
+  EXPECT_EQ (outputs[2], store.row ("b", TPS_DTYPE_FLOAT32, 2));
+}
+
+TEST (Lookup, MaximumTakesNanAndTheFirstOfEquals)
+{
+  Store store;
+  float nan = std::numeric_limits<float>::quiet_NaN ();
+
+  /* SGD with learning rate 1 turns a gradient into the row. */
+  ASSERT_EQ (store.create (Spec ("emb", 4, 2).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1)), "");
+  ASSERT_EQ (store.apply_rows ("emb", { 0, 1, 2 }, { -1, -2, -3, nan, -5, -1 }, 2), "");
+  Floats pooled = store.pooled (Query { "emb", { 0, 2, 1, 2 }, { 0 }, TPS_POOLING_MAX });
+  EXPECT_EQ (pooled[0], 5);
+  EXPECT_NE (pooled[1], pooled[1]);
+}
+
+TEST (Lookup, RowsComeAsTheyAreStored)
+{
+  for (TpsDType dtype : dtypes)
+    {
+      Store store;
+      Spec spec = Spec ("emb", 30, 5).dtype (dtype).normal (3);
+      std::string bytes, expected (5 * tps_dtype_size (dtype), '\0');
+
+      ASSERT_EQ (store.create (spec), "");
+      ASSERT_EQ (store.rows ("emb", { 29, 0, 29 }, &bytes), "");
+      ASSERT_TRUE (tps_table_spec_resolve (&spec.value, nullptr));
+      tps_initializer_fill_row (&spec.value.initializer, 29, dtype, &expected[0], 5);
+      EXPECT_EQ (bytes.substr (0, expected.size ()), expected);
+      EXPECT_EQ (bytes.substr (2 * expected.size ()), expected);
+      EXPECT_EQ (store.rows ("emb", {}, &bytes), "");
+      EXPECT_EQ (bytes, "");
+    }
+}
+
+/* 1024 rows of 256 floats are a MiB. */
+TEST (Lookup, AnswersThatNobodyLetGoOfAreBounded)
+{
+  TpsTableStoreOptions options {};
+  options.max_answer_bytes = size_t { 3 } << 20;
+  Store store (options);
+  std::vector<int64_t> ids (1024, 7);
+  int64_t n_ids = static_cast<int64_t> (ids.size ());
+  TpsTensorView indices {};
+  std::vector<TpsTensor> answers (4);
+  g_autoptr (GError) error = nullptr;
+
+  ASSERT_EQ (store.create (Spec ("emb", 10, 256)), "");
+  ASSERT_TRUE (tps_shape_init (&indices.shape, TPS_DTYPE_INT64, 1, &n_ids, "indices", nullptr));
+  indices.data = ids.data ();
+  size_t n_answers = 0;
+  while (n_answers < answers.size ()
+         && tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[n_answers], &error))
+    n_answers++;
+  ASSERT_GE (n_answers, 1u);
+  ASSERT_LT (n_answers, answers.size ());
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_GE (tps_error_get_retry_after_ms (error), 0);
+  tps_tensor_clear (&answers[0]);
+  EXPECT_TRUE (tps_table_store_lookup_rows (store.get (), "emb", indices, &answers[0], nullptr));
+  for (size_t i = 0; i < n_answers; i++)
+    tps_tensor_clear (&answers[i]);
+}

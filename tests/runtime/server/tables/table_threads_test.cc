@@ -1,0 +1,241 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables under several threads; each test also under the thread sanitizer. */
+
+#include <atomic>
+#include <thread>
+
+#include "tests/runtime/server/tables/tables.h"
+
+using namespace embedding_test;
+
+namespace {
+
+const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16 };
+
+/* Every value of a row of this table is the same, and every update keeps it so. */
+Spec
+flat_table (int64_t rows, int32_t dim, TpsDType dtype)
+{
+  return Spec ("emb", rows, dim).zeros ().dtype (dtype).optimizer (TPS_OPTIMIZER_SGD, 1);
+}
+
+bool
+is_flat (const Floats &values, size_t dim)
+{
+  for (size_t i = 0; i < values.size (); i++)
+    if (values[i] != values[i / dim * dim])
+      return false;
+  return true;
+}
+
+} // namespace
+
+/* Few rows, so that readers and writers meet; rows in words of 8, 4 and 2 bytes, and some so long that an update is often
+ * interrupted. */
+TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
+{
+  for (TpsDType dtype : dtypes)
+    for (int32_t dim : { 13, 32, 6000 })
+      {
+        constexpr int64_t rows = 5;
+        constexpr int n_writers = 2, n_readers = 3;
+        Store store;
+        std::atomic<int> n_reading { n_readers };
+        std::atomic<int> n_torn { 0 };
+        std::vector<std::thread> threads;
+        size_t columns = static_cast<size_t> (dim);
+
+        ASSERT_EQ (store.create (flat_table (rows, dim, dtype)), "");
+        for (int writer = 0; writer < n_writers; writer++)
+          threads.emplace_back ([&, writer] {
+            for (int step = 0; n_reading > 0; step++)
+              {
+                float amount = static_cast<float> ((step + writer) % 7 - 3);
+
+                store.apply_rows ("emb", { 0, 1, 2, 3, 4 }, Floats (5 * columns, amount), dim);
+              }
+          });
+        for (int reader = 0; reader < n_readers; reader++)
+          threads.emplace_back ([&, reader] {
+            Query query { "emb", { 0, 4, 1, 3, 2, 2, 0 }, { 0, 1, 3 } };
+            std::string bytes;
+
+            query.pooling = static_cast<TpsPooling> (1 + reader % 3);
+            for (int i = 0; i < 120; i++)
+              {
+                n_torn += !is_flat (store.pooled (query), columns);
+                store.rows ("emb", { 4, 0, 2 }, &bytes);
+                n_torn += !is_flat (to_floats (bytes, dtype), columns);
+              }
+            n_reading--;
+          });
+        for (std::thread &thread : threads)
+          thread.join ();
+        EXPECT_EQ (n_torn, 0) << tps_dtype_name (dtype) << " dim " << dim;
+      }
+}
+
+/* Sums of small integers are exact in any order: none may be missing. */
+TEST (TableThreads, NoUpdateIsLost)
+{
+  constexpr int n_writers = 4, n_steps = 200;
+  constexpr int64_t rows = 7, dim = 3;
+  Store store (2);
+  std::vector<std::thread> threads;
+
+  ASSERT_EQ (store.create (flat_table (rows, dim, TPS_DTYPE_FLOAT32)), "");
+  for (int writer = 0; writer < n_writers; writer++)
+    threads.emplace_back ([&, writer] {
+      for (int step = 0; step < n_steps; step++)
+        if (writer % 2 == 0)
+          store.apply_rows ("emb", { 0, 6, 0 }, Floats (9, 1.0f), dim);
+        else
+          store.apply_bags ({ { "emb", { 6, 3, 0 }, { 0, 2 } } }, { Floats (6, 1.0f) }, dim);
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  Floats values = to_floats (store.dump ("emb", rows), TPS_DTYPE_FLOAT32);
+  EXPECT_EQ (values[0], -(2 * 2 + 2) * n_steps);
+  EXPECT_EQ (values[3 * dim], -2 * n_steps);
+  EXPECT_EQ (values[6 * dim], -(2 + 2) * n_steps);
+}
+
+/* Pooling beside a writer goes another way than alone; the bits are the same. */
+TEST (TableThreads, LookupsBesideAWriterOfOtherRowsHaveTheSameBits)
+{
+  constexpr int64_t rows = 200;
+  constexpr size_t dim = 24;
+
+  for (TpsDType dtype : dtypes)
+    {
+      Store store (2);
+      std::atomic<bool> is_done { false };
+      std::mt19937_64 random (1);
+      Spec spec ("emb", rows, dim);
+
+      ASSERT_EQ (store.create (spec.dtype (dtype).normal (4)), "");
+      std::vector<Query> queries;
+      std::vector<Floats> expected;
+      for (int i = 0; i < 30; i++)
+        {
+          auto pooling = static_cast<TpsPooling> (1 + i % 3);
+
+          queries.push_back (random_query (random, "emb", rows / 2, 60, 90, pooling,
+                                           i % 6 == 0 && pooling == TPS_POOLING_SUM));
+          expected.push_back (store.pooled (queries.back ()));
+        }
+      std::thread writer ([&] {
+        Ids ids (500);
+
+        for (size_t i = 0; i < ids.size (); i++)
+          ids[i] = rows / 2 + static_cast<int64_t> (i) % (rows / 2);
+        while (!is_done)
+          store.apply_rows ("emb", ids, Floats (ids.size () * dim, 0.5f), dim);
+      });
+      for (int round = 0; round < 5; round++)
+        for (size_t i = 0; i < queries.size (); i++)
+          EXPECT_EQ (store.pooled (queries[i]), expected[i]) << tps_dtype_name (dtype);
+      is_done = true;
+      writer.join ();
+    }
+}
+
+TEST (TableThreads, DroppedTablesLiveAsLongAsTheyAreUsed)
+{
+  constexpr int n_users = 3;
+  Store store (2);
+  std::atomic<int> n_left { n_users };
+  std::atomic<int> n_wrong { 0 };
+  std::vector<std::thread> threads;
+  Spec spec = flat_table (50, 16, TPS_DTYPE_FLOAT32);
+
+  for (int user = 0; user < n_users; user++)
+    threads.emplace_back ([&] {
+      for (int i = 0; i < 300; i++)
+        {
+          std::vector<Floats> outputs;
+          Query query { "emb", { 1, 2, 3, 49 }, { 0, 2 } };
+          std::string said = store.lookup ({ query, query }, &outputs);
+
+          n_wrong += said != "" && said.find ("NOT_FOUND") != 0;
+          said = store.apply_bags ({ query }, { Floats (32, 1.0f) }, 16);
+          n_wrong += said != "" && said.find ("NOT_FOUND") != 0;
+        }
+      n_left--;
+    });
+  while (n_left > 0)
+    {
+      EXPECT_EQ (store.create (spec), "");
+      EXPECT_EQ (store.drop ("emb"), "");
+    }
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (n_wrong, 0);
+  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 0u);
+}
+
+/* One of them makes it, all succeed; the bound has room for one. */
+TEST (TableThreads, OneNameIsMadeOnce)
+{
+  Spec spec = Spec ("emb", 20000, 16).normal (1);
+
+  for (int round = 0; round < 5; round++)
+    {
+      Store store (2, 20000 * 16 * 4);
+      std::vector<std::thread> threads;
+      std::atomic<int> n_ok { 0 };
+
+      for (int i = 0; i < 4; i++)
+        threads.emplace_back ([&] { n_ok += store.create (spec) == ""; });
+      for (std::thread &thread : threads)
+        thread.join ();
+      EXPECT_EQ (n_ok, 4);
+      EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 20000u * 16 * 4);
+    }
+}
+
+TEST (TableThreads, OfTwoSpecificationsOneWins)
+{
+  Store store (1);
+  std::string said[2];
+  std::thread other ([&] { said[0] = store.create (Spec ("emb", 5000, 16)); });
+
+  said[1] = store.create (Spec ("emb", 5000, 8));
+  other.join ();
+  EXPECT_EQ ((said[0] == "") + (said[1] == ""), 1);
+  EXPECT_EQ (said[said[0] == ""].find ("ALREADY_EXISTS table emb"), 0u);
+}
+
+/* Calls that come from the pool's only thread share their work with it. */
+TEST (TableThreads, CallsFromAWorkerDoNotWaitForItself)
+{
+  struct Job
+  {
+    TpsTableStore *store;
+    std::atomic<bool> is_done { false };
+    bool ok = false;
+  };
+  TpsWorkerPool *pool = tps_worker_pool_new ("one", 1);
+  TpsTableStoreOptions options {};
+  options.workers = pool;
+  Job job { tps_table_store_new (&options) };
+
+  tps_worker_pool_submit (
+      pool,
+      [] (gpointer user_data) {
+        Job *mine = static_cast<Job *> (user_data);
+        Spec spec = Spec ("emb", 30000, 16).normal (1);
+        Ids ids (20000, 5);
+        TpsTensor rows {};
+
+        mine->ok = tps_table_store_create (mine->store, &spec.value, nullptr)
+                   && tps_table_store_lookup_rows (mine->store, "emb", view (ids), &rows, nullptr);
+        tps_tensor_clear (&rows);
+        mine->is_done = true;
+      },
+      &job);
+  tps_worker_pool_free (pool); /* ends the job first */
+  EXPECT_TRUE (job.is_done && job.ok);
+  tps_table_store_free (job.store);
+}

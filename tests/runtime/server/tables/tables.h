@@ -1,0 +1,141 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Stores, queries and naive answers for the tests of this folder. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/server/tables/table_store.h"
+
+namespace embedding_test {
+
+using Ids = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+TpsTensorView view (const Ids &values);
+TpsTensorView view (const Floats &values);              // [n]
+TpsTensorView view (const Floats &values, int64_t dim); // [n, dim]
+
+/* A specification under construction: spec.value is the runtime's. */
+class Spec
+{
+public:
+  Spec (const std::string &name, int64_t rows, int32_t dim);
+  Spec (const Spec &other);
+  Spec &operator= (const Spec &) = delete;
+  ~Spec ();
+
+  Spec &dtype (TpsDType dtype);
+  Spec &zeros ();
+  Spec &uniform (double low, double high, int64_t seed);
+  Spec &normal (int64_t seed);
+  Spec &optimizer (TpsOptimizerKind kind, double learning_rate);
+  Spec &shard (const TpsShard &shard);
+  Spec &on (const std::string &device, bool is_host_memory = false);
+
+  TpsTableSpec value;
+};
+
+TpsShard range_shard (int64_t rows, int32_t index, int32_t count);
+TpsShard hash_shard (int64_t rows, int32_t index, int32_t count);
+TpsShard whole (int64_t rows);
+
+struct Query
+{
+  std::string table;
+  Ids indices;
+  Ids offsets;
+  TpsPooling pooling = TPS_POOLING_SUM;
+  Floats weights = {};
+
+  TpsBagQuery get () const; // borrows
+  size_t
+  n_bags () const
+  {
+    return offsets.size ();
+  }
+  size_t
+  begin (size_t bag) const
+  {
+    return static_cast<size_t> (offsets[bag]);
+  }
+  size_t
+  end (size_t bag) const
+  {
+    return bag + 1 < offsets.size () ? begin (bag + 1) : indices.size ();
+  }
+};
+
+/* Up to `max_bags` bags of up to `max_count` ids each, some empty, with many repeats. */
+Query random_query (std::mt19937_64 &random, const std::string &table, int64_t rows,
+                    size_t max_bags, size_t max_count, TpsPooling pooling, bool weighted);
+
+/* A table of normal numbers with the optimizer's decay, and momentum where it has one. */
+Spec spec_of (const std::string &name, int64_t rows, int32_t dim, TpsOptimizerKind kind);
+
+/* Multiples of 1/256 in [-4, 4], which sum without rounding. */
+Floats random_floats (std::mt19937_64 &random, size_t n);
+
+/* What the answer's bits must be, computed row by row. `row` gives a row as FLOAT32. */
+Floats naive_pool (const Query &query, size_t dim, const std::function<Floats (int64_t)> &row);
+
+/* What a call said: "" or its code and message. */
+std::string describe (GError *error); // frees it
+
+/* What a store finds devices with, and where tables are that say no place ("": the CPU). */
+struct Devices
+{
+  TpsDevice *(*find) (const gchar *name, GError **error);
+  std::string default_name = "";
+};
+
+class Store
+{
+public:
+  explicit Store (unsigned n_workers = 0, size_t max_bytes = size_t { 1 } << 30);
+  Store (unsigned n_workers, const Devices &devices);
+  explicit Store (const TpsTableStoreOptions &options);
+  ~Store ();
+  Store (const Store &) = delete;
+  Store &operator= (const Store &) = delete;
+
+  /* Each returns what describe() says. */
+  std::string create (const Spec &spec);
+  std::string drop (const std::string &table);
+  std::string lookup (const std::vector<Query> &queries, std::vector<Floats> *outputs);
+  std::string rows (const std::string &table, const Ids &indices, std::string *bytes);
+  std::string apply_rows (const std::string &table, const Ids &indices, const Floats &values,
+                          int64_t dim);
+  std::string apply_bags (const std::vector<Query> &queries, const std::vector<Floats> &gradients,
+                          int64_t dim);
+
+  /* All rows of a whole table. */
+  std::string dump (const std::string &table, int64_t rows);
+  /* One row as FLOAT32. */
+  Floats row (const std::string &table, TpsDType dtype, int64_t id);
+  Floats pooled (const Query &query); // fails the test where it does not answer
+
+  TpsTableStore *
+  get ()
+  {
+    return store_;
+  }
+
+private:
+  void start (unsigned n_workers, TpsTableStoreOptions options);
+
+  TpsWorkerPool *workers_;
+  TpsTableStore *store_;
+};
+
+/* Of `bytes` of `dtype`. */
+Floats to_floats (const std::string &bytes, TpsDType dtype);
+
+} // namespace embedding_test

@@ -1,0 +1,261 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Whole passes in this process: trainers on threads, averaging servers and a store in memory. */
+
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/trainer/pass/trainer.h"
+#include "runtime/base/error.h"
+#include "tests/runtime/trainer/ddp/fakes.h"
+#include "tests/runtime/trainer/ddp/local_exchange.h"
+
+constexpr gint64 SECOND_NS = G_GINT64_CONSTANT (1000000000);
+
+/* Arguments of DummyModel; owned by the caller. */
+GVariant *model_config (bool sparse, gint64 rows = 40, gint64 width = 16, gint64 layers = 3);
+
+/* Input and target by position; owned by the caller. */
+TpsTrainBatch make_batch (gint64 n, gint64 length, const std::function<gint64 (gint64)> &id,
+                          const std::function<gint64 (gint64)> &target);
+
+/* What a run is about; a plan is made of it for each trainer. */
+struct Task
+{
+  std::string pass_name = "pass-1";
+  const char *hook = "rpc_hook";
+  const char *iteration_step = "basic_iteration_step";
+  const char *ddp_model = "basic_ddp_model";
+  const char *reduce = "mean";
+  const char *compress = "none";
+  const char *backend = "gloo";
+  std::vector<std::string> devices; /* by rank; none: the CPU */
+  bool sparse = true;
+  guint n_batches = 5;
+  guint epochs = 2;
+  double bucket_mib = 0.002;
+  gint64 timeout_ns = 20 * SECOND_NS;
+};
+
+/* Trainers of one process, their servers and their rendezvous. */
+class Fleet
+{
+public:
+  explicit Fleet (guint n_trainers, guint n_servers = 1, gint64 round_timeout_ns = 20 * SECOND_NS,
+                  TpsReduce reduce = TPS_REDUCE_MEAN)
+      : n_servers_ (n_servers), servers_ (n_servers, n_trainers, round_timeout_ns, reduce)
+  {
+    for (guint r = 0; r < n_trainers; r++)
+      {
+        TpsTrainerLinks links = {};
+
+        links.connect_servers = connect_servers;
+        links.connect_store = connect_store;
+        links.user_data = this;
+        links.local_rank = r;
+        metrics_.push_back (tps_metrics_new (nullptr, nullptr));
+        trainers_.push_back (tps_trainer_new (&links, metrics_[r]));
+      }
+  }
+
+  ~Fleet ()
+  {
+    for (TpsTrainer *trainer : trainers_)
+      tps_trainer_free (trainer);
+    for (TpsMetrics *metrics : metrics_)
+      tps_metrics_unref (metrics);
+  }
+
+  TpsTrainer *
+  trainer (guint rank)
+  {
+    return trainers_[rank];
+  }
+
+  guint
+  n_trainers () const
+  {
+    return static_cast<guint> (trainers_.size ());
+  }
+
+  TpsTrainPlan *
+  make_plan (const Task &task, guint rank)
+  {
+    TpsTrainPlan *plan = tps_train_plan_new ();
+
+    set (&plan->pass_name, task.pass_name.c_str ());
+    set (&plan->ddp_hook, task.hook);
+    set (&plan->iteration_step, task.iteration_step);
+    set (&plan->create_ddp_model, task.ddp_model);
+    set (&plan->reduce, task.reduce);
+    set (&plan->compress, task.compress);
+    set (&plan->backend, task.backend);
+    if (rank < task.devices.size ())
+      set (&plan->device, task.devices[rank].c_str ());
+    plan->rank = rank;
+    plan->world_size = n_trainers ();
+    g_variant_unref (plan->model_config);
+    plan->model_config = model_config (task.sparse);
+    plan->epochs = task.epochs;
+    plan->seed = 42;
+    plan->first_bucket_mib = plan->bucket_cap_mib = task.bucket_mib;
+    plan->learning_rate = 10; /* double softmax leaves hardly any gradient */
+    plan->rpc_timeout_ns = task.timeout_ns;
+    plan->steps_per_epoch = (task.n_batches + n_trainers () - 1) / n_trainers ();
+    for (guint b = rank; b < task.n_batches; b += n_trainers ())
+      {
+        TpsTrainBatch batch = make_batch (
+            4, 7, [b] (gint64 i) { return (i * 13 + b * 7) % 40; },
+            [b] (gint64 i) { return (i + b) % 16; });
+
+        g_array_append_val (plan->batches, batch);
+      }
+    for (guint s = 0; s < n_servers_; s++)
+      {
+        TpsServerAddress address = { static_cast<gint32> (n_trainers () + s), g_strdup ("memory") };
+
+        g_array_append_val (plan->servers, address);
+      }
+    return plan;
+  }
+
+  static void
+  set (gchar **field, const char *value)
+  {
+    g_free (*field);
+    *field = g_strdup (value);
+  }
+
+  /* Empty, or what is wrong. */
+  std::string
+  start (const Task &task, guint rank)
+  {
+    GError *error = nullptr;
+
+    tps_trainer_train (trainers_[rank], make_plan (task, rank), &error);
+    return text_of (error);
+  }
+
+  /* Starts all, waits for all; the servers are new again before. */
+  void
+  run (const Task &task)
+  {
+    servers_.reset ();
+    for (guint r = 0; r < n_trainers (); r++)
+      EXPECT_EQ (start (task, r), "");
+    for (guint r = 0; r < n_trainers (); r++)
+      wait (r);
+  }
+
+  /* Until the trainer's pass has ended; then "SUCCEEDED", "CANCELLED", or "FAILED: " and the error. */
+  std::string
+  wait (guint rank)
+  {
+    for (;; std::this_thread::yield ())
+      {
+        TpsTrainStatus status;
+
+        tps_trainer_get_status (trainers_[rank], &status);
+        TpsTrainState state = status.state;
+        std::string text = status.error == nullptr
+                               ? ""
+                               : std::string (tps_error_code_name (status.error->code)) + ": "
+                                     + status.error->message;
+        tps_train_status_clear (&status);
+        if (state == TPS_TRAIN_SUCCEEDED)
+          return "SUCCEEDED";
+        if (state == TPS_TRAIN_CANCELLED)
+          return "CANCELLED";
+        if (state == TPS_TRAIN_FAILED)
+          return "FAILED: " + text;
+      }
+  }
+
+  void
+  reset_servers ()
+  {
+    servers_.reset ();
+  }
+
+  /* Of a pass that succeeded. */
+  std::string
+  digest (guint rank)
+  {
+    g_auto (TpsTrainStatus) status = {};
+
+    tps_trainer_get_status (trainers_[rank], &status);
+    EXPECT_EQ (status.state, TPS_TRAIN_SUCCEEDED)
+        << (status.error == nullptr ? "" : status.error->message);
+    EXPECT_TRUE (status.has_digest);
+    return std::string (reinterpret_cast<char *> (status.parameters_digest), 16);
+  }
+
+  size_t
+  n_keys ()
+  {
+    return store_.n_keys ();
+  }
+
+  /* How often a metric was taken. */
+  gint64
+  count (guint rank, const std::string &type_and_name)
+  {
+    GPtrArray *summaries = tps_metrics_summarize (metrics_[rank], FALSE);
+    gint64 n = 0;
+
+    for (guint i = 0; i < summaries->len; i++)
+      {
+        const TpsMetricSummary *summary = static_cast<const TpsMetricSummary *> (
+            summaries->pdata[i]);
+
+        if (type_and_name == std::string (summary->type) + "," + summary->name)
+          n = summary->count;
+      }
+    g_ptr_array_unref (summaries);
+    return n;
+  }
+
+  /* Set: connecting fails with this. */
+  std::string connect_error;
+
+private:
+  static std::string
+  text_of (GError *error)
+  {
+    std::string text = error == nullptr ? ""
+                                        : std::string (tps_error_code_name (error->code)) + ": "
+                                              + error->message;
+
+    g_clear_error (&error);
+    return text;
+  }
+
+  static TpsExchange *
+  connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
+  {
+    Fleet *self = static_cast<Fleet *> (user_data);
+
+    if (self->connect_error.empty ())
+      return self->servers_.open (plan->rank);
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, self->connect_error.c_str ());
+    return nullptr;
+  }
+
+  static TpsStore *
+  connect_store (gpointer user_data, const TpsTrainPlan *, GError **)
+  {
+    return static_cast<Fleet *> (user_data)->store_.open ();
+  }
+
+  guint n_servers_;
+  LocalServers servers_;
+  MemoryStore store_;
+  std::vector<TpsMetrics *> metrics_;
+  std::vector<TpsTrainer *> trainers_;
+};

@@ -1,0 +1,34 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Averaging servers in this process, and trainers' exchanges that lead straight to them. */
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/server/averaging/parameter_server.h"
+#include "runtime/trainer/ports/exchange.h"
+
+class LocalServers
+{
+public:
+  LocalServers (guint n_servers, guint n_trainers, gint64 round_timeout_ns,
+                TpsReduce reduce = TPS_REDUCE_MEAN);
+  ~LocalServers ();
+
+  LocalServers (const LocalServers &) = delete;
+  LocalServers &operator= (const LocalServers &) = delete;
+
+  /* An exchange that speaks for `trainer`; freed through its table. */
+  TpsExchange *open (guint trainer);
+
+  void reset ();
+
+private:
+  struct Family; /* all exchanges */
+
+  TpsWorkerPool *workers_;
+  std::vector<TpsParameterServer *> servers_;
+  std::unique_ptr<Family> family_;
+};

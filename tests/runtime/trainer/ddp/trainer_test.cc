@@ -1,0 +1,434 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/trainer/pass/trainer.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/trainer/pass/pass.h"
+#include "tests/oracle/vectors.h"
+#include "tests/runtime/trainer/ddp/fleet.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+const char *const HOOKS[] = { "allreduce_hook", "hybrid_hook", "rpc_hook", "sparse_rpc_hook" };
+
+/* The digest of all trainers after one pass, which must agree. */
+std::string
+digest_of_run (Fleet *fleet, const Task &task)
+{
+  fleet->run (task);
+  std::string digest = fleet->digest (0);
+  for (guint r = 1; r < fleet->n_trainers (); r++)
+    EXPECT_EQ (fleet->digest (r), digest) << task.hook << ", trainer " << r;
+  return digest;
+}
+
+class Trainers : public testing::TestWithParam<guint>
+{
+};
+
+TEST_P (Trainers, AllHooksGiveTheSameBits)
+{
+  /* 5 batches: for 2 and 3 trainers some take part without data. */
+  for (bool sparse : { true, false })
+    {
+      std::map<std::string, std::string> digests;
+
+      for (guint n_servers : { 1u, 2u })
+        {
+          Fleet fleet (GetParam (), n_servers);
+
+          for (const char *hook : HOOKS)
+            {
+              Task task;
+
+              task.pass_name = std::string (hook);
+              task.hook = hook;
+              task.sparse = sparse;
+              digests[std::string (hook) + " " + std::to_string (n_servers)] = digest_of_run (
+                  &fleet, task);
+            }
+        }
+      for (const auto &[name, digest] : digests)
+        EXPECT_EQ (digest, digests.begin ()->second) << name << (sparse ? " sparse" : " dense");
+    }
+}
+
+TEST_P (Trainers, AllHooksGiveTheSameBitsWhereSumsAreDelivered)
+{
+  Fleet fleet (GetParam (), 1, 20 * SECOND_NS, TPS_REDUCE_SUM);
+  Fleet averaging (GetParam ());
+  std::string first;
+
+  for (const char *hook : HOOKS)
+    {
+      Task task;
+
+      task.pass_name = std::string (hook);
+      task.hook = hook;
+      task.reduce = "sum";
+      std::string digest = digest_of_run (&fleet, task);
+      if (first.empty ())
+        first = digest;
+      EXPECT_EQ (digest, first) << hook;
+    }
+  if (GetParam () > 1)
+    {
+      EXPECT_NE (first, digest_of_run (&averaging, Task ())) << "a sum is no mean";
+    }
+}
+
+TEST_P (Trainers, BucketSizesDoNotChangeTheResult)
+{
+  Fleet fleet (GetParam (), 2);
+  Task small, large;
+
+  small.bucket_mib = 0;
+  large.bucket_mib = 25;
+  EXPECT_EQ (digest_of_run (&fleet, small), digest_of_run (&fleet, large));
+}
+
+INSTANTIATE_TEST_SUITE_P (Counts, Trainers, testing::Values (1u, 2u, 3u));
+
+TEST (Trainer, StepsMetricsAndProgressCountWhatWasDone)
+{
+  Fleet fleet (3);
+  Task task;
+
+  task.n_batches = 4; /* 2, 1 and 1 */
+  fleet.run (task);
+  for (guint r = 0; r < 3; r++)
+    {
+      g_auto (TpsTrainStatus) status = {};
+
+      tps_trainer_get_status (fleet.trainer (r), &status);
+      EXPECT_EQ (status.steps_done, 4);
+      EXPECT_EQ (status.steps_total, 4);
+      EXPECT_STREQ (status.pass_name, "pass-1");
+      EXPECT_TRUE (status.has_loss);
+      EXPECT_GT (status.loss, 0);
+      EXPECT_GT (status.heartbeat, 4);
+      EXPECT_EQ (fleet.count (r, "batch_level_metric,batch_all"), 4);
+      EXPECT_EQ (fleet.count (r, "backward_metric,backward"), 4);
+      EXPECT_EQ (fleet.count (r, "forward_metric,forward_pass"), r == 0 ? 4 : 2);
+      EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_sparse"), 4);
+      EXPECT_EQ (fleet.count (r, "hook_future_metric,rpc_dense") % 4, 0);
+    }
+}
+
+TEST (Trainer, LeavesNoKeysInTheStore)
+{
+  Fleet fleet (3);
+  Task task;
+
+  task.hook = "allreduce_hook";
+  fleet.run (task);
+  EXPECT_EQ (fleet.n_keys (), 0u);
+}
+
+TEST (Trainer, IsIdleBeforeTheFirstPass)
+{
+  Fleet fleet (1);
+  g_auto (TpsTrainStatus) status = {};
+
+  tps_trainer_cancel (fleet.trainer (0)); /* fine when none runs */
+  tps_trainer_get_status (fleet.trainer (0), &status);
+  EXPECT_EQ (status.state, TPS_TRAIN_IDLE);
+  EXPECT_STREQ (status.pass_name, "");
+  EXPECT_FALSE (status.has_digest);
+}
+
+TEST (Trainer, ThreeOfFiveTrainersMayHaveNoBatchesAtAll)
+{
+  Fleet fleet (5);
+  Task task;
+
+  task.n_batches = 2;
+  for (const char *hook : { "rpc_hook", "allreduce_hook" })
+    {
+      task.hook = hook;
+      task.pass_name = hook;
+      digest_of_run (&fleet, task);
+    }
+}
+
+/* Trouble */
+
+TEST (Trainer, OnePassAtATime)
+{
+  Fleet fleet (2);
+
+  EXPECT_EQ (fleet.start (Task (), 0), ""); /* waits for trainer 1 */
+  EXPECT_EQ (fleet.start (Task (), 0), "ALREADY_EXISTS: pass pass-1 is still running");
+  EXPECT_EQ (fleet.start (Task (), 1), "");
+  EXPECT_EQ (fleet.wait (0), "SUCCEEDED");
+  EXPECT_EQ (fleet.wait (1), "SUCCEEDED");
+}
+
+TEST (Trainer, ADeadTrainerIsNamedAtTheDeadlineAndTheNextPassWorks)
+{
+  Fleet fleet (2, 1, SECOND_NS / 10);
+  Task task;
+
+  task.timeout_ns = SECOND_NS / 10;
+  EXPECT_EQ (fleet.start (task, 0), "");
+  std::string end = fleet.wait (0);
+  EXPECT_THAT (end, HasSubstr ("FAILED: DEADLINE_EXCEEDED"));
+  EXPECT_THAT (end, HasSubstr ("1")); /* the trainer that has not come */
+
+  task.timeout_ns = 20 * SECOND_NS;
+  task.hook = "allreduce_hook";
+  task.pass_name = "pass-2";
+  digest_of_run (&fleet, task);
+}
+
+TEST (Trainer, ATrainerThatDoesNotJoinIsNamed)
+{
+  Fleet fleet (2);
+  Task task;
+
+  task.hook = "allreduce_hook";
+  task.timeout_ns = SECOND_NS / 10;
+  EXPECT_EQ (fleet.start (task, 0), "");
+  EXPECT_EQ (fleet.wait (0),
+             "FAILED: DEADLINE_EXCEEDED: process group: rank 1 has not joined within 100 ms");
+}
+
+TEST (Trainer, BeatsWhileItWaitsWithinADeadline)
+{
+  Fleet fleet (2);
+  gint64 last = -1;
+
+  EXPECT_EQ (fleet.start (Task (), 0), "");
+  for (int i = 0; i < 100; i++)
+    {
+      g_auto (TpsTrainStatus) status = {};
+
+      tps_trainer_get_status (fleet.trainer (0), &status);
+      EXPECT_EQ (status.state, TPS_TRAIN_RUNNING);
+      if (status.heartbeat == last) /* between two phases; not for ever */
+        i--;
+      last = status.heartbeat;
+    }
+  tps_trainer_cancel (fleet.trainer (0));
+  EXPECT_EQ (fleet.wait (0), "CANCELLED");
+}
+
+TEST (Trainer, CancelEndsAPassThatWaitsAndTheNextOneWorks)
+{
+  Fleet fleet (2);
+  Task task;
+
+  for (const char *hook : HOOKS)
+    {
+      task.hook = hook;
+      task.pass_name = std::string ("cancelled ") + hook;
+      EXPECT_EQ (fleet.start (task, 0), "");
+      tps_trainer_cancel (fleet.trainer (0));
+      EXPECT_EQ (fleet.wait (0), "CANCELLED");
+      task.pass_name = std::string ("complete ") + hook;
+      digest_of_run (&fleet, task);
+    }
+}
+
+/* Cancels trainer 1 from within its second step. */
+TpsTrainer *cancelled_trainer;
+
+gboolean
+cancelling_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch,
+                 GError **error)
+{
+  if (pass->plan->rank == 1 && epoch == 1)
+    tps_trainer_cancel (cancelled_trainer);
+  return tps_iteration_step_find ("basic_iteration_step", nullptr)
+      ->run (pass, epoch, index, batch, error);
+}
+
+TEST (Trainer, CancelInMidPassEndsTheOthersWithAnError)
+{
+  static const TpsIterationStep step = { "cancelling_step", cancelling_step };
+  Fleet fleet (2, 1, 3 * SECOND_NS);
+  Task task;
+
+  tps_iteration_step_register (&step);
+  cancelled_trainer = fleet.trainer (1);
+  task.iteration_step = "cancelling_step";
+  for (const char *hook : { "rpc_hook", "allreduce_hook" })
+    {
+      task.hook = hook;
+      task.pass_name = hook;
+      task.timeout_ns = 3 * SECOND_NS;
+      fleet.run (task);
+      EXPECT_EQ (fleet.wait (1), "CANCELLED");
+      EXPECT_THAT (fleet.wait (0),
+                   HasSubstr (g_str_equal (hook, "rpc_hook") ? "FAILED: DEADLINE_EXCEEDED"
+                                                             : "FAILED: GROUP_BROKEN"));
+    }
+}
+
+TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
+{
+  Fleet fleet (1);
+
+  fleet.connect_error = "server3 does not answer";
+  EXPECT_EQ (fleet.start (Task (), 0), "");
+  EXPECT_EQ (fleet.wait (0), "FAILED: UNAVAILABLE: server3 does not answer");
+  fleet.connect_error.clear ();
+  digest_of_run (&fleet, Task ());
+}
+
+TEST (Trainer, MayBeFreedWhileItsPassRuns)
+{
+  for (const char *hook : HOOKS)
+    {
+      Fleet fleet (2);
+      Task task;
+
+      task.hook = hook;
+      EXPECT_EQ (fleet.start (task, 0), "");
+    }
+}
+
+/* What a program adds, and the oracle */
+
+/* As basic_iteration_step, and then keeps a copy of the parameters. */
+std::map<guint, std::map<std::string, std::vector<float>>> kept_parameters;
+std::mutex kept_mutex;
+
+gboolean
+keeping_step (TpsPass *pass, guint epoch, guint index, const TpsTrainBatch *batch, GError **error)
+{
+  if (!tps_iteration_step_find ("basic_iteration_step", nullptr)
+           ->run (pass, epoch, index, batch, error))
+    return FALSE;
+  std::lock_guard<std::mutex> lock (kept_mutex);
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    {
+      const TpsParameter *parameter = &pass->model->parameters[i];
+
+      kept_parameters[pass->plan->rank][parameter->name] = {
+        parameter->value, parameter->value + tps_shape_n_elems (&parameter->shape)
+      };
+    }
+  return TRUE;
+}
+
+/* As basic_ddp_model, and then starts from the oracle's parameters. */
+gboolean
+oracle_ddp_model (TpsPass *pass, GError **error)
+{
+  if (!tps_ddp_model_maker_find ("basic_ddp_model", nullptr)->create (pass, error))
+    return FALSE;
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    {
+      const TpsParameter *parameter = &pass->model->parameters[i];
+      const std::vector<float> &initial = oracle::vectors ().floats (
+          std::string ("trainers/initial/") + parameter->name);
+
+      std::copy (initial.begin (), initial.end (), parameter->value);
+    }
+  return TRUE;
+}
+
+TEST (Trainer, TwoTrainersTrainAsPyTorchDoesWithEveryHook)
+{
+  static const TpsIterationStep step = { "keeping_step", keeping_step };
+  static const TpsDdpModelMaker maker = { "oracle_ddp_model", oracle_ddp_model };
+  const oracle::Vectors &oracle = oracle::vectors ();
+  Fleet fleet (2);
+
+  tps_iteration_step_register (&step);
+  tps_ddp_model_maker_register (&maker);
+  for (const char *hook : HOOKS)
+    {
+      Task task;
+
+      task.hook = hook;
+      task.pass_name = hook;
+      task.iteration_step = "keeping_step";
+      task.ddp_model = "oracle_ddp_model";
+      kept_parameters.clear ();
+      fleet.reset_servers ();
+      for (guint r = 0; r < 2; r++)
+        {
+          TpsTrainPlan *plan = fleet.make_plan (task, r);
+          GError *error = nullptr;
+
+          g_variant_unref (plan->model_config);
+          plan->model_config = model_config (true, 20, 8, 2);
+          plan->learning_rate = oracle.floats ("trainers/lr")[0];
+          plan->epochs = 1;
+          plan->steps_per_epoch = 3;
+          g_array_set_size (plan->batches, 0);
+          for (int s = 0; s < 3; s++)
+            {
+              std::string name = "trainers/" + std::to_string (s) + "/" + std::to_string (r);
+              const std::vector<int64_t> &input = oracle.ints (name + "/input"),
+                                         &target = oracle.ints (name + "/target");
+              TpsTrainBatch batch = make_batch (
+                  static_cast<gint64> (target.size ()), oracle.get (name + "/input").dims[1],
+                  [&] (gint64 i) { return input[static_cast<size_t> (i)]; },
+                  [&] (gint64 i) { return target[static_cast<size_t> (i)]; });
+
+              g_array_append_val (plan->batches, batch);
+            }
+          EXPECT_TRUE (tps_trainer_train (fleet.trainer (r), plan, &error)) << error->message;
+        }
+      for (guint r = 0; r < 2; r++)
+        {
+          EXPECT_EQ (fleet.wait (r), "SUCCEEDED");
+          for (const auto &[name, values] : kept_parameters[r])
+            EXPECT_LT (oracle::worst_difference (values, oracle.floats ("trainers/final/" + name)),
+                       1e-5)
+                << hook << " " << name;
+          EXPECT_EQ (kept_parameters[r].size (), 5u);
+        }
+    }
+}
+
+/* A trainer class of somebody else, which uses the recording helpers. */
+gboolean
+own_trainer_check (const TpsTrainPlan *, GError **)
+{
+  return TRUE;
+}
+
+gboolean
+own_trainer_run (TpsPass *pass, GError **error)
+{
+  int n_calls = 0;
+
+  tps_pass_record_method (
+      pass, nullptr, "counting", [] (gpointer data) { ++*static_cast<int *> (data); }, &n_calls);
+  tps_pass_record_method (
+      pass, "own_metric", "counting", [] (gpointer data) { ++*static_cast<int *> (data); },
+      &n_calls);
+  EXPECT_EQ (n_calls, 2);
+  EXPECT_TRUE (tps_pass_record_start (pass, "own_metric", "key", "span", error));
+  EXPECT_FALSE (tps_pass_record_start (pass, "own_metric", "key", "span", nullptr));
+  EXPECT_TRUE (tps_pass_record_end (pass, "own_metric", "key", error));
+  return TRUE;
+}
+
+TEST (Trainer, AProgramMayAddATrainerOfItsOwn)
+{
+  static const TpsTrainerClass own = { "OwnTrainer", own_trainer_check, own_trainer_run };
+  Fleet fleet (1);
+  TpsTrainPlan *plan = fleet.make_plan (Task (), 0);
+
+  tps_trainer_class_register (&own);
+  Fleet::set (&plan->trainer, "OwnTrainer");
+  EXPECT_TRUE (tps_trainer_train (fleet.trainer (0), plan, nullptr));
+  EXPECT_EQ (fleet.wait (0), "SUCCEEDED");
+  EXPECT_EQ (fleet.count (0, "method_metric,counting"), 1);
+  EXPECT_EQ (fleet.count (0, "own_metric,counting"), 1);
+  EXPECT_EQ (fleet.count (0, "own_metric,span"), 1);
+}
+
+} /* namespace */

@@ -1,0 +1,203 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "tests/runtime/trainer/ddp_rpc/local_tables.h"
+
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "tests/runtime/trainer/ddp_rpc/scatter.h"
+
+const TpsTableClientOps LocalTables::ops = {
+  lookup_bags,
+  apply_bags,
+  cancel,
+  free_client,
+};
+
+void
+LocalTables::add (const std::string &name, gint64 rows, gint64 dim, gint64 scatter_number,
+                  double bound)
+{
+  tables_[name] = { dim, scatter (rows * dim, scatter_number, bound) };
+}
+
+TpsTableClient *
+LocalTables::open ()
+{
+  Client *client = new Client;
+
+  client->base.ops = &ops;
+  client->self = this;
+  return &client->base;
+}
+
+void
+LocalTables::wait_for_calls (size_t n)
+{
+  std::unique_lock<std::mutex> lock (mutex_);
+
+  changed_.wait (lock, [&] { return n_calls_ >= n; });
+}
+
+bool
+LocalTables::begin (Client *client, bool is_push, guint n_queries,
+                    const std::function<void ()> &end, std::string *error)
+{
+  std::lock_guard<std::mutex> lock (mutex_);
+  size_t call = n_calls_++;
+
+  if (is_push)
+    n_pushes++;
+  else
+    lookups.push_back (n_queries);
+  changed_.notify_all ();
+  if (client->is_cancelled)
+    *error = "the client was cancelled";
+  else if (call >= first_held)
+    {
+      client->end_held = end;
+      return true;
+    }
+  else
+    *error = failure (call, is_push);
+  return false;
+}
+
+static void
+for_each_id (const TpsBagQuery &query, const std::function<void (gint64 bag, gint64 id)> &visit)
+{
+  const gint64 *ids = static_cast<const gint64 *> (query.indices.data);
+  const gint64 *offsets = static_cast<const gint64 *> (query.offsets.data);
+  gint64 n_bags = query.offsets.shape.dims[0];
+
+  for (gint64 bag = 0; bag < n_bags; bag++)
+    {
+      gint64 end = bag + 1 < n_bags ? offsets[bag + 1] : query.indices.shape.dims[0];
+
+      for (gint64 i = offsets[bag]; i < end; i++)
+        visit (bag, ids[i]);
+    }
+}
+
+TpsTensor
+LocalTables::look_up (const TpsBagQuery &query)
+{
+  const Table &table = tables_.at (query.table);
+  TpsTensor rows = {};
+  TpsShape shape = { TPS_DTYPE_FLOAT32, 2, { query.offsets.shape.dims[0], table.dim } };
+
+  tps_tensor_init_zeroed (&rows, &shape);
+  for_each_id (query, [&] (gint64 bag, gint64 id) {
+    float *row = static_cast<float *> (tps_tensor_data (&rows)) + bag * table.dim;
+
+    for (gint64 i = 0; i < table.dim; i++)
+      row[i] += table.values.at (static_cast<size_t> (id * table.dim + i));
+  });
+  return rows;
+}
+
+/* Duplicates of a row first become one gradient, as everywhere. */
+void
+LocalTables::apply (const TpsBagGradient &gradient)
+{
+  Table &table = tables_.at (gradient.query.table);
+  std::map<gint64, std::vector<float>> rows;
+
+  for_each_id (gradient.query, [&] (gint64 bag, gint64 id) {
+    const float *values = static_cast<const float *> (gradient.gradient.data) + bag * table.dim;
+    std::vector<float> &row = rows[id];
+
+    row.resize (static_cast<size_t> (table.dim));
+    for (size_t i = 0; i < row.size (); i++)
+      row[i] += values[i];
+  });
+  for (const auto &[id, row] : rows)
+    for (size_t i = 0; i < row.size (); i++)
+      table.values[static_cast<size_t> (id * table.dim) + i] -= learning_rate_ * row[i];
+}
+
+static void
+with_error (int code, const std::string &text, const std::function<void (const GError *)> &end)
+{
+  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, code, text.c_str ());
+
+  end (error);
+}
+
+void
+LocalTables::lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
+                          gint64, TpsTablesLookedUp done, gpointer user_data)
+{
+  Client *self = reinterpret_cast<Client *> (client);
+  std::vector<TpsTensor> outputs (n_queries);
+  auto fail = [=] (const GError *error) { done (user_data, nullptr, error); };
+  std::string error;
+
+  if (self->self->begin (
+          self, false, n_queries, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
+          &error))
+    return;
+  if (!error.empty ())
+    {
+      with_error (TPS_ERROR_UNAVAILABLE, error, fail);
+      return;
+    }
+  {
+    std::lock_guard<std::mutex> lock (self->self->mutex_);
+
+    for (guint i = 0; i < n_queries; i++)
+      outputs[i] = self->self->look_up (queries[i]);
+  }
+  done (user_data, outputs.data (), nullptr);
+  for (TpsTensor &output : outputs)
+    tps_tensor_clear (&output);
+}
+
+void
+LocalTables::apply_bags (TpsTableClient *client, const TpsBagGradient *gradients, guint n_gradients,
+                         gint64, TpsTablesApplied done, gpointer user_data)
+{
+  Client *self = reinterpret_cast<Client *> (client);
+  auto fail = [=] (const GError *error) { done (user_data, error); };
+  std::string error;
+
+  if (self->self->begin (
+          self, true, n_gradients, [=] { with_error (TPS_ERROR_ABORTED, "cancelled", fail); },
+          &error))
+    return;
+  if (!error.empty ())
+    {
+      with_error (TPS_ERROR_UNAVAILABLE, error, fail);
+      return;
+    }
+  {
+    std::lock_guard<std::mutex> lock (self->self->mutex_);
+
+    for (guint i = 0; i < n_gradients; i++)
+      self->self->apply (gradients[i]);
+  }
+  done (user_data, nullptr);
+}
+
+void
+LocalTables::cancel (TpsTableClient *client)
+{
+  Client *self = reinterpret_cast<Client *> (client);
+  std::function<void ()> end;
+
+  {
+    std::lock_guard<std::mutex> lock (self->self->mutex_);
+
+    self->is_cancelled = true;
+    end.swap (self->end_held);
+  }
+  if (end)
+    end ();
+}
+
+void
+LocalTables::free_client (TpsTableClient *client)
+{
+  cancel (client);
+  delete reinterpret_cast<Client *> (client);
+}

@@ -1,0 +1,83 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD. As slow and simple as it gets; what a
+ * real store and real servers do has tests of its own. Tests decide which calls fail or stay open. */
+
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/trainer/ports/table_client.h"
+
+class LocalTables
+{
+public:
+  struct Table
+  {
+    gint64 dim;
+    std::vector<float> values;
+  };
+
+  explicit LocalTables (float learning_rate) : learning_rate_ (learning_rate)
+  {
+  }
+
+  void add (const std::string &name, gint64 rows, gint64 dim, gint64 scatter_number, double bound);
+
+  const std::vector<float> &
+  values (const std::string &name)
+  {
+    return tables_[name].values;
+  }
+
+  /* A client as the runtime takes it. Outlived by this object. */
+  TpsTableClient *open ();
+
+  void wait_for_calls (size_t n);
+
+  /* How many queries each lookup had, in order. */
+  std::vector<guint> lookups;
+  size_t n_pushes = 0;
+
+  /* Asked for each call, with its number and whether it is a push; not empty: it fails with this. */
+  std::function<std::string (size_t call, bool is_push)> failure = [] (size_t, bool) {
+    return std::string ();
+  };
+  /* Calls from this number on are answered when they are cancelled. */
+  size_t first_held = SIZE_MAX;
+
+private:
+  struct Client
+  {
+    TpsTableClient base;
+    LocalTables *self;
+    std::function<void ()> end_held; /* under the lock; ends the held call with ABORTED */
+    bool is_cancelled = false;
+  };
+
+  static void lookup_bags (TpsTableClient *client, const TpsBagQuery *queries, guint n_queries,
+                           gint64 deadline_ns, TpsTablesLookedUp done, gpointer user_data);
+  static void apply_bags (TpsTableClient *client, const TpsBagGradient *gradients,
+                          guint n_gradients, gint64 deadline_ns, TpsTablesApplied done,
+                          gpointer user_data);
+  static void cancel (TpsTableClient *client);
+  static void free_client (TpsTableClient *client);
+  static const TpsTableClientOps ops;
+
+  /* What is wrong with the call, "" = nothing; true: it stays open, `end` ends it. */
+  bool begin (Client *client, bool is_push, guint n_queries, const std::function<void ()> &end,
+              std::string *error);
+  TpsTensor look_up (const TpsBagQuery &query);
+  void apply (const TpsBagGradient &gradient);
+
+  float learning_rate_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Table> tables_;
+  size_t n_calls_ = 0;
+};
