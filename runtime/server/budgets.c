@@ -1,0 +1,88 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/budgets.h"
+
+#include "runtime/base/host_memory.h"
+
+/* Shares of the memory. The rest is for threads, code, buffers of sockets and what the allocator loses. */
+#define PROCESS_SHARE 0.9
+#define PENDING_SHARE 0.25
+#define REPLIES_SHARE 0.2
+#define TRANSFERS_SHARE 0.5
+#define TABLES_SHARE 0.8
+#define WINDOWS_SHARE 0.1
+#define PASSES_SHARE 0.5
+#define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
+/* Of what may be pending: segments stay as long as their clients, and the calls of others need room. */
+#define SHARED_SHARE 0.5
+
+static gsize
+share_of (gsize n_bytes, gdouble share)
+{
+  return MAX ((gsize) ((gdouble) n_bytes * share), 1);
+}
+
+static TpsBudget *
+with_flag (TpsBudget *budget, const gchar *flag)
+{
+  tps_budget_set_flag (budget, flag);
+  return budget;
+}
+
+TpsBudgets *
+tps_budgets_new (const TpsBudgetLimits *limits)
+{
+  static const TpsBudgetLimits defaults;
+  gsize memory = tps_host_memory_get_total ();
+  TpsBudgets *budgets = g_new0 (TpsBudgets, 1);
+  gsize pending;
+
+  if (limits == NULL)
+    limits = &defaults;
+  pending = limits->max_pending_bytes > 0 ? limits->max_pending_bytes
+                                          : share_of (memory, PENDING_SHARE);
+  budgets->process = with_flag (tps_budget_new (NULL, "the process",
+                                                limits->max_memory_bytes > 0
+                                                    ? limits->max_memory_bytes
+                                                    : share_of (memory, PROCESS_SHARE)),
+                                "--max-memory-mib");
+  budgets->pending = with_flag (tps_budget_new (budgets->process, "pending requests", pending),
+                                "--max-pending-mib");
+  budgets->shared = with_flag (
+      tps_budget_new (budgets->pending, "shared memory", share_of (pending, SHARED_SHARE)),
+      "--max-pending-mib");
+  budgets->averages = with_flag (tps_budget_new (budgets->process, "averages", pending),
+                                 "--max-pending-mib");
+  budgets->replies = tps_budget_new (budgets->process, "replies", share_of (memory, REPLIES_SHARE));
+  budgets->transfers = tps_budget_new (budgets->process, "chunked transfers",
+                                       share_of (memory, TRANSFERS_SHARE));
+  budgets->tables = with_flag (tps_budget_new (budgets->process, "tables",
+                                               limits->max_table_bytes > 0
+                                                   ? limits->max_table_bytes
+                                                   : share_of (memory, TABLES_SHARE)),
+                               "--max-table-mib");
+  budgets->windows = tps_budget_new (budgets->process, "push windows",
+                                     share_of (memory, WINDOWS_SHARE));
+  budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
+  budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
+                                    share_of (memory, PASSES_SHARE));
+  return budgets;
+}
+
+void
+tps_budgets_free (TpsBudgets *budgets)
+{
+  if (budgets == NULL)
+    return;
+  tps_budget_unref (budgets->passes);
+  tps_budget_unref (budgets->rendezvous);
+  tps_budget_unref (budgets->windows);
+  tps_budget_unref (budgets->tables);
+  tps_budget_unref (budgets->transfers);
+  tps_budget_unref (budgets->replies);
+  tps_budget_unref (budgets->averages);
+  tps_budget_unref (budgets->shared);
+  tps_budget_unref (budgets->pending);
+  tps_budget_unref (budgets->process);
+  g_free (budgets);
+}

@@ -1,0 +1,54 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The budgets of one server: everything that its peers can make it hold is charged to one of them.
+ *
+ *   process
+ *   ├── pending       requests as they were received, from the first byte until the request is forgotten: tensors, heads
+ *   │   └── shared    memory segments shared with clients
+ *   ├── averages      sums under way and averages kept for repeats; contributions that wait, beyond their tensors
+ *   ├── replies       replies from the moment they are encoded until they are sent; results of lookups; temporary space
+ *   ├── transfers     chunked requests and replies
+ *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the updating server
+ *   ├── windows       push windows: what repeated pushes are recognised by
+ *   ├── rendezvous    keys, values and waiters of the rendezvous store
+ *   └── passes        passes of trainers: model, gradients, buckets, data
+ */
+
+#pragma once
+
+#include "runtime/base/budget.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsBudget *process;
+  TpsBudget *pending;
+  TpsBudget *shared;
+  TpsBudget *averages;
+  TpsBudget *replies;
+  TpsBudget *transfers;
+  TpsBudget *tables;
+  TpsBudget *windows;
+  TpsBudget *rendezvous;
+  TpsBudget *passes;
+} TpsBudgets;
+
+/* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). */
+typedef struct
+{
+  gsize max_memory_bytes;  /* of the process; 0 = 0.9 of the memory */
+  gsize max_pending_bytes; /* 0 = a quarter of the memory; averages get as much again */
+  gsize max_table_bytes;   /* 0 = 0.8 of the memory */
+} TpsBudgetLimits;
+
+/* Owned by the caller. `limits` NULL = the defaults. A user that may outlive the struct must keep its own reference of each
+ * budget that it charges. */
+TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
+
+/* Drops the references. NULL is fine. */
+void tps_budgets_free (TpsBudgets *budgets);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsBudgets, tps_budgets_free)
+
+G_END_DECLS
