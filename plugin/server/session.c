@@ -51,6 +51,7 @@ struct TpsSession
   gchar *peer;
   TpsSharingOffer offer;
   TpsSegmentRegistry *segments; /* NULL: not offered */
+  TpsJobQueue *jobs;            /* of calls, on the server's workers */
   atomic_bool closed;
 
   TpsMutex lock; /* guards everything below; taken before the connection's */
@@ -65,6 +66,7 @@ session_unref (TpsSession *session)
   if (!tps_refcount_dec (&session->refcount))
     return;
   tps_connection_unref (session->connection);
+  tps_job_queue_unref (session->jobs);
   g_clear_pointer (&session->segments, tps_segment_registry_unref);
   tps_server_core_unref (session->core);
   tps_mutex_clear (&session->lock);
@@ -186,11 +188,19 @@ is_wanted (gpointer carried)
 }
 
 static void
-run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
 {
   const Call *call = carried;
 
-  tps_worker_pool_submit (call->session->core->workers, func, user_data);
+  tps_job_queue_submit (call->session->jobs, func, cancel, user_data);
+}
+
+static gconstpointer
+get_connection (gpointer carried)
+{
+  const Call *call = carried;
+
+  return call->session;
 }
 
 static TpsSegmentRegistry *
@@ -249,6 +259,7 @@ static const TpsCarrierOps carrier_ops = {
   .is_wanted = is_wanted,
   .run_on_worker = run_on_worker,
   .get_segments = get_segments,
+  .get_connection = get_connection,
   .finish = finish_call,
 };
 
@@ -294,6 +305,18 @@ end_sharing (TpsSession *session)
     tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
+/* Calls that have not begun are cancelled, calls that wait in a service end. While stopping the services end all waiting
+ * calls themselves, and may be gone. */
+static void
+end_calls (TpsSession *session)
+{
+  TpsServerCore *core = session->core;
+
+  tps_job_queue_cancel (session->jobs);
+  if (!atomic_load (&core->stopping))
+    tps_dispatcher_connection_closed (core->dispatcher, session);
+}
+
 static void
 on_closed (TpsConnection *connection, const GError *error, gpointer data)
 {
@@ -304,6 +327,7 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
     tps_log (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? TPS_LOG_INFO
                                                                            : TPS_LOG_WARNING,
              "%s: connection closed: %s", session->peer, error->message);
+  end_calls (session);
   end_sharing (session);
   g_queue_unlink (&session->io->sessions, &session->link);
   tps_server_core_drop (session->core, &session->core->n_connections);
@@ -351,6 +375,7 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
   g_queue_init (&session->calls);
   session->core = tps_server_core_ref (io->core);
   session->io = io;
+  session->jobs = tps_job_queue_new (io->core->workers);
   session->peer = g_strdup (peer);
   session->link.data = session;
   offer_sharing (session, fd);

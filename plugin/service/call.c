@@ -18,6 +18,7 @@ struct TpsCall
   /* What tps_call_run_on_worker() was asked for. */
   void (*work) (TpsCall *call, gpointer user_data);
   gpointer work_data;
+  GDestroyNotify release_work; /* may be NULL */
 };
 
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
@@ -199,6 +200,12 @@ tps_call_get_segments (TpsCall *call, GError **error)
   return NULL;
 }
 
+gconstpointer
+tps_call_get_connection (TpsCall *call)
+{
+  return call->ops->get_connection != NULL ? call->ops->get_connection (call->carried) : NULL;
+}
+
 static void
 run_work (gpointer data)
 {
@@ -207,13 +214,35 @@ run_work (gpointer data)
   call->work (call, call->work_data);
 }
 
+static void
+cancel_work (gpointer data)
+{
+  TpsCall *call = data;
+  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                                                  "the connection closed before the call began");
+
+  if (call->release_work != NULL)
+    call->release_work (call->work_data);
+  tps_call_reply_error (call, error);
+}
+
 void
 tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
-                        gpointer user_data)
+                        gpointer user_data, GDestroyNotify release)
 {
   call->work = func;
   call->work_data = user_data;
-  call->ops->run_on_worker (call->carried, run_work, call);
+  call->release_work = release;
+  call->ops->run_on_worker (call->carried, run_work, cancel_work, call);
+}
+
+void
+tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
+                               gpointer user_data)
+{
+  call->work = func;
+  call->work_data = user_data;
+  call->ops->run_on_worker (call->carried, run_work, NULL, call);
 }
 
 void

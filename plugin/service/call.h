@@ -32,9 +32,19 @@ gboolean tps_call_may_wait (TpsCall *call);
  * is offered: UNAVAILABLE, PERMISSION_DENIED. */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
 
-/* Runs `func (call, user_data)` on the service's worker pool: what may block, or computes on more than 64 KiB. */
+/* Identifies the connection of the call among those that are open; NULL = it has none, or none that may close before the
+ * call is answered. */
+gconstpointer tps_call_get_connection (TpsCall *call);
+
+/* Runs `func (call, user_data)` on a worker: functions that may block, or that compute on more than 64 KiB. If the call's
+ * connection closes before `func` has begun, the call is cancelled: a worker calls `release (user_data)` (NULL = there is
+ * nothing to release) instead, and the call ends. */
 void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
-                             gpointer user_data);
+                             gpointer user_data, GDestroyNotify release);
+
+/* The same without cancellation: `func` does work for other calls too. */
+void tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
+                                    gpointer user_data);
 
 /* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Large tensors that it
  * writes are put into memory shared with the client where there is room. The answer leaves when all slices of such memory
@@ -62,6 +72,8 @@ typedef struct
   gpointer object; /* borrowed; outlives the server */
   /* Optional: ends what waits with UNAVAILABLE and refuses what comes from now on with it. Does not block. */
   void (*shut_down) (gpointer object);
+  /* Optional: ends what waits in the name of calls of that connection (tps_call_get_connection()). Does not block. */
+  void (*connection_closed) (gpointer object, gconstpointer connection);
   /* Optional, of one service: keeps an answer that no frame can hold, ended for a transfer, and sets the name under which it is
    * fetched. Takes over `answer` unless it fails. Does not block. Thread: any. */
   gboolean (*keep_answer) (gpointer object, TpsWriter *answer, gchar **name, GError **error);

@@ -23,8 +23,10 @@ typedef struct
   /* Optional, NULL = yes: whether anybody still wants the answer. Saves encoding it. Does not block. */
   gboolean (*is_wanted) (gpointer carried);
 
-  /* Runs `func (user_data)`: on a worker, or (a carrier without workers) at once on the calling thread. */
-  void (*run_on_worker) (gpointer carried, TpsJobFunc func, gpointer user_data);
+  /* Runs `func (user_data)`: on a worker, or (a carrier without workers) at once on the calling thread. If the connection of
+   * the call closes before `func` has begun, a worker calls `cancel (user_data)` instead. NULL `cancel` = `func` always
+   * runs. */
+  void (*run_on_worker) (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data);
 
   /* The last use of `carried`, exactly once. `reply` is finished (message_end was called) and becomes the carrier's; it is in
    * the protocol and framing of the message. NULL = there is nothing to send: the message was oneway, or is not wanted. Does
@@ -34,6 +36,9 @@ typedef struct
   /* Optional, NULL = none: the memory that the call's connection shares with its client, borrowed. NULL with an error (may
    * be asked for with NULL) that says why there is none: UNAVAILABLE, PERMISSION_DENIED. Does not block. */
   TpsSegmentRegistry *(*get_segments) (gpointer carried, GError **error);
+
+  /* Optional, NULL = none: identifies the call's connection among those that are open, for TpsService.connection_closed. */
+  gconstpointer (*get_connection) (gpointer carried);
 } TpsCarrierOps;
 
 /* Names to methods. Immutable after its creation; thread: any. */
@@ -58,6 +63,9 @@ void tps_dispatcher_unref (TpsDispatcher *dispatcher);
  * The dispatcher has to live until `finish` is called: the call may wait for a worker. */
 void tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
                             const TpsCarrierOps *ops, gpointer carried);
+
+/* Tells the services that a connection has closed: calls connection_closed of every service that has it. */
+void tps_dispatcher_connection_closed (TpsDispatcher *dispatcher, gconstpointer connection);
 
 /* Ends what waits in the services and makes them refuse what comes: calls shut_down of every service that has it. */
 void tps_dispatcher_shut_down (TpsDispatcher *dispatcher);

@@ -122,6 +122,18 @@ tps_dispatcher_unref (TpsDispatcher *dispatcher)
 }
 
 void
+tps_dispatcher_connection_closed (TpsDispatcher *dispatcher, gconstpointer connection)
+{
+  for (guint i = 0; i < dispatcher->services->len; i++)
+    {
+      const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+
+      if (service->connection_closed != NULL)
+        service->connection_closed (service->object, connection);
+    }
+}
+
+void
 tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
 {
   for (guint i = 0; i < dispatcher->services->len; i++)
@@ -222,7 +234,7 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   else if (refuse != NULL)
     tps_call_reply_error (call, refuse);
   else if (target->method->may_block)
-    tps_call_run_on_worker (call, run_target, target);
+    tps_call_run_on_worker (call, run_target, target, NULL);
   else
     target->method->handle (call, target->object);
 }

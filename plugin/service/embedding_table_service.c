@@ -118,6 +118,15 @@ typedef struct
 } LookupBags;
 
 static void
+free_lookup_bags (gpointer data)
+{
+  LookupBags *lookup = data;
+
+  tps_lookup_bags_arguments_clear (&lookup->arguments);
+  g_free (lookup);
+}
+
+static void
 lookup_bags (TpsCall *call, gpointer user_data)
 {
   LookupBags *lookup = user_data;
@@ -128,8 +137,7 @@ lookup_bags (TpsCall *call, gpointer user_data)
   gboolean ok = tps_table_store_lookup_bags (lookup->tables->store, lookup->arguments.queries,
                                              n_queries, outputs.tensors, &error);
 
-  tps_lookup_bags_arguments_clear (&lookup->arguments);
-  g_free (lookup);
+  free_lookup_bags (lookup);
   if (ok)
     tps_call_reply (call, tps_lookup_bags_result_encode, &outputs);
   else
@@ -171,14 +179,13 @@ handle_lookup_bags (TpsCall *call, gpointer service)
   if (!check_up (lookup->tables, &error)
       || !tps_lookup_bags_arguments_decode (&in, &lookup->arguments, &error))
     {
-      tps_lookup_bags_arguments_clear (&lookup->arguments);
-      g_free (lookup);
+      free_lookup_bags (lookup);
       tps_call_reply_error (call, error);
     }
   else if (is_small_lookup (lookup))
     lookup_bags (call, lookup);
   else
-    tps_call_run_on_worker (call, lookup_bags, lookup);
+    tps_call_run_on_worker (call, lookup_bags, lookup, free_lookup_bags);
 }
 
 typedef struct
@@ -202,6 +209,15 @@ lookup_rows (TpsCall *call, LookupRows *lookup)
     tps_call_reply (call, tps_lookup_rows_result_encode, &rows);
   else
     tps_call_reply_error (call, error);
+}
+
+static void
+free_lookup_rows (gpointer data)
+{
+  LookupRows *lookup = data;
+
+  tps_lookup_rows_arguments_clear (&lookup->arguments);
+  g_free (lookup);
 }
 
 static void
@@ -238,7 +254,8 @@ handle_lookup_rows (TpsCall *call, gpointer service)
   else if (is_small_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices))
     lookup_rows (call, &lookup);
   else
-    tps_call_run_on_worker (call, lookup_rows_on_worker, g_memdup2 (&lookup, sizeof lookup));
+    tps_call_run_on_worker (call, lookup_rows_on_worker, g_memdup2 (&lookup, sizeof lookup),
+                            free_lookup_rows);
 }
 
 /* ---- pushes --------------------------------------------------------------------------------- */
@@ -321,6 +338,15 @@ run_push (TpsCall *call, gpointer user_data)
     tps_call_reply_done (call, error);
 }
 
+/* The push has not begun: its id stays new. */
+static void
+free_push (gpointer data)
+{
+  Push *push = data;
+
+  push->free (push);
+}
+
 static void
 refuse_push (TpsCall *call, Push *push, const GError *error)
 {
@@ -400,7 +426,7 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
            && is_small_rows (service, arguments->table, &arguments->gradient.indices))
     run_push (call, rows);
   else
-    tps_call_run_on_worker (call, run_push, rows);
+    tps_call_run_on_worker (call, run_push, rows, free_push);
 }
 
 /* ---- apply_bag_gradients -------------------------------------------------------------------- */
@@ -480,7 +506,7 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
   else if (is_small_bag_push (bags))
     run_push (call, bags);
   else
-    tps_call_run_on_worker (call, run_push, bags);
+    tps_call_run_on_worker (call, run_push, bags, free_push);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

@@ -10,13 +10,17 @@
 #define MIN_WORKER_BYTES ((gsize) 1 << 20)
 
 static void
+free_average (gpointer data)
+{
+  tps_gradient_clear (data);
+  g_free (data);
+}
+
+static void
 reply_average (TpsCall *call, gpointer data)
 {
-  TpsGradient *average = data;
-
-  tps_call_reply (call, tps_average_gradient_result_encode, average);
-  tps_gradient_clear (average);
-  g_free (average);
+  tps_call_reply (call, tps_average_gradient_result_encode, data);
+  free_average (data);
 }
 
 static gboolean
@@ -44,7 +48,7 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
       TpsGradient *kept = g_new0 (TpsGradient, 1);
 
       tps_gradient_init_ref (kept, average);
-      tps_call_run_on_worker (call, reply_average, kept);
+      tps_call_run_on_worker (call, reply_average, kept, free_average);
     }
 }
 
@@ -132,7 +136,8 @@ answer_model (gpointer data, TpsModelVersion *model, const GError *error)
   if (model == NULL)
     tps_call_reply_error (call, error);
   else if (is_large_model (model))
-    tps_call_run_on_worker (call, reply_model, tps_model_version_ref (model));
+    tps_call_run_on_worker (call, reply_model, tps_model_version_ref (model),
+                            (GDestroyNotify) tps_model_version_unref);
   else
     tps_call_reply (call, tps_model_result_encode, model);
 }

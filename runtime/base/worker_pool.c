@@ -1,9 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A queue, the threads that empty it, and one thread more that puts due timers into it.
+/* Queues of jobs, the threads that empty them, and one thread for timers.
  *
- * submit() -> queue -> a worker runs it.
- * add_timer() -> tree ordered by deadline -> the clock thread sleeps until the earliest -> queue -> a worker.
+ * submit() -> a queue; a queue with jobs stands in the ring -> a worker takes the first job of the pool's own queue, or of
+ * the first queue of the ring, by turns; a queue that has more jobs goes to the end of the ring.
+ * cancel() -> the jobs of a queue go to the pool's own, where their `cancel` runs.
+ * add_timer() -> tree ordered by deadline -> the timer thread sleeps until the earliest, and runs it.
+ *
+ * Every step takes constant time, but for a cancellation, which visits the queue's jobs.
  */
 
 #include "runtime/base/worker_pool.h"
@@ -18,106 +22,215 @@ typedef struct Job Job;
 struct Job
 {
   TpsJobFunc func;
+  TpsJobFunc cancel; /* NULL = the job always runs */
   gpointer user_data;
   Job *next;
 };
 
 typedef struct
 {
+  Job *first;
+  Job **last; /* where the next job is linked */
+} JobList;
+
+typedef struct
+{
   gint64 deadline_ns;
   guint64 id;
-  Job *job;
+  TpsJobFunc func;
+  gpointer user_data;
 } Timer;
+
+struct TpsJobQueue
+{
+  TpsRefcount refcount;
+  TpsWorkerPool *pool; /* a reference */
+
+  /* Under the pool's lock. */
+  JobList jobs;
+  TpsJobQueue *next; /* in the ring */
+  gboolean in_ring;  /* from the first job to the turn that finds or leaves no job */
+  gboolean cancelled;
+};
 
 struct TpsWorkerPool
 {
+  TpsRefcount refcount; /* the creator's, and one of every queue */
   gchar *name;
   guint n_threads;
   TpsThread *threads;
-  TpsThread clock_thread;
+  TpsThread timer_thread;
 
-  TpsMutex lock; /* guards everything below */
-  TpsCond work;  /* a job is queued, or stopping */
-  TpsCond clock; /* the earliest deadline changed, or stopping */
-  Job *first;
-  Job **last; /* where the next job is linked */
+  TpsMutex lock;      /* guards everything below */
+  TpsCond work;       /* a job is queued, or stopping */
+  TpsCond clock;      /* the earliest deadline changed, or stopping */
+  JobList own;        /* the runtime's jobs, and cancellations */
+  TpsJobQueue *ring;  /* queues with jobs, in the order of their turns; each is referenced */
+  TpsJobQueue **tail; /* where the next queue is linked */
+  gboolean own_next;  /* the pool's own queue is next, if it has a job */
   guint n_idle;
   GTree *timers;     /* Timer -> Timer, by deadline, then id; owns them */
   GHashTable *by_id; /* &timer->id -> Timer */
   guint64 last_timer_id;
+  gboolean timers_stopping;
   gboolean stopping;
 };
 
 static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine job_magazine;
 
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
 static Job *
-job_new (TpsJobFunc func, gpointer user_data)
+job_new (TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
 {
   Job *job = tps_magazine_take (&job_magazine, &job_depot);
 
   if (job == NULL)
     job = g_new (Job, 1);
-  *job = (Job) { .func = func, .user_data = user_data };
+  *job = (Job) { .func = func, .cancel = cancel, .user_data = user_data };
   return job;
 }
 
 static void
 job_free (Job *job)
 {
-  if (job != NULL)
-    tps_magazine_put (&job_magazine, &job_depot, job);
+  tps_magazine_put (&job_magazine, &job_depot, job);
 }
 
-/* The pool's lock is held. */
 static void
-push_job (TpsWorkerPool *pool, Job *job)
+job_list_init (JobList *list)
+{
+  list->first = NULL;
+  list->last = &list->first;
+}
+
+static void
+job_list_append (JobList *list, Job *job)
 {
   job->next = NULL;
-  *pool->last = job;
-  pool->last = &job->next;
+  *list->last = job;
+  list->last = &job->next;
+}
+
+static Job *
+job_list_pop (JobList *list)
+{
+  Job *job = list->first;
+
+  if (job == NULL)
+    return NULL;
+  list->first = job->next;
+  if (list->first == NULL)
+    list->last = &list->first;
+  return job;
+}
+
+/* ---- queues, with the pool's lock held ------------------------------------------------------ */
+
+/* Takes over a reference. */
+static void
+join_ring (TpsWorkerPool *pool, TpsJobQueue *queue)
+{
+  queue->in_ring = TRUE;
+  queue->next = NULL;
+  *pool->tail = queue;
+  pool->tail = &queue->next;
+}
+
+static TpsJobQueue *
+leave_ring (TpsWorkerPool *pool)
+{
+  TpsJobQueue *queue = pool->ring;
+
+  pool->ring = queue->next;
+  if (pool->ring == NULL)
+    pool->tail = &pool->ring;
+  queue->in_ring = FALSE;
+  return queue;
+}
+
+static void
+push_own (TpsWorkerPool *pool, Job *job)
+{
+  job_list_append (&pool->own, job);
   if (pool->n_idle > 0)
     tps_cond_signal (&pool->work);
 }
 
-/* Waits for a job; NULL when the pool stops and nothing is left. The pool's lock is held. */
-static Job *
-pop_job (TpsWorkerPool *pool)
+static void
+push_job (TpsJobQueue *queue, Job *job)
 {
+  TpsWorkerPool *pool = queue->pool;
+
+  if (!queue->in_ring)
+    join_ring (pool, tps_job_queue_ref (queue));
+  job_list_append (&queue->jobs, job);
+  if (pool->n_idle > 0)
+    tps_cond_signal (&pool->work);
+}
+
+/* The next job whose turn it is, NULL = there is none. `done` (NULL = none) is a queue to unref without the lock. */
+static Job *
+take_job (TpsWorkerPool *pool, TpsJobQueue **done)
+{
+  TpsJobQueue *queue;
   Job *job;
 
-  while (pool->first == NULL && !pool->stopping)
+  *done = NULL;
+  if (pool->own.first != NULL && (pool->own_next || pool->ring == NULL))
     {
-      pool->n_idle++;
-      tps_cond_wait (&pool->work, &pool->lock);
-      pool->n_idle--;
+      pool->own_next = FALSE;
+      return job_list_pop (&pool->own);
     }
-  job = pool->first;
-  if (job == NULL)
+  if (pool->ring == NULL)
     return NULL;
-  pool->first = job->next;
-  if (pool->first == NULL)
-    pool->last = &pool->first;
-  return job;
+  pool->own_next = TRUE;
+  queue = leave_ring (pool);
+  job = job_list_pop (&queue->jobs);
+  if (queue->jobs.first != NULL)
+    join_ring (pool, queue);
+  else
+    *done = queue;
+  return job; /* NULL where the queue was cancelled in the meantime */
 }
+
+/* ---- workers -------------------------------------------------------------------------------- */
 
 static void *
 run_worker (void *user_data)
 {
   TpsWorkerPool *pool = user_data;
+  TpsJobQueue *done;
   Job *job;
 
   tps_mutex_lock (&pool->lock);
-  while ((job = pop_job (pool)) != NULL)
+  for (;;)
     {
+      job = take_job (pool, &done);
+      if (job == NULL && done == NULL)
+        {
+          if (pool->stopping)
+            break;
+          pool->n_idle++;
+          tps_cond_wait (&pool->work, &pool->lock);
+          pool->n_idle--;
+          continue;
+        }
       tps_mutex_unlock (&pool->lock);
-      job->func (job->user_data);
-      job_free (job);
+      g_clear_pointer (&done, tps_job_queue_unref);
+      if (job != NULL)
+        {
+          job->func (job->user_data);
+          job_free (job);
+        }
       tps_mutex_lock (&pool->lock);
     }
   tps_mutex_unlock (&pool->lock);
   return NULL;
 }
+
+/* ---- timers --------------------------------------------------------------------------------- */
 
 static gint
 compare_timers (gconstpointer a, gconstpointer b, gpointer user_data)
@@ -130,15 +243,6 @@ compare_timers (gconstpointer a, gconstpointer b, gpointer user_data)
   return left->id < right->id ? -1 : left->id > right->id;
 }
 
-static void
-timer_free (gpointer data)
-{
-  Timer *timer = data;
-
-  job_free (timer->job);
-  g_free (timer);
-}
-
 /* NULL where there is none. The pool's lock is held. */
 static Timer *
 earliest_timer (TpsWorkerPool *pool)
@@ -148,37 +252,45 @@ earliest_timer (TpsWorkerPool *pool)
   return node == NULL ? NULL : g_tree_node_key (node);
 }
 
-/* Removes `timer` and hands out its job. The pool's lock is held. */
-static Job *
+/* Removes and frees `timer`, returns a copy. The pool's lock is held. */
+static Timer
 take_timer (TpsWorkerPool *pool, Timer *timer)
 {
-  Job *job = g_steal_pointer (&timer->job);
+  Timer taken = *timer;
 
   g_hash_table_remove (pool->by_id, &timer->id);
   g_tree_remove (pool->timers, timer);
-  return job;
+  return taken;
 }
 
 static void *
-run_clock (void *user_data)
+run_timers (void *user_data)
 {
   TpsWorkerPool *pool = user_data;
 
   tps_mutex_lock (&pool->lock);
-  while (!pool->stopping)
+  while (!pool->timers_stopping)
     {
       Timer *timer = earliest_timer (pool);
 
       if (timer == NULL)
         tps_cond_wait (&pool->clock, &pool->lock);
       else if (timer->deadline_ns <= tps_clock_now_ns ())
-        push_job (pool, take_timer (pool, timer));
+        {
+          Timer due = take_timer (pool, timer);
+
+          tps_mutex_unlock (&pool->lock);
+          due.func (due.user_data);
+          tps_mutex_lock (&pool->lock);
+        }
       else
         tps_cond_wait_until (&pool->clock, &pool->lock, timer->deadline_ns);
     }
   tps_mutex_unlock (&pool->lock);
   return NULL;
 }
+
+/* ---- the pool ------------------------------------------------------------------------------- */
 
 static void
 start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool)
@@ -196,14 +308,16 @@ tps_worker_pool_new (const gchar *name, guint n_threads)
   sigset_t all, before;
 
   g_return_val_if_fail (n_threads >= 1, NULL);
+  tps_refcount_init (&pool->refcount);
   pool->name = g_strdup (name);
   pool->n_threads = n_threads;
   pool->threads = g_new0 (TpsThread, n_threads);
   tps_mutex_init (&pool->lock);
   tps_cond_init (&pool->work);
   tps_cond_init (&pool->clock);
-  pool->last = &pool->first;
-  pool->timers = g_tree_new_full (compare_timers, NULL, timer_free, NULL);
+  job_list_init (&pool->own);
+  pool->tail = &pool->ring;
+  pool->timers = g_tree_new_full (compare_timers, NULL, g_free, NULL);
   pool->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);
 
   /* Signals are the host's business: they go to threads that it knows. */
@@ -211,24 +325,16 @@ tps_worker_pool_new (const gchar *name, guint n_threads)
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
   for (guint i = 0; i < n_threads; i++)
     start_thread (&pool->threads[i], run_worker, pool);
-  start_thread (&pool->clock_thread, run_clock, pool);
+  start_thread (&pool->timer_thread, run_timers, pool);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
   return pool;
 }
 
-void
-tps_worker_pool_free (TpsWorkerPool *pool)
+static void
+pool_unref (TpsWorkerPool *pool)
 {
-  tps_mutex_lock (&pool->lock);
-  pool->stopping = TRUE;
-  tps_cond_broadcast (&pool->work);
-  tps_cond_broadcast (&pool->clock);
-  tps_mutex_unlock (&pool->lock);
-
-  tps_sync_check (pthread_join (pool->clock_thread, NULL));
-  for (guint i = 0; i < pool->n_threads; i++)
-    tps_sync_check (pthread_join (pool->threads[i], NULL));
-
+  if (!tps_refcount_dec (&pool->refcount))
+    return;
   g_hash_table_unref (pool->by_id);
   g_tree_unref (pool->timers);
   tps_cond_clear (&pool->clock);
@@ -237,6 +343,25 @@ tps_worker_pool_free (TpsWorkerPool *pool)
   g_free (pool->threads);
   g_free (pool->name);
   g_free (pool);
+}
+
+/* The timer thread ends first: a timer may submit a job. */
+void
+tps_worker_pool_free (TpsWorkerPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  pool->timers_stopping = TRUE;
+  tps_cond_broadcast (&pool->clock);
+  tps_mutex_unlock (&pool->lock);
+  tps_sync_check (pthread_join (pool->timer_thread, NULL));
+
+  tps_mutex_lock (&pool->lock);
+  pool->stopping = TRUE;
+  tps_cond_broadcast (&pool->work);
+  tps_mutex_unlock (&pool->lock);
+  for (guint i = 0; i < pool->n_threads; i++)
+    tps_sync_check (pthread_join (pool->threads[i], NULL));
+  pool_unref (pool);
 }
 
 guint
@@ -248,11 +373,81 @@ tps_worker_pool_get_n_threads (TpsWorkerPool *pool)
 void
 tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data)
 {
-  Job *job = job_new (func, user_data);
+  Job *job = job_new (func, NULL, user_data);
 
   tps_mutex_lock (&pool->lock);
-  push_job (pool, job);
+  push_own (pool, job);
   tps_mutex_unlock (&pool->lock);
+}
+
+TpsJobQueue *
+tps_job_queue_new (TpsWorkerPool *pool)
+{
+  TpsJobQueue *queue = g_new0 (TpsJobQueue, 1);
+
+  tps_refcount_init (&queue->refcount);
+  tps_refcount_inc (&pool->refcount);
+  queue->pool = pool;
+  job_list_init (&queue->jobs);
+  return queue;
+}
+
+TpsJobQueue *
+tps_job_queue_ref (TpsJobQueue *queue)
+{
+  tps_refcount_inc (&queue->refcount);
+  return queue;
+}
+
+void
+tps_job_queue_unref (TpsJobQueue *queue)
+{
+  if (!tps_refcount_dec (&queue->refcount))
+    return;
+  pool_unref (queue->pool);
+  g_free (queue);
+}
+
+/* The pool's lock is held. The job of a cancelled queue becomes its cancellation, one of the pool's own jobs. */
+static void
+push_cancellation (TpsJobQueue *queue, Job *job)
+{
+  job->func = job->cancel;
+  push_own (queue->pool, job);
+}
+
+void
+tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
+{
+  Job *job = job_new (func, cancel, user_data);
+
+  tps_mutex_lock (&queue->pool->lock);
+  if (queue->cancelled && cancel != NULL)
+    push_cancellation (queue, job);
+  else
+    push_job (queue, job);
+  tps_mutex_unlock (&queue->pool->lock);
+}
+
+/* A queue in the ring stays there until its turn, perhaps without jobs. */
+void
+tps_job_queue_cancel (TpsJobQueue *queue)
+{
+  Job *job;
+
+  tps_mutex_lock (&queue->pool->lock);
+  queue->cancelled = TRUE;
+  job = queue->jobs.first;
+  job_list_init (&queue->jobs);
+  for (Job *next; job != NULL; job = next)
+    {
+      next = job->next;
+      if (job->cancel != NULL)
+        push_cancellation (queue, job);
+      else
+        job_list_append (&queue->jobs, job);
+    }
+  tps_mutex_unlock (&queue->pool->lock);
 }
 
 guint64
@@ -262,7 +457,7 @@ tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc f
   Timer *timer = g_new (Timer, 1);
   guint64 id;
 
-  *timer = (Timer) { .deadline_ns = deadline_ns, .job = job_new (func, user_data) };
+  *timer = (Timer) { .deadline_ns = deadline_ns, .func = func, .user_data = user_data };
   tps_mutex_lock (&pool->lock);
   id = timer->id = ++pool->last_timer_id;
   g_tree_insert (pool->timers, timer, timer);
@@ -281,7 +476,7 @@ tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id)
   tps_mutex_lock (&pool->lock);
   timer = g_hash_table_lookup (pool->by_id, &timer_id);
   if (timer != NULL)
-    job_free (take_timer (pool, timer));
+    take_timer (pool, timer);
   tps_mutex_unlock (&pool->lock);
   return timer != NULL;
 }

@@ -1,6 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Threads that run jobs: everything above 64 KiB of arithmetic, and what may block. */
+/* Threads that run jobs: arithmetic on more than 64 KiB, and everything that may block.
+ *
+ * Fairness: the pool has a queue of its own, for the runtime's jobs, and one queue for every owner (a connection).
+ * Workers alternate between the pool's queue and the owners' queues, which they visit round robin, one job at a time. So
+ * an owner with many jobs delays its own jobs, and neither those of other owners nor those of rounds under way.
+ *
+ * Timers run on a thread of their own. They never wait for a worker.
+ */
 
 #pragma once
 
@@ -9,28 +16,51 @@
 G_BEGIN_DECLS
 
 typedef struct TpsWorkerPool TpsWorkerPool;
+typedef struct TpsJobQueue TpsJobQueue;
 
 typedef void (*TpsJobFunc) (gpointer user_data);
 
 /* `n_threads` >= 1; the name shows in thread lists (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* Runs what is queued, then joins the threads; timers that are not due yet never run. Not from a job. */
+/* Ends the timers, of which those that are not due never run; runs all jobs that are queued; joins the threads. Queues may
+ * outlive the pool, but nothing may be submitted any more. Not from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
 
-/* First in, first out. Never blocks. Thread: any. */
+/* Appends a job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* One-shot timers on the pool's clock thread: `func` runs on a worker at or soon after `deadline_ns` (monotonic).
- * Returns an id for tps_worker_pool_cancel_timer(), never 0. */
+/* ---- queues of owners ----------------------------------------------------------------------- */
+
+TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool);
+TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
+
+/* Jobs that are still queued run nevertheless. Thread: any. */
+void tps_job_queue_unref (TpsJobQueue *queue);
+
+/* Appends a job. A worker calls either `func` or, if the queue was cancelled before the job began, `cancel`. A job without
+ * `cancel` (NULL) always runs. Never blocks. Thread: any. */
+void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel,
+                           gpointer user_data);
+
+/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are left alone. Never blocks and
+ * calls nothing back: workers do. May be called again, also after the pool has been freed. Thread: any. */
+void tps_job_queue_cancel (TpsJobQueue *queue);
+
+/* ---- timers --------------------------------------------------------------------------------- */
+
+/* One-shot timers: `func` runs on the pool's timer thread at or soon after `deadline_ns` (monotonic). All timers share that
+ * thread, so `func` must be short: it must not block, and leaves long work to a job. Returns an id for
+ * tps_worker_pool_cancel_timer(), never 0. Thread: any. */
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 
-/* TRUE when the timer had not been handed to a worker and never will be; FALSE when it ran or is about to. */
+/* TRUE when the timer has not begun and never will; FALSE when it has run or runs now. Thread: any. */
 gboolean tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWorkerPool, tps_worker_pool_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsJobQueue, tps_job_queue_unref)
 
 G_END_DECLS

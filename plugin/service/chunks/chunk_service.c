@@ -23,9 +23,9 @@ tps_chunks_arm_timer (TpsChunks *chunks)
   chunks->timer_id = tps_worker_pool_add_timer (chunks->workers, next_ns, on_timer, chunks);
 }
 
-/* The service does not go before what was forgotten has been freed. */
+/* On a worker: to free many transfers takes long. The service does not go before they are freed. */
 static void
-on_timer (gpointer data)
+forget_expired (gpointer data)
 {
   TpsChunks *chunks = data;
   GPtrArray *forgotten;
@@ -40,6 +40,14 @@ on_timer (gpointer data)
   tps_chunks_arm_timer (chunks);
   tps_cond_broadcast (&chunks->fired);
   tps_mutex_unlock (&chunks->lock);
+}
+
+static void
+on_timer (gpointer data)
+{
+  TpsChunks *chunks = data;
+
+  tps_worker_pool_submit (chunks->workers, forget_expired, chunks);
 }
 
 /* With the lock held: nothing is armed from now on. */
@@ -185,7 +193,7 @@ handle_end_transfer (TpsCall *call, gpointer service)
   if (tps_end_transfer_arguments_decode (&in, &arguments, &error))
     ended = end (service, arguments.transfer);
   if (ended != NULL)
-    tps_call_run_on_worker (call, free_ended, ended);
+    tps_call_run_on_worker (call, free_ended, ended, (GDestroyNotify) tps_transfer_unref);
   else
     tps_call_reply_done (call, error);
 }

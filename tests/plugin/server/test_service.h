@@ -99,6 +99,13 @@ public:
     std::unique_lock<std::mutex> guard (lock_);
     changed_.wait (guard, [&] { return n_working_ >= n; });
   }
+  // The arguments of the calls of work that have begun, in that order.
+  std::vector<gint32>
+  Begun ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+    return begun_;
+  }
   // Ends the working calls, those to come too.
   void
   LetGo ()
@@ -173,6 +180,7 @@ private:
     {
       std::unique_lock<std::mutex> guard (service->lock_);
       service->n_working_++;
+      service->begun_.push_back (value);
       service->changed_.notify_all ();
       service->changed_.wait (guard, [&] { return service->let_go_; });
     }
@@ -202,6 +210,7 @@ private:
   std::condition_variable changed_;
   std::multimap<gint32, TpsCall *> held_;
   int n_working_ = 0;
+  std::vector<gint32> begun_;
   bool let_go_ = false;
   bool down_ = false;
 };

@@ -194,7 +194,7 @@ private:
   }
 
   static void
-  run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+  run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc, gpointer user_data)
   {
     static_cast<Answer *> (carried)->fixture->jobs.push_back ([=] { func (user_data); });
   }

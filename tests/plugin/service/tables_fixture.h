@@ -315,7 +315,7 @@ private:
   }
 
   static void
-  run_on_worker (gpointer carried, TpsJobFunc func, gpointer user_data)
+  run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc, gpointer user_data)
   {
     TablesFixture *fixture = static_cast<Answer *> (carried)->fixture;
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -155,8 +156,8 @@ TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
   Numbered late = { &order, 2 }, early = { &order, 1 };
   Gate holds, last;
 
-  /* The one worker is held until both are due and queued. */
-  tps_worker_pool_submit (pool, Gate::wait_for_it, &holds);
+  /* The timer thread is held until both are due. */
+  tps_worker_pool_add_timer (pool, 0, Gate::wait_for_it, &holds);
   tps_worker_pool_add_timer (pool, now + 3000000, Gate::open_it, &last);
   EXPECT_NE (tps_worker_pool_add_timer (pool, now + 2000000, append, &late), 0u);
   tps_worker_pool_add_timer (pool, now + 1000000, append, &early);
@@ -165,6 +166,39 @@ TEST (WorkerPool, DueTimersRunInTheOrderOfTheirDeadlines)
   EXPECT_GE (now_ns (), now + 3000000);
   tps_worker_pool_free (pool);
   EXPECT_EQ (order, (std::vector<int> { 1, 2 }));
+}
+
+TEST (WorkerPool, TimersDoNotWaitForWorkers)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  Gate holds, timer;
+
+  tps_worker_pool_submit (pool, Gate::wait_for_it, &holds);
+  tps_worker_pool_add_timer (pool, now_ns () + 1000000, Gate::open_it, &timer);
+  timer.wait (); /* while the only worker is held */
+  holds.open ();
+  tps_worker_pool_free (pool);
+}
+
+TEST (WorkerPool, JobsOfTheLastTimerRun)
+{
+  Nested nested = { tps_worker_pool_new ("test", 1), { 0 }, 1 };
+  Gate begun;
+
+  tps_worker_pool_add_timer (nested.pool, 0, Gate::open_it, &begun);
+  tps_worker_pool_add_timer (
+      nested.pool, 0,
+      [] (gpointer data) {
+        Nested *last = (Nested *) data;
+        last->depth++;
+        tps_worker_pool_submit (last->pool, submit_nested, last);
+      },
+      &nested);
+  begun.wait ();
+  while (nested.n == 0)
+    std::this_thread::yield ();
+  tps_worker_pool_free (nested.pool);
+  EXPECT_EQ (nested.n, 2);
 }
 
 TEST (WorkerPool, CancelledTimersNeverRun)
@@ -196,6 +230,164 @@ TEST (WorkerPool, TimersOfThePastRunAtOnce)
   tps_worker_pool_add_timer (pool, 0, Gate::open_it, &gate);
   gate.wait ();
   tps_worker_pool_free (pool);
+}
+
+/* ---- queues of owners ---- */
+
+/* A pool whose only worker is held until release(). */
+class HeldPool
+{
+public:
+  HeldPool () : pool (tps_worker_pool_new ("test", 1))
+  {
+    tps_worker_pool_submit (pool, begin, this);
+    begun.wait ();
+  }
+
+  void
+  release_and_free ()
+  {
+    holds.open ();
+    tps_worker_pool_free (pool);
+  }
+
+  TpsWorkerPool *pool;
+
+private:
+  static void
+  begin (gpointer data)
+  {
+    HeldPool *held = (HeldPool *) data;
+
+    held->begun.open ();
+    held->holds.wait ();
+  }
+
+  Gate begun, holds;
+};
+
+TEST (JobQueue, OwnersTakeTurnsAndThePoolsJobsComeEveryOther)
+{
+  HeldPool held;
+  g_autoptr (TpsJobQueue) greedy = tps_job_queue_new (held.pool);
+  g_autoptr (TpsJobQueue) modest = tps_job_queue_new (held.pool);
+  std::vector<int> order;
+  std::vector<Numbered> jobs;
+
+  for (int i = 0; i < 16; i++)
+    jobs.push_back ({ &order, i });
+  for (int i = 0; i < 8; i++)
+    tps_job_queue_submit (greedy, append, nullptr, &jobs[(size_t) i]);
+  for (int i = 8; i < 10; i++)
+    tps_job_queue_submit (modest, append, nullptr, &jobs[(size_t) i]);
+  for (int i = 10; i < 13; i++)
+    tps_worker_pool_submit (held.pool, append, &jobs[(size_t) i]);
+  held.release_and_free ();
+  /* The pool's own: 10, 11, 12; the modest owner's: 8, 9. The held job was the pool's, so an owner's is next. */
+  EXPECT_EQ (order, (std::vector<int> { 0, 10, 8, 11, 1, 12, 9, 2, 3, 4, 5, 6, 7 }));
+}
+
+struct Fate
+{
+  std::atomic<int> n_run { 0 };
+  std::atomic<int> n_cancelled { 0 };
+  Gate cancelled;
+
+  static void
+  run (gpointer fate)
+  {
+    ((Fate *) fate)->n_run++;
+  }
+
+  static void
+  cancel (gpointer fate)
+  {
+    ((Fate *) fate)->n_cancelled++;
+    ((Fate *) fate)->cancelled.open ();
+  }
+};
+
+TEST (JobQueue, CancelDropsWhatHasNotBegun)
+{
+  HeldPool held;
+  g_autoptr (TpsJobQueue) closed = tps_job_queue_new (held.pool);
+  g_autoptr (TpsJobQueue) open = tps_job_queue_new (held.pool);
+  Fate of_closed, of_open, must;
+
+  for (int i = 0; i < 64; i++)
+    {
+      tps_job_queue_submit (closed, Fate::run, Fate::cancel, &of_closed);
+      tps_job_queue_submit (open, Fate::run, Fate::cancel, &of_open);
+    }
+  tps_job_queue_submit (closed, Fate::run, nullptr, &must);
+  tps_job_queue_cancel (closed);
+  tps_job_queue_cancel (closed);
+  tps_job_queue_submit (closed, Fate::run, Fate::cancel, &of_closed); /* too late */
+  tps_job_queue_submit (closed, Fate::run, nullptr, &must);
+  EXPECT_EQ (of_closed.n_cancelled, 0) << "called back by cancel()";
+  held.release_and_free ();
+  EXPECT_EQ (of_closed.n_run, 0);
+  EXPECT_EQ (of_closed.n_cancelled, 65);
+  EXPECT_EQ (of_open.n_run, 64);
+  EXPECT_EQ (of_open.n_cancelled, 0);
+  EXPECT_EQ (must.n_run, 2);
+}
+
+TEST (JobQueue, CancelledEmptyQueuesLeaveTheRing)
+{
+  HeldPool held;
+  Fate fate;
+
+  for (int i = 0; i < 100; i++)
+    {
+      g_autoptr (TpsJobQueue) queue = tps_job_queue_new (held.pool);
+
+      tps_job_queue_submit (queue, Fate::run, Fate::cancel, &fate);
+      tps_job_queue_cancel (queue);
+    }
+  held.release_and_free ();
+  EXPECT_EQ (fate.n_run, 0);
+  EXPECT_EQ (fate.n_cancelled, 100);
+}
+
+TEST (JobQueue, OutlivesItsOwnerAndThePool)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
+  TpsJobQueue *queue = tps_job_queue_new (pool);
+  TpsJobQueue *dropped = tps_job_queue_new (pool);
+  Fate fate;
+
+  for (int i = 0; i < 100; i++)
+    tps_job_queue_submit (dropped, Fate::run, Fate::cancel, &fate);
+  tps_job_queue_unref (dropped);
+  tps_worker_pool_free (pool);
+  EXPECT_EQ (fate.n_run, 100);
+  tps_job_queue_cancel (queue);
+  tps_job_queue_unref (queue);
+}
+
+/* Many threads submit to and cancel many queues; every job has one end. */
+TEST (JobQueue, EveryJobRunsOrIsCancelledOnce)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 3);
+  std::vector<std::thread> owners;
+  Fate fate;
+
+  for (int i = 0; i < 4; i++)
+    owners.emplace_back ([pool, &fate] {
+      for (int round = 0; round < 50; round++)
+        {
+          g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool);
+
+          for (int job = 0; job < 20; job++)
+            tps_job_queue_submit (queue, Fate::run, Fate::cancel, &fate);
+          tps_job_queue_cancel (queue);
+        }
+    });
+  for (std::thread &owner : owners)
+    owner.join ();
+  tps_worker_pool_free (pool);
+  EXPECT_EQ (fate.n_run + fate.n_cancelled, 4 * 50 * 20);
 }
 
 void
