@@ -120,7 +120,8 @@ static void
 make_chunks (TpsPlugin *plugin)
 {
   TpsChunksOptions chunks = { .workers = plugin->workers,
-                              .max_bytes = tps_host_memory_get_total () / 2 };
+                              .max_bytes = tps_host_memory_get_total () / 2,
+                              .metrics = plugin->metrics };
 
   plugin->chunks = tps_chunks_new (&chunks);
 }
@@ -251,7 +252,7 @@ check_names (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, const g
 }
 
 static gboolean
-register_service (ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
+register_service (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
                   const TpsService *service, TpsHostKind kind, GError **error)
 {
   g_autofree gchar *name = g_strconcat (prefix, service->name, NULL);
@@ -261,6 +262,7 @@ register_service (ThriftMultiplexedProcessor *multiplexed, const gchar *prefix,
 
   if (dispatcher == NULL)
     return FALSE;
+  tps_dispatcher_set_metrics (dispatcher, plugin->metrics);
   processor = tps_processor_new (dispatcher, kind, NULL);
   ok = thrift_multiplexed_processor_register_processor (THRIFT_PROCESSOR (multiplexed), name,
                                                         processor, error);
@@ -277,8 +279,8 @@ tps_plugin_register (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed,
   if (!check_names (plugin, multiplexed, prefix, error))
     return FALSE;
   for (guint i = 0; i < plugin->services->len; i++)
-    if (!register_service (multiplexed, prefix, &g_array_index (plugin->services, TpsService, i),
-                           kind, error))
+    if (!register_service (plugin, multiplexed, prefix,
+                           &g_array_index (plugin->services, TpsService, i), kind, error))
       return FALSE;
   return TRUE;
 }
@@ -292,7 +294,10 @@ tps_plugin_new_processor (TpsPlugin *plugin, const gchar *default_service, TpsHo
   g_autoptr (TpsDispatcher)
       dispatcher = tps_dispatcher_new (services, n_services, default_service, error);
 
-  return dispatcher != NULL ? tps_processor_new (dispatcher, kind, NULL) : NULL;
+  if (dispatcher == NULL)
+    return NULL;
+  tps_dispatcher_set_metrics (dispatcher, plugin->metrics);
+  return tps_processor_new (dispatcher, kind, NULL);
 }
 
 TpsServer *
@@ -307,6 +312,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.workers = plugin->workers;
   if (filled.device == NULL)
     filled.device = plugin->device;
+  if (filled.metrics == NULL)
+    filled.metrics = plugin->metrics;
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   for (guint i = 0; i < plugin->services->len; i++)

@@ -441,8 +441,8 @@ set_listen (TpsServerFlags *flags, GStrv listen, GError **error)
 static gboolean
 set_rest (TpsServerFlags *flags, const RawFlags *raw, GError **error)
 {
-  flags->log_level = TPS_LOG_INFO;
-  if (raw->log_level != NULL && !tps_log_parse_level (raw->log_level, &flags->log_level))
+  flags->log_level = TPS_TRACE_INFO;
+  if (raw->log_level != NULL && !tps_trace_parse_level (raw->log_level, &flags->log_level))
     return refuse (error, "log-level", "error, warning, info or debug");
   flags->name = g_strdup (raw->name != NULL ? raw->name : "thriftps_server");
   flags->version = raw->version;

@@ -4,8 +4,8 @@
 
 #pragma once
 
-#include "plugin/server/log.h"
 #include "plugin/server/server.h"
+#include "runtime/base/trace.h"
 #include "runtime/server/averaging/parameter_server.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/push_window.h"
@@ -28,7 +28,7 @@ typedef struct
   gsize max_table_bytes;     /* of all embedding tables; 0 = 0.8 of the memory */
   TpsTablePlace table_place; /* of tables that say none; its device is not yet looked for */
   TpsPushWindowOptions pushes;
-  TpsLogLevel log_level;
+  TpsTraceLevel log_level;
   gboolean version;         /* asked to print it and end */
   TpsServerOptions options; /* default_service is the one above */
 } TpsServerFlags;

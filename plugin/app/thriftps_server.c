@@ -26,9 +26,15 @@
 #include "runtime/device/backend.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/trace_sinks.h"
 #include "runtime/base/version.h"
 
 #define END_MS 4700 /* after a signal the process is gone by then, whatever still runs */
+
+#define LOG_FLUSH_NS ((gint64) 200 * 1000000)
+
+static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
+static TpsTraceEvent signal_taken = TPS_TRACE_EVENT ("signal_taken", TPS_TRACE_INFO);
 
 typedef struct
 {
@@ -47,9 +53,17 @@ typedef struct
   TpsTrainer *trainer;
 } Program;
 
+/* Gives the log's last lines time to leave, if stderr takes them. */
+static void
+flush_log (void)
+{
+  tps_trace_flush (tps_clock_now_ns () + LOG_FLUSH_NS);
+}
+
 static void
 fail (gint status, const gchar *text)
 {
+  flush_log ();
   fprintf (stderr, "thriftps_server: %s\n", text);
   exit (status);
 }
@@ -162,7 +176,7 @@ add_node (Program *program)
 
   program->service_names = list_service_names (program->flags);
   program->device_names = list_device_names ();
-  tps_log (TPS_LOG_INFO, "%s", tps_device_list_summary ());
+  tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
   program->node = (TpsNode) {
     .name = program->flags->name,
     .max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (program->server),
@@ -241,8 +255,9 @@ start (Program *program, GError **error)
       || !find_device ("table-device", program->flags->table_place.device, &tables, error))
     return FALSE;
   options.device = program->device != NULL ? program->device : tables;
-  program->server = tps_server_new (&options);
   program->metrics = tps_metrics_new (NULL, NULL);
+  options.metrics = program->metrics;
+  program->server = tps_server_new (&options);
   if (!add_services (program, error))
     return FALSE;
   for (guint i = 0; program->flags->listen[i] != NULL; i++)
@@ -320,7 +335,7 @@ wait_for_signal (void)
 
   while (read (signal_pipe[0], &byte, 1) != 1)
     ;
-  tps_log (TPS_LOG_INFO, "%s: shutting down", strsignal (byte));
+  tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
   if (pthread_create (&guard, NULL, end_anyway, NULL) == 0)
     pthread_detach (guard);
 }
@@ -357,7 +372,9 @@ main (int argc, char **argv)
       printf ("thriftps_server %s\n", TPS_VERSION);
       return 0;
     }
-  tps_log_set_level (flags.log_level);
+  tps_trace_set_sink (tps_trace_text_sink, GINT_TO_POINTER (STDERR_FILENO));
+  tps_trace_set_level (flags.log_level);
   serve (&flags);
+  flush_log ();
   return 0;
 }

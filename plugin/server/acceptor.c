@@ -11,12 +11,16 @@
 #include <unistd.h>
 
 #include "plugin/net/address.h"
-#include "plugin/server/log.h"
 #include "runtime/base/error.h"
+#include "runtime/base/trace.h"
 
 #define MAX_ACCEPTS_PER_TURN 64
 #define PAUSE_NS \
   ((gint64) 100 * 1000000) /* after accept() failed for want of descriptors or memory */
+
+static TpsTraceEvent connection_accepted = TPS_TRACE_EVENT ("connection_accepted", TPS_TRACE_DEBUG);
+static TpsTraceEvent connection_refused = TPS_TRACE_EVENT ("connection_refused", TPS_TRACE_WARNING);
+static TpsTraceEvent accept_failed = TPS_TRACE_EVENT ("accept_failed", TPS_TRACE_ERROR);
 
 typedef struct
 {
@@ -69,12 +73,16 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
   describe_peer (peer, text, sizeof text);
   if (atomic_load (&core->n_connections) >= core->limits.max_connections)
     {
-      tps_log (TPS_LOG_WARNING, "%s: connection refused: there are %u already", text,
-               core->limits.max_connections);
+      tps_trace (&connection_refused, tps_field_text ("peer", text),
+                 tps_field_uint ("max_connections", core->limits.max_connections));
+      tps_counter_add (core->counts.refused, 1);
       close (fd);
       return;
     }
   atomic_fetch_add (&core->n_connections, 1);
+  tps_trace (&connection_accepted, tps_field_text ("peer", text));
+  tps_counter_add (core->counts.accepted, 1);
+  tps_gauge_add (core->counts.open, 1);
   tps_socket_tune (fd);
   tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text);
 }
@@ -103,7 +111,7 @@ resume_accepting (gpointer data)
 static void
 pause_accepting (TpsAcceptor *acceptor, gint code)
 {
-  tps_log (TPS_LOG_ERROR, "cannot accept connections: %s", g_strerror (code));
+  tps_trace (&accept_failed, tps_field_text ("reason", g_strerror (code)));
   if (acceptor->resume_timer != 0)
     return;
   set_interest (acceptor, 0);

@@ -20,8 +20,21 @@ new_bodies (gsize max_pending_bytes, TpsDevice *device)
   return tps_pinned_pool_new (device, max_pending_bytes, keep_bytes);
 }
 
+static void
+set_counts (TpsServerCore *core)
+{
+  TpsCounters *counters = core->metrics != NULL ? tps_metrics_get_counters (core->metrics) : NULL;
+
+  core->counts = (TpsServerCounts) {
+    .accepted = tps_counters_get_counter (counters, "connections_accepted_total", NULL, NULL),
+    .refused = tps_counters_get_counter (counters, "connections_refused_total", NULL, NULL),
+    .open = tps_counters_get_gauge (counters, "connections", NULL, NULL),
+  };
+}
+
 TpsServerCore *
-tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, TpsDevice *device)
+tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, TpsDevice *device,
+                     TpsMetrics *metrics)
 {
   TpsServerCore *core = g_new0 (TpsServerCore, 1);
 
@@ -29,6 +42,9 @@ tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, Tps
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
   core->limits = *limits;
+  if (metrics != NULL)
+    core->metrics = tps_metrics_ref (metrics);
+  set_counts (core);
   core->bodies = new_bodies (max_pending_bytes, device);
   core->segments = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1), 0);
   core->segments_on_device = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1),
@@ -55,6 +71,7 @@ tps_server_core_unref (TpsServerCore *core)
   tps_buffer_pool_unref (core->bodies);
   tps_buffer_pool_unref (core->segments);
   tps_buffer_pool_unref (core->segments_on_device);
+  g_clear_pointer (&core->metrics, tps_metrics_unref);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);
   tps_mutex_clear (&core->lock);

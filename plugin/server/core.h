@@ -9,6 +9,7 @@
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/device/backend.h"
+#include "runtime/base/metrics.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
@@ -25,10 +26,20 @@ typedef struct
   gint64 patience_ns;
 } TpsServerLimits;
 
+/* All NULL where the server was given no metrics. */
+typedef struct
+{
+  TpsCounter *accepted;
+  TpsCounter *refused;
+  TpsGauge *open;
+} TpsServerCounts;
+
 typedef struct
 {
   TpsRefcount refcount;
   TpsServerLimits limits;
+  TpsMetrics *metrics; /* NULL = none */
+  TpsServerCounts counts;
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
@@ -45,9 +56,9 @@ typedef struct
   TpsCond changed;           /* while stopping: one of the counts came to zero */
 } TpsServerCore;
 
-/* `device` may be NULL: whose copies bodies are the source of. */
+/* `device` may be NULL: whose copies bodies are the source of. So may `metrics`. */
 TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes,
-                                    TpsDevice *device);
+                                    TpsDevice *device, TpsMetrics *metrics);
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
 

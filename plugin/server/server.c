@@ -17,6 +17,12 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent server_listening = TPS_TRACE_EVENT ("server_listening", TPS_TRACE_INFO);
+static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRACE_INFO);
+static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_TRACE_INFO);
+static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
 
 /* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
  * for 8 clients on two cores answered about half as many small calls as eight. On one core there is nothing to choose, and
@@ -84,7 +90,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   if (options->no_shared_memory)
     limits.max_shared_bytes = 0;
   limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
-  server->core = tps_server_core_new (&limits, max_pending, options->device);
+  server->core = tps_server_core_new (&limits, max_pending, options->device, options->metrics);
 }
 
 static void
@@ -244,7 +250,8 @@ static gboolean
 add_chunk_service (TpsServer *server, GError **error)
 {
   TpsChunksOptions options = { .workers = server->core->workers,
-                               .max_bytes = tps_host_memory_get_total () / 2 };
+                               .max_bytes = tps_host_memory_get_total () / 2,
+                               .metrics = server->core->metrics };
   TpsService service;
 
   if (has_service (server, TPS_CHUNKS_SERVICE_NAME))
@@ -257,6 +264,18 @@ add_chunk_service (TpsServer *server, GError **error)
   service = tps_chunk_service (server->core->chunks);
   tps_server_add_service (server, &service);
   return TRUE;
+}
+
+static void
+trace_start (TpsServer *server)
+{
+  const gchar *const *addresses = tps_acceptor_get_addresses (server->acceptor);
+
+  for (; *addresses != NULL; addresses++)
+    tps_trace (&server_listening, tps_field_text ("address", *addresses));
+  tps_trace (&server_started, tps_field_uint ("services", server->services->len),
+             tps_field_uint ("io_threads", server->n_io),
+             tps_field_uint ("max_connections", server->core->limits.max_connections));
 }
 
 static gboolean
@@ -273,12 +292,14 @@ start (TpsServer *server, GError **error)
       server->default_service, error);
   if (server->core->dispatcher == NULL)
     return FALSE;
+  tps_dispatcher_set_metrics (server->core->dispatcher, server->core->metrics);
   if (!start_loops (server, error))
     {
       free_loops (server);
       return FALSE;
     }
   tps_acceptor_start (server->acceptor, server->io, server->n_io);
+  trace_start (server);
   return TRUE;
 }
 
@@ -339,6 +360,8 @@ drain (TpsServer *server)
   TpsServerCore *core = server->core;
   gboolean all_answered;
 
+  tps_trace (&server_draining, tps_field_uint ("calls", atomic_load (&core->n_calls)),
+             tps_field_uint ("connections", atomic_load (&core->n_connections)));
   tps_acceptor_stop (server->acceptor);
   atomic_store (&core->stopping, TRUE);
   tps_dispatcher_shut_down (core->dispatcher);
@@ -349,6 +372,7 @@ drain (TpsServer *server)
       run_on_loops (server, close_sessions);
       wait_for_none (server, &core->n_connections, UNSENT_ANSWERS_NS);
     }
+  tps_trace (&server_stopped, tps_field_bool ("all_answered", all_answered));
   return all_answered;
 }
 

@@ -24,6 +24,7 @@
 
 #include "plugin/service/call.h"
 #include "runtime/device/backend.h"
+#include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
@@ -52,6 +53,8 @@ typedef struct
   /* Of memory shared with one client; 0 = 1 GiB. It counts as pending; that of all clients up to half of what may be. */
   gsize max_shared_bytes;
   gboolean no_shared_memory;
+  TpsMetrics *
+      metrics; /* where requests and connections are counted; a reference is taken; NULL = nowhere */
   gint64 patience_ns; /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
   const gchar *default_service; /* NULL = the only one where there is one */
 } TpsServerOptions;

@@ -14,10 +14,14 @@
 
 #include "plugin/server/session.h"
 
-#include "plugin/server/log.h"
 #include "plugin/server/sharing_offer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent connection_ended = TPS_TRACE_EVENT ("connection_ended", TPS_TRACE_DEBUG);
+static TpsTraceEvent connection_lost = TPS_TRACE_EVENT ("connection_lost", TPS_TRACE_INFO);
+static TpsTraceEvent connection_closed = TPS_TRACE_EVENT ("connection_closed", TPS_TRACE_WARNING);
 
 typedef enum
 {
@@ -254,7 +258,14 @@ on_slices_released (gpointer data)
   drop_awaited (call);
 }
 
+static const gchar *
+get_peer (gpointer carried)
+{
+  return ((const Call *) carried)->session->peer;
+}
+
 static const TpsCarrierOps carrier_ops = {
+  .get_peer = get_peer,
   .may_wait = may_wait,
   .is_wanted = is_wanted,
   .run_on_worker = run_on_worker,
@@ -317,17 +328,27 @@ end_calls (TpsSession *session)
     tps_dispatcher_connection_closed (core->dispatcher, session);
 }
 
+/* Lost: the peer is gone. Closed: by this server, because of what the peer sent or did not take. */
+static void
+trace_end (const TpsSession *session, const GError *error)
+{
+  if (error == NULL)
+    tps_trace (&connection_ended, tps_field_text ("peer", session->peer));
+  else
+    tps_trace (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? &connection_lost
+                                                                             : &connection_closed,
+               tps_field_text ("peer", session->peer), tps_field_text ("reason", error->message));
+}
+
 static void
 on_closed (TpsConnection *connection, const GError *error, gpointer data)
 {
   TpsSession *session = data;
 
   atomic_store (&session->closed, TRUE);
-  if (error != NULL)
-    tps_log (g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) ? TPS_LOG_INFO
-                                                                           : TPS_LOG_WARNING,
-             "%s: connection closed: %s", session->peer, error->message);
   end_calls (session);
+  trace_end (session, error);
+  tps_gauge_add (session->core->counts.open, -1);
   end_sharing (session);
   g_queue_unlink (&session->io->sessions, &session->link);
   tps_server_core_drop (session->core, &session->core->n_connections);

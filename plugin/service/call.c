@@ -7,13 +7,18 @@
 #include "plugin/service/call_internal.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
+#include "runtime/base/trace.h"
+
+/* One name, two levels: a caller's mistake is its own business, a failure of this server is ours. */
+static TpsTraceEvent request_failed = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_INFO);
+static TpsTraceEvent request_failed_here = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_ERROR);
 
 struct TpsCall
 {
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
-  const TpsService *keeper; /* borrowed: who keeps answers that no frame can hold; NULL = nobody */
+  const TpsCallContext *context; /* borrowed */
 
   /* What tps_call_run_on_worker() was asked for. */
   void (*work) (TpsCall *call, gpointer user_data);
@@ -26,13 +31,13 @@ static _Thread_local TpsMagazine magazine;
 
 TpsCall *
 tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
-              const TpsService *keeper)
+              const TpsCallContext *context)
 {
   TpsCall *call = tps_magazine_take (&magazine, &depot);
 
   if (call == NULL)
     call = g_new (TpsCall, 1);
-  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried, .keeper = keeper };
+  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried, .context = context };
   return call;
 }
 
@@ -43,6 +48,23 @@ finish (TpsCall *call, TpsWriter *reply)
   tps_message_free (call->message);
   call->ops->finish (call->carried, reply);
   tps_magazine_put (&magazine, &depot, call);
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* `code` is the wire's; 0 = a TApplicationException, which has no name. */
+static void
+trace_failure (TpsCall *call, gint code, const gchar *text)
+{
+  TpsTraceEvent *event = code == TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE ? &request_failed_here
+                                                                          : &request_failed;
+  const gchar *name = code != 0 ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE)
+                                : "TApplicationException";
+
+  tps_counter_add (call->context->failed[code], 1);
+  tps_trace (event, tps_field_text ("method", call->message->name),
+             tps_field_text ("peer", tps_call_get_peer (call)), tps_field_text ("code", name),
+             tps_field_text ("message", text));
 }
 
 /* ---- writing answers ------------------------------------------------------------------------ */
@@ -125,16 +147,22 @@ find_place (TpsCall *call)
 static TpsWriter *
 keep_answer (TpsCall *call, TpsWriter *out, const GError *too_long)
 {
-  const TpsService *keeper = call->keeper;
+  const TpsService *keeper = call->context->keeper;
   g_autoptr (TpsWriter) answer = out;
   g_autofree gchar *name = NULL;
   g_autoptr (GError) error = NULL;
 
   if (keeper == NULL)
-    return write_service_error (call->message, too_long, NULL);
+    {
+      trace_failure (call, tps_error_to_wire_code (too_long), too_long->message);
+      return write_service_error (call->message, too_long, NULL);
+    }
   if (!tps_writer_message_end_transferred (answer, &error)
       || !keeper->keep_answer (keeper->object, answer, &name, &error))
-    return write_service_error (call->message, error, NULL);
+    {
+      trace_failure (call, tps_error_to_wire_code (error), error->message);
+      return write_service_error (call->message, error, NULL);
+    }
   g_steal_pointer (&answer); /* the keeper's now */
   return write_service_error (call->message, too_long, name);
 }
@@ -188,6 +216,12 @@ gboolean
 tps_call_may_wait (TpsCall *call)
 {
   return call->ops->may_wait (call->carried);
+}
+
+const gchar *
+tps_call_get_peer (TpsCall *call)
+{
+  return call->ops->get_peer != NULL ? call->ops->get_peer (call->carried) : NULL;
 }
 
 TpsSegmentRegistry *
@@ -258,6 +292,7 @@ tps_call_reply_error (TpsCall *call, const GError *error)
 {
   TpsWriter *out = wants_answer (call) ? write_service_error (call->message, error, NULL) : NULL;
 
+  trace_failure (call, tps_error_to_wire_code (error), error->message);
   finish (call, out);
 }
 
@@ -275,6 +310,7 @@ tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *tex
 {
   TpsWriter *out = NULL;
 
+  trace_failure (call, 0, text);
   if (wants_answer (call))
     {
       out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);

@@ -28,6 +28,9 @@ void tps_call_get_arguments (TpsCall *call, TpsReader *in);
  * have to wait for others then answers UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);
 
+/* Who calls, for the log; NULL = not known. Borrowed until the call is answered. */
+const gchar *tps_call_get_peer (TpsCall *call);
+
 /* The memory that the connection shares with its client, borrowed until the call is answered. NULL with an error where none
  * is offered: UNAVAILABLE, PERMISSION_DENIED. */
 TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "plugin/service/carrier.h"
+#include "runtime/base/error.h"
 
 G_BEGIN_DECLS
 
@@ -15,10 +16,17 @@ typedef enum
   TPS_EXCEPTION_INVALID_MESSAGE_TYPE = 2,
 } TpsExceptionKind;
 
-/* Takes over `message`. The call lives until it is answered. `keeper` (borrowed, may be NULL) keeps an answer that no frame can
- * hold. */
+/* What all calls of a dispatcher have in common. */
+typedef struct
+{
+  const TpsService *keeper; /* keeps an answer that no frame can hold; NULL = nobody does */
+  TpsCounter *failed[TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE
+                     + 1]; /* by the wire's code; 0 = TApplicationException */
+} TpsCallContext;
+
+/* Takes over `message`; `context` is borrowed. The call lives until it is answered. */
 TpsCall *tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
-                       const TpsService *keeper);
+                       const TpsCallContext *context);
 
 /* Answers with a TApplicationException. */
 void tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "plugin/service/call.h"
+#include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
@@ -33,6 +34,9 @@ typedef struct
    * not block. */
   void (*finish) (gpointer carried, TpsWriter *reply);
 
+  /* Optional, NULL = not known: who the caller is, for the log; borrowed while the call lives. Does not block. */
+  const gchar *(*get_peer) (gpointer carried);
+
   /* Optional, NULL = none: the memory that the call's connection shares with its client, borrowed. NULL with an error (may
    * be asked for with NULL) that says why there is none: UNAVAILABLE, PERMISSION_DENIED. Does not block. */
   TpsSegmentRegistry *(*get_segments) (gpointer carried, GError **error);
@@ -49,6 +53,10 @@ typedef struct TpsDispatcher TpsDispatcher;
  * known, its methods are not. Errors: TPS_ERROR_INVALID_ARGUMENT (a service twice, no such default). */
 TpsDispatcher *tps_dispatcher_new (const TpsService *services, guint n_services,
                                    const gchar *default_service, GError **error);
+/* Has requests counted in `metrics` (NULL = nowhere, as at first), of which it takes a reference. Before the first
+ * message. */
+void tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics);
+
 TpsDispatcher *tps_dispatcher_ref (TpsDispatcher *dispatcher);
 void tps_dispatcher_unref (TpsDispatcher *dispatcher);
 

@@ -7,12 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* How long a client should wait before it sends a message again that found no room. */
-
 typedef struct
 {
   const TpsMethod *method;
   gpointer object;
+  TpsCounter *requests;
 } Target;
 
 struct TpsDispatcher
@@ -20,8 +19,8 @@ struct TpsDispatcher
   TpsRefcount refcount;
   GArray *services;    /* of TpsService */
   GHashTable *targets; /* name as sent, with or without its service, to Target */
-  const TpsService
-      *keeper; /* in `services`: who keeps answers that no frame can hold; NULL = nobody */
+  TpsMetrics *metrics; /* NULL = nothing is counted */
+  TpsCallContext context;
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -29,7 +28,7 @@ struct TpsDispatcher
 static void
 add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method, gpointer object)
 {
-  Target *target = g_new (Target, 1);
+  Target *target = g_new0 (Target, 1);
 
   target->method = method;
   target->object = object;
@@ -80,7 +79,7 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
     }
   for (guint i = 0; i < dispatcher->services->len; i++)
     if (g_array_index (dispatcher->services, TpsService, i).keep_answer != NULL)
-      dispatcher->keeper = &g_array_index (dispatcher->services, TpsService, i);
+      dispatcher->context.keeper = &g_array_index (dispatcher->services, TpsService, i);
   if (default_service == NULL
       || find_service (dispatcher, default_service, strlen (default_service)) != NULL)
     return TRUE;
@@ -104,6 +103,38 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
   return NULL;
 }
 
+/* A method of the default service has two targets, which share a counter. */
+static void
+count_methods (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters *counters)
+{
+  for (const TpsMethod *method = service->methods; method != NULL && method->name != NULL; method++)
+    {
+      g_autofree gchar *name = g_strconcat (service->name, ":", method->name, NULL);
+      Target *target = g_hash_table_lookup (dispatcher->targets, name);
+      Target *unnamed = g_hash_table_lookup (dispatcher->targets, method->name);
+
+      target->requests = tps_counters_get_counter (counters, "requests_total", "method", name);
+      if (unnamed != NULL && unnamed->method == method)
+        unnamed->requests = target->requests;
+    }
+}
+
+void
+tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
+{
+  TpsCounters *counters = metrics != NULL ? tps_metrics_get_counters (metrics) : NULL;
+
+  g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
+  if (metrics != NULL)
+    dispatcher->metrics = tps_metrics_ref (metrics);
+  for (guint i = 0; i < dispatcher->services->len; i++)
+    count_methods (dispatcher, &g_array_index (dispatcher->services, TpsService, i), counters);
+  for (gint code = 0; code < (gint) G_N_ELEMENTS (dispatcher->context.failed); code++)
+    dispatcher->context.failed[code] = tps_counters_get_counter (
+        counters, "requests_failed_total", "code",
+        code > 0 ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE) : "TApplicationException");
+}
+
 TpsDispatcher *
 tps_dispatcher_ref (TpsDispatcher *dispatcher)
 {
@@ -116,6 +147,7 @@ tps_dispatcher_unref (TpsDispatcher *dispatcher)
 {
   if (!tps_refcount_dec (&dispatcher->refcount))
     return;
+  g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
   g_array_unref (dispatcher->services);
   g_hash_table_unref (dispatcher->targets);
   g_free (dispatcher);
@@ -223,8 +255,10 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
                        const TpsCarrierOps *ops, gpointer carried)
 {
   Target *target = g_hash_table_lookup (dispatcher->targets, message->name);
-  TpsCall *call = tps_call_new (message, ops, carried, dispatcher->keeper);
+  TpsCall *call = tps_call_new (message, ops, carried, &dispatcher->context);
 
+  if (target != NULL)
+    tps_counter_add (target->requests, 1);
   if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
     refuse_kind (call, message->kind);
   else if (target == NULL)

@@ -4,6 +4,9 @@
 
 #include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent state_reset = TPS_TRACE_EVENT ("state_reset", TPS_TRACE_INFO);
 
 /* Answers of a round are given one after the other. Where each has much to copy, into shared memory or a socket, every one gets a
  * worker: trainers wait for the slowest. */
@@ -76,6 +79,7 @@ handle_reset_state (TpsCall *call, gpointer service)
 
   tps_parameter_server_reset_state (servers->averaging);
   tps_model_server_reset_state (servers->updating);
+  tps_trace (&state_reset, tps_field_text ("peer", tps_call_get_peer (call)));
   tps_call_reply (call, NULL, NULL);
 }
 

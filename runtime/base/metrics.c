@@ -56,6 +56,7 @@ struct TpsMetrics
   TpsRefcount refcount;
   TpsClockFunc clock;
   gpointer clock_data;
+  TpsCounters *counters;
 
   TpsMutex lock;             /* guards everything below */
   GPtrArray *types;          /* Type, in the order of first use */
@@ -114,6 +115,7 @@ tps_metrics_new (TpsClockFunc clock, gpointer user_data)
   tps_refcount_init (&metrics->refcount);
   metrics->clock = clock != NULL ? clock : monotonic_clock;
   metrics->clock_data = user_data;
+  metrics->counters = tps_counters_new ();
   tps_mutex_init (&metrics->lock);
   metrics->types = g_ptr_array_new_with_free_func (type_free);
   metrics->types_by_name = g_hash_table_new (g_str_hash, g_str_equal);
@@ -134,6 +136,7 @@ tps_metrics_unref (TpsMetrics *metrics)
     return;
   g_hash_table_unref (metrics->types_by_name);
   g_ptr_array_unref (metrics->types);
+  tps_counters_unref (metrics->counters);
   tps_mutex_clear (&metrics->lock);
   g_free (metrics);
 }
@@ -287,6 +290,12 @@ tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name, g
   tps_mutex_lock (&metrics->lock);
   append_span (ensure_type (metrics, type), name, NULL)->elapsed_ms = elapsed_ms;
   tps_mutex_unlock (&metrics->lock);
+}
+
+TpsCounters *
+tps_metrics_get_counters (TpsMetrics *metrics)
+{
+  return metrics->counters;
 }
 
 void

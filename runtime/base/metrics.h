@@ -10,6 +10,8 @@
 
 #include <glib.h>
 
+#include "runtime/base/counters.h"
+
 G_BEGIN_DECLS
 
 #define TPS_METRICS_MAX_SAMPLES 65536
@@ -53,7 +55,10 @@ gboolean tps_metrics_record_elapsed (TpsMetrics *metrics, const gchar *type, con
 void tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name,
                          gdouble elapsed_ms);
 
-/* Forgets everything, unfinished spans included. Thread: any. */
+/* The counters and gauges beside the spans, borrowed. Thread: any. */
+TpsCounters *tps_metrics_get_counters (TpsMetrics *metrics);
+
+/* Forgets all spans, unfinished ones included; counters and gauges stay. Thread: any. */
 void tps_metrics_clear (TpsMetrics *metrics);
 
 /* All finished metrics, types in the order of their first use, names in the order of first use within; unfinished spans

@@ -202,7 +202,16 @@ finish_run (gpointer carried, TpsWriter *reply)
   g_free (run);
 }
 
+static const gchar *
+get_peer (gpointer carried)
+{
+  const Run *run = carried;
+
+  return tps_call_get_peer (run->lender);
+}
+
 static const TpsCarrierOps run_ops = {
+  .get_peer = get_peer,
   .may_wait = may_wait,
   .run_on_worker = run_on_worker,
   .finish = finish_run,

@@ -73,6 +73,8 @@ tps_chunks_new (const TpsChunksOptions *options)
   chunks->workers = options->workers;
   chunks->answer_chunk_bytes = options->answer_chunk_bytes > 0 ? options->answer_chunk_bytes
                                                                : TPS_CHUNK_BYTES;
+  if (options->metrics != NULL)
+    chunks->metrics = tps_metrics_ref (options->metrics);
   chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                                "this server is shutting down");
   chunks->store = tps_transfer_store_new (&store);
@@ -95,6 +97,7 @@ tps_chunks_free (TpsChunks *chunks)
   g_hash_table_unref (chunks->feeds);
   g_hash_table_unref (chunks->runs);
   g_clear_pointer (&chunks->dispatcher, tps_dispatcher_unref);
+  g_clear_pointer (&chunks->metrics, tps_metrics_unref);
   g_error_free (chunks->closing_error);
   tps_cond_clear (&chunks->fired);
   tps_mutex_clear (&chunks->lock);
@@ -116,6 +119,7 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
                                    default_service, error);
   if (dispatcher == NULL)
     return FALSE;
+  tps_dispatcher_set_metrics (dispatcher, chunks->metrics);
   tps_mutex_lock (&chunks->lock);
   replaced = chunks->dispatcher;
   chunks->dispatcher = dispatcher;

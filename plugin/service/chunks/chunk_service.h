@@ -21,6 +21,8 @@ typedef struct
       *workers;        /* borrowed, until the service is shut down: runs the timer that forgets */
   gsize max_bytes;     /* of all transfers, announced or kept; 0 = no limit */
   guint max_transfers; /* 0 = 256 */
+  TpsMetrics *
+      metrics; /* where the calls that come in chunks are counted; a reference is taken; NULL = nowhere */
   gsize answer_chunk_bytes; /* of answers; shorter ones go back whole; 0 = TPS_CHUNK_BYTES */
 } TpsChunksOptions;
 

@@ -29,6 +29,7 @@ struct TpsChunks
 {
   TpsWorkerPool *workers;
   gsize answer_chunk_bytes;
+  TpsMetrics *metrics; /* NULL = none */
   GError *closing_error;
 
   TpsMutex lock; /* guards everything below */

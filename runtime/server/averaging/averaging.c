@@ -6,6 +6,9 @@
 
 #include "runtime/server/averaging/round.h"
 #include "runtime/base/error.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent round_expired = TPS_TRACE_EVENT ("round_expired", TPS_TRACE_WARNING);
 
 /* Older batches that stay: the one before the current, and the one with averages. */
 #define MAX_OLD_BATCHES 2
@@ -438,6 +441,10 @@ new_deadline_error (const TpsAveraging *averaging, const TpsRound *round)
 {
   g_autofree gchar *missing = tps_round_describe_missing (round);
 
+  tps_trace (&round_expired, tps_field_int ("batch", round->batch),
+             tps_field_int ("param_loc", round->param_loc),
+             tps_field_uint ("trainers", averaging->options.n_trainers),
+             tps_field_text ("missing", missing));
   return g_error_new (
       TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
       "round (batch %" G_GINT64_FORMAT ", param_loc %d) has ended after %g s; missing: %s",

@@ -8,6 +8,9 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/model/update_digest.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent update_expired = TPS_TRACE_EVENT ("update_expired", TPS_TRACE_WARNING);
 
 struct TpsUpdateContribution
 {
@@ -490,6 +493,8 @@ new_missing_error (const TpsUpdating *updating)
   g_autofree gchar *missing = tps_missing_trainers_to_string (
       n_trainers, n_trainers - round->n_arrived, has_come, round);
 
+  tps_trace (&update_expired, tps_field_int ("version", updating->version),
+             tps_field_uint ("trainers", n_trainers), tps_field_text ("missing", missing));
   return g_error_new (TPS_ERROR, TPS_ERROR_ABORTED,
                       "the update of model version %" G_GINT64_FORMAT
                       " has ended after %g s: %u of %u trainers came, %u are needed; missing: %s",

@@ -15,6 +15,10 @@
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent table_created = TPS_TRACE_EVENT ("table_created", TPS_TRACE_INFO);
+static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
 
 #define DEFAULT_SHARE 0.8
 #define DEFAULT_ANSWERS_PART 4
@@ -281,6 +285,11 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (resolved.place.device[0] == '\0')
     resolved.place = store->place;
   table = make_table (store, &resolved, error);
+  if (table != NULL)
+    tps_trace (&table_created, tps_field_text ("table", resolved.name),
+               tps_field_int ("rows", resolved.shard.rows), tps_field_int ("dim", resolved.dim),
+               tps_field_text ("dtype", tps_dtype_name (resolved.dtype)),
+               tps_field_text ("device", resolved.place.device));
   end_making (store, resolved.name, table);
   return table != NULL;
 }
@@ -298,6 +307,7 @@ tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
       g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
       return FALSE;
     }
+  tps_trace (&table_dropped, tps_field_text ("table", table));
   tps_table_unref (dropped);
   return TRUE;
 }

@@ -1,0 +1,338 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/trace.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "runtime/base/sync.h"
+#include "runtime/base/trace_sinks.h"
+
+#define NS_PER_S ((gint64) 1000000000)
+#define INTERVAL_NS (NS_PER_S / TPS_TRACE_PER_SECOND)
+
+/* A record in the queue: one block with its fields and their text behind it. */
+typedef struct Queued Queued;
+
+struct Queued
+{
+  Queued *next;
+  gsize n_bytes;
+  TpsTraceRecord record;
+  TpsTraceField fields[TPS_TRACE_MAX_FIELDS];
+  gchar text[];
+};
+
+static const gchar *const level_names[] = {
+  [TPS_TRACE_ERROR] = "error",
+  [TPS_TRACE_WARNING] = "warning",
+  [TPS_TRACE_INFO] = "info",
+  [TPS_TRACE_DEBUG] = "debug",
+};
+
+static atomic_int max_level = TPS_TRACE_WARNING;
+static atomic_ullong n_suppressed_in_all;
+static atomic_ullong n_dropped_in_all;
+
+static TpsMutex sink_lock = TPS_MUTEX_INIT; /* held while the sink runs; before queue_lock */
+static TpsTraceSink sink = tps_trace_glib_sink;
+static gpointer sink_data;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static TpsCond queue_filled;
+static TpsCond queue_written;
+static TpsMutex queue_lock = TPS_MUTEX_INIT; /* guards everything below */
+static Queued *first;
+static Queued **last = &first;
+static gsize n_queued_bytes;
+static guint64 n_accepted; /* records that were ever queued */
+static guint64 n_written;  /* of these, taken by the sink */
+static guint64 n_dropped;  /* not yet told */
+static gboolean has_writer;
+
+/* ---- level and rate ------------------------------------------------------------------------- */
+
+void
+tps_trace_set_level (TpsTraceLevel level)
+{
+  atomic_store_explicit (&max_level, (gint) level, memory_order_relaxed);
+}
+
+gboolean
+tps_trace_is_enabled (TpsTraceLevel level)
+{
+  return (gint) level <= atomic_load_explicit (&max_level, memory_order_relaxed);
+}
+
+gboolean
+tps_trace_parse_level (const gchar *text, TpsTraceLevel *level)
+{
+  for (guint i = TPS_TRACE_ERROR; i <= TPS_TRACE_DEBUG; i++)
+    if (strcmp (text, level_names[i]) == 0)
+      {
+        *level = (TpsTraceLevel) i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+const gchar *
+tps_trace_level_name (TpsTraceLevel level)
+{
+  return level_names[level];
+}
+
+/* Each record uses up an interval of the event's time; the event may be a burst of intervals ahead of the clock. */
+static gboolean
+take_token (TpsTraceEvent *event, gint64 now_ns)
+{
+  gint64 used_until_ns = __atomic_load_n (&event->used_until_ns, __ATOMIC_RELAXED);
+  gint64 next_ns;
+
+  do
+    {
+      next_ns = MAX (used_until_ns, now_ns) + INTERVAL_NS;
+      if (next_ns > now_ns + TPS_TRACE_BURST * INTERVAL_NS)
+        return FALSE;
+    }
+  while (!__atomic_compare_exchange_n (&event->used_until_ns, &used_until_ns, next_ns, TRUE,
+                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return TRUE;
+}
+
+/* ---- the sink ------------------------------------------------------------------------------- */
+
+static void
+write_record (const TpsTraceRecord *record)
+{
+  tps_mutex_lock (&sink_lock);
+  sink (record, sink_data);
+  tps_mutex_unlock (&sink_lock);
+}
+
+static void
+write_dropped (guint64 n)
+{
+  TpsTraceField field = tps_field_uint ("count", n);
+  TpsTraceRecord record = {
+    .time_us = g_get_real_time (),
+    .level = TPS_TRACE_WARNING,
+    .event = "trace_dropped",
+    .fields = &field,
+    .n_fields = 1,
+  };
+
+  write_record (&record);
+}
+
+void
+tps_trace_set_sink (TpsTraceSink new_sink, gpointer user_data)
+{
+  tps_mutex_lock (&sink_lock);
+  sink = new_sink != NULL ? new_sink : tps_trace_glib_sink;
+  sink_data = user_data;
+  tps_mutex_unlock (&sink_lock);
+}
+
+/* ---- the queue ------------------------------------------------------------------------------ */
+
+static void
+init_conds (void)
+{
+  tps_cond_init (&queue_filled);
+  tps_cond_init (&queue_written);
+}
+
+/* With the queue's lock held, released meanwhile. */
+static void
+write_first (void)
+{
+  Queued *queued = first;
+
+  first = queued->next;
+  if (first == NULL)
+    last = &first;
+  n_queued_bytes -= queued->n_bytes;
+  tps_mutex_unlock (&queue_lock);
+  write_record (&queued->record);
+  g_free (queued);
+  tps_mutex_lock (&queue_lock);
+  n_written++;
+  tps_cond_broadcast (&queue_written);
+}
+
+/* The same. */
+static void
+tell_dropped (void)
+{
+  guint64 n_lost = n_dropped;
+
+  n_dropped = 0;
+  tps_mutex_unlock (&queue_lock);
+  write_dropped (n_lost);
+  tps_mutex_lock (&queue_lock);
+}
+
+static void *
+run_writer (void *unused)
+{
+  tps_mutex_lock (&queue_lock);
+  for (;;)
+    if (first != NULL)
+      write_first ();
+    else if (n_dropped > 0)
+      tell_dropped ();
+    else
+      tps_cond_wait (&queue_filled, &queue_lock);
+  return NULL;
+}
+
+/* With the queue's lock held. The thread lives as long as the process and takes no signals, which belong to the program. */
+static gboolean
+ensure_writer (void)
+{
+  pthread_attr_t attributes;
+  sigset_t all, before;
+  pthread_t thread;
+
+  if (has_writer)
+    return TRUE;
+  sigfillset (&all);
+  pthread_attr_init (&attributes);
+  pthread_attr_setdetachstate (&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask (SIG_SETMASK, &all, &before);
+  has_writer = pthread_create (&thread, &attributes, run_writer, NULL) == 0;
+  pthread_sigmask (SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy (&attributes);
+  return has_writer;
+}
+
+/* Takes over `queued`; FALSE when it was dropped. */
+static gboolean
+push (Queued *queued)
+{
+  gboolean pushed;
+
+  pthread_once (&once, init_conds);
+  tps_mutex_lock (&queue_lock);
+  pushed = n_queued_bytes + queued->n_bytes <= TPS_TRACE_MAX_QUEUED_BYTES && ensure_writer ();
+  if (pushed)
+    {
+      *last = queued;
+      last = &queued->next;
+      n_queued_bytes += queued->n_bytes;
+      n_accepted++;
+      tps_cond_signal (&queue_filled);
+    }
+  else
+    n_dropped++;
+  tps_mutex_unlock (&queue_lock);
+  if (!pushed)
+    g_free (queued);
+  return pushed;
+}
+
+/* ---- emitting ------------------------------------------------------------------------------- */
+
+static gsize
+count_text (const TpsTraceField *field)
+{
+  return strnlen (field->value.text, TPS_TRACE_MAX_TEXT);
+}
+
+/* Copies a text into `*room` and moves that on. */
+static const gchar *
+copy_text (const TpsTraceField *field, gchar **room)
+{
+  gsize n_bytes = count_text (field);
+  gchar *text = memcpy (*room, field->value.text, n_bytes);
+
+  text[n_bytes] = '\0';
+  *room += n_bytes + 1;
+  return text;
+}
+
+static Queued *
+queued_new (const TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields)
+{
+  gsize n_bytes = sizeof (Queued);
+  Queued *queued;
+  gchar *room;
+
+  for (guint i = 0; i < n_fields; i++)
+    if (fields[i].kind == TPS_FIELD_TEXT && fields[i].value.text != NULL)
+      n_bytes += count_text (&fields[i]) + 1;
+  queued = g_malloc (n_bytes);
+  queued->next = NULL;
+  queued->n_bytes = n_bytes;
+  queued->record = (TpsTraceRecord) {
+    .time_us = g_get_real_time (),
+    .level = event->level,
+    .event = event->name,
+    .fields = queued->fields,
+  };
+  room = queued->text;
+  for (guint i = 0; i < n_fields; i++)
+    {
+      TpsTraceField *field = &queued->fields[queued->record.n_fields];
+
+      *field = fields[i];
+      if (field->kind != TPS_FIELD_TEXT)
+        queued->record.n_fields++;
+      else if (field->value.text != NULL)
+        {
+          field->value.text = copy_text (&fields[i], &room);
+          queued->record.n_fields++;
+        }
+    }
+  return queued;
+}
+
+void
+tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields)
+{
+  guint64 n_suppressed;
+  Queued *queued;
+
+  if (!tps_trace_is_enabled (event->level))
+    return;
+  if (!take_token (event, tps_clock_now_ns ()))
+    {
+      __atomic_fetch_add (&event->n_suppressed, 1, __ATOMIC_RELAXED);
+      atomic_fetch_add_explicit (&n_suppressed_in_all, 1, memory_order_relaxed);
+      return;
+    }
+  queued = queued_new (event, fields, MIN (n_fields, TPS_TRACE_MAX_FIELDS));
+  n_suppressed = __atomic_exchange_n (&event->n_suppressed, 0, __ATOMIC_RELAXED);
+  queued->record.n_suppressed = n_suppressed;
+  if (push (queued))
+    return;
+  __atomic_fetch_add (&event->n_suppressed, n_suppressed, __ATOMIC_RELAXED);
+  atomic_fetch_add_explicit (&n_dropped_in_all, 1, memory_order_relaxed);
+}
+
+gboolean
+tps_trace_flush (gint64 deadline_ns)
+{
+  gboolean in_time = TRUE;
+  guint64 until;
+
+  pthread_once (&once, init_conds);
+  tps_mutex_lock (&queue_lock);
+  until = n_accepted;
+  while (n_written < until && in_time)
+    in_time = tps_cond_wait_until (&queue_written, &queue_lock, deadline_ns);
+  in_time = n_written >= until;
+  tps_mutex_unlock (&queue_lock);
+  return in_time;
+}
+
+void
+tps_trace_get_stats (TpsTraceStats *stats)
+{
+  tps_mutex_lock (&queue_lock);
+  stats->n_written = n_written;
+  tps_mutex_unlock (&queue_lock);
+  stats->n_suppressed = atomic_load (&n_suppressed_in_all);
+  stats->n_dropped = atomic_load (&n_dropped_in_all);
+}

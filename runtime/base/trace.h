@@ -1,0 +1,187 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Trace points: structured log lines that never block and cannot flood.
+ *
+ *   static TpsTraceEvent round_expired = TPS_TRACE_EVENT ("round_expired", TPS_TRACE_WARNING);
+ *   ...
+ *   tps_trace (&round_expired, tps_field_int ("batch", batch), tps_field_text ("missing", ids));
+ *
+ * emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink.
+ *
+ * Emitting an event copies its fields into the queue and returns. The sink runs on the writer thread,
+ * so a slow or stopped sink delays nobody; when the queue is full, records are dropped and counted.
+ * Each event has a rate of its own; the next record of the event says how many were suppressed.
+ * The writer thread starts with the first record.
+ *
+ * Text of a field may come from a peer: it is copied up to TPS_TRACE_MAX_TEXT bytes and escaped by
+ * the formatter (runtime/base/trace_sinks.h). Names of events and keys are static, in snake_case.
+ *
+ * The process has one sink and one level. The defaults suit a library inside a host: warnings and
+ * errors go to GLib's structured log, which the host may redirect. Thread: any, for everything here.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_TRACE_ERROR = 1,   /* the server is at fault or impaired */
+  TPS_TRACE_WARNING = 2, /* somebody should look: a limit is reached, a peer misbehaves */
+  TPS_TRACE_INFO = 3,    /* state changes, and what a caller is told anyway */
+  TPS_TRACE_DEBUG = 4,   /* the course of normal work */
+} TpsTraceLevel;
+
+#define TPS_TRACE_BURST 50      /* records of one event at once */
+#define TPS_TRACE_PER_SECOND 10 /* and then this many */
+#define TPS_TRACE_MAX_QUEUED_BYTES ((gsize) 512 << 10)
+#define TPS_TRACE_MAX_FIELDS 16
+#define TPS_TRACE_MAX_TEXT 1024 /* bytes of one field */
+
+/* An event, static: its name, its level, and the state of its rate. */
+typedef struct
+{
+  const gchar *name;
+  TpsTraceLevel level;
+
+  /* Private. */
+  gint64 used_until_ns;
+  guint64 n_suppressed;
+} TpsTraceEvent;
+
+#define TPS_TRACE_EVENT(event_name, event_level) \
+  {                                              \
+    event_name, event_level, 0, 0                \
+  }
+
+typedef enum
+{
+  TPS_FIELD_TEXT = 1,
+  TPS_FIELD_INT = 2,
+  TPS_FIELD_UINT = 3,
+  TPS_FIELD_REAL = 4,
+  TPS_FIELD_BOOL = 5,
+} TpsFieldKind;
+
+typedef struct
+{
+  const gchar *key; /* static */
+  TpsFieldKind kind;
+  union
+  {
+    const gchar *text; /* borrowed until tps_trace() returns; NULL = the field is left out */
+    gint64 integer;
+    guint64 count;
+    gdouble real;
+    gboolean flag;
+  } value;
+} TpsTraceField;
+
+static inline TpsTraceField
+tps_field_text (const gchar *key, const gchar *text)
+{
+  TpsTraceField field = { key, TPS_FIELD_TEXT, { NULL } };
+
+  field.value.text = text;
+  return field;
+}
+
+static inline TpsTraceField
+tps_field_int (const gchar *key, gint64 integer)
+{
+  TpsTraceField field = { key, TPS_FIELD_INT, { NULL } };
+
+  field.value.integer = integer;
+  return field;
+}
+
+static inline TpsTraceField
+tps_field_uint (const gchar *key, guint64 count)
+{
+  TpsTraceField field = { key, TPS_FIELD_UINT, { NULL } };
+
+  field.value.count = count;
+  return field;
+}
+
+static inline TpsTraceField
+tps_field_real (const gchar *key, gdouble real)
+{
+  TpsTraceField field = { key, TPS_FIELD_REAL, { NULL } };
+
+  field.value.real = real;
+  return field;
+}
+
+static inline TpsTraceField
+tps_field_bool (const gchar *key, gboolean flag)
+{
+  TpsTraceField field = { key, TPS_FIELD_BOOL, { NULL } };
+
+  field.value.flag = flag;
+  return field;
+}
+
+/* Emits `event` with one or more fields. Evaluates the fields only if the event's level is enabled. Never blocks. */
+#define tps_trace(event, ...)                                                          \
+  G_STMT_START                                                                         \
+  {                                                                                    \
+    if (tps_trace_is_enabled ((event)->level))                                         \
+      {                                                                                \
+        const TpsTraceField tps_trace_fields_[] = { __VA_ARGS__ };                     \
+                                                                                       \
+        tps_trace_emit ((event), tps_trace_fields_, G_N_ELEMENTS (tps_trace_fields_)); \
+      }                                                                                \
+  }                                                                                    \
+  G_STMT_END
+
+/* Whether records of `level` reach the sink. */
+gboolean tps_trace_is_enabled (TpsTraceLevel level);
+
+/* What tps_trace() does. At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if there are none. */
+void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
+
+/* Records above `level` are not emitted. TPS_TRACE_WARNING at first. */
+void tps_trace_set_level (TpsTraceLevel level);
+
+/* "error", "warning", "info", "debug"; FALSE for anything else. */
+gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
+
+/* Static, lower case. */
+const gchar *tps_trace_level_name (TpsTraceLevel level);
+
+/* What a sink is given, valid during the call. */
+typedef struct
+{
+  gint64 time_us; /* since 1970, UTC */
+  TpsTraceLevel level;
+  const gchar *event;
+  guint64 n_suppressed; /* records of this event since its last one that the rate suppressed */
+  const TpsTraceField *fields; /* no text is NULL; it need not be UTF-8 */
+  guint n_fields;
+} TpsTraceRecord;
+
+/* Takes one record, on the writer thread, one at a time. May block; must not emit events or set the sink. */
+typedef void (*TpsTraceSink) (const TpsTraceRecord *record, gpointer user_data);
+
+/* Replaces the sink; NULL = tps_trace_glib_sink() (runtime/base/trace_sinks.h). When this returns,
+ * the former sink is not called again: the call waits for a sink that is running. */
+void tps_trace_set_sink (TpsTraceSink sink, gpointer user_data);
+
+/* Waits until the sink has taken every record emitted before the call. FALSE when `deadline_ns` (monotonic clock) comes
+ * first. Not from a sink. */
+gboolean tps_trace_flush (gint64 deadline_ns);
+
+typedef struct
+{
+  guint64 n_written;
+  guint64 n_suppressed; /* by the rate of their event */
+  guint64 n_dropped;    /* the queue was full, or no writer thread could be started */
+} TpsTraceStats;
+
+/* Since the start of the process. */
+void tps_trace_get_stats (TpsTraceStats *stats);
+
+G_END_DECLS

@@ -1,0 +1,36 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Where trace records go, and what they look like there.
+ *
+ * As text a record is one line:
+ *
+ *   2026-11-20T12:00:00.000Z WARNING connection_refused peer=127.0.0.1:40312 max_connections=1024
+ *
+ * A value is quoted unless it consists of letters, digits and _.:/@%+,- alone. Inside quotes, quote
+ * and backslash are escaped by a backslash, control characters and bytes that are not UTF-8 as \x1b,
+ * other characters that do not print as \u{2028}. So whatever a peer sends, a record stays one line
+ * that can be split again. A formatter of another kind reads the same TpsTraceRecord.
+ */
+
+#pragma once
+
+#include "runtime/base/trace.h"
+
+G_BEGIN_DECLS
+
+/* Appends "event key=value ... suppressed=N", without time, level and newline. Thread: any. */
+void tps_trace_append_text (const TpsTraceRecord *record, GString *line);
+
+/* The value of a field, unescaped; owned by the caller. Thread: any. */
+gchar *tps_trace_field_to_text (const TpsTraceField *field);
+
+/* A sink: one line of text to the file descriptor GPOINTER_TO_INT (user_data). It waits for a
+ * descriptor that is not ready, whatever its mode; a line that cannot be written is lost. */
+void tps_trace_text_sink (const TpsTraceRecord *record, gpointer user_data);
+
+/* A sink: GLib's structured log under the domain "thriftps", with the fields EVENT and
+ * THRIFTPS_<KEY>. GLib's level is always MESSAGE, because a peer must not end a host that makes
+ * warnings fatal; PRIORITY has the true severity. `user_data` is not used. */
+void tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data);
+
+G_END_DECLS

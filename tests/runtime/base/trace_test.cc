@@ -1,0 +1,251 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/base/trace.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/trace_sinks.h"
+#include "tests/runtime/base/trace_capture.h"
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using thriftps_test::TraceCapture;
+
+TEST (Trace, HasLevelEventAndTypedFields)
+{
+  TpsTraceEvent event = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
+  TraceCapture capture;
+  tps_trace (&event, tps_field_text ("table", "users"), tps_field_int ("delta", -3),
+             tps_field_uint ("rows", G_MAXUINT64), tps_field_real ("part", 0.5),
+             tps_field_bool ("shared", TRUE), tps_field_text ("none", nullptr));
+  EXPECT_THAT (capture.Lines (), ElementsAre ("info table_dropped table=users delta=-3 "
+                                              "rows=18446744073709551615 part=0.5 shared=true"));
+}
+
+TEST (Trace, EvaluatesNoFieldsOfALevelThatIsDisabled)
+{
+  TpsTraceEvent event = TPS_TRACE_EVENT ("accepted", TPS_TRACE_DEBUG);
+  TraceCapture capture;
+  int n_evaluated = 0;
+  tps_trace_set_level (TPS_TRACE_INFO);
+  tps_trace (&event, tps_field_int ("n", ++n_evaluated));
+  EXPECT_EQ (n_evaluated, 0);
+  EXPECT_THAT (capture.Lines (), ElementsAre ());
+}
+
+TEST (Trace, CopiesTextOfFieldsUpToALimit)
+{
+  TpsTraceEvent event = TPS_TRACE_EVENT ("e", TPS_TRACE_INFO);
+  TraceCapture capture;
+  std::string text (5000, 'x');
+  tps_trace (&event, tps_field_text ("text", text.c_str ()));
+  text.assign (5000, 'y');
+  EXPECT_THAT (capture.Lines (),
+               ElementsAre ("info e text=" + std::string (TPS_TRACE_MAX_TEXT, 'x')));
+}
+
+TEST (Trace, EachEventHasARateAndTellsWhatWasSuppressed)
+{
+  TpsTraceEvent flood = TPS_TRACE_EVENT ("flood", TPS_TRACE_INFO);
+  TpsTraceEvent rare = TPS_TRACE_EVENT ("rare", TPS_TRACE_INFO);
+  TraceCapture capture;
+  TpsTraceStats before, after;
+  tps_trace_get_stats (&before);
+  for (int i = 0; i < 100000; i++)
+    tps_trace (&flood, tps_field_int ("i", i));
+  size_t n_lines = capture.Lines ("flood").size ();
+  tps_trace_get_stats (&after);
+  EXPECT_GE (n_lines, (size_t) TPS_TRACE_BURST);
+  EXPECT_LT (n_lines, 50000u);
+  EXPECT_EQ (n_lines + (after.n_suppressed - before.n_suppressed), 100000u);
+  tps_trace (&rare, tps_field_int ("i", 0));
+  EXPECT_EQ (capture.Lines ("rare").size (), 1u);
+  flood.used_until_ns = 0; // the rate recovers with time
+  flood.n_suppressed = 7;
+  tps_trace (&flood, tps_field_int ("i", 1));
+  tps_trace (&flood, tps_field_int ("i", 2));
+  std::vector<std::string> lines = capture.Lines ("flood");
+  EXPECT_EQ (lines[lines.size () - 2], "info flood i=1 suppressed=7");
+  EXPECT_EQ (lines.back (), "info flood i=2");
+}
+
+// A sink that is stuck until it is released.
+class StuckSink
+{
+public:
+  StuckSink ()
+  {
+    tps_trace_set_sink (Take, this);
+    tps_trace_set_level (TPS_TRACE_INFO);
+  }
+  ~StuckSink ()
+  {
+    Release ();
+    tps_trace_set_sink (nullptr, nullptr);
+    tps_trace_set_level (TPS_TRACE_WARNING);
+  }
+  void
+  Release ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+    released_ = true;
+    changed_.notify_all ();
+  }
+  std::vector<std::string>
+  WaitFor (const std::string &event)
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+    changed_.wait (guard, [&] { return !events_.empty () && events_.back ().find (event) == 0; });
+    return events_;
+  }
+
+private:
+  static void
+  Take (const TpsTraceRecord *record, gpointer user_data)
+  {
+    auto *self = static_cast<StuckSink *> (user_data);
+    g_autoptr (GString) line = g_string_new (nullptr);
+    tps_trace_append_text (record, line);
+    std::unique_lock<std::mutex> guard (self->lock_);
+    self->changed_.wait (guard, [&] { return self->released_; });
+    self->events_.push_back (line->str);
+    self->changed_.notify_all ();
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool released_ = false;
+  std::vector<std::string> events_;
+};
+
+TEST (Trace, AStuckSinkDelaysNobodyAndDropsAreCounted)
+{
+  StuckSink sink;
+  TpsTraceStats before, after;
+  std::string text (1000, 'x');
+  const int n_events = 1000;
+  tps_trace_get_stats (&before);
+  for (int i = 0; i < n_events; i++)
+    {
+      TpsTraceEvent event = TPS_TRACE_EVENT ("stuck", TPS_TRACE_INFO); // no rate
+      tps_trace (&event, tps_field_text ("text", text.c_str ()));
+    }
+  tps_trace_get_stats (&after);
+  guint64 n_dropped = after.n_dropped - before.n_dropped;
+  EXPECT_GT (n_dropped, 0u);
+  EXPECT_LT (n_dropped, (guint64) n_events - 100);
+  EXPECT_FALSE (tps_trace_flush (0));
+  sink.Release ();
+  std::vector<std::string> events = sink.WaitFor ("trace_dropped");
+  EXPECT_EQ (events.size (), n_events - n_dropped + 1);
+  EXPECT_EQ (events.back (), "trace_dropped count=" + std::to_string (n_dropped));
+}
+
+TEST (Trace, ManyThreadsLoseNothing)
+{
+  TraceCapture capture;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; i++)
+    threads.emplace_back ([] {
+      for (int j = 0; j < 40; j++)
+        {
+          TpsTraceEvent event = TPS_TRACE_EVENT ("e", TPS_TRACE_INFO);
+          tps_trace (&event, tps_field_int ("j", j));
+        }
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_EQ (capture.Lines ().size (), 320u);
+}
+
+std::string
+Format (const char *text)
+{
+  TpsTraceField field = tps_field_text ("v", text);
+  TpsTraceRecord record = { 0, TPS_TRACE_INFO, "e", 0, &field, 1 };
+  g_autoptr (GString) line = g_string_new (nullptr);
+  tps_trace_append_text (&record, line);
+  return line->str;
+}
+
+TEST (TraceText, EscapesWhatAPeerMaySend)
+{
+  EXPECT_EQ (Format ("127.0.0.1:80"), "e v=127.0.0.1:80");
+  EXPECT_EQ (Format (""), "e v=\"\"");
+  EXPECT_EQ (Format ("a b=c"), "e v=\"a b=c\"");
+  EXPECT_EQ (Format ("a\nERROR forged\t\x1b[1m"), "e v=\"a\\x0aERROR forged\\x09\\x1b[1m\"");
+  EXPECT_EQ (Format ("say \"hi\" \\"), "e v=\"say \\\"hi\\\" \\\\\"");
+  EXPECT_EQ (Format ("caf\xc3\xa9"), "e v=\"caf\xc3\xa9\"");
+  EXPECT_EQ (Format ("\xff\xc3"), "e v=\"\\xff\\xc3\"");
+  EXPECT_EQ (Format ("\xe2\x80\xa8\xc2\x85"), "e v=\"\\u{2028}\\u{85}\"");
+}
+
+TEST (TraceText, WritesWholeLinesThroughANonBlockingPipe)
+{
+  int fds[2];
+  ASSERT_EQ (pipe2 (fds, O_NONBLOCK), 0);
+  ASSERT_GE (fcntl (fds[1], F_SETPIPE_SZ, 4096), 4096);
+  std::thread writer ([&] {
+    TpsTraceField field = tps_field_text ("v", "x");
+    TpsTraceRecord record = { 1700000000123456, TPS_TRACE_WARNING, "e", 2, &field, 1 };
+    for (int i = 0; i < 1000; i++)
+      tps_trace_text_sink (&record, GINT_TO_POINTER (fds[1]));
+    close (fds[1]);
+  });
+  std::string text;
+  char chunk[512];
+  ASSERT_EQ (fcntl (fds[0], F_SETFL, 0), 0);
+  for (ssize_t n; (n = read (fds[0], chunk, sizeof chunk)) > 0;)
+    text.append (chunk, (size_t) n);
+  writer.join ();
+  close (fds[0]);
+  const std::string line = "2023-11-14T22:13:20.123Z WARNING e v=x suppressed=2\n";
+  EXPECT_EQ (text.size (), 1000 * line.size ());
+  EXPECT_EQ (text.substr (text.size () - line.size ()), line);
+}
+
+TEST (TraceLevels, HaveNames)
+{
+  TpsTraceLevel level;
+  EXPECT_TRUE (tps_trace_parse_level ("debug", &level));
+  EXPECT_EQ (level, TPS_TRACE_DEBUG);
+  EXPECT_FALSE (tps_trace_parse_level ("loud", &level));
+  EXPECT_STREQ (tps_trace_level_name (TPS_TRACE_WARNING), "warning");
+}
+
+GLogWriterOutput
+KeepFields (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer user_data)
+{
+  auto *text = static_cast<std::string *> (user_data);
+  *text += level == G_LOG_LEVEL_MESSAGE ? "message" : "other";
+  for (gsize i = 0; i < n_fields; i++)
+    *text += std::string ("|") + fields[i].key + "=" + static_cast<const char *> (fields[i].value);
+  return G_LOG_WRITER_HANDLED;
+}
+
+// A host's writer takes the records without that anything is set, and an error is no fatal warning.
+TEST (TraceDefault, IsTheStructuredLogOfTheHost)
+{
+  TpsTraceEvent lost = TPS_TRACE_EVENT ("device_lost", TPS_TRACE_ERROR);
+  TpsTraceEvent info = TPS_TRACE_EVENT ("quiet", TPS_TRACE_INFO);
+  std::string text;
+  g_log_set_writer_func (KeepFields, &text, nullptr);
+  tps_trace (&info, tps_field_int ("i", 1));
+  tps_trace (&lost, tps_field_text ("device", "cuda 0"), tps_field_int ("code", 7));
+  ASSERT_TRUE (tps_trace_flush (G_MAXINT64));
+  EXPECT_EQ (text, "message|MESSAGE=device_lost device=\"cuda 0\" code=7|PRIORITY=3|"
+                   "GLIB_DOMAIN=thriftps|EVENT=device_lost|THRIFTPS_DEVICE=cuda 0|THRIFTPS_CODE=7");
+}
+
+} // namespace
