@@ -16,7 +16,7 @@ static struct
   __typeof__ (&cublasCreate_v2) create;
   __typeof__ (&cublasDestroy_v2) destroy;
   __typeof__ (&cublasSetStream_v2) set_stream;
-  __typeof__ (&cublasSgemm_v2) sgemm;
+  __typeof__ (&cublasSgemm_v2_64) sgemm;
   __typeof__ (&cublasGetStatusString) status_string;
 } blas;
 
@@ -27,7 +27,7 @@ load (void)
     { "cublasCreate_v2", &blas.create, sizeof blas.create },
     { "cublasDestroy_v2", &blas.destroy, sizeof blas.destroy },
     { "cublasSetStream_v2", &blas.set_stream, sizeof blas.set_stream },
-    { "cublasSgemm_v2", &blas.sgemm, sizeof blas.sgemm },
+    { "cublasSgemm_v2_64", &blas.sgemm, sizeof blas.sgemm },
     { "cublasGetStatusString", &blas.status_string, sizeof blas.status_string },
   };
   GError *error = NULL;
@@ -86,7 +86,7 @@ tps_cuda_blas_handle_free (cublasHandle_t handle)
 gboolean
 tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error)
 {
-  int m = (int) gemm->m, n = (int) gemm->n, k = (int) gemm->k;
+  gint64 m = (gint64) gemm->m, n = (gint64) gemm->n, k = (gint64) gemm->k;
 
   return check_status (blas.sgemm (handle, gemm->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                                    gemm->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k,

@@ -2,6 +2,7 @@
 
 #include "cuda/device/device.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cuda/device/failure.h"
@@ -51,6 +52,40 @@ check_alive (TpsCudaDevice *device, GError **error)
   return is_alive;
 }
 
+/* -- start -- */
+
+#define MAX_DEVICES 64
+
+static _Atomic guint64 started_devices; /* a bit each */
+
+/* Under the start lock, with the device as the current one. */
+static gboolean
+start (TpsCudaDevice *device, GError **error)
+{
+  if (!tps_cuda_device_check (device, tps_cuda_probe (), "looking for code for this generation",
+                              error)
+      || !tps_cuda_device_check (device, tps_cuda_memory_start (device), "memory pool", error)
+      || !tps_cuda_device_check (
+          device, cudaStreamCreateWithFlags (&device->memory_stream, cudaStreamNonBlocking),
+          "stream for memory", error))
+    return FALSE;
+  g_atomic_int_set (&device->is_started, TRUE);
+  if (device->ordinal < MAX_DEVICES)
+    atomic_fetch_or (&started_devices, G_GUINT64_CONSTANT (1) << device->ordinal);
+  return TRUE;
+}
+
+static gboolean
+start_once (TpsCudaDevice *device, GError **error)
+{
+  gboolean ok;
+
+  tps_mutex_lock (&device->start_lock);
+  ok = g_atomic_int_get (&device->is_started) || start (device, error);
+  tps_mutex_unlock (&device->start_lock);
+  return ok;
+}
+
 gboolean
 tps_cuda_device_enter (TpsCudaDevice *device, GError **error)
 {
@@ -58,48 +93,52 @@ tps_cuda_device_enter (TpsCudaDevice *device, GError **error)
 
   if (!check_alive (device, error))
     return FALSE;
-  if (cudaGetDevice (&current) == cudaSuccess && current == device->ordinal)
-    return TRUE;
-  return tps_cuda_device_check (device, cudaSetDevice (device->ordinal), "cudaSetDevice", error);
+  if ((cudaGetDevice (&current) != cudaSuccess || current != device->ordinal)
+      && !tps_cuda_device_check (device, cudaSetDevice (device->ordinal), "cudaSetDevice", error))
+    return FALSE;
+  return g_atomic_int_get (&device->is_started) || start_once (device, error);
 }
 
-/* -- start -- */
-
-/* Memory that comes back stays with the process, for the next one who asks. */
-static cudaError_t
-keep_memory (gint ordinal)
+void
+tps_cuda_device_enter_lost (TpsCudaDevice *device)
 {
-  cudaMemPool_t pool;
-  guint64 everything = G_MAXUINT64;
-  cudaError_t code = cudaDeviceGetDefaultMemPool (&pool, ordinal);
-
-  if (code != cudaSuccess)
-    return code;
-  return cudaMemPoolSetAttribute (pool, cudaMemPoolAttrReleaseThreshold, &everything);
+  cudaSetDevice (device->ordinal);
+  cudaGetLastError (); /* dropped */
 }
 
-static cudaError_t
-read_uuid (TpsCudaDevice *device)
+gboolean
+tps_cuda_device_enter_any (void)
+{
+  guint64 started = atomic_load (&started_devices);
+  int current = -1;
+
+  if (started == 0)
+    return FALSE;
+  if (cudaGetDevice (&current) == cudaSuccess && current >= 0 && current < MAX_DEVICES
+      && (started >> current & 1) != 0)
+    return TRUE;
+  return cudaSetDevice (__builtin_ctzll (started)) == cudaSuccess;
+}
+
+/* -- making -- */
+
+/* Looks at the device without a context on it. */
+static gboolean
+read_properties (TpsCudaDevice *device, GError **error)
 {
   struct cudaDeviceProp properties;
-  cudaError_t code = cudaGetDeviceProperties (&properties, device->ordinal);
 
-  if (code == cudaSuccess)
-    memcpy (device->uuid, &properties.uuid, sizeof device->uuid);
-  return code;
-}
-
-static gboolean
-start (TpsCudaDevice *device, GError **error)
-{
-  return tps_cuda_device_enter (device, error)
-         && tps_cuda_device_check (device, read_uuid (device), "properties", error)
-         && tps_cuda_device_check (device, tps_cuda_probe (),
-                                   "looking for code for this generation", error)
-         && tps_cuda_device_check (device, keep_memory (device->ordinal), "memory pool", error)
-         && tps_cuda_device_check (
-             device, cudaStreamCreateWithFlags (&device->memory, cudaStreamNonBlocking),
-             "stream for memory", error);
+  if (!tps_cuda_device_check (device, cudaGetDeviceProperties (&properties, device->ordinal),
+                              "properties", error))
+    return FALSE;
+  memcpy (device->uuid, &properties.uuid, sizeof device->uuid);
+  device->n_bytes = properties.totalGlobalMem;
+  if (tps_cuda_has_code_for (properties.major, properties.minor))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "%s: %s is of generation %d.%d, for which this library has no code", device->name,
+               properties.name, properties.major, properties.minor);
+  return FALSE;
 }
 
 TpsCudaDevice *
@@ -111,96 +150,12 @@ tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error)
   device->parent = (TpsDevice) { .ops = ops, .name = device->name };
   device->ordinal = ordinal;
   tps_mutex_init (&device->lock);
-  if (start (device, error))
+  tps_mutex_init (&device->start_lock);
+  if (read_properties (device, error))
     return device;
+  tps_mutex_clear (&device->start_lock);
   tps_mutex_clear (&device->lock);
   g_free (device->death);
   g_free (device);
   return NULL;
-}
-
-/* -- memory -- */
-
-typedef struct
-{
-  TpsCudaDevice *device;
-  gpointer data;
-} Allocation;
-
-/* Work that still uses it was queued before on some stream; its owner has waited for that. */
-static void
-free_device_memory (gpointer user_data)
-{
-  Allocation *allocation = user_data;
-
-  if (tps_cuda_device_enter (allocation->device, NULL))
-    tps_cuda_device_check (allocation->device,
-                           cudaFreeAsync (allocation->data, allocation->device->memory),
-                           "giving memory back", NULL);
-  g_free (allocation);
-}
-
-static void
-free_host_memory (gpointer user_data)
-{
-  Allocation *allocation = user_data;
-
-  if (tps_cuda_device_enter (allocation->device, NULL))
-    tps_cuda_device_check (allocation->device, cudaFreeHost (allocation->data),
-                           "giving host memory back", NULL);
-  g_free (allocation);
-}
-
-static gboolean
-check_memory (TpsCudaDevice *device, cudaError_t code, const gchar *kind, gsize n_bytes,
-              GError **error)
-{
-  if (code != cudaErrorMemoryAllocation)
-    return tps_cuda_device_check (device, code, kind, error);
-  cudaGetLastError ();
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: no %s for a buffer of %" G_GSIZE_FORMAT " bytes", device->name, kind, n_bytes);
-  return FALSE;
-}
-
-static TpsBuffer *
-wrap (TpsCudaDevice *device, gpointer data, gsize n_bytes, TpsDevice *where,
-      GDestroyNotify free_func)
-{
-  Allocation *allocation = g_new (Allocation, 1);
-
-  *allocation = (Allocation) { .device = device, .data = data };
-  return tps_buffer_new_foreign (data, n_bytes, where, free_func, allocation);
-}
-
-TpsBuffer *
-tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error)
-{
-  TpsCudaDevice *device = (TpsCudaDevice *) base;
-  void *data = NULL;
-  cudaError_t code;
-
-  if (!tps_cuda_device_enter (device, error))
-    return NULL;
-  code = cudaMallocAsync (&data, MAX (n_bytes, 1), device->memory);
-  /* Other streams may use it as soon as this one has passed. */
-  if (code == cudaSuccess)
-    code = cudaStreamSynchronize (device->memory);
-  if (!check_memory (device, code, "memory", n_bytes, error))
-    return NULL;
-  return wrap (device, data, n_bytes, base, free_device_memory);
-}
-
-TpsBuffer *
-tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error)
-{
-  TpsCudaDevice *device = (TpsCudaDevice *) base;
-  void *data = NULL;
-
-  /* Portable: of every device. */
-  if (!tps_cuda_device_enter (device, error)
-      || !check_memory (device, cudaHostAlloc (&data, MAX (n_bytes, 1), cudaHostAllocPortable),
-                        "page-locked memory", n_bytes, error))
-    return NULL;
-  return wrap (device, data, n_bytes, NULL, free_host_memory);
 }

@@ -2,9 +2,11 @@
 
 /* A GPU as a device of runtime/device/backend.h.
  *
- * Every entry makes the device the current one of the calling thread, and leaves it so: going back to another would make
- * CUDA set that one up. A failure makes the stream bad; one after which CUDA answers every call with the same error makes
- * the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process and its other devices live on.
+ * A device is started by the first entry that needs it: CUDA's context takes some hundred MB of the GPU, which a process
+ * must not take on devices that it does not use. Every entry makes the device the current one of the calling thread, and
+ * leaves it so: going back to another would make CUDA set that one up. A failure makes the stream bad; one after which CUDA
+ * answers every call with the same error makes the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process
+ * and its other devices live on.
  */
 
 #pragma once
@@ -23,7 +25,12 @@ typedef struct
   gint ordinal;
   gchar name[16];
   guint8 uuid[TPS_DEVICE_UUID_BYTES];
-  cudaStream_t memory; /* orders what comes from and goes back to the pool */
+  gsize n_bytes; /* of the GPU's memory */
+
+  pthread_mutex_t start_lock; /* held while the device is started */
+  gint is_started;            /* atomic; the context and what follows are there */
+  cudaStream_t memory_stream; /* orders what comes from and goes back to the pool */
+  cudaMemPool_t pool;         /* CUDA's own; see memory.c */
 
   pthread_mutex_t lock; /* guards `death` */
   gchar *death;         /* why it may not be used again; NULL = it lives */
@@ -33,6 +40,7 @@ typedef struct
 {
   TpsStream parent;
   cudaStream_t handle;
+  cudaEvent_t reached;   /* what stream_sync waits for */
   cublasHandle_t cublas; /* from the first product on */
   gint64 *count;         /* [1] in the device's memory, and ... */
   gint64 *host_count;    /* ... where it is copied to */
@@ -41,16 +49,33 @@ typedef struct
 
 /* -- device.c -- */
 
-/* Never freed. NULL where the device cannot be used; the message says why. */
+/* Never freed, and not started: only its properties are looked at. NULL where this library has no code for the device, or the
+ * driver does not answer; the message says why. */
 TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error);
 
-/* Makes it the current one. FALSE with DEVICE_LOST when it is dead. Thread: any. */
+/* Makes the device the current one, and starts it if that was not done before. FALSE with DEVICE_LOST when it is dead or does
+ * not start; the next call tries again to start a device that may still start. Thread: any. */
 gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
+
+/* The same without starting or checking anything: for giving things back on a device that may be lost. */
+void tps_cuda_device_enter_lost (TpsCudaDevice *device);
+
+/* Makes any started device the current one, if the current one is not started. FALSE: no device is started. For calls that
+ * would otherwise set up a context on whatever device is current. Thread: any. */
+gboolean tps_cuda_device_enter_any (void);
 
 /* TRUE for cudaSuccess. Else sets DEVICE_LOST, naming `what` was done, and lets the device die where CUDA will not recover.
  * Thread: any. */
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
+
+/* -- memory.c -- */
+
+/* Sets the policy of the device's pool. Part of starting a device. */
+cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
+
+/* Gives memory that nothing uses back to the GPU, for a second attempt after cudaErrorMemoryAllocation. */
+void tps_cuda_memory_trim (TpsCudaDevice *device);
 
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
 TpsBuffer *tps_cuda_alloc_host (TpsDevice *base, gsize n_bytes, GError **error);
@@ -76,6 +101,8 @@ gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const g
 void tps_cuda_stream_fail (TpsCudaStream *stream, GError *error);
 /* Waits for *stream->count; 0 when the stream is bad. */
 gsize tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what);
+/* Blocks until `event` is reached: looks a few times, then sleeps. */
+cudaError_t tps_cuda_wait_for_event (cudaEvent_t event);
 
 /* -- event.c -- */
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An event of a stream that is bad carries the stream's failure to who waits for it. */
+/* An event of a stream that is bad carries the stream's failure to its waiters. It is recorded all the same: what the stream
+ * queued before it failed runs, and a waiter may give its memory back afterwards. */
 
 #include "cuda/device/device.h"
 #include "runtime/base/error.h"
@@ -29,8 +30,9 @@ tps_cuda_event_new (TpsDevice *base, GError **error)
   cudaEvent_t handle;
 
   if (!tps_cuda_device_enter ((TpsCudaDevice *) base, error)
-      || !tps_cuda_device_check ((TpsCudaDevice *) base, cudaEventCreate (&handle), "new event",
-                                 error))
+      || !tps_cuda_device_check ((TpsCudaDevice *) base,
+                                 cudaEventCreateWithFlags (&handle, cudaEventBlockingSync),
+                                 "new event", error))
     return NULL;
   event = g_new0 (CudaEvent, 1);
   event->parent.device = base;
@@ -52,13 +54,25 @@ tps_cuda_event_free (TpsEvent *base)
   g_free (event);
 }
 
+/* Also where the stream is bad. FALSE: the device is lost. */
+static gboolean
+enter_any_stream (TpsCudaStream *stream)
+{
+  GError *lost = NULL;
+
+  if (tps_cuda_device_enter ((TpsCudaDevice *) stream->parent.device, &lost))
+    return TRUE;
+  tps_cuda_stream_fail (stream, lost);
+  return FALSE;
+}
+
 void
 tps_cuda_event_record (TpsEvent *base, TpsStream *stream_base)
 {
   CudaEvent *event = (CudaEvent *) base;
   TpsCudaStream *stream = (TpsCudaStream *) stream_base;
 
-  if (tps_cuda_stream_enter (stream))
+  if (enter_any_stream (stream))
     tps_cuda_stream_check (stream, cudaEventRecord (event->handle, stream->handle),
                            "recording an event");
   tps_mutex_lock (&event->lock);
@@ -89,7 +103,7 @@ tps_cuda_stream_wait_event (TpsStream *stream_base, TpsEvent *base)
 
   if (failure != NULL)
     tps_cuda_stream_fail (stream, failure);
-  else if (tps_cuda_stream_enter (stream))
+  if (enter_any_stream (stream))
     tps_cuda_stream_check (stream, cudaStreamWaitEvent (stream->handle, event->handle, 0),
                            "waiting for an event");
 }
@@ -118,15 +132,14 @@ tps_cuda_event_sync (TpsEvent *base, GError **error)
 {
   CudaEvent *event = (CudaEvent *) base;
   GError *failure = dup_failure (event);
+  gboolean ok = tps_cuda_device_enter (device_of (event), failure == NULL ? error : NULL)
+                && tps_cuda_device_check (device_of (event),
+                                          tps_cuda_wait_for_event (event->handle),
+                                          "waiting for an event", failure == NULL ? error : NULL);
 
   if (failure != NULL)
-    {
-      g_propagate_error (error, failure);
-      return FALSE;
-    }
-  return tps_cuda_device_enter (device_of (event), error)
-         && tps_cuda_device_check (device_of (event), cudaEventSynchronize (event->handle),
-                                   "waiting for an event", error);
+    g_propagate_error (error, failure);
+  return ok && failure == NULL;
 }
 
 static gboolean

@@ -74,6 +74,12 @@ allocate (TpsCudaDevice *device, gsize n_bytes, void **data, GError **error)
     code = cudaErrorMemoryAllocation;
   else
     code = cudaMalloc (data, n_rounded);
+  if (code == cudaErrorMemoryAllocation && n_bytes <= G_MAXSIZE - GRANULE_BYTES)
+    {
+      cudaGetLastError ();
+      tps_cuda_memory_trim (device);
+      code = cudaMalloc (data, n_rounded);
+    }
   if (code != cudaErrorMemoryAllocation)
     return tps_cuda_device_check (device, code, "memory to be shared", error);
   cudaGetLastError ();

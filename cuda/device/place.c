@@ -4,11 +4,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/device/device.h"
+
 TpsCudaPlace
 tps_cuda_place_of (gconstpointer memory)
 {
   struct cudaPointerAttributes attributes;
 
+  /* No device is started: CUDA has given out nothing here, and asking would start the current device. */
+  if (!tps_cuda_device_enter_any ())
+    return TPS_CUDA_PLACE_PAGEABLE;
   if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)
     {
       cudaGetLastError (); /* dropped */

@@ -3,6 +3,10 @@
 #include "cuda/device/device.h"
 
 #include "cuda/device/blas.h"
+#include "runtime/base/sync.h"
+
+/* A wait looks for so long before it sleeps: a small operation takes less than waking a thread. */
+#define SPIN_NS 20000
 
 static TpsCudaDevice *
 device_of (TpsCudaStream *stream)
@@ -18,6 +22,11 @@ start (TpsCudaStream *stream, GError **error)
   return tps_cuda_device_check (device,
                                 cudaStreamCreateWithFlags (&stream->handle, cudaStreamNonBlocking),
                                 "new stream", error)
+         && tps_cuda_device_check (
+             device,
+             cudaEventCreateWithFlags (&stream->reached,
+                                       cudaEventBlockingSync | cudaEventDisableTiming),
+             "event of a stream", error)
          && tps_cuda_device_check (
              device, cudaMalloc ((void **) &stream->count, sizeof stream->count[0]), "count", error)
          && tps_cuda_device_check (device,
@@ -52,6 +61,8 @@ release (TpsCudaStream *stream)
     tps_cuda_blas_handle_free (stream->cublas);
   cudaFree (stream->count);
   cudaFreeHost (stream->host_count);
+  if (stream->reached != NULL)
+    cudaEventDestroy (stream->reached);
   if (stream->handle != NULL)
     cudaStreamDestroy (stream->handle);
   cudaGetLastError (); /* dropped */
@@ -101,14 +112,42 @@ tps_cuda_stream_enter (TpsCudaStream *stream)
   return FALSE;
 }
 
+cudaError_t
+tps_cuda_wait_for_event (cudaEvent_t event)
+{
+  gint64 until_ns = tps_clock_now_ns () + SPIN_NS;
+  cudaError_t code;
+
+  while ((code = cudaEventQuery (event)) == cudaErrorNotReady)
+    {
+      cudaGetLastError (); /* not an error */
+      if (tps_clock_now_ns () >= until_ns)
+        return cudaEventSynchronize (event);
+    }
+  return code;
+}
+
+/* Everything that is queued, where the stream is bad too: what was queued before the failure runs, and uses memory that the
+ * caller is about to give back. */
+static cudaError_t
+wait_for_all (TpsCudaStream *stream)
+{
+  cudaError_t code = cudaEventRecord (stream->reached, stream->handle);
+
+  return code == cudaSuccess ? tps_cuda_wait_for_event (stream->reached) : code;
+}
+
 gboolean
 tps_cuda_stream_sync (TpsStream *base, GError **error)
 {
   TpsCudaStream *stream = (TpsCudaStream *) base;
+  GError *lost = NULL;
 
-  if (tps_cuda_stream_enter (stream)
-      && tps_cuda_stream_check (stream, cudaStreamSynchronize (stream->handle),
-                                "waiting for a stream"))
+  if (!tps_cuda_device_enter (device_of (stream), &lost))
+    tps_cuda_stream_fail (stream, lost);
+  else
+    tps_cuda_stream_check (stream, wait_for_all (stream), "waiting for a stream");
+  if (stream->error == NULL)
     return TRUE;
   g_propagate_error (error, g_error_copy (stream->error));
   return FALSE;
@@ -123,7 +162,7 @@ tps_cuda_stream_read_count (TpsCudaStream *stream, const gchar *what)
                                                   sizeof stream->count[0], cudaMemcpyDeviceToHost,
                                                   stream->handle),
                                  what)
-      || !tps_cuda_stream_check (stream, cudaStreamSynchronize (stream->handle), what))
+      || !tps_cuda_stream_check (stream, wait_for_all (stream), what))
     return 0;
   return (gsize) *stream->host_count;
 }

@@ -114,8 +114,9 @@ tps_communicator_abort (TpsCommunicator *self)
 {
   if (self->comm == NULL)
     return;
-  if (tps_cuda_device_enter (self->device, NULL))
-    self->nccl->comm_abort (self->comm);
+  /* On a lost device too: it ends NCCL's connections, by which the other ranks learn at once instead of at their deadline. */
+  tps_cuda_device_enter_lost (self->device);
+  self->nccl->comm_abort (self->comm);
   self->comm = NULL;
   tps_cuda_stream_sync (self->stream, NULL);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cuda/kernels/launch.cuh"
+#include "cuda/kernels/scratch.cuh"
 
 namespace tps {
 
@@ -16,50 +17,6 @@ struct Groups
   gint64 *starts;   /* [n_ids + 1] */
   gint64 *order;    /* [n_ids] */
   gint64 *n_groups; /* [1] */
-};
-
-/* Memory of a stream, given back to it at the end of the scope: what is enqueued until then may use it. */
-class Scratch
-{
-public:
-  explicit Scratch (cudaStream_t stream) : stream_ (stream)
-  {
-  }
-  Scratch (const Scratch &) = delete;
-  Scratch &operator= (const Scratch &) = delete;
-  ~Scratch ()
-  {
-    if (memory_ != nullptr)
-      cudaFreeAsync (memory_, stream_);
-  }
-
-  /* Once. */
-  cudaError_t
-  allocate (gsize n_bytes)
-  {
-    return cudaMallocAsync (&memory_, n_bytes, stream_);
-  }
-  /* The next `n` of what was allocated, at 256 bytes. */
-  template <typename T>
-  T *
-  take (gsize n)
-  {
-    T *taken = (T *) ((guint8 *) memory_ + used_);
-
-    used_ += bytes_of<T> (n);
-    return taken;
-  }
-  template <typename T>
-  static gsize
-  bytes_of (gsize n)
-  {
-    return (n * sizeof (T) + 255) / 256 * 256;
-  }
-
-private:
-  cudaStream_t stream_;
-  void *memory_ = nullptr;
-  gsize used_ = 0;
 };
 
 /* `ids` [n_ids], n_ids > 0, which the lowest `n_bits` tell from each other. What `groups` points to belongs to `scratch`, of which nothing was allocated before. */

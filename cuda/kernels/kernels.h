@@ -14,7 +14,9 @@
 
 G_BEGIN_DECLS
 
-/* Whether there is code in here for the current device. */
+/* Whether there is code in here for devices of a generation, as far as its numbers tell. Needs no context. */
+gboolean tps_cuda_has_code_for (gint major, gint minor);
+/* Whether there is code in here for the current device, as CUDA says. */
 cudaError_t tps_cuda_probe (void);
 
 cudaError_t tps_cuda_fill (cudaStream_t stream, TpsDType dtype, gpointer values, gdouble value,

@@ -3,9 +3,9 @@
 /* Cross-entropy, a warp a row, and L1. Losses are added up in two steps, both of a fixed order: parts, then the parts.
  * Bound: memory; cross-entropy 8 bytes an element where rows fit the caches, L1 12. */
 
-#include "cuda/kernels/groups.cuh"
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"
+#include "cuda/kernels/scratch.cuh"
 
 namespace {
 

@@ -18,3 +18,16 @@ tps_cuda_probe (void)
 
   return cudaFuncGetAttributes (&attributes, (const void *) nothing);
 }
+
+/* Machine code runs on later minors of its generation; PTX, of the last generation in the list, on all that come later. */
+gboolean
+tps_cuda_has_code_for (gint major, gint minor)
+{
+  static const gint generations[] = { __CUDA_ARCH_LIST__ }; /* 900 is 9.0; ascending */
+  const gint device = 100 * major + 10 * minor;
+
+  for (gint generation : generations)
+    if (generation / 100 == major && generation <= device)
+      return TRUE;
+  return device >= generations[G_N_ELEMENTS (generations) - 1];
+}

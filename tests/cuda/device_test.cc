@@ -14,6 +14,7 @@
 
 #include "cuda/device/device.h"
 #include "cuda/device/failure.h"
+#include "cuda/device/place.h"
 #include "cuda/device/search.h"
 #include "cuda/kernels/geometry.h"
 #include "runtime/base/error.h"
@@ -33,6 +34,16 @@ make_device (gint ordinal)
   all->push_back (tps_cuda_device_new (ordinal, &tps_cuda_ops, &error));
   g_assert_no_error (error);
   return &all->back ()->parent;
+}
+
+/* First of all tests: the others start devices. CUDA would set up a context on whatever device is current. */
+TEST (BeforeAnyDevice, LookingWhereMemoryLiesStartsNone)
+{
+  float value = 0;
+
+  fake_cuda_set_current (8);
+  EXPECT_EQ (tps_cuda_place_of (&value), TPS_CUDA_PLACE_PAGEABLE);
+  EXPECT_FALSE (fake_cuda_has_context (8));
 }
 
 class Device : public testing::Test
@@ -104,7 +115,7 @@ TEST_F (Device, AnErrorThatStaysMakesTheDeviceDeadForEveryStreamAndForMemory)
 {
   TpsStream *other = device->ops->stream_new (device, &error);
 
-  fake_cuda_fail ("cudaStreamSynchronize", cudaErrorIllegalAddress, true);
+  fake_cuda_fail ("cudaEventQuery", cudaErrorIllegalAddress, true);
   EXPECT_THAT (failure_of (stream), HasSubstr ("waiting for a stream"));
   fake_cuda_reset (); /* whatever CUDA says afterwards */
   EXPECT_THAT (failure_of (other), HasSubstr ("cuda:0: lost before: waiting for a stream"));
@@ -119,7 +130,7 @@ TEST_F (Device, AnotherDeviceOutlivesADeadOne)
 {
   TpsDevice *second = make_device (1);
 
-  fake_cuda_fail ("cudaStreamSynchronize", cudaErrorECCUncorrectable, true);
+  fake_cuda_fail ("cudaEventQuery", cudaErrorECCUncorrectable, true);
   EXPECT_NE (failure_of (stream), "");
   fake_cuda_reset ();
   TpsStream *living = second->ops->stream_new (second, nullptr);
@@ -134,8 +145,8 @@ TEST_F (Device, WithoutMemoryTheRequestFailsAndTheDeviceLives)
 {
   for (bool is_host : { false, true })
     {
-      fake_cuda_fail (is_host ? "cudaHostAlloc" : "cudaMallocAsync", cudaErrorMemoryAllocation,
-                      false);
+      fake_cuda_fail_for (is_host ? "cudaHostAlloc" : "cudaMallocAsync", cudaErrorMemoryAllocation,
+                          is_host ? 1 : 2);
       g_clear_error (&error);
       EXPECT_EQ ((is_host ? device->ops->alloc_host : device->ops->alloc) (device, 77, &error),
                  nullptr);
@@ -152,7 +163,7 @@ TEST_F (Device, WithoutScratchMemoryTheStreamIsBadAndCountsAreZero)
   float rows[3] = { 1, 2, 3 }, sums[3];
   gsize n_unique = 9;
 
-  fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
+  fake_cuda_fail_for ("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
   EXPECT_EQ (n_unique, 0u);
   EXPECT_THAT (failure_of (stream), HasSubstr ("coalesce_rows"));
@@ -205,12 +216,123 @@ TEST_F (Device, EveryEntryMakesItsDeviceTheCurrentOne)
   second->ops->stream_free (streams[1]);
 }
 
-TEST_F (Device, ADeviceThatDoesNotStartIsNone)
+TEST_F (Device, MemoryThatThePoolKeepsIsGivenBackBeforeAnAllocationFails)
 {
-  fake_cuda_fail ("cudaMemPoolSetAttribute", cudaErrorNotSupported, false);
-  EXPECT_EQ (tps_cuda_device_new (3, &tps_cuda_ops, &error), nullptr);
+  guint8 handle[TPS_EXPORT_HANDLE_BYTES];
+  gint64 ids[3] = { 5, 5, 1 }, unique[3];
+  float rows[3] = { 1, 2, 3 }, sums[3];
+  gsize n_unique = 9;
+
+  fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
+  g_autoptr (TpsBuffer) buffer = device->ops->alloc (device, 8, &error);
+  EXPECT_NE (buffer, nullptr);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 1);
+  fake_cuda_fail ("cudaMalloc", cudaErrorMemoryAllocation, false);
+  g_autoptr (TpsBuffer) exported = device->ops->alloc_exported (device, 8, handle, &error);
+  EXPECT_NE (exported, nullptr);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 2);
+  fake_cuda_fail ("cudaMallocAsync", cudaErrorMemoryAllocation, false);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaMemPoolTrimTo"), 3);
+  EXPECT_EQ (n_unique, 2u);
+  EXPECT_EQ (failure_of (stream), "");
+}
+
+TEST_F (Device, ThePoolKeepsAPartOfTheMemoryAndMakesNoStreamWait)
+{
+  EXPECT_EQ (fake_cuda_get_pool_attribute (cudaMemPoolAttrReleaseThreshold), 1ull << 30);
+  EXPECT_EQ (fake_cuda_get_pool_attribute (cudaMemPoolReuseFollowEventDependencies), 1u);
+  EXPECT_EQ (fake_cuda_get_pool_attribute (cudaMemPoolReuseAllowOpportunistic), 1u);
+  EXPECT_EQ (fake_cuda_get_pool_attribute (cudaMemPoolReuseAllowInternalDependencies), 0u);
+}
+
+TEST_F (Device, MemoryThatCannotBeGivenBackBlamesNoLaterOperation)
+{
+  gint64 ids[3] = { 5, 5, 1 }, unique[3];
+  float rows[3] = { 1, 2, 3 }, sums[3];
+  gsize n_unique = 9;
+
+  fake_cuda_fail ("cudaFreeAsync", cudaErrorInvalidValue, false);
+  device->ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, ids, rows, 3, 1, unique, sums, &n_unique);
+  EXPECT_EQ (cudaGetLastError (), cudaSuccess);
+  EXPECT_EQ (failure_of (stream), "");
+}
+
+/* What was queued before the failure still runs, and its memory is given back after the wait. */
+TEST_F (Device, AWaitForABadStreamOrItsEventWaitsAllTheSame)
+{
+  float values[2];
+  TpsStream *other = device->ops->stream_new (device, &error);
+  TpsEvent *event = device->ops->event_new (device, &error);
+
+  fake_cuda_fail ("cudaMemsetAsync", cudaErrorInvalidValue, false);
+  device->ops->zero (stream, values, sizeof values);
+  fake_cuda_hold_events (true);
+  EXPECT_FALSE (device->ops->stream_sync (stream, nullptr));
+  EXPECT_EQ (fake_cuda_count_calls ("cudaEventSynchronize"), 1);
+  device->ops->event_record (event, stream);
+  EXPECT_FALSE (device->ops->event_query (event));
+  EXPECT_FALSE (device->ops->event_sync (event, nullptr));
+  EXPECT_EQ (fake_cuda_count_calls ("cudaEventSynchronize"), 2);
+  device->ops->stream_wait_event (other, event);
+  EXPECT_EQ (fake_cuda_count_calls ("cudaStreamWaitEvent"), 1);
+  EXPECT_THAT (failure_of (other), HasSubstr ("zero"));
+  device->ops->event_free (event);
+  device->ops->stream_free (other);
+}
+
+TEST_F (Device, AShortWaitDoesNotSleepAndALongOneDoesNotSpin)
+{
+  EXPECT_EQ (failure_of (stream), "");
+  EXPECT_EQ (fake_cuda_count_calls ("cudaEventSynchronize"), 0);
+  fake_cuda_hold_events (true);
+  EXPECT_EQ (failure_of (stream), "");
+  EXPECT_EQ (fake_cuda_count_calls ("cudaEventSynchronize"), 1);
+}
+
+TEST_F (Device, ADeviceOfAGenerationWithoutCodeIsNone)
+{
+  EXPECT_EQ (tps_cuda_device_new (9, &tps_cuda_ops, &error), nullptr);
   ASSERT_NE (error, nullptr);
+  EXPECT_THAT (error->message, HasSubstr ("cuda:9: no GPU: kernels' bodies on the host is of "
+                                          "generation 1.0, for which this library has no code"));
+}
+
+TEST_F (Device, OnlyDevicesInUseHaveAContext)
+{
+  guint8 uuid[TPS_DEVICE_UUID_BYTES];
+  TpsDevice *unused = make_device (5);
+  TpsDevice *used = make_device (6);
+
+  EXPECT_FALSE (fake_cuda_has_context (5));
+  EXPECT_FALSE (fake_cuda_has_context (6));
+  g_autoptr (TpsBuffer) buffer = used->ops->alloc (used, 8, &error);
+  EXPECT_NE (buffer, nullptr);
+  EXPECT_TRUE (fake_cuda_has_context (6));
+  unused->ops->get_uuid (unused, uuid);
+  EXPECT_FALSE (fake_cuda_has_context (5));
+}
+
+TEST_F (Device, LookingWhereMemoryLiesStartsNoOtherDevice)
+{
+  float value = 0;
+
+  fake_cuda_set_current (8);
+  EXPECT_EQ (tps_cuda_place_of (&value), TPS_CUDA_PLACE_PAGEABLE);
+  EXPECT_FALSE (fake_cuda_has_context (8));
+}
+
+TEST_F (Device, ADeviceThatDoesNotStartIsLostUntilItStarts)
+{
+  TpsDevice *late = make_device (3);
+
+  fake_cuda_fail ("cudaMemPoolSetAttribute", cudaErrorNotSupported, false);
+  EXPECT_EQ (late->ops->alloc (late, 8, &error), nullptr);
+  ASSERT_NE (error, nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_DEVICE_LOST);
   EXPECT_THAT (error->message, HasSubstr ("cuda:3: memory pool"));
+  g_autoptr (TpsBuffer) buffer = late->ops->alloc (late, 8, nullptr);
+  EXPECT_NE (buffer, nullptr);
 }
 
 /* In a process of its own; how that ended. */
@@ -283,7 +405,7 @@ TEST_F (Device, MemoryThatCannotBeSharedIsRefusedAndTheDeviceLives)
   EXPECT_THAT (error->message, HasSubstr ("cuda:0: exporting memory"));
   g_clear_error (&error);
 
-  fake_cuda_fail ("cudaMalloc", cudaErrorMemoryAllocation, false);
+  fake_cuda_fail_for ("cudaMalloc", cudaErrorMemoryAllocation, 2);
   EXPECT_EQ (device->ops->alloc_exported (device, 77, handle, &error), nullptr);
   EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
   EXPECT_THAT (error->message, HasSubstr ("77 bytes"));

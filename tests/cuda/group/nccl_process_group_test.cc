@@ -593,6 +593,30 @@ TEST_F (Nccl, WithoutMemoryForStagingTheGroupIsBrokenAndTheDeviceLives)
   group->ops->free (group);
 }
 
+/* The deadline is far: only an abort tells the other rank. */
+TEST_F (Nccl, ALostDeviceIsToldToTheOtherRanksAtOnce)
+{
+  static TpsCudaDevice *const lost = tps_cuda_device_new (3, &tps_cuda_ops, nullptr);
+  std::vector<TpsProcessGroup *> groups (2);
+  std::vector<float> data (10);
+  MemoryStore shared;
+
+  run_ranks (2, [&] (guint rank) {
+    TpsStore *store = shared.open ();
+    TpsProcessGroupOptions options = options_of (rank, 2, store, LONG_NS);
+
+    if (rank == 0)
+      options.device = &lost->parent;
+    groups[rank] = tps_nccl_groups.group_new (&options, nullptr);
+    store->ops->free (store);
+  });
+  tps_cuda_device_check (lost, cudaErrorIllegalAddress, "a kernel", nullptr);
+  EXPECT_THAT (all_reduce (groups[0], data.data (), 10), HasSubstr ("cuda:3: lost before"));
+  EXPECT_THAT (all_reduce (groups[1], data.data (), 10), HasSubstr ("rank 0 is gone"));
+  free_groups (groups);
+  EXPECT_EQ (fake_nccl ().n_aborted (), 2);
+}
+
 TEST_F (Nccl, AFarewellThatFailsAborts)
 {
   TpsProcessGroupOptions options = options_of (0, 1, nullptr, LONG_NS);

@@ -4,6 +4,8 @@
 
 #include <cublas_v2.h>
 
+#include <cstdint>
+
 #include "tests/cuda/host/fake_runtime.h"
 
 struct cublasContext
@@ -13,16 +15,25 @@ struct cublasContext
 
 namespace {
 
+int64_t last_shape[3];
+
 float
-element (const float *a, int ld, bool is_transposed, int row, int column)
+element (const float *a, int64_t ld, bool is_transposed, int64_t row, int64_t column)
 {
-  return is_transposed ? a[(size_t) row * ld + column] : a[(size_t) column * ld + row];
+  return is_transposed ? a[row * ld + column] : a[column * ld + row];
 }
 
 } /* namespace */
 
 extern "C"
 {
+  /* Of the last product: m, n, k as they came. */
+  const int64_t *
+  fake_cublas_get_last_shape (void)
+  {
+    return last_shape;
+  }
+
   cublasStatus_t
   cublasCreate_v2 (cublasHandle_t *handle)
   {
@@ -51,18 +62,24 @@ extern "C"
   }
 
   cublasStatus_t
-  cublasSgemm_v2 (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m,
-                  int n, int k, const float *alpha, const float *a, int lda, const float *b,
-                  int ldb, const float *beta, float *c, int ldc)
+  cublasSgemm_v2_64 (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
+                     int64_t m, int64_t n, int64_t k, const float *alpha, const float *a,
+                     int64_t lda, const float *b, int64_t ldb, const float *beta, float *c,
+                     int64_t ldc)
   {
+    last_shape[0] = m;
+    last_shape[1] = n;
+    last_shape[2] = k;
+    if (m > INT32_MAX || n > INT32_MAX || k > INT32_MAX)
+      return CUBLAS_STATUS_SUCCESS; /* no test has so much memory */
     handle->stream->begin ();
-    for (int column = 0; column < n; column++)
-      for (int row = 0; row < m; row++)
+    for (int64_t column = 0; column < n; column++)
+      for (int64_t row = 0; row < m; row++)
         {
           double sum = 0;
-          float *to = &c[(size_t) column * ldc + row];
+          float *to = &c[column * ldc + row];
 
-          for (int i = 0; i < k; i++)
+          for (int64_t i = 0; i < k; i++)
             sum += (double) element (a, lda, transa == CUBLAS_OP_T, row, i)
                    * element (b, ldb, transb == CUBLAS_OP_T, i, column);
           *to = (float) (*alpha * sum) + (*beta == 0 ? 0 : *beta * *to);

@@ -46,6 +46,10 @@ struct State
 {
   std::mutex mutex;
   std::string failing;
+  int n_failing = 0; /* calls */
+  std::map<std::string, int> n_calls;
+  std::set<int> contexts;
+  std::map<int, unsigned long long> pool_attributes;
   cudaError_t failure = cudaSuccess;
   bool is_sticky = false;
   cudaError_t broken = cudaSuccess;
@@ -65,17 +69,29 @@ state ()
 
 thread_local int current = 0;
 
+/* Answered by the driver alone, without a context. */
+bool
+needs_no_context (const std::string &function)
+{
+  return function == "cudaGetDeviceCount" || function == "cudaGetDeviceProperties"
+         || function == "cudaGetDevice";
+}
+
 cudaError_t
 outcome (const char *function)
 {
   State &s = state ();
   std::lock_guard<std::mutex> lock (s.mutex);
 
+  s.n_calls[function]++;
+  if (!needs_no_context (function))
+    s.contexts.insert (current);
   if (s.broken != cudaSuccess)
     return s.broken;
   if (s.failing != function)
     return cudaSuccess;
-  s.failing.clear ();
+  if (--s.n_failing == 0)
+    s.failing.clear ();
   if (s.is_sticky)
     s.broken = s.failure;
   return s.failure;
@@ -195,8 +211,49 @@ extern "C"
     std::lock_guard<std::mutex> lock (s.mutex);
 
     s.failing = function;
+    s.n_failing = 1;
     s.failure = code;
     s.is_sticky = sticky;
+  }
+
+  void
+  fake_cuda_fail_for (const char *function, cudaError_t code, int n_calls)
+  {
+    fake_cuda_fail (function, code, false);
+    state ().n_failing = n_calls;
+  }
+
+  int
+  fake_cuda_count_calls (const char *function)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.n_calls[function];
+  }
+
+  bool
+  fake_cuda_has_context (int ordinal)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.contexts.count (ordinal) > 0;
+  }
+
+  void
+  fake_cuda_set_current (int ordinal)
+  {
+    current = ordinal;
+  }
+
+  unsigned long long
+  fake_cuda_get_pool_attribute (enum cudaMemPoolAttr attribute)
+  {
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    return s.pool_attributes[attribute];
   }
 
   void
@@ -217,6 +274,7 @@ extern "C"
     s.failing.clear ();
     s.broken = cudaSuccess;
     s.are_events_held = false;
+    s.n_calls.clear ();
   }
 
   /* Of cuda/kernels/launch_host.cuh. */
@@ -235,6 +293,7 @@ extern "C"
   cudaError_t
   cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory)
   {
+    outcome ("cudaPointerGetAttributes");
     State &s = state ();
     std::lock_guard<std::mutex> lock (s.mutex);
     uintptr_t address = reinterpret_cast<uintptr_t> (memory);
@@ -260,6 +319,8 @@ extern "C"
   {
     *properties = {};
     strcpy (properties->name, "no GPU: kernels' bodies on the host");
+    properties->major = device == 9 ? 1 : 9; /* device 9 is older than any code */
+    properties->totalGlobalMem = (size_t) 16 << 30;
     memset (properties->uuid.bytes, device + 1, sizeof properties->uuid.bytes);
     return outcome ("cudaGetDeviceProperties");
   }
@@ -309,7 +370,20 @@ extern "C"
   cudaError_t
   cudaMemPoolSetAttribute (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
   {
-    return outcome ("cudaMemPoolSetAttribute");
+    cudaError_t code = outcome ("cudaMemPoolSetAttribute");
+    State &s = state ();
+    std::lock_guard<std::mutex> lock (s.mutex);
+
+    s.pool_attributes[attribute] = attribute == cudaMemPoolAttrReleaseThreshold
+                                       ? *static_cast<unsigned long long *> (value)
+                                       : (unsigned long long) *static_cast<int *> (value);
+    return code;
+  }
+
+  cudaError_t
+  cudaMemPoolTrimTo (cudaMemPool_t pool, size_t n_bytes)
+  {
+    return outcome ("cudaMemPoolTrimTo");
   }
 
   cudaError_t
@@ -353,9 +427,12 @@ extern "C"
   }
 
   cudaError_t
-  cudaEventCreate (cudaEvent_t *event)
+  cudaEventCreateWithFlags (cudaEvent_t *event, unsigned int flags)
   {
-    return make_handle ("cudaEventCreate", reinterpret_cast<void **> (event), 1);
+    /* A waiter that is not told to sleep spins. */
+    if ((flags & cudaEventBlockingSync) == 0)
+      return cudaErrorInvalidValue;
+    return make_handle ("cudaEventCreateWithFlags", reinterpret_cast<void **> (event), 1);
   }
 
   cudaError_t

@@ -9,6 +9,12 @@
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
 
+gboolean
+tps_cuda_has_code_for (gint major, gint minor)
+{
+  return major >= 7;
+}
+
 cudaError_t
 tps_cuda_probe (void)
 {
