@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/process/interrupt.h"
+#include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
 #define POLL_MS 100
@@ -78,7 +79,10 @@ receive_more (TpsChild *child, GError **error)
       if (!tps_interrupt_check (error))
         return FALSE;
       if (poll (&ready, 1, POLL_MS) <= 0)
-        continue;
+        {
+          tps_supervisor_call_waiting (child->supervisor);
+          continue;
+        }
       n = read (child->from, chunk, sizeof chunk);
       if (n < 0 && errno == EINTR)
         continue;
@@ -104,6 +108,24 @@ tps_child_receive (TpsChild *child, GError **error)
   line = g_strndup (child->received->str, (gsize) (end - child->received->str));
   g_string_erase (child->received, 0, end + 1 - child->received->str);
   return line;
+}
+
+gchar *
+tps_child_receive_from_script (TpsChild *child, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+  gchar *line = tps_child_receive (child, &local);
+
+  if (line != NULL)
+    return line;
+  if (tps_interrupt_is_set ())
+    g_propagate_error (error, g_steal_pointer (&local));
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                 "%s; its last words are above (%s runs it and needs PyTorch, package "
+                 "python3-torch)",
+                 local->message, tps_bench_find_python ());
+  return NULL;
 }
 
 gchar *

@@ -24,6 +24,9 @@ gboolean tps_child_send (TpsChild *child, const gchar *line, GError **error);
  * has ended, or interrupted (bench/process/interrupt.h). */
 gchar *tps_child_receive (TpsChild *child, GError **error);
 
+/* The first line of a script that runs on Python. Where it ends instead, the error says what such a script needs. */
+gchar *tps_child_receive_from_script (TpsChild *child, GError **error);
+
 /* Sends a line, receives one. */
 gchar *tps_child_ask (TpsChild *child, const gchar *line, GError **error);
 

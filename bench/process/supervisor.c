@@ -26,6 +26,8 @@ typedef struct
 struct TpsSupervisor
 {
   GPtrArray *children; /* of Child */
+  void (*waiting) (gpointer user_data);
+  gpointer waiting_data;
 };
 
 static void
@@ -174,6 +176,21 @@ set_end_error (const Child *child, GError **error)
   else
     g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s (pid %d) ended with status %d",
                  child->name, child->pid, WEXITSTATUS (child->status));
+}
+
+void
+tps_supervisor_set_waiting (TpsSupervisor *supervisor, void (*waiting) (gpointer user_data),
+                            gpointer user_data)
+{
+  supervisor->waiting = waiting;
+  supervisor->waiting_data = user_data;
+}
+
+void
+tps_supervisor_call_waiting (TpsSupervisor *supervisor)
+{
+  if (supervisor->waiting != NULL)
+    supervisor->waiting (supervisor->waiting_data);
 }
 
 gint

@@ -25,6 +25,11 @@ void tps_supervisor_free (TpsSupervisor *supervisor);
 gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
+/* `waiting` is called every tenth of a second while the supervisor's owner waits for a child's words: to show progress. */
+void tps_supervisor_set_waiting (TpsSupervisor *supervisor, void (*waiting) (gpointer user_data),
+                                 gpointer user_data);
+void tps_supervisor_call_waiting (TpsSupervisor *supervisor);
+
 /* The process id of the child that was started last. */
 gint tps_supervisor_get_newest_pid (TpsSupervisor *supervisor);
 

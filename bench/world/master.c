@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "bench/process/interrupt.h"
-#include "bench/world/progress.h"
 #include "plugin/client/stubs.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
@@ -52,7 +51,8 @@ struct TpsMaster
   GPtrArray *roles; /* of Role, in the order of ranks, without the master */
   guint n_passes;
   gboolean is_warm_up; /* the running pass */
-  TpsProgress progress;
+  TpsEngine *engine;   /* shows how far a pass is */
+  guint steps_per_epoch, epochs;
   TpsPlugin *plugin;
   TpsServer *server;
   gchar *address; /* of the rendezvous */
@@ -126,13 +126,14 @@ role_new (const TpsWorld *world, guint rank)
 }
 
 TpsMaster *
-tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor, const TpsMasterWork *work,
-                gpointer user_data, GError **error)
+tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor, TpsEngine *engine,
+                const TpsMasterWork *work, gpointer user_data, GError **error)
 {
   g_autoptr (TpsMaster) master = g_new0 (TpsMaster, 1);
 
   master->world = world;
   master->supervisor = supervisor;
+  master->engine = engine;
   master->work = work;
   master->user_data = user_data;
   master->roles = g_ptr_array_new_with_free_func (role_free);
@@ -274,14 +275,14 @@ name_role (const Role *role, GError **error)
 }
 
 static gboolean
-start_trainer (TpsMaster *master, Role *role, const gchar *title, GError **error)
+start_trainer (TpsMaster *master, Role *role, GError **error)
 {
   g_autoptr (TpsTrainPlan) plan = make_plan (master, role->rank, error);
 
   if (plan == NULL)
     return FALSE;
-  if (role->rank == 0)
-    tps_progress_init (&master->progress, title, plan->steps_per_epoch, plan->epochs);
+  master->steps_per_epoch = plan->steps_per_epoch;
+  master->epochs = plan->epochs;
   tps_train_status_clear (&role->status);
   role->status.state = TPS_TRAIN_IDLE;
   role->heartbeat = -1;
@@ -308,13 +309,13 @@ prepare_servers (TpsMaster *master, GError **error)
 }
 
 static gboolean
-start_trainers (TpsMaster *master, const gchar *title, GError **error)
+start_trainers (TpsMaster *master, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
       Role *role = master->roles->pdata[i];
 
-      if (role->kind == TPS_WORLD_TRAINER && !start_trainer (master, role, title, error))
+      if (role->kind == TPS_WORLD_TRAINER && !start_trainer (master, role, error))
         return FALSE;
     }
   return TRUE;
@@ -370,6 +371,25 @@ look_at (TpsMaster *master, Role *role, GError **error)
   return status.state != TPS_TRAIN_RUNNING || check_alive (master, role, error);
 }
 
+/* Of the first trainer: all go in step. */
+static void
+show_progress (TpsMaster *master, const TpsTrainStatus *status)
+{
+  gint64 epoch = status->steps_done / MAX (master->steps_per_epoch, 1);
+  g_autoptr (GString) text = NULL;
+
+  if (!tps_engine_is_due (master->engine))
+    return;
+  text = g_string_new (NULL);
+  g_string_printf (
+      text, "epoch %" G_GINT64_FORMAT " of %u, step %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT,
+      MIN (epoch + 1, master->epochs), master->epochs, status->steps_done, status->steps_total);
+  if (status->has_loss)
+    g_string_append_printf (text, ", loss %.4f", status->loss);
+  tps_engine_show (master->engine, text->str,
+                   (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
+}
+
 /* One look at all trainers. */
 static gboolean
 look_around (TpsMaster *master, gboolean *all_done, GError **error)
@@ -384,7 +404,7 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
       if (!look_at (master, role, error))
         return FALSE;
       if (role->rank == 0)
-        tps_progress_show (&master->progress, &role->status);
+        show_progress (master, &role->status);
       *all_done = *all_done && role->status.state == TPS_TRAIN_SUCCEEDED;
     }
   return TRUE;
@@ -461,7 +481,6 @@ wait_for_trainers (TpsMaster *master, GError **error)
     }
   if (!ok && has_any_lost_something (master))
     wait_for_cause (master, error);
-  tps_progress_end (&master->progress);
   return ok;
 }
 
@@ -560,12 +579,11 @@ blame_the_dead (TpsMaster *master, GError **error)
 }
 
 gboolean
-tps_master_run_pass (TpsMaster *master, const gchar *title, TpsBenchResults *results,
-                     GError **error)
+tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error)
 {
   master->n_passes++;
   master->is_warm_up = results == NULL;
-  if (!prepare_servers (master, error) || !start_trainers (master, title, error)
+  if (!prepare_servers (master, error) || !start_trainers (master, error)
       || !wait_for_trainers (master, error))
     {
       blame_the_dead (master, error);

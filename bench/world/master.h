@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "bench/engine/engine.h"
 #include "bench/process/supervisor.h"
 #include "bench/report/results.h"
 #include "bench/world/world.h"
@@ -30,9 +31,9 @@ typedef struct
   gboolean parameters_agree;
 } TpsMasterWork;
 
-/* Starts to serve the rendezvous. `supervisor` watches over local children; it may be empty.
- * Everything is borrowed. */
-TpsMaster *tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor,
+/* Starts to serve the rendezvous. `supervisor` watches over local children; it may be empty. `engine` shows how far passes
+ * are. Everything is borrowed. */
+TpsMaster *tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor, TpsEngine *engine,
                            const TpsMasterWork *work, gpointer user_data, GError **error);
 
 /* Tells all roles to end, stops to serve. */
@@ -44,10 +45,9 @@ guint tps_master_get_port (const TpsMaster *master);
 /* Waits until all roles have said where they are. */
 gboolean tps_master_meet_roles (TpsMaster *master, GError **error);
 
-/* Prepares the servers, trains on all trainers, waits for all. `title` shows in the progress line.
- * `results` gets the metrics of all roles; NULL = warm-up. Errors name the role that failed. */
-gboolean tps_master_run_pass (TpsMaster *master, const gchar *title, TpsBenchResults *results,
-                              GError **error);
+/* Prepares the servers, trains on all trainers, waits for all. `results` gets the metrics of all roles; NULL = warm-up. Errors
+ * name the role that failed. */
+gboolean tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMaster, tps_master_free)
 

@@ -5,7 +5,6 @@
 #include <json-glib/json-glib.h>
 
 #include "bench/process/child.h"
-#include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
@@ -28,31 +27,15 @@ make_argv (const gchar *script, gchar **arguments)
   return g_strv_builder_end (argv);
 }
 
-static void
-say_what_it_needs (GError **error)
-{
-  gchar *ended = g_strdup ((*error)->message);
-
-  g_free ((*error)->message);
-  (*error)->message = g_strdup_printf (
-      "%s; its last words are above (%s runs it and needs PyTorch, package python3-torch)", ended,
-      tps_bench_find_python ());
-  g_free (ended);
-}
-
 /* The next line as a JSON object. */
 static JsonParser *
 receive_object (TpsPeer *peer, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new ();
-  g_autofree gchar *line = tps_child_receive (peer->child, error);
+  g_autofree gchar *line = tps_child_receive_from_script (peer->child, error);
 
   if (line == NULL)
-    {
-      if (!tps_interrupt_is_set ())
-        say_what_it_needs (error);
-      return NULL;
-    }
+    return NULL;
   if (!json_parser_load_from_data (parser, line, -1, NULL)
       || !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
     {

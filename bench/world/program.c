@@ -2,19 +2,12 @@
 
 #include "bench/world/program.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "bench/world/launch.h"
-#include "runtime/base/error.h"
-
-#define EXIT_BAD_FLAG 2
-#define EXIT_INTERRUPTED 130
-#define STOP_PATIENCE_MS 3000
 
 typedef struct
 {
@@ -22,22 +15,11 @@ typedef struct
   const TpsWorld *world;
   const TpsRunFlags *flags;
   gpointer user_data;
-  TpsSupervisor *supervisor;
   gchar *socket_dir;
+  TpsMaster *master;
   TpsBenchResults *ours;
   GPtrArray *peers; /* of TpsPeer */
 } Run;
-
-static void
-run_clear (Run *run)
-{
-  g_clear_pointer (&run->peers, g_ptr_array_unref);
-  g_clear_pointer (&run->supervisor, tps_supervisor_free);
-  g_clear_pointer (&run->socket_dir, tps_bench_remove_folder);
-  g_clear_pointer (&run->ours, tps_bench_results_free);
-}
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
 static void
 free_peer (gpointer peer)
@@ -45,177 +27,184 @@ free_peer (gpointer peer)
   tps_peer_free (peer);
 }
 
-/* A run may take long: it is too late at its end to find that nothing can be written. */
 static gboolean
-check_outputs (const TpsRunFlags *flags, GError **error)
+load (gpointer user_data, GError **error)
 {
-  g_autofree gchar *folder = flags->json != NULL ? g_path_get_dirname (flags->json) : NULL;
+  Run *run = user_data;
 
-  if (folder != NULL && access (folder, W_OK) != 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--json: cannot write into %s: %s",
-                   folder, g_strerror (errno));
-      return FALSE;
-    }
-  if (flags->csv != NULL
-      && (g_mkdir_with_parents (flags->csv, 0777) != 0 || access (flags->csv, W_OK) != 0))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--csv: cannot write into %s: %s",
-                   flags->csv, g_strerror (errno));
-      return FALSE;
-    }
-  return TRUE;
+  return run->program->load (run->user_data, error);
 }
 
-/* What is about to run, before anything does. */
-static void
-print_head (const Run *run)
+static GPtrArray *
+describe (gpointer user_data)
 {
-  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
-  g_autofree gchar *host = tps_bench_describe_host ();
+  Run *run = user_data;
 
-  printf ("%s:", run->world->program);
-  for (guint i = 0; i < flags->len; i++)
-    printf (" %s", (gchar *) flags->pdata[i]);
-  printf ("\nhost: %s; one BLAS thread a role; tensors through %s\n\n", host,
-          tps_world_get_transport_title (run->world));
+  return run->program->describe (run->user_data);
+}
+
+static gchar *
+note (gpointer user_data)
+{
+  const Run *run = user_data;
+
+  return g_strdup_printf ("one BLAS thread a role; tensors through %s",
+                          tps_world_get_transport_title (run->world));
+}
+
+static void
+print_head (gpointer user_data)
+{
+  const Run *run = user_data;
+
   if (run->program->print_head != NULL)
     run->program->print_head (run->user_data);
+}
+
+/* -- passes: a row of ours and the peers' -- */
+
+static gboolean
+run_ours (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
+          gboolean is_warm_up, GError **error)
+{
+  Run *run = bench;
+
+  return tps_master_run_pass (run->master, is_warm_up ? NULL : run->ours, error);
+}
+
+static gboolean
+run_peer (G_GNUC_UNUSED gpointer bench, gpointer peer, G_GNUC_UNUSED gpointer row,
+          gboolean is_warm_up, GError **error)
+{
+  return tps_peer_run_pass (peer, is_warm_up, error);
+}
+
+static void
+say_warm (G_GNUC_UNUSED gpointer user_data)
+{
+  printf ("benchmark warmup done\n\n");
   fflush (stdout);
 }
 
-static gboolean
-run_peers (Run *run, gboolean is_warm_up, GError **error)
+static void
+add_passes (Run *run, TpsEngine *engine)
 {
+  TpsTask ours = {
+    .title = "ThriftPS", .run = run_ours, .bench = run, .no_warm_up = run->program->no_warm_up
+  };
+
+  tps_engine_begin_row (engine);
+  tps_engine_add (engine, &ours);
   for (guint i = 0; i < run->peers->len; i++)
-    if (!tps_peer_run_pass (run->peers->pdata[i], is_warm_up, error))
-      return FALSE;
-  return TRUE;
-}
+    {
+      TpsTask theirs = { .title = tps_peer_get_title (run->peers->pdata[i]),
+                         .run = run_peer,
+                         .system = run->peers->pdata[i],
+                         .no_warm_up = run->program->no_warm_up };
 
-/* Warm-up, then measured passes; with peers, theirs in turn with ours. */
-static gboolean
-run_passes (Run *run, TpsMaster *master, GError **error)
-{
-  gint repeats = run->flags->repeats;
-
+      tps_engine_add (engine, &theirs);
+    }
   if (!run->program->no_warm_up)
-    {
-      if (!tps_master_run_pass (master, "warm-up", NULL, error) || !run_peers (run, TRUE, error))
-        return FALSE;
-      printf ("benchmark warmup done\n\n");
-      fflush (stdout);
-    }
-  for (gint i = 0; i < repeats; i++)
-    {
-      g_autofree gchar *title = g_strdup_printf ("pass %d of %d", i + 1, repeats);
-
-      if (!tps_master_run_pass (master, title, run->ours, error) || !run_peers (run, FALSE, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
-write_json (Run *run, GError **error)
-{
-  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
-  g_auto (TpsBenchOutput) output;
-
-  tps_bench_output_init (&output, run->world->program, flags);
-  run->program->add_output (run->user_data, run->ours, run->peers, &output);
-  return tps_bench_output_write_json (&output, run->flags->json, error);
-}
-
-static gboolean
-report (Run *run, GError **error)
-{
-  run->program->print_report (run->user_data, run->ours, run->peers);
-  if (run->flags->json != NULL && !write_json (run, error))
-    return FALSE;
-  return run->flags->csv == NULL || tps_bench_report_write_csv (run->ours, run->flags->csv, error);
+    tps_engine_on_warm (engine, say_warm, NULL);
 }
 
 /* The launcher and a master alone differ in who starts the roles. */
 static gboolean
-run_world (Run *run, GError **error)
+prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
 {
-  g_autoptr (TpsMaster) master = tps_master_new (run->world, run->supervisor, &run->program->work,
-                                                 run->user_data, error);
+  Run *run = user_data;
 
-  if (master == NULL)
+  run->ours = tps_bench_results_new ();
+  run->peers = g_ptr_array_new_with_free_func (free_peer);
+  run->master = tps_master_new (run->world, bench->supervisor, bench->engine, &run->program->work,
+                                run->user_data, error);
+  if (run->master == NULL)
     return FALSE;
   if (run->world->rank < 0)
     {
       run->socket_dir = tps_launch_make_socket_dir (run->world, error);
       if (run->socket_dir == NULL
-          || !tps_launch_roles (run->world, run->supervisor, run->socket_dir,
-                                tps_master_get_port (master), error))
+          || !tps_launch_roles (run->world, bench->supervisor, run->socket_dir,
+                                tps_master_get_port (run->master), error))
         return FALSE;
     }
-  return tps_master_meet_roles (master, error)
-         && run->program->start_peers (run->user_data, run->supervisor, run->peers, error)
-         && run_passes (run, master, error) && report (run, error);
+  if (!tps_master_meet_roles (run->master, error)
+      || !run->program->start_peers (run->user_data, bench->supervisor, run->peers, error))
+    return FALSE;
+  add_passes (run, bench->engine);
+  return TRUE;
 }
 
-/* A report that did not get out is a failed run. */
+static void
+stop (gpointer user_data)
+{
+  Run *run = user_data;
+
+  g_clear_pointer (&run->master, tps_master_free);
+  g_clear_pointer (&run->peers, g_ptr_array_unref);
+}
+
+/* -- the report -- */
+
+static void
+print_report (gpointer user_data)
+{
+  Run *run = user_data;
+
+  run->program->print_report (run->user_data, run->ours, run->peers);
+}
+
+static void
+add_output (gpointer user_data, TpsBenchOutput *output)
+{
+  Run *run = user_data;
+
+  run->program->add_output (run->user_data, run->ours, run->peers, output);
+}
+
 static gboolean
-finish_output (GError **error)
+write_csv (gpointer user_data, GError **error)
 {
-  if (fflush (stdout) == 0 && !ferror (stdout))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "the report cannot be written to standard output");
-  return FALSE;
-}
+  Run *run = user_data;
 
-static gint
-launch (Run *run)
-{
-  g_autoptr (GError) error = NULL;
-
-  if (!run->program->load (run->user_data, &error) || !check_outputs (run->flags, &error))
-    {
-      fprintf (stderr, "%s: %s\n", run->world->program, error->message);
-      return EXIT_BAD_FLAG;
-    }
-  print_head (run);
-  run->supervisor = tps_supervisor_new ();
-  run->ours = tps_bench_results_new ();
-  run->peers = g_ptr_array_new_with_free_func (free_peer);
-  if (run_world (run, &error) && finish_output (&error))
-    {
-      g_ptr_array_set_size (run->peers, 0);
-      tps_supervisor_stop (run->supervisor, STOP_PATIENCE_MS);
-      return 0;
-    }
-  fflush (stdout);
-  fprintf (stderr, "%s: %s\n", run->world->program, error->message);
-  g_ptr_array_set_size (run->peers, 0);
-  tps_supervisor_stop (run->supervisor,
-                       tps_interrupt_is_set () ? STOP_PATIENCE_MS / 3 : STOP_PATIENCE_MS);
-  return tps_interrupt_is_set () ? EXIT_INTERRUPTED : 1;
+  return run->flags->csv == NULL || tps_bench_report_write_csv (run->ours, run->flags->csv, error);
 }
 
 gint
 tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                  gpointer user_data)
 {
-  g_auto (Run) run = { .program = program, .world = world, .flags = flags, .user_data = user_data };
+  const TpsBenchmark benchmark = {
+    .name = world->program,
+    .describe = describe,
+    .load = load,
+    .note = note,
+    .print_head = print_head,
+    .prepare = prepare,
+    .stop = stop,
+    .print_report = print_report,
+    .add_output = add_output,
+    .write_more = write_csv,
+  };
+  Run run = { .program = program, .world = world, .flags = flags, .user_data = user_data };
+  gint status;
 
-  tps_interrupt_install ();
   if (tps_world_is_role (world))
-    return tps_role_run (world, program->fill_server, user_data);
-  return launch (&run);
+    {
+      tps_interrupt_install ();
+      return tps_role_run (world, program->fill_server, user_data);
+    }
+  status = tps_benchmark_run (&benchmark, flags, &run);
+  g_clear_pointer (&run.socket_dir, tps_bench_remove_folder);
+  g_clear_pointer (&run.ours, tps_bench_results_free);
+  return status;
 }
 
 gboolean
 tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
                            gint *status)
 {
-  *status = verdict == TPS_BENCH_BAD ? EXIT_BAD_FLAG : 0;
-  if (verdict == TPS_BENCH_BAD)
-    fprintf (stderr, "%s: %s\n", name, error->message);
+  *status = verdict == TPS_BENCH_BAD ? tps_benchmark_refuse (name, error) : 0;
   return verdict == TPS_BENCH_RUN;
 }
 

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "bench/engine/benchmark.h"
 #include "bench/process/flags.h"
 #include "bench/report/json_output.h"
 #include "bench/world/master.h"

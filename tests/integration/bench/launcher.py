@@ -40,7 +40,7 @@ TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 
 # `stderr` is without the lines of progress, which come when a run takes long.
 Result = collections.namedtuple("Result", "code stdout stderr")
-PROGRESS = re.compile(r"^(?:(?:warm-up|pass \d+ of \d+): epoch .*|run \d+ of \d+)\n", re.MULTILINE)
+PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*)\n", re.MULTILINE)
 
 
 _reserved = []  # until this process ends

@@ -148,7 +148,7 @@ class Shapes(launcher.TestCase):
     def test_progress_goes_to_stderr_a_line_each_where_that_is_no_terminal(self):
         run = self.start("--smoke", "--batch-size=4", "--epochs=1000000")
         line = launcher.eventually(run.progress, "a line of progress")
-        self.assertRegex(line, r"^warm-up: epoch \d+ of 1000000, step \d+ of 8000000, loss 4\.\d+\n$")
+        self.assertRegex(line, r"^warm-up: ThriftPS, epoch \d+ of 1000000, step \d+ of 8000000, loss 4\.\d+(; about .* left)?\n$")
         run.signal(signal.SIGINT)
         result = run.finish()
         self.assertNotIn("\033", result.stdout + result.stderr)

@@ -1,0 +1,186 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/engine/benchmark.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench/engine/estimate.h"
+#include "bench/process/interrupt.h"
+#include "bench/process/runfiles.h"
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
+
+#define EXIT_BAD_FLAG 2
+#define EXIT_INTERRUPTED 130
+#define STOP_PATIENCE_MS 3000
+#define WORTH_SAYING_S 5 /* a run that takes longer says so at its start */
+
+typedef struct
+{
+  const TpsBenchmark *benchmark;
+  const TpsRunFlags *flags;
+  gpointer user_data;
+  TpsBenchRun run;
+} Life;
+
+/* A run may take long: it is too late at its end to find that nothing can be written. */
+static gboolean
+check_outputs (const TpsRunFlags *flags, GError **error)
+{
+  g_autofree gchar *folder = flags->json != NULL ? g_path_get_dirname (flags->json) : NULL;
+
+  if (folder != NULL && access (folder, W_OK) != 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--json: cannot write into %s: %s",
+                   folder, g_strerror (errno));
+      return FALSE;
+    }
+  if (flags->csv != NULL
+      && (g_mkdir_with_parents (flags->csv, 0777) != 0 || access (flags->csv, W_OK) != 0))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--csv: cannot write into %s: %s",
+                   flags->csv, g_strerror (errno));
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* What is about to run, before anything does. */
+static void
+print_head (const Life *life)
+{
+  const TpsBenchmark *benchmark = life->benchmark;
+  g_autoptr (GPtrArray) flags = benchmark->describe (life->user_data);
+  g_autofree gchar *host = tps_bench_describe_host ();
+  g_autofree gchar *note = benchmark->note != NULL ? benchmark->note (life->user_data) : NULL;
+
+  printf ("%s:", benchmark->name);
+  for (guint i = 0; i < flags->len; i++)
+    printf (" %s", (gchar *) flags->pdata[i]);
+  printf ("\nhost: %s%s%s\n\n", host, note != NULL ? "; " : "", note != NULL ? note : "");
+  if (benchmark->print_head != NULL)
+    benchmark->print_head (life->user_data);
+  fflush (stdout);
+}
+
+static void
+print_length (const Life *life)
+{
+  gdouble seconds = tps_engine_estimate (life->run.engine);
+  g_autofree gchar *span = NULL;
+
+  if (!isfinite (seconds) || seconds < WORTH_SAYING_S)
+    return;
+  span = tps_span_to_string (seconds);
+  fprintf (stderr, "%s: takes about %s\n", life->benchmark->name, span);
+}
+
+static gboolean
+write_json (const Life *life, GError **error)
+{
+  g_autoptr (GPtrArray) flags = life->benchmark->describe (life->user_data);
+  g_auto (TpsBenchOutput) output;
+
+  tps_bench_output_init (&output, life->benchmark->name, flags);
+  life->benchmark->add_output (life->user_data, &output);
+  return tps_bench_output_write_json (&output, life->flags->json, error);
+}
+
+/* A report that did not get out is a failed run. */
+static gboolean
+finish_output (GError **error)
+{
+  if (fflush (stdout) == 0 && !ferror (stdout))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "the report cannot be written to standard output");
+  return FALSE;
+}
+
+static gboolean
+report (const Life *life, GError **error)
+{
+  const TpsBenchmark *benchmark = life->benchmark;
+
+  benchmark->print_report (life->user_data);
+  return (life->flags->json == NULL || write_json (life, error))
+         && (benchmark->write_more == NULL || benchmark->write_more (life->user_data, error))
+         && finish_output (error);
+}
+
+static gboolean
+measure (Life *life, GError **error)
+{
+  if (!life->benchmark->prepare (life->user_data, &life->run, error))
+    return FALSE;
+  print_length (life);
+  return tps_engine_run (life->run.engine, error) && report (life, error);
+}
+
+static void
+stop (Life *life)
+{
+  life->benchmark->stop (life->user_data);
+  tps_supervisor_stop (life->run.supervisor,
+                       tps_interrupt_is_set () ? STOP_PATIENCE_MS / 3 : STOP_PATIENCE_MS);
+  tps_supervisor_free (life->run.supervisor);
+  tps_engine_free (life->run.engine);
+  g_clear_pointer (&life->run.folder, tps_bench_remove_folder);
+}
+
+gint
+tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpointer user_data)
+{
+  g_autoptr (GError) error = NULL;
+  Life life = { .benchmark = benchmark, .flags = flags, .user_data = user_data };
+  gint status = 0;
+
+  tps_interrupt_install ();
+  if ((benchmark->load != NULL && !benchmark->load (user_data, &error))
+      || !check_outputs (flags, &error))
+    return tps_benchmark_refuse (benchmark->name, error);
+  print_head (&life);
+  life.run.supervisor = tps_supervisor_new ();
+  life.run.engine = tps_engine_new ((guint) flags->repeats);
+  tps_supervisor_set_waiting (life.run.supervisor, tps_engine_tick, life.run.engine);
+  if (!measure (&life, &error))
+    {
+      fflush (stdout);
+      fprintf (stderr, "%s: %s\n", benchmark->name, error->message);
+      status = tps_interrupt_is_set () ? EXIT_INTERRUPTED : 1;
+    }
+  stop (&life);
+  return status;
+}
+
+const gchar *
+tps_benchmark_get_folder (TpsBenchRun *run, GError **error)
+{
+  if (run->folder == NULL)
+    run->folder = g_dir_make_tmp ("thriftps-XXXXXX", error);
+  return run->folder;
+}
+
+void
+tps_benchmark_init (void)
+{
+  setlocale (LC_CTYPE, ""); /* numbers stay as they are everywhere */
+}
+
+gint
+tps_benchmark_refuse (const gchar *name, const GError *error)
+{
+  fprintf (stderr, "%s: %s\n", name, error->message);
+  return EXIT_BAD_FLAG;
+}
+
+gint
+tps_benchmark_print_version (const gchar *name)
+{
+  printf ("%s (ThriftPS) %s\n", name, TPS_VERSION);
+  return 0;
+}

@@ -1,0 +1,273 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/engine/engine.h"
+
+#include <math.h>
+
+#include "bench/engine/estimate.h"
+#include "bench/process/interrupt.h"
+#include "bench/process/status_line.h"
+#include "runtime/base/sync.h"
+
+#define NOTHING G_MAXUINT
+#define LEAST_SHARE 0.02 /* of a run, to foretell its length */
+
+/* Indices into the tasks. */
+typedef struct
+{
+  guint first, n_tasks;
+} Row;
+
+struct TpsEngine
+{
+  guint n_rounds;
+  GArray *rows;  /* of Row */
+  GArray *tasks; /* of TpsTask */
+  GArray *times; /* of TpsTaskTime, one a task */
+  void (*warm) (gpointer user_data);
+  gpointer warm_data;
+
+  /* What runs. */
+  guint round;   /* 0 = the warm-up */
+  guint task;    /* index, or NOTHING */
+  gint64 run_ns; /* since when */
+  TpsStatusLine line;
+};
+
+static void
+task_clear (gpointer task)
+{
+  g_free ((gchar *) (gsize) ((TpsTask *) task)->title);
+}
+
+TpsEngine *
+tps_engine_new (guint n_rounds)
+{
+  TpsEngine *engine = g_new0 (TpsEngine, 1);
+
+  engine->n_rounds = n_rounds;
+  engine->rows = g_array_new (FALSE, FALSE, sizeof (Row));
+  engine->tasks = g_array_new (FALSE, FALSE, sizeof (TpsTask));
+  g_array_set_clear_func (engine->tasks, task_clear);
+  engine->times = g_array_new (FALSE, TRUE, sizeof (TpsTaskTime));
+  engine->task = NOTHING;
+  tps_status_line_init (&engine->line);
+  return engine;
+}
+
+void
+tps_engine_free (TpsEngine *engine)
+{
+  g_array_unref (engine->rows);
+  g_array_unref (engine->tasks);
+  g_array_unref (engine->times);
+  g_free (engine);
+}
+
+static Row *
+get_row (TpsEngine *engine, guint i)
+{
+  return &g_array_index (engine->rows, Row, i);
+}
+
+static const TpsTask *
+get_task (TpsEngine *engine, guint i)
+{
+  return &g_array_index (engine->tasks, TpsTask, i);
+}
+
+static TpsTaskTime *
+get_time (TpsEngine *engine, guint i)
+{
+  return &g_array_index (engine->times, TpsTaskTime, i);
+}
+
+void
+tps_engine_begin_row (TpsEngine *engine)
+{
+  Row row = { .first = engine->tasks->len };
+
+  g_array_append_val (engine->rows, row);
+}
+
+void
+tps_engine_add (TpsEngine *engine, const TpsTask *task)
+{
+  TpsTaskTime time = { .expected_s = { task->warm_up_s, task->measured_s } };
+  TpsTask added = *task;
+
+  g_assert (engine->rows->len > 0);
+  added.title = g_strdup (task->title);
+  g_array_append_val (engine->tasks, added);
+  g_array_append_val (engine->times, time);
+  get_row (engine, engine->rows->len - 1)->n_tasks++;
+}
+
+void
+tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpointer user_data)
+{
+  engine->warm = warm;
+  engine->warm_data = user_data;
+}
+
+/* -- the estimate -- */
+
+/* Runs of a task that have not ended. */
+static guint
+count_left (TpsEngine *engine, guint i, gboolean is_measured)
+{
+  const TpsTaskTime *time = get_time (engine, i);
+
+  if (is_measured)
+    return engine->n_rounds - time->n_runs[1];
+  return get_task (engine, i)->no_warm_up ? 0 : 1 - time->n_runs[0];
+}
+
+/* Of the runs of one task that have not ended; `done_s` of the running one are over. */
+static gdouble
+estimate_task (TpsEngine *engine, guint i, gdouble run_s)
+{
+  gdouble pace = tps_task_time_get_pace (get_time (engine, 0), engine->times->len);
+  gdouble left_s = 0;
+
+  for (guint kind = 0; kind < 2; kind++)
+    {
+      guint n_left = count_left (engine, i, kind == 1);
+      gdouble one_s = tps_task_time_estimate (get_time (engine, i), kind == 1, pace);
+
+      if (isfinite (run_s) && i == engine->task && (engine->round > 0) == (kind == 1))
+        one_s = run_s;
+      left_s += n_left > 0 ? n_left * one_s : 0;
+    }
+  return left_s;
+}
+
+static gdouble
+get_elapsed (const TpsEngine *engine)
+{
+  return (gdouble) (tps_clock_now_ns () - engine->run_ns) / 1e9;
+}
+
+/* `run_s`: what the running task takes in all, NAN = as expected. A run that takes longer than expected is about to end. */
+static gdouble
+estimate (TpsEngine *engine, gdouble run_s)
+{
+  gdouble left_s = 0, elapsed_s, one_s;
+
+  for (guint i = 0; i < engine->tasks->len; i++)
+    left_s += estimate_task (engine, i, run_s);
+  if (engine->task == NOTHING)
+    return left_s;
+  elapsed_s = get_elapsed (engine);
+  one_s = isfinite (run_s) ? run_s
+                           : tps_task_time_estimate (
+                               get_time (engine, engine->task), engine->round > 0,
+                               tps_task_time_get_pace (get_time (engine, 0), engine->times->len));
+  return left_s - MIN (elapsed_s, one_s);
+}
+
+gdouble
+tps_engine_estimate (TpsEngine *engine)
+{
+  return engine->tasks->len > 0 ? estimate (engine, (gdouble) NAN) : (gdouble) NAN;
+}
+
+/* -- progress -- */
+
+gboolean
+tps_engine_is_due (TpsEngine *engine)
+{
+  return tps_status_line_is_due (&engine->line);
+}
+
+void
+tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  gdouble left_s = estimate (engine,
+                             share >= LEAST_SHARE ? get_elapsed (engine) / share : (gdouble) NAN);
+
+  if (engine->round == 0)
+    g_string_append (text, "warm-up: ");
+  else
+    g_string_append_printf (text, "round %u of %u: ", engine->round, engine->n_rounds);
+  g_string_append (text, get_task (engine, engine->task)->title);
+  if (detail != NULL)
+    g_string_append_printf (text, ", %s", detail);
+  if (isfinite (left_s))
+    {
+      g_autofree gchar *left = tps_span_to_string (left_s);
+
+      g_string_append_printf (text, "; about %s left", left);
+    }
+  tps_status_line_show (&engine->line, text->str);
+}
+
+void
+tps_engine_tick (gpointer data)
+{
+  TpsEngine *engine = data;
+
+  if (engine->task != NOTHING && tps_engine_is_due (engine))
+    tps_engine_show (engine, NULL, (gdouble) NAN);
+}
+
+/* -- rounds -- */
+
+static gboolean
+run_task (TpsEngine *engine, guint i, GError **error)
+{
+  const TpsTask *task = get_task (engine, i);
+  gboolean ok;
+
+  if (!tps_interrupt_check (error))
+    return FALSE;
+  engine->task = i;
+  engine->run_ns = tps_clock_now_ns ();
+  tps_engine_tick (engine);
+  ok = task->run (task->bench, task->system, task->row, engine->round == 0, error);
+  engine->task = NOTHING;
+  tps_task_time_add (get_time (engine, i), engine->round > 0, get_elapsed (engine));
+  return ok;
+}
+
+static gboolean
+run_row (TpsEngine *engine, const Row *row, GError **error)
+{
+  guint first = engine->round == 0 ? 0 : engine->round - 1;
+
+  for (guint i = 0; i < row->n_tasks; i++)
+    {
+      guint task = row->first + (first + i) % row->n_tasks;
+
+      if (engine->round == 0 && get_task (engine, task)->no_warm_up)
+        continue;
+      if (!run_task (engine, task, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+run_round (TpsEngine *engine, GError **error)
+{
+  for (guint i = 0; i < engine->rows->len; i++)
+    if (!run_row (engine, get_row (engine, i), error))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+tps_engine_run (TpsEngine *engine, GError **error)
+{
+  gboolean ok = TRUE;
+
+  for (engine->round = 0; ok && engine->round <= engine->n_rounds; engine->round++)
+    {
+      ok = run_round (engine, error);
+      if (ok && engine->round == 0 && engine->warm != NULL)
+        engine->warm (engine->warm_data);
+    }
+  tps_status_line_end (&engine->line);
+  return ok;
+}

@@ -1,0 +1,149 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bench/engine/estimate.h"
+
+namespace {
+
+// Notes what ran: "a1" for system a in round 1, "a0" in the warm-up.
+class Engine : public testing::Test
+{
+protected:
+  void
+  Add (const char *system, bool no_warm_up = false)
+  {
+    TpsTask task = {};
+    task.title = system;
+    task.run = Run;
+    task.bench = this;
+    task.system = const_cast<char *> (system);
+    task.no_warm_up = no_warm_up;
+    task.warm_up_s = 1;
+    task.measured_s = 10;
+    tps_engine_add (engine_, &task);
+  }
+
+  std::string
+  RunAll ()
+  {
+    g_autoptr (GError) error = nullptr;
+    if (!tps_engine_run (engine_, &error))
+      ran_ += "!" + std::string (error->message);
+    return ran_;
+  }
+
+  static gboolean
+  Run (gpointer bench, gpointer system, gpointer, gboolean is_warm_up, GError **error)
+  {
+    Engine *self = static_cast<Engine *> (bench);
+    std::string name = static_cast<const char *> (system);
+    self->ran_ += (self->ran_.empty () ? "" : " ") + name + (is_warm_up ? "0" : "");
+    if (name == self->fails_ && !is_warm_up)
+      g_set_error (error, g_quark_from_static_string ("test"), 1, "on purpose");
+    return name != self->fails_ || is_warm_up;
+  }
+
+  TpsEngine *engine_ = tps_engine_new (3);
+  std::string ran_, fails_;
+
+  void
+  TearDown () override
+  {
+    tps_engine_free (engine_);
+  }
+};
+
+TEST_F (Engine, AnotherSystemOfARowBeginsInEachRound)
+{
+  tps_engine_begin_row (engine_);
+  Add ("a");
+  Add ("b");
+  Add ("c");
+  tps_engine_begin_row (engine_);
+  Add ("x");
+  EXPECT_EQ (RunAll (), "a0 b0 c0 x0 a b c x b c a x c a b x");
+}
+
+TEST_F (Engine, ATaskMayDoWithoutWarmUp)
+{
+  tps_engine_begin_row (engine_);
+  Add ("a");
+  Add ("b", true);
+  tps_engine_on_warm (
+      engine_, [] (gpointer ran) { *static_cast<std::string *> (ran) += " warm"; }, &ran_);
+  EXPECT_EQ (RunAll (), "a0 warm a b b a a b");
+}
+
+TEST_F (Engine, AFailureEndsTheRun)
+{
+  fails_ = "b";
+  tps_engine_begin_row (engine_);
+  Add ("a");
+  Add ("b");
+  EXPECT_EQ (RunAll (), "a0 b0 a b!on purpose");
+}
+
+TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
+{
+  EXPECT_TRUE (std::isnan (tps_engine_estimate (engine_)));
+  tps_engine_begin_row (engine_);
+  Add ("a");
+  Add ("b", true);
+  EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 1 + 3 * 10 + 3 * 10);
+  RunAll ();
+  EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 0);
+}
+
+TEST (TaskTime, IsTheMeanOfItsRuns)
+{
+  TpsTaskTime time = { .expected_s = { 1, 5 }, .spent_s = {}, .n_runs = {} };
+
+  tps_task_time_add (&time, TRUE, 2);
+  tps_task_time_add (&time, TRUE, 4);
+  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&time, TRUE, 100), 3);
+}
+
+TEST (TaskTime, IsWhatIsExpectedAtThePaceOfTheOthers)
+{
+  TpsTaskTime times[2] = {};
+
+  times[0].expected_s[0] = 2;
+  times[1].expected_s[1] = 10;
+  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2), 1);
+  tps_task_time_add (&times[0], FALSE, 6);
+  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2), 3);
+  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&times[1], TRUE, 3), 30);
+}
+
+TEST (TaskTime, IsThatOfTheWarmUpWhereNothingElseIsKnown)
+{
+  TpsTaskTime time = {};
+
+  EXPECT_TRUE (std::isnan (tps_task_time_estimate (&time, TRUE, 1)));
+  tps_task_time_add (&time, FALSE, 7);
+  EXPECT_DOUBLE_EQ (tps_task_time_estimate (&time, TRUE, 1), 7);
+}
+
+TEST (Span, IsReadable)
+{
+  const std::vector<std::pair<double, std::string>> spans = { { 0.2, "0 s" },
+                                                              { 59.4, "59 s" },
+                                                              { 59.6, "1 min 00 s" },
+                                                              { 190, "3 min 10 s" },
+                                                              { 7500, "2 h 05 min" } };
+
+  for (const auto &[seconds, text] : spans)
+    {
+      g_autofree gchar *shown = tps_span_to_string (seconds);
+      EXPECT_EQ (shown, text);
+    }
+}
+
+} // namespace
