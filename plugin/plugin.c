@@ -15,8 +15,22 @@
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
 
+typedef enum
+{
+  SERVES_NODE = 1 << 0,
+  SERVES_PARAMETER_SERVER = 1 << 1,
+  SERVES_EMBEDDING_TABLE = 1 << 2,
+  SERVES_TRAINER = 1 << 3,
+  SERVES_RENDEZVOUS = 1 << 4,
+} Serves;
+
+/* In the order of the bits above. */
+static const gchar *const service_names[] = { "Node",    "ParameterServer", "EmbeddingTable",
+                                              "Trainer", "Rendezvous",      NULL };
+
 struct TpsPlugin
 {
+  guint serves; /* of Serves */
   gchar *name;
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
@@ -24,6 +38,7 @@ struct TpsPlugin
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the service over `tables` */
   TpsRendezvous *rendezvous;
+  TpsTrainer *trainer;
   TpsChunks *chunks; /* reaches all services, whoever serves it */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
@@ -43,15 +58,21 @@ set_service_names (TpsPlugin *plugin)
   plugin->node.services = (const gchar *const *) plugin->service_names->pdata;
 }
 
+/* An error, such as a service that is there twice, is told by whoever serves them. */
+static void
+set_chunked_services (TpsPlugin *plugin, const gchar *default_service)
+{
+  tps_chunks_set_services (plugin->chunks,
+                           (const TpsService *) (gconstpointer) plugin->services->data,
+                           plugin->services->len, default_service, NULL);
+}
+
 void
 tps_plugin_add_service (TpsPlugin *plugin, const TpsService *service)
 {
   g_array_append_val (plugin->services, *service);
   set_service_names (plugin);
-  /* A service that is there twice is told of by whoever serves it. */
-  tps_chunks_set_services (plugin->chunks,
-                           (const TpsService *) (gconstpointer) plugin->services->data,
-                           plugin->services->len, NULL, NULL);
+  set_chunked_services (plugin, NULL);
 }
 
 void
@@ -63,21 +84,63 @@ tps_plugin_add_trainer (TpsPlugin *plugin, TpsTrainer *trainer)
 }
 
 static void
+add_service (TpsPlugin *plugin, TpsService service)
+{
+  tps_plugin_add_service (plugin, &service);
+}
+
+static void
 add_services (TpsPlugin *plugin)
 {
-  TpsService service = tps_parameter_server_service (&plugin->parameter_servers);
+  if (plugin->serves & SERVES_PARAMETER_SERVER)
+    add_service (plugin, tps_parameter_server_service (&plugin->parameter_servers));
+  if (plugin->serves & SERVES_EMBEDDING_TABLE)
+    add_service (plugin, tps_embedding_table_service (plugin->embedding));
+  if (plugin->serves & SERVES_RENDEZVOUS)
+    add_service (plugin, tps_rendezvous_service (plugin->rendezvous));
+  if (plugin->serves & SERVES_TRAINER)
+    add_service (plugin, tps_trainer_service (plugin->trainer));
+  add_service (plugin, tps_node_service (&plugin->node));
+  add_service (plugin, tps_memory_service ());
+  add_service (plugin, tps_chunk_service (plugin->chunks));
+}
 
-  tps_plugin_add_service (plugin, &service);
-  service = tps_embedding_table_service (plugin->embedding);
-  tps_plugin_add_service (plugin, &service);
-  service = tps_rendezvous_service (plugin->rendezvous);
-  tps_plugin_add_service (plugin, &service);
-  service = tps_node_service (&plugin->node);
-  tps_plugin_add_service (plugin, &service);
-  service = tps_memory_service ();
-  tps_plugin_add_service (plugin, &service);
-  service = tps_chunk_service (plugin->chunks);
-  tps_plugin_add_service (plugin, &service);
+/* ---- creation ------------------------------------------------------------------------------- */
+
+const gchar *const *
+tps_plugin_list_services (void)
+{
+  return service_names;
+}
+
+static gboolean
+find_service (const gchar *name, guint *serves, GError **error)
+{
+  for (guint i = 0; service_names[i] != NULL; i++)
+    if (strcmp (name, service_names[i]) == 0)
+      {
+        *serves |= 1u << i;
+        return TRUE;
+      }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "unknown service \"%s\"", name);
+  return FALSE;
+}
+
+static gboolean
+choose_services (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  plugin->serves = SERVES_NODE;
+  if (options->services == NULL)
+    plugin->serves |= SERVES_PARAMETER_SERVER | SERVES_EMBEDDING_TABLE | SERVES_RENDEZVOUS
+                      | (options->trainer_links != NULL ? SERVES_TRAINER : 0);
+  for (guint i = 0; options->services != NULL && options->services[i] != NULL; i++)
+    if (!find_service (options->services[i], &plugin->serves, error))
+      return FALSE;
+  if ((plugin->serves & SERVES_TRAINER) == 0 || options->trainer_links != NULL)
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                       "service Trainer needs trainer_links, to reach parameter servers");
+  return FALSE;
 }
 
 static gboolean
@@ -126,6 +189,38 @@ make_chunks (TpsPlugin *plugin)
   plugin->chunks = tps_chunks_new (&chunks);
 }
 
+static gboolean
+make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  if ((plugin->serves & SERVES_PARAMETER_SERVER)
+      && !make_parameter_servers (plugin, options, error))
+    return FALSE;
+  if (plugin->serves & SERVES_EMBEDDING_TABLE)
+    make_tables (plugin, options);
+  if (plugin->serves & SERVES_RENDEZVOUS)
+    plugin->rendezvous = tps_rendezvous_new (plugin->workers);
+  if (plugin->serves & SERVES_TRAINER)
+    plugin->trainer = tps_trainer_new (options->trainer_links, plugin->metrics);
+  make_chunks (plugin);
+  return TRUE;
+}
+
+static void
+describe (TpsPlugin *plugin, const TpsPluginOptions *options)
+{
+  plugin->device_names[0] = "cpu";
+  plugin->device_names[1] = plugin->device != NULL && !plugin->device->is_host
+                                ? plugin->device->name
+                                : NULL;
+  plugin->node = (TpsNode) {
+    .name = plugin->name,
+    .devices = options->devices != NULL ? options->devices : plugin->device_names,
+    .metrics = plugin->metrics,
+    .get_table_bytes = plugin->embedding != NULL ? tps_embedding_tables_get_bytes : NULL,
+    .tables = plugin->embedding,
+  };
+}
+
 TpsPlugin *
 tps_plugin_new (const TpsPluginOptions *options, GError **error)
 {
@@ -134,28 +229,17 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
-  plugin->workers = tps_worker_pool_new ("tps-plugin", options->n_workers > 0 ? options->n_workers
+  if (!choose_services (plugin, options, error))
+    return NULL;
+  plugin->workers = tps_worker_pool_new ("tps-worker", options->n_workers > 0 ? options->n_workers
                                                                               : tps_cores_count ());
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
-  if (!make_parameter_servers (plugin, options, error))
-    return NULL;
-  make_tables (plugin, options);
-  plugin->rendezvous = tps_rendezvous_new (plugin->workers);
-  make_chunks (plugin);
   plugin->device = options->parameter_server.device;
-  plugin->device_names[0] = "cpu";
-  plugin->device_names[1] = plugin->device != NULL && !plugin->device->is_host
-                                ? plugin->device->name
-                                : NULL;
-  plugin->node = (TpsNode) {
-    .name = plugin->name,
-    .devices = plugin->device_names,
-    .metrics = plugin->metrics,
-    .get_table_bytes = tps_embedding_tables_get_bytes,
-    .tables = plugin->embedding,
-  };
+  if (!make_objects (plugin, options, error))
+    return NULL;
+  describe (plugin, options);
   add_services (plugin);
   return g_steal_pointer (&plugin);
 }
@@ -165,6 +249,7 @@ tps_plugin_free (TpsPlugin *plugin)
 {
   if (plugin == NULL)
     return;
+  g_clear_pointer (&plugin->trainer, tps_trainer_free);
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
@@ -314,6 +399,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.device = plugin->device;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;
+  if (filled.default_service != NULL) /* of calls that come in chunks, too */
+    set_chunked_services (plugin, filled.default_service);
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
   for (guint i = 0; i < plugin->services->len; i++)

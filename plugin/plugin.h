@@ -2,8 +2,8 @@
 
 /* ThriftPS inside a program of yours. Everything an embedding program needs; link //plugin.
  *
- * 1. What is served. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store and a
- * description of this process, and the threads that they compute on:
+ * 1. What is served. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
+ * trainer and a description of this process (or some of them), and the threads that they compute on:
  *
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
@@ -85,6 +85,13 @@ typedef struct
 {
   const gchar *name; /* of this process, as Node.describe says it; NULL = "thriftps" */
   guint n_workers;   /* threads that compute; 0 = one per core */
+  /* Names from tps_plugin_list_services(), ended by NULL; NULL = all, but Trainer only with `trainer_links`. Node, Memory
+   * and Chunks are always served. */
+  const gchar *const *services;
+  const TpsTrainerLinks *
+      trainer_links; /* how trainers of the Trainer service reach other servers; copied; NULL = no Trainer */
+  const gchar *const *
+      devices; /* for Node.describe, ended by NULL, borrowed; NULL = the CPU and parameter_server.device */
   TpsParameterServerOptions
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
@@ -94,7 +101,11 @@ typedef struct
   TpsPushWindowOptions pushes; /* into embedding tables */
 } TpsPluginOptions;
 
-/* Errors: as tps_parameter_server_new() and tps_model_server_new(). */
+/* The services there are to choose from, ended by NULL. */
+const gchar *const *tps_plugin_list_services (void);
+
+/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of tps_parameter_server_new() and
+ * tps_model_server_new(). */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for work under way. Whoever serves the plugin must have stopped. */
@@ -103,7 +114,7 @@ void tps_plugin_free (TpsPlugin *plugin);
 /* Ends waiting calls with UNAVAILABLE; refuses later ones with it. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
 
-/* Borrowed. */
+/* Borrowed; the first three are NULL where their service is not served. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);

@@ -9,7 +9,7 @@
 #include "bench/process/reachable.h"
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
-#include "plugin/app/trainer_links.h"
+#include "plugin/client/trainer_links.h"
 #include "runtime/device/cpu/kernels/blas.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/base/error.h"

@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugin/net/address.h"
 #include "plugin/app/config_file.h"
+#include "plugin/net/address.h"
+#include "plugin/plugin.h"
 #include "runtime/base/error.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:9090"
@@ -243,27 +244,18 @@ parse_arguments (const gchar *const *argv, RawFlags *raw, GError **error)
 
 /* ---- what the values mean ------------------------------------------------------------------- */
 
-const gchar *const *
-tps_server_flags_get_known_services (void)
-{
-  static const gchar *const known[] = { "Node",    "ParameterServer", "EmbeddingTable",
-                                        "Trainer", "Rendezvous",      NULL };
-
-  return known;
-}
-
 static gboolean
 add_service (GPtrArray *services, const gchar *name, GError **error)
 {
   g_autofree gchar *all = NULL;
 
-  if (g_strv_contains (tps_server_flags_get_known_services (), name))
+  if (g_strv_contains (tps_plugin_list_services (), name))
     {
       if (!g_ptr_array_find_with_equal_func (services, name, g_str_equal, NULL))
         g_ptr_array_add (services, g_strdup (name));
       return TRUE;
     }
-  all = g_strjoinv (", ", (gchar **) (gsize) tps_server_flags_get_known_services ());
+  all = g_strjoinv (", ", (gchar **) (gsize) tps_plugin_list_services ());
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "--services: unknown service \"%s\"; known: %s", name, all);
   return FALSE;
@@ -286,7 +278,7 @@ set_services (TpsServerFlags *flags, GStrv lists, GError **error)
     }
   if (services->len == 0)
     {
-      flags->services = g_strdupv ((gchar **) (gsize) tps_server_flags_get_known_services ());
+      flags->services = g_strdupv ((gchar **) (gsize) tps_plugin_list_services ());
       return TRUE;
     }
   if (!add_service (services, NODE_SERVICE, error))

@@ -38,9 +38,6 @@ typedef struct
 gboolean tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error);
 void tps_server_flags_clear (TpsServerFlags *flags);
 
-/* Every service there is; ended by NULL. */
-const gchar *const *tps_server_flags_get_known_services (void);
-
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServerFlags, tps_server_flags_clear)
 
 G_END_DECLS

@@ -1,0 +1,128 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The composition root: which services a TpsPlugin puts together, and for whom.
+
+#include "plugin/plugin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "plugin/chunks/crc32c.h"
+#include "tests/plugin/server/raw_client.h"
+#include "tests/runtime/base/trace_capture.h"
+
+namespace thriftps_test {
+namespace {
+
+using Plugin = std::unique_ptr<TpsPlugin, void (*) (TpsPlugin *)>;
+
+Plugin
+MakePlugin (const char *const *services, const TpsTrainerLinks *links, std::string *message)
+{
+  TpsPluginOptions options = {};
+  g_autoptr (GError) error = nullptr;
+  options.n_workers = 1;
+  options.services = services;
+  options.trainer_links = links;
+  options.parameter_server.n_trainers = 1;
+  Plugin plugin (tps_plugin_new (&options, &error), tps_plugin_free);
+  *message = error != nullptr ? error->message : "";
+  return plugin;
+}
+
+std::set<std::string>
+NamesOf (const Plugin &plugin)
+{
+  std::set<std::string> names;
+  guint n_services;
+  const TpsService *services = tps_plugin_get_services (plugin.get (), &n_services);
+  for (guint i = 0; i < n_services; i++)
+    names.insert (services[i].name);
+  return names;
+}
+
+TEST (Plugin, ServesEverythingUnlessItIsTold)
+{
+  TpsTrainerLinks links = {};
+  std::string message;
+  EXPECT_EQ (NamesOf (MakePlugin (nullptr, nullptr, &message)),
+             (std::set<std::string> { "ParameterServer", "EmbeddingTable", "Rendezvous", "Node",
+                                      "Memory", "Chunks" }));
+  EXPECT_EQ (NamesOf (MakePlugin (nullptr, &links, &message)).count ("Trainer"), 1u);
+  const char *const tables[] = { "EmbeddingTable", nullptr };
+  Plugin plugin = MakePlugin (tables, &links, &message);
+  EXPECT_EQ (NamesOf (plugin),
+             (std::set<std::string> { "EmbeddingTable", "Node", "Memory", "Chunks" }));
+  EXPECT_EQ (tps_plugin_get_parameter_server (plugin.get ()), nullptr);
+  EXPECT_EQ (tps_plugin_get_model_server (plugin.get ()), nullptr);
+  EXPECT_NE (tps_plugin_get_tables (plugin.get ()), nullptr);
+}
+
+TEST (Plugin, RefusesServicesThatItCannotMake)
+{
+  std::string message;
+  const char *const unknown[] = { "Node", "Nope", nullptr };
+  EXPECT_EQ (MakePlugin (unknown, nullptr, &message), nullptr);
+  EXPECT_THAT (message, testing::HasSubstr ("\"Nope\""));
+  const char *const trainer[] = { "Trainer", nullptr };
+  EXPECT_EQ (MakePlugin (trainer, nullptr, &message), nullptr);
+  EXPECT_THAT (message, testing::HasSubstr ("trainer_links"));
+}
+
+// run_transfer ("t") after a chunk with the whole call: what comes in chunks reaches the default service as well.
+TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)
+{
+  TraceCapture capture;
+  std::string message;
+  Plugin plugin = MakePlugin (nullptr, nullptr, &message);
+  TpsServerOptions options = {};
+  options.n_io_threads = 1;
+  options.default_service = "Rendezvous";
+  g_autoptr (TpsServer) server = tps_plugin_new_server (plugin.get (), &options);
+  ASSERT_TRUE (tps_server_listen (server, "127.0.0.1:0", nullptr));
+  ASSERT_TRUE (tps_server_start (server, nullptr));
+  RawClient client (tps_server_get_addresses (server)[0]);
+  std::string call = MessageBytes ({ TPS_PROTOCOL_BINARY, false }, "remove", 0,
+                                   [] (TpsWriter *out) {
+                                     tps_writer_field (out, 1, TPS_WIRE_BINARY);
+                                     tps_writer_string (out, "nothing/");
+                                   });
+  auto name = [] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_string (out, "0123456789abcdef");
+  };
+  Message answer = client.Call ("Chunks:begin_transfer", [&] (TpsWriter *out) {
+    name (out);
+    tps_writer_field (out, 2, TPS_WIRE_I64);
+    tps_writer_i64 (out, (gint64) call.size ());
+    tps_writer_field (out, 3, TPS_WIRE_I32);
+    tps_writer_i32 (out, 1);
+  });
+  ASSERT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
+  answer = client.Call ("Chunks:put_chunk", [&] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
+    tps_writer_struct_begin (out);
+    name (out);
+    tps_writer_field (out, 2, TPS_WIRE_I32);
+    tps_writer_i32 (out, 0);
+    tps_writer_field (out, 3, TPS_WIRE_I32);
+    tps_writer_i32 (out, 1);
+    tps_writer_field (out, 4, TPS_WIRE_I32);
+    tps_writer_i32 (out, (gint32) tps_crc32c (0, call.data (), call.size ()));
+    tps_writer_field (out, 5, TPS_WIRE_BINARY);
+    tps_writer_binary (out, call.data (), call.size ());
+    tps_writer_struct_end (out);
+  });
+  ASSERT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
+  answer = client.Call ("Chunks:run_transfer", name);
+  ASSERT_EQ (ErrorCode (answer), 0) << ErrorText (answer);
+  tps_server_stop (server);
+  EXPECT_THAT (capture.Lines ("request_failed"), testing::ElementsAre ());
+}
+
+} // namespace
+} // namespace thriftps_test
