@@ -2,39 +2,56 @@
 
 #include "plugin/app/config_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <json-glib/json-glib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/error.h"
 
-gchar *
-tps_config_normalize_flag (const gchar *argument)
+static gboolean
+refuse (const gchar *path, const gchar *why, GError **error)
 {
-  gchar *flag = g_strdup (argument);
-
-  if (!g_str_has_prefix (flag, "--"))
-    return flag;
-  for (gchar *c = flag; *c != '\0' && *c != '='; c++)
-    if (*c == '_')
-      *c = '-';
-  return flag;
-}
-
-gboolean
-tps_config_has_flag (const gchar *const *argv, const gchar *name)
-{
-  gsize n_bytes = strlen (name);
-
-  for (; *argv != NULL; argv++)
-    if (g_str_has_prefix (*argv, "--") && strncmp (*argv + 2, name, n_bytes) == 0
-        && ((*argv)[2 + n_bytes] == '\0' || (*argv)[2 + n_bytes] == '='))
-      return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cannot read %s: %s", path, why);
   return FALSE;
 }
 
-/* "--name=value"; NULL for a value that is neither text nor a number. */
+static gboolean
+read_all (gint fd, GByteArray *bytes)
+{
+  guint8 chunk[4096];
+  gssize n;
+
+  while (bytes->len <= TPS_CONFIG_MAX_BYTES && (n = read (fd, chunk, sizeof chunk)) != 0)
+    {
+      if (n < 0)
+        return FALSE;
+      g_byte_array_append (bytes, chunk, (guint) n);
+    }
+  return TRUE;
+}
+
+/* A signal ends it: the program was told to stop. */
+static gboolean
+read_file (const gchar *path, GByteArray *bytes, GError **error)
+{
+  gint fd = open (path, O_RDONLY | O_CLOEXEC);
+  gint code = errno;
+  gboolean ok;
+
+  if (fd < 0)
+    return refuse (path, g_strerror (code), error);
+  ok = read_all (fd, bytes);
+  code = errno;
+  close (fd);
+  if (!ok)
+    return refuse (path, g_strerror (code), error);
+  return bytes->len <= TPS_CONFIG_MAX_BYTES || refuse (path, "it is larger than 1 MiB", error);
+}
+
+/* Owned; NULL for what is no value of an option. */
 static gchar *
-make_flag (const gchar *name, JsonNode *node)
+to_text (JsonNode *node)
 {
   gchar number[G_ASCII_DTOSTR_BUF_SIZE];
 
@@ -43,81 +60,77 @@ make_flag (const gchar *name, JsonNode *node)
   switch (json_node_get_value_type (node))
     {
     case G_TYPE_STRING:
-      return g_strdup_printf ("--%s=%s", name, json_node_get_string (node));
+      return json_node_dup_string (node);
+    case G_TYPE_BOOLEAN:
+      return g_strdup (json_node_get_boolean (node) ? "true" : "false");
     case G_TYPE_INT64:
-      return g_strdup_printf ("--%s=%" G_GINT64_FORMAT, name, json_node_get_int (node));
+      return g_strdup_printf ("%" G_GINT64_FORMAT, json_node_get_int (node));
     case G_TYPE_DOUBLE:
-      return g_strdup_printf ("--%s=%s", name,
-                              g_ascii_dtostr (number, sizeof number, json_node_get_double (node)));
+      return g_strdup (g_ascii_dtostr (number, sizeof number, json_node_get_double (node)));
     default:
       return NULL;
     }
 }
 
 static gboolean
-add_flag (GPtrArray *flags, const gchar *name, JsonNode *node)
+add_value (TpsArguments *arguments, const gchar *path, const gchar *name, JsonNode *node,
+           GError **error)
 {
-  gchar *flag = make_flag (name, node);
+  g_autofree gchar *text = to_text (node);
 
-  if (flag != NULL)
-    g_ptr_array_add (flags, flag);
-  return flag != NULL;
+  if (text != NULL)
+    return tps_arguments_add (arguments, path, name, text, error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: \"%s\" must be a string, a number, true, false, or an array of them", path,
+               name);
+  return FALSE;
 }
 
 static gboolean
-add_flags (GPtrArray *flags, const gchar *name, JsonNode *node)
+add_member (TpsArguments *arguments, const gchar *path, const gchar *name, JsonNode *node,
+            GError **error)
 {
   JsonArray *array;
 
   if (!JSON_NODE_HOLDS_ARRAY (node))
-    return add_flag (flags, name, node);
+    return add_value (arguments, path, name, node, error);
   array = json_node_get_array (node);
   for (guint i = 0; i < json_array_get_length (array); i++)
-    if (!add_flag (flags, name, json_array_get_element (array, i)))
+    if (!add_value (arguments, path, name, json_array_get_element (array, i), error))
       return FALSE;
   return TRUE;
 }
 
 static gboolean
-add_object (const gchar *path, JsonObject *object, const gchar *const *argv, GPtrArray *flags,
-            GError **error)
+add_object (TpsArguments *arguments, const gchar *path, JsonObject *object, GError **error)
 {
   JsonObjectIter iter;
-  const gchar *key;
+  const gchar *name;
   JsonNode *node;
 
-  json_object_iter_init (&iter, object);
-  while (json_object_iter_next (&iter, &key, &node))
-    {
-      g_autofree gchar *argument = g_strconcat ("--", key, NULL);
-      g_autofree gchar *flag = tps_config_normalize_flag (argument);
-
-      if (tps_config_has_flag (argv, flag + 2) || add_flags (flags, flag + 2, node))
-        continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s: \"%s\" must be a string, a number, or an array of them", path, key);
+  json_object_iter_init_ordered (&iter, object);
+  while (json_object_iter_next_ordered (&iter, &name, &node))
+    if (!add_member (arguments, path, name, node, error))
       return FALSE;
-    }
   return TRUE;
 }
 
 gboolean
-tps_config_file_read (const gchar *path, const gchar *const *argv, GPtrArray *flags, GError **error)
+tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error)
 {
+  g_autoptr (GByteArray) bytes = g_byte_array_new ();
   g_autoptr (JsonParser) parser = json_parser_new ();
   g_autoptr (GError) cause = NULL;
   JsonNode *root;
 
-  if (!json_parser_load_from_file (parser, path, &cause))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "cannot read %s: %s", path,
-                   cause->message);
-      return FALSE;
-    }
+  if (!read_file (path, bytes, error))
+    return FALSE;
+  if (!json_parser_load_from_data (parser, (const gchar *) bytes->data, bytes->len, &cause))
+    return refuse (path, cause->message, error);
   root = json_parser_get_root (parser);
   if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))
-    return add_object (path, json_node_get_object (root), argv, flags, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: expected a JSON object of flags",
-               path);
+    return add_object (arguments, path, json_node_get_object (root), error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: expected a JSON object of options", path);
   return FALSE;
 }

@@ -1,23 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A JSON object of flags, as the command line would say them. */
+/* A JSON object of options: {"ntrainer": 2, "listen": ["127.0.0.1:0", "unix:/run/ps"]}. */
 
 #pragma once
 
-#include <glib.h>
+#include "runtime/base/options.h"
 
 G_BEGIN_DECLS
 
-/* Appends "--name=value" for every member of the file's object, except those whose flag stands in `argv` already: the command
- * line wins. Names may have dashes or underscores. Values are strings, numbers, or arrays of them: an array becomes one
- * flag a value. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the file and what is wrong with it. */
-gboolean tps_config_file_read (const gchar *path, const gchar *const *argv, GPtrArray *flags,
-                               GError **error);
+#define TPS_CONFIG_MAX_BYTES ((gsize) 1 << 20)
 
-/* Whether "--name" or "--name=…" stands in `argv` (dashes). */
-gboolean tps_config_has_flag (const gchar *const *argv, const gchar *name);
-
-/* An owned copy of an argument, the underscores of a flag's name made dashes. */
-gchar *tps_config_normalize_flag (const gchar *argument);
+/* Adds every member of the file's object to `arguments`, behind the command line. Values are strings, numbers, true, false, or
+ * arrays of them. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the file and what is wrong with it. Reads no more than
+ * TPS_CONFIG_MAX_BYTES; a pipe is read to its end. */
+gboolean tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error);
 
 G_END_DECLS

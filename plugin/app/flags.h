@@ -1,42 +1,37 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The flags of thriftps_server. */
+/* The options of thriftps_server, one row of a table each (runtime/base/options.h). */
 
 #pragma once
 
-#include "plugin/server/server.h"
+#include "plugin/plugin.h"
+#include "runtime/base/options.h"
 #include "runtime/base/trace.h"
-#include "runtime/server/averaging/parameter_server.h"
-#include "runtime/embedding/table_spec.h"
-#include "runtime/server/push_window.h"
 
 G_BEGIN_DECLS
 
 typedef struct
 {
-  GStrv listen;           /* at least one */
-  GStrv services;         /* names, each known, none twice, Node always */
-  gchar *default_service; /* one of them, or NULL */
-  gchar *name;
-  gchar *server; /* kind of the averaging server */
-  gchar *device; /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
-  guint n_trainers;
-  TpsReduce reduce;
-  gint64 rpc_timeout_ns;
-  guint min_trainers;        /* that suffice for an update of the model at the deadline; 0 = all */
-  guint max_staleness;       /* versions that a gradient may be older than the model */
-  gsize max_table_bytes;     /* of all embedding tables; 0 = 0.8 of the memory */
-  TpsTablePlace table_place; /* of tables that say none; its device is not yet looked for */
-  TpsPushWindowOptions pushes;
+  GStrv listen;   /* at least one */
+  GStrv services; /* names, each known, none twice, Node always */
+  gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
+  gchar *config;
   TpsTraceLevel log_level;
-  gboolean version;         /* asked to print it and end */
-  TpsServerOptions options; /* default_service is the one above */
+  gboolean help; /* asked to print it and end; so with the next two */
+  gboolean help_markdown;
+  gboolean version;
+  TpsPluginOptions
+      plugin; /* its devices and links are not filled in; its text is owned by the flags */
+  TpsServerOptions server; /* the same */
 } TpsServerFlags;
 
-/* `argv` as main() has it, ended by NULL; --config files are read. `flags` is filled on success only. Ends the process with
- * 0 after --help. Errors: INVALID_ARGUMENT, one line that names the flag. */
+/* `argv` as main() has it, ended by NULL; a --config file is read. `flags` is filled on success only. Errors:
+ * INVALID_ARGUMENT, one line that names the option. */
 gboolean tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error);
 void tps_server_flags_clear (TpsServerFlags *flags);
+
+/* The table, ended by a NULL name; for help. */
+const TpsOption *tps_server_flags_get_options (void);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServerFlags, tps_server_flags_clear)
 

@@ -88,29 +88,10 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
   TpsTrainerLinks links = tps_trainer_links (NULL);
-  TpsPluginOptions options = {
-    .name = flags->name,
-    .n_workers = flags->options.n_workers,
-    .services = (const gchar *const *) flags->services,
-    .trainer_links = &links,
-    .parameter_server = {
-      .kind = flags->server,
-      .n_trainers = flags->n_trainers,
-      .reduce = flags->reduce,
-      .round_timeout_ns = flags->rpc_timeout_ns,
-      .max_average_bytes = flags->options.max_pending_bytes,
-      .device = device,
-    },
-    .model_server = {
-      .min_trainers = flags->min_trainers,
-      .max_staleness = flags->max_staleness,
-      .pushes = flags->pushes,
-    },
-    .max_table_bytes = flags->max_table_bytes,
-    .table_place = flags->table_place,
-    .pushes = flags->pushes,
-  };
+  TpsPluginOptions options = flags->plugin;
 
+  options.trainer_links = &links;
+  options.parameter_server.device = device;
   program->device_names = list_device_names ();
   options.devices = program->device_names;
   program->plugin = tps_plugin_new (&options, error);
@@ -121,11 +102,11 @@ static gboolean
 start (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
-  TpsServerOptions options = flags->options;
+  TpsServerOptions options = flags->server;
   TpsDevice *device, *tables;
 
   if (!find_device ("device", flags->device, &device, error)
-      || !find_device ("table-device", flags->table_place.device, &tables, error)
+      || !find_device ("table-device", flags->plugin.table_place.device, &tables, error)
       || !make_plugin (program, device, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
@@ -220,6 +201,17 @@ serve (const TpsServerFlags *flags)
   clear (&program);
 }
 
+static void
+print_help (void)
+{
+  g_autofree gchar *text = tps_options_to_help (tps_server_flags_get_options ());
+
+  printf ("Usage: thriftps_server [OPTION]...\n"
+          "Serves ThriftPS over Apache Thrift.\n\n%s\n"
+          "Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot serve, 2 for a bad option.\n",
+          text);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -229,6 +221,18 @@ main (int argc, char **argv)
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))
     fail (2, error->message);
+  if (flags.help)
+    {
+      print_help ();
+      return 0;
+    }
+  if (flags.help_markdown)
+    {
+      g_autofree gchar *table = tps_options_to_markdown (tps_server_flags_get_options ());
+
+      fputs (table, stdout);
+      return 0;
+    }
   if (flags.version)
     {
       printf ("thriftps_server %s\n", TPS_VERSION);

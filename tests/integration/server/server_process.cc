@@ -64,15 +64,27 @@ ServerProcess::ReadAddress ()
   return line.compare (0, head.size (), head) == 0 ? line.substr (head.size ()) : "";
 }
 
-std::string
-ServerProcess::ReadErrors ()
+static std::string
+ReadToEnd (int fd)
 {
   std::string text;
   char chunk[4096];
   ssize_t n;
-  while ((n = read (stderr_, chunk, sizeof chunk)) > 0)
+  while ((n = read (fd, chunk, sizeof chunk)) > 0)
     text.append (chunk, (size_t) n);
   return text;
+}
+
+std::string
+ServerProcess::ReadAll ()
+{
+  return ReadToEnd (stdout_);
+}
+
+std::string
+ServerProcess::ReadErrors ()
+{
+  return ReadToEnd (stderr_);
 }
 
 void

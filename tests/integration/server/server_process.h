@@ -23,6 +23,7 @@ public:
 
   std::string ReadLine ();    // of stdout; "" at its end
   std::string ReadAddress (); // of a line "listening on ADDRESS"; "" for anything else
+  std::string ReadAll ();     // of stdout, what is left; waits for its end
   std::string ReadErrors ();  // all of stderr; waits for its end
   void Signal (int number);
   int Wait (); // the exit code, 128 + signal where one ended it

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -272,7 +273,10 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
 {
   const BadFlag cases[] = {
     { { "--nonsense" }, "--nonsense" },
-    { { "--ntrainer=0" }, "--ntrainer" },
+    { { "--ntrainer=0" }, "--ntrainer=0: expected 1 or more" },
+    { { "--ntrainer" }, "--ntrainer" },
+    { { "--ntrainer=4294967297" }, "--ntrainer" },
+    { { "--rpc_timeout=nan" }, "--rpc-timeout=nan" },
     { { "--ntrainer=many" }, "many" },
     { { "--rpc-timeout=0" }, "--rpc-timeout" },
     { { "--max-frame-mib=4096" }, "--max-frame-mib" },
@@ -287,18 +291,19 @@ TEST (ThriftpsServer, RefusesBadFlagsInOneLine)
     { { "--services=Node", "--default-service=Trainer" }, "--default-service" },
     { { "--server=Nope" }, "AverageParameterServer" },
     { { "--reduce=max" }, "--reduce" },
-    { { "--table-device=a b" }, "--table-device: expected cpu, cuda, cuda:N or cuda:N/host" },
-    { { "--table-device=cpu/host" }, "--table-device: expected cpu, cuda, cuda:N or cuda:N/host" },
+    { { "--table-device=a b" }, "--table-device=a b: expected cpu, cuda, cuda:N or cuda:N/host" },
+    { { "--table-device=cpu/host" }, "--table-device=cpu/host: expected cpu, cuda, cuda:N or" },
     { { "--table-device=cuda/host" },
       "--table-device: unknown device \"cuda:0\"; known: cpu; cuda: none: turned off" },
-    { { "--device=tpu" }, "--device: expected cpu, cuda or cuda:N" },
-    { { "--device=cuda:-1" }, "--device: expected cpu, cuda or cuda:N" },
+    { { "--device=tpu" }, "--device=tpu: expected cpu, cuda or cuda:N" },
+    { { "--device=cuda:-1" }, "--device=cuda:-1: expected cpu, cuda or cuda:N" },
     { { "--device=cuda" },
       "--device: unknown device \"cuda:0\"; known: cpu; cuda: none: turned off" },
     { { "--device=cuda:3" }, "--device: unknown device \"cuda:3\"" },
     { { "--listen=localhost" }, "localhost" },
     { { "--log-level=loud" }, "--log-level" },
     { { "--config=/no/such/file" }, "/no/such/file" },
+    { { "--config=/dev/zero" }, "/dev/zero: it is larger than 1 MiB" },
     { { "stray" }, "stray" },
   };
   setenv ("THRIFTPS_CUDA_LIBRARY", "none", 1);
@@ -359,12 +364,15 @@ TEST (ThriftpsServer, TellsItsVersionAndItsFlags)
   ServerProcess version ({ "--version" });
   EXPECT_THAT (version.ReadLine (), HasSubstr ("thriftps_server 0."));
   EXPECT_EQ (version.Wait (), 0);
+  setenv ("LC_ALL", "C", 1); // no character that this locale cannot show
   ServerProcess help ({ "--help" });
-  std::string text;
-  for (std::string line = help.ReadLine (); !line.empty () || text.empty ();
-       line = help.ReadLine ())
-    text += line + "\n";
+  unsetenv ("LC_ALL");
+  std::string text = help.ReadAll ();
   EXPECT_EQ (help.Wait (), 0);
+  EXPECT_THAT (text, HasSubstr ("Usage: thriftps_server [OPTION]...\n"));
+  EXPECT_THAT (text, HasSubstr ("--max-frame-mib=MIB "));
+  EXPECT_TRUE (std::all_of (text.begin (), text.end (),
+                            [] (char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
 }
 
 } // namespace

@@ -1,0 +1,358 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+
+#define NS_PER_S 1e9
+#define MAX_MIB ((gdouble) (G_MAXINT64 >> 20))
+
+/* One value as it was given. */
+typedef struct
+{
+  const TpsOption *option;
+  gchar *label; /* as errors name it: "--ntrainer", "FILE: ntrainer" */
+  gchar *text;
+  gboolean is_from_file;
+} Argument;
+
+struct TpsArguments
+{
+  const TpsOption *options;
+  GPtrArray *list; /* of Argument */
+};
+
+static void
+argument_free (gpointer data)
+{
+  Argument *argument = data;
+
+  g_free (argument->label);
+  g_free (argument->text);
+  g_free (argument);
+}
+
+TpsArguments *
+tps_arguments_new (const TpsOption *options)
+{
+  TpsArguments *arguments = g_new0 (TpsArguments, 1);
+
+  arguments->options = options;
+  arguments->list = g_ptr_array_new_with_free_func (argument_free);
+  return arguments;
+}
+
+void
+tps_arguments_free (TpsArguments *arguments)
+{
+  g_ptr_array_unref (arguments->list);
+  g_free (arguments);
+}
+
+/* ---- what was given ------------------------------------------------------------------------- */
+
+static gboolean
+is_name (const gchar *name, const gchar *given, gsize n_bytes)
+{
+  for (gsize i = 0; i < n_bytes; i++)
+    if (name[i] == '\0' || name[i] != (given[i] == '_' ? '-' : given[i]))
+      return FALSE;
+  return name[n_bytes] == '\0';
+}
+
+static const TpsOption *
+find_option (const TpsArguments *arguments, const gchar *name, gsize n_bytes)
+{
+  for (const TpsOption *option = arguments->options; option->name != NULL; option++)
+    if (is_name (option->name, name, n_bytes))
+      return option;
+  return NULL;
+}
+
+/* Takes over `label`. */
+static void
+add_argument (TpsArguments *arguments, const TpsOption *option, gchar *label, const gchar *text,
+              gboolean is_from_file)
+{
+  Argument *argument = g_new0 (Argument, 1);
+
+  argument->option = option;
+  argument->label = label;
+  argument->text = g_strdup (text);
+  argument->is_from_file = is_from_file;
+  g_ptr_array_add (arguments->list, argument);
+}
+
+static gboolean
+refuse_flag (GError **error, const gchar *format, const gchar *flag)
+{
+  g_autofree gchar *text = g_strdup_printf ("%s \"%s\" (see --help)", format, flag);
+
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, text);
+  return FALSE;
+}
+
+/* Moves `*at` on to the last argument that was taken. */
+static gboolean
+add_flag (TpsArguments *arguments, const gchar *const **at, GError **error)
+{
+  const gchar *flag = g_str_equal (**at, "-h") ? "--help" : **at;
+  const gchar *equals = strchr (flag, '=');
+  const gchar *value = equals != NULL ? equals + 1 : NULL;
+  const TpsOption *option;
+
+  if (!g_str_has_prefix (flag, "--"))
+    return refuse_flag (error, "unexpected argument", flag);
+  option = find_option (arguments, flag + 2,
+                        equals != NULL ? (gsize) (equals - flag) - 2 : strlen (flag + 2));
+  if (option == NULL)
+    return refuse_flag (error, "unknown option", flag);
+  if (value == NULL && option->type == TPS_OPTION_FLAG)
+    value = "true";
+  if (value == NULL)
+    value = *++*at;
+  if (value == NULL)
+    return refuse_flag (error, "no value after", flag);
+  add_argument (arguments, option, g_strconcat ("--", option->name, NULL), value, FALSE);
+  return TRUE;
+}
+
+gboolean
+tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GError **error)
+{
+  if (*argv != NULL)
+    argv++;
+  for (; *argv != NULL; argv++)
+    if (!add_flag (arguments, &argv, error))
+      return FALSE;
+  return TRUE;
+}
+
+static const Argument *
+find_last (const TpsArguments *arguments, const TpsOption *option)
+{
+  for (guint i = arguments->list->len; i > 0; i--)
+    {
+      const Argument *argument = arguments->list->pdata[i - 1];
+
+      if (argument->option == option)
+        return argument;
+    }
+  return NULL;
+}
+
+gboolean
+tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
+                   const gchar *value, GError **error)
+{
+  const TpsOption *option = find_option (arguments, name, strlen (name));
+  const Argument *last = option != NULL ? find_last (arguments, option) : NULL;
+
+  if (option == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: unknown option \"%s\"",
+                   source, name);
+      return FALSE;
+    }
+  if (last == NULL || last->is_from_file)
+    add_argument (arguments, option, g_strdup_printf ("%s: %s", source, name), value, TRUE);
+  return TRUE;
+}
+
+const gchar *
+tps_arguments_get (const TpsArguments *arguments, const gchar *name)
+{
+  const TpsOption *option = find_option (arguments, name, strlen (name));
+  const Argument *last = option != NULL ? find_last (arguments, option) : NULL;
+
+  return last != NULL ? last->text : NULL;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static gboolean
+parse_flag (const gchar *text, gboolean *flag)
+{
+  *flag = g_str_equal (text, "true");
+  return *flag || g_str_equal (text, "false");
+}
+
+static gboolean
+parse_whole (const gchar *text, gint64 *number)
+{
+  return g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL);
+}
+
+static gboolean
+parse_real (const gchar *text, gdouble *number)
+{
+  gchar *end;
+
+  *number = g_ascii_strtod (text, &end);
+  return end != text && *end == '\0' && !g_ascii_isspace (*text) && isfinite (*number);
+}
+
+/* The limit of the type where the row has none. */
+static gdouble
+get_max (const TpsOption *option)
+{
+  if (option->max != 0)
+    return option->max;
+  if (option->type == TPS_OPTION_UINT)
+    return G_MAXINT32;
+  return option->type == TPS_OPTION_MIB ? MAX_MIB : G_MAXDOUBLE;
+}
+
+static gboolean
+is_in_range (const TpsOption *option, gdouble number)
+{
+  return number >= option->min && number <= get_max (option);
+}
+
+static gboolean
+set_whole (const TpsOption *option, const gchar *text, gpointer field)
+{
+  gint64 number;
+
+  if (!parse_whole (text, &number) || !is_in_range (option, (gdouble) number))
+    return FALSE;
+  if (option->type == TPS_OPTION_UINT)
+    *(guint *) field = (guint) number;
+  else if (option->type == TPS_OPTION_MIB)
+    *(gsize *) field = (gsize) number << 20;
+  else
+    *(gint64 *) field = number;
+  return TRUE;
+}
+
+static gboolean
+set_real (const TpsOption *option, const gchar *text, gpointer field)
+{
+  gdouble number;
+
+  if (!parse_real (text, &number) || !is_in_range (option, number))
+    return FALSE;
+  if (option->type == TPS_OPTION_SECONDS)
+    *(gint64 *) field = (gint64) ceil (number * NS_PER_S);
+  else
+    *(gdouble *) field = number;
+  return TRUE;
+}
+
+static void
+append_text (GStrv *texts, const gchar *text)
+{
+  guint n = *texts != NULL ? g_strv_length (*texts) : 0;
+
+  *texts = g_renew (gchar *, *texts, n + 2);
+  (*texts)[n] = g_strdup (text);
+  (*texts)[n + 1] = NULL;
+}
+
+static gboolean
+set_text (const TpsOption *option, const gchar *text, gpointer field, GError **error)
+{
+  if (option->check != NULL && !option->check (text, error))
+    return FALSE;
+  if (option->type == TPS_OPTION_TEXTS)
+    append_text (field, text);
+  else
+    {
+      g_free (*(gchar **) field);
+      *(gchar **) field = g_strdup (text);
+    }
+  return TRUE;
+}
+
+static gboolean
+set_value (const TpsOption *option, const gchar *text, gpointer field, GError **error)
+{
+  switch (option->type)
+    {
+    case TPS_OPTION_FLAG:
+      return parse_flag (text, field);
+    case TPS_OPTION_UINT:
+    case TPS_OPTION_INT:
+    case TPS_OPTION_MIB:
+      return set_whole (option, text, field);
+    case TPS_OPTION_REAL:
+    case TPS_OPTION_SECONDS:
+      return set_real (option, text, field);
+    case TPS_OPTION_TEXT:
+    case TPS_OPTION_TEXTS:
+      return set_text (option, text, field, error);
+    case TPS_OPTION_OTHER:
+      return option->parse (text, field);
+    }
+  return FALSE;
+}
+
+static gboolean
+refuse (const Argument *argument, const gchar *expected, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s=%s: expected %s", argument->label,
+               argument->text, expected);
+  return FALSE;
+}
+
+static gboolean
+apply_argument (const Argument *argument, gpointer values, GError **error)
+{
+  const TpsOption *option = argument->option;
+  g_autoptr (GError) reason = NULL;
+  g_autofree gchar *expected = NULL;
+
+  if (set_value (option, argument->text, (guint8 *) values + option->offset, &reason))
+    return TRUE;
+  if (reason != NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s", argument->label,
+                   reason->message);
+      return FALSE;
+    }
+  expected = tps_option_to_expected (option);
+  return refuse (argument, expected, error);
+}
+
+gboolean
+tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error)
+{
+  for (guint i = 0; i < arguments->list->len; i++)
+    if (!apply_argument (arguments->list->pdata[i], values, error))
+      return FALSE;
+  for (const TpsOption *option = arguments->options; option->name != NULL; option++)
+    if (option->initial != NULL && find_last (arguments, option) == NULL
+        && !set_value (option, option->initial, (guint8 *) values + option->offset, error))
+      g_error ("option %s: its default \"%s\" is not a value of it", option->name, option->initial);
+  return TRUE;
+}
+
+void
+tps_options_clear (const TpsOption *options, gpointer values)
+{
+  for (; options->name != NULL; options++)
+    {
+      gpointer field = (guint8 *) values + options->offset;
+
+      if (options->type == TPS_OPTION_TEXT)
+        g_clear_pointer ((gchar **) field, g_free);
+      else if (options->type == TPS_OPTION_TEXTS)
+        g_clear_pointer ((GStrv *) field, g_strfreev);
+    }
+}
+
+gboolean
+tps_arguments_refuse (const TpsArguments *arguments, const gchar *name, const gchar *expected,
+                      GError **error)
+{
+  const Argument *last = find_last (arguments, find_option (arguments, name, strlen (name)));
+
+  if (last != NULL)
+    return refuse (last, expected, error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--%s: expected %s", name, expected);
+  return FALSE;
+}

@@ -1,0 +1,109 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The options of a program as one table: each row makes a flag, a key of the configuration file, a
+ * line of --help, and a row of the table in the manual.
+ *
+ *   typedef struct { guint n_trainers; gsize max_frame_bytes; gboolean help; } Flags;
+ *
+ *   static const TpsOption options[] = {
+ *     { "ntrainer", TPS_OPTION_UINT, offsetof (Flags, n_trainers), "N", "1", .min = 1,
+ *       .help = "Trainers of an average" },
+ *     ...
+ *     { NULL },
+ *   };
+ *
+ *   arguments = tps_arguments_new (options);
+ *   tps_arguments_add_line (arguments, argv, &error)           the command line; it wins
+ *   tps_arguments_add (arguments, path, key, value, &error)    each value of a file
+ *   tps_arguments_apply (arguments, &flags, &error)            checks, and fills in defaults
+ *   tps_options_clear (options, &flags)
+ *
+ * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are alike. Of several values
+ * the last one counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT, one line that
+ * names the option, its value and what was expected. Thread: one at a time.
+ */
+
+#pragma once
+
+#include <glib.h>
+#include <stddef.h>
+
+G_BEGIN_DECLS
+
+/* The type of the text, and of the field at `offset`. */
+typedef enum
+{
+  TPS_OPTION_FLAG = 1, /* gboolean; no value is true */
+  TPS_OPTION_UINT,     /* guint */
+  TPS_OPTION_INT,      /* gint64 */
+  TPS_OPTION_REAL,     /* gdouble */
+  TPS_OPTION_MIB,      /* whole MiB; the field is a gsize of bytes */
+  TPS_OPTION_SECONDS, /* seconds with fractions; the field is a gint64 of nanoseconds, rounded up */
+  TPS_OPTION_TEXT,    /* gchar *, owned by the values */
+  TPS_OPTION_TEXTS,   /* GStrv, owned by the values; may be repeated */
+  TPS_OPTION_OTHER,   /* whatever `parse` fills in; it must own nothing */
+} TpsOptionType;
+
+typedef struct
+{
+  const gchar *name; /* with dashes */
+  TpsOptionType type;
+  gsize offset;
+  const gchar
+      *unit; /* "MIB", "N", "ADDRESS": stands for the value in help; NULL for TPS_OPTION_FLAG */
+  const gchar *initial; /* the default, as a user would write it; NULL = the field is zero */
+  const gchar
+      *meaning; /* the default in words, for help: "a quarter of the memory"; NULL = `initial` */
+  /* Numbers lie in [min, max]; max 0 = no limit but the type's. */
+  gdouble min, max;
+  /* Of TPS_OPTION_TEXT and _TEXTS, optional: whether a value is fine. An error is set, or not: then `expected` tells it. */
+  gboolean (*check) (const gchar *text, GError **error);
+  /* Of TPS_OPTION_OTHER: fills in the field; returns FALSE for a bad value. */
+  gboolean (*parse) (const gchar *text, gpointer field);
+  const gchar *expected; /* what refusals say: "1 to 256"; NULL = from min and max */
+  const gchar *help;
+} TpsOption;
+
+typedef struct TpsArguments TpsArguments;
+
+/* `options` is borrowed, ends with a NULL name. */
+TpsArguments *tps_arguments_new (const TpsOption *options);
+void tps_arguments_free (TpsArguments *arguments);
+
+/* Takes the flags of a command line, whose first element is the program, and which ends with NULL. Refuses unknown flags,
+ * missing values, and anything that is no flag. `-h` is --help. */
+gboolean tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GError **error);
+
+/* Takes one value of a file, unless the command line, which must have been added before, has the option too. `source`
+ * names the file in errors. */
+gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
+                            const gchar *value, GError **error);
+
+/* The last value so far; NULL = none. Borrowed. */
+const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name);
+
+/* Fills in the fields of `values`, which are zero before; defaults where nothing was given. After an error the values must be
+ * cleared as well. */
+gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
+
+/* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */
+void tps_options_clear (const TpsOption *options, gpointer values);
+
+/* Refuses a value that only makes sense together with others: "--NAME=VALUE: expected ...". Returns FALSE. */
+gboolean tps_arguments_refuse (const TpsArguments *arguments, const gchar *name,
+                               const gchar *expected, GError **error);
+
+/* ---- text (options_text.c); owned by the caller --------------------------------------------- */
+
+/* Lines for --help, at most 100 columns, ASCII where the table is. */
+gchar *tps_options_to_help (const TpsOption *options);
+
+/* A Markdown table: option, default, values, description. */
+gchar *tps_options_to_markdown (const TpsOption *options);
+
+/* What refusals say after "expected". */
+gchar *tps_option_to_expected (const TpsOption *option);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsArguments, tps_arguments_free)
+
+G_END_DECLS
