@@ -3,26 +3,28 @@
 /* How fast the ranks of one host sum up their gradients: our process group through shared memory, the same group through
  * sockets, the memory traffic that such a sum cannot do without and, if asked for, PyTorch's Gloo.
  *
- * All systems run in turn, size by size and round after round, so that what disturbs one disturbs all. A figure is the median
- * of the rounds. Every rank checks a sum before it is timed.
+ * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one rank's data. Every rank checks a
+ * sum before it is timed.
  */
 
-#include <locale.h>
 #include <stdio.h>
 
-#include "bench/all_reduce/figures.h"
 #include "bench/all_reduce/rank.h"
-#include "bench/process/flags.h"
-#include "bench/process/interrupt.h"
-#include "bench/process/runfiles.h"
-#include "bench/process/status_line.h"
+#include "bench/all_reduce/system.h"
+#include "bench/engine/benchmark.h"
+#include "bench/report/figures.h"
 #include "plugin/plugin.h"
-#include "runtime/base/version.h"
 
+#define NAME "all_reduce"
 #define PEER "pytorch"
 #define KIB ((gsize) 1 << 10)
 #define MIB ((gsize) 1 << 20)
 #define MAX_RANKS 64
+
+/* For the estimate: of the slowest system, nearly all of a round. */
+#define USUAL_CALL_S 0.0005
+#define USUAL_BYTES_PER_S 1e9
+#define USUAL_WARM_UP_S 0.1
 
 static struct
 {
@@ -49,54 +51,34 @@ static const GOptionEntry entries[] = {
 
 typedef struct
 {
-  TpsSupervisor *supervisor;
-  gchar *folder;     /* of the store's socket, and PyTorch's */
-  TpsPlugin *plugin; /* the store */
+  TpsPlugin *plugin; /* the store, where our ranks meet */
   TpsServer *server;
   GPtrArray *systems; /* of TpsAllReduceSystem */
-  GArray *rows;       /* of TpsAllReduceRow */
-  const gchar *pytorch;
-  TpsStatusLine status;
+  TpsFigures *figures;
+  gsize sizes[8];
+  guint n_sizes;
 } AllReduce;
 
-/* -- preparations -- */
-
-/* About a tenth of a second each. */
-static guint
-choose_n_calls (gsize n_bytes)
+static GPtrArray *
+describe (G_GNUC_UNUSED gpointer user_data)
 {
-  if (flags.n_calls > 0)
-    return (guint) flags.n_calls;
-  return flags.run.smoke ? 3 : (guint) CLAMP (256 * MIB / n_bytes, 4, 1000);
+  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
+
+  tps_flags_add_number (described, "ranks", flags.n_ranks);
+  tps_flags_add_number (described, "bytes", (gdouble) flags.n_bytes);
+  tps_flags_add_number (described, "calls", flags.n_calls);
+  tps_flags_add_text (described, "peer", flags.peer);
+  tps_flags_add_number (described, "repeats", flags.run.repeats);
+  return described;
 }
 
-static void
-add_row (AllReduce *bench, gsize n_bytes)
-{
-  TpsAllReduceRow row;
+/* -- systems -- */
 
-  tps_all_reduce_row_init (&row, n_bytes, choose_n_calls (n_bytes));
-  g_array_append_val (bench->rows, row);
-}
-
-static void
-add_rows (AllReduce *bench)
-{
-  static const gsize sizes[] = { 4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 25 * MIB, 64 * MIB };
-
-  if (flags.n_bytes > 0)
-    add_row (bench, (gsize) flags.n_bytes);
-  else
-    for (guint i = 0; i < (flags.run.smoke ? 3 : G_N_ELEMENTS (sizes)); i++)
-      add_row (bench, sizes[i]);
-}
-
-/* Where our ranks meet. */
 static gboolean
-serve_store (AllReduce *bench, GError **error)
+serve_store (AllReduce *bench, const gchar *folder, GError **error)
 {
-  TpsPluginOptions options = { .name = "all_reduce", .parameter_server = { .n_trainers = 1 } };
-  g_autofree gchar *address = g_strdup_printf ("unix:%s/store.sock", bench->folder);
+  TpsPluginOptions options = { .name = NAME, .parameter_server = { .n_trainers = 1 } };
+  g_autofree gchar *address = g_strdup_printf ("unix:%s/store.sock", folder);
 
   bench->plugin = tps_plugin_new (&options, error);
   if (bench->plugin == NULL)
@@ -107,130 +89,149 @@ serve_store (AllReduce *bench, GError **error)
 }
 
 static gboolean
-start_system (AllReduce *bench, TpsAllReduceKind kind, GError **error)
+start_system (AllReduce *bench, TpsBenchRun *run, TpsAllReduceKind kind, GError **error)
 {
-  g_autofree gchar *file = g_build_filename (bench->folder, "torch", NULL);
+  g_autofree gchar *file = g_build_filename (run->folder, "torch", NULL);
   const gchar *store = kind == TPS_ALL_REDUCE_PYTORCH ? file
                                                       : tps_server_get_addresses (bench->server)[0];
-  TpsAllReduceSystem *system = tps_all_reduce_system_start (bench->supervisor, kind,
+  TpsAllReduceSystem *system = tps_all_reduce_system_start (run->supervisor, kind,
                                                             (guint) flags.n_ranks, store, error);
 
-  if (system == NULL)
+  if (system != NULL)
+    g_ptr_array_add (bench->systems, system);
+  return system != NULL;
+}
+
+static gboolean
+start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
+{
+  TpsFigureLimit tcp = { .name = tps_all_reduce_kind_name (TPS_ALL_REDUCE_TCP), .title = "of tcp" };
+  TpsFigureLimit memory = { .name = tps_all_reduce_kind_name (TPS_ALL_REDUCE_MEMORY),
+                            .title = "of memory",
+                            .version = "sums in memory that all threads map" };
+  TpsFigureLimit pytorch = { .name = PEER, .title = "of torch" };
+
+  if (!start_system (bench, run, TPS_ALL_REDUCE_SHARED, error)
+      || !start_system (bench, run, TPS_ALL_REDUCE_TCP, error)
+      || !start_system (bench, run, TPS_ALL_REDUCE_MEMORY, error)
+      || (flags.peer != NULL && !start_system (bench, run, TPS_ALL_REDUCE_PYTORCH, error)))
     return FALSE;
-  g_ptr_array_add (bench->systems, system);
-  if (kind == TPS_ALL_REDUCE_PYTORCH)
-    bench->pytorch = tps_all_reduce_system_get_version (system);
+  tps_figures_add_limit (bench->figures, &tcp);
+  tps_figures_add_limit (bench->figures, &memory);
+  pytorch.version = tps_all_reduce_system_get_version (
+      bench->systems->pdata[bench->systems->len - 1]);
+  if (flags.peer != NULL)
+    tps_figures_add_limit (bench->figures, &pytorch);
   return TRUE;
 }
 
-static gboolean
-start_systems (AllReduce *bench, GError **error)
+/* -- tasks -- */
+
+/* About a tenth of a second each. */
+static guint
+choose_n_calls (gsize n_bytes)
 {
-  return start_system (bench, TPS_ALL_REDUCE_SHARED, error)
-         && start_system (bench, TPS_ALL_REDUCE_TCP, error)
-         && (flags.peer == NULL || start_system (bench, TPS_ALL_REDUCE_PYTORCH, error))
-         && start_system (bench, TPS_ALL_REDUCE_MEMORY, error);
+  if (flags.n_calls > 0)
+    return (guint) flags.n_calls;
+  return flags.run.smoke ? 3 : (guint) CLAMP (256 * MIB / n_bytes, 4, 1000);
 }
 
-/* -- rounds -- */
+static gchar *
+make_title (gsize n_bytes)
+{
+  if (n_bytes >= MIB)
+    return g_strdup_printf ("all-reduce %.4g MiB", (gdouble) n_bytes / (gdouble) MIB);
+  return g_strdup_printf ("all-reduce %.4g KiB", (gdouble) n_bytes / (gdouble) KIB);
+}
 
 static gboolean
-run_row (AllReduce *bench, TpsAllReduceRow *row, gboolean is_warm_up, GError **error)
+run_task (gpointer bench, gpointer system, gpointer size, gboolean is_warm_up, GError **error)
 {
+  gsize n_bytes = *(const gsize *) size;
+  guint n_calls = choose_n_calls (n_bytes);
+  g_autofree gchar *title = make_title (n_bytes);
+  gdouble seconds = tps_all_reduce_system_run (system, n_bytes,
+                                               is_warm_up ? MIN (n_calls, 2) : n_calls, error);
+
+  if (seconds < 0)
+    return FALSE;
+  if (!is_warm_up)
+    tps_figures_add (((AllReduce *) bench)->figures,
+                     tps_all_reduce_kind_name (tps_all_reduce_system_get_kind (system)), title,
+                     "GB/s", (gdouble) n_bytes / seconds / 1e9);
+  return TRUE;
+}
+
+static void
+add_row (AllReduce *bench, TpsEngine *engine, gsize n_bytes)
+{
+  g_autofree gchar *title = make_title (n_bytes);
+  gsize *size = &bench->sizes[bench->n_sizes++];
+
+  *size = n_bytes;
+  tps_engine_begin_row (engine);
   for (guint i = 0; i < bench->systems->len; i++)
     {
-      TpsAllReduceSystem *system = bench->systems->pdata[i];
-      guint n_calls = is_warm_up ? MIN (row->n_calls, 2) : row->n_calls;
-      gdouble seconds;
+      TpsTask task = { .title = title,
+                       .run = run_task,
+                       .bench = bench,
+                       .system = bench->systems->pdata[i],
+                       .row = size };
 
-      if (!tps_interrupt_check (error))
-        return FALSE;
-      seconds = tps_all_reduce_system_run (system, row->n_bytes, n_calls, error);
-      if (seconds < 0)
-        return FALSE;
-      if (!is_warm_up)
-        tps_all_reduce_row_add (row, tps_all_reduce_system_get_kind (system), seconds);
+      task.measured_s = choose_n_calls (n_bytes)
+                        * (USUAL_CALL_S + (gdouble) n_bytes / USUAL_BYTES_PER_S);
+      task.warm_up_s = MIN (task.measured_s, USUAL_WARM_UP_S);
+      tps_engine_add (engine, &task);
     }
-  return TRUE;
-}
-
-static void
-show_progress (AllReduce *bench, gint round)
-{
-  g_autofree gchar *text = NULL;
-
-  if (!tps_status_line_is_due (&bench->status))
-    return;
-  text = round == 0 ? g_strdup ("warm-up")
-                    : g_strdup_printf ("round %d of %d", round, flags.run.repeats);
-  tps_status_line_show (&bench->status, text);
 }
 
 static gboolean
-run_rounds (AllReduce *bench, GError **error)
+prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
-  for (gint round = 0; round <= flags.run.repeats; round++)
-    for (guint i = 0; i < bench->rows->len; i++)
-      {
-        show_progress (bench, round);
-        if (!run_row (bench, &g_array_index (bench->rows, TpsAllReduceRow, i), round == 0, error))
-          return FALSE;
-      }
-  return TRUE;
-}
+  static const gsize sizes[] = { 4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 25 * MIB, 64 * MIB };
+  AllReduce *bench = user_data;
+  const gchar *folder = tps_benchmark_get_folder (run, error);
 
-static gboolean
-run (AllReduce *bench, GError **error)
-{
-  gboolean ok;
-
-  bench->folder = g_dir_make_tmp ("thriftps-XXXXXX", error);
-  if (bench->folder == NULL || !serve_store (bench, error) || !start_systems (bench, error))
+  if (folder == NULL || !serve_store (bench, folder, error) || !start_systems (bench, run, error))
     return FALSE;
-  add_rows (bench);
-  tps_status_line_init (&bench->status);
-  ok = run_rounds (bench, error);
-  tps_status_line_end (&bench->status);
-  return ok;
-}
-
-/* -- the end -- */
-
-static gboolean
-report (const AllReduce *bench, GPtrArray *described, GError **error)
-{
-  g_autofree gchar *table = tps_all_reduce_show (bench->rows);
-  g_auto (TpsBenchOutput) output;
-
-  fputs (table, stdout);
-  tps_bench_output_init (&output, "all_reduce", described);
-  tps_all_reduce_output (bench->rows, bench->pytorch, &output);
-  return flags.run.json == NULL || tps_bench_output_write_json (&output, flags.run.json, error);
+  if (flags.n_bytes > 0)
+    add_row (bench, run->engine, (gsize) flags.n_bytes);
+  else
+    for (guint i = 0; i < (flags.run.smoke ? 3 : G_N_ELEMENTS (sizes)); i++)
+      add_row (bench, run->engine, sizes[i]);
+  return TRUE;
 }
 
 static void
-all_reduce_clear (AllReduce *bench)
+stop (gpointer user_data)
 {
-  g_ptr_array_unref (bench->systems);
-  tps_supervisor_free (bench->supervisor);
+  AllReduce *bench = user_data;
+
+  g_ptr_array_set_size (bench->systems, 0);
   g_clear_object (&bench->server);
   g_clear_pointer (&bench->plugin, tps_plugin_free);
-  for (guint i = 0; i < bench->rows->len; i++)
-    tps_all_reduce_row_clear (&g_array_index (bench->rows, TpsAllReduceRow, i));
-  g_array_unref (bench->rows);
-  g_clear_pointer (&bench->folder, tps_bench_remove_folder);
 }
 
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (AllReduce, all_reduce_clear)
+/* -- the report -- */
+
+static gchar *
+name_ours (const gchar *system, const gchar *row)
+{
+  return g_strdup_printf ("%s %s", row, system);
+}
 
 static void
-describe_flags (GPtrArray *described)
+print_report (gpointer user_data)
 {
-  tps_flags_add_number (described, "ranks", flags.n_ranks);
-  tps_flags_add_number (described, "bytes", (gdouble) flags.n_bytes);
-  tps_flags_add_number (described, "calls", flags.n_calls);
-  tps_flags_add_text (described, "peer", flags.peer);
-  tps_flags_add_number (described, "repeats", flags.run.repeats);
+  g_autofree gchar *table = tps_figures_show (((AllReduce *) user_data)->figures);
+
+  fputs (table, stdout);
+}
+
+static void
+add_output (gpointer user_data, TpsBenchOutput *output)
+{
+  tps_figures_output (((AllReduce *) user_data)->figures, output);
 }
 
 static void
@@ -242,20 +243,21 @@ free_system (gpointer system)
 static gint
 run_benchmark (void)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree gchar *host = tps_bench_describe_host ();
-  g_autoptr (GPtrArray) described = g_ptr_array_new_with_free_func (g_free);
-  g_auto (AllReduce) bench = { .supervisor = tps_supervisor_new (),
-                               .systems = g_ptr_array_new_with_free_func (free_system),
-                               .rows = g_array_new (FALSE, FALSE, sizeof (TpsAllReduceRow)) };
+  static const TpsBenchmark benchmark = {
+    .name = NAME,
+    .describe = describe,
+    .prepare = prepare,
+    .stop = stop,
+    .print_report = print_report,
+    .add_output = add_output,
+  };
+  AllReduce bench = { .systems = g_ptr_array_new_with_free_func (free_system),
+                      .figures = tps_figures_new (name_ours) };
+  gint status = tps_benchmark_run (&benchmark, &flags.run, &bench);
 
-  describe_flags (described);
-  printf ("all_reduce: ranks=%d repeats=%d\nhost: %s\n", flags.n_ranks, flags.run.repeats, host);
-  fflush (stdout);
-  if (run (&bench, &error) && report (&bench, described, &error))
-    return 0;
-  fprintf (stderr, "all_reduce: %s\n", error->message);
-  return tps_interrupt_is_set () ? 130 : 1;
+  g_ptr_array_unref (bench.systems);
+  tps_figures_free (bench.figures);
+  return status;
 }
 
 /* -- flags -- */
@@ -310,19 +312,10 @@ main (gint argc, gchar **argv)
 {
   g_autoptr (GError) error = NULL;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  tps_benchmark_init ();
   if (!parse_flags (argc, argv, &error))
-    {
-      fprintf (stderr, "all_reduce: %s\n", error->message);
-      return 2;
-    }
+    return tps_benchmark_refuse (NAME, error);
   if (flags.run.version)
-    {
-      printf ("all_reduce (ThriftPS) %s\n", TPS_VERSION);
-      return 0;
-    }
-  if (flags.role != NULL)
-    return run_role ();
-  tps_interrupt_install ();
-  return run_benchmark ();
+    return tps_benchmark_print_version (NAME);
+  return flags.role != NULL ? run_role () : run_benchmark ();
 }

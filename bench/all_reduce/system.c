@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "bench/process/interrupt.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
@@ -87,20 +86,10 @@ receive_versions (TpsAllReduceSystem *system, GError **error)
 {
   for (guint i = 0; i < system->children->len; i++)
     {
-      g_autoptr (GError) local = NULL;
-
       g_free (system->version);
-      system->version = tps_child_receive (system->children->pdata[i], &local);
-      if (system->version != NULL)
-        continue;
-      if (tps_interrupt_is_set ())
-        g_propagate_error (error, g_steal_pointer (&local));
-      else
-        g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                     "%s; its last words are above (%s runs it and needs PyTorch, package "
-                     "python3-torch)",
-                     local->message, tps_bench_find_python ());
-      return FALSE;
+      system->version = tps_child_receive_from_script (system->children->pdata[i], error);
+      if (system->version == NULL)
+        return FALSE;
     }
   return TRUE;
 }

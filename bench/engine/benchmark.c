@@ -67,16 +67,17 @@ print_head (const Life *life)
   fflush (stdout);
 }
 
-static void
-print_length (const Life *life)
+void
+tps_benchmark_say_length (TpsBenchRun *run)
 {
-  gdouble seconds = tps_engine_estimate (life->run.engine);
+  gdouble seconds = tps_engine_estimate (run->engine);
   g_autofree gchar *span = NULL;
 
-  if (!isfinite (seconds) || seconds < WORTH_SAYING_S)
+  if (run->has_said_length || !isfinite (seconds) || seconds < WORTH_SAYING_S)
     return;
   span = tps_span_to_string (seconds);
-  fprintf (stderr, "%s: takes about %s\n", life->benchmark->name, span);
+  fprintf (stderr, "%s: takes about %s\n", run->name, span);
+  run->has_said_length = TRUE;
 }
 
 static gboolean
@@ -117,7 +118,7 @@ measure (Life *life, GError **error)
 {
   if (!life->benchmark->prepare (life->user_data, &life->run, error))
     return FALSE;
-  print_length (life);
+  tps_benchmark_say_length (&life->run);
   return tps_engine_run (life->run.engine, error) && report (life, error);
 }
 
@@ -144,6 +145,7 @@ tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpoi
       || !check_outputs (flags, &error))
     return tps_benchmark_refuse (benchmark->name, error);
   print_head (&life);
+  life.run.name = benchmark->name;
   life.run.supervisor = tps_supervisor_new ();
   life.run.engine = tps_engine_new ((guint) flags->repeats);
   tps_supervisor_set_waiting (life.run.supervisor, tps_engine_tick, life.run.engine);

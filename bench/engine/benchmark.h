@@ -14,6 +14,8 @@ G_BEGIN_DECLS
 /* What the parts of a benchmark work with. */
 typedef struct
 {
+  const gchar *name;
+  gboolean has_said_length;
   TpsSupervisor *supervisor; /* of all its processes */
   TpsEngine *engine;
   gchar *folder; /* for sockets and files; tps_benchmark_get_folder() */
@@ -47,6 +49,10 @@ typedef struct
 /* Runs it. Returns the exit status: 0 done, 1 a system failed, 2 a bad flag, 130 interrupted. Errors are on stderr. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
+
+/* Says on stderr how long all tasks take that have been added, if that is known and long enough to matter. For a benchmark whose
+ * systems take long to start; else it is said when they have started. */
+void tps_benchmark_say_length (TpsBenchRun *run);
 
 /* A folder that is removed at the end, with its files; made by the first call. Borrowed; NULL on error. */
 const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);

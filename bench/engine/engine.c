@@ -31,6 +31,7 @@ struct TpsEngine
   guint round;   /* 0 = the warm-up */
   guint task;    /* index, or NOTHING */
   gint64 run_ns; /* since when */
+  gchar *phase;  /* before the first task */
   TpsStatusLine line;
 };
 
@@ -61,6 +62,7 @@ tps_engine_free (TpsEngine *engine)
   g_array_unref (engine->rows);
   g_array_unref (engine->tasks);
   g_array_unref (engine->times);
+  g_free (engine->phase);
   g_free (engine);
 }
 
@@ -123,23 +125,14 @@ count_left (TpsEngine *engine, guint i, gboolean is_measured)
   return get_task (engine, i)->no_warm_up ? 0 : 1 - time->n_runs[0];
 }
 
-/* Of the runs of one task that have not ended; `done_s` of the running one are over. */
+/* Of one run of a task. */
 static gdouble
-estimate_task (TpsEngine *engine, guint i, gdouble run_s)
+estimate_run (TpsEngine *engine, guint i, gboolean is_measured)
 {
-  gdouble pace = tps_task_time_get_pace (get_time (engine, 0), engine->times->len);
-  gdouble left_s = 0;
+  const TpsTaskTime *times = get_time (engine, 0);
 
-  for (guint kind = 0; kind < 2; kind++)
-    {
-      guint n_left = count_left (engine, i, kind == 1);
-      gdouble one_s = tps_task_time_estimate (get_time (engine, i), kind == 1, pace);
-
-      if (isfinite (run_s) && i == engine->task && (engine->round > 0) == (kind == 1))
-        one_s = run_s;
-      left_s += n_left > 0 ? n_left * one_s : 0;
-    }
-  return left_s;
+  return tps_task_time_estimate (&times[i], is_measured,
+                                 tps_task_time_get_pace (times, engine->times->len, is_measured));
 }
 
 static gdouble
@@ -148,22 +141,23 @@ get_elapsed (const TpsEngine *engine)
   return (gdouble) (tps_clock_now_ns () - engine->run_ns) / 1e9;
 }
 
-/* `run_s`: what the running task takes in all, NAN = as expected. A run that takes longer than expected is about to end. */
+/* `run_s`: what the running task takes in all; NAN = as expected. A run that takes longer than expected is about to end. */
 static gdouble
 estimate (TpsEngine *engine, gdouble run_s)
 {
-  gdouble left_s = 0, elapsed_s, one_s;
+  gdouble left_s = 0;
 
   for (guint i = 0; i < engine->tasks->len; i++)
-    left_s += estimate_task (engine, i, run_s);
-  if (engine->task == NOTHING)
-    return left_s;
-  elapsed_s = get_elapsed (engine);
-  one_s = isfinite (run_s) ? run_s
-                           : tps_task_time_estimate (
-                               get_time (engine, engine->task), engine->round > 0,
-                               tps_task_time_get_pace (get_time (engine, 0), engine->times->len));
-  return left_s - MIN (elapsed_s, one_s);
+    for (guint kind = 0; kind < 2; kind++)
+      {
+        guint n_left = count_left (engine, i, kind == 1);
+        gboolean runs = i == engine->task && (engine->round > 0) == (kind == 1);
+        gdouble one_s = runs && isfinite (run_s) ? run_s : estimate_run (engine, i, kind == 1);
+
+        if (n_left > 0)
+          left_s += n_left * one_s - (runs ? MIN (get_elapsed (engine), one_s) : 0);
+      }
+  return left_s;
 }
 
 gdouble
@@ -180,6 +174,26 @@ tps_engine_is_due (TpsEngine *engine)
   return tps_status_line_is_due (&engine->line);
 }
 
+static void
+append_place (TpsEngine *engine, GString *text)
+{
+  if (engine->task == NOTHING)
+    g_string_append (text, engine->phase);
+  else if (engine->round == 0)
+    g_string_append_printf (text, "warm-up: %s", get_task (engine, engine->task)->title);
+  else
+    g_string_append_printf (text, "round %u of %u: %s", engine->round, engine->n_rounds,
+                            get_task (engine, engine->task)->title);
+}
+
+void
+tps_engine_set_phase (TpsEngine *engine, const gchar *phase)
+{
+  g_free (engine->phase);
+  engine->phase = g_strdup (phase);
+  tps_engine_tick (engine);
+}
+
 void
 tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share)
 {
@@ -187,11 +201,7 @@ tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share)
   gdouble left_s = estimate (engine,
                              share >= LEAST_SHARE ? get_elapsed (engine) / share : (gdouble) NAN);
 
-  if (engine->round == 0)
-    g_string_append (text, "warm-up: ");
-  else
-    g_string_append_printf (text, "round %u of %u: ", engine->round, engine->n_rounds);
-  g_string_append (text, get_task (engine, engine->task)->title);
+  append_place (engine, text);
   if (detail != NULL)
     g_string_append_printf (text, ", %s", detail);
   if (isfinite (left_s))
@@ -208,7 +218,7 @@ tps_engine_tick (gpointer data)
 {
   TpsEngine *engine = data;
 
-  if (engine->task != NOTHING && tps_engine_is_due (engine))
+  if ((engine->task != NOTHING || engine->phase != NULL) && tps_engine_is_due (engine))
     tps_engine_show (engine, NULL, (gdouble) NAN);
 }
 
@@ -262,6 +272,7 @@ tps_engine_run (TpsEngine *engine, GError **error)
 {
   gboolean ok = TRUE;
 
+  g_clear_pointer (&engine->phase, g_free);
   for (engine->round = 0; ok && engine->round <= engine->n_rounds; engine->round++)
     {
       ok = run_round (engine, error);

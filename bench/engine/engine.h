@@ -47,6 +47,9 @@ gdouble tps_engine_estimate (TpsEngine *engine);
 /* Called once when all tasks have warmed up. */
 void tps_engine_on_warm (TpsEngine *engine, void (*warm) (gpointer user_data), gpointer user_data);
 
+/* What is done before the first task, for the line of progress: "starting PyTorch"; copied. */
+void tps_engine_set_phase (TpsEngine *engine, const gchar *phase);
+
 /* Errors: those of the tasks; TPS_ERROR_ABORTED when interrupted. */
 gboolean tps_engine_run (TpsEngine *engine, GError **error);
 
@@ -55,7 +58,7 @@ gboolean tps_engine_run (TpsEngine *engine, GError **error);
 gboolean tps_engine_is_due (TpsEngine *engine);
 void tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share);
 
-/* Shows the line of the running task if it is due. Suits tps_supervisor_set_waiting(). */
+/* Shows the line of the running task, or of what is done before, if it is due. Suits tps_supervisor_set_waiting(). */
 void tps_engine_tick (gpointer engine);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEngine, tps_engine_free)

@@ -12,17 +12,16 @@ tps_task_time_add (TpsTaskTime *time, gboolean is_measured, gdouble seconds)
 }
 
 gdouble
-tps_task_time_get_pace (const TpsTaskTime *times, guint n_times)
+tps_task_time_get_pace (const TpsTaskTime *times, guint n_times, gboolean is_measured)
 {
   gdouble spent_s = 0, expected_s = 0;
 
   for (guint i = 0; i < n_times; i++)
-    for (guint kind = 0; kind < 2; kind++)
-      if (times[i].expected_s[kind] > 0 && times[i].n_runs[kind] > 0)
-        {
-          spent_s += times[i].spent_s[kind];
-          expected_s += times[i].expected_s[kind] * times[i].n_runs[kind];
-        }
+    if (times[i].expected_s[is_measured] > 0 && times[i].n_runs[is_measured] > 0)
+      {
+        spent_s += times[i].spent_s[is_measured];
+        expected_s += times[i].expected_s[is_measured] * times[i].n_runs[is_measured];
+      }
   return expected_s > 0 ? spent_s / expected_s : 1;
 }
 

@@ -18,8 +18,9 @@ typedef struct
 
 void tps_task_time_add (TpsTaskTime *time, gboolean is_measured, gdouble seconds);
 
-/* How much slower this machine is than expected, over all tasks that have run and have an expectation; 1 before any has. */
-gdouble tps_task_time_get_pace (const TpsTaskTime *times, guint n_times);
+/* How much slower runs are than expected, over all tasks that have run and have an expectation; 1 before any has. Warm-ups have a pace
+ * of their own: what they do for the first time has no expectation. */
+gdouble tps_task_time_get_pace (const TpsTaskTime *times, guint n_times, gboolean is_measured);
 
 /* Seconds of one run: the mean of those so far, else what is expected at `pace`, else the time of the warm-up. NAN where none of
  * these is known. */

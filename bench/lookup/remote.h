@@ -1,11 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups of rows by RPC: one server process with a Unix and a TCP socket, and clients in this one. */
+/* Lookups of rows by RPC. */
 
 #pragma once
 
-#include "bench/process/supervisor.h"
-#include "runtime/embedding/table_spec.h"
+#include "bench/lookup/server.h"
 
 G_BEGIN_DECLS
 
@@ -19,34 +18,22 @@ typedef struct
   TpsTablePlace place;
 } TpsLookupRemoteShape;
 
-typedef struct TpsLookupRemote TpsLookupRemote;
-
 typedef struct
 {
-  GArray *ms;                /* of gdouble: each call of a client alone */
-  gdouble lookups_per_s;     /* of all clients together */
-  gdouble lookups_per_cpu_s; /* of the server */
+  GArray *ms; /* of gdouble: each call of a client alone */
+  TpsLookupLoad load;
 } TpsLookupRemoteTimes;
 
 void tps_lookup_remote_times_clear (TpsLookupRemoteTimes *times);
 
-/* Starts the server (this program with --serve=FOLDER), makes and fills its table. */
-TpsLookupRemote *tps_lookup_remote_new (TpsSupervisor *supervisor, const gchar *socket_dir,
-                                        const TpsLookupRemoteShape *shape, GError **error);
-void tps_lookup_remote_free (TpsLookupRemote *remote);
-
-/* "unix", "tcp"; static. */
-#define TPS_LOOKUP_N_TRANSPORTS 2
-const gchar *tps_lookup_transport_name (guint transport);
+/* Makes and fills the table. */
+gboolean tps_lookup_remote_prepare (const TpsLookupServer *server,
+                                    const TpsLookupRemoteShape *shape, GError **error);
 
 /* Answers are checked. Waits. */
-gboolean tps_lookup_remote_run (TpsLookupRemote *remote, guint transport,
-                                TpsLookupRemoteTimes *times, GError **error);
+gboolean tps_lookup_remote_run (const TpsLookupServer *server, const TpsLookupRemoteShape *shape,
+                                guint transport, TpsLookupRemoteTimes *times, GError **error);
 
-/* The server process: ends with its standard input; the exit status. */
-gint tps_lookup_serve (const gchar *socket_dir);
-
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupRemote, tps_lookup_remote_free)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupRemoteTimes, tps_lookup_remote_times_clear)
 
 G_END_DECLS

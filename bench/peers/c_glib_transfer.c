@@ -7,7 +7,7 @@
  *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
  *
  * The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
- * times (bench/transfer/row.h), with one connection and one call in flight. */
+ * times (bench/transfer/system/row.h), with one connection and one call in flight. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 //   libthrift_transfer --load=... --address=127.0.0.1:PORT
 //
 // The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
-// times (bench/transfer/row.h), with a thread and a connection for each connection of a row.
+// times (bench/transfer/system/row.h), with a thread and a connection for each connection of a row.
 
 #include <thrift/TConfiguration.h>
 #include <thrift/concurrency/ThreadFactory.h>

@@ -6,7 +6,7 @@
     pytorch_transfer.py --load=default|tcp --address=127.0.0.1:PORT
 
 The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
-times (bench/transfer/row.h). "default" lets TensorPipe choose its transports (shared memory between processes of one
+times (bench/transfer/system/row.h). "default" lets TensorPipe choose its transports (shared memory between processes of one
 host), "tcp" keeps it to TCP.
 """
 

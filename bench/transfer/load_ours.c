@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 #include "bench/transfer/ours.h"
-#include "bench/transfer/pattern.h"
-#include "bench/transfer/row.h"
+#include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/row.h"
 #include "plugin/client/client.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#include "bench/transfer/pattern.h"
+#include "bench/transfer/system/pattern.h"
 #include "runtime/base/error.h"
 
 #define DEFAULT_BYTES (16 << 20)

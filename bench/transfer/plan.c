@@ -2,12 +2,14 @@
 
 #include "bench/transfer/plan.h"
 
-#include "bench/transfer/pattern.h"
+#include "bench/transfer/system/pattern.h"
 #include "runtime/base/version.h"
 
 #define MIB ((gsize) 1 << 20)
 #define KIB ((gsize) 1 << 10)
 #define BYTES_OF_A_ROW (256 * MIB)
+#define WARM_UP_CALLS 8
+#define ROW_S 0.002 /* of any row: orders, threads */
 
 /* -- rows -- */
 
@@ -103,33 +105,83 @@ tps_transfer_plan_max_bytes (GArray *rows)
   return MIN (max_bytes, TPS_TRANSFER_MAX_BYTES);
 }
 
+TpsTransferRow
+tps_transfer_plan_warm_up (const TpsTransferRow *row)
+{
+  TpsTransferRow short_row = *row;
+
+  short_row.n_calls = MAX (MIN (row->n_calls, WARM_UP_CALLS), row->n_connections);
+  return short_row;
+}
+
+gdouble
+tps_transfer_plan_seconds (const TpsTransferSystemSpec *spec, const TpsTransferRow *row)
+{
+  return ROW_S + row->n_calls * spec->call_us / 1e6
+         + tps_transfer_row_get_bytes (row) / (spec->gb_per_s * 1e9);
+}
+
 /* -- systems -- */
 
 #define LIBTHRIFT "bench/libthrift_transfer"
 #define TENSORPIPE "bench/peers/pytorch_transfer.py"
 
 static const TpsTransferSystemSpec systems[] = {
-  { .name = "thriftps", .version = TPS_VERSION, .transport = "tcp", .kind = "ours" },
-  { .name = "raw", .version = "blocking socket", .transport = "tcp", .kind = "raw" },
-  { .name = "thriftps", .version = TPS_VERSION, .transport = "unix", .kind = "ours" },
-  { .name = "raw", .version = "blocking socket", .transport = "unix", .kind = "raw" },
-  { .name = "thriftps", .version = TPS_VERSION, .transport = "shm", .kind = "ours-shared" },
+  { .name = "thriftps",
+    .version = TPS_VERSION,
+    .transport = "tcp",
+    .kind = "ours",
+    .call_us = 7,
+    .gb_per_s = 7 },
+  { .name = "raw",
+    .version = "blocking socket",
+    .transport = "tcp",
+    .kind = "raw",
+    .call_us = 30,
+    .gb_per_s = 3 },
+  { .name = "thriftps",
+    .version = TPS_VERSION,
+    .transport = "unix",
+    .kind = "ours",
+    .call_us = 7,
+    .gb_per_s = 5 },
+  { .name = "raw",
+    .version = "blocking socket",
+    .transport = "unix",
+    .kind = "raw",
+    .call_us = 30,
+    .gb_per_s = 5 },
+  { .name = "thriftps",
+    .version = TPS_VERSION,
+    .transport = "shm",
+    .kind = "ours-shared",
+    .call_us = 7,
+    .gb_per_s = 15 },
   { .name = "raw",
     .version = "copy and wake-up",
     .transport = "shm",
     .kind = "raw-shared",
-    .max_bytes_in_flight = TPS_TRANSFER_MAX_BYTES },
+    .max_bytes_in_flight = TPS_TRANSFER_MAX_BYTES,
+    .call_us = 57,
+    .gb_per_s = 8 },
   { .name = "memcpy",
     .version = "one thread",
     .transport = "shm",
     .kind = "memcpy",
     .has_no_server = TRUE,
     .max_connections = 1,
-    .max_in_flight = 1 },
+    .max_in_flight = 1,
+    .call_us = 0,
+    .gb_per_s = 9 },
 };
 
 static const TpsTransferSystemSpec chunked[] = {
-  { .name = "thriftps-chunks", .version = TPS_VERSION, .transport = "tcp", .kind = "ours-chunked" },
+  { .name = "thriftps-chunks",
+    .version = TPS_VERSION,
+    .transport = "tcp",
+    .kind = "ours-chunked",
+    .call_us = 20,
+    .gb_per_s = 5 },
 };
 
 static const TpsTransferSystemSpec peers[] = {
@@ -138,32 +190,42 @@ static const TpsTransferSystemSpec peers[] = {
     .transport = "tcp",
     .program = LIBTHRIFT,
     .kind = "threaded",
-    .max_in_flight = 1 },
+    .max_in_flight = 1,
+    .call_us = 65,
+    .gb_per_s = 0.9 },
   { .name = "libthrift TNonblocking",
     .version = "0.17",
     .transport = "tcp",
     .program = LIBTHRIFT,
     .kind = "nonblocking",
-    .max_in_flight = 1 },
+    .max_in_flight = 1,
+    .call_us = 62,
+    .gb_per_s = 0.9 },
   { .name = "C GLib",
     .version = "0.17",
     .transport = "tcp",
     .program = "bench/c_glib_transfer",
     .kind = "simple",
     .max_connections = 1,
-    .max_in_flight = 1 },
+    .max_in_flight = 1,
+    .call_us = 11,
+    .gb_per_s = 0.3 },
   { .name = "tensorpipe",
     .version = "python3-torch, TCP alone",
     .transport = "tcp",
     .script = TENSORPIPE,
     .kind = "tcp",
-    .max_connections = 1 },
+    .max_connections = 1,
+    .call_us = 490,
+    .gb_per_s = 1.5 },
   { .name = "tensorpipe",
     .version = "python3-torch, its default transports",
     .transport = "shm",
     .script = TENSORPIPE,
     .kind = "default",
-    .max_connections = 1 },
+    .max_connections = 1,
+    .call_us = 310,
+    .gb_per_s = 2 },
 };
 
 static gboolean

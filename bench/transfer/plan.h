@@ -5,7 +5,7 @@
 #pragma once
 
 #include "bench/transfer/options.h"
-#include "bench/transfer/system.h"
+#include "bench/transfer/system/system.h"
 
 G_BEGIN_DECLS
 
@@ -18,5 +18,11 @@ gsize tps_transfer_plan_max_bytes (GArray *rows);
 /* Of const TpsTransferSystemSpec, static; owned by the caller. Errors: TPS_ERROR_INVALID_ARGUMENT where the flags leave none,
  * naming those that there are. */
 GPtrArray *tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error);
+
+/* The few calls of a row that come before it. */
+TpsTransferRow tps_transfer_plan_warm_up (const TpsTransferRow *row);
+
+/* Seconds that the row takes on a usual machine: two cores, memory of 10 GB/s. */
+gdouble tps_transfer_plan_seconds (const TpsTransferSystemSpec *spec, const TpsTransferRow *row);
 
 G_END_DECLS

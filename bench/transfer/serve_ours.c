@@ -2,8 +2,8 @@
 
 #include "bench/transfer/ours.h"
 
-#include "bench/transfer/pattern.h"
-#include "bench/transfer/serve.h"
+#include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/serve.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
 

@@ -3,18 +3,15 @@
 /* How fast tensors and small calls go through the plugin, next to the limits of the machine and, if asked for, to peers,
  * all measured in the same run.
  *
- * Each system is a server process and a load generator; rows (row.h) run on all of them in turn, round after round, so
- * that what disturbs one disturbs all. A figure is the median of the rounds. Before the first round every row is called once
- * more on each system of ours, and the contents of the answers are compared.
+ * Each system is a server process and a load generator. A task of the engine is a row (row.h) on a system, a load of small calls
+ * on a server, or such a load beside idle connections. A figure is the median of the rounds. In the warm-up every row is called
+ * once more on each system of ours, and the contents of the answers are compared.
  */
 
-#include <locale.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "bench/process/interrupt.h"
-#include "bench/process/runfiles.h"
-#include "bench/process/status_line.h"
+#include "bench/engine/benchmark.h"
 #include "bench/transfer/calls/call_load.h"
 #include "bench/transfer/calls/idle.h"
 #include "bench/transfer/figures/plot.h"
@@ -22,105 +19,119 @@
 #include "bench/transfer/ours.h"
 #include "bench/transfer/plan.h"
 #include "runtime/base/error.h"
-#include "runtime/base/version.h"
 
-#define WARM_UP_CALLS 8
+#define NAME "transfer"
 
 typedef struct
 {
   const TpsTransferOptions *options;
-  TpsSupervisor *supervisor;
-  gchar *socket_dir;
-  GPtrArray *systems; /* of TpsTransferSystem */
+  const GPtrArray *specs; /* of TpsTransferSystemSpec */
+  GPtrArray *systems;     /* of TpsTransferSystem */
   TpsTransferFigures figures;
   TpsTransferIdle idle;
-  TpsStatusLine line;
 } Transfer;
+
+static GPtrArray *
+describe (gpointer user_data)
+{
+  return tps_transfer_options_describe (((Transfer *) user_data)->options);
+}
 
 /* -- systems -- */
 
 static gboolean
-start_systems (Transfer *transfer, const GPtrArray *specs, gsize max_bytes, GError **error)
+add_systems (Transfer *transfer, TpsBenchRun *run, gsize max_bytes, GError **error)
 {
-  TpsTransferSystemOptions options = { .socket_dir = transfer->socket_dir, .max_bytes = max_bytes };
+  TpsTransferSystemOptions options = { .socket_dir = tps_benchmark_get_folder (run, error),
+                                       .max_bytes = max_bytes };
 
-  for (guint i = 0; i < specs->len; i++)
+  for (guint i = 0; options.socket_dir != NULL && i < transfer->specs->len; i++)
+    g_ptr_array_add (transfer->systems, tps_transfer_system_new (
+                                            run->supervisor, transfer->specs->pdata[i], &options));
+  return options.socket_dir != NULL;
+}
+
+static gboolean
+start_systems (Transfer *transfer, TpsBenchRun *run, GError **error)
+{
+  for (guint i = 0; i < transfer->systems->len; i++)
     {
-      TpsTransferSystem *system = tps_transfer_system_start (transfer->supervisor, specs->pdata[i],
-                                                             &options, error);
+      TpsTransferSystem *system = transfer->systems->pdata[i];
+      g_autofree gchar *phase = g_strdup_printf ("%s starts",
+                                                 tps_transfer_system_get_spec (system)->name);
 
-      if (system == NULL)
+      tps_engine_set_phase (run->engine, phase);
+      if (!tps_transfer_system_start (system, error))
         return FALSE;
-      g_ptr_array_add (transfer->systems, system);
     }
   return TRUE;
 }
 
-/* -- rounds -- */
-
-static void
-show_progress (Transfer *transfer, gint round, const gchar *what)
-{
-  g_autofree gchar *text = NULL;
-
-  if (!tps_status_line_is_due (&transfer->line))
-    return;
-  if (round == 0)
-    text = g_strdup_printf ("warm-up: %s", what);
-  else
-    text = g_strdup_printf ("round %d of %d: %s", round, transfer->options->run.repeats, what);
-  tps_status_line_show (&transfer->line, text);
-}
+/* -- rows -- */
 
 /* Connections, pools, page tables, shared memory; then whether it is right. */
 static gboolean
 warm_up (TpsTransferSystem *system, const TpsTransferRow *row, GError **error)
 {
-  TpsTransferRow short_row = *row;
+  TpsTransferRow short_row = tps_transfer_plan_warm_up (row);
   g_auto (TpsTransferTimes) times = { 0 };
 
-  short_row.n_calls = MAX (MIN (row->n_calls, WARM_UP_CALLS), row->n_connections);
   return tps_transfer_system_run (system, &short_row, &times, error)
          && tps_transfer_system_check (system, row, error);
 }
 
 static gboolean
-measure (TpsTransferSystem *system, TpsTransferRowResults *results, GError **error)
+run_row (G_GNUC_UNUSED gpointer bench, gpointer system, gpointer row, gboolean is_warm_up,
+         GError **error)
 {
+  TpsTransferRowResults *results = row;
   g_auto (TpsTransferTimes) times = { 0 };
 
+  if (is_warm_up)
+    return warm_up (system, &results->row, error);
   if (!tps_transfer_system_run (system, &results->row, &times, error))
     return FALSE;
   tps_transfer_row_results_add (results, tps_transfer_system_get_spec (system), &times);
   return TRUE;
 }
 
-/* Whose turn is the `i`-th of a round: another one is first in each, since what ran before leaves its traces in caches and
- * in where threads are. */
-static guint
-take_turn (guint i, gint round, guint n)
+static void
+add_row_task (TpsEngine *engine, TpsTransferSystem *system, TpsTransferRowResults *results)
 {
-  return round == 0 ? i : (i + (guint) round - 1) % n;
+  const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (system);
+  TpsTransferRow short_row = tps_transfer_plan_warm_up (&results->row);
+  g_autofree gchar *row = tps_transfer_row_to_title (&results->row);
+  g_autofree gchar *title = g_strdup_printf ("%s, %s %s", row, spec->name, spec->transport);
+  TpsTask task = { .title = title,
+                   .run = run_row,
+                   .system = system,
+                   .row = results,
+                   .warm_up_s = 2 * tps_transfer_plan_seconds (spec, &short_row),
+                   .measured_s = tps_transfer_plan_seconds (spec, &results->row) };
+
+  tps_engine_add (engine, &task);
 }
 
-/* Round 0 is the warm-up. */
-static gboolean
-run_row (Transfer *transfer, TpsTransferRowResults *results, gint round, GError **error)
+/* The array of results has its final length before tasks point into it. */
+static void
+add_rows (Transfer *transfer, TpsEngine *engine, const GArray *rows)
 {
-  g_autofree gchar *title = tps_transfer_row_to_title (&results->row);
-
-  for (guint i = 0; i < transfer->systems->len; i++)
+  for (guint i = 0; i < rows->len; i++)
     {
-      guint turn = take_turn (i, round, transfer->systems->len);
-      TpsTransferSystem *system = transfer->systems->pdata[turn];
+      TpsTransferRowResults results;
 
-      if (!tps_transfer_system_can_run (system, &results->row))
-        continue;
-      show_progress (transfer, round, title);
-      if (round == 0 ? !warm_up (system, &results->row, error) : !measure (system, results, error))
-        return FALSE;
+      tps_transfer_row_results_init (&results, &g_array_index (rows, TpsTransferRow, i));
+      g_array_append_val (transfer->figures.rows, results);
     }
-  return TRUE;
+  for (guint i = 0; i < rows->len; i++)
+    {
+      tps_engine_begin_row (engine);
+      for (guint j = 0; j < transfer->systems->len; j++)
+        if (tps_transfer_system_can_run (transfer->systems->pdata[j],
+                                         &g_array_index (rows, TpsTransferRow, i)))
+          add_row_task (engine, transfer->systems->pdata[j],
+                        &g_array_index (transfer->figures.rows, TpsTransferRowResults, i));
+    }
 }
 
 /* -- small calls -- */
@@ -148,122 +159,149 @@ answers_small_calls (const Transfer *transfer, const TpsTransferSystem *system)
          || g_str_has_prefix (tps_transfer_system_get_spec (system)->name, "libthrift");
 }
 
+static gboolean
+run_calls (gpointer bench, gpointer system, gpointer row, G_GNUC_UNUSED gboolean is_warm_up,
+           GError **error)
+{
+  const Transfer *transfer = bench;
+  gdouble calls_per_s = tps_call_load_run (tps_transfer_system_get_address (system),
+                                           TPS_CALL_LOAD_N_CLIENTS, transfer->options->seconds,
+                                           error);
+
+  if (calls_per_s >= 0)
+    g_array_append_val ((GArray *) row, calls_per_s);
+  return calls_per_s >= 0;
+}
+
 static void
-add_call_servers (Transfer *transfer)
+add_calls (Transfer *transfer, TpsEngine *engine)
 {
   if (transfer->options->seconds <= 0 || find_ours (transfer) == NULL)
     return;
+  tps_engine_begin_row (engine);
   for (guint i = 0; i < transfer->systems->len; i++)
     {
       TpsTransferSystem *system = transfer->systems->pdata[i];
-      TpsTransferCalls calls = { .name = tps_transfer_system_get_spec (system)->name,
-                                 .address = tps_transfer_system_get_address (system) };
+      const gchar *name = tps_transfer_system_get_spec (system)->name;
+      TpsTransferCalls calls = { .name = name,
+                                 .calls_per_s = g_array_new (FALSE, FALSE, sizeof (gdouble)) };
+      g_autofree gchar *title = g_strdup_printf ("small calls, %s", name);
+      TpsTask task = { .title = title,
+                       .run = run_calls,
+                       .bench = transfer,
+                       .system = system,
+                       .row = calls.calls_per_s,
+                       .no_warm_up = TRUE,
+                       .measured_s = transfer->options->seconds };
 
       if (!answers_small_calls (transfer, system))
-        continue;
-      calls.calls_per_s = g_array_new (FALSE, FALSE, sizeof (gdouble));
+        {
+          g_array_unref (calls.calls_per_s);
+          continue;
+        }
       g_array_append_val (transfer->figures.calls, calls);
+      tps_engine_add (engine, &task);
     }
 }
 
+/* -- beside idle connections -- */
+
 static gboolean
-run_calls (Transfer *transfer, gint round, GError **error)
+run_alone (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
+           G_GNUC_UNUSED gboolean is_warm_up, GError **error)
 {
-  for (guint i = 0; i < transfer->figures.calls->len; i++)
-    {
-      guint turn = take_turn (i, round, transfer->figures.calls->len);
-      TpsTransferCalls *calls = &g_array_index (transfer->figures.calls, TpsTransferCalls, turn);
-      gdouble calls_per_s;
-
-      show_progress (transfer, round, "small calls");
-      calls_per_s = tps_call_load_run (calls->address, TPS_CALL_LOAD_N_CLIENTS,
-                                       transfer->options->seconds, error);
-      if (calls_per_s < 0)
-        return FALSE;
-      g_array_append_val (calls->calls_per_s, calls_per_s);
-    }
-  return TRUE;
+  return tps_transfer_idle_measure_alone (bench, error);
 }
 
 static gboolean
-measure_idle (Transfer *transfer, GError **error)
+run_beside (gpointer bench, G_GNUC_UNUSED gpointer system, G_GNUC_UNUSED gpointer row,
+            G_GNUC_UNUSED gboolean is_warm_up, GError **error)
+{
+  return tps_transfer_idle_measure_beside (bench, error);
+}
+
+static void
+add_idle (Transfer *transfer, TpsEngine *engine)
 {
   const TpsTransferOptions *options = transfer->options;
   TpsTransferSystem *ours = find_ours (transfer);
+  TpsTask alone = { .title = "small calls, no idle connections",
+                    .run = run_alone,
+                    .bench = &transfer->idle,
+                    .no_warm_up = TRUE,
+                    .measured_s = options->seconds };
+  TpsTask beside = alone;
 
   if (options->idle == 0 || ours == NULL)
-    return TRUE;
+    return;
   tps_transfer_idle_init (&transfer->idle, (guint) options->idle);
   transfer->figures.idle = &transfer->idle;
-  show_progress (transfer, options->run.repeats, "idle connections");
-  return tps_transfer_idle_measure (&transfer->idle, transfer->supervisor,
-                                    tps_transfer_system_get_server (ours),
-                                    tps_transfer_system_get_address (ours),
-                                    (guint) options->run.repeats, options->seconds, error);
+  beside.title = "small calls beside idle connections";
+  beside.run = run_beside;
+  beside.measured_s += options->idle * TPS_TRANSFER_IDLE_CONNECT_S;
+  tps_engine_begin_row (engine);
+  tps_engine_add (engine, &alone);
+  tps_engine_add (engine, &beside);
+}
+
+static gboolean
+start_idle (Transfer *transfer, TpsBenchRun *run, GError **error)
+{
+  TpsTransferSystem *ours = find_ours (transfer);
+
+  return transfer->figures.idle == NULL
+         || tps_transfer_idle_start (
+             &transfer->idle, run->supervisor, tps_transfer_system_get_server (ours),
+             tps_transfer_system_get_address (ours), transfer->options->seconds, error);
 }
 
 /* -- the whole -- */
 
-static void
-add_rows (Transfer *transfer, const GArray *rows)
-{
-  for (guint i = 0; i < rows->len; i++)
-    {
-      TpsTransferRowResults results;
-
-      tps_transfer_row_results_init (&results, &g_array_index (rows, TpsTransferRow, i));
-      g_array_append_val (transfer->figures.rows, results);
-    }
-}
-
 static gboolean
-run_round (Transfer *transfer, gint round, GError **error)
+prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
-  for (guint i = 0; i < transfer->figures.rows->len; i++)
-    if (!run_row (transfer, &g_array_index (transfer->figures.rows, TpsTransferRowResults, i),
-                  round, error))
-      return FALSE;
-  return round == 0 || run_calls (transfer, round, error);
-}
-
-static gboolean
-run (Transfer *transfer, const GPtrArray *specs, GError **error)
-{
+  Transfer *transfer = user_data;
   g_autoptr (GArray) rows = tps_transfer_plan_rows (transfer->options);
 
-  transfer->socket_dir = g_dir_make_tmp ("thriftps-XXXXXX", error);
-  if (transfer->socket_dir == NULL
-      || !start_systems (transfer, specs, tps_transfer_plan_max_bytes (rows), error))
+  if (!add_systems (transfer, run, tps_transfer_plan_max_bytes (rows), error))
     return FALSE;
-  add_rows (transfer, rows);
-  add_call_servers (transfer);
-  for (gint round = 0; round <= transfer->options->run.repeats; round++)
-    if (!run_round (transfer, round, error))
-      return FALSE;
-  return measure_idle (transfer, error);
+  add_rows (transfer, run->engine, rows);
+  add_calls (transfer, run->engine);
+  add_idle (transfer, run->engine);
+  tps_benchmark_say_length (run);
+  return start_systems (transfer, run, error) && start_idle (transfer, run, error);
 }
 
-static gboolean
-write_json (const Transfer *transfer, GError **error)
+static void
+stop (gpointer user_data)
 {
-  g_autoptr (GPtrArray) described = tps_transfer_options_describe (transfer->options);
-  g_auto (TpsBenchOutput) output;
+  Transfer *transfer = user_data;
 
-  tps_bench_output_init (&output, "transfer", described);
-  tps_transfer_show_output (&transfer->figures, &output);
-  return tps_bench_output_write_json (&output, transfer->options->run.json, error);
+  tps_transfer_idle_stop (&transfer->idle);
+  g_ptr_array_set_size (transfer->systems, 0);
 }
 
-static gboolean
-report (const Transfer *transfer, GError **error)
+static void
+print_report (gpointer user_data)
 {
-  const TpsTransferOptions *options = transfer->options;
-  g_autofree gchar *table = tps_transfer_show_table (&transfer->figures);
+  g_autofree gchar *table = tps_transfer_show_table (&((Transfer *) user_data)->figures);
 
   fputs (table, stdout);
-  if (options->run.json != NULL && !write_json (transfer, error))
-    return FALSE;
-  return options->plot == NULL || tps_transfer_plot (&transfer->figures, options->plot, error);
+}
+
+static void
+add_output (gpointer user_data, TpsBenchOutput *output)
+{
+  tps_transfer_show_output (&((Transfer *) user_data)->figures, output);
+}
+
+static gboolean
+plot (gpointer user_data, GError **error)
+{
+  const Transfer *transfer = user_data;
+
+  return transfer->options->plot == NULL
+         || tps_transfer_plot (&transfer->figures, transfer->options->plot, error);
 }
 
 static void
@@ -273,51 +311,34 @@ free_system (gpointer system)
 }
 
 static void
-transfer_init (Transfer *transfer, const TpsTransferOptions *options)
-{
-  *transfer = (Transfer) { .options = options, .supervisor = tps_supervisor_new () };
-  transfer->systems = g_ptr_array_new_with_free_func (free_system);
-  transfer->figures.rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRowResults));
-  transfer->figures.calls = g_array_new (FALSE, FALSE, sizeof (TpsTransferCalls));
-  tps_status_line_init (&transfer->line);
-}
-
-static void
 transfer_clear (Transfer *transfer)
 {
   g_ptr_array_unref (transfer->systems);
-  tps_supervisor_free (transfer->supervisor);
-  g_clear_pointer (&transfer->socket_dir, tps_bench_remove_folder);
-  for (guint i = 0; i < transfer->figures.rows->len; i++)
-    tps_transfer_row_results_clear (
-        &g_array_index (transfer->figures.rows, TpsTransferRowResults, i));
-  for (guint i = 0; i < transfer->figures.calls->len; i++)
-    g_array_unref (g_array_index (transfer->figures.calls, TpsTransferCalls, i).calls_per_s);
-  g_array_unref (transfer->figures.rows);
-  g_array_unref (transfer->figures.calls);
+  tps_transfer_figures_clear (&transfer->figures);
   tps_transfer_idle_clear (&transfer->idle);
 }
-
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Transfer, transfer_clear)
 
 static gint
 run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree gchar *host = tps_bench_describe_host ();
-  g_auto (Transfer) transfer;
-  gboolean done;
+  static const TpsBenchmark benchmark = {
+    .name = NAME,
+    .describe = describe,
+    .prepare = prepare,
+    .stop = stop,
+    .print_report = print_report,
+    .add_output = add_output,
+    .write_more = plot,
+  };
+  Transfer transfer = { .options = options,
+                        .specs = specs,
+                        .systems = g_ptr_array_new_with_free_func (free_system) };
+  gint status;
 
-  transfer_init (&transfer, options);
-  printf ("transfer: repeats=%d seconds=%g\nhost: %s\n", options->run.repeats, options->seconds,
-          host);
-  fflush (stdout);
-  done = run (&transfer, specs, &error);
-  tps_status_line_end (&transfer.line);
-  if (done && report (&transfer, &error))
-    return 0;
-  fprintf (stderr, "transfer: %s\n", error->message);
-  return tps_interrupt_is_set () ? 130 : 1;
+  tps_transfer_figures_init (&transfer.figures);
+  status = tps_benchmark_run (&benchmark, &options->run, &transfer);
+  transfer_clear (&transfer);
+  return status;
 }
 
 /* -- children -- */
@@ -350,7 +371,7 @@ run_child (const TpsTransferOptions *options)
       if (g_strcmp0 (options->load, kinds[i].kind) == 0)
         return kinds[i].load (options->address, max_bytes);
     }
-  fprintf (stderr, "transfer: no such --serve or --load\n");
+  fprintf (stderr, NAME ": no such --serve or --load\n");
   return 2;
 }
 
@@ -373,21 +394,14 @@ main (gint argc, gchar **argv)
   g_auto (TpsTransferOptions) options = { 0 };
   g_autoptr (GPtrArray) specs = NULL;
 
-  setlocale (LC_CTYPE, ""); /* for the text of --help; numbers stay as they are everywhere */
+  tps_benchmark_init ();
   if (!tps_transfer_options_parse (&options, argc, argv, &error)
       || (specs = tps_transfer_plan_systems (&options, &error)) == NULL)
-    {
-      fprintf (stderr, "transfer: %s\n", error->message);
-      return 2;
-    }
+    return tps_benchmark_refuse (NAME, error);
   if (options.run.version)
-    {
-      printf ("transfer (ThriftPS) %s\n", TPS_VERSION);
-      return 0;
-    }
+    return tps_benchmark_print_version (NAME);
   if (options.serve != NULL || options.load != NULL)
     return run_child (&options);
   raise_descriptor_limit ();
-  tps_interrupt_install ();
   return run_benchmark (&options, specs);
 }

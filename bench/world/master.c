@@ -201,6 +201,7 @@ meet (TpsMaster *master, Role *role, gint64 deadline_ns, GError **error)
       g_autoptr (GError) local = NULL;
 
       address = tps_remote_get (master->self, key, 100, in (CALL_NS), &local);
+      tps_engine_tick (master->engine);
       if (!check_world (master, error))
         return FALSE;
       if (address == NULL && !g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))

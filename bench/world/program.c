@@ -128,8 +128,11 @@ prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
                                 tps_master_get_port (run->master), error))
         return FALSE;
     }
-  if (!tps_master_meet_roles (run->master, error)
-      || !run->program->start_peers (run->user_data, bench->supervisor, run->peers, error))
+  tps_engine_set_phase (bench->engine, "the roles start");
+  if (!tps_master_meet_roles (run->master, error))
+    return FALSE;
+  tps_engine_set_phase (bench->engine, "the peers start");
+  if (!run->program->start_peers (run->user_data, bench->supervisor, run->peers, error))
     return FALSE;
   add_passes (run, bench->engine);
   return TRUE;

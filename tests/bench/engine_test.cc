@@ -114,11 +114,13 @@ TEST (TaskTime, IsWhatIsExpectedAtThePaceOfTheOthers)
 {
   TpsTaskTime times[2] = {};
 
-  times[0].expected_s[0] = 2;
+  times[0] = { .expected_s = { 1, 2 }, .spent_s = {}, .n_runs = {} };
   times[1].expected_s[1] = 10;
-  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2), 1);
-  tps_task_time_add (&times[0], FALSE, 6);
-  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2), 3);
+  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 1);
+  tps_task_time_add (&times[0], FALSE, 50); // a warm-up says nothing of measured runs
+  tps_task_time_add (&times[0], TRUE, 6);
+  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, TRUE), 3);
+  EXPECT_DOUBLE_EQ (tps_task_time_get_pace (times, 2, FALSE), 50);
   EXPECT_DOUBLE_EQ (tps_task_time_estimate (&times[1], TRUE, 3), 30);
 }
 

@@ -93,19 +93,10 @@ wait_until_closed (const TpsChild *server, guint n_descriptors, GError **error)
   return TRUE;
 }
 
-typedef struct
-{
-  TpsTransferIdle *idle;
-  TpsChild *child;
-  const TpsChild *server;
-  const gchar *address;
-  gdouble seconds;
-} Measurement;
-
 static gboolean
-measure_calls (const Measurement *m, GArray *calls_per_s, GError **error)
+measure_calls (const TpsTransferIdle *idle, GArray *calls_per_s, GError **error)
 {
-  gdouble rate = tps_call_load_run (m->address, TPS_CALL_LOAD_N_CLIENTS, m->seconds, error);
+  gdouble rate = tps_call_load_run (idle->address, TPS_CALL_LOAD_N_CLIENTS, idle->seconds, error);
 
   if (rate < 0)
     return FALSE;
@@ -113,49 +104,47 @@ measure_calls (const Measurement *m, GArray *calls_per_s, GError **error)
   return TRUE;
 }
 
-static gboolean
-measure_beside (const Measurement *m, GError **error)
+gboolean
+tps_transfer_idle_measure_alone (TpsTransferIdle *idle, GError **error)
 {
-  TpsTransferIdle *idle = m->idle;
-  g_autofree gchar *open_order = g_strdup_printf ("open %u", idle->n_idle);
-  guint n_descriptors = tps_child_count_descriptors (m->server);
-  gsize before = tps_child_get_resident_bytes (m->server);
-
-  if (!order (m->child, open_order, error))
-    return FALSE;
-  idle->bytes = MAX (idle->bytes,
-                     (gdouble) tps_child_get_resident_bytes (m->server) - (gdouble) before);
-  return measure_calls (m, idle->beside, error) && order (m->child, "close", error)
-         && wait_until_closed (m->server, n_descriptors + TPS_CALL_LOAD_N_CLIENTS, error);
-}
-
-/* Either comes first in every other round, so that what favours the first, or the second, favours both. */
-static gboolean
-measure_round (const Measurement *m, guint round, GError **error)
-{
-  if (round % 2 == 0)
-    return measure_calls (m, m->idle->alone, error) && measure_beside (m, error);
-  return measure_beside (m, error) && measure_calls (m, m->idle->alone, error);
+  return measure_calls (idle, idle->alone, error);
 }
 
 gboolean
-tps_transfer_idle_measure (TpsTransferIdle *idle, TpsSupervisor *supervisor, const TpsChild *server,
-                           const gchar *address, guint n_rounds, gdouble seconds, GError **error)
+tps_transfer_idle_measure_beside (TpsTransferIdle *idle, GError **error)
+{
+  g_autofree gchar *open_order = g_strdup_printf ("open %u", idle->n_idle);
+  guint n_descriptors = tps_child_count_descriptors (idle->server);
+  gsize before = tps_child_get_resident_bytes (idle->server);
+
+  if (!order (idle->child, open_order, error))
+    return FALSE;
+  idle->bytes = MAX (idle->bytes,
+                     (gdouble) tps_child_get_resident_bytes (idle->server) - (gdouble) before);
+  return measure_calls (idle, idle->beside, error) && order (idle->child, "close", error)
+         && wait_until_closed (idle->server, n_descriptors + TPS_CALL_LOAD_N_CLIENTS, error);
+}
+
+gboolean
+tps_transfer_idle_start (TpsTransferIdle *idle, TpsSupervisor *supervisor, const TpsChild *server,
+                         const gchar *address, gdouble seconds, GError **error)
 {
   g_autofree gchar *program = tps_bench_find_program ();
   g_autofree gchar *address_flag = g_strdup_printf ("--address=%s", address);
   gchar load_flag[] = "--load=idle";
   gchar *argv[] = { program, load_flag, address_flag, NULL };
-  g_autoptr (TpsChild) child = tps_child_start (supervisor, "idle connections", argv, error);
 
-  Measurement measurement = {
-    .idle = idle, .child = child, .server = server, .address = address, .seconds = seconds
-  };
+  idle->server = server;
+  idle->address = address;
+  idle->seconds = seconds;
+  idle->child = tps_child_start (supervisor, "idle connections", argv, error);
+  return idle->child != NULL;
+}
 
-  for (guint i = 0; child != NULL && i < n_rounds; i++)
-    if (!measure_round (&measurement, i, error))
-      return FALSE;
-  return child != NULL;
+void
+tps_transfer_idle_stop (TpsTransferIdle *idle)
+{
+  g_clear_pointer (&idle->child, tps_child_free);
 }
 
 void

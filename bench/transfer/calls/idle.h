@@ -16,16 +16,30 @@ typedef struct
   GArray *alone;  /* of gdouble: calls a second, one a round */
   GArray *beside; /* the same beside the idle connections */
   gdouble bytes;  /* that the server has grown by with them: the most of all rounds */
+
+  /* Of a measurement. */
+  TpsChild *child;
+  const TpsChild *server;
+  const gchar *address;
+  gdouble seconds;
 } TpsTransferIdle;
+
+#define TPS_TRANSFER_IDLE_CONNECT_S 0.0002 /* about what opening and closing one takes */
 
 void tps_transfer_idle_init (TpsTransferIdle *idle, guint n_idle);
 void tps_transfer_idle_clear (TpsTransferIdle *idle);
 
-/* Starts the child (this program with --load=idle), and makes `n_rounds` rounds of `seconds` for each figure. `server` listens at
- * `address`. Errors: what the child or a client says; TPS_ERROR_ABORTED when interrupted. */
-gboolean tps_transfer_idle_measure (TpsTransferIdle *idle, TpsSupervisor *supervisor,
-                                    const TpsChild *server, const gchar *address, guint n_rounds,
-                                    gdouble seconds, GError **error);
+/* Starts the child (this program with --load=idle). `server` listens at `address`; both are borrowed until tps_transfer_idle_stop().
+ * Errors: TPS_ERROR_UNAVAILABLE. */
+gboolean tps_transfer_idle_start (TpsTransferIdle *idle, TpsSupervisor *supervisor,
+                                  const TpsChild *server, const gchar *address, gdouble seconds,
+                                  GError **error);
+void tps_transfer_idle_stop (TpsTransferIdle *idle);
+
+/* A round of `seconds` without and with the idle connections. Errors: what the child or a client says; TPS_ERROR_ABORTED when
+ * interrupted. */
+gboolean tps_transfer_idle_measure_alone (TpsTransferIdle *idle, GError **error);
+gboolean tps_transfer_idle_measure_beside (TpsTransferIdle *idle, GError **error);
 
 /* The child: "open N" and "close" on standard input, "ok" or "error TEXT" on standard output. Returns the exit status. */
 gint tps_transfer_load_idle (const gchar *address, gsize max_bytes);

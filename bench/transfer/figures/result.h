@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "bench/transfer/system.h"
+#include "bench/transfer/system/system.h"
 
 G_BEGIN_DECLS
 

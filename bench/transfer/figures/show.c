@@ -7,6 +7,36 @@
 #define OURS "thriftps"
 #define SMALL_CALLS "small calls, " G_STRINGIFY (TPS_CALL_LOAD_N_CLIENTS) " clients"
 
+static void
+row_clear (gpointer row)
+{
+  tps_transfer_row_results_clear (row);
+}
+
+static void
+calls_clear (gpointer calls)
+{
+  g_array_unref (((TpsTransferCalls *) calls)->calls_per_s);
+}
+
+void
+tps_transfer_figures_init (TpsTransferFigures *figures)
+{
+  *figures = (TpsTransferFigures) {
+    .rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRowResults)),
+    .calls = g_array_new (FALSE, FALSE, sizeof (TpsTransferCalls)),
+  };
+  g_array_set_clear_func (figures->rows, row_clear);
+  g_array_set_clear_func (figures->calls, calls_clear);
+}
+
+void
+tps_transfer_figures_clear (TpsTransferFigures *figures)
+{
+  g_array_unref (figures->rows);
+  g_array_unref (figures->calls);
+}
+
 const TpsTransferRowResults *
 tps_transfer_figures_get (const TpsTransferFigures *figures, guint i)
 {

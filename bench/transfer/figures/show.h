@@ -14,9 +14,8 @@ G_BEGIN_DECLS
 /* What calls a second a server does under the same load of small calls (call_load.h). */
 typedef struct
 {
-  const gchar *name;    /* static */
-  const gchar *address; /* borrowed */
-  GArray *calls_per_s;  /* of gdouble, one a run */
+  const gchar *name;   /* static */
+  GArray *calls_per_s; /* of gdouble, one a run */
 } TpsTransferCalls;
 
 typedef struct
@@ -25,6 +24,9 @@ typedef struct
   GArray *calls;               /* of TpsTransferCalls, ours first */
   const TpsTransferIdle *idle; /* borrowed; NULL = not measured */
 } TpsTransferFigures;
+
+void tps_transfer_figures_init (TpsTransferFigures *figures);
+void tps_transfer_figures_clear (TpsTransferFigures *figures);
 
 /* The `i`-th row; borrowed. */
 const TpsTransferRowResults *tps_transfer_figures_get (const TpsTransferFigures *figures, guint i);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "bench/transfer/limits/raw.h"
-#include "bench/transfer/pattern.h"
-#include "bench/transfer/row.h"
+#include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/row.h"
 #include "runtime/base/sync.h"
 
 typedef struct

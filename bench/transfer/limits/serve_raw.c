@@ -6,9 +6,9 @@
 #include "bench/transfer/limits/raw.h"
 #include "bench/transfer/limits/shared_memory.h"
 #include "bench/transfer/limits/stream.h"
-#include "bench/transfer/pattern.h"
-#include "bench/transfer/row.h"
-#include "bench/transfer/serve.h"
+#include "bench/transfer/system/pattern.h"
+#include "bench/transfer/system/row.h"
+#include "bench/transfer/system/serve.h"
 #include "runtime/base/sync.h"
 
 /* That listens, or a connection. */

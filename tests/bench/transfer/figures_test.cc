@@ -28,8 +28,7 @@ protected:
                                  .n_in_flight = 1,
                                  .n_calls = 2,
                                  .is_check = FALSE };
-    figures_.rows = g_array_new (FALSE, FALSE, sizeof (TpsTransferRowResults));
-    figures_.calls = g_array_new (FALSE, FALSE, sizeof (TpsTransferCalls));
+    tps_transfer_figures_init (&figures_);
     tps_transfer_row_results_init (&results, &row);
     g_array_append_val (figures_.rows, results);
     tps_bench_output_init (&output_, "transfer", flags_);
@@ -37,9 +36,7 @@ protected:
   void
   TearDown () override
   {
-    tps_transfer_row_results_clear (Row ());
-    g_array_unref (figures_.rows);
-    g_array_unref (figures_.calls);
+    tps_transfer_figures_clear (&figures_);
     tps_transfer_idle_clear (&idle_);
     tps_bench_output_clear (&output_);
     g_ptr_array_unref (flags_);

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench/transfer/pattern.h"
+#include "bench/transfer/system/pattern.h"
 
 namespace {
 

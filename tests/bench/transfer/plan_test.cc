@@ -225,4 +225,39 @@ TEST_F (TransferPlan, SmallCallsNeedOurServerOverTcp)
   EXPECT_EQ (options_.seconds, 1);
 }
 
+TEST_F (TransferPlan, EverySystemHasAnExpectation)
+{
+  ASSERT_TRUE (Parse ({ "--peers", "--chunks" }));
+  g_autoptr (GPtrArray) specs = tps_transfer_plan_systems (&options_, &error_);
+  TpsTransferRow row = { .op = TPS_TRANSFER_PUSH,
+                         .n_bytes = 1 << 20,
+                         .n_connections = 1,
+                         .n_in_flight = 1,
+                         .n_calls = 100,
+                         .is_check = FALSE };
+  for (guint i = 0; i < specs->len; i++)
+    {
+      auto spec = static_cast<const TpsTransferSystemSpec *> (specs->pdata[i]);
+      gdouble seconds = tps_transfer_plan_seconds (spec, &row);
+      EXPECT_GT (seconds, 0.005) << spec->name;
+      EXPECT_LT (seconds, 1) << spec->name;
+    }
+}
+
+TEST_F (TransferPlan, AWarmUpIsAFewCallsOnEachConnection)
+{
+  TpsTransferRow row = { .op = TPS_TRANSFER_PUSH,
+                         .n_bytes = 64,
+                         .n_connections = 1,
+                         .n_in_flight = 1,
+                         .n_calls = 100,
+                         .is_check = FALSE };
+  EXPECT_EQ (tps_transfer_plan_warm_up (&row).n_calls, 8u);
+  row.n_connections = 16;
+  EXPECT_EQ (tps_transfer_plan_warm_up (&row).n_calls, 16u);
+  row.n_connections = 1;
+  row.n_calls = 4;
+  EXPECT_EQ (tps_transfer_plan_warm_up (&row).n_calls, 4u);
+}
+
 } // namespace

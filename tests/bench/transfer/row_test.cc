@@ -1,12 +1,12 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/transfer/row.h"
+#include "bench/transfer/system/row.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "bench/transfer/pattern.h"
+#include "bench/transfer/system/pattern.h"
 
 namespace {
 

@@ -14,6 +14,9 @@ for _name in ("LD_LIBRARY_PATH", "THRIFTPS_CUDA_LIBRARY"):  # of the runfiles; r
 LOCAL = ["%s, %s" % (system, threads) for threads in ("1 thread", "2 threads") for system in ("pool", "store")]
 REMOTE = ["lookup, unix", "lookup, unix, 3 clients", "server, unix, a second of its CPU",
           "lookup, tcp", "lookup, tcp, 3 clients", "server, tcp, a second of its CPU"]
+PUSH = [name for pattern, clients in (("push 2000 x 64", 4), ("push 1 x 16", 8)) for transport in ("unix", "tcp")
+        for name in ("%s, %s, %d clients" % (pattern, transport, clients),
+                     "server, %s, %s, a second of its CPU" % (pattern, transport))]
 
 
 class Lookup(launcher.TestCase):
@@ -34,7 +37,7 @@ class Lookup(launcher.TestCase):
 
     def test_bags_stand_next_to_their_limit_and_rows_come_by_rpc(self):
         output = self.measure("--calls=7", "--repeats=2")
-        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE)
+        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE + PUSH)
         samples = {figure["name"]: figure["n"] for figure in output["figures"]}
         self.assertEqual((samples["pool, 1 thread"], samples["lookup, unix"]), (2, 14))
         self.assertEqual([peer["name"] for peer in output["peers"]], ["gather"])
@@ -49,9 +52,16 @@ class Lookup(launcher.TestCase):
     def test_one_part(self):
         self.assertEqual([figure["name"] for figure in self.measure("--only=remote")["figures"]], REMOTE)
 
+    def test_pushes_reach_the_table_of_any_server_that_is_named(self):
+        server = os.path.abspath(os.environ["THRIFTPS_SERVER"])
+        self.assertEqual([figure["name"] for figure in self.measure("--only=push", "--server-binary=" + server)["figures"]], PUSH)
+        result = self.run_world("--smoke", "--only=push", "--server-binary=/bin/false")
+        self.assertEqual((result.code, result.stderr.count("\n")), (1, 1), result)
+        self.assertIn("server (pid", result.stderr)
+
     def test_tables_may_be_on_a_device(self):
         output = self.measure("--device=cuda:1")
-        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE)
+        self.assertEqual([figure["name"] for figure in output["figures"]], LOCAL + REMOTE + PUSH)
         self.measure("--device=cuda/host", "--only=local")
         result = self.run_world("--smoke", "--device=cuda:7")
         self.assertEqual(result.code, 1, result)

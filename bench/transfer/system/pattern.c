@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/pattern.h"
+#include "bench/transfer/system/pattern.h"
 
 /* Odd: no two of 2^32 neighbours are the same. */
 #define STEP 2654435761u

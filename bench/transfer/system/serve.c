@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/serve.h"
+#include "bench/transfer/system/serve.h"
 
 #include <stdio.h>
 #include <unistd.h>

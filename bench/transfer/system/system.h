@@ -6,7 +6,7 @@
 #pragma once
 
 #include "bench/process/child.h"
-#include "bench/transfer/row.h"
+#include "bench/transfer/system/row.h"
 
 G_BEGIN_DECLS
 
@@ -24,6 +24,7 @@ typedef struct
   guint max_connections; /* 0 = any, here and below */
   guint max_in_flight;
   gsize max_bytes_in_flight; /* on a connection */
+  gdouble call_us, gb_per_s; /* of one call and of large ones on a usual machine, for estimates */
 } TpsTransferSystemSpec;
 
 typedef struct TpsTransferSystem TpsTransferSystem;
@@ -46,11 +47,13 @@ typedef struct
   gsize max_bytes;
 } TpsTransferSystemOptions;
 
-/* Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
-TpsTransferSystem *tps_transfer_system_start (TpsSupervisor *supervisor,
-                                              const TpsTransferSystemSpec *spec,
-                                              const TpsTransferSystemOptions *options,
-                                              GError **error);
+/* `spec` is static; the others are borrowed and outlive it. */
+TpsTransferSystem *tps_transfer_system_new (TpsSupervisor *supervisor,
+                                            const TpsTransferSystemSpec *spec,
+                                            const TpsTransferSystemOptions *options);
+
+/* Starts its processes. Errors: TPS_ERROR_UNAVAILABLE naming what did not come up. */
+gboolean tps_transfer_system_start (TpsTransferSystem *system, GError **error);
 void tps_transfer_system_free (TpsTransferSystem *system);
 
 const TpsTransferSystemSpec *tps_transfer_system_get_spec (const TpsTransferSystem *system);

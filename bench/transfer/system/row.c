@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/row.h"
+#include "bench/transfer/system/row.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "bench/transfer/system.h"
+#include "bench/transfer/system/system.h"
 
 #include <string.h>
 
@@ -119,18 +119,22 @@ choose_address (const TpsTransferSystem *system)
 }
 
 TpsTransferSystem *
-tps_transfer_system_start (TpsSupervisor *supervisor, const TpsTransferSystemSpec *spec,
-                           const TpsTransferSystemOptions *options, GError **error)
+tps_transfer_system_new (TpsSupervisor *supervisor, const TpsTransferSystemSpec *spec,
+                         const TpsTransferSystemOptions *options)
 {
   TpsTransferSystem *system = g_new0 (TpsTransferSystem, 1);
-  g_autofree gchar *asked = NULL;
 
   *system = (TpsTransferSystem) { .supervisor = supervisor, .spec = spec, .options = *options };
-  asked = choose_address (system);
-  if ((spec->has_no_server || start_server (system, asked, error)) && start_client (system, error))
-    return system;
-  tps_transfer_system_free (system);
-  return NULL;
+  return system;
+}
+
+gboolean
+tps_transfer_system_start (TpsTransferSystem *system, GError **error)
+{
+  g_autofree gchar *asked = choose_address (system);
+
+  return (system->spec->has_no_server || start_server (system, asked, error))
+         && start_client (system, error);
 }
 
 void

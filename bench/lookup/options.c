@@ -1,0 +1,150 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/lookup/options.h"
+
+#include "runtime/base/cores.h"
+
+#define MAX_THREADS 64
+
+static void
+make_small (TpsLookupOptions *o)
+{
+  o->n_rows = MIN (o->n_rows, 5000);
+  o->n_bags = MIN (o->n_bags, 64);
+  o->n_batches = MIN (o->n_batches, 4);
+  o->n_calls = MIN (o->n_calls, 20);
+  o->seconds = MIN (o->seconds, 0.05);
+}
+
+/* Bags so long that their sums round would not have the checksum of all orders. */
+#define MAX_BAG_LENGTH 10000
+
+static gboolean
+check_numbers (const TpsLookupOptions *o, GError **error)
+{
+  return tps_flags_check_number ("rows", o->n_rows, 1, 100000000, error)
+         && tps_flags_check_number ("dim", o->dim, 1, 4096, error)
+         && tps_flags_check_number ("bags", o->n_bags, 1, 1000000, error)
+         && tps_flags_check_number ("bag-length", o->bag_length, 1, MAX_BAG_LENGTH, error)
+         && tps_flags_check_number ("batches", o->n_batches, 1, 1000000, error)
+         && tps_flags_check_number ("threads", o->n_threads, 1, MAX_THREADS, error)
+         && tps_flags_check_number ("remote-dim", o->remote_dim, 1, 4096, error)
+         && tps_flags_check_number ("ids", o->n_ids, 1, 1000000, error)
+         && tps_flags_check_number ("calls", o->n_calls, 1, 1000000, error)
+         && tps_flags_check_number ("clients", o->n_clients, 1, 64, error)
+         && (o->seconds > 0 || tps_flags_refuse ("seconds", "0 or less", "above 0", error));
+}
+
+static gboolean
+check (TpsLookupOptions *o, GError **error)
+{
+  static const gchar *const peers[] = { TPS_LOOKUP_PEER, NULL };
+  static const gchar *const parts[] = { "local", "remote", "push", NULL };
+  static const gchar *const none[] = { NULL };
+
+  if (o->run.repeats == 0)
+    o->run.repeats = o->run.smoke ? 1 : 5;
+  if (o->n_threads == 0)
+    o->n_threads = (gint) MIN (2, tps_cores_count ());
+  if (o->run.smoke)
+    make_small (o);
+  if (!tps_table_place_parse (o->device != NULL ? o->device : "cpu", &o->place))
+    return tps_flags_refuse ("device", o->device, "cpu, cuda, cuda:N or cuda:N/host", error);
+  tps_flags_resolve_path (&o->server_binary);
+  return tps_run_flags_finish (&o->run, none, error) && check_numbers (o, error)
+         && (o->peer == NULL || tps_flags_check_word ("peer", o->peer, peers, error))
+         && (o->only == NULL || tps_flags_check_word ("only", o->only, parts, error));
+}
+
+static void
+add_entries (GOptionContext *context, TpsLookupOptions *o)
+{
+  const GOptionEntry entries[] = {
+    { "rows", 0, 0, G_OPTION_ARG_INT64, &o->n_rows, "rows of the tables (1000000)", "N" },
+    { "dim", 0, 0, G_OPTION_ARG_INT64, &o->dim, "floats of a row that is summed up (64)", "N" },
+    { "bags", 0, 0, G_OPTION_ARG_INT64, &o->n_bags, "bags of a batch (4096)", "N" },
+    { "bag-length", 0, 0, G_OPTION_ARG_INT64, &o->bag_length, "ids of a bag (20)", "N" },
+    { "batches", 0, 0, G_OPTION_ARG_INT64, &o->n_batches, "batches of a round (200)", "N" },
+    { "threads", 0, 0, G_OPTION_ARG_INT, &o->n_threads,
+      "besides one thread, so many (one a core, 2 at most)", "N" },
+    { "peer", 0, 0, G_OPTION_ARG_STRING, &o->peer, "pytorch: its EmbeddingBag on the same ids",
+      "NAME" },
+    { "remote-dim", 0, 0, G_OPTION_ARG_INT64, &o->remote_dim,
+      "floats of a row that is looked up by RPC (16)", "N" },
+    { "ids", 0, 0, G_OPTION_ARG_INT64, &o->n_ids, "rows of a lookup by RPC (2000)", "N" },
+    { "calls", 0, 0, G_OPTION_ARG_INT64, &o->n_calls,
+      "lookups of a round, one after the other (2000)", "N" },
+    { "clients", 0, 0, G_OPTION_ARG_INT, &o->n_clients, "clients under load (4)", "N" },
+    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->seconds,
+      "length of a round of load, of lookups and of pushes (1)", "S" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &o->device,
+      "where the store's and the server's tables are: cpu, cuda, cuda:N, or cuda:N/host in memory of "
+      "the host (cpu)",
+      "DEVICE" },
+    { "only", 0, 0, G_OPTION_ARG_STRING, &o->only,
+      "one part: local, remote (lookups by RPC) or push (pushes by RPC)", "PART" },
+    { "server-binary", 0, 0, G_OPTION_ARG_FILENAME, &o->server_binary,
+      "the thriftps_server that remote and push talk to, of any version (ours)", "FILE" },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+}
+
+gboolean
+tps_lookup_options_parse (TpsLookupOptions *o, gint argc, gchar **argv, GError **error)
+{
+  g_auto (GStrv) given = NULL;
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+
+  *o = (TpsLookupOptions) { .n_rows = 1000000,
+                            .dim = 64,
+                            .n_bags = 4096,
+                            .bag_length = 20,
+                            .n_batches = 200,
+                            .remote_dim = 16,
+                            .n_ids = 2000,
+                            .n_calls = 2000,
+                            .n_clients = 4,
+                            .seconds = 1 };
+  g_option_context_set_summary (
+      context, "Measures how fast rows of embedding tables are found: summed up in bags in this "
+               "process, next to a raw gather\nof the same rows, and looked up and pushed by RPC.");
+  g_option_context_set_description (context, TPS_FLAGS_EXIT_STATUS);
+  add_entries (context, o);
+  tps_run_flags_add (context, &o->run, NULL);
+  return tps_flags_parse (context, argc, argv, &given, error) && check (o, error);
+}
+
+void
+tps_lookup_options_clear (TpsLookupOptions *o)
+{
+  g_free (o->peer);
+  g_free (o->only);
+  g_free (o->server_binary);
+  g_free (o->device);
+  tps_run_flags_clear (&o->run);
+}
+
+GPtrArray *
+tps_lookup_options_describe (const TpsLookupOptions *o)
+{
+  GPtrArray *described = g_ptr_array_new_with_free_func (g_free);
+
+  tps_flags_add_number (described, "rows", (gdouble) o->n_rows);
+  tps_flags_add_number (described, "dim", (gdouble) o->dim);
+  tps_flags_add_number (described, "bags", (gdouble) o->n_bags);
+  tps_flags_add_number (described, "bag-length", (gdouble) o->bag_length);
+  tps_flags_add_number (described, "batches", (gdouble) o->n_batches);
+  tps_flags_add_number (described, "threads", o->n_threads);
+  tps_flags_add_text (described, "peer", o->peer);
+  tps_flags_add_number (described, "remote-dim", (gdouble) o->remote_dim);
+  tps_flags_add_number (described, "ids", (gdouble) o->n_ids);
+  tps_flags_add_number (described, "calls", (gdouble) o->n_calls);
+  tps_flags_add_number (described, "clients", o->n_clients);
+  tps_flags_add_number (described, "seconds", o->seconds);
+  tps_flags_add_text (described, "device", o->device);
+  tps_flags_add_text (described, "only", o->only);
+  tps_flags_add_number (described, "repeats", o->run.repeats);
+  return described;
+}

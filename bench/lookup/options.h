@@ -1,0 +1,37 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:lookup. */
+
+#pragma once
+
+#include "bench/process/flags.h"
+#include "runtime/embedding/table_spec.h"
+
+G_BEGIN_DECLS
+
+/* Strings are owned. */
+typedef struct
+{
+  TpsRunFlags run;
+  gchar *peer, *only, *server_binary, *device;
+  TpsTablePlace place; /* of the device */
+  gint64 n_rows, dim, n_bags, bag_length, n_batches;
+  gint n_threads;
+  gint64 remote_dim, n_ids, n_calls;
+  gint n_clients;
+  gdouble seconds;
+} TpsLookupOptions;
+
+#define TPS_LOOKUP_PEER "pytorch"
+
+/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+gboolean tps_lookup_options_parse (TpsLookupOptions *options, gint argc, gchar **argv,
+                                   GError **error);
+void tps_lookup_options_clear (TpsLookupOptions *options);
+
+/* Lines "name=value"; owned by the caller. */
+GPtrArray *tps_lookup_options_describe (const TpsLookupOptions *options);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupOptions, tps_lookup_options_clear)
+
+G_END_DECLS

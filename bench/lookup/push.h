@@ -1,0 +1,37 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Pushes of row gradients by RPC, under the load of several clients. */
+
+#pragma once
+
+#include "bench/lookup/server.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const gchar *name;  /* "push 2000 x 64": rows of a push and floats of a row */
+  const gchar *table; /* of its own */
+  gsize n_ids, dim;
+  guint n_clients;
+} TpsLookupPattern;
+
+#define TPS_LOOKUP_N_PATTERNS 2
+
+typedef struct
+{
+  const TpsLookupPattern *pattern;
+  gsize n_rows;
+  gint64 n_pushes; /* that its table has seen */
+} TpsLookupPushes;
+
+/* Makes the table of pattern number `i`. */
+gboolean tps_lookup_pushes_prepare (TpsLookupPushes *pushes, const TpsLookupServer *server, guint i,
+                                    gsize n_rows, const TpsTablePlace *place, GError **error);
+
+/* Pushes for `seconds`; then the sum of the table must be that of all pushes. Waits. */
+gboolean tps_lookup_pushes_run (TpsLookupPushes *pushes, const TpsLookupServer *server,
+                                guint transport, gdouble seconds, TpsLookupLoad *load,
+                                GError **error);
+
+G_END_DECLS

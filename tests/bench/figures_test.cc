@@ -1,0 +1,84 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "bench/report/figures.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace {
+
+gchar *
+NameOurs (const gchar *system, const gchar *row)
+{
+  return g_strdup_printf ("%s on %s", row, system);
+}
+
+// One row, on two systems of ours, of which one is a limit too, and on a peer.
+class Figures : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    const TpsFigureLimit limits[] = { { "slow", "of slow", nullptr },
+                                      { "peer", "of peer", "1.2" } };
+    for (const TpsFigureLimit &limit : limits)
+      tps_figures_add_limit (figures_, &limit);
+    for (double sample : { 1.0, 8.0, 6.0 })
+      tps_figures_add (figures_, "fast", "row", "GB/s", sample);
+    tps_figures_add (figures_, "slow", "row", "GB/s", 2);
+    tps_figures_add (figures_, "peer", "row", "GB/s", 12);
+    tps_figures_add (figures_, "fast", "alone", "ms", 1);
+    tps_bench_output_init (&output_, "test", flags_);
+    tps_figures_output (figures_, &output_);
+  }
+  void
+  TearDown () override
+  {
+    tps_bench_output_clear (&output_);
+    g_ptr_array_unref (flags_);
+    tps_figures_free (figures_);
+  }
+
+  static std::string
+  Names (const TpsBenchSystem &system)
+  {
+    std::string names;
+    for (guint i = 0; i < system.figures->len; i++)
+      names += std::string (g_array_index (system.figures, TpsBenchFigure, i).name) + ";";
+    return names;
+  }
+
+  TpsFigures *figures_ = tps_figures_new (NameOurs);
+  GPtrArray *flags_ = g_ptr_array_new ();
+  TpsBenchOutput output_ = {};
+};
+
+TEST_F (Figures, OursHaveTheirNamesAndPeersTheRows)
+{
+  EXPECT_EQ (Names (output_.ours), "row on fast;row on slow;alone on fast;");
+  ASSERT_EQ (output_.peers->len, 1u);
+  EXPECT_EQ (Names (g_array_index (output_.peers, TpsBenchSystem, 0)), "row;");
+}
+
+TEST_F (Figures, RatiosAreOfMediansToEveryLimitThatRanTheRow)
+{
+  ASSERT_EQ (output_.ratios->len, 2u);
+  const TpsBenchRatio *slow = &g_array_index (output_.ratios, TpsBenchRatio, 0);
+  const TpsBenchRatio *peer = &g_array_index (output_.ratios, TpsBenchRatio, 1);
+  EXPECT_STREQ (slow->name, "row on fast / slow");
+  EXPECT_EQ (slow->ours / slow->peer, 3);
+  EXPECT_STREQ (peer->name, "row on fast / peer");
+  EXPECT_EQ (peer->ours / peer->peer, 0.5);
+}
+
+TEST_F (Figures, TheTableShowsThemInColumns)
+{
+  g_autofree gchar *table = tps_figures_show (figures_);
+  const std::string text = table;
+  EXPECT_NE (text.find ("      3.000      0.500\n"), std::string::npos) << text;
+  EXPECT_NE (text.find ("          -          -\n"), std::string::npos) << text;
+}
+
+} // namespace
