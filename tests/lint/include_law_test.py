@@ -1,9 +1,12 @@
-"""The directions of include, and two habits that go with them.
+"""The directions of include and of BUILD files, and two habits that go with them.
 
     bench --> plugin --> thrift (generated)
                 |
                 v
               runtime <-- cuda            tests may include anything, nothing includes them
+
+Within these trees every folder has a layer (LAYERS): it includes lower layers only, so there are no cycles between
+folders. Targets are private, or name the packages that may use them; only the API is public.
 
 Angle brackets are for others' headers, quotes for ours, from the root of the tree ("runtime/tensor/tensor.h").
 A .c file includes its own header first, so that every header is known to stand alone. Locks are ours
@@ -39,6 +42,8 @@ LAW = {
         (CUDA, "CUDA lives in cuda/"),
         (TESTS, "nothing includes tests/"),
     ),
+    "runtime/trainer": ((r'"runtime/server/(averaging|model|tables)/', "trainers reach servers through runtime/trainer/ports"),),
+    "runtime/server": ((r'"runtime/trainer/', "servers do not know trainers"),),
     "plugin": (
         (r'"(bench|cuda)/', "plugin/ knows thrift/ and runtime/ only"),
         (CUDA, "CUDA lives in cuda/"),
@@ -61,6 +66,61 @@ LAW = {
     "thrift": ((r"", "thrift/ holds no hand-written C"),),
 }
 
+# The lowest layer first. A folder includes folders of lower layers; folders of one layer do not know each other.
+LAYERS = (
+    "runtime/base",
+    "runtime/tensor",
+    "runtime/device",
+    "runtime/device/cpu/kernels",
+    "runtime/device/cpu/optimizer",
+    "runtime/device/cpu",
+    "runtime/device/find",
+    "runtime/nn",
+    "runtime/embedding",
+    "runtime/server",
+    "runtime/server/averaging runtime/server/model runtime/server/tables/device",
+    "runtime/server/tables/host",
+    "runtime/server/tables",
+    "runtime/trainer/ports",
+    "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks",
+    "runtime/trainer/buckets runtime/trainer/group/gloo",
+    "runtime/trainer/ddp",
+    "runtime/trainer/pass",
+    "runtime/trainer/batch_update runtime/trainer/ddp_rpc",
+    "runtime/trainer/parts",
+    "cuda/kernels",
+    "cuda/optimizer cuda/device",
+    "cuda/group",
+    "cuda",
+    "plugin/frame",
+    "plugin/memory plugin/net",
+    "plugin/wire",
+    "plugin/chunks plugin/service",
+    "plugin/service/chunks plugin/host plugin/client",
+    "plugin/server plugin/client/tables",
+    "plugin",
+    "plugin/app",
+    "bench/process bench/report",
+    "bench/engine",
+    "bench/world",
+    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/gpu_bundle bench/lookup bench/parameter_server",
+    "bench/transfer/limits",
+    "bench/transfer/calls",
+    "bench/transfer/figures",
+    "bench/transfer",
+)
+LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders.split()}
+
+# Pairs of folders that include upwards until they are taken apart. Nothing may be added.
+KNOWN_UPWARDS = {
+    ("bench/transfer/limits", "bench/transfer"),
+    ("bench/transfer/figures", "bench/transfer"),
+}
+
+# Packages whose targets, or some of them, may be public.
+PUBLIC_PACKAGES = ("plugin", "plugin/client", "cuda", "thrift", "third_party")
+EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
+
 GLIB_LOCKS = re.compile(
     r"\b(GMutex|GRecMutex|GRWLock|GCond|GAsyncQueue|GThreadPool|g_(mutex|rec_mutex|rw_lock|cond|"
     r"async_queue|thread_pool)_\w+)\b"
@@ -70,6 +130,55 @@ OWN_LOCKS = ("runtime", "plugin", "cuda")
 
 def folder_of(path):
     return path.split("/", 1)[0]
+
+
+def laws_of(path):
+    for folder, laws in LAW.items():
+        if path.startswith(folder + "/"):
+            yield from laws
+
+
+def check_layers(folder, included):
+    """What is wrong with an include from one folder of ours into another, or None."""
+    if folder == included or folder_of(folder) == "tests" or (folder, included) in KNOWN_UPWARDS:
+        return None
+    for each in (folder, included):
+        if each not in LAYER_OF and folder_of(each) in ("runtime", "cuda", "plugin", "bench"):
+            return "%s has no layer: give it one in tests/lint/include_law_test.py" % each
+    if LAYER_OF.get(included, -1) < LAYER_OF[folder]:
+        return None
+    return "%s is not below %s (LAYERS in tests/lint/include_law_test.py)" % (included, folder)
+
+
+def find_cycle(edges):
+    """A list of folders, each of which includes the next and the last the first; None where there is none."""
+    state = {}
+
+    def visit(folder, path):
+        state[folder] = "open"
+        for each in sorted(edges.get(folder, ())):
+            if state.get(each) == "open":
+                return path[path.index(each):] if each in path else [each]
+            found = visit(each, path + [each]) if each not in state else None
+            if found:
+                return found
+        state[folder] = "done"
+        return None
+
+    for folder in sorted(edges):
+        found = visit(folder, [folder]) if folder not in state else None
+        if found:
+            return found
+    return None
+
+
+def find_open_targets(package, text):
+    """Yields what is wrong with the visibility in a BUILD file."""
+    if package.split("/")[0] == "third_party" or package in PUBLIC_PACKAGES:
+        return
+    for match in EVERYBODY.finditer(text):
+        yield "%s/BUILD:%d" % (package, text.count("\n", 0, match.start()) + 1), \
+            "%s: name the packages that may use it (//runtime:internal, //plugin:users, ...)" % match.group()
 
 
 def own_header(path, exists):
@@ -88,9 +197,13 @@ def find_violations(path, text, exists):
         where = "%s:%d" % (path, text.count("\n", 0, match.start()) + 1)
         opening, name = match.groups()
         written = opening + name
-        for pattern, reason in LAW[folder]:
+        for pattern, reason in laws_of(path):
             if re.match(pattern, written):
                 yield where, "includes %s: %s" % (name, reason)
+        if opening == '"' and exists(name):
+            wrong = check_layers(os.path.dirname(path), os.path.dirname(name))
+            if wrong:
+                yield where, "includes %s: %s" % (name, wrong)
         if opening == "<" and folder_of(name) in FOLDERS and exists(name):
             yield where, "includes <%s>: ours are included with quotes" % name
         # Tests and peers also include what Thrift generates for C++, whose names have no folder.
@@ -170,8 +283,52 @@ class IncludeLaw(unittest.TestCase):
         self.assert_allowed("runtime/a.c", "/* not GMutex */\nstatic TpsMutex lock;\n")
 
 
+    def test_layers(self):
+        files = {"runtime/base/a.h", "runtime/tensor/a.h", "runtime/new/a.h", "plugin/net/a.h", "plugin/memory/a.h"}
+        self.assert_allowed("runtime/tensor/b.c", '#include "runtime/base/a.h"\n', files)
+        self.assert_refused("runtime/base/b.c", '#include "runtime/tensor/a.h"\n', files)
+        self.assert_refused("runtime/tensor/b.c", '#include "runtime/new/a.h"\n', files)
+        self.assert_refused("plugin/net/b.c", '#include "plugin/memory/a.h"\n', files)
+        self.assert_refused("runtime/trainer/pass/b.c", '#include "runtime/server/model/a.h"\n')
+
+    def test_cycles(self):
+        self.assertIsNone(find_cycle({"a": {"b", "c"}, "b": {"c"}}))
+        self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}), ["b", "c", "d"])
+
+    def test_visibility(self):
+        self.assertEqual(list(find_open_targets("runtime/base", 'visibility = ["//runtime:users"]')), [])
+        self.assertEqual(list(find_open_targets("plugin", '"//visibility:public"')), [])
+        for text in ('visibility = ["//visibility:public"]', 'visibility = [\n"//:__subpackages__"\n]'):
+            self.assertEqual(len(list(find_open_targets("runtime/base", text))), 1)
+
+
 class Tree(unittest.TestCase):
     """The tree as it is."""
+
+    def test_cycles(self):
+        """Of the includes themselves, whatever LAYERS says; tests have no layers."""
+        files = set(tree_files())
+        edges = {}
+        for path in files:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+                included = {os.path.dirname(match.group(2)) for match in INCLUDE.finditer(source.read())
+                            if match.group(1) == '"' and match.group(2) in files}
+            folder = os.path.dirname(path)
+            edges.setdefault(folder, set()).update(
+                each for each in included if each != folder and (folder, each) not in KNOWN_UPWARDS)
+        self.assertIsNone(find_cycle(edges))
+        folders = {os.path.dirname(path) for path in files}
+        self.assertEqual(set(LAYER_OF) - folders, set(), "LAYERS names folders that are gone")
+
+    def test_visibility(self):
+        found = []
+        for folder in FOLDERS:
+            for parent, _, names in os.walk(os.path.join(ROOT, folder)):
+                if "BUILD" in names:
+                    package = os.path.relpath(parent, ROOT)
+                    with open(os.path.join(parent, "BUILD"), encoding="utf-8") as build:
+                        found += ["%s: %s" % hit for hit in find_open_targets(package, build.read())]
+        self.assertEqual(found, [])
 
     def test_tree(self):
         files = set(tree_files())
