@@ -268,7 +268,7 @@ check_flags (GError **error)
   static const gchar *const peers[] = { PEER, NULL };
   static const gchar *const none[] = { NULL };
 
-  if (flags.run.repeats == 0)
+  if (flags.run.repeats == TPS_FLAGS_NOT_GIVEN)
     flags.run.repeats = flags.run.smoke ? 1 : 5;
   return tps_run_flags_finish (&flags.run, none, error)
          && tps_flags_check_number ("ranks", flags.n_ranks, 2, MAX_RANKS, error)

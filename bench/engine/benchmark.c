@@ -154,6 +154,8 @@ tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpoi
       fflush (stdout);
       fprintf (stderr, "%s: %s\n", benchmark->name, error->message);
       status = tps_interrupt_is_set () ? EXIT_INTERRUPTED : 1;
+      if (benchmark->fail != NULL)
+        benchmark->fail (user_data, error);
     }
   stop (&life);
   return status;

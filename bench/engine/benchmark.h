@@ -35,6 +35,8 @@ typedef struct
   void (*print_head) (gpointer user_data);
   /* Starts the systems and adds their tasks. */
   gboolean (*prepare) (gpointer user_data, TpsBenchRun *run, GError **error);
+  /* Optional: the run has failed, `error` says why. Called before stop(). */
+  void (*fail) (gpointer user_data, const GError *error);
   /* Ends the systems, where prepare() has not succeeded too. Processes that are left are ended after it. */
   void (*stop) (gpointer user_data);
 

@@ -42,7 +42,7 @@ check (TpsLookupOptions *o, GError **error)
   static const gchar *const parts[] = { "local", "remote", "push", NULL };
   static const gchar *const none[] = { NULL };
 
-  if (o->run.repeats == 0)
+  if (o->run.repeats == TPS_FLAGS_NOT_GIVEN)
     o->run.repeats = o->run.smoke ? 1 : 5;
   if (o->n_threads == 0)
     o->n_threads = (gint) MIN (2, tps_cores_count ());

@@ -2,6 +2,9 @@
 
 #include "bench/process/flags.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/error.h"
@@ -23,17 +26,40 @@ with_dashes (gint argc, gchar **argv)
   return copy;
 }
 
+/* GOption's own --help writes an ellipsis, which locales other than UTF-8 show as garbage. */
+static void
+print_help (GOptionContext *context)
+{
+  g_autofree gchar *help = g_option_context_get_help (context, TRUE, NULL);
+  g_auto (GStrv) parts = g_strsplit (help, "[OPTION\u2026]", 2);
+  g_autofree gchar *ascii = g_strjoinv ("[OPTION...]", parts);
+
+  printf ("%s", ascii);
+}
+
 gboolean
 tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given, GError **error)
 {
   g_auto (GStrv) arguments = with_dashes (argc, argv);
   g_auto (GStrv) rest = g_strdupv (arguments);
   g_autoptr (GError) local = NULL;
+  gboolean help = FALSE;
+  const GOptionEntry entries[] = {
+    { "help", 'h', 0, G_OPTION_ARG_NONE, &help, "print this text", NULL },
+    { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
+  };
 
+  g_option_context_add_main_entries (context, entries, NULL);
+  g_option_context_set_help_enabled (context, FALSE);
   if (!g_option_context_parse_strv (context, &rest, &local))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s (see --help)", local->message);
       return FALSE;
+    }
+  if (help)
+    {
+      print_help (context);
+      exit (fflush (stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
   if (g_strv_length (rest) > 1)
     {
@@ -62,6 +88,18 @@ tps_flags_check_number (const gchar *flag, gint64 value, gint64 min, gint64 max,
                "--%s=%" G_GINT64_FORMAT ": expected %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
                flag, value, min, max);
   return FALSE;
+}
+
+gboolean
+tps_flags_check_factor (const gchar *flag, gdouble value, gboolean may_be_zero, GError **error)
+{
+  g_autofree gchar *text = NULL;
+
+  if (isfinite (value) && (value > 0 || (may_be_zero && value == 0)))
+    return TRUE;
+  text = g_strdup_printf ("%g", value);
+  return tps_flags_refuse (
+      flag, text, may_be_zero ? "a finite number from 0 up" : "a finite number above 0", error);
 }
 
 gboolean
@@ -127,6 +165,7 @@ tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *pee
     { NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL },
   };
 
+  flags->repeats = TPS_FLAGS_NOT_GIVEN;
   g_option_context_add_main_entries (context, entries, NULL);
   if (peers != NULL)
     g_option_context_add_main_entries (context, of_passes, NULL);
@@ -135,7 +174,7 @@ tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *pee
 gboolean
 tps_run_flags_finish (TpsRunFlags *flags, const gchar *const *peers, GError **error)
 {
-  if (flags->repeats == 0)
+  if (flags->repeats == TPS_FLAGS_NOT_GIVEN)
     flags->repeats = flags->peer != NULL ? 5 : 1;
   tps_flags_resolve_path (&flags->json);
   tps_flags_resolve_path (&flags->csv);

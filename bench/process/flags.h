@@ -19,8 +19,12 @@ typedef enum
 #define TPS_FLAGS_EXIT_STATUS \
   "Exit status: 0 done, 1 a role or a pass failed, 2 a bad flag, 130 interrupted."
 
+/* The value of a number that was not given on the command line: every other one was. */
+#define TPS_FLAGS_NOT_GIVEN G_MININT
+
 /* Parses `argv`, dashes and underscores in names alike; no other arguments are allowed. `given` gets the command line as it
- * was given, with dashes; owned. Errors: TPS_ERROR_INVALID_ARGUMENT. */
+ * was given, with dashes; owned. Like GOption itself, --help prints the help and ends the process. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given,
                           GError **error);
 
@@ -28,6 +32,9 @@ gboolean tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gcha
 gboolean tps_flags_refuse (const gchar *flag, const gchar *value, const gchar *expected,
                            GError **error);
 gboolean tps_flags_check_number (const gchar *flag, gint64 value, gint64 min, gint64 max,
+                                 GError **error);
+/* A finite number above 0, or 0 as well. */
+gboolean tps_flags_check_factor (const gchar *flag, gdouble value, gboolean may_be_zero,
                                  GError **error);
 /* `words` ends with NULL. */
 gboolean tps_flags_check_word (const gchar *flag, const gchar *value, const gchar *const *words,
@@ -48,7 +55,7 @@ typedef struct
   gchar *json;
   gchar *csv;
   gchar *peer;
-  gint repeats; /* 0 = not said: 1, and 5 with a peer */
+  gint repeats; /* TPS_FLAGS_NOT_GIVEN: 1, and 5 with a peer */
   gboolean smoke;
   gboolean version;
 } TpsRunFlags;

@@ -2,8 +2,12 @@
 
 #include "bench/process/reachable.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -53,4 +57,95 @@ tps_reachable_address (const gchar *host, GError **error)
     }
   freeaddrinfo (found);
   return g_strdup (text);
+}
+
+/* Numeric, without a port; NULL where that cannot be. Owned. */
+static gchar *
+to_text (const struct sockaddr *address, socklen_t length)
+{
+  gchar text[NI_MAXHOST];
+
+  return getnameinfo (address, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) == 0
+             ? g_strdup (text)
+             : NULL;
+}
+
+gchar *
+tps_reachable_resolve (const gchar *host)
+{
+  struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+  struct addrinfo *found = NULL;
+  gchar *text;
+
+  if (getaddrinfo (host, NULL, &hints, &found) != 0)
+    return NULL;
+  text = to_text (found->ai_addr, found->ai_addrlen);
+  freeaddrinfo (found);
+  return text;
+}
+
+gboolean
+tps_reachable_is_loopback (const gchar *address)
+{
+  struct in_addr v4;
+  struct in6_addr v6;
+
+  if (inet_pton (AF_INET, address, &v4) == 1)
+    return ntohl (v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  return inet_pton (AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK (&v6);
+}
+
+gboolean
+tps_reachable_is_here (const gchar *address)
+{
+  struct addrinfo hints = { .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST };
+  struct addrinfo *found = NULL;
+  gboolean is_here = FALSE;
+  gint fd;
+
+  if (getaddrinfo (address, NULL, &hints, &found) != 0)
+    return FALSE;
+  fd = socket (found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0)
+    {
+      is_here = bind (fd, found->ai_addr, found->ai_addrlen) == 0;
+      close (fd);
+    }
+  freeaddrinfo (found);
+  return is_here;
+}
+
+static gboolean
+is_worth_listing (const struct ifaddrs *at)
+{
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) (gconstpointer) at->ifa_addr;
+
+  if (at->ifa_addr == NULL || (at->ifa_flags & IFF_LOOPBACK) != 0)
+    return FALSE;
+  return at->ifa_addr->sa_family == AF_INET
+         || (at->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL (&v6->sin6_addr));
+}
+
+gchar *
+tps_reachable_list (void)
+{
+  GString *text = g_string_new (NULL);
+  struct ifaddrs *all = NULL;
+
+  if (getifaddrs (&all) != 0)
+    return g_string_free (text, FALSE);
+  for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next)
+    {
+      g_autofree gchar *address = NULL;
+
+      if (!is_worth_listing (at))
+        continue;
+      address = to_text (at->ifa_addr, at->ifa_addr->sa_family == AF_INET
+                                           ? sizeof (struct sockaddr_in)
+                                           : sizeof (struct sockaddr_in6));
+      if (address != NULL)
+        g_string_append_printf (text, "%s%s", text->len > 0 ? ", " : "", address);
+    }
+  freeifaddrs (all);
+  return g_string_free (text, FALSE);
 }

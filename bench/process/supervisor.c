@@ -214,6 +214,23 @@ tps_supervisor_check (TpsSupervisor *supervisor, GError **error)
 }
 
 gboolean
+tps_supervisor_forget_dead (TpsSupervisor *supervisor, const gchar *name, GError **why)
+{
+  for (guint i = 0; i < supervisor->children->len; i++)
+    {
+      Child *child = supervisor->children->pdata[i];
+
+      if (g_str_equal (child->name, name) && has_ended (child))
+        {
+          set_end_error (child, why);
+          g_ptr_array_remove_index (supervisor->children, i);
+          return TRUE;
+        }
+    }
+  return FALSE;
+}
+
+gboolean
 tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms, GError **error)
 {
   gint64 deadline_ns = tps_clock_now_ns () + (gint64) patience_ms * 1000000;

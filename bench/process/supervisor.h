@@ -37,7 +37,10 @@ gint tps_supervisor_get_newest_pid (TpsSupervisor *supervisor);
  * blocks. */
 gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);
 
-/* The same for somebody who has lost touch with a child: its end may be seen a moment after its
+/* Whether the child of this name has ended, `why` then says how. Its end is not reported again. Never blocks. */
+gboolean tps_supervisor_forget_dead (TpsSupervisor *supervisor, const gchar *name, GError **why);
+
+/* tps_supervisor_check() for a caller that has lost touch with a child: its end may be seen a moment after its
  * sockets have closed. Blocks for `patience_ms` where all live on. */
 gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms,
                                          GError **error);

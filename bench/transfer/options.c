@@ -81,7 +81,7 @@ static void
 fill_in_defaults (TpsTransferOptions *options)
 {
   fill_in_row (options);
-  if (options->run.repeats == 0)
+  if (options->run.repeats == TPS_FLAGS_NOT_GIVEN)
     options->run.repeats = options->run.smoke ? 1 : DEFAULT_REPEATS;
   if (options->seconds == NOT_SAID)
     options->seconds = has_small_calls (options) ? 1 : 0;

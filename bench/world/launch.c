@@ -37,6 +37,7 @@ start_role (const TpsWorld *world, TpsSupervisor *supervisor, guint rank, guint 
   g_autofree gchar *rank_flag = g_strdup_printf ("--rank=%u", rank);
   g_autofree gchar *port_flag = g_strdup_printf ("--master-port=%u", port);
   g_autofree gchar *transport_flag = g_strdup_printf ("--transport=%s", world->transport);
+  g_autofree gchar *job_flag = g_strdup_printf ("--job=%s", world->job);
   g_autofree gchar *dir_flag = g_strdup_printf ("--socket-dir=%s", socket_dir);
   g_autofree gchar *name = tps_world_get_name (world, rank);
   g_auto (GStrv) argv = NULL;
@@ -44,7 +45,8 @@ start_role (const TpsWorld *world, TpsSupervisor *supervisor, guint rank, guint 
   g_strv_builder_add (builder, program);
   for (gchar **flag = world->given + 1; *flag != NULL; flag++)
     g_strv_builder_add (builder, *flag);
-  g_strv_builder_add_many (builder, rank_flag, port_flag, transport_flag, dir_flag, NULL);
+  g_strv_builder_add_many (builder, rank_flag, "--master-rank=last", port_flag, job_flag,
+                           transport_flag, dir_flag, NULL);
   argv = g_strv_builder_end (builder);
   return tps_supervisor_start (supervisor, name, argv, NULL, NULL, error);
 }

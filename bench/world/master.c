@@ -1,18 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() reads every role's
- * address and connects -> each pass: prepare the servers, hand every trainer its plan, look at all of
- * them until they are done, fetch the metrics. Failures end the pass with an error that names the
- * role: a child that died, a trainer whose pass failed or whose heartbeat stands still, a call that
- * did not come back, Ctrl-C.
+/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() takes every role (roster.h) -> each pass:
+ * prepare the servers, hand every trainer its plan, look at all of them until they are done, fetch the metrics. Failures
+ * end the pass with an error that names the role: a child that died, a trainer whose pass failed or whose heartbeat
+ * stands still, a call that did not come back, Ctrl-C. Where a benchmark can do without some trainers, the loss of one
+ * is said, and the pass goes on.
  */
 
 #include "bench/world/master.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/process/interrupt.h"
+#include "bench/process/reachable.h"
+#include "bench/world/roster.h"
 #include "plugin/client/stubs.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
@@ -22,25 +25,10 @@
 #define LOOK_US 10000            /* between looks at the trainers */
 #define CALL_NS (30 * SECOND_NS) /* for a call that should not take time */
 #define STATUS_NS SECOND_NS      /* for a status; a late one counts as no sign of life */
-#define STOP_NS (SECOND_NS / 2)  /* for all roles to have seen the stop */
 #define PATIENCE_MS 300          /* until the end of a child is seen whose connection has closed */
 #define CAUSE_NS SECOND_NS       /* until the trainer says why whose peers have lost it */
 #define STILL_NS \
   (15 * SECOND_NS) /* how long a heartbeat may stand still, on top of a round's time */
-
-typedef struct
-{
-  guint rank;
-  TpsWorldKind kind;
-  gchar *name;
-  gchar *address;
-  TpsClient *client;
-
-  /* Of the running pass of a trainer. */
-  gint64 heartbeat;
-  gint64 alive_ns;
-  TpsTrainStatus status;
-} Role;
 
 struct TpsMaster
 {
@@ -48,14 +36,18 @@ struct TpsMaster
   TpsSupervisor *supervisor;
   const TpsMasterWork *work;
   gpointer user_data;
-  GPtrArray *roles; /* of Role, in the order of ranks, without the master */
+  TpsRoster *roster;
+  GPtrArray *roles; /* the roster's */
+  gchar *failure;   /* why the run failed */
   guint n_passes;
+  guint n_lost;        /* trainers */
+  guint n_epochs;      /* of the running pass that have begun */
   gboolean is_warm_up; /* the running pass */
   TpsEngine *engine;   /* shows how far a pass is */
   guint steps_per_epoch, epochs;
   TpsPlugin *plugin;
   TpsServer *server;
-  gchar *address; /* of the rendezvous */
+  gchar *address; /* that the rendezvous listens on */
   TpsClient *self;
 };
 
@@ -63,18 +55,6 @@ static gint64
 in (gint64 span_ns)
 {
   return tps_clock_now_ns () + span_ns;
-}
-
-static void
-role_free (gpointer data)
-{
-  Role *role = data;
-
-  g_clear_pointer (&role->client, tps_client_free);
-  tps_train_status_clear (&role->status);
-  g_free (role->name);
-  g_free (role->address);
-  g_free (role);
 }
 
 static TpsClient *
@@ -85,18 +65,88 @@ connect_to (const gchar *address, GError **error)
   return tps_client_new (&options, error);
 }
 
+/* -- trainers that a pass can do without -- */
+
+static gboolean
+has_spare (const TpsMaster *master)
+{
+  return master->n_lost < master->work->n_spare_trainers;
+}
+
+static void
+lose (TpsMaster *master, TpsRole *role, const gchar *why)
+{
+  role->is_lost = TRUE;
+  master->n_lost++;
+  fprintf (stderr, "%s: %s; %u of %u trainers go on\n", master->world->program, why,
+           master->world->n_trainers - master->n_lost, master->world->n_trainers);
+}
+
+/* Children whose end the world survives. */
+static void
+forget_the_dead (TpsMaster *master)
+{
+  for (guint i = 0; i < master->roles->len && has_spare (master); i++)
+    {
+      TpsRole *role = master->roles->pdata[i];
+      g_autoptr (GError) why = NULL;
+
+      if (role->kind == TPS_WORLD_TRAINER && !role->is_lost
+          && tps_supervisor_forget_dead (master->supervisor, role->name, &why))
+        lose (master, role, why->message);
+    }
+}
+
 /* Signals and children, looked at while anything is waited for. */
 static gboolean
 check_world (TpsMaster *master, GError **error)
 {
+  forget_the_dead (master);
   return tps_interrupt_check (error) && tps_supervisor_check (master->supervisor, error);
+}
+
+static gboolean
+check_roles (gpointer user_data, GError **error)
+{
+  TpsMaster *master = user_data;
+
+  tps_engine_tick (master->engine);
+  return check_world (master, error);
+}
+
+/* -- the rendezvous -- */
+
+/* Whose host --master-addr must be. */
+static void
+explain_listen (const TpsWorld *world, const gchar *host, GError **error)
+{
+  g_autofree gchar *address = tps_reachable_resolve (host);
+  g_autofree gchar *ours = tps_reachable_list ();
+  gchar *text;
+
+  g_prefix_error (error, "the master: ");
+  if (world->rank < 0 || address == NULL || tps_reachable_is_here (address))
+    return;
+  text = g_strdup_printf (
+      "%s; %s is not this host (%s), but rank %u, the %s, is the master (--master-rank=%s): give "
+      "--master-addr its host, or use --master-rank=%s if the %s rank is there",
+      (*error)->message, host, ours, tps_world_get_given_rank (world), world->master_rank,
+      world->master_rank,
+      g_str_equal (world->master_rank, "first") ? "last" : "first, as torchrun does,",
+      g_str_equal (world->master_rank, "first") ? "last" : "first");
+  g_free ((*error)->message);
+  (*error)->message = text;
 }
 
 static gboolean
 serve (TpsMaster *master, GError **error)
 {
   TpsPluginOptions plugin_options = { .name = "master", .parameter_server = { .n_trainers = 1 } };
-  g_autofree gchar *listen = tps_world_get_master (master->world);
+  const TpsWorld *world = master->world;
+  const gchar *host = world->bind != NULL && g_str_equal (world->transport, "tcp")
+                          ? world->bind
+                          : world->master_addr;
+  g_autofree gchar *listen = tps_world_join_address (host, (guint) world->master_port);
 
   master->plugin = tps_plugin_new (&plugin_options, error);
   if (master->plugin == NULL)
@@ -104,7 +154,7 @@ serve (TpsMaster *master, GError **error)
   master->server = tps_plugin_new_server (master->plugin, NULL);
   if (!tps_server_listen (master->server, listen, error))
     {
-      g_prefix_error (error, "the master: ");
+      explain_listen (world, host, error);
       return FALSE;
     }
   if (!tps_server_start (master->server, error))
@@ -114,70 +164,59 @@ serve (TpsMaster *master, GError **error)
   return master->self != NULL;
 }
 
-static Role *
-role_new (const TpsWorld *world, guint rank)
+/* From here on roles can register. */
+static gboolean
+open_roster (TpsMaster *master, const GPtrArray *flags, GError **error)
 {
-  Role *role = g_new0 (Role, 1);
+  g_autofree gchar *address = tps_world_join_address (master->world->master_addr,
+                                                      tps_master_get_port (master));
+  TpsCard *card = tps_card_new (master->world, "master", address, flags);
+  g_autoptr (GBytes) bytes = tps_card_encode (card);
 
-  role->rank = rank;
-  role->kind = tps_world_get_kind (world, rank);
-  role->name = tps_world_get_name (world, rank);
-  return role;
+  master->roster = tps_roster_new (master->world, master->self, card, address);
+  master->roles = master->roster->roles;
+  return tps_remote_put (master->self, TPS_WORLD_MASTER_KEY, bytes, in (CALL_NS), error);
 }
 
 TpsMaster *
-tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor, TpsEngine *engine,
+tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                 const TpsMasterWork *work, gpointer user_data, GError **error)
 {
   g_autoptr (TpsMaster) master = g_new0 (TpsMaster, 1);
+  g_autofree gchar *loopback = tps_roster_explain_loopback (world, FALSE);
 
   master->world = world;
-  master->supervisor = supervisor;
-  master->engine = engine;
+  master->supervisor = run->supervisor;
+  master->engine = run->engine;
   master->work = work;
   master->user_data = user_data;
-  master->roles = g_ptr_array_new_with_free_func (role_free);
-  for (guint rank = 0; rank + 1 < tps_world_get_size (world); rank++)
-    g_ptr_array_add (master->roles, role_new (world, rank));
-  if (!serve (master, error))
+  if (!serve (master, error) || !open_roster (master, flags, error))
     return NULL;
+  if (loopback != NULL)
+    fprintf (stderr, "%s: master: %s\n", world->program, loopback);
   return g_steal_pointer (&master);
 }
 
-/* Ends the roles that were met, and stays there until they know; those that are lost or hang are
- * not waited for long. */
-static void
-stop_roles (TpsMaster *master)
+void
+tps_master_fail (TpsMaster *master, const gchar *why)
 {
-  g_autoptr (GBytes) stop = g_bytes_new_static ("stop", 4);
-  gint64 deadline_ns = in (STOP_NS);
-
-  tps_remote_put (master->self, TPS_WORLD_STOP_KEY, stop, in (CALL_NS), NULL);
-  for (guint i = 0; i < master->roles->len && !tps_interrupt_is_set (); i++)
-    {
-      Role *role = master->roles->pdata[i];
-      g_autofree gchar *key = tps_world_get_stopped_key (role->rank);
-      GBytes *stopped = NULL;
-      gint64 left_ms = MAX (deadline_ns - tps_clock_now_ns (), 0) / 1000000;
-
-      if (role->client != NULL)
-        stopped = tps_remote_get (master->self, key, (gint32) left_ms, in (CALL_NS), NULL);
-      g_clear_pointer (&stopped, g_bytes_unref);
-    }
+  g_free (master->failure);
+  master->failure = g_strdup (why);
 }
 
 void
 tps_master_free (TpsMaster *master)
 {
-  if (master->self != NULL)
-    stop_roles (master);
+  if (master->roster != NULL)
+    tps_roster_stop (master->roster, master->failure);
   g_clear_pointer (&master->self, tps_client_free);
-  g_ptr_array_unref (master->roles);
+  g_clear_pointer (&master->roster, tps_roster_free);
   if (master->server != NULL)
     tps_server_stop (master->server);
   g_clear_object (&master->server);
   g_clear_pointer (&master->plugin, tps_plugin_free);
   g_free (master->address);
+  g_free (master->failure);
   g_free (master);
 }
 
@@ -189,56 +228,20 @@ tps_master_get_port (const TpsMaster *master)
   return (guint) g_ascii_strtoull (colon + 1, NULL, 10);
 }
 
-/* Asks in short turns, so that a child which dies meanwhile is noticed. */
-static gboolean
-meet (TpsMaster *master, Role *role, gint64 deadline_ns, GError **error)
-{
-  g_autofree gchar *key = tps_world_get_address_key (role->rank);
-  g_autoptr (GBytes) address = NULL;
-
-  while (address == NULL)
-    {
-      g_autoptr (GError) local = NULL;
-
-      address = tps_remote_get (master->self, key, 100, in (CALL_NS), &local);
-      tps_engine_tick (master->engine);
-      if (!check_world (master, error))
-        return FALSE;
-      if (address == NULL && !g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
-        {
-          g_propagate_error (error, g_steal_pointer (&local));
-          return FALSE;
-        }
-      if (address == NULL && tps_clock_now_ns () > deadline_ns)
-        {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                       "%s has not come up in %d s (--startup-timeout); the master waits at %s",
-                       role->name, master->world->startup_timeout, master->address);
-          return FALSE;
-        }
-    }
-  role->address = g_strndup (g_bytes_get_data (address, NULL), g_bytes_get_size (address));
-  role->client = connect_to (role->address, error);
-  return role->client != NULL;
-}
-
 gboolean
 tps_master_meet_roles (TpsMaster *master, GError **error)
 {
-  gint64 deadline_ns = in (master->world->startup_timeout * SECOND_NS);
-
-  for (guint i = 0; i < master->roles->len; i++)
-    if (!meet (master, master->roles->pdata[i], deadline_ns, error))
-      return FALSE;
-  return TRUE;
+  return tps_roster_meet (master->roster, check_roles, master, error);
 }
+
+/* -- a pass -- */
 
 static void
 add_servers (TpsMaster *master, TpsTrainPlan *plan)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
       TpsServerAddress server = { .rank = (gint32) role->rank };
 
       if (role->kind != TPS_WORLD_SERVER)
@@ -262,21 +265,27 @@ make_plan (TpsMaster *master, guint trainer, GError **error)
   plan->rank = trainer;
   plan->world_size = master->world->n_trainers;
   plan->rpc_timeout_ns = master->world->rpc_timeout * SECOND_NS;
-  g_free (plan->rendezvous);
-  plan->rendezvous = g_strdup (master->address);
+  /* No rendezvous: every role uses the address at which it has found this master. */
   add_servers (master, plan);
   return plan;
 }
 
+/* A trainer that takes part. */
 static gboolean
-name_role (const Role *role, GError **error)
+is_trainer (const TpsRole *role)
+{
+  return role->kind == TPS_WORLD_TRAINER && !role->is_lost;
+}
+
+static gboolean
+name_role (const TpsRole *role, GError **error)
 {
   g_prefix_error (error, "%s: ", role->name);
   return FALSE;
 }
 
 static gboolean
-start_trainer (TpsMaster *master, Role *role, GError **error)
+start_trainer (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (TpsTrainPlan) plan = make_plan (master, role->rank, error);
 
@@ -284,6 +293,8 @@ start_trainer (TpsMaster *master, Role *role, GError **error)
     return FALSE;
   master->steps_per_epoch = plan->steps_per_epoch;
   master->epochs = plan->epochs;
+  if (role->rank == 0)
+    master->n_epochs = 0;
   tps_train_status_clear (&role->status);
   role->status.state = TPS_TRAIN_IDLE;
   role->heartbeat = -1;
@@ -298,7 +309,7 @@ prepare_servers (TpsMaster *master, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
       if (role->kind == TPS_WORLD_SERVER
           && !master->work->prepare_server (master->user_data, role->client,
@@ -314,16 +325,16 @@ start_trainers (TpsMaster *master, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind == TPS_WORLD_TRAINER && !start_trainer (master, role, error))
+      if (is_trainer (role) && !start_trainer (master, role, error))
         return FALSE;
     }
   return TRUE;
 }
 
 static gboolean
-fail_pass (const Role *role, GError **error)
+fail_pass (const TpsRole *role, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: its pass %s: %s", role->name,
                role->status.state == TPS_TRAIN_FAILED ? "failed" : "was cancelled",
@@ -332,7 +343,7 @@ fail_pass (const Role *role, GError **error)
 }
 
 static gboolean
-check_alive (TpsMaster *master, Role *role, GError **error)
+check_alive (TpsMaster *master, TpsRole *role, GError **error)
 {
   gint64 patience_ns = STILL_NS + master->world->rpc_timeout * SECOND_NS;
 
@@ -348,7 +359,7 @@ check_alive (TpsMaster *master, Role *role, GError **error)
 /* Asks a trainer how it is; FALSE when its pass cannot succeed any more. A trainer that does not
  * answer keeps its last status: one of the others may know more, and says so. */
 static gboolean
-look_at (TpsMaster *master, Role *role, GError **error)
+look_at (TpsMaster *master, TpsRole *role, GError **error)
 {
   g_autoptr (GError) local = NULL;
   TpsTrainStatus status = { 0 };
@@ -391,6 +402,49 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
+/* The end of a child tells more than the end of its connection, and is seen a moment later. A pass that failed by itself
+ * is no loss: the same would happen to the others. */
+static gboolean
+go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
+{
+  gint64 deadline_ns = in (PATIENCE_MS * G_GINT64_CONSTANT (1000000));
+
+  if (!has_spare (master) || role->status.state == TPS_TRAIN_FAILED
+      || role->status.state == TPS_TRAIN_CANCELLED)
+    return FALSE;
+  while (!role->is_lost && tps_clock_now_ns () < deadline_ns)
+    {
+      forget_the_dead (master);
+      g_usleep (LOOK_US);
+    }
+  if (!role->is_lost)
+    lose (master, role, cause->message);
+  return TRUE;
+}
+
+static gboolean
+look_or_lose (TpsMaster *master, TpsRole *role, GError **error)
+{
+  g_autoptr (GError) local = NULL;
+
+  if (look_at (master, role, &local) || go_on_without (master, role, local))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&local));
+  return FALSE;
+}
+
+/* Tells of the epochs that have begun since. */
+static void
+tell_epochs (TpsMaster *master, const TpsTrainStatus *status)
+{
+  gint64 epoch = status->steps_done / MAX (master->steps_per_epoch, 1);
+
+  if (master->work->epoch_begins == NULL)
+    return;
+  for (; master->n_epochs <= epoch && master->n_epochs < master->epochs; master->n_epochs++)
+    master->work->epoch_begins (master->user_data, master->n_epochs);
+}
+
 /* One look at all trainers. */
 static gboolean
 look_around (TpsMaster *master, gboolean *all_done, GError **error)
@@ -398,22 +452,25 @@ look_around (TpsMaster *master, gboolean *all_done, GError **error)
   *all_done = TRUE;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind != TPS_WORLD_TRAINER || role->status.state == TPS_TRAIN_SUCCEEDED)
+      if (!is_trainer (role) || role->status.state == TPS_TRAIN_SUCCEEDED)
         continue;
-      if (!look_at (master, role, error))
+      if (!look_or_lose (master, role, error))
         return FALSE;
       if (role->rank == 0)
-        show_progress (master, &role->status);
-      *all_done = *all_done && role->status.state == TPS_TRAIN_SUCCEEDED;
+        {
+          tell_epochs (master, &role->status);
+          show_progress (master, &role->status);
+        }
+      *all_done = *all_done && (role->is_lost || role->status.state == TPS_TRAIN_SUCCEEDED);
     }
   return TRUE;
 }
 
 /* Its group, a connection or a device: UNAVAILABLE on the wire, all of them. */
 static gboolean
-has_lost_something (const Role *role)
+has_lost_something (const TpsRole *role)
 {
   return role->status.state == TPS_TRAIN_FAILED
          && g_error_matches (role->status.error, TPS_ERROR, TPS_ERROR_UNAVAILABLE);
@@ -426,9 +483,9 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
   *n_running = 0;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind != TPS_WORLD_TRAINER || has_lost_something (role))
+      if (!is_trainer (role) || has_lost_something (role))
         continue;
       if (!look_at (master, role, error) && !has_lost_something (role))
         return FALSE;
@@ -490,9 +547,9 @@ cancel_trainers (TpsMaster *master)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind == TPS_WORLD_TRAINER)
+      if (is_trainer (role) && role->client != NULL)
         tps_remote_cancel_train (role->client, in (SECOND_NS), NULL);
     }
 }
@@ -502,15 +559,15 @@ cancel_trainers (TpsMaster *master)
 static gboolean
 check_digests (TpsMaster *master, GError **error)
 {
-  Role *first = NULL;
+  TpsRole *first = NULL;
 
   if (!master->work->parameters_agree)
     return TRUE;
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
 
-      if (role->kind != TPS_WORLD_TRAINER || !role->status.has_digest)
+      if (!is_trainer (role) || !role->status.has_digest)
         continue;
       if (first == NULL)
         first = role;
@@ -528,7 +585,7 @@ check_digests (TpsMaster *master, GError **error)
 }
 
 static void
-add_outcome (const Role *role, TpsBenchResults *results)
+add_outcome (const TpsRole *role, TpsBenchResults *results)
 {
   tps_bench_results_add_outcome (results, (gint) role->rank,
                                  role->status.has_loss ? role->status.loss : NAN,
@@ -543,11 +600,13 @@ collect (TpsMaster *master, TpsBenchResults *results, GError **error)
 {
   for (guint i = 0; i < master->roles->len; i++)
     {
-      Role *role = master->roles->pdata[i];
+      TpsRole *role = master->roles->pdata[i];
       const gchar *kind = role->kind == TPS_WORLD_TRAINER ? "trainer" : "server";
-      g_autoptr (GPtrArray)
-          metrics = tps_remote_get_metrics (role->client, TRUE, in (CALL_NS), error);
+      g_autoptr (GPtrArray) metrics = NULL;
 
+      if (role->is_lost)
+        continue;
+      metrics = tps_remote_get_metrics (role->client, TRUE, in (CALL_NS), error);
       if (metrics == NULL)
         return name_role (role, error);
       tps_bench_results_add_role (results, kind, (gint) role->rank);
@@ -587,6 +646,7 @@ tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error
   if (!prepare_servers (master, error) || !start_trainers (master, error)
       || !wait_for_trainers (master, error))
     {
+      tps_roster_name_addresses (master->roster, *error);
       blame_the_dead (master, error);
       cancel_trainers (master);
       return FALSE;

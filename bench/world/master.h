@@ -5,8 +5,7 @@
 
 #pragma once
 
-#include "bench/engine/engine.h"
-#include "bench/process/supervisor.h"
+#include "bench/engine/benchmark.h"
 #include "bench/report/results.h"
 #include "bench/world/world.h"
 #include "plugin/client/client.h"
@@ -29,12 +28,22 @@ typedef struct
 
   /* All trainers must end a pass with the same parameters. */
   gboolean parameters_agree;
+
+  /* Optional: epoch `epoch` of a pass has begun on trainer 0. Called for every epoch, in order, perhaps late. */
+  void (*epoch_begins) (gpointer user_data, guint epoch);
+
+  /* So many trainers may be lost in mid-pass, and the others go on without them. */
+  guint n_spare_trainers;
 } TpsMasterWork;
 
-/* Starts to serve the rendezvous. `supervisor` watches over local children; it may be empty. `engine` shows how far passes
- * are. Everything is borrowed. */
-TpsMaster *tps_master_new (const TpsWorld *world, TpsSupervisor *supervisor, TpsEngine *engine,
+/* Starts to serve the rendezvous. The supervisor of `run` watches over local children, its engine shows how far passes are.
+ * `flags`: lines "name=value" of all flags in use, which every role must share. Everything is borrowed, `flags` for the
+ * call. */
+TpsMaster *tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                            const TpsMasterWork *work, gpointer user_data, GError **error);
+
+/* The run has failed: the roles will be told why, and end with an exit status that says so. */
+void tps_master_fail (TpsMaster *master, const gchar *why);
 
 /* Tells all roles to end, stops to serve. */
 void tps_master_free (TpsMaster *master);

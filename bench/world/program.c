@@ -35,12 +35,27 @@ load (gpointer user_data, GError **error)
   return run->program->load (run->user_data, error);
 }
 
+/* The port that the master really has: 0 means a free one. */
+static void
+set_port (GPtrArray *flags, guint port)
+{
+  for (guint i = 0; i < flags->len; i++)
+    if (g_str_has_prefix (flags->pdata[i], "master-port="))
+      {
+        g_free (flags->pdata[i]);
+        flags->pdata[i] = g_strdup_printf ("master-port=%u", port);
+      }
+}
+
 static GPtrArray *
 describe (gpointer user_data)
 {
   Run *run = user_data;
+  GPtrArray *flags = run->program->describe (run->user_data);
 
-  return run->program->describe (run->user_data);
+  if (run->master != NULL)
+    set_port (flags, tps_master_get_port (run->master));
+  return flags;
 }
 
 static gchar *
@@ -108,26 +123,48 @@ add_passes (Run *run, TpsEngine *engine)
     tps_engine_on_warm (engine, say_warm, NULL);
 }
 
+/* Where the roles of other hosts find this world. */
+static void
+print_world (const Run *run)
+{
+  const TpsWorld *world = run->world;
+  g_autofree gchar *address = tps_world_join_address (world->master_addr,
+                                                      tps_master_get_port (run->master));
+
+  if (world->rank < 0)
+    return;
+  printf ("world: job %s, master at %s (rank %u, the %s)\n\n", world->job, address,
+          tps_world_get_given_rank (world), world->master_rank);
+  fflush (stdout);
+}
+
 /* The launcher and a master alone differ in who starts the roles. */
+static gboolean
+launch_roles (Run *run, TpsBenchRun *bench, GError **error)
+{
+  if (run->world->rank >= 0)
+    return TRUE;
+  run->socket_dir = tps_launch_make_socket_dir (run->world, error);
+  return run->socket_dir != NULL
+         && tps_launch_roles (run->world, bench->supervisor, run->socket_dir,
+                              tps_master_get_port (run->master), error);
+}
+
 static gboolean
 prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
 {
   Run *run = user_data;
+  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
 
   run->ours = tps_bench_results_new ();
   run->peers = g_ptr_array_new_with_free_func (free_peer);
-  run->master = tps_master_new (run->world, bench->supervisor, bench->engine, &run->program->work,
-                                run->user_data, error);
+  run->master = tps_master_new (run->world, bench, flags, &run->program->work, run->user_data,
+                                error);
   if (run->master == NULL)
     return FALSE;
-  if (run->world->rank < 0)
-    {
-      run->socket_dir = tps_launch_make_socket_dir (run->world, error);
-      if (run->socket_dir == NULL
-          || !tps_launch_roles (run->world, bench->supervisor, run->socket_dir,
-                                tps_master_get_port (run->master), error))
-        return FALSE;
-    }
+  print_world (run);
+  if (!launch_roles (run, bench, error))
+    return FALSE;
   tps_engine_set_phase (bench->engine, "the roles start");
   if (!tps_master_meet_roles (run->master, error))
     return FALSE;
@@ -136,6 +173,15 @@ prepare (gpointer user_data, TpsBenchRun *bench, GError **error)
     return FALSE;
   add_passes (run, bench->engine);
   return TRUE;
+}
+
+static void
+fail (gpointer user_data, const GError *error)
+{
+  Run *run = user_data;
+
+  if (run->master != NULL)
+    tps_master_fail (run->master, error->message);
 }
 
 static void
@@ -173,6 +219,15 @@ write_csv (gpointer user_data, GError **error)
   return run->flags->csv == NULL || tps_bench_report_write_csv (run->ours, run->flags->csv, error);
 }
 
+static gint
+run_role (const Run *run)
+{
+  g_autoptr (GPtrArray) flags = run->program->describe (run->user_data);
+
+  tps_interrupt_install ();
+  return tps_role_run (run->world, flags, run->program->fill_server, run->user_data);
+}
+
 gint
 tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                  gpointer user_data)
@@ -184,6 +239,7 @@ tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunF
     .note = note,
     .print_head = print_head,
     .prepare = prepare,
+    .fail = fail,
     .stop = stop,
     .print_report = print_report,
     .add_output = add_output,
@@ -193,10 +249,7 @@ tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunF
   gint status;
 
   if (tps_world_is_role (world))
-    {
-      tps_interrupt_install ();
-      return tps_role_run (world, program->fill_server, user_data);
-    }
+    return run_role (&run);
   status = tps_benchmark_run (&benchmark, flags, &run);
   g_clear_pointer (&run.socket_dir, tps_bench_remove_folder);
   g_clear_pointer (&run.ours, tps_bench_results_free);

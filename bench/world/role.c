@@ -7,6 +7,7 @@
 
 #include "bench/process/interrupt.h"
 #include "bench/process/reachable.h"
+#include "bench/world/enroll.h"
 #include "plugin/client/client.h"
 #include "plugin/client/stubs.h"
 #include "plugin/client/trainer_links.h"
@@ -16,8 +17,8 @@
 #include "runtime/base/sync.h"
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
-#define CALL_NS (30 * SECOND_NS)
 #define STOP_POLL_MS 200
+#define SILENCE_NS (15 * SECOND_NS) /* of a master that a role takes for cut off */
 
 typedef struct
 {
@@ -86,109 +87,154 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
   links = tps_trainer_links (role->master);
   links.host = role->host;
   links.local_rank = tps_world_get_local_rank (world);
+  links.no_shared_memory = world->no_shared_memory;
+  links.first_port = world->first_port;
+  links.last_port = world->last_port;
   role->trainer = tps_trainer_new (&links, role->metrics);
   tps_plugin_add_trainer (role->plugin, role->trainer);
   return TRUE;
+}
+
+static gboolean
+is_wildcard (const gchar *host)
+{
+  return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
 }
 
 /* Unix sockets say that the whole world is on this machine. */
 static gboolean
 find_host (Role *role, GError **error)
 {
-  role->host = g_str_equal (role->world->transport, "unix")
-                   ? g_strdup ("127.0.0.1")
-                   : tps_reachable_address (role->world->master_addr, error);
+  const TpsWorld *world = role->world;
+
+  if (g_str_equal (world->transport, "unix"))
+    role->host = g_strdup ("127.0.0.1");
+  else if (world->bind != NULL && !is_wildcard (world->bind))
+    role->host = g_strdup (world->bind);
+  else
+    role->host = tps_reachable_address (world->master_addr, error);
   return role->host != NULL;
 }
 
-static gchar *
-choose_address (const Role *role)
+static gboolean
+listen_unix (Role *role, GError **error)
+{
+  const gchar *folder = role->world->socket_dir != NULL ? role->world->socket_dir
+                                                        : g_get_tmp_dir ();
+  g_autofree gchar *address = g_strdup_printf ("unix:%s/%s.sock", folder, role->name);
+
+  return tps_server_listen (role->server, address, error);
+}
+
+/* The first free port of --port-range, or any. */
+static gboolean
+listen_tcp (Role *role, GError **error)
 {
   const TpsWorld *world = role->world;
-  const gchar *folder = world->socket_dir != NULL ? world->socket_dir : g_get_tmp_dir ();
+  const gchar *host = world->bind != NULL ? world->bind : role->host;
 
-  if (g_str_equal (world->transport, "unix"))
-    return g_strdup_printf ("unix:%s/%s.sock", folder, role->name);
-  return g_strdup_printf (strchr (role->host, ':') != NULL ? "[%s]:0" : "%s:0", role->host);
+  for (guint port = world->first_port; port <= world->last_port; port++)
+    {
+      g_autofree gchar *address = tps_world_join_address (host, port);
+      g_autoptr (GError) local = NULL;
+
+      if (tps_server_listen (role->server, address, &local))
+        return TRUE;
+      if (port > 0 && port < world->last_port
+          && g_error_matches (local, TPS_ERROR, TPS_ERROR_UNAVAILABLE))
+        continue;
+      g_propagate_error (error, g_steal_pointer (&local));
+      break;
+    }
+  if (world->first_port > 0)
+    g_prefix_error (error, "--port-range=%s: no port is left: ", world->port_range);
+  return FALSE;
 }
 
 static gboolean
 serve (Role *role, GError **error)
 {
-  g_autofree gchar *address = choose_address (role);
   TpsServerOptions options = { .no_shared_memory = role->world->no_shared_memory,
                                .device = role->device };
 
   role->server = tps_plugin_new_server (role->plugin, &options);
-  return tps_server_listen (role->server, address, error) && tps_server_start (role->server, error);
+  return (g_str_equal (role->world->transport, "unix") ? listen_unix (role, error)
+                                                       : listen_tcp (role, error))
+         && tps_server_start (role->server, error);
 }
 
-/* The master may come up after its roles. */
-static gboolean
-announce (Role *role, GError **error)
+/* Where others reach this role: a server that listens on all addresses does not know. Owned. */
+static gchar *
+get_address (const Role *role)
 {
-  g_autofree gchar *key = tps_world_get_address_key ((guint) role->world->rank);
-  const gchar *address = tps_server_get_addresses (role->server)[0];
-  g_autoptr (GBytes) value = g_bytes_new (address, strlen (address));
+  const gchar *bound = tps_server_get_addresses (role->server)[0];
+
+  if (g_str_equal (role->world->transport, "unix"))
+    return g_strdup (bound);
+  return tps_world_join_address (role->host,
+                                 (guint) g_ascii_strtoull (strrchr (bound, ':') + 1, NULL, 10));
+}
+
+static gboolean
+enroll (Role *role, const GPtrArray *flags, GError **error)
+{
+  g_autofree gchar *address = get_address (role);
   TpsClientOptions options = { .address = role->master };
-  gint64 deadline_ns = tps_clock_now_ns () + role->world->startup_timeout * SECOND_NS;
 
   role->client = tps_client_new (&options, error);
-  if (role->client == NULL)
-    return FALSE;
-  for (;;)
-    {
-      g_autoptr (GError) local = NULL;
-
-      if (tps_remote_put (role->client, key, value, tps_clock_now_ns () + CALL_NS, &local))
-        return TRUE;
-      if (!tps_interrupt_check (error))
-        return FALSE;
-      if (tps_error_damage (local) != TPS_DAMAGE_CONNECTION || tps_clock_now_ns () > deadline_ns)
-        {
-          g_propagate_prefixed_error (error, g_steal_pointer (&local),
-                                      "no master at %s within %d s (--startup-timeout): ",
-                                      role->master, role->world->startup_timeout);
-          return FALSE;
-        }
-      g_usleep (STOP_POLL_MS * 1000);
-    }
+  return role->client != NULL
+         && tps_enroll (role->client, role->world, role->name, address, flags, error);
 }
 
-/* The master keeps its server up until it knows, so that no role takes its end for a failure. */
-static void
-confirm_stop (Role *role)
+/* Takes over `stop`. */
+static gboolean
+end (Role *role, GBytes *stop, GError **error)
 {
-  g_autofree gchar *key = tps_world_get_stopped_key ((guint) role->world->rank);
-  g_autoptr (GBytes) value = g_bytes_new_static ("", 0);
+  gsize n_bytes;
+  const gchar *failure = g_bytes_get_data (stop, &n_bytes);
 
-  tps_remote_put (role->client, key, value, tps_clock_now_ns () + SECOND_NS, NULL);
+  tps_enroll_confirm_stop (role->client, role->world);
+  if (n_bytes > 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "the run failed: %.*s", (gint) n_bytes,
+                 failure);
+  g_bytes_unref (stop);
+  return n_bytes == 0;
 }
 
-/* Returns when the master says so; an error when it is gone. */
+/* Returns when the master says so; an error when the run has failed, or the master is gone or has been silent for long. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
 {
   for (;;)
     {
       g_autoptr (GError) local = NULL;
-      g_autoptr (GBytes) stop = tps_remote_get (role->client, TPS_WORLD_STOP_KEY, STOP_POLL_MS,
-                                                tps_clock_now_ns () + CALL_NS, &local);
+      gint64 start_ns = tps_clock_now_ns ();
+      GBytes *stop = tps_remote_get (role->client, TPS_WORLD_STOP_KEY, STOP_POLL_MS,
+                                     start_ns + SILENCE_NS, &local);
 
       if (stop != NULL)
-        confirm_stop (role);
-      if (stop != NULL || tps_interrupt_is_set ())
+        return end (role, stop, error);
+      if (tps_interrupt_is_set ())
         return TRUE;
       if (!g_error_matches (local, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         {
           g_propagate_prefixed_error (error, g_steal_pointer (&local), "the master is gone: ");
           return FALSE;
         }
+      /* The master says "not yet" with the same code as a call that was not answered. */
+      if (tps_clock_now_ns () - start_ns >= SILENCE_NS)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
+                       "the master at %s has not answered for %d s", role->master,
+                       (gint) (SILENCE_NS / SECOND_NS));
+          return FALSE;
+        }
     }
 }
 
 gint
-tps_role_run (const TpsWorld *world, TpsFillServer fill_server, gpointer user_data)
+tps_role_run (const TpsWorld *world, const GPtrArray *flags, TpsFillServer fill_server,
+              gpointer user_data)
 {
   g_autoptr (GError) error = NULL;
   g_auto (Role) role = { .world = world };
@@ -198,9 +244,10 @@ tps_role_run (const TpsWorld *world, TpsFillServer fill_server, gpointer user_da
   role.metrics = tps_metrics_new (NULL, NULL);
   tps_blas_set_num_threads (1);
   if (find_host (&role, &error) && make_plugin (&role, fill_server, user_data, &error)
-      && serve (&role, &error) && announce (&role, &error) && wait_for_stop (&role, &error))
+      && serve (&role, &error) && enroll (&role, flags, &error) && wait_for_stop (&role, &error))
     return 0;
   g_assert (error != NULL);
-  fprintf (stderr, "%s: %s: %s\n", world->program, role.name, error->message);
+  if (world->socket_dir == NULL || !g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED))
+    fprintf (stderr, "%s: %s: %s\n", world->program, role.name, error->message);
   return 1;
 }

@@ -13,8 +13,10 @@ G_BEGIN_DECLS
 typedef gboolean (*TpsFillServer) (gpointer user_data, guint server, TpsPluginOptions *options,
                                    GError **error);
 
-/* Serves until the master says stop, the master is gone, or a signal comes. Returns the exit
- * status; errors go to stderr with the role's name. */
-gint tps_role_run (const TpsWorld *world, TpsFillServer fill_server, gpointer user_data);
+/* Serves until the master says stop, the master is gone or silent, or a signal comes. `flags`: lines "name=value" of all flags
+ * in use, which the master compares with its own. Returns the exit status: 0 if the run succeeded, or after a signal; else
+ * 1. Errors go to stderr with the role's name; roles that were launched leave it to their launcher to say why a run failed. */
+gint tps_role_run (const TpsWorld *world, const GPtrArray *flags, TpsFillServer fill_server,
+                   gpointer user_data);
 
 G_END_DECLS

@@ -4,15 +4,17 @@
 
 #include <string.h>
 
+#include "bench/process/flags.h"
+
 void
 tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name)
 {
   *world = (TpsWorld) { .program = program,
                         .server_name = server_name,
-                        .rank = -1,
-                        .world_size = -1,
-                        .local_rank = -1,
-                        .master_port = -1,
+                        .rank = TPS_FLAGS_NOT_GIVEN,
+                        .world_size = TPS_FLAGS_NOT_GIVEN,
+                        .local_rank = TPS_FLAGS_NOT_GIVEN,
+                        .master_port = TPS_FLAGS_NOT_GIVEN,
                         .rpc_timeout = 30,
                         .startup_timeout = 60 };
 }
@@ -20,7 +22,11 @@ tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name)
 void
 tps_world_clear (TpsWorld *world)
 {
+  g_clear_pointer (&world->job, g_free);
+  g_clear_pointer (&world->master_rank, g_free);
   g_clear_pointer (&world->master_addr, g_free);
+  g_clear_pointer (&world->bind, g_free);
+  g_clear_pointer (&world->port_range, g_free);
   g_clear_pointer (&world->transport, g_free);
   g_clear_pointer (&world->socket_dir, g_free);
   g_clear_pointer (&world->given, g_strfreev);
@@ -36,6 +42,14 @@ gboolean
 tps_world_is_role (const TpsWorld *world)
 {
   return world->rank >= 0 && tps_world_get_kind (world, (guint) world->rank) != TPS_WORLD_MASTER;
+}
+
+guint
+tps_world_get_given_rank (const TpsWorld *world)
+{
+  guint rank = (guint) MAX (world->rank, 0);
+
+  return g_str_equal (world->master_rank, "first") ? (rank + 1) % tps_world_get_size (world) : rank;
 }
 
 TpsWorldKind
@@ -74,17 +88,27 @@ tps_world_get_name (const TpsWorld *world, guint rank)
 }
 
 gchar *
-tps_world_get_master (const TpsWorld *world)
+tps_world_join_address (const gchar *host, guint port)
 {
-  gboolean is_v6 = strchr (world->master_addr, ':') != NULL;
-
-  return g_strdup_printf (is_v6 ? "[%s]:%d" : "%s:%d", world->master_addr, world->master_port);
+  return g_strdup_printf (strchr (host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, port);
 }
 
 gchar *
-tps_world_get_address_key (guint rank)
+tps_world_get_master (const TpsWorld *world)
 {
-  return g_strdup_printf ("world/address/%u", rank);
+  return tps_world_join_address (world->master_addr, (guint) world->master_port);
+}
+
+gchar *
+tps_world_get_role_key (guint rank)
+{
+  return g_strdup_printf ("world/role/%u", rank);
+}
+
+gchar *
+tps_world_get_welcome_key (guint rank)
+{
+  return g_strdup_printf ("world/welcome/%u", rank);
 }
 
 gchar *

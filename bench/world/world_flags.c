@@ -1,5 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include <stdio.h>
+#include <string.h>
+
 #include "bench/process/flags.h"
 #include "bench/world/world.h"
 #include "runtime/base/error.h"
@@ -19,9 +22,11 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
 {
   const GOptionEntry entries[] = {
     { "master-addr", 0, 0, G_OPTION_ARG_STRING, &world->master_addr,
-      "host of the master (127.0.0.1)", "HOST" },
+      "host of the master (127.0.0.1); all hosts must reach it at this address", "HOST" },
     { "master-port", 0, 0, G_OPTION_ARG_INT, &world->master_port,
       "port of the master (a free one; 29500 with --rank)", "PORT" },
+    { "job", 0, 0, G_OPTION_ARG_STRING, &world->job,
+      "name of this world; a role of another world is refused (drawn by the master)", "NAME" },
     { "rank", 0, 0, G_OPTION_ARG_INT, &world->rank,
       "be this one role of the world instead of launching all (RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, "
       "PMI_RANK, SLURM_PROCID)",
@@ -29,6 +34,17 @@ tps_world_add_flags (GOptionContext *context, TpsWorld *world)
     { "world-size", 0, 0, G_OPTION_ARG_INT, &world->world_size,
       "checked against trainers, servers and one master (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS)",
       "N" },
+    { "master-rank", 0, 0, G_OPTION_ARG_STRING, &world->master_rank,
+      "which rank is the master: last, or first, whose host is MASTER_ADDR for torchrun (last; first under torchrun)",
+      "WHICH" },
+    { "bind", 0, 0, G_OPTION_ARG_STRING, &world->bind,
+      "address that this process listens on; 0.0.0.0 or :: for all (that of the route to the master; of the master: "
+      "--master-addr)",
+      "HOST" },
+    { "port-range", 0, 0, G_OPTION_ARG_STRING, &world->port_range,
+      "ports that roles listen on, those of their all-reduce included, for firewalls (any); the master's is "
+      "--master-port",
+      "FIRST-LAST" },
     { "transport", 0, 0, G_OPTION_ARG_STRING, &world->transport,
       "unix or tcp (unix; tcp with --rank)", "KIND" },
     { "no-shared-memory", 0, 0, G_OPTION_ARG_NONE, &world->no_shared_memory,
@@ -52,7 +68,7 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
 
   while (*names != NULL && g_getenv (*names) == NULL)
     names++;
-  if (*names == NULL || *value >= 0)
+  if (*names == NULL || *value != TPS_FLAGS_NOT_GIVEN)
     return TRUE;
   if (!g_ascii_string_to_signed (g_getenv (*names), 10, 0, max, &number, NULL))
     {
@@ -67,25 +83,32 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
 
 /* A world size of one says that nobody launched a world: every shell under such a launcher has
  * these variables. */
+static gboolean
+rank_from_environment (TpsWorld *world, GError **error)
+{
+  gint world_size = TPS_FLAGS_NOT_GIVEN, rank = TPS_FLAGS_NOT_GIVEN;
+
+  if (!int_from_environment (world_size_variables, G_MAXINT, &world_size, error)
+      || !int_from_environment (rank_variables, G_MAXINT, &rank, error))
+    return FALSE;
+  if (world_size <= 1 || rank < 0)
+    return TRUE;
+  world->rank = rank;
+  if (world->world_size == TPS_FLAGS_NOT_GIVEN)
+    world->world_size = world_size;
+  /* torchrun gives MASTER_ADDR the host of rank 0. */
+  if (g_getenv ("TORCHELASTIC_RUN_ID") != NULL)
+    tps_flags_default_to (&world->master_rank, "first");
+  return int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error);
+}
+
 gboolean
 tps_world_read_environment (TpsWorld *world, GError **error)
 {
-  gint world_size = -1, rank = -1;
   const gchar *const port_variables[] = { "MASTER_PORT", NULL };
 
-  if (world->rank < 0)
-    {
-      if (!int_from_environment (world_size_variables, G_MAXINT, &world_size, error)
-          || !int_from_environment (rank_variables, G_MAXINT, &rank, error))
-        return FALSE;
-      if (world_size <= 1 || rank < 0)
-        return TRUE;
-      world->rank = rank;
-      if (!int_from_environment (local_rank_variables, G_MAXINT, &world->local_rank, error))
-        return FALSE;
-      if (world->world_size < 0)
-        world->world_size = world_size;
-    }
+  if (world->rank == TPS_FLAGS_NOT_GIVEN && !rank_from_environment (world, error))
+    return FALSE;
   if (world->master_addr == NULL)
     world->master_addr = g_strdup (g_getenv ("MASTER_ADDR"));
   return int_from_environment (port_variables, 65535, &world->master_port, error);
@@ -96,32 +119,98 @@ check_size (const TpsWorld *world, GError **error)
 {
   guint size = tps_world_get_size (world);
 
-  if (world->world_size >= 0 && (guint) world->world_size != size)
+  if (world->world_size != TPS_FLAGS_NOT_GIVEN && world->world_size != (gint64) size)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                    "--world-size=%d: %u trainers, %u servers and one master make %u",
                    world->world_size, world->n_trainers, world->n_servers, size);
       return FALSE;
     }
-  return world->rank < 0
+  return world->rank == TPS_FLAGS_NOT_GIVEN
          || tps_flags_check_number ("rank", world->rank, 0, (gint64) size - 1, error);
+}
+
+/* "[fd99::4]" -> "fd99::4". */
+static gboolean
+take_brackets (const gchar *flag, gchar *host, GError **error)
+{
+  gsize n_bytes = host != NULL ? strlen (host) : 0;
+
+  if (host == NULL || (n_bytes > 0 && strpbrk (host, "[]") == NULL))
+    return TRUE;
+  if (n_bytes < 3 || host[0] != '[' || host[n_bytes - 1] != ']')
+    return tps_flags_refuse (flag, host, "a host name, an IPv4 or an IPv6 address", error);
+  memmove (host, host + 1, n_bytes - 2);
+  host[n_bytes - 2] = '\0';
+  return TRUE;
+}
+
+static gboolean
+take_port_range (TpsWorld *world, GError **error)
+{
+  guint first, last;
+  gchar rest;
+
+  if (world->port_range == NULL)
+    return TRUE;
+  if (sscanf (world->port_range, "%5u-%5u%c", &first, &last, &rest) != 2 || first < 1
+      || last < first || last > 65535)
+    return tps_flags_refuse ("port-range", world->port_range,
+                             "FIRST-LAST with 1 <= FIRST <= LAST <= 65535, as 30000-30099", error);
+  world->first_port = (guint16) first;
+  world->last_port = (guint16) last;
+  return TRUE;
+}
+
+static gboolean
+check_job (const TpsWorld *world, GError **error)
+{
+  const gchar *job = world->job;
+  gsize n_bytes = job != NULL ? strlen (job) : 1;
+
+  if (n_bytes >= 1 && n_bytes <= 64
+      && (job == NULL || strspn (job, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_.:-") == n_bytes))
+    return TRUE;
+  return tps_flags_refuse ("job", job, "1 to 64 of the characters A-Z a-z 0-9 _ . : -", error);
+}
+
+/* From the ranks that the fleet gave to those of the world: the master is the last. */
+static void
+deal_ranks (TpsWorld *world)
+{
+  gint size = (gint) tps_world_get_size (world);
+
+  if (world->rank < 0)
+    world->rank = -1;
+  else if (g_str_equal (world->master_rank, "first"))
+    world->rank = (world->rank + size - 1) % size;
 }
 
 gboolean
 tps_world_finish_flags (TpsWorld *world, GError **error)
 {
   static const gchar *const transports[] = { "unix", "tcp", NULL };
+  static const gchar *const master_ranks[] = { "first", "last", NULL };
 
   tps_flags_default_to (&world->master_addr, "127.0.0.1");
+  tps_flags_default_to (&world->master_rank, "last");
   tps_flags_default_to (&world->transport,
                         world->rank >= 0 && world->socket_dir == NULL ? "tcp" : "unix");
-  if (world->master_port < 0)
+  if (world->master_port == TPS_FLAGS_NOT_GIVEN)
     world->master_port = world->rank >= 0 ? DEFAULT_PORT : 0;
-  return tps_flags_check_number ("master-port", world->master_port, 0, 65535, error)
-         && tps_flags_check_number ("rpc-timeout", world->rpc_timeout, 1, 86400, error)
-         && tps_flags_check_number ("startup-timeout", world->startup_timeout, 1, 86400, error)
-         && tps_flags_check_word ("transport", world->transport, transports, error)
-         && check_size (world, error);
+  if (!tps_flags_check_number ("master-port", world->master_port, 0, 65535, error)
+      || !tps_flags_check_number ("rpc-timeout", world->rpc_timeout, 1, 86400, error)
+      || !tps_flags_check_number ("startup-timeout", world->startup_timeout, 1, 86400, error)
+      || !tps_flags_check_word ("transport", world->transport, transports, error)
+      || !tps_flags_check_word ("master-rank", world->master_rank, master_ranks, error)
+      || !take_brackets ("master-addr", world->master_addr, error)
+      || !take_brackets ("bind", world->bind, error) || !take_port_range (world, error)
+      || !check_job (world, error) || !check_size (world, error))
+    return FALSE;
+  deal_ranks (world);
+  if (world->job == NULL && !tps_world_is_role (world))
+    world->job = g_strdup_printf ("%08x%08x", g_random_int (), g_random_int ());
+  return TRUE;
 }
 
 const gchar *
@@ -135,10 +224,37 @@ tps_world_get_transport_title (const TpsWorld *world)
 void
 tps_world_describe (const TpsWorld *world, GPtrArray *lines)
 {
+  tps_flags_add_text (lines, "job", world->job);
   tps_flags_add_text (lines, "master-addr", world->master_addr);
   tps_flags_add_number (lines, "master-port", world->master_port);
+  tps_flags_add_text (lines, "master-rank", world->master_rank);
+  tps_flags_add_text (lines, "bind", world->bind);
+  tps_flags_add_text (lines, "port-range", world->port_range);
   tps_flags_add_text (lines, "transport", world->transport);
   tps_flags_add_number (lines, "no-shared-memory", world->no_shared_memory);
   tps_flags_add_number (lines, "rpc-timeout", world->rpc_timeout);
   tps_flags_add_number (lines, "startup-timeout", world->startup_timeout);
+}
+
+/* The job is compared by itself. Files are read by the master, or checked where they are used. */
+gboolean
+tps_world_is_local_flag (const gchar *name)
+{
+  static const gchar *const names[] = {
+    "job",
+    "master-addr",
+    "master-port",
+    "bind",
+    "port-range",
+    "startup-timeout",
+    "repeats",
+    "filestore",
+    "data-config-path",
+    "model-config-path",
+    "server-config-path",
+    "trainer-config-path",
+    NULL,
+  };
+
+  return g_strv_contains (names, name);
 }

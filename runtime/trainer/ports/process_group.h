@@ -87,6 +87,8 @@ typedef struct
   const gchar *prefix; /* of this group's keys; a new one for every group */
   gint64 timeout_ns;   /* for joining and for each collective */
   const gchar *host; /* address of this process that the other ranks can reach; NULL = 127.0.0.1 */
+  /* Ports that the group listens on while it is joined, one for each other rank; 0 = any. NCCL chooses its own. */
+  guint16 first_port, last_port;
 
   TpsDevice
       *device; /* of "nccl" and "multi"; NULL = the CUDA device of number rank modulo their count */

@@ -41,7 +41,8 @@ class World(launcher.TestCase):
         """Where trainer0 listens; empty before it has told the master."""
         try:
             with Client("127.0.0.1:%d" % self.port, Rendezvous) as store:
-                return store.get("world/address/0", 0).decode()
+                card = store.get("world/role/0", 0).decode()
+                return dict(line.split("=", 1) for line in card.splitlines())["address"]
         except (TException, ServiceError):
             return ""
 
@@ -103,7 +104,46 @@ class OneByOne(World):
         self.assertIn("metrics for server=2", result.stdout)
 
 
+    def test_a_master_of_rank_0(self):
+        roles = [self.by_flags(rank, "--smoke", "--master-rank=first") for rank in (1, 2, 3, 0)]
+        self.assertIn("(rank 0, the first)", self.check_well(roles))
+
+
 class Trouble(World):
+
+    def test_all_missing_roles_are_named(self):
+        self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=1"), 1,
+                    "trainer0, trainer1, server2 have not come up in 1 s", "127.0.0.1 is a loopback address")
+
+    def test_a_rank_that_is_started_twice(self):
+        roles = [self.torchrun(rank, *LONG) for rank in range(4)]
+        self.wait_until_training()
+        for rank, name in ((0, "trainer0"), (SERVER, "server2")):
+            self.end_of(self.torchrun(rank, *LONG), 1, "this is %s (pid" % name,
+                        "rank %d of that world is taken by %s (pid" % (rank, name))
+        self.assertTrue(all(role.process.poll() is None for role in roles))
+
+    def test_a_rank_that_is_started_twice_at_once(self):
+        roles = [self.torchrun(rank, *LONG) for rank in (0, 0, 1, SERVER, MASTER)]
+        self.wait_until_training()
+        launcher.eventually(lambda: any(role.process.poll() == 1 for role in roles[:2]), "one of the two has ended")
+        self.assertEqual(sorted(role.process.poll() is None for role in roles), [False, True, True, True, True])
+
+    def test_a_role_of_another_world(self):
+        master = self.torchrun(MASTER, "--smoke", "--job=blue")
+        self.end_of(self.torchrun(0, "--smoke", "--job=red"), 1, "job red", "job blue", "127.0.0.1:%d" % self.port)
+        self.check_well([self.torchrun(rank, "--smoke", "--job=blue") for rank in (0, 1, SERVER)] + [master])
+
+    def test_a_role_with_other_flags(self):
+        # Starts last: all others are there to be told.
+        others = [self.torchrun(rank, "--smoke", "--epochs=2") for rank in (0, SERVER, MASTER)]
+        launcher.eventually(self.find_trainer, "the role has found its master")
+        bad = self.torchrun(1, "--smoke", "--reduce=sum")
+        for role in (bad, others[2]):
+            self.end_of(role, 1, "trainer1 (pid", "master (pid", "--epochs=1, the master has --epochs=2",
+                        "--reduce=sum, the master has --reduce=mean")
+        for role in others[:2]:
+            self.end_of(role, 1)
 
     def test_a_master_that_never_comes(self):
         for rank, name in ((0, "trainer0"), (SERVER, "server2")):
@@ -115,8 +155,8 @@ class Trouble(World):
         others = [self.torchrun(rank, "--smoke") for rank in (0, SERVER)]
         self.end_of(self.torchrun(MASTER, "--smoke", "--startup-timeout=10"), 1, "trainer1 has not come up in 10 s",
                     "127.0.0.1:%d" % self.port)
-        for role in others:
-            self.end_of(role, 0)  # the master told them
+        for role in others:  # the master told them
+            self.end_of(role, 1, "the run failed: trainer1 has not come up in 10 s")
 
     def test_a_master_that_is_killed(self):
         roles = [self.torchrun(rank, *LONG) for rank in range(4)]
@@ -131,7 +171,7 @@ class Trouble(World):
         roles[1].signal(signal.SIGKILL)
         self.end_of(roles[MASTER], 1, "trainer1")
         for role in (roles[0], roles[SERVER]):
-            self.end_of(role, 0)
+            self.end_of(role, 1, "the run failed: ", "trainer1")
 
     def test_a_role_that_is_interrupted_ends_well(self):
         role = self.torchrun(0, "--smoke")

@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include <gloo/transport/tcp/device.h>
+#include "runtime/trainer/group/gloo/gloo_ports.h"
 
 namespace tps {
 
@@ -35,8 +35,7 @@ Mesh::Mesh (const TpsProcessGroupOptions *options)
 {
   SigpipeBlock block;
   JoinStore store (options, Clock::now () + timeout_);
-  gloo::transport::tcp::attr attr (options->host == nullptr ? "127.0.0.1" : options->host);
-  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice (attr);
+  std::shared_ptr<gloo::transport::Device> device = make_gloo_device (options);
 
   context_ = std::make_shared<gloo::rendezvous::Context> (static_cast<int> (rank_),
                                                           static_cast<int> (size_));

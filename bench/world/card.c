@@ -1,0 +1,175 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/world/card.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/version.h"
+
+struct TpsCard
+{
+  GPtrArray *lines; /* of gchar, "name=value" */
+};
+
+static TpsCard *
+card_new (void)
+{
+  TpsCard *card = g_new0 (TpsCard, 1);
+
+  card->lines = g_ptr_array_new_with_free_func (g_free);
+  return card;
+}
+
+static void
+add (TpsCard *card, const gchar *name, const gchar *value)
+{
+  g_ptr_array_add (card->lines, g_strconcat (name, "=", value != NULL ? value : "", NULL));
+}
+
+TpsCard *
+tps_card_new (const TpsWorld *world, const gchar *name, const gchar *address,
+              const GPtrArray *flags)
+{
+  TpsCard *card = card_new ();
+  g_autofree gchar *pid = g_strdup_printf ("%d", (gint) getpid ());
+  g_autofree gchar *nonce = g_uuid_string_random ();
+
+  add (card, "job", world->job);
+  add (card, "version", TPS_VERSION);
+  add (card, "program", world->program);
+  add (card, "name", name);
+  add (card, "host", g_get_host_name ());
+  add (card, "pid", pid);
+  add (card, "nonce", nonce);
+  add (card, "address", address);
+  for (guint i = 0; i < flags->len; i++)
+    g_ptr_array_add (card->lines, g_strconcat ("--", flags->pdata[i], NULL));
+  return card;
+}
+
+void
+tps_card_free (TpsCard *card)
+{
+  g_ptr_array_unref (card->lines);
+  g_free (card);
+}
+
+/* Escapes keep each line one line, whatever a value holds. */
+GBytes *
+tps_card_encode (const TpsCard *card)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; i < card->lines->len; i++)
+    {
+      g_autofree gchar *line = g_strescape (card->lines->pdata[i], NULL);
+
+      g_string_append (text, line);
+      g_string_append_c (text, '\n');
+    }
+  return g_string_free_to_bytes (g_steal_pointer (&text));
+}
+
+TpsCard *
+tps_card_decode (GBytes *bytes)
+{
+  TpsCard *card = card_new ();
+  g_autofree gchar *text = g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  for (gchar **line = lines; *line != NULL; line++)
+    if (strchr (*line, '=') != NULL)
+      g_ptr_array_add (card->lines, g_strcompress (*line));
+  return card;
+}
+
+/* NULL if there is no such line. Borrowed. */
+static const gchar *
+find (const TpsCard *card, const gchar *name, gsize n_bytes)
+{
+  for (guint i = 0; i < card->lines->len; i++)
+    {
+      const gchar *line = card->lines->pdata[i];
+
+      if (strncmp (line, name, n_bytes) == 0 && line[n_bytes] == '=')
+        return line + n_bytes + 1;
+    }
+  return NULL;
+}
+
+const gchar *
+tps_card_get (const TpsCard *card, const gchar *name)
+{
+  const gchar *value = find (card, name, strlen (name));
+
+  return value != NULL ? value : "";
+}
+
+gchar *
+tps_card_describe (const TpsCard *card)
+{
+  return g_strdup_printf ("%s (pid %s on %s)", tps_card_get (card, "name"),
+                          tps_card_get (card, "pid"), tps_card_get (card, "host"));
+}
+
+/* The flags of the role that the master has with another value, or does not have. */
+static void
+add_differences (const TpsCard *role, const TpsCard *master, GString *text)
+{
+  for (guint i = 0; i < role->lines->len; i++)
+    {
+      const gchar *line = role->lines->pdata[i];
+      gsize n_bytes = strcspn (line, "=");
+      const gchar *other = find (master, line, n_bytes);
+      g_autofree gchar *flag = g_strndup (line, n_bytes);
+
+      if (!g_str_has_prefix (line, "--") || tps_world_is_local_flag (flag + 2))
+        continue;
+      if (other == NULL)
+        g_string_append_printf (text, "; %s, which the master does not have", line);
+      else if (!g_str_equal (line + n_bytes + 1, other))
+        g_string_append_printf (text, "; %s, the master has %s=%s", line, flag, other);
+    }
+}
+
+/* The flags that the master alone has. */
+static void
+add_missing (const TpsCard *role, const TpsCard *master, GString *text)
+{
+  for (guint i = 0; i < master->lines->len; i++)
+    {
+      const gchar *line = master->lines->pdata[i];
+      gsize n_bytes = strcspn (line, "=");
+      g_autofree gchar *flag = g_strndup (line, n_bytes);
+
+      if (g_str_has_prefix (line, "--") && !tps_world_is_local_flag (flag + 2)
+          && find (role, line, n_bytes) == NULL)
+        g_string_append_printf (text, "; no %s, the master has %s", flag, line);
+    }
+}
+
+gboolean
+tps_card_check (const TpsCard *role, const TpsCard *master, GError **error)
+{
+  static const gchar *const names[] = { "program", "version" };
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autofree gchar *who = tps_card_describe (role);
+  g_autofree gchar *whom = tps_card_describe (master);
+
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    if (!g_str_equal (tps_card_get (role, names[i]), tps_card_get (master, names[i])))
+      g_string_append_printf (text, "; %s %s, the master has %s", names[i],
+                              tps_card_get (role, names[i]), tps_card_get (master, names[i]));
+  if (text->len == 0) /* flags of another program or version would only add noise */
+    {
+      add_differences (role, master, text);
+      add_missing (role, master, text);
+    }
+  if (text->len == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s does not fit the world of the %s: %s", who, whom, text->str + 2);
+  return FALSE;
+}
