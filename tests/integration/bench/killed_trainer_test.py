@@ -44,15 +44,20 @@ class KilledTrainer(launcher.TestCase):
         self.server = peers.Server("--ntrainer=%d" % N, "--rpc-timeout=%d" % DEADLINE_S)
         self.addCleanup(self.server.__exit__)
         self.port = self.server.address.rpartition(":")[2]
+        with Client(self.server.address, Rendezvous) as store:
+            store.put("world/master", b"job=killed\n")
 
     def start_trainer(self, rank):
         with Client(self.server.address, Rendezvous) as store:
-            store.remove("world/address/%d" % rank)
+            store.remove("world/role/%d" % rank)
+            store.remove("world/welcome/%d" % rank)
         return self.start("--rank=%d" % rank, "--ntrainer=%d" % N, "--master-port=" + self.port)
 
     def find_trainer(self, rank):
         with Client(self.server.address, Rendezvous) as store:
-            return store.get("world/address/%d" % rank, launcher.WAIT_S * 1000).decode()
+            card = store.get("world/role/%d" % rank, launcher.WAIT_S * 1000)
+            store.put("world/welcome/%d" % rank, card)
+            return dict(line.split("=", 1) for line in card.decode().splitlines())["address"]
 
     def train(self, rank, name, epochs):
         spec = TrainSpec(

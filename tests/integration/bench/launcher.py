@@ -38,9 +38,10 @@ FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COM
 # Small models of the originals' shape; big enough that the parameters' bits depend on every step.
 TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 
-# `stderr` is without the lines of progress, which come when a run takes long.
+# `stderr` is without the lines of progress, which come when a run takes long, and without the log of the servers.
 Result = collections.namedtuple("Result", "code stdout stderr")
 PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*)\n", re.MULTILINE)
+LOG = re.compile(r"^thriftps-Message: .*\n", re.MULTILINE)
 
 
 _reserved = []  # until this process ends
@@ -166,7 +167,7 @@ class Run:
 
     def finish(self, seconds=WAIT_S):
         code = self.process.wait(seconds)
-        return Result(code, self._said(0), PROGRESS.sub("", self._said(1)))
+        return Result(code, self._said(0), LOG.sub("", PROGRESS.sub("", self._said(1))))
 
     def kill(self):
         for pid in self.living():

@@ -162,7 +162,7 @@ class Words(launcher.TestCase):
     backend epochs batch-size data model data-config-path model-config-path server-config-path trainer-config-path
     torch-seed cuda-seed preprocess-data create-criterion create-ddp-model hook-state ddp-hook iteration-step
     learning-rate seed reduce compress partition transport json csv list smoke peer rank world-size
-    job master-rank bind port-range help""".split()
+    job master-rank bind port-range""".split()
 
     def test_help_names_every_flag(self):
         text = self.run_well("--help", LC_ALL="C").stdout
