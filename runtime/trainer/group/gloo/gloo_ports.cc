@@ -2,9 +2,8 @@
 
 #include "runtime/trainer/group/gloo/gloo_ports.h"
 
-#include <netinet/in.h>
-
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -37,12 +36,12 @@ public:
   set_port (uint16_t port)
   {
     tcp::attr changed (attr_);
+    const uint16_t wire = GUINT16_TO_BE (port);
     tcp::attr *place = const_cast<tcp::attr *> (&attr_);
 
-    if (changed.ai_addr.ss_family == AF_INET6)
-      reinterpret_cast<sockaddr_in6 *> (&changed.ai_addr)->sin6_port = htons (port);
-    else
-      reinterpret_cast<sockaddr_in *> (&changed.ai_addr)->sin_port = htons (port);
+    /* Of IPv4 and IPv6 alike: the port follows the family, most significant byte first. */
+    memcpy (reinterpret_cast<char *> (&changed.ai_addr) + sizeof changed.ai_addr.ss_family, &wire,
+            sizeof wire);
     place->~attr ();
     new (place) tcp::attr (changed);
   }
