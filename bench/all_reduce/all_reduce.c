@@ -144,6 +144,22 @@ make_title (gsize n_bytes)
   return g_strdup_printf ("all-reduce %.4g KiB", (gdouble) n_bytes / (gdouble) KIB);
 }
 
+static gchar *
+name_ours (const gchar *system, const gchar *row)
+{
+  return g_strdup_printf ("%s %s", row, system);
+}
+
+static const TpsQuantity rate = { "", "GB/s" };
+
+static const TpsFigureColumn columns[] = {
+  { "GB/s, p50", "", NULL, 50 },
+  { "p95", "", NULL, 95 },
+  { NULL, NULL, NULL, 0 },
+};
+
+static const TpsFigureStyle style = { .name = name_ours, .label = name_ours, .columns = columns };
+
 static gboolean
 run_task (gpointer bench, gpointer system, gpointer size, gboolean is_warm_up, GError **error)
 {
@@ -158,7 +174,7 @@ run_task (gpointer bench, gpointer system, gpointer size, gboolean is_warm_up, G
   if (!is_warm_up)
     tps_figures_add (((AllReduce *) bench)->figures,
                      tps_all_reduce_kind_name (tps_all_reduce_system_get_kind (system)), title,
-                     "GB/s", (gdouble) n_bytes / seconds / 1e9);
+                     &rate, (gdouble) n_bytes / seconds / 1e9);
   return TRUE;
 }
 
@@ -214,12 +230,6 @@ stop (gpointer user_data)
 
 /* -- the report -- */
 
-static gchar *
-name_ours (const gchar *system, const gchar *row)
-{
-  return g_strdup_printf ("%s %s", row, system);
-}
-
 static void
 print_report (gpointer user_data)
 {
@@ -252,7 +262,7 @@ run_benchmark (void)
     .add_output = add_output,
   };
   AllReduce bench = { .systems = g_ptr_array_new_with_free_func (free_system),
-                      .figures = tps_figures_new (name_ours) };
+                      .figures = tps_figures_new (&style) };
   gint status = tps_benchmark_run (&benchmark, &flags.run, &bench);
 
   g_ptr_array_unref (bench.systems);

@@ -108,7 +108,7 @@ run_local (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, G
   if (rows_per_s >= 0 && !is_warm_up)
     tps_figures_add (lookup->figures,
                      is_peer ? TPS_LOOKUP_PEER : tps_lookup_system_name ((TpsLookupSystem) number),
-                     title, "rows/s", rows_per_s);
+                     title, &tps_lookup_rows_per_s, rows_per_s);
   return rows_per_s >= 0;
 }
 

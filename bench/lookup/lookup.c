@@ -83,6 +83,19 @@ name_ours (const gchar *system, const gchar *row)
   return g_strdup_printf ("%s, %s", system, row);
 }
 
+const TpsQuantity tps_lookup_rows_per_s = { "", "rows/s" }, tps_lookup_ms = { "", "ms" },
+                  tps_lookup_calls_per_s = { "", "calls/s" }, tps_lookup_calls = { "", "calls" };
+
+static const TpsFigureColumn columns[] = {
+  { "p50", "", NULL, 50 },
+  { "p99", "", NULL, 99 },
+  { NULL, NULL, NULL, 0 },
+};
+
+static const TpsFigureStyle style = {
+  .name = name_ours, .label = name_ours, .columns = columns, .has_units = TRUE
+};
+
 static gint
 run_benchmark (const TpsLookupOptions *options)
 {
@@ -94,7 +107,7 @@ run_benchmark (const TpsLookupOptions *options)
     .print_report = print_report,
     .add_output = add_output,
   };
-  TpsLookup lookup = { .options = options, .figures = tps_figures_new (name_ours) };
+  TpsLookup lookup = { .options = options, .figures = tps_figures_new (&style) };
   gint status = tps_benchmark_run (&benchmark, &options->run, &lookup);
 
   for (guint i = 0; i < lookup.n_locals; i++)

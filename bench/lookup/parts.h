@@ -32,6 +32,10 @@ typedef struct
   TpsLookupPushes pushes[TPS_LOOKUP_N_PATTERNS];
 } TpsLookup;
 
+/* Main figures, all of them. */
+extern const TpsQuantity tps_lookup_rows_per_s, tps_lookup_ms, tps_lookup_calls_per_s,
+    tps_lookup_calls;
+
 /* Bags: a row of systems for each number of threads. */
 gboolean tps_lookup_prepare_local (TpsLookup *lookup, TpsBenchRun *run, GError **error);
 

@@ -21,13 +21,12 @@ run_remote (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row, gboolea
 
   if (!tps_lookup_remote_run (lookup->server, &lookup->remote, transport, &times, error))
     return FALSE;
-  for (guint i = 0; i < times.ms->len && !is_warm_up; i++)
-    tps_figures_add (lookup->figures, "lookup", name, "ms", g_array_index (times.ms, gdouble, i));
-  if (!is_warm_up)
-    {
-      tps_figures_add (lookup->figures, "lookup", load, "calls/s", times.load.calls_per_s);
-      tps_figures_add (lookup->figures, "server", cpu, "calls", times.load.calls_per_cpu_s);
-    }
+  if (is_warm_up)
+    return TRUE;
+  tps_figures_add_all (lookup->figures, "lookup", name, &tps_lookup_ms, times.ms);
+  tps_figures_add (lookup->figures, "lookup", load, &tps_lookup_calls_per_s,
+                   times.load.calls_per_s);
+  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, times.load.calls_per_cpu_s);
   return TRUE;
 }
 
@@ -81,8 +80,9 @@ run_pushes (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, 
     return FALSE;
   if (is_warm_up)
     return TRUE;
-  tps_figures_add (lookup->figures, pattern->name, clients, "calls/s", load.calls_per_s);
-  tps_figures_add (lookup->figures, "server", cpu, "calls", load.calls_per_cpu_s);
+  tps_figures_add (lookup->figures, pattern->name, clients, &tps_lookup_calls_per_s,
+                   load.calls_per_s);
+  tps_figures_add (lookup->figures, "server", cpu, &tps_lookup_calls, load.calls_per_cpu_s);
   return TRUE;
 }
 

@@ -2,19 +2,23 @@
 
 #include "bench/report/figures.h"
 
+#include <math.h>
+
 #include "bench/report/percentile.h"
+
+#define LABEL_COLUMNS 46
 
 typedef struct
 {
   const gchar *system;
   gchar *row;
-  const gchar *unit;
+  const TpsQuantity *quantity;
   GArray *samples; /* of gdouble */
 } Figure;
 
 struct TpsFigures
 {
-  TpsFigureNamer name_ours;
+  const TpsFigureStyle *style;
   GArray *all;    /* of Figure, in the order in which they first came */
   GArray *limits; /* of TpsFigureLimit */
 };
@@ -35,11 +39,11 @@ limit_clear (gpointer data)
 }
 
 TpsFigures *
-tps_figures_new (TpsFigureNamer name_ours)
+tps_figures_new (const TpsFigureStyle *style)
 {
   TpsFigures *figures = g_new0 (TpsFigures, 1);
 
-  figures->name_ours = name_ours;
+  figures->style = style;
   figures->all = g_array_new (FALSE, FALSE, sizeof (Figure));
   g_array_set_clear_func (figures->all, figure_clear);
   figures->limits = g_array_new (FALSE, FALSE, sizeof (TpsFigureLimit));
@@ -55,15 +59,6 @@ tps_figures_free (TpsFigures *figures)
   g_free (figures);
 }
 
-void
-tps_figures_add_limit (TpsFigures *figures, const TpsFigureLimit *limit)
-{
-  TpsFigureLimit added = *limit;
-
-  added.version = g_strdup (limit->version);
-  g_array_append_val (figures->limits, added);
-}
-
 static const Figure *
 get_figure (const TpsFigures *figures, guint i)
 {
@@ -76,16 +71,6 @@ get_limit (const TpsFigures *figures, guint i)
   return &g_array_index (figures->limits, TpsFigureLimit, i);
 }
 
-static const Figure *
-find_figure (const TpsFigures *figures, const gchar *system, const gchar *row)
-{
-  for (guint i = 0; i < figures->all->len; i++)
-    if (g_str_equal (get_figure (figures, i)->system, system)
-        && g_str_equal (get_figure (figures, i)->row, row))
-      return get_figure (figures, i);
-  return NULL;
-}
-
 /* NULL where the system is none. */
 static const TpsFigureLimit *
 find_limit (const TpsFigures *figures, const gchar *system)
@@ -96,66 +81,150 @@ find_limit (const TpsFigures *figures, const gchar *system)
   return NULL;
 }
 
-static gboolean
-is_ours (const TpsFigures *figures, const Figure *figure)
+void
+tps_figures_add_limit (TpsFigures *figures, const TpsFigureLimit *limit)
 {
-  const TpsFigureLimit *limit = find_limit (figures, figure->system);
+  TpsFigureLimit added = *limit;
 
-  return limit == NULL || limit->version == NULL;
+  if (find_limit (figures, limit->name) != NULL)
+    return;
+  added.version = g_strdup (limit->version);
+  g_array_append_val (figures->limits, added);
+}
+
+/* `suffix` and `unit` may be NULL: any. */
+static const Figure *
+find_figure (const TpsFigures *figures, const gchar *system, const gchar *row, const gchar *suffix,
+             const gchar *unit)
+{
+  for (guint i = 0; i < figures->all->len; i++)
+    {
+      const Figure *figure = get_figure (figures, i);
+
+      if (g_str_equal (figure->system, system) && g_str_equal (figure->row, row)
+          && (suffix == NULL || g_str_equal (figure->quantity->suffix, suffix))
+          && (unit == NULL || g_str_equal (figure->quantity->unit, unit)))
+        return figure;
+    }
+  return NULL;
+}
+
+static const Figure *
+find_main (const TpsFigures *figures, const gchar *system, const gchar *row)
+{
+  return find_figure (figures, system, row, "", NULL);
+}
+
+static gboolean
+is_main (const Figure *figure)
+{
+  return figure->quantity->suffix[0] == '\0';
+}
+
+static const Figure *
+find_or_add (TpsFigures *figures, const gchar *system, const gchar *row,
+             const TpsQuantity *quantity)
+{
+  const Figure *figure = find_figure (figures, system, row, quantity->suffix, NULL);
+  Figure added = { .system = system, .quantity = quantity };
+
+  if (figure != NULL)
+    return figure;
+  added.row = g_strdup (row);
+  added.samples = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  g_array_append_val (figures->all, added);
+  return get_figure (figures, figures->all->len - 1);
 }
 
 void
-tps_figures_add (TpsFigures *figures, const gchar *system, const gchar *row, const gchar *unit,
-                 gdouble sample)
+tps_figures_add (TpsFigures *figures, const gchar *system, const gchar *row,
+                 const TpsQuantity *quantity, gdouble sample)
 {
-  const Figure *figure = find_figure (figures, system, row);
-
-  if (figure == NULL)
-    {
-      Figure added = { .system = system,
-                       .row = g_strdup (row),
-                       .unit = unit,
-                       .samples = g_array_new (FALSE, FALSE, sizeof (gdouble)) };
-
-      g_array_append_val (figures->all, added);
-      figure = get_figure (figures, figures->all->len - 1);
-    }
-  g_array_append_val (figure->samples, sample);
+  g_array_append_val (find_or_add (figures, system, row, quantity)->samples, sample);
 }
 
+void
+tps_figures_add_all (TpsFigures *figures, const gchar *system, const gchar *row,
+                     const TpsQuantity *quantity, const GArray *samples)
+{
+  g_array_append_vals (find_or_add (figures, system, row, quantity)->samples, samples->data,
+                       samples->len);
+}
+
+/* NAN for NULL. */
 static gdouble
 get_median (const Figure *figure)
 {
-  return tps_percentile (figure->samples, 50);
+  return figure != NULL ? tps_percentile (figure->samples, 50) : (gdouble) NAN;
 }
 
-/* The figure that stands for a limit in the row of one of ours; NULL where the two are not compared. */
-static const Figure *
-find_other (const TpsFigures *figures, const Figure *figure, const TpsFigureLimit *limit)
+gdouble
+tps_figures_get_median (const TpsFigures *figures, const gchar *system, const gchar *row)
 {
-  return find_limit (figures, figure->system) != NULL
-             ? NULL
-             : find_figure (figures, limit->name, figure->row);
+  return get_median (find_main (figures, system, row));
 }
 
 /* -- table -- */
 
 static void
-append_figure (GString *text, const TpsFigures *figures, const Figure *figure)
+append_cell (GString *text, gdouble value, gboolean is_ratio)
 {
-  g_autofree gchar *name = figures->name_ours (figure->system, figure->row);
+  g_autofree gchar *cell = isnan (value) ? g_strdup ("-")
+                           : is_ratio    ? g_strdup_printf ("%.3f", value)
+                                         : g_strdup_printf ("%.4g", value);
 
-  g_string_append_printf (text, "%-40s %11.4g %11.4g %-8s", name, get_median (figure),
-                          tps_percentile (figure->samples, 99), figure->unit);
+  g_string_append_printf (text, " %10s", cell);
+}
+
+static void
+append_header (GString *text, const TpsFigures *figures)
+{
+  g_string_append_printf (text, "%-*s", LABEL_COLUMNS, "");
+  for (const TpsFigureColumn *column = figures->style->columns; column->title != NULL; column++)
+    g_string_append_printf (text, " %10s", column->title);
+  if (figures->style->has_units)
+    g_string_append_printf (text, " %-7s", "");
+  for (guint i = 0; i < figures->limits->len; i++)
+    if (get_limit (figures, i)->title != NULL)
+      g_string_append_printf (text, " %10s", get_limit (figures, i)->title);
+  g_string_append_c (text, '\n');
+}
+
+/* Of the main figure, to all limits but itself. */
+static void
+append_ratios (GString *text, const TpsFigures *figures, const Figure *figure)
+{
   for (guint i = 0; i < figures->limits->len; i++)
     {
-      const Figure *other = find_other (figures, figure, get_limit (figures, i));
+      const TpsFigureLimit *limit = get_limit (figures, i);
+      gdouble other = g_str_equal (limit->name, figure->system)
+                          ? (gdouble) NAN
+                          : tps_figures_get_median (figures, limit->name, figure->row);
 
-      if (other == NULL)
-        g_string_append_printf (text, " %10s", "-");
-      else
-        g_string_append_printf (text, " %10.3f", get_median (figure) / get_median (other));
+      if (limit->title != NULL)
+        append_cell (text, get_median (figure) / other, TRUE);
     }
+}
+
+static void
+append_line (GString *text, const TpsFigures *figures, const Figure *figure)
+{
+  const TpsFigureStyle *style = figures->style;
+  g_autofree gchar *label = style->label (figure->system, figure->row);
+
+  g_string_append_printf (text, "%-*s", LABEL_COLUMNS, label);
+  for (const TpsFigureColumn *column = style->columns; column->title != NULL; column++)
+    {
+      const Figure *cell = find_figure (figures, figure->system, figure->row, column->suffix,
+                                        column->unit);
+
+      append_cell (text,
+                   cell != NULL ? tps_percentile (cell->samples, column->percent) : (gdouble) NAN,
+                   FALSE);
+    }
+  if (style->has_units)
+    g_string_append_printf (text, " %-7s", figure->quantity->unit);
+  append_ratios (text, figures, figure);
   g_string_append_c (text, '\n');
 }
 
@@ -164,26 +233,30 @@ tps_figures_show (const TpsFigures *figures)
 {
   GString *text = g_string_new (NULL);
 
-  g_string_append_printf (text, "%-40s %11s %11s %-8s", "", "p50", "p99", "");
-  for (guint i = 0; i < figures->limits->len; i++)
-    g_string_append_printf (text, " %10s", get_limit (figures, i)->title);
-  g_string_append_c (text, '\n');
+  append_header (text, figures);
   for (guint i = 0; i < figures->all->len; i++)
-    append_figure (text, figures, get_figure (figures, i));
+    if (is_main (get_figure (figures, i)))
+      append_line (text, figures, get_figure (figures, i));
   return g_string_free (text, FALSE);
 }
 
 /* -- JSON -- */
 
 static void
-output_ours (const TpsFigures *figures, const Figure *figure, TpsBenchOutput *output)
+output_figure (const Figure *figure, const gchar *name, TpsBenchSystem *system)
 {
-  g_autofree gchar *name = figures->name_ours (figure->system, figure->row);
+  g_autofree gchar *whole = g_strconcat (name, figure->quantity->suffix, NULL);
 
-  tps_bench_system_add_figure (&output->ours, name, figure->unit, figure->samples);
+  tps_bench_system_add_figure (system, whole, figure->quantity->unit, figure->samples);
+}
+
+static void
+output_ratios (const TpsFigures *figures, const Figure *figure, const gchar *name,
+               TpsBenchOutput *output)
+{
   for (guint i = 0; i < figures->limits->len; i++)
     {
-      const Figure *other = find_other (figures, figure, get_limit (figures, i));
+      const Figure *other = find_main (figures, get_limit (figures, i)->name, figure->row);
       g_autofree gchar *ratio = g_strdup_printf ("%s / %s", name, get_limit (figures, i)->name);
 
       if (other != NULL)
@@ -193,25 +266,35 @@ output_ours (const TpsFigures *figures, const Figure *figure, TpsBenchOutput *ou
 }
 
 static void
+output_ours (const TpsFigures *figures, const Figure *figure, TpsBenchOutput *output)
+{
+  g_autofree gchar *name = figures->style->name (figure->system, figure->row);
+
+  output_figure (figure, name, &output->ours);
+  if (is_main (figure) && find_limit (figures, figure->system) == NULL)
+    output_ratios (figures, figure, name, output);
+}
+
+static void
 output_peer (const TpsFigures *figures, const TpsFigureLimit *limit, TpsBenchOutput *output)
 {
   TpsBenchSystem *peer = tps_bench_output_add_peer (output, limit->name, limit->version);
 
   for (guint i = 0; i < figures->all->len; i++)
-    {
-      const Figure *figure = get_figure (figures, i);
-
-      if (g_str_equal (figure->system, limit->name))
-        tps_bench_system_add_figure (peer, figure->row, figure->unit, figure->samples);
-    }
+    if (g_str_equal (get_figure (figures, i)->system, limit->name))
+      output_figure (get_figure (figures, i), get_figure (figures, i)->row, peer);
 }
 
 void
 tps_figures_output (const TpsFigures *figures, TpsBenchOutput *output)
 {
   for (guint i = 0; i < figures->all->len; i++)
-    if (is_ours (figures, get_figure (figures, i)))
-      output_ours (figures, get_figure (figures, i), output);
+    {
+      const TpsFigureLimit *limit = find_limit (figures, get_figure (figures, i)->system);
+
+      if (limit == NULL || limit->version == NULL)
+        output_ours (figures, get_figure (figures, i), output);
+    }
   for (guint i = 0; i < figures->limits->len; i++)
     if (get_limit (figures, i)->version != NULL)
       output_peer (figures, get_limit (figures, i), output);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The samples of systems that do the same work, as a table and as JSON: one figure for each row that a system has run, next to its
- * ratios to limits and peers.
+/* The samples of systems that do the same work, as a table and as JSON. A line of the table is a row ("push 16 MiB tcp") on a system
+ * ("thriftps"). It has one main figure, in whose name the quantity does not stand, others beside it, and ratios to limits and peers.
  */
 
 #pragma once
@@ -12,31 +12,60 @@ G_BEGIN_DECLS
 
 typedef struct TpsFigures TpsFigures;
 
-/* `name_ours`: the name of one of our systems' figure from the system's name and the row's ("%s, %s"); owned. A peer's figure has the
- * name of the row. */
-typedef gchar *(*TpsFigureNamer) (const gchar *system, const gchar *row);
-TpsFigures *tps_figures_new (TpsFigureNamer name_ours);
-void tps_figures_free (TpsFigures *figures);
-
-/* A system that ours are compared with: a column of ratios. `name` and `title` ("of gather") are static. `is_peer`: it is listed as a
- * peer with `version`, which is copied; else it is one of ours. */
+/* A kind of figure; static. */
 typedef struct
 {
-  const gchar *name;
+  const gchar *suffix; /* of its name: " time"; "" for main figures */
+  const gchar *unit;
+} TpsQuantity;
+
+/* A column of the table: a percentile of the line's figure that has this suffix and unit, of which either may be NULL. */
+typedef struct
+{
   const gchar *title;
-  const gchar *version; /* NULL: one of ours */
+  const gchar *suffix, *unit;
+  gdouble percent;
+} TpsFigureColumn;
+
+/* `name`: the name in JSON of one of our systems' figures, but for the suffix; a peer's has the name of the row. `label`: what a line
+ * of the table begins with. Both results are owned by the caller. `columns` is static and ends with a title of NULL. */
+typedef struct
+{
+  gchar *(*name) (const gchar *system, const gchar *row);
+  gchar *(*label) (const gchar *system, const gchar *row);
+  const TpsFigureColumn *columns;
+  gboolean has_units; /* of main figures, behind the columns */
+} TpsFigureStyle;
+
+/* `style` is static. */
+TpsFigures *tps_figures_new (const TpsFigureStyle *style);
+void tps_figures_free (TpsFigures *figures);
+
+/* A system that ours are compared with. One with a version, which is copied, is a peer; the others are ours, and are compared with
+ * none. */
+typedef struct
+{
+  const gchar *name;    /* static */
+  const gchar *title;   /* of its column of ratios; static; NULL = none */
+  const gchar *version; /* NULL = ours */
 } TpsFigureLimit;
+
+/* A limit of that name that is there already stays as it is. */
 void tps_figures_add_limit (TpsFigures *figures, const TpsFigureLimit *limit);
 
-/* One more sample of a row ("1 thread") on a system ("pool"). `system` and `unit` are static. */
-void tps_figures_add (TpsFigures *figures, const gchar *system, const gchar *row, const gchar *unit,
-                      gdouble sample);
+/* One more sample, and several (of gdouble). `system` is static. */
+void tps_figures_add (TpsFigures *figures, const gchar *system, const gchar *row,
+                      const TpsQuantity *quantity, gdouble sample);
+void tps_figures_add_all (TpsFigures *figures, const gchar *system, const gchar *row,
+                          const TpsQuantity *quantity, const GArray *samples);
+
+/* The median of a main figure; NAN where there is none. */
+gdouble tps_figures_get_median (const TpsFigures *figures, const gchar *system, const gchar *row);
 
 /* Owned by the caller. */
 gchar *tps_figures_show (const TpsFigures *figures);
 
-/* Figures of ours, peers, and the ratio of each of ours to each limit that has run its row: of rates, higher is better. Limits that are
- * ours are compared with no other. */
+/* Figures of ours, peers, and the ratio of each main figure of ours to each limit that has run its row: of rates, higher is better. */
 void tps_figures_output (const TpsFigures *figures, TpsBenchOutput *output);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFigures, tps_figures_free)

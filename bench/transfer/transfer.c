@@ -27,8 +27,9 @@ typedef struct
   const TpsTransferOptions *options;
   const GPtrArray *specs; /* of TpsTransferSystemSpec */
   GPtrArray *systems;     /* of TpsTransferSystem */
-  TpsTransferFigures figures;
-  TpsTransferIdle idle;
+  GArray *rows;           /* of TpsTransferRow */
+  TpsFigures *figures;
+  TpsTransferIdle idle; /* its n_idle is 0 where it is not measured */
 } Transfer;
 
 static GPtrArray *
@@ -81,56 +82,48 @@ warm_up (TpsTransferSystem *system, const TpsTransferRow *row, GError **error)
 }
 
 static gboolean
-run_row (G_GNUC_UNUSED gpointer bench, gpointer system, gpointer row, gboolean is_warm_up,
-         GError **error)
+run_row (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
 {
-  TpsTransferRowResults *results = row;
+  const Transfer *transfer = bench;
   g_auto (TpsTransferTimes) times = { 0 };
 
   if (is_warm_up)
-    return warm_up (system, &results->row, error);
-  if (!tps_transfer_system_run (system, &results->row, &times, error))
+    return warm_up (system, row, error);
+  if (!tps_transfer_system_run (system, row, &times, error))
     return FALSE;
-  tps_transfer_row_results_add (results, tps_transfer_system_get_spec (system), &times);
+  tps_transfer_figures_add_run (transfer->figures, tps_transfer_system_get_spec (system), row,
+                                &times);
   return TRUE;
 }
 
 static void
-add_row_task (TpsEngine *engine, TpsTransferSystem *system, TpsTransferRowResults *results)
+add_row_task (Transfer *transfer, TpsEngine *engine, TpsTransferSystem *system, TpsTransferRow *row)
 {
   const TpsTransferSystemSpec *spec = tps_transfer_system_get_spec (system);
-  TpsTransferRow short_row = tps_transfer_plan_warm_up (&results->row);
-  g_autofree gchar *row = tps_transfer_row_to_title (&results->row);
-  g_autofree gchar *title = g_strdup_printf ("%s, %s %s", row, spec->name, spec->transport);
+  TpsTransferRow short_row = tps_transfer_plan_warm_up (row);
+  g_autofree gchar *name = tps_transfer_figures_name (spec, row);
+  g_autofree gchar *title = g_strdup_printf ("%s, %s", name, spec->name);
   TpsTask task = { .title = title,
                    .run = run_row,
+                   .bench = transfer,
                    .system = system,
-                   .row = results,
+                   .row = row,
                    .warm_up_s = 2 * tps_transfer_plan_seconds (spec, &short_row),
-                   .measured_s = tps_transfer_plan_seconds (spec, &results->row) };
+                   .measured_s = tps_transfer_plan_seconds (spec, row) };
 
-  tps_engine_add (engine, &task);
+  if (tps_transfer_system_can_run (system, row))
+    tps_engine_add (engine, &task);
 }
 
-/* The array of results has its final length before tasks point into it. */
 static void
-add_rows (Transfer *transfer, TpsEngine *engine, const GArray *rows)
+add_rows (Transfer *transfer, TpsEngine *engine)
 {
-  for (guint i = 0; i < rows->len; i++)
-    {
-      TpsTransferRowResults results;
-
-      tps_transfer_row_results_init (&results, &g_array_index (rows, TpsTransferRow, i));
-      g_array_append_val (transfer->figures.rows, results);
-    }
-  for (guint i = 0; i < rows->len; i++)
+  for (guint i = 0; i < transfer->rows->len; i++)
     {
       tps_engine_begin_row (engine);
       for (guint j = 0; j < transfer->systems->len; j++)
-        if (tps_transfer_system_can_run (transfer->systems->pdata[j],
-                                         &g_array_index (rows, TpsTransferRow, i)))
-          add_row_task (engine, transfer->systems->pdata[j],
-                        &g_array_index (transfer->figures.rows, TpsTransferRowResults, i));
+        add_row_task (transfer, engine, transfer->systems->pdata[j],
+                      &g_array_index (transfer->rows, TpsTransferRow, i));
     }
 }
 
@@ -160,8 +153,8 @@ answers_small_calls (const Transfer *transfer, const TpsTransferSystem *system)
 }
 
 static gboolean
-run_calls (gpointer bench, gpointer system, gpointer row, G_GNUC_UNUSED gboolean is_warm_up,
-           GError **error)
+run_calls (gpointer bench, gpointer system, G_GNUC_UNUSED gpointer row,
+           G_GNUC_UNUSED gboolean is_warm_up, GError **error)
 {
   const Transfer *transfer = bench;
   gdouble calls_per_s = tps_call_load_run (tps_transfer_system_get_address (system),
@@ -169,7 +162,8 @@ run_calls (gpointer bench, gpointer system, gpointer row, G_GNUC_UNUSED gboolean
                                            error);
 
   if (calls_per_s >= 0)
-    g_array_append_val ((GArray *) row, calls_per_s);
+    tps_transfer_figures_add_calls (transfer->figures, tps_transfer_system_get_spec (system),
+                                    calls_per_s);
   return calls_per_s >= 0;
 }
 
@@ -182,25 +176,17 @@ add_calls (Transfer *transfer, TpsEngine *engine)
   for (guint i = 0; i < transfer->systems->len; i++)
     {
       TpsTransferSystem *system = transfer->systems->pdata[i];
-      const gchar *name = tps_transfer_system_get_spec (system)->name;
-      TpsTransferCalls calls = { .name = name,
-                                 .calls_per_s = g_array_new (FALSE, FALSE, sizeof (gdouble)) };
-      g_autofree gchar *title = g_strdup_printf ("small calls, %s", name);
+      g_autofree gchar *title = g_strdup_printf ("small calls, %s",
+                                                 tps_transfer_system_get_spec (system)->name);
       TpsTask task = { .title = title,
                        .run = run_calls,
                        .bench = transfer,
                        .system = system,
-                       .row = calls.calls_per_s,
                        .no_warm_up = TRUE,
                        .measured_s = transfer->options->seconds };
 
-      if (!answers_small_calls (transfer, system))
-        {
-          g_array_unref (calls.calls_per_s);
-          continue;
-        }
-      g_array_append_val (transfer->figures.calls, calls);
-      tps_engine_add (engine, &task);
+      if (answers_small_calls (transfer, system))
+        tps_engine_add (engine, &task);
     }
 }
 
@@ -235,7 +221,6 @@ add_idle (Transfer *transfer, TpsEngine *engine)
   if (options->idle == 0 || ours == NULL)
     return;
   tps_transfer_idle_init (&transfer->idle, (guint) options->idle);
-  transfer->figures.idle = &transfer->idle;
   beside.title = "small calls beside idle connections";
   beside.run = run_beside;
   beside.measured_s += options->idle * TPS_TRANSFER_IDLE_CONNECT_S;
@@ -249,7 +234,7 @@ start_idle (Transfer *transfer, TpsBenchRun *run, GError **error)
 {
   TpsTransferSystem *ours = find_ours (transfer);
 
-  return transfer->figures.idle == NULL
+  return transfer->idle.n_idle == 0
          || tps_transfer_idle_start (
              &transfer->idle, run->supervisor, tps_transfer_system_get_server (ours),
              tps_transfer_system_get_address (ours), transfer->options->seconds, error);
@@ -261,11 +246,10 @@ static gboolean
 prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   Transfer *transfer = user_data;
-  g_autoptr (GArray) rows = tps_transfer_plan_rows (transfer->options);
 
-  if (!add_systems (transfer, run, tps_transfer_plan_max_bytes (rows), error))
+  if (!add_systems (transfer, run, tps_transfer_plan_max_bytes (transfer->rows), error))
     return FALSE;
-  add_rows (transfer, run->engine, rows);
+  add_rows (transfer, run->engine);
   add_calls (transfer, run->engine);
   add_idle (transfer, run->engine);
   tps_benchmark_say_length (run);
@@ -284,15 +268,22 @@ stop (gpointer user_data)
 static void
 print_report (gpointer user_data)
 {
-  g_autofree gchar *table = tps_transfer_show_table (&((Transfer *) user_data)->figures);
+  const Transfer *transfer = user_data;
+  g_autofree gchar *table = tps_figures_show (transfer->figures);
+  g_autofree gchar *idle = transfer->idle.n_idle > 0 ? tps_transfer_show_idle (&transfer->idle)
+                                                     : g_strdup ("");
 
-  fputs (table, stdout);
+  printf ("%s%s", table, idle);
 }
 
 static void
 add_output (gpointer user_data, TpsBenchOutput *output)
 {
-  tps_transfer_show_output (&((Transfer *) user_data)->figures, output);
+  const Transfer *transfer = user_data;
+
+  tps_figures_output (transfer->figures, output);
+  if (transfer->idle.n_idle > 0)
+    tps_transfer_output_idle (&transfer->idle, output);
 }
 
 static gboolean
@@ -301,21 +292,14 @@ plot (gpointer user_data, GError **error)
   const Transfer *transfer = user_data;
 
   return transfer->options->plot == NULL
-         || tps_transfer_plot (&transfer->figures, transfer->options->plot, error);
+         || tps_transfer_plot (transfer->figures, transfer->specs, transfer->rows,
+                               transfer->options->plot, error);
 }
 
 static void
 free_system (gpointer system)
 {
   tps_transfer_system_free (system);
-}
-
-static void
-transfer_clear (Transfer *transfer)
-{
-  g_ptr_array_unref (transfer->systems);
-  tps_transfer_figures_clear (&transfer->figures);
-  tps_transfer_idle_clear (&transfer->idle);
 }
 
 static gint
@@ -332,12 +316,15 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
   };
   Transfer transfer = { .options = options,
                         .specs = specs,
-                        .systems = g_ptr_array_new_with_free_func (free_system) };
-  gint status;
+                        .systems = g_ptr_array_new_with_free_func (free_system),
+                        .rows = tps_transfer_plan_rows (options),
+                        .figures = tps_transfer_figures_new (specs) };
+  gint status = tps_benchmark_run (&benchmark, &options->run, &transfer);
 
-  tps_transfer_figures_init (&transfer.figures);
-  status = tps_benchmark_run (&benchmark, &options->run, &transfer);
-  transfer_clear (&transfer);
+  g_ptr_array_unref (transfer.systems);
+  g_array_unref (transfer.rows);
+  tps_figures_free (transfer.figures);
+  tps_transfer_idle_clear (&transfer.idle);
   return status;
 }
 

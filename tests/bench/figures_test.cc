@@ -14,6 +14,14 @@ NameOurs (const gchar *system, const gchar *row)
   return g_strdup_printf ("%s on %s", row, system);
 }
 
+const TpsQuantity kRate = { "", "GB/s" }, kTime = { " time", "ms" }, kOther = { "", "calls/s" };
+
+const TpsFigureColumn kColumns[] = { { "GB/s", nullptr, "GB/s", 50 },
+                                     { "calls/s", nullptr, "calls/s", 50 },
+                                     { "p99", " time", nullptr, 99 },
+                                     { nullptr, nullptr, nullptr, 0 } };
+const TpsFigureStyle kStyle = { NameOurs, NameOurs, kColumns, FALSE };
+
 // One row, on two systems of ours, of which one is a limit too, and on a peer.
 class Figures : public testing::Test
 {
@@ -26,10 +34,11 @@ protected:
     for (const TpsFigureLimit &limit : limits)
       tps_figures_add_limit (figures_, &limit);
     for (double sample : { 1.0, 8.0, 6.0 })
-      tps_figures_add (figures_, "fast", "row", "GB/s", sample);
-    tps_figures_add (figures_, "slow", "row", "GB/s", 2);
-    tps_figures_add (figures_, "peer", "row", "GB/s", 12);
-    tps_figures_add (figures_, "fast", "alone", "ms", 1);
+      tps_figures_add (figures_, "fast", "row", &kRate, sample);
+    tps_figures_add (figures_, "slow", "row", &kRate, 2);
+    tps_figures_add (figures_, "peer", "row", &kRate, 12);
+    tps_figures_add (figures_, "fast", "row", &kTime, 7);
+    tps_figures_add (figures_, "fast", "alone", &kOther, 5);
     tps_bench_output_init (&output_, "test", flags_);
     tps_figures_output (figures_, &output_);
   }
@@ -50,14 +59,14 @@ protected:
     return names;
   }
 
-  TpsFigures *figures_ = tps_figures_new (NameOurs);
+  TpsFigures *figures_ = tps_figures_new (&kStyle);
   GPtrArray *flags_ = g_ptr_array_new ();
   TpsBenchOutput output_ = {};
 };
 
 TEST_F (Figures, OursHaveTheirNamesAndPeersTheRows)
 {
-  EXPECT_EQ (Names (output_.ours), "row on fast;row on slow;alone on fast;");
+  EXPECT_EQ (Names (output_.ours), "row on fast;row on slow;row on fast time;alone on fast;");
   ASSERT_EQ (output_.peers->len, 1u);
   EXPECT_EQ (Names (g_array_index (output_.peers, TpsBenchSystem, 0)), "row;");
 }
@@ -77,8 +86,13 @@ TEST_F (Figures, TheTableShowsThemInColumns)
 {
   g_autofree gchar *table = tps_figures_show (figures_);
   const std::string text = table;
-  EXPECT_NE (text.find ("      3.000      0.500\n"), std::string::npos) << text;
-  EXPECT_NE (text.find ("          -          -\n"), std::string::npos) << text;
+  EXPECT_NE (text.find ("         6          -          7      3.000      0.500\n"),
+             std::string::npos)
+      << text;
+  EXPECT_NE (text.find ("         -          5          -          -          -\n"),
+             std::string::npos)
+      << text;
+  EXPECT_EQ (text.find ("time"), std::string::npos) << text; // it is in the line of its main figure
 }
 
 } // namespace

@@ -2,92 +2,73 @@
 
 #include "bench/transfer/figures/plot.h"
 
+#include <math.h>
 #include <stdio.h>
 
-#include "bench/report/percentile.h"
 #include "runtime/base/error.h"
 
-/* Calls one by one, of the first row's kind: a push, unless something else was asked for. */
-static gboolean
-is_plotted (const TpsTransferFigures *figures, const TpsTransferRow *row)
+/* GB/s of a row on a system; NAN where it is not plotted: calls one by one, of the first row's kind, are. */
+static gdouble
+get_point (const TpsFigures *figures, const TpsTransferSystemSpec *spec, const GArray *rows,
+           guint i)
 {
-  return row->op == tps_transfer_figures_get (figures, 0)->row.op && row->n_connections == 1
-         && row->n_in_flight == 1;
-}
+  const TpsTransferRow *row = &g_array_index (rows, TpsTransferRow, i);
+  g_autofree gchar *name = tps_transfer_figures_name (spec, row);
 
-/* "thriftps tcp" of every curve; owned elements. */
-static GPtrArray *
-list_curves (const TpsTransferFigures *figures)
-{
-  GPtrArray *curves = g_ptr_array_new_with_free_func (g_free);
-
-  for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0; is_plotted (figures, &tps_transfer_figures_get (figures, i)->row)
-                      && j < tps_transfer_figures_get (figures, i)->results->len;
-         j++)
-      {
-        const TpsTransferSystemSpec *spec =
-            tps_transfer_row_results_get (tps_transfer_figures_get (figures, i), j)->spec;
-        gchar *curve = g_strdup_printf ("%s %s", spec->name, spec->transport);
-
-        if (g_ptr_array_find_with_equal_func (curves, curve, g_str_equal, NULL))
-          g_free (curve);
-        else
-          g_ptr_array_add (curves, curve);
-      }
-  return curves;
+  if (row->op != g_array_index (rows, TpsTransferRow, 0).op || row->n_connections != 1
+      || row->n_in_flight != 1)
+    return (gdouble) NAN;
+  return tps_figures_get_median (figures, spec->name, name);
 }
 
 static void
-write_points (FILE *out, const TpsTransferFigures *figures, const gchar *curve)
+write_points (FILE *out, const TpsFigures *figures, const TpsTransferSystemSpec *spec,
+              const GArray *rows)
 {
-  for (guint i = 0; i < figures->rows->len; i++)
-    for (guint j = 0; is_plotted (figures, &tps_transfer_figures_get (figures, i)->row)
-                      && j < tps_transfer_figures_get (figures, i)->results->len;
-         j++)
-      {
-        const TpsTransferResult *result = tps_transfer_row_results_get (
-            tps_transfer_figures_get (figures, i), j);
-        g_autofree gchar *name = g_strdup_printf ("%s %s", result->spec->name,
-                                                  result->spec->transport);
+  for (guint i = 0; i < rows->len; i++)
+    {
+      gdouble point = get_point (figures, spec, rows, i);
 
-        if (g_str_equal (name, curve))
-          fprintf (out, "%" G_GSIZE_FORMAT " %g\n",
-                   tps_transfer_figures_get (figures, i)->row.n_bytes,
-                   tps_percentile (result->gb_per_s, 50));
-      }
+      if (!isnan (point))
+        fprintf (out, "%" G_GSIZE_FORMAT " %g\n", g_array_index (rows, TpsTransferRow, i).n_bytes,
+                 point);
+    }
   fprintf (out, "e\n");
 }
 
 static void
-write_script (FILE *out, const TpsTransferFigures *figures, const gchar *path)
+write_script (FILE *out, const TpsFigures *figures, const GPtrArray *specs, const GArray *rows,
+              const gchar *path)
 {
-  g_autoptr (GPtrArray) curves = list_curves (figures);
-
   fprintf (out, "set terminal %s size 900,600\nset output '%s'\n",
            g_str_has_suffix (path, ".svg") ? "svg" : "png", path);
-  fprintf (
-      out,
-      "set logscale xy\nset xlabel 'bytes of a %s'\nset ylabel 'GB/s'\n"
-      "set key outside below\nset grid\nset xrange [32:536870912]\nset format x '2^{%%L}'\nset logscale x 2\nplot ",
-      tps_transfer_op_name (tps_transfer_figures_get (figures, 0)->row.op));
-  for (guint i = 0; i < curves->len; i++)
-    fprintf (out, "%s'-' with linespoints title '%s'", i > 0 ? ", " : "",
-             (gchar *) curves->pdata[i]);
+  fprintf (out,
+           "set logscale xy\nset xlabel 'bytes of a %s'\nset ylabel 'GB/s'\n"
+           "set key outside below\nset grid\nset xrange [32:536870912]\n"
+           "set format x '2^{%%L}'\nset logscale x 2\nplot ",
+           tps_transfer_op_name (g_array_index (rows, TpsTransferRow, 0).op));
+  for (guint i = 0; i < specs->len; i++)
+    {
+      const TpsTransferSystemSpec *spec = specs->pdata[i];
+
+      fprintf (out, "%s'-' with linespoints title '%s %s'", i > 0 ? ", " : "", spec->name,
+               spec->transport);
+    }
   fprintf (out, "\n");
-  for (guint i = 0; i < curves->len; i++)
-    write_points (out, figures, curves->pdata[i]);
+  for (guint i = 0; i < specs->len; i++)
+    write_points (out, figures, specs->pdata[i], rows);
 }
 
 gboolean
-tps_transfer_plot (const TpsTransferFigures *figures, const gchar *path, GError **error)
+tps_transfer_plot (const TpsFigures *figures, const GPtrArray *specs, const GArray *rows,
+                   const gchar *path, GError **error)
 {
   FILE *gnuplot = popen ("gnuplot", "w");
   gint status = -1;
 
   if (gnuplot != NULL)
     {
-      write_script (gnuplot, figures, path);
+      write_script (gnuplot, figures, specs, rows, path);
       status = pclose (gnuplot);
     }
   if (status == 0)

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "bench/transfer/figures/show.h"
+#include "bench/transfer/figures/transfer_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -21,43 +21,37 @@ protected:
   void
   SetUp () override
   {
-    TpsTransferRowResults results;
-    const TpsTransferRow row = { .op = TPS_TRANSFER_PUSH,
-                                 .n_bytes = 16 << 20,
-                                 .n_connections = 1,
-                                 .n_in_flight = 1,
-                                 .n_calls = 2,
-                                 .is_check = FALSE };
-    tps_transfer_figures_init (&figures_);
-    tps_transfer_row_results_init (&results, &row);
-    g_array_append_val (figures_.rows, results);
+    g_autoptr (GPtrArray) specs = g_ptr_array_new ();
+    for (const TpsTransferSystemSpec *spec : { &kOurs, &kRaw, &kMemcpy })
+      g_ptr_array_add (specs, const_cast<TpsTransferSystemSpec *> (spec));
+    figures_ = tps_transfer_figures_new (specs);
     tps_bench_output_init (&output_, "transfer", flags_);
   }
   void
   TearDown () override
   {
-    tps_transfer_figures_clear (&figures_);
+    tps_figures_free (figures_);
     tps_transfer_idle_clear (&idle_);
     tps_bench_output_clear (&output_);
     g_ptr_array_unref (flags_);
-  }
-
-  TpsTransferRowResults *
-  Row ()
-  {
-    return &g_array_index (figures_.rows, TpsTransferRowResults, 0);
   }
 
   // Two calls of `ms` each; `cpu` seconds of the client, three times that of the server.
   void
   Add (const TpsTransferSystemSpec *spec, gdouble ms, gdouble cpu)
   {
+    const TpsTransferRow row = { .op = TPS_TRANSFER_PUSH,
+                                 .n_bytes = 16 << 20,
+                                 .n_connections = 1,
+                                 .n_in_flight = 1,
+                                 .n_calls = 2,
+                                 .is_check = FALSE };
     g_auto (TpsTransferTimes)
         times = { .seconds = 99, .ms = nullptr, .client_cpu = cpu, .server_cpu = 3 * cpu };
     times.ms = g_array_new (FALSE, FALSE, sizeof (gdouble));
     g_array_append_val (times.ms, ms);
     g_array_append_val (times.ms, ms);
-    tps_transfer_row_results_add (Row (), spec, &times);
+    tps_transfer_figures_add_run (figures_, spec, &row, &times);
   }
 
   std::map<std::string, gdouble>
@@ -84,7 +78,7 @@ protected:
     return -1;
   }
 
-  TpsTransferFigures figures_ = {};
+  TpsFigures *figures_ = nullptr;
   TpsTransferIdle idle_ = {};
   TpsBenchOutput output_ = {};
   GPtrArray *flags_ = g_ptr_array_new ();
@@ -96,7 +90,7 @@ TEST_F (TransferFigures, RatiosAreToTheLimitsOfTheSameTransport)
   Add (&kRaw, 3, 0.01);
   Add (&kMemcpy, 2, 0.01);
   Add (&kOther, 1, 0.01);
-  tps_transfer_show_output (&figures_, &output_);
+  tps_figures_output (figures_, &output_);
   std::map<std::string, gdouble> ratios = Ratios ();
   EXPECT_DOUBLE_EQ (ratios["push 16 MiB shm / raw"], 0.75);
   EXPECT_DOUBLE_EQ (ratios["push 16 MiB shm / memcpy"], 0.5);
@@ -106,7 +100,7 @@ TEST_F (TransferFigures, RatiosAreToTheLimitsOfTheSameTransport)
 TEST_F (TransferFigures, CpuIsOfEachSideForAGigabyte)
 {
   Add (&kOurs, 4, 0.01);
-  tps_transfer_show_output (&figures_, &output_);
+  tps_figures_output (figures_, &output_);
   EXPECT_NEAR (Figure ("push 16 MiB shm client CPU"), 0.01 / (2 * 16.777216e-3), 1e-9);
   EXPECT_NEAR (Figure ("push 16 MiB shm server CPU"), 0.03 / (2 * 16.777216e-3), 1e-9);
 }
@@ -114,7 +108,7 @@ TEST_F (TransferFigures, CpuIsOfEachSideForAGigabyte)
 TEST_F (TransferFigures, ARowIsRatesAndTimes)
 {
   Add (&kOurs, 4, 0.01);
-  tps_transfer_show_output (&figures_, &output_);
+  tps_figures_output (figures_, &output_);
   EXPECT_NEAR (Figure ("push 16 MiB shm"), 16.777216e-3 / 4e-3, 1e-9);
   EXPECT_EQ (Figure ("push 16 MiB shm time"), 4);
   EXPECT_NEAR (Figure ("push 16 MiB shm calls"), 250, 1e-9);
@@ -124,8 +118,8 @@ TEST_F (TransferFigures, TableHasTheRatiosInItsLastColumns)
 {
   Add (&kOurs, 4, 0.01);
   Add (&kRaw, 3, 0.01);
-  g_autofree gchar *table = tps_transfer_show_table (&figures_);
-  EXPECT_NE (std::string (table).find ("   0.750       -\n"), std::string::npos) << table;
+  g_autofree gchar *table = tps_figures_show (figures_);
+  EXPECT_NE (std::string (table).find ("      0.750          -\n"), std::string::npos) << table;
   EXPECT_EQ (std::string (table).find ("idle"), std::string::npos) << table;
 }
 
@@ -136,9 +130,8 @@ TEST_F (TransferFigures, IdleConnectionsCostMemoryAndCalls)
   g_array_append_vals (idle_.alone, alone, 3);
   g_array_append_vals (idle_.beside, beside, 3);
   idle_.bytes = 5e6;
-  figures_.idle = &idle_;
-  tps_transfer_show_output (&figures_, &output_);
-  g_autofree gchar *table = tps_transfer_show_table (&figures_);
+  tps_transfer_output_idle (&idle_, &output_);
+  g_autofree gchar *table = tps_transfer_show_idle (&idle_);
   EXPECT_NE (
       std::string (table).find ("1000 idle connections: 5 MB of the server's memory, 5 KB each"),
       std::string::npos)

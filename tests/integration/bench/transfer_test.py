@@ -64,7 +64,7 @@ class Transfer(launcher.TestCase):
 
     def test_chunks(self):
         result, output = self.run_to_output("--chunks", "--transport=tcp", "--op=push", "--bytes=67108864", "--seconds=0")
-        self.assertIn("push 64 MiB tcp          thriftps-chunks ", result.stdout)
+        self.assertIn("push 64 MiB tcp         thriftps-chunks ", result.stdout)
         self.assertIn("push 64 MiB tcp / thriftps-chunks", {ratio["name"] for ratio in output["ratios"]})
 
     def test_idle_connections(self):
