@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The shell around the state machine.
+/* What is around the state machine.
  *
  * Happy path: average_gradient() makes a call -> checks it (on a worker where that means to read much) -> push() under the
  * lock -> carry_out() without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
  * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with the blocks of a large
  * job.
- * Deadlines: one timer at a time, for the machine's earliest. Deadlines only grow, so a timer that is set is never late;
- * one that comes too early sets the next.
+ * Lock, deadlines and the end are the shell's (runtime/server/shell.h).
  *
- * Locks: the server's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
+ * Locks: the shell's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
  * any of them.
  */
 
@@ -24,6 +23,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/shell.h"
 
 #define MAX_TRAINERS (1024 * 1024)
 
@@ -64,31 +64,9 @@ struct TpsParameterServer
   TpsDeviceSums *on_device; /* NULL: sums are in host memory */
   TpsBufferPool *averages;  /* and sums, as far as they are in host memory */
 
-  TpsMutex lock; /* guards everything below */
-  TpsCond idle;  /* n_pending has become 0 */
+  TpsShell shell; /* its lock guards the machine */
   TpsAveraging *averaging;
-  gboolean is_shut_down;
-  guint64 timer_id; /* 0 = none is set */
-  guint n_pending;  /* jobs, checks and timers that a worker holds or will */
 };
-
-static void run_timer (gpointer user_data);
-
-/* The lock is held. */
-static void
-begin_pending (TpsParameterServer *server)
-{
-  server->n_pending++;
-}
-
-static void
-end_pending (TpsParameterServer *server)
-{
-  tps_mutex_lock (&server->lock);
-  if (--server->n_pending == 0)
-    tps_cond_broadcast (&server->idle);
-  tps_mutex_unlock (&server->lock);
-}
 
 /* ---- answers ---- */
 
@@ -153,26 +131,14 @@ record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
 
 /* ---- what follows from a step of the machine ---- */
 
-/* Sets the timer for the earliest deadline, unless one is set. The lock is held. */
-static void
-ensure_timer (TpsParameterServer *server)
-{
-  gint64 deadline_ns = tps_averaging_get_deadline (server->averaging);
-
-  if (server->timer_id != 0 || deadline_ns == G_MAXINT64)
-    return;
-  begin_pending (server);
-  server->timer_id = tps_worker_pool_add_timer (server->workers, deadline_ns, run_timer, server);
-}
-
 /* Notes what the lock guards; to be called once after a step, before the lock is given up. */
 static void
 after_step (TpsParameterServer *server, TpsAveragingOutput *output)
 {
   record_spans (server, output);
   for (TpsAveragingJob *job = output->jobs; job != NULL; job = job->next)
-    begin_pending (server);
-  ensure_timer (server);
+    tps_shell_begin (&server->shell);
+  tps_shell_set_deadline (&server->shell, tps_averaging_get_deadline (server->averaging));
 }
 
 /* Takes back a job that has been run. */
@@ -183,13 +149,13 @@ finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
   gint64 elapsed_ns = tps_clock_now_ns () - start_ns;
 
   tps_averaging_output_init (output);
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   tps_averaging_job_done (server->averaging, job, output);
   if (output->has_completed)
     tps_metrics_record (server->metrics, "method_metric", "average computation",
                         (gdouble) elapsed_ns / 1e6);
   after_step (server, output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
 }
 
 static void run_on_worker (gpointer user_data);
@@ -246,7 +212,7 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
       start_ns = tps_clock_now_ns ();
       tps_averaging_job_run (job);
       finish_job (server, job, start_ns, output);
-      end_pending (server);
+      tps_shell_end (&server->shell);
     }
 }
 
@@ -271,7 +237,7 @@ blocks_done (gpointer user_data)
   finish_job (server, worker_job->job, worker_job->start_ns, &output);
   g_free (worker_job);
   carry_out (server, &output);
-  end_pending (server);
+  tps_shell_end (&server->shell);
 }
 
 static void
@@ -291,20 +257,19 @@ run_on_worker (gpointer user_data)
   tps_block_work_run (worker_job->server->workers, &work);
 }
 
+/* On the timer thread. */
 static void
-run_timer (gpointer user_data)
+expire (gpointer user_data)
 {
   TpsParameterServer *server = user_data;
   TpsAveragingOutput output;
 
   tps_averaging_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  server->timer_id = 0;
+  tps_mutex_lock (&server->shell.lock);
   tps_averaging_expire (server->averaging, tps_clock_now_ns (), &output);
   after_step (server, &output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   carry_out (server, &output);
-  end_pending (server);
 }
 
 /* ---- calls ---- */
@@ -324,14 +289,14 @@ take_part (Call *call)
   TpsAveragingOutput output;
 
   tps_averaging_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  is_shut_down = server->is_shut_down;
+  tps_mutex_lock (&server->shell.lock);
+  is_shut_down = server->shell.is_shut_down;
   if (!is_shut_down)
     {
       tps_averaging_push (server->averaging, &call->ticket, tps_clock_now_ns (), &output);
       after_step (server, &output);
     }
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   if (is_shut_down)
     fail_call (call,
                g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the parameter server is shut down"));
@@ -386,7 +351,7 @@ check_on_worker (gpointer user_data)
   TpsParameterServer *server = call->server;
 
   check_and_take_part (call);
-  end_pending (server);
+  tps_shell_end (&server->shell);
 }
 
 void
@@ -406,9 +371,9 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
       check_and_take_part (call);
       return;
     }
-  tps_mutex_lock (&server->lock);
-  begin_pending (server);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
+  tps_shell_begin (&server->shell);
+  tps_mutex_unlock (&server->shell.lock);
   tps_worker_pool_submit (server->workers, check_on_worker, call);
 }
 
@@ -469,19 +434,8 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
   server->averages = new_averages (options);
   averaging_options.buffers = server->averages;
   server->averaging = tps_averaging_new (&averaging_options);
-  tps_mutex_init (&server->lock);
-  tps_cond_init (&server->idle);
+  tps_shell_init (&server->shell, server->workers, expire, server);
   return server;
-}
-
-/* The lock is held. A timer that a worker already holds finds nothing to do. */
-static void
-cancel_timer (TpsParameterServer *server)
-{
-  if (server->timer_id == 0 || !tps_worker_pool_cancel_timer (server->workers, server->timer_id))
-    return;
-  server->timer_id = 0;
-  server->n_pending--;
 }
 
 void
@@ -492,14 +446,14 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
   TpsAveragingOutput output;
 
   tps_averaging_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  if (!server->is_shut_down)
+  tps_mutex_lock (&server->shell.lock);
+  if (!server->shell.is_shut_down)
     {
       tps_averaging_end_all (server->averaging, error, &output);
       tps_metrics_clear (server->metrics);
     }
   after_step (server, &output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   carry_out (server, &output);
 }
 
@@ -511,12 +465,11 @@ tps_parameter_server_shut_down (TpsParameterServer *server)
   TpsAveragingOutput output;
 
   tps_averaging_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  server->is_shut_down = TRUE;
+  tps_mutex_lock (&server->shell.lock);
   tps_averaging_end_all (server->averaging, error, &output);
-  cancel_timer (server);
+  tps_shell_shut_down (&server->shell);
   after_step (server, &output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   carry_out (server, &output);
 }
 
@@ -524,17 +477,12 @@ void
 tps_parameter_server_free (TpsParameterServer *server)
 {
   tps_parameter_server_shut_down (server);
-  tps_mutex_lock (&server->lock);
-  while (server->n_pending > 0)
-    tps_cond_wait (&server->idle, &server->lock);
-  tps_mutex_unlock (&server->lock);
-
+  tps_shell_drain (&server->shell);
   tps_averaging_free (server->averaging);
   g_clear_pointer (&server->on_device, tps_device_sums_free);
   g_clear_pointer (&server->averages, tps_buffer_pool_unref);
   tps_metrics_unref (server->metrics);
-  tps_cond_clear (&server->idle);
-  tps_mutex_clear (&server->lock);
+  tps_shell_clear (&server->shell);
   g_free (server);
 }
 

@@ -78,11 +78,11 @@ answer_with_version (TpsModelCall *call, gint64 version)
   TpsModelServer *server = call->server;
   TpsModelVersion *model;
 
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   model = tps_kept_versions_find (&server->kept, version);
   if (model != NULL)
     call->model = tps_model_version_ref (model);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   answer_call (call, model == NULL ? new_not_kept_error (call, version) : NULL);
 }
 
@@ -103,10 +103,10 @@ hold_pushes (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
 
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   call->pushes = server->pushes;
   tps_refcount_inc (&call->pushes->refcount);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
 }
 
 /* ---- digests ---- */
@@ -137,9 +137,9 @@ compute_both (TpsModelServer *server, const Comparison *comparison)
   if (comparison->opponent == NULL)
     return;
   digest = tps_update_contribution_compute_digest (comparison->opponent, ticket->trainer);
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   tps_update_contribution_set_digest (comparison->opponent, &digest);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   tps_update_contribution_unref (comparison->opponent);
 }
 
@@ -159,7 +159,7 @@ compare_on_worker (gpointer user_data)
   else
     take_part (call);
   g_free (comparison);
-  tps_model_server_end_pending (server);
+  tps_shell_end (&server->shell);
 }
 
 /* What is to be compared is there a second time, or so it seems: then, and only then, it is read by itself. */
@@ -170,9 +170,9 @@ compare (TpsModelCall *call, TpsUpdateContribution *opponent)
   Comparison *comparison = g_new (Comparison, 1);
 
   *comparison = (Comparison) { call, opponent };
-  tps_mutex_lock (&server->lock);
-  tps_model_server_begin_pending (server);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
+  tps_shell_begin (&server->shell);
+  tps_mutex_unlock (&server->shell.lock);
   tps_worker_pool_submit (server->workers, compare_on_worker, comparison);
 }
 
@@ -217,8 +217,8 @@ take_part (TpsModelCall *call)
   TpsModelStep *step = NULL;
 
   tps_updating_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  if (server->is_shut_down)
+  tps_mutex_lock (&server->shell.lock);
+  if (server->shell.is_shut_down)
     error = tps_model_server_new_shut_down_error ();
   else if (call->pushes != NULL && call->pushes != server->pushes)
     error = tps_model_server_new_reset_error ();
@@ -227,7 +227,7 @@ take_part (TpsModelCall *call)
       tps_updating_push (server->updating, &call->ticket, tps_clock_now_ns (), &output);
       step = tps_model_step_begin (server, &output);
     }
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   if (error != NULL)
     answer_call (call, error);
   else if (output.undecided != NULL)

@@ -10,21 +10,6 @@
 #define MAX_TRAINERS (1024 * 1024)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
-void
-tps_model_server_begin_pending (TpsModelServer *server)
-{
-  server->n_pending++;
-}
-
-void
-tps_model_server_end_pending (TpsModelServer *server)
-{
-  tps_mutex_lock (&server->lock);
-  if (--server->n_pending == 0)
-    tps_cond_broadcast (&server->idle);
-  tps_mutex_unlock (&server->lock);
-}
-
 GError *
 tps_model_server_new_shut_down_error (void)
 {
@@ -47,8 +32,8 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
   GError *refusal = NULL;
 
-  tps_mutex_lock (&server->lock);
-  if (server->is_shut_down)
+  tps_mutex_lock (&server->shell.lock);
+  if (server->shell.is_shut_down)
     refusal = tps_model_server_new_shut_down_error ();
   else if (server->model == NULL)
     {
@@ -61,7 +46,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
     refusal = g_error_new_literal (
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
         "there is a model already, which began with other parameters or another optimizer");
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   if (model != NULL)
     tps_trained_model_unref (model);
   if (refusal == NULL)
@@ -87,14 +72,14 @@ tps_model_server_get_model (TpsModelServer *server, GError **error)
   TpsModelVersion *model = NULL;
   GError *refusal = NULL;
 
-  tps_mutex_lock (&server->lock);
-  if (server->is_shut_down)
+  tps_mutex_lock (&server->shell.lock);
+  if (server->shell.is_shut_down)
     refusal = tps_model_server_new_shut_down_error ();
   else if (server->model == NULL)
     refusal = tps_updating_new_no_model_error ();
   else
     model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   if (refusal != NULL)
     g_propagate_error (error, refusal);
   return model;
@@ -144,19 +129,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   tps_kept_versions_init (&server->kept, options->n_trainers);
   server->pushes = tps_model_pushes_new (&options->pushes);
   tps_update_news_init (&server->news, &server->options);
-  tps_mutex_init (&server->lock);
-  tps_cond_init (&server->idle);
+  tps_shell_init (&server->shell, server->workers, tps_model_step_expire, server);
   return server;
-}
-
-/* The lock is held. A timer that a worker already holds finds nothing to do. */
-static void
-cancel_timer (TpsModelServer *server)
-{
-  if (server->timer_id == 0 || !tps_worker_pool_cancel_timer (server->workers, server->timer_id))
-    return;
-  server->timer_id = 0;
-  server->n_pending--;
 }
 
 /* Ends all that waits and forgets the model. */
@@ -170,18 +144,17 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
   TpsModelPushes *pushes;
 
   tps_updating_output_init (&output);
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
   pushes = server->pushes;
   server->pushes = tps_model_pushes_new (&server->options.pushes);
-  if (!is_end && !server->is_shut_down)
-    tps_metrics_clear (server->metrics);
-  server->is_shut_down |= is_end;
   if (is_end)
-    cancel_timer (server);
-  tps_mutex_unlock (&server->lock);
+    tps_shell_shut_down (&server->shell);
+  else if (!server->shell.is_shut_down)
+    tps_metrics_clear (server->metrics);
+  tps_mutex_unlock (&server->shell.lock);
   tps_model_step_carry_out (server, &output, NULL);
   g_clear_pointer (&model, tps_trained_model_unref);
   tps_model_pushes_unref (pushes);
@@ -207,17 +180,12 @@ void
 tps_model_server_free (TpsModelServer *server)
 {
   tps_model_server_shut_down (server);
-  tps_mutex_lock (&server->lock);
-  while (server->n_pending > 0)
-    tps_cond_wait (&server->idle, &server->lock);
-  tps_mutex_unlock (&server->lock);
-
+  tps_shell_drain (&server->shell);
   tps_updating_free (server->updating);
   tps_kept_versions_clear (&server->kept);
   tps_model_pushes_unref (server->pushes);
   tps_update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
-  tps_cond_clear (&server->idle);
-  tps_mutex_clear (&server->lock);
+  tps_shell_clear (&server->shell);
   g_free (server);
 }

@@ -9,19 +9,19 @@
  * A push id or a trainer that is there already: compare() takes the digests that are missing, on a worker, and tries again.
  * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
  *
- * Locks: the server's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
+ * Locks: the shell's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
  * told, and no element is touched, under any of them. The push window's is never taken under it.
  */
 
 #pragma once
 
 #include "runtime/base/answer_queue.h"
-#include "runtime/base/sync.h"
 #include "runtime/server/model/kept_versions.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/model/trained_model.h"
 #include "runtime/server/model/update_news.h"
 #include "runtime/server/model/updating.h"
+#include "runtime/server/shell.h"
 
 G_BEGIN_DECLS
 
@@ -59,23 +59,14 @@ struct TpsModelServer
   TpsMetrics *metrics;
   TpsUpdateNews news;
 
-  TpsMutex lock; /* guards everything below */
-  TpsCond idle;  /* n_pending has become 0 */
+  TpsShell shell; /* its lock guards everything below */
   TpsUpdating *updating;
   TpsTrainedModel *model; /* NULL before init_model() */
   TpsKeptVersions kept;
   TpsModelPushes *pushes;
-  gboolean is_shut_down;
-  guint64 timer_id; /* 0 = none is set */
-  guint n_pending;  /* jobs, checks and timers that a worker holds or will */
 };
 
 /* -- model_server.c -- */
-
-/* The lock is held. */
-void tps_model_server_begin_pending (TpsModelServer *server);
-/* It is not. */
-void tps_model_server_end_pending (TpsModelServer *server);
 
 GError *tps_model_server_new_shut_down_error (void);
 GError *tps_model_server_new_reset_error (void);
@@ -84,6 +75,9 @@ GError *tps_model_server_new_reset_error (void);
 
 /* Notes what the lock guards; to be called once after a step, before the lock is given up. The update to be made, if any. */
 TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
+
+/* The deadline of the round, as the shell calls it; `server` is the TpsModelServer. */
+void tps_model_step_expire (gpointer server);
 
 /* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock is held. */
 void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,

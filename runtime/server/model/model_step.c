@@ -2,8 +2,7 @@
 
 /* What follows from a step of the machine: a timer, news, answers, an update that is computed and taken back.
  *
- * Deadlines: one timer at a time, for the machine's. Deadlines only grow, so a timer that is set is never late; one that
- * comes too early sets the next. The map of the whole is in model_server_private.h.
+ * The map of the whole is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -28,20 +27,6 @@ struct TpsModelStep
   gint64 started_ns;
 };
 
-static void run_timer (gpointer user_data);
-
-/* Sets the timer for the deadline, unless one is set. The lock is held. */
-static void
-ensure_timer (TpsModelServer *server)
-{
-  gint64 deadline_ns = tps_updating_get_deadline (server->updating);
-
-  if (server->timer_id != 0 || deadline_ns == G_MAXINT64)
-    return;
-  tps_model_server_begin_pending (server);
-  server->timer_id = tps_worker_pool_add_timer (server->workers, deadline_ns, run_timer, server);
-}
-
 TpsModelStep *
 tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
 {
@@ -55,9 +40,9 @@ tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
       step->server = server;
       step->job = output->job;
       step->model = tps_trained_model_ref (server->model);
-      tps_model_server_begin_pending (server);
+      tps_shell_begin (&server->shell);
     }
-  ensure_timer (server);
+  tps_shell_set_deadline (&server->shell, tps_updating_get_deadline (server->updating));
   return step;
 }
 
@@ -136,13 +121,13 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
   if (step->error == NULL)
     mark_gradients (step);
   tps_updating_output_init (output);
-  tps_mutex_lock (&server->lock);
+  tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
     install (server, step, dropped);
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
   give_model (server, output->answered);
   next = tps_model_step_begin (server, output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   tps_trained_model_unref (step->model);
   g_free (step);
   return next;
@@ -165,7 +150,7 @@ blocks_done (gpointer user_data)
   TpsModelStep *next = finish_update (step, &output);
 
   tps_model_step_carry_out (server, &output, next);
-  tps_model_server_end_pending (server);
+  tps_shell_end (&server->shell);
 }
 
 static void
@@ -228,23 +213,21 @@ tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, Tps
       if (step == NULL || !compute (server, step))
         return;
       step = finish_update (step, output);
-      tps_model_server_end_pending (server);
+      tps_shell_end (&server->shell);
     }
 }
 
-static void
-run_timer (gpointer user_data)
+void
+tps_model_step_expire (gpointer user_data)
 {
   TpsModelServer *server = user_data;
   TpsUpdatingOutput output;
   TpsModelStep *step;
 
   tps_updating_output_init (&output);
-  tps_mutex_lock (&server->lock);
-  server->timer_id = 0;
+  tps_mutex_lock (&server->shell.lock);
   tps_updating_expire (server->updating, tps_clock_now_ns (), &output);
   step = tps_model_step_begin (server, &output);
-  tps_mutex_unlock (&server->lock);
+  tps_mutex_unlock (&server->shell.lock);
   tps_model_step_carry_out (server, &output, step);
-  tps_model_server_end_pending (server);
 }
