@@ -1,79 +1,68 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows of equal id, added in their order. The number of ids is not known on the host when the work is enqueued, so there is
- * a thread for every row and column that there could be. Bound: memory, the rows once, plus the sort of groups.cu. */
+/* Rows of equal id, added by the tree of tree.cuh. Bound: memory, the rows once, plus the sort of groups.cu. */
 
-#include "cuda/kernels/groups.cuh"
+#include <type_traits>
+
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/tree.cuh"
 #include "cuda/kernels/types.cuh"
 
 namespace {
 
 using namespace tps;
 
-template <typename Type> struct SumGroups
+template <typename Type, int V> struct RowTerms
 {
-  using Item = int;
-  Groups groups;
-  const typename Type::Bits *values;
-  gsize dim;
-  gint64 *unique_indices;
-  typename Type::Sum *sums;
-  gint64 *n_unique;
+  using Sum = typename Type::Sum;
+  const Pack<typename Type::Bits, V> *values;
+  gsize n_packs;
 
-  TPS_BODY Item
-  load (gsize i) const
+  TPS_BODY Pack<Sum, V>
+  at (gsize position, gsize pack) const
   {
-    return 0;
-  }
-  TPS_BODY void
-  store (gsize i, Item) const
-  {
-    Cell cell = cell_of (i, dim);
-    gsize u = cell.row;
+    Pack<typename Type::Bits, V> bits = values[position * n_packs + pack];
+    Pack<Sum, V> term;
 
-    if (i == 0)
-      *n_unique = *groups.n_groups;
-    if ((gint64) u >= *groups.n_groups)
-      return;
-    if (cell.column == 0)
-      unique_indices[u] = groups.ids[u];
-    sums[u * dim + cell.column] = sum (u, cell.column);
-  }
-  TPS_BODY typename Type::Sum
-  sum (gsize u, gsize column) const
-  {
-    gsize first = (gsize) groups.starts[u], end = (gsize) groups.starts[u + 1];
-    typename Type::Sum total = Type::value (values[(gsize) groups.order[first] * dim + column]);
-
-    for (gsize i = first + 1; i < end; i++)
-      total += Type::value (values[(gsize) groups.order[i] * dim + column]);
-    return total;
+    for (int v = 0; v < V; v++)
+      term.at[v] = Type::value (bits.at[v]);
+    return term;
   }
 };
 
-/* Rows without columns have ids too. */
-struct CopyIds
+template <typename Sum, int V> struct RowSink
 {
-  using Item = int;
-  Groups groups;
-  gint64 *unique_indices;
-  gint64 *n_unique;
+  Pack<Sum, V> *sums;
+  gsize n_packs;
 
-  TPS_BODY Item
-  load (gsize i) const
-  {
-    return 0;
-  }
   TPS_BODY void
-  store (gsize u, Item) const
+  store (gsize group, gsize pack, const Pack<Sum, V> &sum) const
   {
-    if (u == 0)
-      *n_unique = *groups.n_groups;
-    if ((gint64) u < *groups.n_groups)
-      unique_indices[u] = groups.ids[u];
+    sums[group * n_packs + pack] = sum;
   }
 };
+
+template <typename Type, int V>
+cudaError_t
+coalesce (cudaStream_t stream, GroupRequest request, gconstpointer values, gsize dim, gpointer sums)
+{
+  using Sum = typename Type::Sum;
+  using T = Tree<V, RowTerms<Type, V>, RowSink<Sum, V>>;
+  Scratch scratch (stream);
+  Groups groups;
+  gsize n_packs = dim / V, n_slots = tree_slots (request.n_ids) * n_packs;
+  cudaError_t code;
+
+  request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots);
+  code = group_ids (stream, request, &scratch, &groups);
+  if (code != cudaSuccess || dim == 0)
+    return code;
+  return sum_groups (stream, T { groups,
+                                 { (const Pack<typename Type::Bits, V> *) values, n_packs },
+                                 { (Pack<Sum, V> *) sums, n_packs },
+                                 n_packs,
+                                 scratch.take<typename T::Sums> (n_slots) });
+}
 
 } /* namespace */
 
@@ -82,22 +71,20 @@ tps_cuda_coalesce_rows (cudaStream_t stream, TpsDType dtype, const gint64 *indic
                         gconstpointer values, gsize n_rows, gsize dim, gint64 *unique_indices,
                         gpointer sums, gint64 *n_unique)
 {
-  Scratch scratch (stream);
-  Groups groups;
-  cudaError_t code;
+  GroupRequest request = {};
 
   if (n_rows == 0)
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
-  code = group_ids (stream, indices, n_rows, kAllBits, &scratch, &groups);
-  if (code != cudaSuccess)
-    return code;
-  if (dim == 0)
-    return each<1> (stream, n_rows, CopyIds { groups, unique_indices, n_unique });
+  request.ids = indices;
+  request.n_ids = n_rows;
+  request.unique_indices = unique_indices;
+  request.n_unique = n_unique;
   return for_float_type (dtype, [&] (auto type) {
     using Type = decltype (type);
-    SumGroups<Type> body = { groups,         (const typename Type::Bits *) values, dim,
-                             unique_indices, (typename Type::Sum *) sums,          n_unique };
 
-    return each<1> (stream, n_rows * dim, body);
+    if constexpr (std::is_same<Type, Float32>::value)
+      if (tps_cuda_geometry_columns (dim, values, sums, nullptr) == 4)
+        return coalesce<Type, 4> (stream, request, values, dim, sums);
+    return coalesce<Type, 1> (stream, request, values, dim, sums);
   });
 }

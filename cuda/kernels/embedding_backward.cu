@@ -1,139 +1,236 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradient of a table from that of its bags. Positions are grouped by id; a thread has one column of one group and adds
- * in the order of the positions. A thread for every group that there could be, as in coalesce.cu. MAX groups the cells of
- * argmax instead, and looks for those of its column.
- * Bound: memory; a row of the output's gradient for each index, plus the sort. An id that is in most bags is one thread's
- * work: the order asks for it. */
+/* The gradient of a table from that of its bags: positions are grouped by id, and what they contribute is added by the tree of
+ * tree.cuh. MAX groups the cells that maxima came from instead, each of which is a row of one column there.
+ * Bound: memory; a row of the output's gradient for each index, plus the sort of groups.cu. */
 
 #include "cuda/kernels/bags.cuh"
-#include "cuda/kernels/groups.cuh"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/tree.cuh"
 
 namespace {
 
 using namespace tps;
 
-/* What the position contributes to a column: its bag's gradient, divided by the count for MEAN, times its weight. */
-TPS_BODY gfloat
-contribution (const TpsBags &bags, const gfloat *gradient, gsize position, gsize column)
-{
-  gsize bag = bag_of (bags, position);
-  gfloat value = gradient[bag * (gsize) bags.dim + column];
+/* -- terms -- */
 
-  if (bags.pooling == TPS_POOLING_MEAN)
-    value = value / (gfloat) (bag_start (bags, bag + 1) - bag_start (bags, bag));
-  return bags.weights != nullptr ? bags.weights[position] * value : value;
-}
-
-struct SumBags
+/* The bag of each position; a search for each, once. */
+struct FindBags
 {
+  using Item = guint32;
   TpsBags bags;
-  const gfloat *gradient;
-  Groups groups;
-
-  /* From the first on, or (dense) from 0 on. */
-  TPS_BODY gfloat
-  sum (gsize u, gsize column, bool is_dense) const
-  {
-    gsize i = (gsize) groups.starts[u], end = (gsize) groups.starts[u + 1];
-    gfloat total = is_dense ? 0.0f : -0.0f; /* -0 + x is x */
-
-    for (; i < end; i++)
-      total += contribution (bags, gradient, (gsize) groups.order[i], column);
-    return total;
-  }
-};
-
-struct SumMaxima
-{
-  TpsBags bags;
-  const gfloat *gradient;
-  Groups groups;
-
-  /* Both from 0 on: a row has columns that none of its cells is in. */
-  TPS_BODY gfloat
-  sum (gsize u, gsize column, bool) const
-  {
-    gsize i = (gsize) groups.starts[u], end = (gsize) groups.starts[u + 1];
-    gfloat total = 0;
-
-    for (; i < end; i++)
-      if ((gsize) groups.order[i] % (gsize) bags.dim == column)
-        total += gradient[groups.order[i]];
-    return total;
-  }
-};
-
-/* Groups without those of no row (id -1, the last). */
-TPS_BODY gint64
-count_ids (const Groups &groups)
-{
-  gint64 n = *groups.n_groups;
-
-  return n > 0 && groups.ids[n - 1] < 0 ? n - 1 : n;
-}
-
-template <typename Sums> struct Dense
-{
-  using Item = int;
-  Sums sums;
-  gfloat *table_gradient;
+  guint32 *bag_of;
 
   TPS_BODY Item
-  load (gsize i) const
+  load (gsize position) const
   {
-    return 0;
+    return (guint32) tps::bag_of (bags, position);
   }
   TPS_BODY void
-  store (gsize i, Item) const
+  store (gsize position, Item bag) const
   {
-    Cell cell = cell_of (i, (gsize) sums.bags.dim);
-
-    if ((gint64) cell.row < count_ids (sums.groups))
-      table_gradient[(gsize) sums.groups.ids[cell.row] * (gsize) sums.bags.dim + cell.column] =
-          sums.sum (cell.row, cell.column, true);
+    bag_of[position] = bag;
   }
 };
 
-template <typename Sums> struct Rows
+/* What a position contributes: its bag's gradient, divided by the count for MEAN, times its weight. */
+template <int V> struct BagTerms
 {
-  using Item = int;
-  Sums sums;
-  gint64 *unique_indices;
+  using Sum = gfloat;
+  TpsBags bags;
+  const guint32 *bag_of; /* NULL: each position is a bag */
+  const Pack<gfloat, V> *gradient;
+  gsize n_packs;
+
+  TPS_BODY Pack<gfloat, V>
+  at (gsize position, gsize pack) const
+  {
+    gsize bag = bag_of != nullptr ? bag_of[position] : position;
+    Pack<gfloat, V> term = gradient[bag * n_packs + pack];
+
+    if (bags.pooling == TPS_POOLING_MEAN)
+      {
+        gfloat count = (gfloat) (bag_start (bags, bag + 1) - bag_start (bags, bag));
+
+        for (int v = 0; v < V; v++)
+          term.at[v] = term.at[v] / count;
+      }
+    if (bags.weights != nullptr)
+      for (int v = 0; v < V; v++)
+        term.at[v] = bags.weights[position] * term.at[v];
+    return term;
+  }
+};
+
+struct CellTerms
+{
+  using Sum = gfloat;
+  const gfloat *gradient;
+
+  TPS_BODY Pack<gfloat, 1>
+  at (gsize position, gsize) const
+  {
+    return { { gradient[position] } };
+  }
+};
+
+/* -- where sums go; into a dense gradient they are added to 0, so that -0 becomes 0 -- */
+
+template <int V> struct DenseRows
+{
+  Groups groups;
+  Pack<gfloat, V> *table_gradient;
+  gsize n_packs;
+
+  TPS_BODY void
+  store (gsize group, gsize pack, Pack<gfloat, V> sum) const
+  {
+    for (int v = 0; v < V; v++)
+      sum.at[v] = 0.0f + sum.at[v];
+    table_gradient[groups.key_at (groups.starts[group]) * n_packs + pack] = sum;
+  }
+};
+
+template <int V> struct UniqueRows
+{
+  Pack<gfloat, V> *row_gradients;
+  gsize n_packs;
+
+  TPS_BODY void
+  store (gsize group, gsize pack, const Pack<gfloat, V> &sum) const
+  {
+    row_gradients[group * n_packs + pack] = sum;
+  }
+};
+
+/* A cell of a unique row, and zeros up to the next cell that there is a sum for. */
+struct UniqueCells
+{
+  Groups groups;
   gfloat *row_gradients;
-  gint64 *n_unique;
+  gsize dim;
 
-  TPS_BODY Item
-  load (gsize i) const
-  {
-    return 0;
-  }
   TPS_BODY void
-  store (gsize i, Item) const
+  store (gsize group, gsize, const Pack<gfloat, 1> &sum) const
   {
-    Cell cell = cell_of (i, MAX ((gsize) sums.bags.dim, 1));
+    gsize i = groups.starts[group], next = groups.starts[group + 1];
+    guint32 number = groups.rows[i];
+    gfloat *row = row_gradients + (number - 1) * dim;
+    gsize column = groups.key_at (i) % dim, end = dim;
 
-    if (i == 0)
-      *n_unique = count_ids (sums.groups);
-    if ((gint64) cell.row >= count_ids (sums.groups))
-      return;
-    if (cell.column == 0)
-      unique_indices[cell.row] = sums.groups.ids[cell.row];
-    if (sums.bags.dim > 0)
-      row_gradients[cell.row * (gsize) sums.bags.dim + cell.column] = sums.sum (cell.row,
-                                                                                cell.column, false);
+    if (next < groups.n && groups.rows[next] == number && !groups.is_none (next))
+      end = groups.key_at (next) % dim;
+    if (i == 0 || groups.rows[i - 1] != number)
+      for (gsize c = 0; c < column; c++)
+        row[c] = 0;
+    row[column] = 0.0f + sum.at[0];
+    for (gsize c = column + 1; c < end; c++)
+      row[c] = 0;
   }
 };
+
+/* -- sums of rows -- */
+
+bool
+has_bag_numbers (const TpsBags &bags)
+{
+  return bags.offsets != nullptr || bags.n_indices != bags.n_bags;
+}
+
+struct Backward
+{
+  const TpsBags *bags;
+  const gfloat *gradient;
+  const gint64 *argmax;
+  GroupRequest request;
+};
+
+/* `sink_of` makes a Sink of the groups. */
+template <int V, typename SinkOf>
+cudaError_t
+sum_bags (cudaStream_t stream, Backward b, SinkOf sink_of)
+{
+  using Sink = decltype (sink_of (Groups ()));
+  using T = Tree<V, BagTerms<V>, Sink>;
+  const TpsBags &bags = *b.bags;
+  Scratch scratch (stream);
+  Groups groups;
+  gsize n_packs = (gsize) bags.dim / V, n_slots = tree_slots (bags.n_indices) * n_packs;
+  gsize n_numbers = has_bag_numbers (bags) ? bags.n_indices : 0;
+  cudaError_t code = bags.n_bags <= G_MAXUINT32 ? cudaSuccess : cudaErrorInvalidValue;
+
+  b.request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots)
+                            + Scratch::bytes_of<guint32> (n_numbers);
+  if (code == cudaSuccess)
+    code = group_ids (stream, b.request, &scratch, &groups);
+  if (code != cudaSuccess || n_packs == 0)
+    return code;
+  auto slots = scratch.take<typename T::Sums> (n_slots);
+  guint32 *numbers = n_numbers > 0 ? scratch.take<guint32> (n_numbers) : nullptr;
+  code = each<1> (stream, n_numbers, FindBags { bags, numbers });
+  if (code != cudaSuccess)
+    return code;
+  return sum_groups (stream, T { groups,
+                                 { bags, numbers, (const Pack<gfloat, V> *) b.gradient, n_packs },
+                                 sink_of (groups),
+                                 n_packs,
+                                 slots });
+}
+
+template <typename SinkOf>
+cudaError_t
+sum_cells (cudaStream_t stream, Backward b, SinkOf sink_of)
+{
+  using Sink = decltype (sink_of (Groups ()));
+  using T = Tree<1, CellTerms, Sink>;
+  Scratch scratch (stream);
+  Groups groups;
+  gsize n_slots = tree_slots (b.request.n_ids);
+  cudaError_t code;
+
+  b.request.n_extra_bytes = Scratch::bytes_of<typename T::Sums> (n_slots);
+  code = group_ids (stream, b.request, &scratch, &groups);
+  if (code != cudaSuccess)
+    return code;
+  return sum_groups (
+      stream,
+      T { groups, { b.gradient }, sink_of (groups), 1, scratch.take<typename T::Sums> (n_slots) });
+}
 
 /* What is grouped. */
-const gint64 *
-ids_of (const TpsBags *bags, const gint64 *argmax, gsize *n_ids)
+Backward
+backward_of (const TpsBags *bags, const gfloat *gradient, const gint64 *argmax)
 {
   bool is_max = bags->pooling == TPS_POOLING_MAX;
+  Backward b = { bags, gradient, argmax, {} };
 
-  *n_ids = is_max ? bags->n_bags * (gsize) bags->dim : bags->n_indices;
-  return is_max ? argmax : bags->indices;
+  b.request.ids = is_max ? argmax : bags->indices;
+  b.request.n_ids = is_max ? bags->n_bags * (gsize) bags->dim : bags->n_indices;
+  b.request.dim = is_max ? (gsize) bags->dim : 0;
+  b.request.bound = is_max ? bags->rows * bags->dim : bags->rows;
+  return b;
+}
+
+template <int V>
+cudaError_t
+sum_dense (cudaStream_t stream, const Backward &b, gfloat *table_gradient)
+{
+  gsize n_packs = (gsize) b.bags->dim / V;
+
+  return sum_bags<V> (stream, b, [=] (const Groups &groups) {
+    return DenseRows<V> { groups, (Pack<gfloat, V> *) table_gradient, n_packs };
+  });
+}
+
+template <int V>
+cudaError_t
+sum_rows (cudaStream_t stream, const Backward &b, gfloat *row_gradients)
+{
+  gsize n_packs = (gsize) b.bags->dim / V;
+
+  return sum_bags<V> (stream, b, [=] (const Groups &) {
+    return UniqueRows<V> { (Pack<gfloat, V> *) row_gradients, n_packs };
+  });
 }
 
 } /* namespace */
@@ -143,25 +240,22 @@ tps_cuda_embedding_backward (cudaStream_t stream, const TpsBags *bags,
                              const gfloat *output_gradient, const gint64 *argmax,
                              gfloat *table_gradient)
 {
-  gsize dim = (gsize) bags->dim, n_cells = (gsize) bags->rows * dim, n_ids;
-  const gint64 *ids = ids_of (bags, argmax, &n_ids);
-  Scratch scratch (stream);
-  Groups groups;
+  gsize n_cells = (gsize) bags->rows * (gsize) bags->dim;
+  Backward b = backward_of (bags, output_gradient, argmax);
   cudaError_t code;
 
   if (n_cells == 0)
     return cudaSuccess;
   code = cudaMemsetAsync (table_gradient, 0, n_cells * sizeof table_gradient[0], stream);
-  if (code == cudaSuccess && n_ids > 0)
-    code = group_ids (stream, ids, n_ids, tps_cuda_geometry_id_bits (bags->rows), &scratch,
-                      &groups);
-  if (code != cudaSuccess || n_ids == 0)
+  if (code != cudaSuccess || b.request.n_ids == 0)
     return code;
   if (bags->pooling == TPS_POOLING_MAX)
-    return each<1> (stream, n_ids * dim,
-                    Dense<SumMaxima> { { *bags, output_gradient, groups }, table_gradient });
-  return each<1> (stream, n_ids * dim,
-                  Dense<SumBags> { { *bags, output_gradient, groups }, table_gradient });
+    return sum_cells (stream, b, [=] (const Groups &groups) {
+      return DenseRows<1> { groups, (Pack<gfloat, 1> *) table_gradient, 1 };
+    });
+  if (tps_cuda_geometry_columns ((gsize) bags->dim, output_gradient, table_gradient, nullptr) == 4)
+    return sum_dense<4> (stream, b, table_gradient);
+  return sum_dense<1> (stream, b, table_gradient);
 }
 
 cudaError_t
@@ -169,24 +263,18 @@ tps_cuda_embedding_backward_rows (cudaStream_t stream, const TpsBags *bags,
                                   const gfloat *output_gradient, const gint64 *argmax,
                                   gint64 *unique_indices, gfloat *row_gradients, gint64 *n_unique)
 {
-  gsize n_ids, n_columns = MAX ((gsize) bags->dim, 1);
-  const gint64 *ids = ids_of (bags, argmax, &n_ids);
-  Scratch scratch (stream);
-  Groups groups;
-  cudaError_t code;
+  Backward b = backward_of (bags, output_gradient, argmax);
+  gsize dim = (gsize) bags->dim;
 
-  if (n_ids == 0 || bags->n_indices == 0)
+  if (b.request.n_ids == 0 || bags->n_indices == 0)
     return cudaMemsetAsync (n_unique, 0, sizeof *n_unique, stream);
-  code = group_ids (stream, ids, n_ids, tps_cuda_geometry_id_bits (bags->rows), &scratch, &groups);
-  if (code != cudaSuccess)
-    return code;
+  b.request.unique_indices = unique_indices;
+  b.request.n_unique = n_unique;
   if (bags->pooling == TPS_POOLING_MAX)
-    return each<1> (
-        stream, n_ids * n_columns,
-        Rows<SumMaxima> {
-            { *bags, output_gradient, groups }, unique_indices, row_gradients, n_unique });
-  return each<1> (
-      stream, n_ids * n_columns,
-      Rows<SumBags> {
-          { *bags, output_gradient, groups }, unique_indices, row_gradients, n_unique });
+    return sum_cells (stream, b, [=] (const Groups &groups) {
+      return UniqueCells { groups, row_gradients, dim };
+    });
+  if (tps_cuda_geometry_columns (dim, output_gradient, row_gradients, nullptr) == 4)
+    return sum_rows<4> (stream, b, row_gradients);
+  return sum_rows<1> (stream, b, row_gradients);
 }

@@ -1,127 +1,249 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A stable radix sort by CUB, then runs of equal ids. Bound: memory; 64-bit keys with 64-bit positions, a pass of 32 bytes an
- * id for each 8 bits that tell ids apart. */
+/* Keys and positions are sorted, heads of groups are marked, and a running sum of the marks numbers the groups. Keys have 32
+ * bits where they suffice, and only the bits are sorted that tell keys apart. Bound: memory; the sort, and 20 bytes an id. */
 
 #include "cuda/kernels/groups.cuh"
 
-#include <cub/cub.cuh>
+#include "cuda/kernels/primitives.cuh"
 
 namespace tps {
 namespace {
 
-struct Iota
+template <typename Key> struct MakeKeys
 {
-  using Item = gint64;
-  gint64 *values;
+  using Item = Key;
+  const gint64 *ids;
+  gsize dim; /* of cells; 0 */
+  Key *keys;
+  guint32 *positions;
 
   TPS_BODY Item
   load (gsize i) const
   {
-    return (gint64) i;
+    gint64 id = ids[i];
+
+    return id < 0 || dim == 0 ? (Key) id : (Key) ((guint64) id * dim + cell_of (i, dim).column);
   }
   TPS_BODY void
-  store (gsize i, Item item) const
+  store (gsize i, Item key) const
   {
-    values[i] = item;
+    keys[i] = key;
+    positions[i] = (guint32) i;
   }
 };
 
-struct Arrays
+/* 1 where a group begins. */
+template <typename Key> struct MarkGroups
 {
-  guint64 *sorted;
-  gint64 *positions, *counts;
-  void *temporary;
-  gsize n_temporary;
+  using Item = guint32;
+  const Key *keys;
+  guint32 *marks;
+
+  TPS_BODY Item
+  load (gsize i) const
+  {
+    return i == 0 || keys[i] != keys[i - 1] ? 1 : 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item mark) const
+  {
+    marks[i] = mark;
+  }
 };
 
-cudaError_t
-sort (cudaStream_t stream, const gint64 *ids, gsize n, int n_bits, Arrays *a, gint64 *order)
+/* 1 where the cells of a row begin. */
+template <typename Key> struct MarkRows
 {
-  return cub::DeviceRadixSort::SortPairs (a->temporary, a->n_temporary, (const guint64 *) ids,
-                                          a->sorted, a->positions, order, (gint64) n, 0, n_bits,
-                                          stream);
-}
+  using Item = guint32;
+  const Key *keys;
+  Key dim;
+  guint32 *marks;
 
-cudaError_t
-encode (cudaStream_t stream, gsize n, Arrays *a, const Groups *groups)
+  TPS_BODY Item
+  load (gsize i) const
+  {
+    return keys[i] != (Key) -1 && (i == 0 || keys[i] / dim != keys[i - 1] / dim) ? 1 : 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item mark) const
+  {
+    marks[i] = mark;
+  }
+};
+
+/* Where groups begin, how many there are, and their ids. */
+struct FindGroups
 {
-  return cub::DeviceRunLengthEncode::Encode (a->temporary, a->n_temporary, a->sorted,
-                                             (guint64 *) groups->ids, a->counts, groups->n_groups,
-                                             (gint64) n, stream);
-}
+  using Item = int;
+  Groups groups;
+  gsize dim; /* of cells; 0 */
+  guint32 *starts, *n_groups;
+  gint64 *unique_indices, *n_unique;
 
-cudaError_t
-scan (cudaStream_t stream, gsize n, Arrays *a, const Groups *groups)
+  TPS_BODY Item
+  load (gsize) const
+  {
+    return 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item) const
+  {
+    guint32 number = groups.numbers[i];
+
+    if (i == 0 || groups.numbers[i - 1] != number)
+      starts[number - 1] = (guint32) i;
+    if (unique_indices != nullptr && is_first_of_id (i))
+      unique_indices[id_number (i) - 1] = (gint64) (dim > 0 ? groups.key_at (i) / dim
+                                                            : groups.key_at (i));
+    if (i == groups.n - 1)
+      count (i, number);
+  }
+
+private:
+  TPS_BODY guint32
+  id_number (gsize i) const
+  {
+    return dim > 0 ? groups.rows[i] : groups.numbers[i];
+  }
+  TPS_BODY bool
+  is_first_of_id (gsize i) const
+  {
+    return !groups.is_none (i) && (i == 0 || id_number (i - 1) != id_number (i));
+  }
+  TPS_BODY void
+  count (gsize last, guint32 number) const
+  {
+    guint32 n = groups.is_none (last) ? number - 1 : number;
+
+    starts[number] = (guint32) groups.n;
+    *n_groups = n;
+    if (n_unique != nullptr)
+      *n_unique = dim > 0 ? groups.rows[last] : n;
+  }
+};
+
+template <typename Key> struct Arrays
 {
-  return cub::DeviceScan::ExclusiveSum (a->temporary, a->n_temporary, a->counts, groups->starts,
-                                        (gint64) n + 1, stream);
-}
+  Pairs<Key> pairs;
+  guint32 *numbers, *rows, *starts, *n_groups;
+  Temporary temporary;
+};
 
-/* The largest of what the three steps need; CUB says so when it is given no memory. */
+/* The larger one of what the two steps need. */
+template <typename Key>
 cudaError_t
-measure (cudaStream_t stream, const gint64 *ids, gsize n, int n_bits, gsize *n_temporary)
+measure (cudaStream_t stream, gsize n, int n_bits, Temporary *temporary)
 {
-  Arrays none = {};
-  Groups groups = {};
-  cudaError_t code = sort (stream, ids, n, n_bits, &none, nullptr);
+  Pairs<Key> pairs = {};
+  Temporary of_sort = {}, of_sum = {};
+  cudaError_t code = sort_pairs (stream, &of_sort, &pairs, n, n_bits);
 
-  *n_temporary = none.n_temporary;
   if (code == cudaSuccess)
-    code = encode (stream, n, &none, &groups);
-  *n_temporary = MAX (*n_temporary, none.n_temporary);
-  if (code == cudaSuccess)
-    code = scan (stream, n, &none, &groups);
-  *n_temporary = MAX (*n_temporary, none.n_temporary);
+    code = sum_inclusive (stream, &of_sum, nullptr, n);
+  *temporary = { nullptr, MAX (MAX (of_sort.n_bytes, of_sum.n_bytes), 1) };
   return code;
 }
 
+template <typename Key>
 cudaError_t
-allocate (const gint64 *ids, gsize n, int n_bits, cudaStream_t stream, Scratch *scratch, Arrays *a,
-          Groups *groups)
+allocate (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *scratch,
+          Arrays<Key> *a)
 {
-  gsize n_temporary;
-  cudaError_t code = measure (stream, ids, n, n_bits, &n_temporary);
+  gsize n = request.n_ids;
+  gsize n_rows = request.dim > 0 ? n : 0;
+  cudaError_t code = measure<Key> (stream, n, n_bits, &a->temporary);
 
+  if (code == cudaSuccess)
+    code = scratch->allocate (2 * Scratch::bytes_of<Key> (n) + 3 * Scratch::bytes_of<guint32> (n)
+                              + Scratch::bytes_of<guint32> (n_rows)
+                              + Scratch::bytes_of<guint32> (n + 1) + Scratch::bytes_of<guint32> (1)
+                              + Scratch::bytes_of<guint8> (a->temporary.n_bytes)
+                              + request.n_extra_bytes);
   if (code != cudaSuccess)
     return code;
-  code = scratch->allocate (6 * Scratch::bytes_of<gint64> (n + 1) + Scratch::bytes_of<gint64> (1)
-                            + Scratch::bytes_of<guint8> (n_temporary));
-  if (code != cudaSuccess)
-    return code;
-  groups->ids = scratch->take<gint64> (n + 1);
-  groups->starts = scratch->take<gint64> (n + 1);
-  groups->order = scratch->take<gint64> (n + 1);
-  groups->n_groups = scratch->take<gint64> (1);
-  a->sorted = scratch->take<guint64> (n + 1);
-  a->positions = scratch->take<gint64> (n + 1);
-  a->counts = scratch->take<gint64> (n + 1);
-  a->temporary = scratch->take<guint8> (n_temporary);
-  a->n_temporary = n_temporary;
+  for (int half = 0; half < 2; half++)
+    {
+      a->pairs.keys[half] = scratch->take<Key> (n);
+      a->pairs.positions[half] = scratch->take<guint32> (n);
+    }
+  a->numbers = scratch->take<guint32> (n);
+  a->rows = scratch->take<guint32> (n_rows);
+  a->starts = scratch->take<guint32> (n + 1);
+  a->n_groups = scratch->take<guint32> (1);
+  a->temporary.memory = scratch->take<guint8> (a->temporary.n_bytes);
   return cudaSuccess;
+}
+
+/* Marks what begins, and numbers it. */
+template <typename Marks>
+cudaError_t
+number (cudaStream_t stream, Temporary *temporary, gsize n, const Marks &marks)
+{
+  cudaError_t code = each<4> (stream, n, marks);
+
+  return code == cudaSuccess ? sum_inclusive (stream, temporary, marks.marks, n) : code;
+}
+
+template <typename Key>
+Groups
+groups_of (const Arrays<Key> &a, gsize n)
+{
+  const Key *keys = a.pairs.keys[a.pairs.current];
+  Groups groups = {};
+
+  groups.n = n;
+  groups.keys32 = sizeof (Key) == 4 ? (const guint32 *) keys : nullptr;
+  groups.keys64 = sizeof (Key) == 8 ? (const guint64 *) keys : nullptr;
+  groups.order = a.pairs.positions[a.pairs.current];
+  groups.numbers = a.numbers;
+  groups.rows = a.rows;
+  groups.starts = a.starts;
+  groups.n_groups = a.n_groups;
+  return groups;
+}
+
+template <typename Key>
+cudaError_t
+group (cudaStream_t stream, const GroupRequest &request, int n_bits, Scratch *scratch,
+       Groups *groups)
+{
+  gsize n = request.n_ids;
+  Arrays<Key> a = {};
+  cudaError_t code = allocate (stream, request, n_bits, scratch, &a);
+
+  if (code == cudaSuccess)
+    code = each<4> (
+        stream, n,
+        MakeKeys<Key> { request.ids, request.dim, a.pairs.keys[0], a.pairs.positions[0] });
+  if (code == cudaSuccess)
+    code = sort_pairs (stream, &a.temporary, &a.pairs, n, n_bits);
+  if (code != cudaSuccess)
+    return code;
+  *groups = groups_of (a, n);
+  const Key *keys = a.pairs.keys[a.pairs.current];
+  code = number (stream, &a.temporary, n, MarkGroups<Key> { keys, a.numbers });
+  if (code == cudaSuccess && request.dim > 0)
+    code = number (stream, &a.temporary, n, MarkRows<Key> { keys, (Key) request.dim, a.rows });
+  if (code == cudaSuccess)
+    code = each<4> (stream, n,
+                    FindGroups { *groups, request.dim, a.starts, a.n_groups, request.unique_indices,
+                                 request.n_unique });
+  return code;
 }
 
 } /* namespace */
 
 cudaError_t
-group_ids (cudaStream_t stream, const gint64 *ids, gsize n_ids, int n_bits, Scratch *scratch,
-           Groups *groups)
+group_ids (cudaStream_t stream, const GroupRequest &request, Scratch *scratch, Groups *groups)
 {
-  Arrays a = {};
-  cudaError_t code = allocate (ids, n_ids, n_bits, stream, scratch, &a, groups);
+  int n_bits = request.bound > 0 ? tps_cuda_geometry_id_bits (request.bound) : 64;
 
-  if (code == cudaSuccess)
-    code = each<4> (stream, n_ids, Iota { a.positions });
-  if (code == cudaSuccess)
-    code = sort (stream, ids, n_ids, n_bits, &a, groups->order);
-  /* The scan reads one count more than there are groups. */
-  if (code == cudaSuccess)
-    code = cudaMemsetAsync (a.counts, 0, (n_ids + 1) * sizeof a.counts[0], stream);
-  if (code == cudaSuccess)
-    code = encode (stream, n_ids, &a, groups);
-  if (code == cudaSuccess)
-    code = scan (stream, n_ids, &a, groups);
-  return code;
+  if (request.n_ids > kMaxIds)
+    return cudaErrorInvalidValue;
+  if (n_bits <= 32)
+    return group<guint32> (stream, request, n_bits, scratch, groups);
+  return group<guint64> (stream, request, n_bits, scratch, groups);
 }
 
 } /* namespace tps */

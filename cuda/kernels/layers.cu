@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bias and ReLU. Bound: memory, 8 bytes an element; relu_backward 12. */
+/* Bias and ReLU. Bound: memory, 8 bytes an element; relu_backward 12, column_sum 4. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"
+#include "cuda/kernels/scratch.cuh"
 
 namespace {
 
@@ -28,29 +29,37 @@ struct Bias
   }
 };
 
-/* One thread a column, since the order of the rows is the sum's: neighbouring threads read neighbouring values. */
-struct ColumnSum
+/* A level of the tree of runtime/device/backend.h: sums of 32 rows each, a thread a column of them. */
+struct ColumnChunks
 {
   using Item = gfloat;
-  gfloat *sums;
+  gfloat *sums; /* [chunks, columns] */
   const gfloat *values;
   gsize rows, columns;
 
   TPS_BODY Item
-  load (gsize column) const
+  load (gsize i) const
   {
+    Cell cell = cell_of (i, columns);
+    gsize row = cell.row * TPS_SUM_CHUNK, end = MIN (row + TPS_SUM_CHUNK, rows);
     gfloat sum = 0;
 
-    for (gsize row = 0; row < rows; row++)
-      sum += values[row * columns + column];
+    for (; row < end; row++)
+      sum += values[row * columns + cell.column];
     return sum;
   }
   TPS_BODY void
-  store (gsize column, Item item) const
+  store (gsize i, Item item) const
   {
-    sums[column] = item;
+    sums[i] = item;
   }
 };
+
+gsize
+chunks_of (gsize n)
+{
+  return n / TPS_SUM_CHUNK + (n % TPS_SUM_CHUNK != 0 ? 1 : 0);
+}
 
 struct Relu
 {
@@ -101,7 +110,34 @@ cudaError_t
 tps_cuda_column_sum (cudaStream_t stream, gfloat *sums, const gfloat *values, gsize rows,
                      gsize columns)
 {
-  return each<1> (stream, columns, ColumnSum { sums, values, rows, columns });
+  Scratch scratch (stream);
+  gsize n_first = chunks_of (rows), n_second = chunks_of (n_first);
+  gfloat *levels[2] = { nullptr, nullptr };
+  cudaError_t code = cudaSuccess;
+
+  if (columns == 0)
+    return cudaSuccess;
+  if (rows == 0)
+    return cudaMemsetAsync (sums, 0, columns * sizeof sums[0], stream);
+  if (rows > TPS_SUM_CHUNK)
+    code = scratch.allocate (Scratch::bytes_of<gfloat> (n_first * columns)
+                             + Scratch::bytes_of<gfloat> (n_second * columns));
+  if (code == cudaSuccess && rows > TPS_SUM_CHUNK)
+    {
+      levels[0] = scratch.take<gfloat> (n_first * columns);
+      levels[1] = scratch.take<gfloat> (n_second * columns);
+    }
+  for (int level = 0; code == cudaSuccess && rows > TPS_SUM_CHUNK; level = 1 - level)
+    {
+      gsize n = chunks_of (rows);
+
+      code = each<1> (stream, n * columns, ColumnChunks { levels[level], values, rows, columns });
+      values = levels[level];
+      rows = n;
+    }
+  if (code == cudaSuccess)
+    code = each<1> (stream, columns, ColumnChunks { sums, values, rows, columns });
+  return code;
 }
 
 cudaError_t

@@ -7,6 +7,7 @@ BODIES = [
     "divide",
     "embedding_backward",
     "embedding_pool",
+    "groups",
     "layers",
     "losses",
     "sgd",

@@ -17,6 +17,11 @@
  * of the same inputs: each element is computed in the order that its slot states, each operation rounds once, nothing is
  * contracted to a fused multiply-add. Which NaN a NaN is is not promised.
  *
+ * Sums "as a tree": a list of terms is cut into chunks of TPS_SUM_CHUNK neighbours, of which the last one may be shorter; the
+ * terms of a chunk are added from its first to its last. The sums of the chunks are a list, which is added in the same way,
+ * until one sum is left. So a list of one chunk is added one by one, and a longer one may be added by many threads, with the
+ * same bits everywhere.
+ *
  * Thread: a stream one thread at a time; devices and everything else any.
  */
 
@@ -27,6 +32,8 @@
 #include "runtime/tensor/optimizer.h"
 
 G_BEGIN_DECLS
+
+#define TPS_SUM_CHUNK 32
 
 typedef struct TpsStream TpsStream;
 typedef struct TpsEvent TpsEvent;
@@ -164,8 +171,8 @@ typedef struct
   void (*divide) (TpsStream *stream, TpsDType dtype, gpointer average, gconstpointer sum,
                   gdouble divisor, gsize n_elems);
 
-  /* Combines rows of equal id: ids come out ascending and unique, each row the sum of its rows in the order given,
-   * starting from the first, in the sum's type. `values` [n_rows, dim] of `dtype`; `unique_indices` [n_rows] and `sums`
+  /* Combines rows of equal id: ids come out ascending and unique, each row the sum of its rows in the order given, as a
+   * tree, in the sum's type. `values` [n_rows, dim] of `dtype`; `unique_indices` [n_rows] and `sums`
    * [n_rows, dim] are filled up to *n_unique rows. Indices >= 0. *n_unique lies in host memory: this one blocks until it
    * is known. 0 when the stream is bad. */
   void (*coalesce_rows) (TpsStream *stream, TpsDType dtype, const gint64 *indices,
@@ -178,11 +185,11 @@ typedef struct
   void (*embedding_pool) (TpsStream *stream, const TpsBags *bags, const gfloat *table,
                           gfloat *output, gint64 *argmax);
   /* From the gradient of the output [n_bags, dim] the gradient of the table, dense: table_gradient [rows, dim], wholly
-   * written. Contributions to a row are added in the order of their indices, starting from 0. `argmax`: as it came from
-   * embedding_pool. */
+   * written: 0 + what contributes to a row, in the order of the indices, as a tree; for MAX to a cell, in the order of the
+   * bags. `argmax`: as it came from embedding_pool. */
   void (*embedding_backward) (TpsStream *stream, const TpsBags *bags, const gfloat *output_gradient,
                               const gint64 *argmax, gfloat *table_gradient);
-  /* The same as rows: ids ascending and unique with a row each, in the order of their indices, starting from the first.
+  /* The same as rows: ids ascending and unique with a row each, to which nothing is added, but for MAX 0 to each cell.
    * `unique_indices` [capacity], `row_gradients` [capacity, dim], capacity at least min (rows, n_indices), for MAX
    * min (rows, n_bags * dim). Blocks, as coalesce_rows. */
   void (*embedding_backward_rows) (TpsStream *stream, const TpsBags *bags,
@@ -194,7 +201,7 @@ typedef struct
   /* values [rows, columns] += bias [columns], to each row. */
   void (*bias_add) (TpsStream *stream, gfloat *values, const gfloat *bias, gsize rows,
                     gsize columns);
-  /* sums [columns] = the sum over the rows of values [rows, columns], first row first. */
+  /* sums [columns] = 0 + the sum over the rows of values [rows, columns], as a tree. */
   void (*column_sum) (TpsStream *stream, gfloat *sums, const gfloat *values, gsize rows,
                       gsize columns);
 

@@ -104,9 +104,9 @@ TEST_P (Layers, GemmDoesNotReadTheResultWhereBetaIsZero)
   EXPECT_EQ (c.read ()[0], 6);
 }
 
-TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedFromTheFirst)
+TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedAsATree)
 {
-  for (size_t rows : { 0, 1, 5, 32 })
+  for (size_t rows : { 0, 1, 5, 32, 33, 64, 65, 1024, 1025, 1100 })
     for (size_t columns : { 0, 1, 7, 64, 129 })
       {
         std::vector<float> values = random_floats (rows * columns), bias = random_floats (columns);
@@ -116,11 +116,16 @@ TEST_P (Layers, BiasIsAddedToEachRowAndColumnsAreSummedFromTheFirst)
 
         ops->column_sum (stream, device_sums.data (), device_values.data (), rows, columns);
         ops->bias_add (stream, device_values.data (), device_bias.data (), rows, columns);
-        for (size_t i = 0; i < values.size (); i++)
+        for (size_t column = 0; rows > 0 && column < columns; column++)
           {
-            sums[i % columns] += values[i];
-            values[i] += bias[i % columns];
+            std::vector<float> terms;
+
+            for (size_t row = 0; row < rows; row++)
+              terms.push_back (values[row * columns + column]);
+            sums[column] += reference::tree_sum (terms);
           }
+        for (size_t i = 0; i < values.size (); i++)
+          values[i] += bias[i % columns];
         ASSERT_TRUE (same_bits (device_values.read (), values));
         ASSERT_TRUE (same_bits (device_sums.read (), sums));
       }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 namespace reference {
 
@@ -159,30 +160,35 @@ pool (const Bags &bags, const float *table, float *output, int64_t *argmax)
               argmax != nullptr ? argmax + bag * bags.dim : nullptr);
 }
 
+static float
+contribution (const Bags &bags, size_t bag, size_t position, float x)
+{
+  if (bags.pooling == TPS_POOLING_MEAN)
+    x /= (float) (bags.end (bag) - bags.begin (bag));
+  return bags.weights.empty () ? x : bags.weights[position] * x;
+}
+
 void
 pool_backward (const Bags &bags, const float *output_gradient, const int64_t *argmax,
                float *table_gradient)
 {
-  std::fill_n (table_gradient, bags.rows * bags.dim, 0.0f);
+  std::map<int64_t, std::vector<float>> terms; // by cell of the table
+
   for (size_t bag = 0; bag < bags.offsets.size (); bag++)
     {
       const float *gradient = output_gradient + bag * bags.dim;
 
       for (int64_t d = 0; bags.pooling == TPS_POOLING_MAX && d < bags.dim; d++)
         if (argmax[bag * bags.dim + d] >= 0)
-          table_gradient[argmax[bag * bags.dim + d] * bags.dim + d] += gradient[d];
+          terms[argmax[bag * bags.dim + d] * bags.dim + d].push_back (gradient[d]);
       for (size_t i = bags.begin (bag); bags.pooling != TPS_POOLING_MAX && i < bags.end (bag); i++)
         for (int64_t d = 0; d < bags.dim; d++)
-          {
-            float x = gradient[d];
-
-            if (bags.pooling == TPS_POOLING_MEAN)
-              x /= (float) (bags.end (bag) - bags.begin (bag));
-            if (!bags.weights.empty ())
-              x = bags.weights[i] * x;
-            table_gradient[bags.indices[i] * bags.dim + d] += x;
-          }
+          terms[bags.indices[i] * bags.dim + d].push_back (
+              contribution (bags, bag, i, gradient[d]));
     }
+  std::fill_n (table_gradient, bags.rows * bags.dim, 0.0f);
+  for (const auto &[cell, list] : terms)
+    table_gradient[cell] += tree_sum (list);
 }
 
 void

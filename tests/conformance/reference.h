@@ -16,6 +16,25 @@ namespace reference {
 double load (TpsDType dtype, const void *values, size_t i);
 void store (TpsDType dtype, void *values, size_t i, double value);
 
+// The sum of a list, level by level: chunks of 32 terms, then the list of their sums. At least one term.
+template <typename T>
+T
+tree_sum (std::vector<T> terms)
+{
+  while (terms.size () > 1)
+    {
+      std::vector<T> sums;
+
+      for (size_t i = 0; i < terms.size (); i++)
+        if (i % 32 == 0)
+          sums.push_back (terms[i]);
+        else
+          sums.back () += terms[i];
+      terms = sums;
+    }
+  return terms[0];
+}
+
 // One float or double operation in the sum's type.
 void accumulate (TpsDType dtype, void *sum, const void *gradient, size_t n);
 void scale (TpsDType dtype, void *sum, const void *gradient, double weight, size_t n);

@@ -3,6 +3,7 @@
 /* Rows by id: coalescing, embedding bags forward and backward. Bits, but where any order is allowed (bound: 1e-5 of the
  * sum of the magnitudes). */
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -82,18 +83,22 @@ TEST_P (Rows, CoalesceAddsEqualIdsInTheirOrder)
       int64_t bound = round % 3 == 0 ? INT64_MAX : 1 + (int64_t) (random () % 50);
       std::vector<int64_t> ids = random_ids (n, bound);
       std::vector<float> values = random_floats (n * dim);
+      std::map<int64_t, std::vector<std::vector<float>>> terms; // of each column
       std::map<int64_t, std::vector<float>> wanted;
       if (round % 5 == 0)
         std::sort (ids.begin (), ids.end ());
 
       for (size_t i = 0; i < n; i++)
         {
-          bool is_new = wanted.count (ids[i]) == 0;
-          std::vector<float> &sum = wanted[ids[i]];
-
-          sum.resize (dim);
+          terms[ids[i]].resize (dim);
           for (size_t d = 0; d < dim; d++)
-            sum[d] = is_new ? values[i * dim + d] : sum[d] + values[i * dim + d];
+            terms[ids[i]][d].push_back (values[i * dim + d]);
+        }
+      for (const auto &[id, columns] : terms)
+        {
+          wanted[id];
+          for (const std::vector<float> &column : columns)
+            wanted[id].push_back (reference::tree_sum (column));
         }
       DeviceArray<int64_t> indices (stream, ids), unique (stream, n);
       DeviceArray<float> rows (stream, values), sums (stream, n * dim);
@@ -290,6 +295,101 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
         }
       ASSERT_EQ (dense, wanted);
     }
+}
+
+// Runs of one id on both sides of each level of the tree, beginning anywhere, in an order that mixes them.
+std::vector<int64_t>
+mixed_runs (const std::vector<size_t> &lengths, std::mt19937_64 &random)
+{
+  std::vector<int64_t> ids;
+
+  for (size_t id = 0; id < lengths.size (); id++)
+    ids.insert (ids.end (), lengths[id], (int64_t) id);
+  std::shuffle (ids.begin (), ids.end (), random);
+  return ids;
+}
+
+const std::vector<std::vector<size_t>> long_runs = {
+  { 33 },
+  { 1, 64, 33, 33, 2, 65, 31, 32, 34 },
+  { 7, 1023, 1024, 1025, 40 },
+  { 1056, 1057, 1, 1055 },
+  { 5, 3, 2048, 33, 2049, 4 },
+  { 31, 32768 + 33, 3 },
+};
+
+TEST_P (Rows, ManyRowsOfOneIdAreAddedAsATree)
+{
+  for (const std::vector<size_t> &lengths : long_runs)
+    for (size_t dim : { 1, 3, 8 })
+      {
+        std::vector<int64_t> ids = mixed_runs (lengths, random);
+        std::vector<float> values = random_floats (ids.size () * dim);
+        std::vector<float> wanted (lengths.size () * dim);
+        DeviceArray<int64_t> indices (stream, ids), unique (stream, ids.size ());
+        DeviceArray<float> rows (stream, values), sums (stream, ids.size () * dim);
+        size_t n_unique;
+
+        for (size_t d = 0; d < dim; d++)
+          {
+            std::vector<std::vector<float>> terms (lengths.size ());
+
+            for (size_t i = 0; i < ids.size (); i++)
+              terms[ids[i]].push_back (values[i * dim + d]);
+            for (size_t id = 0; id < lengths.size (); id++)
+              wanted[id * dim + d] = reference::tree_sum (terms[id]);
+          }
+        ops->coalesce_rows (stream, TPS_DTYPE_FLOAT32, indices.data (), rows.data (), ids.size (),
+                            dim, unique.data (), sums.data (), &n_unique);
+        ASSERT_EQ (n_unique, lengths.size ());
+        std::vector<float> got = sums.read ();
+        got.resize (wanted.size ());
+        EXPECT_TRUE (same_bits (got, wanted)) << lengths.size () << " ids, dim " << dim;
+      }
+}
+
+TEST_P (Rows, GradientsOfHotIdsAreAddedAsATree)
+{
+  for (const std::vector<size_t> &lengths : long_runs)
+    for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+      for (int64_t dim : { 4, 5 })
+        {
+          reference::Bags bags {};
+          bags.rows = (int64_t) lengths.size () + 2;
+          bags.dim = dim;
+          bags.pooling = pooling;
+          bags.indices = mixed_runs (lengths, random);
+          for (size_t i = 0; i < bags.indices.size (); i += 1 + random () % 3)
+            bags.offsets.push_back ((int64_t) i);
+          bags.offsets.push_back ((int64_t) bags.indices.size ()); // an empty bag
+          if (pooling == TPS_POOLING_SUM)
+            bags.weights = random_floats (bags.indices.size ());
+          size_t n_out = bags.offsets.size () * dim, n_table = bags.rows * dim;
+          std::vector<float> table = random_floats (n_table), gradient = random_floats (n_out);
+          std::vector<float> output (n_out), wanted (n_table), dense (n_table);
+          std::vector<int64_t> argmax (n_out);
+          DeviceBags device_bags (stream, bags, false);
+          DeviceArray<float> device_gradient (stream, gradient), table_gradient (stream, n_table);
+          DeviceArray<float> rows (stream, n_table);
+          DeviceArray<int64_t> unique (stream, bags.rows);
+          size_t n_unique;
+
+          reference::pool (bags, table.data (), output.data (), argmax.data ());
+          reference::pool_backward (bags, gradient.data (), argmax.data (), wanted.data ());
+          DeviceArray<int64_t> device_argmax (stream, argmax);
+          ops->embedding_backward (stream, &device_bags.args, device_gradient.data (),
+                                   device_argmax.data (), table_gradient.data ());
+          EXPECT_TRUE (same_bits (table_gradient.read (), wanted)) << pooling << " " << dim;
+          ops->embedding_backward_rows (stream, &device_bags.args, device_gradient.data (),
+                                        device_argmax.data (), unique.data (), rows.data (),
+                                        &n_unique);
+          std::vector<int64_t> ids = unique.read ();
+          std::vector<float> got = rows.read ();
+          ASSERT_LE (n_unique, lengths.size ());
+          for (size_t u = 0; u < n_unique; u++)
+            std::copy_n (got.begin () + u * dim, dim, dense.begin () + ids[u] * dim);
+          EXPECT_EQ (dense, wanted) << pooling << " " << dim;
+        }
 }
 
 TEST_P (Rows, AnyOrderStaysNearTheExactResult)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/kernels/layers.h"
+#include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
 TPS_TARGET_CLONES static void
@@ -23,8 +24,20 @@ tps_cpu_bias_add (gfloat *values, const gfloat *bias, gsize rows, gsize columns)
 void
 tps_cpu_column_sum (gfloat *sums, const gfloat *values, gsize rows, gsize columns)
 {
+  gsize row_bytes = columns * sizeof sums[0];
+  g_autoptr (TpsBuffer) levels = tps_buffer_new (tps_tree_sum_levels (rows) * row_bytes);
+  TpsTreeSum tree;
+
   if (columns > 0)
-    memset (sums, 0, columns * sizeof sums[0]);
+    memset (sums, 0, row_bytes);
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, columns, sums, tps_buffer_get_data (levels),
+                     row_bytes);
   for (gsize row = 0; row < rows; row++)
-    add (sums, values + row * columns, columns);
+    {
+      /* Chunks begin at 0: the sum is that of the rows, but never -0. */
+      if (tps_tree_sum_next (&tree) && row_bytes > 0)
+        memset (sums, 0, row_bytes);
+      add (sums, values + row * columns, columns);
+    }
+  tps_tree_sum_finish (&tree);
 }

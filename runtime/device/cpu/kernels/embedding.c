@@ -14,6 +14,7 @@
 #include "runtime/device/cpu/kernels/blas.h"
 #include "runtime/device/cpu/kernels/group.h"
 #include "runtime/device/cpu/kernels/rows.h"
+#include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
 /* A cell of the matrix costs a multiply-add for each column; an index costs a row read and an add of which no gemm kernel
@@ -270,23 +271,36 @@ divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
   return scaled;
 }
 
-/* Adds the contributions of group `u` to `sum`, from position `first` on. */
+/* The sum of what group `u` contributes. */
 static void
-add_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, gsize first,
-           const gsize *bag_of, const gfloat *gradient, gfloat *sum)
+sum_group (const TpsBags *bags, const TpsCpuGroups *groups, gsize u, const gsize *bag_of,
+           const gfloat *gradient, gfloat *levels, gfloat *sum)
 {
   gsize dim = (gsize) bags->dim;
+  TpsTreeSum tree;
 
-  for (gsize i = first; i < groups->starts[u + 1]; i++)
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, levels, dim * sizeof sum[0]);
+  for (gsize i = groups->starts[u]; i < groups->starts[u + 1]; i++)
     {
       gsize position = groups->order[i];
       const gfloat *row = gradient + bag_of[position] * dim;
+      gfloat weight = bags->weights != NULL ? bags->weights[position] : 1;
 
-      if (bags->weights != NULL)
-        add_scaled_row (sum, row, bags->weights[position], dim);
+      if (tps_tree_sum_next (&tree))
+        scale_row (sum, row, weight, dim);
+      else if (bags->weights != NULL)
+        add_scaled_row (sum, row, weight, dim);
       else
         add_row (sum, row, dim);
     }
+  tps_tree_sum_finish (&tree);
+}
+
+/* Room for the levels of trees of at most `n_terms`, and a row besides. */
+static TpsBuffer *
+tree_room (gsize n_terms, gsize dim)
+{
+  return tps_buffer_new ((tps_tree_sum_levels (n_terms) + 1) * dim * sizeof (gfloat));
 }
 
 /* row_gradients [n_groups, dim] = counts [n_groups, bags] times gradient. */
@@ -314,13 +328,67 @@ group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *b
   tps_cpu_gemm (&gemm);
 }
 
-/* Adds each maximum's gradient to the cell of the row it came from. */
+/* What is under way of a row whose cells are sums of their own. */
+typedef struct
+{
+  gsize dim;
+  gsize *counts;  /* [dim] */
+  gfloat *levels; /* [levels, dim] */
+} CellSums;
+
+static TpsTreeSum
+cell_tree (const CellSums *cells, gfloat *row, gsize column)
+{
+  TpsTreeSum tree;
+
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, 1, &row[column], cells->levels + column,
+                     cells->dim * sizeof (gfloat));
+  tree.n = cells->counts[column];
+  return tree;
+}
+
+/* row [dim] = 0 + the gradients of cells `order` [n] of the output, each in its column. */
+static void
+sum_cells (const CellSums *cells, const gfloat *output_gradient, const gsize *order, gsize n,
+           gfloat *row)
+{
+  gsize dim = cells->dim;
+
+  memset (row, 0, dim * sizeof row[0]);
+  for (gsize i = 0; n <= TPS_SUM_CHUNK && i < n; i++)
+    row[order[i] % dim] += output_gradient[order[i]];
+  if (n <= TPS_SUM_CHUNK)
+    return;
+  memset (cells->counts, 0, dim * sizeof cells->counts[0]);
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize column = order[i] % dim;
+      TpsTreeSum tree = cell_tree (cells, row, column);
+
+      if (tps_tree_sum_next (&tree))
+        row[column] = 0;
+      row[column] += output_gradient[order[i]];
+      cells->counts[column] = tree.n;
+    }
+  for (gsize column = 0; column < dim; column++)
+    {
+      TpsTreeSum tree = cell_tree (cells, row, column);
+
+      tps_tree_sum_finish (&tree);
+    }
+}
+
+/* Adds each maximum's gradient to the cell of the row it came from. The rows lie one after the other, or (dense) where their ids
+ * say. */
 static gsize
 max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
-                   gint64 *unique_indices, gfloat *row_gradients)
+                   gint64 *unique_indices, gfloat *row_gradients, gboolean is_dense)
 {
   gsize dim = (gsize) bags->dim;
   gsize n_cells = 0;
+  g_autoptr (TpsBuffer) levels = tree_room (bags->n_bags, dim);
+  g_autofree gsize *counts = g_new (gsize, dim);
+  CellSums sums = { dim, counts, floats_of (levels) };
   g_autofree gint64 *ids = g_new (gint64, bags->n_bags * dim);
   g_autofree gsize *cells = g_new (gsize, bags->n_bags * dim);
   g_autoptr (TpsCpuGroups) groups = NULL;
@@ -332,16 +400,16 @@ max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gin
         cells[n_cells++] = cell;
       }
   groups = tps_cpu_groups_new (ids, n_cells);
-  memset (row_gradients, 0, groups->n_groups * dim * sizeof row_gradients[0]);
+  for (gsize i = 0; i < n_cells; i++)
+    groups->order[i] = cells[groups->order[i]];
   for (gsize u = 0; u < groups->n_groups; u++)
     {
-      unique_indices[u] = groups->ids[u];
-      for (gsize i = groups->starts[u]; i < groups->starts[u + 1]; i++)
-        {
-          gsize cell = cells[groups->order[i]];
+      gsize first = groups->starts[u];
 
-          row_gradients[u * dim + cell % dim] += output_gradient[cell];
-        }
+      if (!is_dense)
+        unique_indices[u] = groups->ids[u];
+      sum_cells (&sums, output_gradient, groups->order + first, groups->starts[u + 1] - first,
+                 row_gradients + (is_dense ? (gsize) groups->ids[u] : u) * dim);
     }
   return groups->n_groups;
 }
@@ -355,14 +423,15 @@ tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradi
   g_autoptr (TpsBuffer) scaled = NULL;
   g_autoptr (TpsCpuGroups) groups = NULL;
   g_autofree gsize *bag_of = NULL;
+  g_autoptr (TpsBuffer) room = NULL;
   const gfloat *gradient;
 
   if (bags->n_indices == 0)
     return 0;
   if (bags->pooling == TPS_POOLING_MAX)
-    return dim == 0
-               ? 0
-               : max_backward_rows (bags, output_gradient, argmax, unique_indices, row_gradients);
+    return dim == 0 ? 0
+                    : max_backward_rows (bags, output_gradient, argmax, unique_indices,
+                                         row_gradients, FALSE);
   scaled = divide_by_counts (bags, output_gradient);
   gradient = scaled != NULL ? floats_of (scaled) : output_gradient;
   groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
@@ -373,14 +442,9 @@ tps_cpu_embedding_backward_rows (const TpsBags *bags, const gfloat *output_gradi
       group_by_counts (bags, groups, bag_of, gradient, row_gradients);
       return groups->n_groups;
     }
+  room = tree_room (bags->n_indices, dim);
   for (gsize u = 0; u < groups->n_groups; u++)
-    {
-      gsize first = groups->order[groups->starts[u]];
-
-      scale_row (row_gradients + u * dim, gradient + bag_of[first] * dim,
-                 bags->weights != NULL ? bags->weights[first] : 1, dim);
-      add_group (bags, groups, u, groups->starts[u] + 1, bag_of, gradient, row_gradients + u * dim);
-    }
+    sum_group (bags, groups, u, bag_of, gradient, floats_of (room), row_gradients + u * dim);
   return groups->n_groups;
 }
 
@@ -390,7 +454,10 @@ max_backward (const TpsBags *bags, const gfloat *output_gradient, const gint64 *
 {
   gsize dim = (gsize) bags->dim;
 
-  for (gsize cell = 0; cell < bags->n_bags * dim; cell++)
+  /* No cell has more than a chunk of them: one by one is as the tree. */
+  if (bags->n_bags > TPS_SUM_CHUNK && dim > 0)
+    max_backward_rows (bags, output_gradient, argmax, NULL, table_gradient, TRUE);
+  for (gsize cell = 0; bags->n_bags <= TPS_SUM_CHUNK && cell < bags->n_bags * dim; cell++)
     if (argmax[cell] >= 0)
       table_gradient[(gsize) argmax[cell] * dim + cell % dim] += output_gradient[cell];
 }
@@ -423,6 +490,8 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
   const gfloat *gradient = scaled != NULL ? floats_of (scaled) : output_gradient;
   g_autoptr (TpsCpuGroups) groups = NULL;
   g_autofree gsize *bag_of = NULL;
+  g_autoptr (TpsBuffer) room = NULL;
+  gfloat *sum;
 
   if (counts_pay (bags, (gsize) bags->rows))
     {
@@ -438,7 +507,11 @@ tps_cpu_embedding_backward (const TpsBags *bags, const gfloat *output_gradient,
     }
   groups = tps_cpu_groups_new (bags->indices, bags->n_indices);
   bag_of = bags_of_positions (bags);
+  room = tree_room (bags->n_indices, dim);
+  sum = floats_of (room);
   for (gsize u = 0; u < groups->n_groups; u++)
-    add_group (bags, groups, u, groups->starts[u], bag_of, gradient,
-               table_gradient + (gsize) groups->ids[u] * dim);
+    {
+      sum_group (bags, groups, u, bag_of, gradient, sum + dim, sum);
+      add_row (table_gradient + (gsize) groups->ids[u] * dim, sum, dim); /* to 0 */
+    }
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/base/parallel.h"
 
 /* Rows that are fetched ahead while one is updated. */
@@ -33,32 +34,32 @@ tps_table_step_clear (TpsTableStep *step)
   g_free (step->weights);
 }
 
-/* The sum of group `u`: in `sum`, or where it lies already. */
+/* The sum of group `u`, as a tree (runtime/device/backend.h): in `sum`, or where it lies already. */
 static const gfloat *
-add_up (const TpsTableStep *step, gsize u, gfloat *sum)
+add_up (const TpsTableStep *step, gsize u, gfloat *levels, gfloat *sum)
 {
   const TpsCpuGroups *groups = step->groups;
   gsize dim = step->table->dim;
   gsize begin = groups->starts[u];
   gsize end = groups->starts[u + 1];
-  gconstpointer first = step->gradients[groups->order[begin]];
+  TpsTreeSum tree;
 
   if (step->weights == NULL && end - begin == 1 && step->dtype == TPS_DTYPE_FLOAT32)
-    return first;
-  if (step->weights == NULL)
-    tps_cpu_cast (TPS_DTYPE_FLOAT32, sum, step->dtype, first, dim);
-  else
-    tps_cpu_scale (step->dtype, sum, first, step->weights[groups->order[begin]], dim);
-  for (gsize i = begin + 1; i < end; i++)
+    return step->gradients[groups->order[begin]];
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, levels, dim * sizeof sum[0]);
+  for (gsize i = begin; i < end; i++)
     {
       gsize position = groups->order[i];
+      gfloat weight = step->weights != NULL ? step->weights[position] : 1;
 
-      if (step->weights == NULL)
+      if (tps_tree_sum_next (&tree))
+        tps_cpu_scale (step->dtype, sum, step->gradients[position], weight, dim);
+      else if (step->weights == NULL)
         tps_cpu_accumulate (step->dtype, sum, step->gradients[position], dim);
       else
-        tps_cpu_scale_accumulate (step->dtype, sum, step->gradients[position],
-                                  step->weights[position], dim);
+        tps_cpu_scale_accumulate (step->dtype, sum, step->gradients[position], weight, dim);
     }
+  tps_tree_sum_finish (&tree);
   return sum;
 }
 
@@ -70,7 +71,8 @@ step_part (gpointer user_data, gsize part)
   gsize dim = step->table->dim;
   gsize begin = part * groups->n_groups / step->n_parts;
   gsize end = (part + 1) * groups->n_groups / step->n_parts;
-  g_autoptr (TpsBuffer) memory = tps_buffer_new (3 * dim * sizeof (gfloat));
+  gsize n_scratch = 3 + tps_tree_sum_levels (step->n);
+  g_autoptr (TpsBuffer) memory = tps_buffer_new (n_scratch * dim * sizeof (gfloat));
   gfloat *scratch = (gfloat *) (gpointer) tps_buffer_get_data (memory);
 
   tps_table_begin_updates (step->table);
@@ -80,7 +82,7 @@ step_part (gpointer user_data, gsize part)
 
       if (u + AHEAD < end)
         tps_table_prefetch_update (step->table, groups->ids[u + AHEAD]);
-      sum = add_up (step, u, scratch);
+      sum = add_up (step, u, scratch + 3 * dim, scratch);
       tps_table_update_row (step->table, &step->optimizer_step, groups->ids[u], sum, scratch + dim);
     }
   tps_table_end_updates (step->table);

@@ -41,8 +41,8 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
   step->n++;
 }
 
-/* Takes the step. Contributions to a row are added in the order in which they came; each product with a weight and each
- * sum rounds once to float. */
+/* Takes the step. Contributions to a row are added in the order in which they came, as a tree (runtime/device/backend.h); each
+ * product with a weight and each sum rounds once to float. */
 void tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers);
 
 G_END_DECLS

@@ -1,0 +1,272 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are terms of the next level.
+ *
+ *   ShortGroups  a thread a group of one chunk                     -> the group's sum
+ *   Chunks       a thread a chunk of the longer groups             -> its slot
+ *   Supers       a thread 32 chunks of one group, but the first 32 -> the first one's slot
+ *   LongGroups   a thread a longer group: what is left             -> the group's sum
+ *
+ * each of V neighbouring columns. So an id of 100,000 duplicates is added by 3,125 threads, then by 98, then by one that adds
+ * 98 + 4 numbers. Groups are found from sorted positions, without a search, and how many there are need not be known:
+ *
+ *   - A group of more than 32 that begins in the window [32 w, 32 w + 32) covers position 32 (w + 1): there is one at most.
+ *   - A later chunk that begins in the window is of the group that covers position 32 w: there is one at most.
+ *
+ * so that a window has two slots: its chunk that is the first of a group, and its chunk that is not. */
+
+#pragma once
+
+#include "cuda/kernels/groups.cuh"
+#include "runtime/device/backend.h"
+
+namespace tps {
+
+constexpr gsize kChunk = TPS_SUM_CHUNK;
+constexpr gsize kSuper = kChunk * kChunk;
+
+/* Terms that a thread asks for before it adds the first of them. */
+constexpr int kTermsAhead = 4;
+
+TPS_BODY gsize
+windows_of (gsize n, gsize window)
+{
+  return n / window + (n % window != 0 ? 1 : 0);
+}
+
+/* Slots for the sums of chunks of `n` terms. */
+inline gsize
+tree_slots (gsize n)
+{
+  return n > kChunk ? 2 * windows_of (n, kChunk) : 0;
+}
+
+/* What all steps know. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group, pack, sum). */
+template <int V, typename Terms, typename Sink> struct Tree
+{
+  using Sums = Pack<typename Terms::Sum, V>;
+  Groups groups;
+  Terms terms;
+  Sink sink;
+  gsize n_packs; /* of a row, > 0 */
+  Sums *slots;   /* [tree_slots (n), n_packs] */
+
+  struct Span
+  {
+    gsize number, begin, end;
+  };
+
+  /* The group that covers sorted position `i`. */
+  TPS_BODY Span
+  group_at (gsize i) const
+  {
+    gsize number = groups.numbers[i] - 1;
+
+    return { number, groups.starts[number], groups.starts[number + 1] };
+  }
+  TPS_BODY bool
+  is_long (const Span &group) const
+  {
+    return group.end - group.begin > kChunk && group.number < *groups.n_groups;
+  }
+  /* The long group that begins in window `w`. */
+  TPS_BODY bool
+  find_long (gsize w, Span *group) const
+  {
+    gsize after = (w + 1) * kChunk;
+
+    if (after >= groups.n)
+      return false;
+    *group = group_at (after);
+    return group->begin / kChunk == w && is_long (*group);
+  }
+  /* Where a part of `size` terms that is not the first of its group begins in window `w` of that size. */
+  TPS_BODY bool
+  find_later (gsize w, gsize size, Span *group, gsize *begin) const
+  {
+    gsize first = w * size;
+
+    *group = group_at (first);
+    *begin = first + (size - (first - group->begin) % size) % size;
+    return *begin > group->begin && *begin < group->end && is_long (*group);
+  }
+  /* Of chunk `k` of a group that begins at `begin`. */
+  TPS_BODY Sums *
+  slot (gsize begin, gsize k, gsize pack) const
+  {
+    return &slots[(2 * (begin / kChunk + k) + (k == 0 ? 1 : 0)) * n_packs + pack];
+  }
+  TPS_BODY static void
+  add (Sums *sum, const Sums &term)
+  {
+    for (int v = 0; v < V; v++)
+      sum->at[v] += term.at[v];
+  }
+  /* One after the other; at least one. */
+  TPS_BODY Sums
+  add_terms (gsize i, gsize end, gsize pack) const
+  {
+    Sums sum = terms.at (groups.order[i], pack);
+
+    for (i++; i < end; i += kTermsAhead)
+      {
+        Sums ahead[kTermsAhead];
+
+        for (int a = 0; a < kTermsAhead; a++)
+          if (i + a < end)
+            ahead[a] = terms.at (groups.order[i + a], pack);
+        for (int a = 0; a < kTermsAhead; a++)
+          if (i + a < end)
+            add (&sum, ahead[a]);
+      }
+    return sum;
+  }
+  /* Chunks k, k + stride, … below `end`, 32 of them at most, of a group that begins at `begin`. */
+  TPS_BODY Sums
+  add_slots (gsize begin, gsize k, gsize stride, gsize end, gsize pack) const
+  {
+    gsize last = MIN (end, k + kChunk * stride);
+    Sums sum = *slot (begin, k, pack);
+
+    for (k += stride; k < last; k += kTermsAhead * stride)
+      {
+        Sums ahead[kTermsAhead];
+
+        for (int a = 0; a < kTermsAhead; a++)
+          if (k + a * stride < last)
+            ahead[a] = *slot (begin, k + a * stride, pack);
+        for (int a = 0; a < kTermsAhead; a++)
+          if (k + a * stride < last)
+            add (&sum, ahead[a]);
+      }
+    return sum;
+  }
+};
+
+template <typename T> struct ShortGroups
+{
+  using Item = int;
+  T tree;
+
+  TPS_BODY Item
+  load (gsize) const
+  {
+    return 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item) const
+  {
+    Cell cell = cell_of (i, tree.n_packs);
+
+    if (cell.row >= *tree.groups.n_groups)
+      return;
+    gsize begin = tree.groups.starts[cell.row], end = tree.groups.starts[cell.row + 1];
+    if (end - begin <= kChunk)
+      tree.sink.store (cell.row, cell.column, tree.add_terms (begin, end, cell.column));
+  }
+};
+
+/* Items are slots. */
+template <typename T> struct Chunks
+{
+  using Item = int;
+  T tree;
+
+  TPS_BODY Item
+  load (gsize) const
+  {
+    return 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item) const
+  {
+    Cell cell = cell_of (i, tree.n_packs);
+    typename T::Span group;
+    gsize begin;
+
+    if (cell.row % 2 == 1 && tree.find_long (cell.row / 2, &group))
+      tree.slots[i] = tree.add_terms (group.begin, group.begin + kChunk, cell.column);
+    else if (cell.row % 2 == 0 && tree.find_later (cell.row / 2, kChunk, &group, &begin))
+      tree.slots[i] = tree.add_terms (begin, MIN (begin + kChunk, group.end), cell.column);
+  }
+};
+
+template <typename T> struct Supers
+{
+  using Item = int;
+  T tree;
+
+  TPS_BODY Item
+  load (gsize) const
+  {
+    return 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item) const
+  {
+    Cell cell = cell_of (i, tree.n_packs);
+    typename T::Span group;
+    gsize begin;
+
+    if (!tree.find_later (cell.row, kSuper, &group, &begin))
+      return;
+    gsize k = (begin - group.begin) / kChunk;
+    *tree.slot (group.begin, k, cell.column) = tree.add_slots (
+        group.begin, k, 1, windows_of (group.end - group.begin, kChunk), cell.column);
+  }
+};
+
+/* Items are windows. */
+template <typename T> struct LongGroups
+{
+  using Item = int;
+  T tree;
+
+  TPS_BODY Item
+  load (gsize) const
+  {
+    return 0;
+  }
+  TPS_BODY void
+  store (gsize i, Item) const
+  {
+    Cell cell = cell_of (i, tree.n_packs);
+    typename T::Span group;
+
+    if (!tree.find_long (cell.row, &group))
+      return;
+    gsize n_chunks = windows_of (group.end - group.begin, kChunk);
+    typename T::Sums sum = tree.add_slots (group.begin, 0, 1, n_chunks, cell.column);
+
+    /* Each level in place: the sum of 32 goes where the first of them was. */
+    for (gsize stride = kChunk; stride < n_chunks; stride *= kChunk)
+      {
+        *tree.slot (group.begin, 0, cell.column) = sum;
+        for (gsize k = kChunk * stride; k < n_chunks; k += kChunk * stride)
+          *tree.slot (group.begin, k, cell.column) = tree.add_slots (group.begin, k, stride,
+                                                                     n_chunks, cell.column);
+        sum = tree.add_slots (group.begin, 0, stride, n_chunks, cell.column);
+      }
+    tree.sink.store (group.number, cell.column, sum);
+  }
+};
+
+/* Enqueues the sums of all groups. */
+template <int V, typename Terms, typename Sink>
+cudaError_t
+sum_groups (cudaStream_t stream, const Tree<V, Terms, Sink> &tree)
+{
+  using T = Tree<V, Terms, Sink>;
+  gsize n = tree.groups.n;
+  cudaError_t code = each<1> (stream, n * tree.n_packs, ShortGroups<T> { tree });
+
+  if (code == cudaSuccess && n > kChunk)
+    code = each<1> (stream, tree_slots (n) * tree.n_packs, Chunks<T> { tree });
+  if (code == cudaSuccess && n > kSuper)
+    code = each<1> (stream, windows_of (n, kSuper) * tree.n_packs, Supers<T> { tree });
+  if (code == cudaSuccess && n > kChunk)
+    code = each<1> (stream, windows_of (n, kChunk) * tree.n_packs, LongGroups<T> { tree });
+  return code;
+}
+
+} /* namespace tps */
