@@ -2,7 +2,6 @@
 
 #include "bench/batch_update/options.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "runtime/base/version.h"
@@ -23,6 +22,9 @@ make_context (TpsBatchUpdateOptions *o)
     { "momentum", 0, 0, G_OPTION_ARG_DOUBLE, &o->momentum, "its momentum (0.9)", "X" },
     { "min-trainers", 0, 0, G_OPTION_ARG_INT, &o->min_trainers,
       "trainers that suffice for an update at its deadline (0: all)", "N" },
+    { "max-staleness", 0, 0, G_OPTION_ARG_INT, &o->max_staleness,
+      "updates that a gradient's model may be behind; an older one is refused, its trainer goes on with the newest (0)",
+      "N" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of inputs and parameters (0)", "N" },
     { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose,
       "log what every role does on stderr; without --peer also skips the warm-up", NULL },
@@ -46,17 +48,6 @@ make_context (TpsBatchUpdateOptions *o)
 }
 
 static gboolean
-check_factor (const gchar *flag, gdouble value, GError **error)
-{
-  g_autofree gchar *text = NULL;
-
-  if (isfinite (value) && value >= 0)
-    return TRUE;
-  text = g_strdup_printf ("%g", value);
-  return tps_flags_refuse (flag, text, "a finite number from 0 up", error);
-}
-
-static gboolean
 check (const TpsBatchUpdateOptions *o, GError **error)
 {
   return tps_flags_check_number ("ntrainer", o->ntrainer, 1, 1024, error)
@@ -65,7 +56,9 @@ check (const TpsBatchUpdateOptions *o, GError **error)
          && tps_flags_check_number ("in-features", o->in_features, 1, 1 << 20, error)
          && tps_flags_check_number ("out-features", o->out_features, 1, 1 << 20, error)
          && tps_flags_check_number ("min-trainers", o->min_trainers, 0, o->ntrainer, error)
-         && check_factor ("lr", o->lr, error) && check_factor ("momentum", o->momentum, error);
+         && tps_flags_check_number ("max-staleness", o->max_staleness, 0, 1000000, error)
+         && tps_flags_check_factor ("lr", o->lr, TRUE, error)
+         && tps_flags_check_factor ("momentum", o->momentum, TRUE, error);
 }
 
 static gboolean
@@ -128,6 +121,7 @@ tps_batch_update_options_describe (const TpsBatchUpdateOptions *o)
   tps_flags_add_number (lines, "lr", o->lr);
   tps_flags_add_number (lines, "momentum", o->momentum);
   tps_flags_add_number (lines, "min-trainers", o->min_trainers);
+  tps_flags_add_number (lines, "max-staleness", o->max_staleness);
   tps_world_describe (&o->world, lines);
   tps_flags_add_number (lines, "seed", (gdouble) o->seed);
   tps_flags_add_number (lines, "repeats", o->run.repeats);

@@ -23,6 +23,7 @@ typedef struct
   gdouble lr;
   gdouble momentum;
   gint min_trainers; /* 0 = all */
+  gint max_staleness;
   gint64 seed;
   gboolean verbose;
 } TpsBatchUpdateOptions;

@@ -36,6 +36,7 @@ fill_server (gpointer user_data, G_GNUC_UNUSED guint server, TpsPluginOptions *o
 
   options->model_server.n_trainers = (guint) o->ntrainer;
   options->model_server.min_trainers = (guint) o->min_trainers;
+  options->model_server.max_staleness = (guint) o->max_staleness;
   if (o->verbose)
     {
       options->model_server.got_update = log_got_update;
@@ -238,7 +239,9 @@ tps_batch_update_get_program (const TpsBatchUpdateWork *work)
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
               /* Who comes late for the last update has an older model than the others. */
-              .parameters_agree = o->min_trainers == 0 || o->min_trainers == o->ntrainer },
+              .parameters_agree = o->min_trainers == 0 || o->min_trainers == o->ntrainer,
+              .n_spare_trainers = o->min_trainers > 0 ? (guint) (o->ntrainer - o->min_trainers)
+                                                      : 0 },
     .no_warm_up = o->verbose && o->run.peer == NULL,
     .load = load,
     .describe = describe,

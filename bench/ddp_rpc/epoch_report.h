@@ -19,6 +19,9 @@ gchar *tps_epoch_report_format_original (TpsBenchResults *results);
 /* Samples per second, and times in milliseconds up to p99. Owned. */
 gchar *tps_epoch_report_format_rates (TpsBenchResults *results);
 
+/* Writes both as original.csv and rates.csv into `folder`. */
+gboolean tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *folder, GError **error);
+
 /* Medians of the passes of ours beside those of each peer (TpsPeer). Owned. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 

@@ -67,14 +67,13 @@ dup_epochs (TpsBenchResults *results, guint pass, guint n_passes)
   return epochs;
 }
 
-gchar *
-tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results)
+static TpsGrid *
+make_grid (const TpsGrowth *growth, TpsBenchResults *results)
 {
   static const gchar *const headers[] = { "rows of each table", "samples/s", "epoch p50 (ms)",
                                           "p95" };
   g_autoptr (GArray) rates = tps_epoch_report_list_rates (results);
   TpsGrid *grid = tps_grid_new (headers, G_N_ELEMENTS (headers));
-  g_autofree gchar *table = NULL;
 
   for (guint pass = 0; pass < MIN (growth->rows->len, rates->len); pass++)
     {
@@ -86,8 +85,25 @@ tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results)
 
       tps_grid_add_row (grid, rows, numbers);
     }
-  table = tps_grid_free_to_string (grid);
+  return grid;
+}
+
+gchar *
+tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results)
+{
+  g_autofree gchar *table = tps_grid_free_to_string (make_grid (growth, results));
+
   return g_strconcat (table, growth->skipped, NULL);
+}
+
+gboolean
+tps_growth_write_csv (const TpsGrowth *growth, TpsBenchResults *results, const gchar *folder,
+                      GError **error)
+{
+  g_autofree gchar *text = tps_grid_free_to_csv (make_grid (growth, results));
+  g_autofree gchar *path = g_build_filename (folder, "growth.csv", NULL);
+
+  return g_file_set_contents (path, text, -1, error);
 }
 
 void

@@ -26,6 +26,10 @@ gsize tps_growth_get_available_bytes (void);
 /* A row for each size: samples per second and epochs of its pass. Owned. */
 gchar *tps_growth_format (const TpsGrowth *growth, TpsBenchResults *results);
 
+/* Writes the same as growth.csv into `folder`. */
+gboolean tps_growth_write_csv (const TpsGrowth *growth, TpsBenchResults *results,
+                               const gchar *folder, GError **error);
+
 /* Figures "epoch, N rows" and what was left out. */
 void tps_growth_add_output (const TpsGrowth *growth, TpsBenchResults *results,
                             TpsBenchOutput *output);

@@ -157,20 +157,56 @@ tps_hardware_describe (const gchar *root)
   return g_string_free (text, FALSE);
 }
 
-gchar *
-tps_hardware_ask_gpu_topology (void)
+/* What nvidia-smi says with these arguments; NULL where it is missing or fails. Owned. */
+static gchar *
+ask_nvidia_smi (const gchar *first, const gchar *second)
 {
   /* A driver in trouble may never answer. */
-  gchar *argv[] = { (gchar[]) { "timeout" }, (gchar[]) { "10" }, (gchar[]) { "nvidia-smi" },
-                    (gchar[]) { "topo" },    (gchar[]) { "-m" }, NULL };
+  const gchar *argv[] = { "timeout", "10", "nvidia-smi", first, second, NULL };
   g_autofree gchar *program = g_find_program_in_path ("nvidia-smi");
   g_autofree gchar *output = NULL;
   gint status;
 
   if (program == NULL
-      || !g_spawn_sync (NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDERR_TO_DEV_NULL, NULL,
-                        NULL, &output, NULL, &status, NULL)
+      || !g_spawn_sync (NULL, (gchar **) (gsize) argv, NULL,
+                        G_SPAWN_SEARCH_PATH | G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, &output, NULL,
+                        &status, NULL)
       || !g_spawn_check_wait_status (status, NULL))
-    return g_strdup ("");
-  return g_strdup_printf ("------------ nvidia-smi topo -m -----------\n\n%s\n", output);
+    return NULL;
+  return g_steal_pointer (&output);
+}
+
+gchar *
+tps_hardware_ask_gpu_topology (void)
+{
+  g_autofree gchar *output = ask_nvidia_smi ("topo", "-m");
+
+  return output != NULL
+             ? g_strdup_printf ("------------ nvidia-smi topo -m -----------\n\n%s\n", output)
+             : g_strdup ("");
+}
+
+gchar *
+tps_hardware_find_cuda_version (const gchar *output)
+{
+  static const gchar key[] = "CUDA Version:";
+  const gchar *found = strstr (output, key);
+  const gchar *version;
+  gsize n_bytes;
+
+  if (found == NULL)
+    return NULL;
+  version = found + sizeof key - 1;
+  version += strspn (version, " ");
+  n_bytes = strspn (version, "0123456789.");
+  return n_bytes > 0 ? g_strndup (version, n_bytes) : NULL;
+}
+
+gchar *
+tps_hardware_ask_cuda_version (void)
+{
+  g_autofree gchar *output = ask_nvidia_smi (NULL, NULL);
+  gchar *version = output != NULL ? tps_hardware_find_cuda_version (output) : NULL;
+
+  return version != NULL ? version : g_strdup ("none");
 }

@@ -16,4 +16,10 @@ gchar *tps_hardware_describe (const gchar *root);
  * 10 seconds. Owned. */
 gchar *tps_hardware_ask_gpu_topology (void);
 
+/* The version of CUDA that the driver supports, as nvidia-smi says it; "none" without either. Owned. */
+gchar *tps_hardware_ask_cuda_version (void);
+
+/* The version in the output of nvidia-smi, or NULL. Owned. */
+gchar *tps_hardware_find_cuda_version (const gchar *output);
+
 G_END_DECLS

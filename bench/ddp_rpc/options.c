@@ -2,7 +2,6 @@
 
 #include "bench/ddp_rpc/options.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +10,6 @@
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
-
-#define NOT_SAID (-1)
 
 /* The tables are built for one set of options; GOption writes through their pointers. */
 static GOptionContext *
@@ -76,7 +73,7 @@ make_context (TpsDdpRpcOptions *o)
 static void
 default_to (gint *value, gint number)
 {
-  if (*value == NOT_SAID)
+  if (*value == TPS_FLAGS_NOT_GIVEN)
     *value = number;
 }
 
@@ -89,7 +86,7 @@ fill_defaults (TpsDdpRpcOptions *o)
   default_to (&o->number_ps, smoke ? 2 : 8);
   default_to (&o->warmup_cycles, smoke ? 1 : 5);
   default_to (&o->epochs, smoke ? 5 : 100);
-  if (o->embedding_dim == NOT_SAID)
+  if (o->embedding_dim == TPS_FLAGS_NOT_GIVEN)
     o->embedding_dim = smoke ? 256 : 64;
   tps_flags_default_to (&o->task, "random");
   tps_flags_default_to (&o->optimizer, "sgd");
@@ -198,10 +195,8 @@ check (TpsDdpRpcOptions *o, GError **error)
          && tps_flags_check_number ("warmup-cycles", o->warmup_cycles, 0, 1000000, error)
          && tps_flags_check_number ("epochs", o->epochs, 1, 1000000, error)
          && tps_flags_check_number ("batches", o->batches, 1, 1000000, error)
-         && ((isfinite (o->lr) && o->lr >= 0)
-             || tps_flags_refuse ("lr", "not finite or negative", "a finite number from 0 up",
-                                  error))
-         && check_names (o, error) && check_shape (o, error);
+         && tps_flags_check_factor ("lr", o->lr, TRUE, error) && check_names (o, error)
+         && check_shape (o, error);
 }
 
 /* Peers do what the original does. */
@@ -257,12 +252,12 @@ tps_ddp_rpc_options_parse (TpsDdpRpcOptions *options, gint argc, gchar **argv, G
   g_autoptr (GOptionContext) context = NULL;
 
   *options = (TpsDdpRpcOptions) {
-    .number_trainers = NOT_SAID,
-    .number_ps = NOT_SAID,
+    .number_trainers = TPS_FLAGS_NOT_GIVEN,
+    .number_ps = TPS_FLAGS_NOT_GIVEN,
     .number_embeddings = 300,
-    .embedding_dim = NOT_SAID,
-    .warmup_cycles = NOT_SAID,
-    .epochs = NOT_SAID,
+    .embedding_dim = TPS_FLAGS_NOT_GIVEN,
+    .warmup_cycles = TPS_FLAGS_NOT_GIVEN,
+    .epochs = TPS_FLAGS_NOT_GIVEN,
     .batches = 10,
     .lr = 0.05,
   };

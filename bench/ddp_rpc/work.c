@@ -149,16 +149,17 @@ static void
 print_head (G_GNUC_UNUSED gpointer user_data)
 {
   g_autofree gchar *hardware = tps_hardware_describe ("/");
+  g_autofree gchar *cuda = tps_hardware_ask_cuda_version ();
   g_autofree gchar *topology = tps_hardware_ask_gpu_topology ();
 
   printf ("-------------------------------------------\n"
           "                  Info                     \n"
           "-------------------------------------------\n\n"
-          "* ThriftPS version: %s\n%s\n%s"
+          "* ThriftPS version: %s\n* CUDA version: %s\n%s\n%s"
           "-------------------------------------------\n"
           "ThriftPS Distributed Benchmark (DDP and RPC)\n"
           "-------------------------------------------\n",
-          TPS_VERSION, hardware, topology);
+          TPS_VERSION, cuda, hardware, topology);
 }
 
 static gchar **
@@ -242,6 +243,15 @@ print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
   printf ("\nmedians of %d passes in turn\n%s", work->options.run.repeats, ratios);
 }
 
+static gboolean
+write_csv (gpointer user_data, TpsBenchResults *ours, const gchar *folder, GError **error)
+{
+  const TpsDdpRpcWork *work = user_data;
+
+  return tps_epoch_report_write_csv (ours, folder, error)
+         && (!work->options.growth || tps_growth_write_csv (&work->growth, ours, folder, error));
+}
+
 static void
 add_output (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output)
 {
@@ -264,6 +274,7 @@ tps_ddp_rpc_get_program (const TpsDdpRpcWork *work)
     .print_head = print_head,
     .start_peers = start_peers,
     .print_report = print_report,
+    .write_csv = write_csv,
     .add_output = add_output,
   };
 }

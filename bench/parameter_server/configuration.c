@@ -106,21 +106,48 @@ tps_bench_configuration_load (const gchar *path, const gchar *built_in, const gc
   return read_entry (json_node_get_object (node), where, class_key, configuration, error);
 }
 
+static GVariant *
+no_arguments (void)
+{
+  return g_variant_ref_sink (g_variant_new_array (G_VARIANT_TYPE ("{sv}"), NULL, 0));
+}
+
+static gboolean
+check_known (JsonObject *root, const gchar *path, const gchar *const *known, GError **error)
+{
+  GList *names = json_object_get_members (root);
+  gboolean ok = TRUE;
+
+  for (GList *at = names; at != NULL && ok; at = at->next)
+    if (!g_strv_contains (known, at->data))
+      {
+        g_autofree gchar *list = g_strjoinv (", ", (gchar **) (gsize) known);
+
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "%s: \"%s\" is no class of a server or trainer; there are: %s", path,
+                     (const gchar *) at->data, list);
+        ok = FALSE;
+      }
+  g_list_free (names);
+  return ok;
+}
+
 GVariant *
-tps_bench_arguments_load (const gchar *path, const gchar *class_name, GError **error)
+tps_bench_arguments_load (const gchar *path, const gchar *class_name, const gchar *const *known,
+                          GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new ();
   JsonObject *root;
   JsonNode *node;
 
   if (path == NULL)
-    return g_variant_ref_sink (g_variant_new_array (G_VARIANT_TYPE ("{sv}"), NULL, 0));
+    return no_arguments ();
   root = parse (parser, path, NULL, error);
-  if (root == NULL)
+  if (root == NULL || !check_known (root, path, known, error))
     return NULL;
   node = json_object_get_member (root, class_name);
   if (node == NULL)
-    return tps_bench_arguments_load (NULL, class_name, error);
+    return no_arguments ();
   return to_variant (node, path, error);
 }
 

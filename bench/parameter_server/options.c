@@ -2,8 +2,7 @@
 
 #include "bench/parameter_server/options.h"
 
-#include <math.h>
-
+#include "bench/parameter_server/experiments.h"
 #include "bench/parameter_server/list.h"
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/device/backend.h"
@@ -11,16 +10,61 @@
 #include "runtime/base/error.h"
 
 #define LEARNING_RATE 1e-4 /* the originals' */
-#define NOT_SAID G_MININT
+
+static void
+default_to (gint *value, gint number)
+{
+  if (*value == TPS_FLAGS_NOT_GIVEN)
+    *value = number;
+}
+
+/* What other flags leave open. Roles of one kind that are asked for take the place of the experiment's. */
+static void
+fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
+{
+  if (o->ntrainer == TPS_FLAGS_NOT_GIVEN && o->ncudatrainer == TPS_FLAGS_NOT_GIVEN)
+    {
+      o->ntrainer = experiment->ntrainer;
+      o->ncudatrainer = experiment->ncudatrainer;
+    }
+  if (o->nserver == TPS_FLAGS_NOT_GIVEN && o->ncudaserver == TPS_FLAGS_NOT_GIVEN)
+    {
+      o->nserver = experiment->nserver;
+      o->ncudaserver = experiment->ncudaserver;
+    }
+  tps_flags_default_to (&o->ddp_hook, experiment->ddp_hook);
+  tps_flags_default_to (&o->server, experiment->server);
+  tps_flags_default_to (&o->backend, experiment->backend);
+  tps_flags_default_to (&o->data, experiment->data);
+  tps_flags_default_to (&o->model, experiment->model);
+  default_to (&o->world.rpc_timeout, experiment->rpc_timeout);
+  default_to (&o->epochs, experiment->epochs);
+  default_to (&o->batch_size, experiment->batch_size);
+}
+
+static gboolean
+take_experiment (TpsBenchOptions *o, GError **error)
+{
+  const TpsExperiment *experiment;
+
+  if (o->experiment == NULL)
+    return TRUE;
+  if (o->run.smoke)
+    return tps_flags_refuse ("experiment", o->experiment, "no --smoke beside it", error);
+  experiment = tps_experiment_find (o->experiment, error);
+  if (experiment != NULL)
+    fill_from (o, experiment);
+  return experiment != NULL;
+}
 
 /* Who asks for roles of one kind gets none of the other unless that is asked for too. */
 static void
 fill_roles (TpsBenchOptions *o)
 {
-  if (o->ntrainer == NOT_SAID)
-    o->ntrainer = o->ncudatrainer > 0 ? 0 : 2;
-  if (o->nserver == NOT_SAID)
-    o->nserver = o->ncudaserver > 0 ? 0 : 1;
+  default_to (&o->ncudatrainer, 0);
+  default_to (&o->ncudaserver, 0);
+  default_to (&o->ntrainer, o->ncudatrainer > 0 ? 0 : 2);
+  default_to (&o->nserver, o->ncudaserver > 0 ? 0 : 1);
 }
 
 /* What flags and environment left open. */
@@ -28,6 +72,8 @@ static void
 fill_defaults (TpsBenchOptions *o)
 {
   fill_roles (o);
+  default_to (&o->epochs, 1);
+  default_to (&o->batch_size, 32);
   tps_flags_default_to (&o->trainer, "DdpTrainer");
   tps_flags_default_to (&o->server, "AverageParameterServer");
   tps_flags_default_to (&o->backend, "gloo");
@@ -50,6 +96,9 @@ static GOptionContext *
 make_context (TpsBenchOptions *o, gboolean *list)
 {
   const GOptionEntry roles[] = {
+    { "experiment", 0, 0, G_OPTION_ARG_STRING, &o->experiment,
+      "one of the originals' experiments with its values, as ddp_cpu_rpc (--list names them); other flags go before",
+      "NAME" },
     { "ntrainer", 0, 0, G_OPTION_ARG_INT, &o->ntrainer, "CPU trainers (2; 0 beside CUDA trainers)",
       "N" },
     { "ncudatrainer", 0, 0, G_OPTION_ARG_INT, &o->ncudatrainer,
@@ -82,8 +131,9 @@ make_context (TpsBenchOptions *o, gboolean *list)
     { "batch-size", 0, 0, G_OPTION_ARG_INT, &o->batch_size, "samples of a batch (32)", "N" },
     { "learning-rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->learning_rate, "of SGD (1e-4)", "X" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "of data and parameters (0)", "N" },
-    { "torch-seed", 0, 0, G_OPTION_ARG_INT64, &o->torch_seed, "accepted; --seed counts", "N" },
-    { "cuda-seed", 0, 0, G_OPTION_ARG_INT64, &o->cuda_seed, "accepted; --seed counts", "N" },
+    { "torch-seed", 0, 0, G_OPTION_ARG_INT64, &o->torch_seed, "another name of --seed", "N" },
+    { "cuda-seed", 0, 0, G_OPTION_ARG_INT64, &o->cuda_seed,
+      "recorded, without effect: nothing is drawn on a GPU", "N" },
     { "ddp-hook", 0, 0, G_OPTION_ARG_STRING, &o->ddp_hook,
       "rpc_hook, sparse_rpc_hook, allreduce_hook or hybrid_hook (rpc_hook)", "NAME" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
@@ -170,7 +220,7 @@ has_cuda_server_here (const TpsBenchOptions *o)
 
 /* Drivers are looked for only where a role wants one. */
 static gboolean
-check_cuda (const TpsBenchOptions *o, GError **error)
+check_devices (const TpsBenchOptions *o, GError **error)
 {
   gboolean has_trainer = has_cuda_trainer_here (o);
 
@@ -184,6 +234,16 @@ check_cuda (const TpsBenchOptions *o, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                  "--ncudaserver=%d: no CUDA device; use --nserver (%s)", o->ncudaserver,
                  tps_device_list_summary ());
+  return FALSE;
+}
+
+static gboolean
+check_cuda (const TpsBenchOptions *o, GError **error)
+{
+  if (check_devices (o, error))
+    return TRUE;
+  if (o->experiment != NULL)
+    g_prefix_error (error, "--experiment=%s needs a GPU: ", o->experiment);
   return FALSE;
 }
 
@@ -265,8 +325,24 @@ check_words (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_word ("peer-transport", o->peer_transport, peer_transports, error);
 }
 
+/* Seeds have one value. */
 static gboolean
-check (const TpsBenchOptions *o, GError **error)
+take_seeds (TpsBenchOptions *o, GError **error)
+{
+  g_autofree gchar *text = g_strdup_printf ("%" G_GINT64_FORMAT, o->torch_seed);
+  g_autofree gchar *expected = NULL;
+
+  if (o->seed == TPS_BENCH_NO_SEED)
+    o->seed = o->torch_seed != TPS_BENCH_NO_SEED ? o->torch_seed : 0;
+  if (o->torch_seed == TPS_BENCH_NO_SEED || o->torch_seed == o->seed)
+    return TRUE;
+  expected = g_strdup_printf ("--seed=%" G_GINT64_FORMAT " or nothing, since they are one",
+                              o->seed);
+  return tps_flags_refuse ("torch-seed", text, expected, error);
+}
+
+static gboolean
+check_numbers (const TpsBenchOptions *o, GError **error)
 {
   return tps_flags_check_number ("ntrainer", o->ntrainer, 0, 1024, error)
          && tps_flags_check_number ("nserver", o->nserver, 0, 1024, error)
@@ -274,13 +350,9 @@ check (const TpsBenchOptions *o, GError **error)
          && tps_flags_check_number ("ncudaserver", o->ncudaserver, 0, 1024, error)
          && tps_flags_check_number ("epochs", o->epochs, 1, 1000000, error)
          && tps_flags_check_number ("batch-size", o->batch_size, 1, 1 << 20, error)
-         && (o->first_bucket_mib > 0
-             || tps_flags_refuse ("first-bucket-mib", "0 or less", "more than 0", error))
-         && (o->bucket_cap_mib > 0
-             || tps_flags_refuse ("bucket-cap-mib", "0 or less", "more than 0", error))
-         && (isfinite (o->learning_rate)
-             || tps_flags_refuse ("learning-rate", "no number", "a finite number", error))
-         && check_words (o, error) && check_world (o, error) && check_peer (o, error);
+         && tps_flags_check_factor ("first-bucket-mib", o->first_bucket_mib, FALSE, error)
+         && tps_flags_check_factor ("bucket-cap-mib", o->bucket_cap_mib, FALSE, error)
+         && tps_flags_check_factor ("learning-rate", o->learning_rate, TRUE, error);
 }
 
 static void
@@ -298,15 +370,18 @@ finish (TpsBenchOptions *o, GError **error)
 {
   static const gchar *const peers[] = { "pytorch", NULL };
 
-  if (!tps_world_read_environment (&o->world, error))
+  if (!tps_world_read_environment (&o->world, error) || !take_experiment (o, error)
+      || !take_seeds (o, error))
     return FALSE;
   fill_defaults (o);
   resolve_paths (o);
-  if (!check (o, error) || !tps_run_flags_finish (&o->run, peers, error))
+  if (!check_numbers (o, error) || !check_words (o, error)
+      || !tps_run_flags_finish (&o->run, peers, error))
     return FALSE;
   o->world.n_trainers = tps_bench_options_count_trainers (o);
   o->world.n_servers = tps_bench_options_count_servers (o);
-  return tps_world_finish_flags (&o->world, error);
+  return tps_world_finish_flags (&o->world, error) && check_world (o, error)
+         && check_peer (o, error);
 }
 
 TpsBenchVerdict
@@ -315,10 +390,15 @@ tps_bench_options_parse (TpsBenchOptions *options, gint argc, gchar **argv, GErr
   g_autoptr (GOptionContext) context = NULL;
   gboolean list = FALSE;
 
-  *options = (TpsBenchOptions) { .ntrainer = NOT_SAID,
-                                 .nserver = NOT_SAID,
-                                 .epochs = 1,
-                                 .batch_size = 32,
+  *options = (TpsBenchOptions) { .ntrainer = TPS_FLAGS_NOT_GIVEN,
+                                 .ncudatrainer = TPS_FLAGS_NOT_GIVEN,
+                                 .nserver = TPS_FLAGS_NOT_GIVEN,
+                                 .ncudaserver = TPS_FLAGS_NOT_GIVEN,
+                                 .epochs = TPS_FLAGS_NOT_GIVEN,
+                                 .batch_size = TPS_FLAGS_NOT_GIVEN,
+                                 .seed = TPS_BENCH_NO_SEED,
+                                 .torch_seed = TPS_BENCH_NO_SEED,
+                                 .cuda_seed = TPS_BENCH_NO_SEED,
                                  .learning_rate = LEARNING_RATE,
                                  .first_bucket_mib = 1,
                                  .bucket_cap_mib = 25 };
@@ -338,6 +418,7 @@ void
 tps_bench_options_clear (TpsBenchOptions *o)
 {
   gchar **const strings[] = {
+    &o->experiment,
     &o->trainer,
     &o->filestore,
     &o->server,
@@ -366,6 +447,15 @@ tps_bench_options_clear (TpsBenchOptions *o)
   tps_run_flags_clear (&o->run);
 }
 
+/* "" where it was not given. */
+static void
+describe_seed (GPtrArray *lines, const gchar *name, gint64 seed)
+{
+  g_autofree gchar *text = g_strdup_printf ("%" G_GINT64_FORMAT, seed);
+
+  tps_flags_add_text (lines, name, seed != TPS_BENCH_NO_SEED ? text : NULL);
+}
+
 GPtrArray *
 tps_bench_options_describe (const TpsBenchOptions *o)
 {
@@ -377,13 +467,21 @@ tps_bench_options_describe (const TpsBenchOptions *o)
   tps_flags_add_number (lines, "ncudaserver", o->ncudaserver);
   tps_flags_add_text (lines, "trainer", o->trainer);
   tps_flags_add_text (lines, "server", o->server);
+  tps_flags_add_text (lines, "experiment", o->experiment);
+  tps_flags_add_text (lines, "filestore", o->filestore);
   tps_world_describe (&o->world, lines);
   tps_flags_add_text (lines, "data", o->data);
   tps_flags_add_text (lines, "model", o->model);
+  tps_flags_add_text (lines, "data-config-path", o->data_config_path);
+  tps_flags_add_text (lines, "model-config-path", o->model_config_path);
+  tps_flags_add_text (lines, "server-config-path", o->server_config_path);
+  tps_flags_add_text (lines, "trainer-config-path", o->trainer_config_path);
   tps_flags_add_number (lines, "epochs", o->epochs);
   tps_flags_add_number (lines, "batch-size", o->batch_size);
   tps_flags_add_number (lines, "learning-rate", o->learning_rate);
-  tps_flags_add_number (lines, "seed", (gdouble) o->seed);
+  describe_seed (lines, "seed", o->seed);
+  describe_seed (lines, "torch-seed", o->torch_seed);
+  describe_seed (lines, "cuda-seed", o->cuda_seed);
   tps_flags_add_text (lines, "ddp-hook", o->ddp_hook);
   tps_flags_add_text (lines, "backend", o->backend);
   tps_flags_add_text (lines, "preprocess-data", o->preprocess_data);

@@ -9,12 +9,16 @@
 
 G_BEGIN_DECLS
 
+/* The value of a seed that was not given. */
+#define TPS_BENCH_NO_SEED G_MININT64
+
 /* Fields are named for their flags; strings are owned. */
 typedef struct
 {
   TpsWorld world;
   TpsRunFlags run;
 
+  gchar *experiment; /* NULL = none */
   gchar *trainer;
   gint ntrainer;
   gint ncudatrainer;
@@ -31,7 +35,7 @@ typedef struct
   gchar *model_config_path;
   gchar *server_config_path;
   gchar *trainer_config_path;
-  gint64 torch_seed;
+  gint64 torch_seed; /* TPS_BENCH_NO_SEED: not given */
   gint64 cuda_seed;
   gchar *preprocess_data;
   gchar *create_criterion;

@@ -2,6 +2,8 @@
 
 #include "bench/parameter_server/work.h"
 
+#include <stdio.h>
+
 #include <json-glib/json-glib.h>
 
 #include "bench/parameter_server/list.h"
@@ -9,6 +11,7 @@
 #include "runtime/trainer/pass/partition.h"
 #include "runtime/base/config.h"
 #include "runtime/trainer/pass/device_choice.h"
+#include "runtime/trainer/pass/trainer.h"
 #include "runtime/nn/dataset.h"
 #include "runtime/base/sync.h"
 
@@ -43,8 +46,9 @@ count_trainers (const TpsBenchOptions *o, guint server)
 static gboolean
 check_server_arguments (const TpsBenchOptions *o, GError **error)
 {
-  g_autoptr (GVariant)
-      arguments = tps_bench_arguments_load (o->server_config_path, o->server, error);
+  g_auto (GStrv) known = tps_bench_list_classes ();
+  g_autoptr (GVariant) arguments = tps_bench_arguments_load (o->server_config_path, o->server,
+                                                             (const gchar *const *) known, error);
   g_autofree gchar *what = g_strdup_printf ("server %s", o->server);
   TpsConfig config;
 
@@ -100,23 +104,6 @@ make_data (TpsBenchWork *work, GError **error)
   for (guint i = 0; i < work->dealt->len; i++)
     work->steps_per_epoch = MAX (work->steps_per_epoch, ((GArray *) work->dealt->pdata[i])->len);
   return TRUE;
-}
-
-static gboolean
-load (gpointer user_data, GError **error)
-{
-  TpsBenchWork *work = user_data;
-  const TpsBenchOptions *o = &work->options;
-
-  if (!tps_bench_configuration_load (o->data_config_path, tps_bench_data_configurations, o->data,
-                                     "data_class", &work->data, error)
-      || !tps_bench_configuration_load (o->model_config_path, tps_bench_model_configurations,
-                                        o->model, "model_class", &work->model, error))
-    return FALSE;
-  work->trainer_arguments = tps_bench_arguments_load (o->trainer_config_path, o->trainer, error);
-  return work->trainer_arguments != NULL
-         && tps_bench_check_names (o, work->data.class_name, work->model.class_name, error)
-         && check_server_arguments (o, error) && make_data (work, error);
 }
 
 static GPtrArray *
@@ -188,6 +175,64 @@ make_plan (gpointer user_data, guint trainer, G_GNUC_UNUSED gboolean is_warm_up,
   set (&plan->device, trainer < (guint) o->ntrainer ? "cpu" : "cuda");
   add_batches (work, trainer, plan);
   return plan;
+}
+
+/* What a trainer would refuse is refused before anything is launched. */
+static gboolean
+check_plan (TpsBenchWork *work, GError **error)
+{
+  const TpsBenchOptions *o = &work->options;
+  TpsTrainPlan *plan = make_plan (work, 0, TRUE, error);
+
+  if (plan == NULL)
+    return FALSE;
+  plan->world_size = tps_bench_options_count_trainers (o);
+  for (guint i = 0; i < tps_bench_options_count_servers (o); i++)
+    {
+      TpsServerAddress server = { .rank = (gint32) i, .address = g_strdup ("") };
+
+      g_array_append_val (plan->servers, server);
+    }
+  return tps_trainer_check_plan (plan, error);
+}
+
+static gboolean
+load (gpointer user_data, GError **error)
+{
+  TpsBenchWork *work = user_data;
+  const TpsBenchOptions *o = &work->options;
+  g_auto (GStrv) known = tps_bench_list_classes ();
+
+  if (!tps_bench_configuration_load (o->data_config_path, tps_bench_data_configurations, o->data,
+                                     "data_class", &work->data, error)
+      || !tps_bench_configuration_load (o->model_config_path, tps_bench_model_configurations,
+                                        o->model, "model_class", &work->model, error))
+    return FALSE;
+  work->trainer_arguments = tps_bench_arguments_load (o->trainer_config_path, o->trainer,
+                                                      (const gchar *const *) known, error);
+  return work->trainer_arguments != NULL
+         && tps_bench_check_names (o, work->data.class_name, work->model.class_name, error)
+         && check_server_arguments (o, error) && make_data (work, error)
+         && check_plan (work, error);
+}
+
+/* The originals' line of rank 0. */
+static void
+say_epoch (G_GNUC_UNUSED gpointer user_data, guint epoch)
+{
+  if (epoch % 5 == 0)
+    printf ("train epoch=%u\n", epoch);
+}
+
+static void
+print_head (gpointer user_data)
+{
+  const TpsBenchOptions *o = &((TpsBenchWork *) user_data)->options;
+
+  if (o->cuda_seed != TPS_BENCH_NO_SEED)
+    printf ("--cuda-seed=%" G_GINT64_FORMAT " has no effect: data and parameters are drawn on the "
+            "CPU, from --seed=%" G_GINT64_FORMAT "\n\n",
+            o->cuda_seed, o->seed);
 }
 
 /* -- peers -- */
@@ -263,11 +308,13 @@ tps_bench_work_get_program (const TpsBenchWork *work)
     .fill_server = fill_server,
     .work = { .make_plan = make_plan,
               .prepare_server = prepare_server,
+              .epoch_begins = say_epoch,
               /* In the originals' layout each server's trainers go their own way. */
               .parameters_agree = !g_str_equal (o->partition, "trainers")
                                   || tps_bench_options_count_servers (o) <= 1 },
     .load = load,
     .describe = describe,
+    .print_head = print_head,
     .start_peers = start_peers,
     .print_report = print_report,
     .add_output = add_output,

@@ -215,8 +215,13 @@ static gboolean
 write_csv (gpointer user_data, GError **error)
 {
   Run *run = user_data;
+  const gchar *folder = run->flags->csv;
 
-  return run->flags->csv == NULL || tps_bench_report_write_csv (run->ours, run->flags->csv, error);
+  if (folder == NULL)
+    return TRUE;
+  if (run->program->write_csv != NULL)
+    return run->program->write_csv (run->user_data, run->ours, folder, error);
+  return tps_bench_report_write_csv (run->ours, folder, error);
 }
 
 static gint

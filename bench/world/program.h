@@ -38,6 +38,10 @@ typedef struct
   /* The report on stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
 
+  /* Optional: the tables of the report as files in `folder`, which is there; else those of all roles. */
+  gboolean (*write_csv) (gpointer user_data, TpsBenchResults *ours, const gchar *folder,
+                         GError **error);
+
   /* Figures, peers, ratios and facts for --json. */
   void (*add_output) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers,
                       TpsBenchOutput *output);

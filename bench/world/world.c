@@ -15,7 +15,7 @@ tps_world_init (TpsWorld *world, const gchar *program, const gchar *server_name)
                         .world_size = TPS_FLAGS_NOT_GIVEN,
                         .local_rank = TPS_FLAGS_NOT_GIVEN,
                         .master_port = TPS_FLAGS_NOT_GIVEN,
-                        .rpc_timeout = 30,
+                        .rpc_timeout = TPS_FLAGS_NOT_GIVEN,
                         .startup_timeout = 60 };
 }
 

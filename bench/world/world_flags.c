@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 
 #define DEFAULT_PORT 29500
+#define DEFAULT_RPC_TIMEOUT 30
 
 /* Where launchers of fleets say who a process is. The first that is set wins. */
 static const gchar *const rank_variables[] = { "RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
@@ -198,6 +199,8 @@ tps_world_finish_flags (TpsWorld *world, GError **error)
                         world->rank >= 0 && world->socket_dir == NULL ? "tcp" : "unix");
   if (world->master_port == TPS_FLAGS_NOT_GIVEN)
     world->master_port = world->rank >= 0 ? DEFAULT_PORT : 0;
+  if (world->rpc_timeout == TPS_FLAGS_NOT_GIVEN)
+    world->rpc_timeout = DEFAULT_RPC_TIMEOUT;
   if (!tps_flags_check_number ("master-port", world->master_port, 0, 65535, error)
       || !tps_flags_check_number ("rpc-timeout", world->rpc_timeout, 1, 86400, error)
       || !tps_flags_check_number ("startup-timeout", world->startup_timeout, 1, 86400, error)

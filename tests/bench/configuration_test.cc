@@ -52,7 +52,8 @@ TEST (Configuration, AWrongShapeSaysTheRightOne)
 
 TEST (Configuration, ClassesWithoutAFileHaveNoArguments)
 {
-  g_autoptr (GVariant) arguments = tps_bench_arguments_load (nullptr, "DdpTrainer", nullptr);
+  g_autoptr (GVariant)
+      arguments = tps_bench_arguments_load (nullptr, "DdpTrainer", nullptr, nullptr);
 
   EXPECT_EQ (g_variant_n_children (arguments), 0u);
 }

@@ -93,4 +93,16 @@ TEST_F (Hardware, IsListedWithItsTopology)
       "not said\n");
 }
 
+TEST (CudaVersion, IsFoundInWhatNvidiaSmiSays)
+{
+  g_autofree gchar *found = tps_hardware_find_cuda_version (
+      "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4     |\n");
+  g_autofree gchar *missing = tps_hardware_find_cuda_version ("| CUDA Version: N/A |");
+  g_autofree gchar *nothing = tps_hardware_find_cuda_version ("");
+
+  EXPECT_STREQ (found, "12.4");
+  EXPECT_EQ (missing, nullptr);
+  EXPECT_EQ (nothing, nullptr);
+}
+
 } // namespace

@@ -399,6 +399,7 @@ batch_update_trainer_run (TpsPass *pass, GError **error)
 const TpsTrainerClass tps_batch_update_trainer_class = {
   .name = "BatchUpdateTrainer",
   .takes_devices = TRUE,
+  .makes_batches = TRUE,
   .check = batch_update_trainer_check,
   .run = batch_update_trainer_run,
 };

@@ -475,6 +475,7 @@ ddp_rpc_trainer_run (TpsPass *pass, GError **error)
 const TpsTrainerClass tps_ddp_rpc_trainer_class = {
   .name = "DdpRpcTrainer",
   .takes_devices = TRUE,
+  .makes_batches = TRUE,
   .check = ddp_rpc_trainer_check,
   .run = ddp_rpc_trainer_run,
 };

@@ -37,6 +37,19 @@ tps_process_group_check_backend (const gchar *backend, GError **error)
   return FALSE;
 }
 
+gboolean
+tps_process_group_check_usable (const gchar *backend, GError **error)
+{
+  const TpsDeviceGroups *groups;
+
+  if (!tps_process_group_check_backend (backend, error))
+    return FALSE;
+  if (!g_str_equal (backend, "nccl"))
+    return TRUE;
+  groups = tps_device_groups_find (error);
+  return groups != NULL && groups->check_usable (error);
+}
+
 static gboolean
 check_options (const TpsProcessGroupOptions *options, GError **error)
 {

@@ -58,6 +58,8 @@ typedef struct
   /* Whether its passes may compute on a device other than the CPU: all that it touches of batches, parameters, gradients and
    * pass->output_gradient lies there then, and is for the model's stream. */
   gboolean takes_devices;
+  /* Whether it makes its own batches: those of the plan would be ignored. */
+  gboolean makes_batches;
 } TpsTrainerClass;
 
 /* The training thread's, but for `control`. Everything is owned by the pass. */

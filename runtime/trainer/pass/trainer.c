@@ -180,6 +180,22 @@ tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error)
   return ok;
 }
 
+gboolean
+tps_trainer_check_plan (TpsTrainPlan *plan, GError **error)
+{
+  const TpsTrainerLinks nowhere = { 0 };
+  TpsMetrics *metrics = tps_metrics_new (NULL, NULL);
+  TpsPass *pass = tps_pass_new (plan, &nowhere, metrics);
+  gboolean ok;
+
+  g_free (plan->device);
+  plan->device = g_strdup ("cpu");
+  ok = tps_pass_resolve (pass, error);
+  tps_pass_free (pass);
+  tps_metrics_unref (metrics);
+  return ok;
+}
+
 void
 tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status)
 {

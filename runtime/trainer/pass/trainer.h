@@ -46,6 +46,10 @@ void tps_trainer_free (TpsTrainer *trainer);
  * Thread: any. */
 gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
 
+/* Whether tps_trainer_train() would take this plan in a process that computes on the CPU, whatever the plan's device: for whoever
+ * makes plans, before trainers are started. Takes over the plan; makes its model and frees it. Errors: as there. */
+gboolean tps_trainer_check_plan (TpsTrainPlan *plan, GError **error);
+
 void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
 
 /* The running pass ends as CANCELLED soon: outstanding exchanges are cancelled, the process group is closed.

@@ -103,6 +103,10 @@ typedef struct
 /* Whether `backend` is a known name, usable here or not. Errors: NOT_FOUND, the message lists the known ones. */
 gboolean tps_process_group_check_backend (const gchar *backend, GError **error);
 
+/* Whether this machine has what groups of several ranks need. Loads libraries of devices. Errors: NOT_FOUND (unknown backend, or
+ * "nccl" without a CUDA device), UNAVAILABLE (no NCCL on this machine). */
+gboolean tps_process_group_check_usable (const gchar *backend, GError **error);
+
 /* `backend`: "gloo"; "nccl"; "multi", which is NCCL for a device's memory and Gloo for the host's, or Gloo alone where a rank
  * has no device or no NCCL; for size 1 and without a device anything. Blocks until all ranks have joined. Errors: NOT_FOUND
  * (unknown backend, or "nccl" without a CUDA device: the message says which and why), UNAVAILABLE (no NCCL on this machine),

@@ -22,6 +22,7 @@ FLAGS = [
     ("--lr=-1", "--lr=-1", "from 0 up"),
     ("--momentum=nan", "--momentum=nan"),
     ("--min-trainers=4", "--min-trainers=4", "0 to 3"),
+    ("--max-staleness=-1", "--max-staleness=-1", "0 to"),
     ("--rpc-timeout=0", "--rpc-timeout=0"),
     ("--transport=pigeon", "--transport=pigeon", "unix", "tcp"),
     ("--peer=horovod", "--peer=horovod", "pytorch"),
@@ -103,7 +104,7 @@ class BatchUpdate(launcher.TestCase):
     def test_help_names_all_flags(self):
         text = self.run_well("--help").stdout
         for flag in ("ntrainer", "batches", "batch-size", "in-features", "out-features", "lr", "momentum",
-                     "min-trainers", "rpc-timeout", "transport", "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
+                     "min-trainers", "max-staleness", "rpc-timeout", "transport", "no-shared-memory", "seed", "json", "csv", "smoke", "repeats", "peer",
                      "verbose"):
             self.assertIn("--" + flag, text)
 
@@ -148,6 +149,36 @@ class BatchUpdate(launcher.TestCase):
         straggler = figures["all server/parameter_server_straggler_metric,update_straggler"]
         self.assertGreaterEqual(straggler["max"], HASTY_S * 1000)
         self.assertIn("trainer2 reporting grads", result.stderr)
+
+    def test_where_fewer_trainers_suffice_they_go_on_without_one_that_is_killed(self):
+        run = self.start_training("--batches=8", HASTY, "--min-trainers=2", "-v", "--json=out.json", *HEAVY)
+        pid = run.roles()["trainer1"]
+        os.kill(pid, signal.SIGKILL)
+        result = run.finish()
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("batch_update: trainer1 (pid %d) was killed by signal 9 (Killed); 2 of 3 trainers go on\n" % pid,
+                      result.stderr)
+        self.assertNotIn("metrics for trainer=1", result.stdout)
+        with open(os.path.join(self.folder, "out.json"), encoding="utf-8") as file:
+            figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
+        for rank in (0, 2):
+            self.assertEqual(figures["trainer=%d/batch_level_metric,batch_all" % rank]["n"], 8)
+        self.assert_nothing_left(run)
+
+    def test_two_killed_trainers_are_one_too_many(self):
+        run = self.start_training("--batches=1000000", "--rpc-timeout=60", "--min-trainers=2")
+        roles = run.roles()
+        for name in ("trainer1", "trainer2"):
+            os.kill(roles[name], signal.SIGKILL)
+        result = run.finish()
+        self.assertEqual(result.code, 1, result)
+        first, second = result.stderr.splitlines()
+        self.assertRegex(first, r"trainer[12] \(pid \d+\) was killed by signal 9 \(Killed\); 2 of 3 trainers go on")
+        self.assertRegex(second, r"trainer[12] \(pid \d+\) was killed by signal 9")
+        self.assert_nothing_left(run)
+
+    def test_staleness_is_what_the_server_was_told(self):
+        self.assertIn(" max-staleness=2 ", self.run_well("--smoke", "--max-staleness=2").stdout)
 
     def test_an_interrupt_ends_everything(self):
         run = self.start_training("--batches=1000000")

@@ -1,6 +1,7 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 """//bench:ddp_rpc as its user meets it: what it obeys, what it reports, what it refuses, and how it fails."""
 
+import csv
 import os
 import re
 import signal
@@ -19,6 +20,13 @@ FLAGS = [
     ("--bogus", "--bogus", "--help"),
     ("--number-trainers=0", "--number-trainers=0", "1 to"),
     ("--number-ps=0", "--number-ps=0", "1 to"),
+    ("--number-trainers=-1", "--number-trainers=-1", "1 to"),
+    ("--number-ps=-1", "--number-ps=-1", "1 to"),
+    ("--warmup-cycles=-1", "--warmup-cycles=-1"),
+    ("--epochs=-1", "--epochs=-1"),
+    ("--embedding-dim=-1", "--embedding-dim=-1"),
+    ("--repeats=0", "--repeats=0", "1 to"),
+    ("--lr=-1", "--lr=-1", "from 0 up"),
     ("--number-embeddings=0", "--number-embeddings=0"),
     ("--embedding-dim=0", "--embedding-dim=0"),
     ("--warmup-cycles=-2", "--warmup-cycles=-2"),
@@ -54,6 +62,24 @@ class DdpRpc(launcher.TestCase):
                 if "--rank=%d" % rank in file.read().split("\0"):
                     return pid
         raise AssertionError("no process of rank %d" % rank)
+
+    def test_csv_holds_the_tables_that_are_printed(self):
+        text = self.run_well("--smoke", "--csv=tables").stdout
+        folder = os.path.join(self.folder, "tables")
+        self.assertEqual(sorted(os.listdir(folder)), ["original.csv", "rates.csv"])
+        for name, columns in (("original.csv", 9), ("rates.csv", 10)):
+            with self.subTest(name=name), open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
+                header, *rows = list(csv.reader(file))
+                self.assertEqual([len(row) for row in [header, *rows]], [columns] * 4)
+                self.assertEqual([row[0] for row in rows], ["Trainer0", "Trainer1", "All"])
+                for row in rows:
+                    self.assertIn(row[0], text)
+        with open(os.path.join(folder, "rates.csv"), encoding="utf-8", newline="") as file:
+            for row in list(csv.reader(file))[1:]:
+                self.assertRegex(text, r"\| %s +\| +%s +\|" % (row[0], re.escape(row[1])))
+
+    def test_the_head_says_which_cuda_there_is(self):
+        self.assertRegex(self.run_well("--smoke").stdout, r"\n\* ThriftPS version: .*\n\* CUDA version: (none|[\d.]+)\n")
 
     def test_the_report_has_the_originals_rows_and_then_its_own(self):
         lines = self.run_well("--smoke").stdout.split("\n")

@@ -119,6 +119,15 @@ class PartitionByTrainers(launcher.TestCase):
         text = self.run_well(*WORK, "--partition=trainers", "--nserver=2").stdout
         self.assertRegex(text.splitlines()[-1], r"^parameters \(xxh3-128\): trainer0 \w{32}, trainer1 \w{32}$")
 
+    def test_no_shared_memory_reaches_all_reduce(self):
+        for flags, shares in (((), True), (("--no-shared-memory",), False)):
+            with self.subTest(flags=flags):
+                run = self.start(*launcher.TINY, "--batch-size=4", "--epochs=1000000", "--ddp-hook=allreduce_hook", *flags)
+                run.wait_until_training()
+                with open("/proc/%d/maps" % run.roles()["trainer0"], encoding="utf-8") as maps:
+                    self.assertEqual("memfd:thriftps-" in maps.read(), shares)
+                run.kill()
+
 
 if __name__ == "__main__":
     junit.main()

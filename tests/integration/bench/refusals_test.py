@@ -21,6 +21,25 @@ FLAGS = [
     ("--rpc-timeout=0", "--rpc-timeout=0"),
     ("--master-port=65536", "--master-port=65536", "65535"),
     ("--bucket-cap-mib=0", "--bucket-cap-mib"),
+    ("--bucket-cap-mib=nan", "--bucket-cap-mib=nan", "finite"),
+    ("--first-bucket-mib=-1", "--first-bucket-mib=-1", "above 0"),
+    ("--learning-rate=-1", "--learning-rate=-1", "from 0 up"),
+    ("--learning-rate=inf", "--learning-rate=inf", "finite"),
+    ("--repeats=0", "--repeats=0", "1 to"),
+    ("--rank=-1", "--rank=-1", "0 to 3"),
+    ("--master-port=-1", "--master-port=-1", "0 to"),
+    ("--job=", "--job=", "1 to 64"),
+    ("--job=a/b", "--job=a/b", "A-Z"),
+    ("--master-rank=2", "--master-rank=2", "first or last"),
+    ("--master-addr=[::1", "--master-addr=[::1", "IPv6"),
+    ("--bind=[]", "--bind=[]", "IPv6"),
+    ("--port-range=9", "--port-range=9", "FIRST-LAST"),
+    ("--port-range=10-9", "--port-range=10-9"),
+    ("--port-range=1-65536", "--port-range=1-65536"),
+    ("--torch-seed=3 --seed=4", "--torch-seed=3", "--seed=4"),
+    ("--trainer=DdpRpcTrainer", "--trainer", "DdpRpcTrainer", "known: DdpTrainer"),
+    ("--trainer=BatchUpdateTrainer", "--trainer", "BatchUpdateTrainer", "known: DdpTrainer"),
+    ("--experiment=ddp_cpu_rpc", "--experiment=ddp_cpu_rpc", "--smoke"),
     ("--transport=pigeon", "--transport=pigeon", "unix", "tcp"),
     ("--reduce=max", "--reduce=max", "mean", "sum"),
     ("--partition=rows", "--partition=rows", "size", "trainers"),
@@ -102,7 +121,7 @@ class Refusals(launcher.TestCase):
             entry = {"model_class": "DummyModel", "configurations": {**SMALL, **arguments}}
             path = self.write("models.json", json.dumps({"DummyModelSmall": entry}))
             with self.subTest(arguments=arguments):
-                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path), *words, code=1)
+                self.assert_refused(self.run_world("--smoke", "--model-config-path=" + path), *words)
 
     def test_data_arguments(self):
         for change, word in (({"sparsity_percentage": 100}, "sparsity_percentage"), ({"max_val": 0}, "max_val"),
@@ -116,12 +135,30 @@ class Refusals(launcher.TestCase):
     def test_arguments_that_a_class_does_not_take(self):
         path = self.write("more.json", '{"AverageParameterServer": {"lock_count": 1}, "DdpTrainer": {"epochs": 10}}')
         self.assert_refused(self.run_world("--smoke", "--server-config-path=" + path), "lock_count")
-        self.assert_refused(self.run_world("--smoke", "--trainer-config-path=" + path), "epochs", code=1)
+        self.assert_refused(self.run_world("--smoke", "--trainer-config-path=" + path), "epochs")
         self.run_well("--smoke", "--server=AverageBatchParameterServer", "--server-config-path=" + path)
 
+    def test_a_class_that_a_configuration_misspells(self):
+        path = self.write("more.json", '{"AverageParameterSrver": {}}')
+        for flag in ("--server-config-path", "--trainer-config-path"):
+            self.assert_refused(self.run_world("--smoke", "%s=%s" % (flag, path)), path, '"AverageParameterSrver"',
+                                "AverageParameterServer", "DdpTrainer")
+
     def test_a_backend_that_needs_a_device(self):
-        self.assert_refused(self.run_world("--smoke", "--backend=nccl", "--ddp-hook=allreduce_hook"), "nccl", "CUDA",
-                            "gloo", code=1)
+        result = self.run_world("--smoke", "--backend=nccl", "--ddp-hook=allreduce_hook")
+        self.assert_refused(result, "--backend", "nccl", "CUDA", "gloo")
+        self.assertEqual(result.stdout, "")
+        self.run_well("--smoke", "--backend=nccl")  # rpc_hook has no use for a group
+
+    def test_experiments_that_need_a_gpu_say_so(self):
+        names = dict(line.split(": ") for line in self.run_well("--list").stdout.splitlines())
+        with_gpu = names["--experiment, with a GPU"].split()
+        self.assertEqual(len(with_gpu), 7)
+        for name in with_gpu:
+            with self.subTest(name=name):
+                self.assert_refused(self.run_world("--experiment=" + name, THRIFTPS_CUDA_LIBRARY="none"),
+                                    "--experiment=%s needs a GPU: " % name, "no CUDA device")
+        self.assert_refused(self.run_world("--experiment=ddp_mpi"), "ddp_mpi", "ddp_cpu_rpc", "ddp_cuda_rpc")
 
     def test_a_port_in_use(self):
         with socket.socket() as taken:

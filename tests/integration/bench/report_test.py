@@ -2,6 +2,7 @@
 """What a user reads and what programs read after a run: the originals' titles, rows and columns, JSON, CSV."""
 
 import csv
+import json
 import math
 import os
 import re
@@ -107,6 +108,33 @@ class OneRun(launcher.TestCase):
 
 
 class Shapes(launcher.TestCase):
+
+    def test_every_fifth_epoch_is_announced_in_warm_up_and_pass(self):
+        lines = self.run_well("--smoke", "--epochs=11", "--repeats=2").stdout.splitlines()
+        told = [line for line in lines if line.startswith("train epoch=") or line == "benchmark warmup done"]
+        epochs = ["train epoch=0", "train epoch=5", "train epoch=10"]
+        self.assertEqual(told, [*epochs, "benchmark warmup done", *epochs, *epochs])
+
+    def test_json_and_head_have_seeds_paths_and_the_real_port(self):
+        models = self.write("models.json", json.dumps({"DummyModelSmall": {
+            "model_class": "DummyModel", "configurations": {
+                "num_embeddings": 64, "embedding_dim": 64, "dense_input_size": 64, "dense_output_size": 64,
+                "dense_layers_count": 2, "sparse": True}}}))
+        said = ("--torch-seed=7", "--cuda-seed=8", "--filestore=/tmp/store", "--model-config-path=" + models)
+        flags = self.run_to_json("--smoke", *said)["flags"]
+        self.assertEqual((flags["seed"], flags["torch-seed"], flags["cuda-seed"]), ("7", "7", "8"))
+        self.assertEqual((flags["filestore"], flags["model-config-path"]), ("/tmp/store", models))
+        self.assertGreater(int(flags["master-port"]), 0)
+        head, _, rest = self.run_well("--smoke", *said).stdout.partition("\n")
+        for flag in said:
+            self.assertIn(" " + flag[2:], head)
+        self.assertIn("--cuda-seed=8 has no effect", rest)
+
+    def test_torch_seed_is_the_seed(self):
+        found = [report.digests(self.run_to_json("--smoke", "--batch-size=4", flag))
+                 for flag in ("--seed=7", "--torch-seed=7", "--seed=8")]
+        self.assertEqual(found[0], found[1])
+        self.assertNotEqual(found[0], found[2])
 
     def test_one_sample_has_no_deviation(self):
         tables = report.read_report(self.run_well("--smoke").stdout)  # one step for each trainer

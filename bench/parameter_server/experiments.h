@@ -1,0 +1,35 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The originals' experiments by their names: --experiment. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Values of the flags of the same names. */
+typedef struct
+{
+  const gchar *name;
+  const gchar *ddp_hook;
+  gint ntrainer;
+  gint ncudatrainer;
+  const gchar *server; /* NULL = none */
+  gint nserver;
+  gint ncudaserver;
+  const gchar *backend;
+  const gchar *data;
+  const gchar *model;
+  gint rpc_timeout;
+  gint epochs;
+  gint batch_size;
+} TpsExperiment;
+
+/* Static. Errors: TPS_ERROR_NOT_FOUND that lists the known ones. */
+const TpsExperiment *tps_experiment_find (const gchar *name, GError **error);
+
+/* The names of those that need a GPU, or of the others, separated by spaces; owned by the caller. */
+gchar *tps_experiment_list (gboolean with_gpu);
+
+G_END_DECLS
