@@ -321,19 +321,6 @@ prepare_servers (TpsMaster *master, GError **error)
 }
 
 static gboolean
-start_trainers (TpsMaster *master, GError **error)
-{
-  for (guint i = 0; i < master->roles->len; i++)
-    {
-      TpsRole *role = master->roles->pdata[i];
-
-      if (is_trainer (role) && !start_trainer (master, role, error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 fail_pass (const TpsRole *role, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: its pass %s: %s", role->name,
@@ -402,15 +389,16 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
-/* The end of a child tells more than the end of its connection, and is seen a moment later. A pass that failed by itself
- * is no loss: the same would happen to the others. */
+/* The end of a child tells more than the end of its connection, and is seen a moment later. Only a trainer that is gone or silent
+ * is a loss: what is wrong with its pass would happen to the others too. */
 static gboolean
 go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
 {
   gint64 deadline_ns = in (PATIENCE_MS * G_GINT64_CONSTANT (1000000));
 
-  if (!has_spare (master) || role->status.state == TPS_TRAIN_FAILED
-      || role->status.state == TPS_TRAIN_CANCELLED)
+  if (!has_spare (master)
+      || (tps_error_damage (cause) != TPS_DAMAGE_CONNECTION
+          && !g_error_matches (cause, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)))
     return FALSE;
   while (!role->is_lost && tps_clock_now_ns () < deadline_ns)
     {
@@ -419,6 +407,24 @@ go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
     }
   if (!role->is_lost)
     lose (master, role, cause->message);
+  return TRUE;
+}
+
+static gboolean
+start_trainers (TpsMaster *master, GError **error)
+{
+  for (guint i = 0; i < master->roles->len; i++)
+    {
+      TpsRole *role = master->roles->pdata[i];
+
+      g_autoptr (GError) local = NULL;
+
+      if (!is_trainer (role) || start_trainer (master, role, &local)
+          || go_on_without (master, role, local))
+        continue;
+      g_propagate_error (error, g_steal_pointer (&local));
+      return FALSE;
+    }
   return TRUE;
 }
 

@@ -101,6 +101,18 @@ is_wildcard (const gchar *host)
   return g_str_equal (host, "0.0.0.0") || g_str_equal (host, "::");
 }
 
+/* The numeric address of --bind: other hosts may take a name for something else. */
+static gchar *
+resolve_bind (const gchar *bind, GError **error)
+{
+  gchar *address = tps_reachable_resolve (bind);
+
+  if (address == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "--bind=%s: cannot be resolved",
+                 bind);
+  return address;
+}
+
 /* Unix sockets say that the whole world is on this machine. */
 static gboolean
 find_host (Role *role, GError **error)
@@ -110,7 +122,7 @@ find_host (Role *role, GError **error)
   if (g_str_equal (world->transport, "unix"))
     role->host = g_strdup ("127.0.0.1");
   else if (world->bind != NULL && !is_wildcard (world->bind))
-    role->host = g_strdup (world->bind);
+    role->host = resolve_bind (world->bind, error);
   else
     role->host = tps_reachable_address (world->master_addr, error);
   return role->host != NULL;

@@ -279,21 +279,38 @@ find_address (const gchar *text, const gchar *address)
   return found;
 }
 
+/* "trainer1: 10.0.0.2:4013" has its name. */
+static gboolean
+is_named (const gchar *text, const gchar *found, const gchar *name)
+{
+  gsize n_bytes = strlen (name);
+
+  return (gsize) (found - text) >= n_bytes + 2 && strncmp (found - 2, ": ", 2) == 0
+         && strncmp (found - 2 - n_bytes, name, n_bytes) == 0;
+}
+
+static void
+name_address (GError *error, const gchar *name, const gchar *address)
+{
+  const gchar *found = address != NULL ? find_address (error->message, address) : NULL;
+  gchar *named;
+
+  if (found == NULL || is_named (error->message, found, name))
+    return;
+  named = g_strdup_printf ("%.*s%s at %s", (gint) (found - error->message), error->message, name,
+                           found);
+  g_free (error->message);
+  error->message = named;
+}
+
 void
 tps_roster_name_addresses (const TpsRoster *roster, GError *error)
 {
+  name_address (error, "the master", roster->address);
   for (guint i = 0; i < roster->roles->len; i++)
     {
       const TpsRole *role = roster->roles->pdata[i];
-      const gchar *found = role->address != NULL ? find_address (error->message, role->address)
-                                                 : NULL;
-      gchar *named;
 
-      if (found == NULL)
-        continue;
-      named = g_strdup_printf ("%.*s%s at %s", (gint) (found - error->message), error->message,
-                               role->name, found);
-      g_free (error->message);
-      error->message = named;
+      name_address (error, role->name, role->address);
     }
 }
