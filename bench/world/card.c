@@ -8,6 +8,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
+#define ENOUGH_BYTES 2000 /* of differences */
+
 struct TpsCard
 {
   GPtrArray *lines; /* of gchar, "name=value" */
@@ -22,10 +24,13 @@ card_new (void)
   return card;
 }
 
+/* Escapes keep each line one line, whatever a value holds; so they stay in messages. */
 static void
 add (TpsCard *card, const gchar *name, const gchar *value)
 {
-  g_ptr_array_add (card->lines, g_strconcat (name, "=", value != NULL ? value : "", NULL));
+  g_autofree gchar *line = g_strconcat (name, "=", value != NULL ? value : "", NULL);
+
+  g_ptr_array_add (card->lines, g_strescape (line, NULL));
 }
 
 TpsCard *
@@ -45,7 +50,11 @@ tps_card_new (const TpsWorld *world, const gchar *name, const gchar *address,
   add (card, "nonce", nonce);
   add (card, "address", address);
   for (guint i = 0; i < flags->len; i++)
-    g_ptr_array_add (card->lines, g_strconcat ("--", flags->pdata[i], NULL));
+    {
+      g_autofree gchar *line = g_strconcat ("--", flags->pdata[i], NULL);
+
+      g_ptr_array_add (card->lines, g_strescape (line, NULL));
+    }
   return card;
 }
 
@@ -56,32 +65,29 @@ tps_card_free (TpsCard *card)
   g_free (card);
 }
 
-/* Escapes keep each line one line, whatever a value holds. */
 GBytes *
 tps_card_encode (const TpsCard *card)
 {
-  g_autoptr (GString) text = g_string_new (NULL);
+  GString *text = g_string_new (NULL);
 
   for (guint i = 0; i < card->lines->len; i++)
-    {
-      g_autofree gchar *line = g_strescape (card->lines->pdata[i], NULL);
-
-      g_string_append (text, line);
-      g_string_append_c (text, '\n');
-    }
-  return g_string_free_to_bytes (g_steal_pointer (&text));
+    g_string_append_printf (text, "%s\n", (const gchar *) card->lines->pdata[i]);
+  return g_string_free_to_bytes (text);
 }
 
+/* What should have been escaped is, so that a foreign card cannot write to a terminal. */
 TpsCard *
 tps_card_decode (GBytes *bytes)
 {
   TpsCard *card = card_new ();
-  g_autofree gchar *text = g_strndup (g_bytes_get_data (bytes, NULL), g_bytes_get_size (bytes));
+  gsize n_bytes;
+  const gchar *data = g_bytes_get_data (bytes, &n_bytes);
+  g_autofree gchar *text = g_strndup (n_bytes > 0 ? data : "", n_bytes);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
   for (gchar **line = lines; *line != NULL; line++)
     if (strchr (*line, '=') != NULL)
-      g_ptr_array_add (card->lines, g_strcompress (*line));
+      g_ptr_array_add (card->lines, g_strescape (*line, "\\\""));
   return card;
 }
 
@@ -108,6 +114,12 @@ tps_card_get (const TpsCard *card, const gchar *name)
 }
 
 gchar *
+tps_card_dup_address (const TpsCard *card)
+{
+  return g_strcompress (tps_card_get (card, "address"));
+}
+
+gchar *
 tps_card_describe (const TpsCard *card)
 {
   return g_strdup_printf ("%s (pid %s on %s)", tps_card_get (card, "name"),
@@ -118,7 +130,7 @@ tps_card_describe (const TpsCard *card)
 static void
 add_differences (const TpsCard *role, const TpsCard *master, GString *text)
 {
-  for (guint i = 0; i < role->lines->len; i++)
+  for (guint i = 0; i < role->lines->len && text->len < ENOUGH_BYTES; i++)
     {
       const gchar *line = role->lines->pdata[i];
       gsize n_bytes = strcspn (line, "=");
@@ -138,7 +150,7 @@ add_differences (const TpsCard *role, const TpsCard *master, GString *text)
 static void
 add_missing (const TpsCard *role, const TpsCard *master, GString *text)
 {
-  for (guint i = 0; i < master->lines->len; i++)
+  for (guint i = 0; i < master->lines->len && text->len < ENOUGH_BYTES; i++)
     {
       const gchar *line = master->lines->pdata[i];
       gsize n_bytes = strcspn (line, "=");

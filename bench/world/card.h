@@ -27,8 +27,11 @@ void tps_card_free (TpsCard *card);
 GBytes *tps_card_encode (const TpsCard *card);
 TpsCard *tps_card_decode (GBytes *bytes);
 
-/* The value of a line of the identity; "" if there is none. Borrowed. */
+/* The value of a line of the identity, escaped as C strings are; "" if there is none. Borrowed. */
 const gchar *tps_card_get (const TpsCard *card, const gchar *name);
+
+/* Where the process serves; owned by the caller. */
+gchar *tps_card_dup_address (const TpsCard *card);
 
 /* "trainer1 (pid 12 on host3)"; owned by the caller. */
 gchar *tps_card_describe (const TpsCard *card);

@@ -78,7 +78,7 @@ welcome (TpsRoster *roster, TpsRole *role, GBytes *bytes, GError **error)
   TpsClientOptions options = { 0 };
 
   role->card = tps_card_decode (bytes);
-  role->address = g_strdup (tps_card_get (role->card, "address"));
+  role->address = tps_card_dup_address (role->card);
   if (!tps_card_check (role->card, roster->card, error))
     return FALSE;
   options.address = role->address;
