@@ -53,8 +53,8 @@ typedef struct
 {
   TpsPlugin *plugin; /* the store, where our ranks meet */
   TpsServer *server;
-  GPtrArray *systems; /* of TpsAllReduceSystem */
-  TpsFigures *figures;
+  GPtrArray *systems;  /* of TpsAllReduceSystem */
+  TpsFigures *figures; /* the run's */
   gsize sizes[8];
   guint n_sizes;
 } AllReduce;
@@ -208,6 +208,7 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
   AllReduce *bench = user_data;
   const gchar *folder = tps_benchmark_get_folder (run, error);
 
+  bench->figures = run->figures;
   if (folder == NULL || !serve_store (bench, folder, error) || !start_systems (bench, run, error))
     return FALSE;
   if (flags.n_bytes > 0)
@@ -228,22 +229,6 @@ stop (gpointer user_data)
   g_clear_pointer (&bench->plugin, tps_plugin_free);
 }
 
-/* -- the report -- */
-
-static void
-print_report (gpointer user_data)
-{
-  g_autofree gchar *table = tps_figures_show (((AllReduce *) user_data)->figures);
-
-  fputs (table, stdout);
-}
-
-static void
-add_output (gpointer user_data, TpsBenchOutput *output)
-{
-  tps_figures_output (((AllReduce *) user_data)->figures, output);
-}
-
 static void
 free_system (gpointer system)
 {
@@ -258,15 +243,12 @@ run_benchmark (void)
     .describe = describe,
     .prepare = prepare,
     .stop = stop,
-    .print_report = print_report,
-    .add_output = add_output,
+    .style = &style,
   };
-  AllReduce bench = { .systems = g_ptr_array_new_with_free_func (free_system),
-                      .figures = tps_figures_new (&style) };
+  AllReduce bench = { .systems = g_ptr_array_new_with_free_func (free_system) };
   gint status = tps_benchmark_run (&benchmark, &flags.run, &bench);
 
   g_ptr_array_unref (bench.systems);
-  tps_figures_free (bench.figures);
   return status;
 }
 

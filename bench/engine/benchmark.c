@@ -87,7 +87,10 @@ write_json (const Life *life, GError **error)
   g_auto (TpsBenchOutput) output;
 
   tps_bench_output_init (&output, life->benchmark->name, flags);
-  life->benchmark->add_output (life->user_data, &output);
+  if (life->run.figures != NULL)
+    tps_figures_output (life->run.figures, &output);
+  if (life->benchmark->add_output != NULL)
+    life->benchmark->add_output (life->user_data, &output);
   return tps_bench_output_write_json (&output, life->flags->json, error);
 }
 
@@ -102,12 +105,23 @@ finish_output (GError **error)
   return FALSE;
 }
 
+static void
+print_figures (const TpsFigures *figures)
+{
+  g_autofree gchar *table = tps_figures_show (figures);
+
+  fputs (table, stdout);
+}
+
 static gboolean
 report (const Life *life, GError **error)
 {
   const TpsBenchmark *benchmark = life->benchmark;
 
-  benchmark->print_report (life->user_data);
+  if (life->run.figures != NULL)
+    print_figures (life->run.figures);
+  if (benchmark->print_report != NULL)
+    benchmark->print_report (life->user_data);
   return (life->flags->json == NULL || write_json (life, error))
          && (benchmark->write_more == NULL || benchmark->write_more (life->user_data, error))
          && finish_output (error);
@@ -130,6 +144,7 @@ stop (Life *life)
                        tps_interrupt_is_set () ? STOP_PATIENCE_MS / 3 : STOP_PATIENCE_MS);
   tps_supervisor_free (life->run.supervisor);
   tps_engine_free (life->run.engine);
+  g_clear_pointer (&life->run.figures, tps_figures_free);
   g_clear_pointer (&life->run.folder, tps_bench_remove_folder);
 }
 
@@ -148,6 +163,8 @@ tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags, gpoi
   life.run.name = benchmark->name;
   life.run.supervisor = tps_supervisor_new ();
   life.run.engine = tps_engine_new ((guint) flags->repeats);
+  if (benchmark->style != NULL)
+    life.run.figures = tps_figures_new (benchmark->style);
   tps_supervisor_set_waiting (life.run.supervisor, tps_engine_tick, life.run.engine);
   if (!measure (&life, &error))
     {

@@ -7,6 +7,7 @@
 #include "bench/engine/engine.h"
 #include "bench/process/flags.h"
 #include "bench/process/supervisor.h"
+#include "bench/report/figures.h"
 #include "bench/report/json_output.h"
 
 G_BEGIN_DECLS
@@ -18,7 +19,8 @@ typedef struct
   gboolean has_said_length;
   TpsSupervisor *supervisor; /* of all its processes */
   TpsEngine *engine;
-  gchar *folder; /* for sockets and files; tps_benchmark_get_folder() */
+  TpsFigures *figures; /* where the benchmark has a style for them */
+  gchar *folder;       /* for sockets and files; tps_benchmark_get_folder() */
 } TpsBenchRun;
 
 /* A benchmark's own parts. Each is called with `user_data`. */
@@ -40,9 +42,11 @@ typedef struct
   /* Ends the systems, where prepare() has not succeeded too. Processes that are left are ended after it. */
   void (*stop) (gpointer user_data);
 
-  /* The report on standard output. */
+  /* Optional: what is in the run's figures is the report and goes to --json; the parts below come after it. */
+  const TpsFigureStyle *style;
+  /* Optional: the report on standard output. */
   void (*print_report) (gpointer user_data);
-  /* Figures, peers, ratios and facts for --json. */
+  /* Optional: figures, peers, ratios and facts for --json. */
   void (*add_output) (gpointer user_data, TpsBenchOutput *output);
   /* Optional: other files that flags ask for. */
   gboolean (*write_more) (gpointer user_data, GError **error);

@@ -145,14 +145,19 @@ get_elapsed (const TpsEngine *engine)
 static gdouble
 estimate (TpsEngine *engine, gdouble run_s)
 {
-  gdouble left_s = 0;
+  gdouble left_s = engine->tasks->len > 0 ? 0 : (gdouble) NAN;
 
   for (guint i = 0; i < engine->tasks->len; i++)
     for (guint kind = 0; kind < 2; kind++)
       {
         guint n_left = count_left (engine, i, kind == 1);
         gboolean runs = i == engine->task && (engine->round > 0) == (kind == 1);
-        gdouble one_s = runs && isfinite (run_s) ? run_s : estimate_run (engine, i, kind == 1);
+        gdouble one_s = runs ? run_s : (gdouble) NAN;
+
+        if (!isfinite (one_s))
+          one_s = estimate_run (engine, i, kind == 1);
+        if (!isfinite (one_s) && i == engine->task)
+          one_s = run_s; /* the first run of a task foretells the others */
 
         if (n_left > 0)
           left_s += n_left * one_s - (runs ? MIN (get_elapsed (engine), one_s) : 0);
@@ -163,7 +168,7 @@ estimate (TpsEngine *engine, gdouble run_s)
 gdouble
 tps_engine_estimate (TpsEngine *engine)
 {
-  return engine->tasks->len > 0 ? estimate (engine, (gdouble) NAN) : (gdouble) NAN;
+  return estimate (engine, (gdouble) NAN);
 }
 
 /* -- progress -- */

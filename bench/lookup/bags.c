@@ -6,8 +6,9 @@
 
 #define SEED 7
 
-gfloat
-tps_lookup_value (gsize row, gsize column)
+/* The value of every table at a place. */
+static gfloat
+get_value (gsize row, gsize column)
 {
   return (gfloat) ((row * 31 + column * 7) % 257) / 256;
 }
@@ -17,7 +18,7 @@ tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat fa
 {
   for (gsize row = 0; row < n; row++)
     for (gsize column = 0; column < dim; column++)
-      values[row * dim + column] = factor * tps_lookup_value (first + row, column);
+      values[row * dim + column] = factor * get_value (first + row, column);
 }
 
 static gsize
@@ -42,7 +43,7 @@ tps_lookup_bags_init (TpsLookupBags *bags, const TpsLookupShape *shape)
 
         bags->ids[set * n + i] = id;
         for (gsize column = 0; column < shape->dim; column++)
-          bags->checksum[set] += (gdouble) tps_lookup_value ((gsize) id, column);
+          bags->checksum[set] += (gdouble) get_value ((gsize) id, column);
       }
   g_rand_free (dice);
 }

@@ -32,9 +32,6 @@ void tps_lookup_bags_clear (TpsLookupBags *bags);
 /* Of a set; borrowed. */
 const gint64 *tps_lookup_bags_get_ids (const TpsLookupBags *bags, gsize set);
 
-/* The value of every table at a place. */
-gfloat tps_lookup_value (gsize row, gsize column);
-
 /* Rows [first, first + n) times `factor`, to `values` [n, dim]. */
 void tps_lookup_fill_rows (gfloat *values, gsize first, gsize n, gsize dim, gfloat factor);
 

@@ -7,8 +7,6 @@
  * system's sums, the rows that come by RPC, and the tables that were pushed to are checked.
  */
 
-#include <stdio.h>
-
 #include "bench/lookup/parts.h"
 
 #define NAME "lookup"
@@ -44,6 +42,7 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   TpsLookup *lookup = user_data;
 
+  lookup->figures = run->figures;
   if (is_asked_for (lookup, "local") && !tps_lookup_prepare_local (lookup, run, error))
     return FALSE;
   if ((is_asked_for (lookup, "remote") || is_asked_for (lookup, "push"))
@@ -61,20 +60,6 @@ stop (gpointer user_data)
 
   g_clear_pointer (&lookup->server, tps_lookup_server_free);
   g_clear_pointer (&lookup->peer, tps_child_free);
-}
-
-static void
-print_report (gpointer user_data)
-{
-  g_autofree gchar *table = tps_figures_show (((TpsLookup *) user_data)->figures);
-
-  fputs (table, stdout);
-}
-
-static void
-add_output (gpointer user_data, TpsBenchOutput *output)
-{
-  tps_figures_output (((TpsLookup *) user_data)->figures, output);
 }
 
 static gchar *
@@ -104,16 +89,14 @@ run_benchmark (const TpsLookupOptions *options)
     .describe = describe,
     .prepare = prepare,
     .stop = stop,
-    .print_report = print_report,
-    .add_output = add_output,
+    .style = &style,
   };
-  TpsLookup lookup = { .options = options, .figures = tps_figures_new (&style) };
+  TpsLookup lookup = { .options = options };
   gint status = tps_benchmark_run (&benchmark, &options->run, &lookup);
 
   for (guint i = 0; i < lookup.n_locals; i++)
     tps_lookup_local_free (lookup.locals[i]);
   tps_lookup_bags_clear (&lookup.bags);
-  tps_figures_free (lookup.figures);
   return status;
 }
 

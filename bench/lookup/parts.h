@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   const TpsLookupOptions *options;
-  TpsFigures *figures;
+  TpsFigures *figures; /* the run's */
 
   /* Bags in this process. */
   TpsLookupBags bags;

@@ -83,12 +83,6 @@ tps_lookup_server_free (TpsLookupServer *server)
   g_free (server);
 }
 
-gdouble
-tps_lookup_server_get_cpu (const TpsLookupServer *server)
-{
-  return tps_child_get_cpu (server->child);
-}
-
 /* -- clients -- */
 
 TpsRemoteTables *
@@ -188,7 +182,7 @@ tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients, 
                         TpsLookupCall call, gdouble seconds, TpsLookupLoad *load, GError **error)
 {
   g_autofree Caller *callers = g_new0 (Caller, n_clients);
-  gdouble cpu_s = tps_lookup_server_get_cpu (server);
+  gdouble cpu_s = tps_child_get_cpu (server->child);
   gint64 start_ns = tps_clock_now_ns ();
   gboolean ok;
 
@@ -201,6 +195,6 @@ tps_lookup_server_load (const TpsLookupServer *server, gpointer const *clients, 
     }
   ok = join (callers, n_clients, &load->n_calls, error);
   load->calls_per_s = (gdouble) load->n_calls / ((gdouble) (tps_clock_now_ns () - start_ns) / 1e9);
-  load->calls_per_cpu_s = (gdouble) load->n_calls / (tps_lookup_server_get_cpu (server) - cpu_s);
+  load->calls_per_cpu_s = (gdouble) load->n_calls / (tps_child_get_cpu (server->child) - cpu_s);
   return ok;
 }

@@ -23,9 +23,6 @@ TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar
                                           const gchar *socket_dir, GError **error);
 void tps_lookup_server_free (TpsLookupServer *server);
 
-/* Seconds of CPU that it has used. */
-gdouble tps_lookup_server_get_cpu (const TpsLookupServer *server);
-
 /* A client that knows the server's tables; owned by the caller. */
 TpsRemoteTables *tps_lookup_server_connect (const TpsLookupServer *server, guint transport,
                                             GError **error);

@@ -293,18 +293,3 @@ tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms)
     }
   return orderly;
 }
-
-gchar *
-tps_supervisor_get_living (TpsSupervisor *supervisor)
-{
-  GString *names = g_string_new (NULL);
-
-  for (guint i = 0; i < supervisor->children->len; i++)
-    {
-      Child *child = supervisor->children->pdata[i];
-
-      if (!has_ended (child))
-        g_string_append_printf (names, "%s%s", names->len > 0 ? ", " : "", child->name);
-    }
-  return g_string_free (names, FALSE);
-}

@@ -49,9 +49,6 @@ gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patien
  * ended by themselves with status 0 or by that SIGTERM. */
 gboolean tps_supervisor_stop (TpsSupervisor *supervisor, guint patience_ms);
 
-/* Names of the children that live, comma-separated; owned. */
-gchar *tps_supervisor_get_living (TpsSupervisor *supervisor);
-
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSupervisor, tps_supervisor_free)
 
 G_END_DECLS

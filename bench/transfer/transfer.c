@@ -28,8 +28,8 @@ typedef struct
   const GPtrArray *specs; /* of TpsTransferSystemSpec */
   GPtrArray *systems;     /* of TpsTransferSystem */
   GArray *rows;           /* of TpsTransferRow */
-  TpsFigures *figures;
-  TpsTransferIdle idle; /* its n_idle is 0 where it is not measured */
+  TpsFigures *figures;    /* the run's */
+  TpsTransferIdle idle;   /* its n_idle is 0 where it is not measured */
 } Transfer;
 
 static GPtrArray *
@@ -247,6 +247,8 @@ prepare (gpointer user_data, TpsBenchRun *run, GError **error)
 {
   Transfer *transfer = user_data;
 
+  transfer->figures = run->figures;
+  tps_transfer_figures_add_limits (run->figures, transfer->specs);
   if (!add_systems (transfer, run, tps_transfer_plan_max_bytes (transfer->rows), error))
     return FALSE;
   add_rows (transfer, run->engine);
@@ -266,22 +268,22 @@ stop (gpointer user_data)
 }
 
 static void
-print_report (gpointer user_data)
+print_idle (gpointer user_data)
 {
   const Transfer *transfer = user_data;
-  g_autofree gchar *table = tps_figures_show (transfer->figures);
-  g_autofree gchar *idle = transfer->idle.n_idle > 0 ? tps_transfer_show_idle (&transfer->idle)
-                                                     : g_strdup ("");
+  g_autofree gchar *idle = NULL;
 
-  printf ("%s%s", table, idle);
+  if (transfer->idle.n_idle == 0)
+    return;
+  idle = tps_transfer_show_idle (&transfer->idle);
+  fputs (idle, stdout);
 }
 
 static void
-add_output (gpointer user_data, TpsBenchOutput *output)
+output_idle (gpointer user_data, TpsBenchOutput *output)
 {
   const Transfer *transfer = user_data;
 
-  tps_figures_output (transfer->figures, output);
   if (transfer->idle.n_idle > 0)
     tps_transfer_output_idle (&transfer->idle, output);
 }
@@ -310,20 +312,19 @@ run_benchmark (const TpsTransferOptions *options, const GPtrArray *specs)
     .describe = describe,
     .prepare = prepare,
     .stop = stop,
-    .print_report = print_report,
-    .add_output = add_output,
+    .style = &tps_transfer_figure_style,
+    .print_report = print_idle,
+    .add_output = output_idle,
     .write_more = plot,
   };
   Transfer transfer = { .options = options,
                         .specs = specs,
                         .systems = g_ptr_array_new_with_free_func (free_system),
-                        .rows = tps_transfer_plan_rows (options),
-                        .figures = tps_transfer_figures_new (specs) };
+                        .rows = tps_transfer_plan_rows (options) };
   gint status = tps_benchmark_run (&benchmark, &options->run, &transfer);
 
   g_ptr_array_unref (transfer.systems);
   g_array_unref (transfer.rows);
-  tps_figures_free (transfer.figures);
   tps_transfer_idle_clear (&transfer.idle);
   return status;
 }

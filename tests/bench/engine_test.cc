@@ -101,6 +101,32 @@ TEST_F (Engine, TheEstimateCountsEveryRunBeforeTheFirst)
   EXPECT_DOUBLE_EQ (tps_engine_estimate (engine_), 0);
 }
 
+// Of a task that nothing is expected of: what it says of itself counts for the rounds to come too.
+TEST_F (Engine, ATaskThatSaysHowFarItIsForetellsTheRest)
+{
+  TpsTask task = {};
+  task.title = "a";
+  task.bench = engine_;
+  task.run = [] (gpointer engine, gpointer, gpointer, gboolean is_warm_up, GError **) -> gboolean {
+    if (is_warm_up)
+      tps_engine_show (static_cast<TpsEngine *> (engine), "step 1 of 2", 0.5);
+    return TRUE;
+  };
+  tps_engine_begin_row (engine_);
+  tps_engine_add (engine_, &task);
+  testing::internal::CaptureStderr ();
+  EXPECT_TRUE (tps_engine_run (engine_, nullptr));
+  EXPECT_EQ (testing::internal::GetCapturedStderr (), "warm-up: a, step 1 of 2; about 0 s left\n");
+}
+
+TEST_F (Engine, ItShowsWhatIsDoneBeforeTheFirstTask)
+{
+  tps_engine_set_phase (engine_, "the roles start");
+  testing::internal::CaptureStderr ();
+  tps_engine_show (engine_, nullptr, NAN);
+  EXPECT_EQ (testing::internal::GetCapturedStderr (), "the roles start\n");
+}
+
 TEST (TaskTime, IsTheMeanOfItsRuns)
 {
   TpsTaskTime time = { .expected_s = { 1, 5 }, .spent_s = {}, .n_runs = {} };

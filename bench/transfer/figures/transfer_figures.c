@@ -31,12 +31,13 @@ label (const gchar *system, const gchar *row)
   return g_strdup_printf ("%-23s %s", row, system);
 }
 
-TpsFigures *
-tps_transfer_figures_new (const GPtrArray *specs)
-{
-  static const TpsFigureStyle style = { .name = name_ours, .label = label, .columns = columns };
-  TpsFigures *figures = tps_figures_new (&style);
+const TpsFigureStyle tps_transfer_figure_style = { .name = name_ours,
+                                                   .label = label,
+                                                   .columns = columns };
 
+void
+tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs)
+{
   for (guint i = 0; i < specs->len; i++)
     {
       const TpsTransferSystemSpec *spec = specs->pdata[i];
@@ -49,7 +50,6 @@ tps_transfer_figures_new (const GPtrArray *specs)
       if (!g_str_equal (spec->name, OURS))
         tps_figures_add_limit (figures, &limit);
     }
-  return figures;
 }
 
 gchar *

@@ -10,8 +10,10 @@
 
 G_BEGIN_DECLS
 
-/* `specs`: of TpsTransferSystemSpec, static. */
-TpsFigures *tps_transfer_figures_new (const GPtrArray *specs);
+extern const TpsFigureStyle tps_transfer_figure_style;
+
+/* Adds the systems that ours are compared with. `specs`: of TpsTransferSystemSpec, static. */
+void tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs);
 
 /* Adds a run. Its rate is that of the typical call where calls come one by one, else of the whole run. */
 void tps_transfer_figures_add_run (TpsFigures *figures, const TpsTransferSystemSpec *spec,

@@ -15,8 +15,8 @@ tps_transfer_op_name (TpsTransferOp op)
   return op_names[op];
 }
 
-gboolean
-tps_transfer_op_find (const gchar *name, TpsTransferOp *op)
+static gboolean
+find_op (const gchar *name, TpsTransferOp *op)
 {
   for (guint i = 0; i < G_N_ELEMENTS (op_names); i++)
     if (g_strcmp0 (name, op_names[i]) == 0)
@@ -39,7 +39,7 @@ tps_transfer_row_parse (const gchar *line, TpsTransferRow *row)
               &row->n_in_flight, &row->n_calls)
       != 5)
     return FALSE;
-  return tps_transfer_op_find (name, &row->op) && row->n_connections > 0 && row->n_in_flight > 0
+  return find_op (name, &row->op) && row->n_connections > 0 && row->n_in_flight > 0
          && row->n_calls > 0;
 }
 

@@ -34,9 +34,6 @@ typedef struct
 /* "push"; static. */
 const gchar *tps_transfer_op_name (TpsTransferOp op);
 
-/* FALSE where there is none of that name, or `name` is NULL. */
-gboolean tps_transfer_op_find (const gchar *name, TpsTransferOp *op);
-
 /* FALSE for a line that is none. */
 gboolean tps_transfer_row_parse (const gchar *line, TpsTransferRow *row);
 

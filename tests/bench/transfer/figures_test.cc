@@ -24,7 +24,8 @@ protected:
     g_autoptr (GPtrArray) specs = g_ptr_array_new ();
     for (const TpsTransferSystemSpec *spec : { &kOurs, &kRaw, &kMemcpy })
       g_ptr_array_add (specs, const_cast<TpsTransferSystemSpec *> (spec));
-    figures_ = tps_transfer_figures_new (specs);
+    figures_ = tps_figures_new (&tps_transfer_figure_style);
+    tps_transfer_figures_add_limits (figures_, specs);
     tps_bench_output_init (&output_, "transfer", flags_);
   }
   void

@@ -40,7 +40,7 @@ TINY = ("--data=DummyDataSmall", "--model=DummyModelSmall")
 
 # `stderr` is without the lines of progress, which come when a run takes long, and without the log of the servers.
 Result = collections.namedtuple("Result", "code stdout stderr")
-PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*)\n", re.MULTILINE)
+PROGRESS = re.compile(r"^(?:(?:warm-up|round \d+ of \d+): .*|\w+: takes about .*|[\w ]+ starts?(?:; about .*)?)\n", re.MULTILINE)
 LOG = re.compile(r"^thriftps-Message: .*\n", re.MULTILINE)
 
 

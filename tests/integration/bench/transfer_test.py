@@ -104,6 +104,14 @@ class Transfer(launcher.TestCase):
                     self.assertEqual((result.code, result.stderr.count("\n")), (2, 1), result)
                     self.assertIn(flag + ": expected ThriftPS over TCP", result.stderr)
 
+    def test_it_says_at_its_start_how_long_it_takes(self):
+        run = self.start("--peers", "--repeats=100")
+        first = launcher.eventually(run.progress, "a line of progress")
+        self.assertRegex(first, r"^transfer: takes about (\d+ h )?\d+ min")
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish().code, 130)
+        self.assert_nothing_left(run)
+
     def test_ctrl_c(self):
         run = self.start("--repeats=1000")
         launcher.eventually(lambda: len(run.living()) > 1, "its servers are there")
