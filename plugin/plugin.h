@@ -54,6 +54,10 @@
  * 5. The end. tps_plugin_shut_down() ends waiting calls; stop your server, so that nothing of the
  * plugin is served any more; then tps_plugin_free().
  *
+ * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured log,
+ * domain "thriftps", from a thread of their own. tps_trace_set_level() and tps_trace_set_sink() of
+ * runtime/base/trace.h choose another level or destination; OPERATING.md lists the events.
+ *
  * Nothing here changes signal dispositions, locales or log handlers of the process. Making a
  * TpsProcessor or one of the hardened pieces repairs classes of the Thrift library in this process
  * (plugin/host/library.h says which).

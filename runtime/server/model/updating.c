@@ -10,6 +10,7 @@
 #include "runtime/server/model/update_digest.h"
 #include "runtime/base/trace.h"
 
+static TpsTraceEvent update_incomplete = TPS_TRACE_EVENT ("update_incomplete", TPS_TRACE_INFO);
 static TpsTraceEvent update_expired = TPS_TRACE_EVENT ("update_expired", TPS_TRACE_WARNING);
 
 struct TpsUpdateContribution
@@ -511,6 +512,9 @@ tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *ou
     return;
   if (updating->open->n_arrived >= updating->options.min_trainers)
     {
+      tps_trace (&update_incomplete, tps_field_int ("version", updating->version),
+                 tps_field_uint ("trainers", updating->options.n_trainers),
+                 tps_field_uint ("arrived", updating->open->n_arrived));
       close_round (updating, now_ns, output);
       return;
     }

@@ -15,6 +15,10 @@
 #include "runtime/trainer/pass/pass_plan.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
+
+static TpsTraceEvent pass_ended = TPS_TRACE_EVENT ("pass_ended", TPS_TRACE_INFO);
+static TpsTraceEvent pass_failed = TPS_TRACE_EVENT ("pass_failed", TPS_TRACE_INFO);
 
 struct TpsTrainer
 {
@@ -77,6 +81,16 @@ tps_trainer_free (TpsTrainer *trainer)
   g_free (trainer);
 }
 
+/* `error` NULL: the pass has succeeded. */
+static void
+trace_end (const TpsPass *pass, gboolean is_cancelled, const GError *error)
+{
+  tps_trace (error != NULL && !is_cancelled ? &pass_failed : &pass_ended,
+             tps_field_text ("pass", pass->plan->pass_name),
+             tps_field_uint ("rank", pass->plan->rank), tps_field_bool ("cancelled", is_cancelled),
+             tps_field_text ("reason", error != NULL ? error->message : NULL));
+}
+
 static gpointer
 run_pass (gpointer user_data)
 {
@@ -90,6 +104,7 @@ run_pass (gpointer user_data)
   pass = trainer->pass;
   tps_mutex_unlock (&trainer->lock);
   ok = tps_pass_run (pass, &error);
+  trace_end (pass, !ok && tps_pass_is_cancelled (pass), error);
 
   tps_mutex_lock (&trainer->lock);
   if (ok)

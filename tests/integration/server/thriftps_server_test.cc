@@ -162,6 +162,36 @@ TEST (ThriftpsServer, RoundsEndByTheirDeadline)
   EXPECT_THAT (ErrorText (answer), HasSubstr ("2"));
 }
 
+TEST (ThriftpsServer, LogsItsLifeItsFailuresAndWhatIsLost)
+{
+  ServerProcess server ({ "--listen=127.0.0.1:0", "--ntrainer=2", "--rpc-timeout=0.1" });
+  std::string address = server.ReadAddress ();
+  {
+    RawClient client (address);
+    EXPECT_EQ (ErrorCode (client.Call ("average_gradient", PushOne (1))), 6);
+    EXPECT_EQ (ErrorCode (client.Call ("ParameterServer:reset_state")), 0);
+    EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:drop_table",
+                                       [] (TpsWriter *out) {
+                                         tps_writer_field (out, 1, TPS_WIRE_BINARY);
+                                         tps_writer_string (out, "none\n");
+                                       })),
+               1);
+  }
+  server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
+  std::string log = server.ReadErrors ();
+  EXPECT_THAT (log, HasSubstr (" INFO server_listening address=" + address + "\n"));
+  EXPECT_THAT (
+      log,
+      HasSubstr (" WARNING round_expired batch=1 param_loc=0 trainers=2 missing=\"trainer 0\"\n"));
+  EXPECT_THAT (log, HasSubstr (" INFO request_failed method=average_gradient peer=127.0.0.1:"));
+  EXPECT_THAT (log, HasSubstr (" code=DEADLINE_EXCEEDED message=\"round (batch 1"));
+  EXPECT_THAT (log, HasSubstr (" INFO state_reset peer=127.0.0.1:"));
+  EXPECT_THAT (log, HasSubstr (" INFO request_failed method=EmbeddingTable:drop_table peer="));
+  EXPECT_THAT (log, HasSubstr (" INFO signal_taken signal=Terminated\n"));
+  EXPECT_THAT (log, HasSubstr (" INFO server_stopped all_answered=true\n"));
+}
+
 // Half a MiB of FLOAT16, whose sum is a MiB of FLOAT32.
 TEST (ThriftpsServer, SumsMayHaveAsMuchAsCallsBesides)
 {
