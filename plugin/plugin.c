@@ -172,10 +172,11 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
   TpsTableStoreOptions tables = { .max_bytes = options->max_table_bytes,
                                   .workers = plugin->workers,
-                                  .place = options->table_place };
+                                  .place = options->table_place,
+                                  .pushes = options->pushes };
 
   plugin->tables = tps_table_store_new (&tables);
-  plugin->embedding = tps_embedding_tables_new (plugin->tables, &options->pushes);
+  plugin->embedding = tps_embedding_tables_new (plugin->tables);
 }
 
 /* Half of the memory for what is on its way. */

@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A lookup: decode, on the I/O thread -> the store, there or on a worker -> encode.
- * A push: decode -> begin in the window of push ids -> the store -> end in the window, which also answers its repeats.
+ * A push: decode -> the store, which applies it once and in its turn -> answer, from any thread.
  *
- * A repeat that comes while the first one runs waits without a thread: the window calls back when the first one ends.
  * Arguments are let go of before a call is answered, so that their bodies leave room for what is read next.
  */
 
@@ -13,7 +12,6 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
-#include "runtime/server/push_digest.h"
 
 /* What is done on an I/O thread at most: bytes that are read and written, and tables that are looked for. */
 #define MAX_INLINE_BYTES (64 * 1024)
@@ -22,17 +20,15 @@
 struct TpsEmbeddingTables
 {
   TpsTableStore *store;
-  TpsPushWindow *pushes;
   atomic_bool down;
 };
 
 TpsEmbeddingTables *
-tps_embedding_tables_new (TpsTableStore *store, const TpsPushWindowOptions *pushes)
+tps_embedding_tables_new (TpsTableStore *store)
 {
   TpsEmbeddingTables *tables = g_new0 (TpsEmbeddingTables, 1);
 
   tables->store = store;
-  tables->pushes = tps_push_window_new (pushes);
   atomic_init (&tables->down, FALSE);
   return tables;
 }
@@ -40,7 +36,6 @@ tps_embedding_tables_new (TpsTableStore *store, const TpsPushWindowOptions *push
 void
 tps_embedding_tables_free (TpsEmbeddingTables *tables)
 {
-  tps_push_window_free (tables->pushes);
   g_free (tables);
 }
 
@@ -264,78 +259,28 @@ handle_lookup_rows (TpsCall *call, gpointer service)
 typedef struct Push Push;
 struct Push
 {
-  TpsEmbeddingTables *tables;
-  TpsPushId *id; /* in the arguments */
-  TpsPushDigest (*digest) (const Push *push);
-  gboolean (*apply) (const Push *push, GError **error);
+  TpsCall *call;
+  TpsTableStore *store;
+  TpsTablePush push; /* of the arguments */
   void (*free) (Push *push);
 };
 
 static void
-answer_repeat (gpointer data, gint64 unused, const GError *error)
+answer_push (gpointer user_data, const GError *error)
 {
-  tps_call_reply_done (data, error);
-}
+  Push *push = user_data;
+  TpsCall *call = push->call;
 
-static void
-ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
-{
-}
-
-static void
-set_waiting_error (GError **error, const TpsPushId *id)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-               "push %" G_GINT64_FORMAT
-               " of client %s is being applied, and this server cannot wait: it "
-               "serves one connection at a time",
-               id->sequence, id->client);
-}
-
-/* With a push id: applies it, or finds out how the first one ended. FALSE when that answers the call, later. */
-static gboolean
-apply_once (TpsCall *call, const Push *push, GError **error)
-{
-  TpsPushWindow *window = push->tables->pushes;
-  const TpsPushId *id = push->id;
-  TpsPushDigest digest = push->digest (push);
-  gboolean may_wait = tps_call_may_wait (call);
-  gint64 unused;
-
-  switch (tps_push_window_begin (window, id->client, id->sequence, &digest,
-                                 may_wait ? answer_repeat : ignore_end, call, &unused, error))
-    {
-    case TPS_PUSH_NEW:
-      push->apply (push, error);
-      tps_push_window_end (window, id->client, id->sequence, 0, *error);
-      return TRUE;
-    case TPS_PUSH_RUNNING:
-      if (!may_wait)
-        set_waiting_error (error, id);
-      return !may_wait;
-    case TPS_PUSH_REPEAT:
-    case TPS_PUSH_REFUSED:
-      return TRUE;
-    case TPS_PUSH_UNDECIDED: /* of those without a digest */
-      break;
-    }
-  g_assert_not_reached ();
+  push->free (push);
+  tps_call_reply_done (call, error);
 }
 
 static void
 run_push (TpsCall *call, gpointer user_data)
 {
   Push *push = user_data;
-  g_autoptr (GError) error = NULL;
-  gboolean is_ours = TRUE;
 
-  if (push->id->client != NULL)
-    is_ours = apply_once (call, push, &error);
-  else
-    push->apply (push, &error);
-  push->free (push);
-  if (is_ours)
-    tps_call_reply_done (call, error);
+  tps_table_store_push (push->store, &push->push, answer_push, push);
 }
 
 /* The push has not begun: its id stays new. */
@@ -347,11 +292,18 @@ free_push (gpointer data)
   push->free (push);
 }
 
+/* Here where it is small, else on a worker. */
 static void
-refuse_push (TpsCall *call, Push *push, const GError *error)
+begin_push (Push *push, const TpsPushId *id, gboolean is_small)
 {
-  push->free (push);
-  tps_call_reply_error (call, error);
+  push->push.client = id->client;
+  push->push.sequence = id->sequence;
+  push->push.may_wait = tps_call_may_wait (push->call);
+  push->push.is_small = is_small;
+  if (is_small)
+    run_push (push->call, push);
+  else
+    tps_call_run_on_worker (push->call, run_push, push, free_push);
 }
 
 /* ---- apply_row_gradients -------------------------------------------------------------------- */
@@ -362,46 +314,6 @@ typedef struct
   TpsApplyRowGradientsArguments arguments;
 } RowPush;
 
-static TpsPushDigest
-digest_rows (const Push *push)
-{
-  const TpsApplyRowGradientsArguments *arguments = &((const RowPush *) push)->arguments;
-  TpsPushHash *hash = tps_push_hash_new ();
-
-  tps_push_hash_add_string (hash, "apply_row_gradients");
-  tps_push_hash_add_string (hash, arguments->table);
-  tps_push_hash_add_i64 (hash, arguments->gradient.rows);
-  tps_push_hash_add_tensor (hash, tps_tensor_view (&arguments->gradient.indices));
-  tps_push_hash_add_tensor (hash, tps_tensor_view (&arguments->gradient.values));
-  return tps_push_hash_end (hash);
-}
-
-/* The shape of a sparse gradient is that of what it is a gradient of. What else is wrong the store says. */
-static gboolean
-check_rows (TpsTableStore *store, const TpsApplyRowGradientsArguments *arguments, GError **error)
-{
-  gint64 rows = tps_table_store_get_rows (store, arguments->table);
-
-  if (rows == 0 || rows == arguments->gradient.rows)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "gradient.shape[0] is %" G_GINT64_FORMAT ", table %s has %" G_GINT64_FORMAT " rows",
-               arguments->gradient.rows, arguments->table, rows);
-  return FALSE;
-}
-
-static gboolean
-apply_rows (const Push *push, GError **error)
-{
-  const TpsApplyRowGradientsArguments *arguments = &((const RowPush *) push)->arguments;
-  TpsTableStore *store = push->tables->store;
-
-  return check_rows (store, arguments, error)
-         && tps_table_store_apply_rows (store, arguments->table,
-                                        tps_tensor_view (&arguments->gradient.indices),
-                                        tps_tensor_view (&arguments->gradient.values), error);
-}
-
 static void
 free_row_push (Push *push)
 {
@@ -409,24 +321,36 @@ free_row_push (Push *push)
   g_free (push);
 }
 
+static gboolean
+is_small_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArguments *arguments)
+{
+  return tps_shape_n_bytes (&arguments->gradient.values.shape) <= MAX_INLINE_BYTES
+         && is_small_rows (tables, arguments->table, &arguments->gradient.indices);
+}
+
 static void
 handle_apply_row_gradients (TpsCall *call, gpointer service)
 {
+  TpsEmbeddingTables *tables = service;
   RowPush *rows = g_new0 (RowPush, 1);
   TpsApplyRowGradientsArguments *arguments = &rows->arguments;
   g_autoptr (GError) error = NULL;
   TpsReader in;
 
-  rows->push = (Push) { service, &arguments->push, digest_rows, apply_rows, free_row_push };
+  rows->push = (Push) { .call = call, .store = tables->store, .free = free_row_push };
   tps_call_get_arguments (call, &in);
-  if (!check_up (service, &error)
+  if (!check_up (tables, &error)
       || !tps_apply_row_gradients_arguments_decode (&in, arguments, &error))
-    refuse_push (call, &rows->push, error);
-  else if (tps_shape_n_bytes (&arguments->gradient.values.shape) <= MAX_INLINE_BYTES
-           && is_small_rows (service, arguments->table, &arguments->gradient.indices))
-    run_push (call, rows);
-  else
-    tps_call_run_on_worker (call, run_push, rows, free_push);
+    {
+      answer_push (rows, error);
+      return;
+    }
+  rows->push.push.table = arguments->table;
+  rows->push.push.indices = tps_tensor_view (&arguments->gradient.indices);
+  rows->push.push.values = tps_tensor_view (&arguments->gradient.values);
+  rows->push.push.n_rows = arguments->gradient.rows;
+  rows->push.push.has_n_rows = TRUE;
+  begin_push (&rows->push, &arguments->push, is_small_row_push (tables, arguments));
 }
 
 /* ---- apply_bag_gradients -------------------------------------------------------------------- */
@@ -438,38 +362,6 @@ typedef struct
 } BagPush;
 
 static void
-hash_bag_gradient (TpsPushHash *hash, const TpsBagGradient *gradient)
-{
-  tps_push_hash_add_string (hash, gradient->query.table);
-  tps_push_hash_add_i64 (hash, gradient->query.pooling);
-  tps_push_hash_add_tensor (hash, gradient->query.indices);
-  tps_push_hash_add_tensor (hash, gradient->query.offsets);
-  tps_push_hash_add_tensor (hash, gradient->query.weights);
-  tps_push_hash_add_tensor (hash, gradient->gradient);
-}
-
-static TpsPushDigest
-digest_bags (const Push *push)
-{
-  const TpsApplyBagGradientsArguments *arguments = &((const BagPush *) push)->arguments;
-  TpsPushHash *hash = tps_push_hash_new ();
-
-  tps_push_hash_add_string (hash, "apply_bag_gradients");
-  for (guint i = 0; i < arguments->n_gradients; i++)
-    hash_bag_gradient (hash, &arguments->gradients[i]);
-  return tps_push_hash_end (hash);
-}
-
-static gboolean
-apply_bags (const Push *push, GError **error)
-{
-  const TpsApplyBagGradientsArguments *arguments = &((const BagPush *) push)->arguments;
-
-  return tps_table_store_apply_bags (push->tables->store, arguments->gradients,
-                                     arguments->n_gradients, error);
-}
-
-static void
 free_bag_push (Push *push)
 {
   tps_apply_bag_gradients_arguments_clear (&((BagPush *) push)->arguments);
@@ -477,15 +369,14 @@ free_bag_push (Push *push)
 }
 
 static gboolean
-is_small_bag_push (const BagPush *bags)
+is_small_bag_push (TpsEmbeddingTables *tables, const TpsApplyBagGradientsArguments *arguments)
 {
-  const TpsApplyBagGradientsArguments *arguments = &bags->arguments;
   gsize n_bytes = 0;
 
   if (arguments->n_gradients > MAX_INLINE_QUERIES)
     return FALSE;
   for (guint i = 0; i < arguments->n_gradients && n_bytes <= MAX_INLINE_BYTES; i++)
-    n_bytes += estimate_query (bags->push.tables, &arguments->gradients[i].query)
+    n_bytes += estimate_query (tables, &arguments->gradients[i].query)
                + tps_shape_n_bytes (&arguments->gradients[i].gradient.shape);
   return n_bytes <= MAX_INLINE_BYTES;
 }
@@ -493,20 +384,23 @@ is_small_bag_push (const BagPush *bags)
 static void
 handle_apply_bag_gradients (TpsCall *call, gpointer service)
 {
+  TpsEmbeddingTables *tables = service;
   BagPush *bags = g_new0 (BagPush, 1);
   TpsApplyBagGradientsArguments *arguments = &bags->arguments;
   g_autoptr (GError) error = NULL;
   TpsReader in;
 
-  bags->push = (Push) { service, &arguments->push, digest_bags, apply_bags, free_bag_push };
+  bags->push = (Push) { .call = call, .store = tables->store, .free = free_bag_push };
   tps_call_get_arguments (call, &in);
-  if (!check_up (service, &error)
+  if (!check_up (tables, &error)
       || !tps_apply_bag_gradients_arguments_decode (&in, arguments, &error))
-    refuse_push (call, &bags->push, error);
-  else if (is_small_bag_push (bags))
-    run_push (call, bags);
-  else
-    tps_call_run_on_worker (call, run_push, bags, free_push);
+    {
+      answer_push (bags, error);
+      return;
+    }
+  bags->push.push.gradients = arguments->gradients;
+  bags->push.push.n_gradients = arguments->n_gradients;
+  begin_push (&bags->push, &arguments->push, is_small_bag_push (tables, arguments));
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

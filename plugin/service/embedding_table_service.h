@@ -1,20 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on workers, pushes once. */
+/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on workers. */
 
 #pragma once
 
 #include "plugin/service/call.h"
 #include "runtime/server/tables/table_store.h"
-#include "runtime/server/push_window.h"
 
 G_BEGIN_DECLS
 
 typedef struct TpsEmbeddingTables TpsEmbeddingTables;
 
-/* `store` is borrowed; `pushes` may be NULL. */
-TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store,
-                                              const TpsPushWindowOptions *pushes);
+/* `store` is borrowed. */
+TpsEmbeddingTables *tps_embedding_tables_new (TpsTableStore *store);
 /* Whoever serves it must have stopped. */
 void tps_embedding_tables_free (TpsEmbeddingTables *tables);
 

@@ -46,7 +46,7 @@ typedef struct
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
   TpsTablePlace place;
-  gint64 bytes; /* in answers: memory held, optimizer state included */
+  gint64 bytes; /* in answers: memory held, with optimizer state and what the table takes besides */
 } TpsTableSpec;
 
 /* normal (0, 1) of seed 0, SGD with learning rate 0.01, FLOAT32, whole; a copy of the name. */

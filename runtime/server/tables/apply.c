@@ -1,20 +1,22 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes of gradients, in three passes: everything is checked; what bags contribute to which rows is worked out, for MAX
- * from the rows as they are now; each table that is named takes one step. Tables on devices come first: theirs may fail.
- */
+/* Contributions to a row are added in the order of the gradients, so a table with a MAX gradient gets all of its
+ * contributions in the push's turn; the others have theirs, grouped by row, before. Tables on devices come first, since their
+ * steps may fail. */
 
+#include "runtime/server/tables/apply.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device/cpu/kernels/elementwise.h"
-#include "runtime/device/cpu/kernels/rows.h"
-#include "runtime/server/tables/device/device_step.h"
-#include "runtime/base/parallel.h"
-#include "runtime/server/tables/host/table_step.h"
-#include "runtime/server/tables/table_calls.h"
 #include "runtime/base/error.h"
+#include "runtime/base/parallel.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
 
-/* -- rows -- */
+/* What the lists of tps_device_steps_run() take for a gradient, from the heap. It is charged with the scratch. */
+#define DEVICE_LIST_BYTES 512
+
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static gboolean
 is_matrix (TpsTensorView view, gint64 n_rows, gint64 dim)
@@ -42,364 +44,554 @@ check_values (const TpsTable *table, TpsTensorView indices, TpsTensorView values
   return FALSE;
 }
 
-static void
-apply_values (TpsTable *table, const TpsTableSlots *slots, gsize n, TpsTensorView values,
-              TpsWorkerPool *workers)
+/* The shape of a sparse gradient is that of what it is a gradient of. */
+static gboolean
+check_n_rows (const TpsTable *table, const TpsTablePush *push, GError **error)
 {
-  gsize row_bytes = table->dim * tps_dtype_size (values.shape.dtype);
-  TpsTableStep step;
-
-  tps_table_step_init (&step, table, values.shape.dtype, n, FALSE);
-  for (gsize i = 0; i < n; i++)
-    tps_table_step_add (&step, slots->slots[i] - slots->base,
-                        (const guint8 *) values.data + i * row_bytes, 1);
-  tps_table_step_run (&step, workers);
-  tps_table_step_clear (&step);
+  if (!push->has_n_rows || push->n_rows == table->spec.shard.rows)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "gradient.shape[0] is %" G_GINT64_FORMAT ", table %s has %" G_GINT64_FORMAT " rows",
+               push->n_rows, table->spec.name, table->spec.shard.rows);
+  return FALSE;
 }
 
+/* Each row is a bag of its own. */
 static gboolean
-apply_values_on_device (TpsTable *table, const TpsTableSlots *slots, gsize n, TpsTensorView values,
-                        GError **error)
+open_rows (TpsApply *apply, GError **error)
 {
-  TpsDeviceGradient gradient = {
-    .bags = { .rows = table->on_device,
-              .slots = slots->slots,
-              .base = slots->base,
-              .n_indices = n,
-              .n_bags = n,
-              .pooling = TPS_POOLING_SUM },
-    .gradient = values.data,
+  const TpsTablePush *push = apply->push;
+  TpsApplyPart *part = &apply->parts[0];
+  TpsOpenQuery *open = &part->open;
+
+  if (!tps_check_indices (push->indices, "indices", error))
+    return FALSE;
+  open->table = tps_table_store_ref_table (apply->store, push->table, error);
+  if (open->table == NULL || !check_n_rows (open->table, push, error)
+      || !check_values (open->table, push->indices, push->values, error)
+      || !tps_table_slots_init (&open->slots, open->table, push->indices, "indices",
+                                tps_table_store_get_scratch (apply->store), error))
+    return FALSE;
+  open->bags = (TpsTableBags) {
+    .table = open->table,
+    .slots = open->slots.slots,
+    .base = open->slots.base,
+    .n_indices = (gsize) push->indices.shape.dims[0],
+    .n_bags = (gsize) push->indices.shape.dims[0],
+    .pooling = TPS_POOLING_SUM,
   };
-
-  return tps_device_steps_run (&gradient, 1, error);
-}
-
-gboolean
-tps_table_store_apply_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
-                            TpsTensorView values, GError **error)
-{
-  g_autoptr (TpsTable) found = NULL;
-  TpsTableSlots slots = { 0 };
-  gboolean ok;
-
-  if (!tps_check_indices (indices, "indices", error))
-    return FALSE;
-  found = tps_table_store_ref_table (store, table, error);
-  if (found == NULL || !check_values (found, indices, values, error))
-    return FALSE;
-  ok = tps_table_slots_init (&slots, found, indices, "indices", error);
-  if (ok && found->on_device != NULL)
-    ok = apply_values_on_device (found, &slots, (gsize) indices.shape.dims[0], values, error);
-  else if (ok)
-    apply_values (found, &slots, (gsize) indices.shape.dims[0], values,
-                  tps_table_store_get_workers (store));
-  tps_table_slots_clear (&slots);
-  return ok;
-}
-
-/* -- bags -- */
-
-/* One gradient of the call. What its bags contribute: SUM their gradient, times the weight; MEAN theirs divided by the
- * count; MAX rows of their own, `n_rows` of them. */
-typedef struct
-{
-  TpsOpenQuery open;
-  const gfloat *gradient; /* [bags, dim] */
-  guint step;             /* which of the call's */
-  TpsBuffer *scaled;      /* MEAN: [bags, dim]; MAX: [n_rows, dim] */
-  TpsBuffer *row_slots;   /* MAX: INT64 [n_rows] */
-  gsize n_rows;
-} Push;
-
-typedef struct
-{
-  Push *pushes;
-  guint n_pushes;
-  TpsTableStep *steps;
-  guint n_steps;
-  TpsWorkerPool *workers;
-} PushCall;
-
-static gfloat *
-floats_of (TpsBuffer *buffer)
-{
-  return (gfloat *) (gpointer) tps_buffer_get_data (buffer);
-}
-
-static gint64 *
-integers_of (TpsBuffer *buffer)
-{
-  return (gint64 *) (gpointer) tps_buffer_get_data (buffer);
-}
-
-static gsize
-bag_start (const TpsTableBags *bags, gsize bag)
-{
-  return bag == bags->n_bags ? bags->n_indices : (gsize) bags->offsets[bag];
+  part->gradient = push->values.data;
+  part->dtype = push->values.shape.dtype;
+  return TRUE;
 }
 
 static gboolean
-open_push (Push *push, TpsTableStore *store, const TpsBagGradient *gradient, guint i,
-           GError **error)
+open_bags (TpsApply *apply, guint i, GError **error)
 {
+  const TpsBagGradient *gradient = &apply->push->gradients[i];
+  TpsApplyPart *part = &apply->parts[i];
   g_autofree gchar *got = NULL;
   gchar what[40];
   gint64 n_bags;
 
   g_snprintf (what, sizeof what, "gradients[%u].query", i);
-  if (!tps_open_query_init (&push->open, store, &gradient->query, what, error))
+  if (!tps_open_query_init (&part->open, apply->store, &gradient->query, what, error))
     return FALSE;
-  n_bags = (gint64) push->open.bags.n_bags;
-  push->gradient = gradient->gradient.data;
+  n_bags = (gint64) part->open.bags.n_bags;
+  part->gradient = gradient->gradient.data;
+  part->dtype = TPS_DTYPE_FLOAT32;
   if (gradient->gradient.shape.dtype == TPS_DTYPE_FLOAT32
-      && is_matrix (gradient->gradient, n_bags, push->open.table->spec.dim))
+      && is_matrix (gradient->gradient, n_bags, part->open.table->spec.dim))
     return TRUE;
   got = tps_shape_to_string (&gradient->gradient.shape);
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                "gradients[%u].gradient: %s, expected FLOAT32 [%" G_GINT64_FORMAT
                ", %d] for table %s",
-               i, got, n_bags, push->open.table->spec.dim, push->open.table->spec.name);
+               i, got, n_bags, part->open.table->spec.dim, part->open.table->spec.name);
   return FALSE;
 }
 
-/* -- what bags contribute -- */
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static gboolean
+is_max (const TpsApplyPart *part)
+{
+  return part->open.bags.pooling == TPS_POOLING_MAX;
+}
+
+static gboolean
+is_on_device (const TpsApplyPart *part)
+{
+  return part->open.table->on_device != NULL;
+}
+
+static gsize
+bag_start (const TpsTableBags *bags, gsize bag)
+{
+  if (bag == bags->n_bags)
+    return bags->n_indices;
+  return bags->offsets != NULL ? (gsize) bags->offsets[bag] : bag;
+}
+
+static gsize
+count_cells (const TpsApplyPart *part)
+{
+  return part->open.bags.n_bags * part->open.table->dim;
+}
+
+/* At most: every row of a bag is a maximum, or every cell has a row of its own. */
+static gsize
+count_contributions (const TpsApplyPart *part)
+{
+  gsize n_indices = part->open.bags.n_indices;
+
+  if (!is_max (part))
+    return n_indices;
+  return part->has_maxima ? count_cells (part) : MIN (n_indices, count_cells (part));
+}
+
+/* Slots from a record. */
+static gboolean
+check_maxima (const TpsApplyPart *part, guint i, GError **error)
+{
+  for (gsize cell = 0; cell < count_cells (part); cell++)
+    if (part->maxima[cell] < -1 || part->maxima[cell] >= part->open.table->spec.shard.n_rows)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "maxima[%u][%" G_GSIZE_FORMAT "]: slot %" G_GINT64_FORMAT
+                     " is not in [-1, %" G_GINT64_FORMAT ") of table %s",
+                     i, cell, part->maxima[cell], part->open.table->spec.shard.n_rows,
+                     part->open.table->spec.name);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+take_recorded_maxima (TpsApply *apply, guint i, GError **error)
+{
+  const TpsCommand *record = apply->push->record;
+  TpsApplyPart *part = &apply->parts[i];
+
+  if (record == NULL || !is_max (part))
+    return TRUE;
+  part->has_maxima = TRUE;
+  part->maxima = (gint64 *) (guintptr) record->bags.maxima[i]; /* not written to */
+  return check_maxima (part, i, error);
+}
+
+static gboolean
+open_all (TpsApply *apply, GError **error)
+{
+  for (guint i = 0; i < apply->n_parts; i++)
+    {
+      gboolean ok = apply->push->table != NULL ? open_rows (apply, error)
+                                               : open_bags (apply, i, error);
+
+      if (!ok || !take_recorded_maxima (apply, i, error))
+        return FALSE;
+      apply->n_on_devices += is_on_device (&apply->parts[i]);
+    }
+  return TRUE;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static gint
+compare_tables (gconstpointer a, gconstpointer b)
+{
+  const TpsApplyPart *left = *(TpsApplyPart *const *) a;
+  const TpsApplyPart *right = *(TpsApplyPart *const *) b;
+
+  if (left->open.table != right->open.table)
+    return left->open.table < right->open.table ? -1 : 1;
+  return left < right ? -1 : 1; /* both of one array */
+}
+
+/* One step for each table, in the order of their first gradients. `sorted` [n_parts] is working space. */
+static void
+number_tables (TpsApply *apply, TpsApplyPart **sorted)
+{
+  for (guint i = 0; i < apply->n_parts; i++)
+    sorted[i] = &apply->parts[i];
+  if (apply->n_parts > 1)
+    qsort (sorted, apply->n_parts, sizeof sorted[0], compare_tables);
+  for (guint i = 0; i < apply->n_parts; i++) /* the part that names the table first */
+    sorted[i]->step = i > 0 && sorted[i]->open.table == sorted[i - 1]->open.table
+                          ? sorted[i - 1]->step
+                          : (guint) (sorted[i] - apply->parts);
+  for (guint i = 0; i < apply->n_parts; i++)
+    {
+      TpsApplyPart *part = &apply->parts[i];
+
+      if (part->step != i)
+        {
+          part->step = apply->parts[part->step].step;
+          continue;
+        }
+      part->step = apply->n_steps;
+      apply->steps[apply->n_steps++] = (TpsApplyStep) { .table = part->open.table };
+    }
+}
 
 static void
-divide_by_counts (Push *push)
+describe_tables (TpsApply *apply)
 {
-  const TpsTableBags *bags = &push->open.bags;
+  const TpsCommand *record = apply->push->record;
+
+  for (guint s = 0; s < apply->n_steps; s++)
+    {
+      TpsApplyStep *step = &apply->steps[s];
+
+      step->is_left_out = record != NULL && s < record->n_tables && record->tables[s].is_skipped;
+      apply->turns[s].queue = &step->table->turns;
+      apply->tables[s] = (TpsCommandTable) {
+        .name = step->table->spec.name,
+        .incarnation = step->table->incarnation,
+        .is_skipped = step->is_left_out,
+      };
+    }
+}
+
+/* ---- temporary space ------------------------------------------------------------------------- */
+
+static gboolean
+provide_lists (TpsApply *apply, TpsApplyPart ***sorted, GError **error)
+{
+  TpsScratch *lists = &apply->lists;
+  guint n = apply->n_parts;
+  gsize parts = tps_scratch_reserve (lists, n, sizeof apply->parts[0]);
+  gsize steps = tps_scratch_reserve (lists, n, sizeof apply->steps[0]);
+  gsize turns = tps_scratch_reserve (lists, n, sizeof apply->turns[0]);
+  gsize tables = tps_scratch_reserve (lists, n, sizeof apply->tables[0]);
+  gsize pointers = tps_scratch_reserve (lists, n, sizeof (gpointer));
+
+  if (!tps_scratch_provide (lists, tps_table_store_get_scratch (apply->store), "gradients", error))
+    return FALSE;
+  apply->parts = tps_scratch_at (lists, parts);
+  memset (apply->parts, 0, n * sizeof apply->parts[0]);
+  apply->steps = tps_scratch_at (lists, steps);
+  apply->turns = tps_scratch_at (lists, turns);
+  apply->tables = tps_scratch_at (lists, tables);
+  *sorted = tps_scratch_at (lists, pointers);
+  return TRUE;
+}
+
+static gsize
+count_max_parts (const TpsApplyPart *part, TpsWorkerPool *workers)
+{
+  const TpsTableBags *bags = &part->open.bags;
+  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
+  gboolean is_wide = tps_table_pool_get_stage_bytes (bags->table) > 0;
+
+  return tps_parallel_count_parts (workers, bags->n_indices * bags->table->row_bytes,
+                                   is_wide ? MIN (bags->n_bags, n_threads) : bags->n_bags);
+}
+
+static void
+reserve_max (TpsApply *apply, TpsApplyPart *part)
+{
+  TpsScratch *scratch = &apply->scratch;
+  gsize n_cells = count_cells (part);
+
+  if (!part->has_maxima
+      && (!is_on_device (part)
+          || tps_sequencer_has_observer (tps_table_store_get_sequencer (apply->store))))
+    part->places.maxima = tps_scratch_reserve (scratch, n_cells + 1, sizeof part->maxima[0]);
+  if (is_on_device (part))
+    return;
+  part->n_parts = count_max_parts (part, tps_table_store_get_workers (apply->store));
+  part->places.pooled = tps_scratch_reserve (scratch, n_cells, sizeof (gfloat));
+  part->places.stages = tps_scratch_reserve (scratch, part->n_parts,
+                                             tps_table_pool_get_stage_bytes (part->open.table));
+  part->places.ids = tps_scratch_reserve (scratch, n_cells, sizeof (gint64));
+  part->places.cells = tps_scratch_reserve (scratch, n_cells, sizeof (gsize));
+  part->places.groups = tps_scratch_reserve (scratch, n_cells + 1, TPS_CPU_GROUPS_BYTES);
+}
+
+static void
+reserve_all (TpsApply *apply)
+{
+  TpsWorkerPool *workers = tps_table_store_get_workers (apply->store);
+
+  for (guint i = 0; i < apply->n_parts; i++)
+    {
+      TpsApplyPart *part = &apply->parts[i];
+      TpsApplyStep *step = &apply->steps[part->step];
+
+      step->n_contributions += count_contributions (part);
+      step->has_weights |= part->open.bags.weights != NULL;
+      step->has_max |= is_max (part);
+      if (is_max (part))
+        {
+          step->max_bags = MAX (step->max_bags, part->open.bags.n_bags);
+          reserve_max (apply, part);
+        }
+      else if (part->open.bags.pooling == TPS_POOLING_MEAN && !is_on_device (part))
+        part->places.scaled = tps_scratch_reserve (&apply->scratch, count_cells (part),
+                                                   sizeof part->scaled[0]);
+    }
+  for (guint s = 0; s < apply->n_steps; s++)
+    if (apply->steps[s].table->on_device == NULL)
+      tps_table_step_reserve (&apply->steps[s].host, &apply->scratch, apply->steps[s].table,
+                              apply->parts[0].dtype, apply->steps[s].n_contributions,
+                              apply->steps[s].max_bags, apply->steps[s].has_weights, workers);
+}
+
+static void
+place_maxima (TpsApply *apply)
+{
+  gboolean has_max = FALSE;
+
+  for (guint i = 0; i < apply->n_parts; i++)
+    {
+      TpsApplyPart *part = &apply->parts[i];
+
+      has_max |= is_max (part);
+      if (is_max (part) && !part->has_maxima
+          && (!is_on_device (part)
+              || tps_sequencer_has_observer (tps_table_store_get_sequencer (apply->store))))
+        part->maxima = tps_scratch_at (&apply->scratch, part->places.maxima);
+    }
+  for (guint i = 0; has_max && i < apply->n_parts; i++)
+    apply->maxima[i] = apply->parts[i].maxima;
+  if (!has_max)
+    apply->maxima = NULL;
+}
+
+static gboolean
+provide_scratch (TpsApply *apply, GError **error)
+{
+  gsize on_devices, maxima;
+
+  reserve_all (apply);
+  on_devices = tps_scratch_reserve (&apply->scratch, apply->n_on_devices,
+                                    sizeof apply->on_devices[0] + DEVICE_LIST_BYTES);
+  maxima = tps_scratch_reserve (&apply->scratch, apply->n_parts, sizeof apply->maxima[0]);
+  if (!tps_scratch_provide (&apply->scratch, tps_table_store_get_scratch (apply->store),
+                            apply->push->table != NULL ? "values" : "gradients", error))
+    return FALSE;
+  apply->on_devices = tps_scratch_at (&apply->scratch, on_devices);
+  apply->maxima = tps_scratch_at (&apply->scratch, maxima);
+  place_maxima (apply);
+  for (guint s = 0; s < apply->n_steps; s++)
+    if (apply->steps[s].table->on_device == NULL)
+      tps_table_step_begin (&apply->steps[s].host, &apply->scratch);
+  return TRUE;
+}
+
+/* ---- contributions --------------------------------------------------------------------------- */
+
+static void
+divide_by_counts (TpsApply *apply, TpsApplyPart *part)
+{
+  const TpsTableBags *bags = &part->open.bags;
+  const gfloat *gradient = part->gradient;
   gsize dim = bags->table->dim;
 
-  push->scaled = tps_buffer_new (bags->n_bags * dim * sizeof (gfloat));
+  part->scaled = tps_scratch_at (&apply->scratch, part->places.scaled);
   for (gsize bag = 0; bag < bags->n_bags; bag++)
     {
       gsize count = bag_start (bags, bag + 1) - bag_start (bags, bag);
 
-      tps_cpu_divide (TPS_DTYPE_FLOAT32, floats_of (push->scaled) + bag * dim,
-                      push->gradient + bag * dim, (gfloat) MAX (count, 1), dim);
+      tps_cpu_divide (TPS_DTYPE_FLOAT32, part->scaled + bag * dim, gradient + bag * dim,
+                      (gfloat) MAX (count, 1), dim);
     }
+}
+
+static void
+add_bags (TpsApply *apply, TpsApplyPart *part)
+{
+  const TpsTableBags *bags = &part->open.bags;
+  TpsTableStep *step = &apply->steps[part->step].host;
+  gsize row_bytes = bags->table->dim * tps_dtype_size (part->dtype);
+  const guint8 *row;
+
+  if (bags->pooling == TPS_POOLING_MEAN)
+    divide_by_counts (apply, part);
+  row = part->scaled != NULL ? (const guint8 *) part->scaled : part->gradient;
+  for (gsize bag = 0; bag < bags->n_bags; bag++, row += row_bytes)
+    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
+      tps_table_step_add (step, bags->slots[i] - bags->base, row,
+                          bags->weights != NULL ? bags->weights[i] : 1);
 }
 
 typedef struct
 {
-  const TpsTableBags *bags;
-  gfloat *output;
-  gint64 *argmax;
-  gsize n_parts;
+  const TpsApplyPart *part;
+  gfloat *pooled;
+  guint8 *stages;
+  gsize stage_bytes;
 } MaxCall;
 
 static void
-max_part (gpointer user_data, gsize part)
+max_part (gpointer user_data, gsize number)
 {
   const MaxCall *call = user_data;
-  gsize begin = part * call->bags->n_bags / call->n_parts;
-  gsize end = (part + 1) * call->bags->n_bags / call->n_parts;
-  gsize first = begin * call->bags->table->dim;
+  const TpsApplyPart *part = call->part;
+  const TpsTableBags *bags = &part->open.bags;
+  gsize begin = number * bags->n_bags / part->n_parts;
+  gsize end = (number + 1) * bags->n_bags / part->n_parts;
+  gsize first = begin * bags->table->dim;
 
-  tps_table_pool_bags (call->bags, begin, end, call->output + first, call->argmax + first);
+  tps_table_pool_bags (bags, begin, end, call->pooled + first, part->maxima + first,
+                       call->stage_bytes > 0 ? call->stages + number * call->stage_bytes : NULL);
 }
 
-/* Finds the maxima now, and collects their gradients by row. */
+/* Of rows as they are now. */
 static void
-collect_maxima (Push *push, TpsWorkerPool *workers)
+find_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
-  const TpsTableBags *bags = &push->open.bags;
-  gsize dim = bags->table->dim;
-  gsize n_cells = bags->n_bags * dim;
-  gsize capacity = MIN (bags->n_indices, n_cells);
-  g_autoptr (TpsBuffer) output = tps_buffer_new (n_cells * sizeof (gfloat));
-  g_autoptr (TpsBuffer) argmax = tps_buffer_new (n_cells * sizeof (gint64));
-  MaxCall call = { .bags = bags, .output = floats_of (output), .argmax = integers_of (argmax) };
-  TpsBags max_bags = {
-    .rows = bags->table->spec.shard.n_rows,
-    .dim = (gint64) dim,
-    .n_indices = bags->n_indices,
-    .n_bags = bags->n_bags,
-    .pooling = TPS_POOLING_MAX,
+  MaxCall call = {
+    .part = part,
+    .pooled = tps_scratch_at (&apply->scratch, part->places.pooled),
+    .stages = tps_scratch_at (&apply->scratch, part->places.stages),
+    .stage_bytes = tps_table_pool_get_stage_bytes (part->open.table),
   };
 
-  call.n_parts = tps_parallel_count_parts (workers, bags->n_indices * bags->table->row_bytes,
-                                           bags->n_bags);
-  tps_parallel_run (workers, call.n_parts, max_part, &call);
-  push->row_slots = tps_buffer_new (capacity * sizeof (gint64));
-  push->scaled = tps_buffer_new (capacity * dim * sizeof (gfloat));
-  push->n_rows = tps_cpu_embedding_backward_rows (&max_bags, push->gradient, call.argmax,
-                                                  integers_of (push->row_slots),
-                                                  floats_of (push->scaled));
+  if (!part->has_maxima)
+    tps_parallel_run (tps_table_store_get_workers (apply->store), part->n_parts, max_part, &call);
 }
 
+/* Each row that has maxima contributes their gradients. */
 static void
-prepare_push (Push *push, TpsWorkerPool *workers)
+add_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
-  if (push->open.bags.pooling == TPS_POOLING_MEAN)
-    divide_by_counts (push);
-  else if (push->open.bags.pooling == TPS_POOLING_MAX)
-    collect_maxima (push, workers);
+  TpsTableStep *step = &apply->steps[part->step].host;
+  gint64 *ids = tps_scratch_at (&apply->scratch, part->places.ids);
+  gsize *cells = tps_scratch_at (&apply->scratch, part->places.cells);
+  TpsCpuGroups groups;
+  gsize n = 0;
+
+  for (gsize cell = 0; cell < count_cells (part); cell++)
+    if (part->maxima[cell] >= 0)
+      {
+        ids[n] = part->maxima[cell];
+        cells[n++] = cell;
+      }
+  tps_cpu_groups_init (&groups, tps_scratch_at (&apply->scratch, part->places.groups), ids, n);
+  for (gsize i = 0; i < n; i++)
+    groups.order[i] = cells[groups.order[i]];
+  for (gsize u = 0; u < groups.n_groups; u++)
+    {
+      TpsCellRow row = { part->gradient, groups.order + groups.starts[u],
+                         groups.starts[u + 1] - groups.starts[u] };
+
+      tps_table_step_add_cells (step, groups.ids[u], &row);
+    }
 }
 
-static gsize
-count_contributions (const Push *push)
-{
-  return push->open.bags.pooling == TPS_POOLING_MAX ? push->n_rows : push->open.bags.n_indices;
-}
-
+/* What tables on the host get before the turn, or in it. */
 static void
-add_maxima (const Push *push, TpsTableStep *step)
+add_contributions (TpsApply *apply, gboolean in_turn)
 {
-  const gint64 *slots = integers_of (push->row_slots);
-  const gfloat *rows = floats_of (push->scaled);
+  for (guint i = 0; i < apply->n_parts; i++)
+    {
+      TpsApplyPart *part = &apply->parts[i];
 
-  for (gsize i = 0; i < push->n_rows; i++)
-    tps_table_step_add (step, slots[i], rows + i * step->table->dim, 1);
+      if (is_on_device (part) || apply->steps[part->step].has_max != in_turn)
+        continue;
+      if (!is_max (part))
+        {
+          add_bags (apply, part);
+          continue;
+        }
+      find_maxima (apply, part);
+      add_maxima (apply, part);
+    }
+  for (guint s = 0; s < apply->n_steps; s++)
+    if (apply->steps[s].table->on_device == NULL && apply->steps[s].has_max == in_turn)
+      tps_table_step_group (&apply->steps[s].host);
 }
 
-static void
-add_bags (const Push *push, TpsTableStep *step)
-{
-  const TpsTableBags *bags = &push->open.bags;
-  const gfloat *rows = push->scaled != NULL ? floats_of (push->scaled) : push->gradient;
+/* ---- life ------------------------------------------------------------------------------------ */
 
-  for (gsize bag = 0; bag < bags->n_bags; bag++)
-    for (gsize i = bag_start (bags, bag); i < bag_start (bags, bag + 1); i++)
-      tps_table_step_add (step, bags->slots[i] - bags->base, rows + bag * step->table->dim,
-                          bags->weights != NULL ? bags->weights[i] : 1);
+gboolean
+tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push, GError **error)
+{
+  TpsApplyPart **sorted;
+
+  apply->store = store;
+  apply->push = push;
+  apply->n_parts = push->table != NULL ? 1 : push->n_gradients;
+  apply->n_steps = 0;
+  apply->n_on_devices = 0;
+  apply->parts = NULL;
+  tps_scratch_init (&apply->lists);
+  tps_scratch_init (&apply->scratch);
+  if (!provide_lists (apply, &sorted, error) || !open_all (apply, error))
+    return FALSE;
+  number_tables (apply, sorted);
+  describe_tables (apply);
+  if (!provide_scratch (apply, error))
+    return FALSE;
+  add_contributions (apply, FALSE);
+  return TRUE;
 }
 
-/* -- one step for each table -- */
-
-/* Puts pushes to tables on devices behind the others, each in their order; returns how many are before. */
-static guint
-put_devices_last (Push *pushes, guint n_pushes)
+void
+tps_apply_clear (TpsApply *apply)
 {
-  g_autofree Push *on_devices = g_new (Push, n_pushes);
-  guint n_on_host = 0;
-  guint n_on_devices = 0;
+  for (guint i = 0; apply->parts != NULL && i < apply->n_parts; i++)
+    tps_open_query_clear (&apply->parts[i].open);
+  tps_scratch_clear (&apply->scratch);
+  tps_scratch_clear (&apply->lists);
+}
 
-  for (guint i = 0; i < n_pushes; i++)
-    if (pushes[i].open.table->on_device != NULL)
-      on_devices[n_on_devices++] = pushes[i];
-    else
-      pushes[n_on_host++] = pushes[i];
-  memcpy (pushes + n_on_host, on_devices, n_on_devices * sizeof pushes[0]);
-  return n_on_host;
+/* ---- the turn -------------------------------------------------------------------------------- */
+
+static gboolean
+steps_on_device (const TpsApply *apply, const TpsApplyPart *part)
+{
+  return is_on_device (part) && !apply->steps[part->step].is_left_out;
 }
 
 static gboolean
-step_on_devices (const Push *pushes, guint n_pushes, GError **error)
+step_on_devices (TpsApply *apply, GError **error)
 {
-  g_autofree TpsDeviceGradient *gradients = g_new (TpsDeviceGradient, n_pushes);
+  guint n = 0;
+  gboolean ok;
 
-  for (guint i = 0; i < n_pushes; i++)
-    gradients[i] = (TpsDeviceGradient) { tps_table_bags_of_device (&pushes[i].open.bags),
-                                         pushes[i].gradient };
-  return tps_device_steps_run (gradients, n_pushes, error);
-}
-
-/* Numbers the tables in the order of their first gradients. */
-static void
-number_tables (PushCall *call)
-{
-  g_autoptr (GHashTable) numbers = g_hash_table_new (NULL, NULL);
-
-  for (guint i = 0; i < call->n_pushes; i++)
+  for (guint i = 0; i < apply->n_parts; i++)
     {
-      Push *push = &call->pushes[i];
-      gpointer number;
+      const TpsApplyPart *part = &apply->parts[i];
 
-      if (g_hash_table_lookup_extended (numbers, push->open.table, NULL, &number))
-        {
-          push->step = GPOINTER_TO_UINT (number);
-          continue;
-        }
-      push->step = call->n_steps++;
-      g_hash_table_insert (numbers, push->open.table, GUINT_TO_POINTER (push->step));
+      if (!steps_on_device (apply, part))
+        continue;
+      apply->tables[part->step].is_skipped = TRUE; /* until it is known to be done */
+      apply->on_devices[n++] = (TpsDeviceGradient) {
+        .bags = tps_table_bags_of_device (&part->open.bags),
+        .gradient = part->gradient,
+        .maxima = part->has_maxima ? part->maxima : NULL,
+        .found = part->has_maxima ? NULL : part->maxima,
+      };
     }
-}
-
-/* What the step of each table has to hold. */
-static void
-init_steps (PushCall *call)
-{
-  g_autofree gsize *n_contributions = g_new0 (gsize, call->n_steps);
-  g_autofree gboolean *is_weighted = g_new0 (gboolean, call->n_steps);
-
-  for (guint i = 0; i < call->n_pushes; i++)
-    {
-      const Push *push = &call->pushes[i];
-
-      n_contributions[push->step] += count_contributions (push);
-      is_weighted[push->step] |= push->open.bags.weights != NULL;
-    }
-  call->steps = g_new0 (TpsTableStep, call->n_steps);
-  for (guint i = 0; i < call->n_pushes; i++)
-    {
-      guint s = call->pushes[i].step;
-
-      if (call->steps[s].table == NULL)
-        tps_table_step_init (&call->steps[s], call->pushes[i].open.table, TPS_DTYPE_FLOAT32,
-                             n_contributions[s], is_weighted[s]);
-    }
+  ok = tps_device_steps_run (apply->on_devices, n, error);
+  n = 0;
+  for (guint i = 0; i < apply->n_parts; i++)
+    if (steps_on_device (apply, &apply->parts[i]) && apply->on_devices[n++].is_done)
+      apply->tables[apply->parts[i].step].is_skipped = FALSE;
+  return ok;
 }
 
 static void
-apply_pushes (PushCall *call)
+skip_host (TpsApply *apply)
 {
-  number_tables (call);
-  for (guint i = 0; i < call->n_pushes; i++)
-    prepare_push (&call->pushes[i], call->workers);
-  init_steps (call);
-  for (guint i = 0; i < call->n_pushes; i++)
-    {
-      const Push *push = &call->pushes[i];
-      TpsTableStep *step = &call->steps[push->step];
-
-      if (push->open.bags.pooling == TPS_POOLING_MAX)
-        add_maxima (push, step);
-      else
-        add_bags (push, step);
-    }
-  for (guint s = 0; s < call->n_steps; s++)
-    {
-      tps_table_step_run (&call->steps[s], call->workers);
-      tps_table_step_clear (&call->steps[s]);
-    }
-  g_free (call->steps);
-}
-
-static void
-push_clear (Push *push)
-{
-  tps_open_query_clear (&push->open);
-  g_clear_pointer (&push->scaled, tps_buffer_unref);
-  g_clear_pointer (&push->row_slots, tps_buffer_unref);
+  for (guint s = 0; s < apply->n_steps; s++)
+    apply->tables[s].is_skipped |= apply->steps[s].table->on_device == NULL;
 }
 
 gboolean
-tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
-                            guint n_gradients, GError **error)
+tps_apply_run (TpsApply *apply, GError **error)
 {
-  g_autofree Push *pushes = g_new0 (Push, n_gradients);
-  PushCall call = {
-    .pushes = pushes,
-    .n_pushes = n_gradients,
-    .workers = tps_table_store_get_workers (store),
-  };
-  guint n_on_devices = 0;
-  gboolean ok = TRUE;
-
-  for (guint i = 0; ok && i < n_gradients; i++)
+  if (apply->n_on_devices > 0 && !step_on_devices (apply, error))
     {
-      ok = open_push (&pushes[i], store, &gradients[i], i, error);
-      n_on_devices += ok && pushes[i].open.table->on_device != NULL;
+      skip_host (apply);
+      return FALSE;
     }
-  if (ok && n_on_devices > 0)
-    {
-      call.n_pushes = put_devices_last (pushes, n_gradients);
-      ok = step_on_devices (pushes + call.n_pushes, n_on_devices, error);
-    }
-  if (ok)
-    apply_pushes (&call);
-  for (guint i = 0; i < n_gradients; i++)
-    push_clear (&pushes[i]);
-  return ok;
+  add_contributions (apply, TRUE);
+  for (guint s = 0; s < apply->n_steps; s++)
+    if (apply->steps[s].table->on_device == NULL && !apply->tables[s].is_skipped)
+      tps_table_step_run (&apply->steps[s].host, tps_table_store_get_workers (apply->store));
+  return TRUE;
 }

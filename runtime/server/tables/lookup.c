@@ -5,10 +5,11 @@
 
 #include <string.h>
 
-#include "runtime/server/tables/device/device_lookup.h"
-#include "runtime/base/parallel.h"
-#include "runtime/server/tables/table_calls.h"
 #include "runtime/base/error.h"
+#include "runtime/base/parallel.h"
+#include "runtime/server/tables/device/device_lookup.h"
+#include "runtime/server/tables/host/scratch.h"
+#include "runtime/server/tables/table_calls.h"
 
 static gboolean
 allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize n_rows,
@@ -47,14 +48,20 @@ typedef struct
   TpsOpenQuery open;
   gfloat *output;
   gsize first_part, n_parts;
+  gsize stages; /* a place in the scratch, for rows that are wide */
 } Lookup;
 
 typedef struct
 {
+  TpsTableStore *store;
+  TpsScratch scratch;
+  TpsScratch stages; /* by part, of tables with wide rows */
   Lookup *lookups;
+  TpsDeviceQuery *on_devices; /* [n_lookups] */
   guint n_lookups;
   guint n_on_devices;
   gsize n_parts;
+  gboolean is_shared; /* with workers */
 } LookupCall;
 
 /* The query that a part belongs to: the last one that begins at or before it. */
@@ -79,13 +86,18 @@ find_lookup (const LookupCall *call, gsize part)
 static void
 pool_part (gpointer user_data, gsize part)
 {
-  const Lookup *lookup = find_lookup (user_data, part);
+  const LookupCall *call = user_data;
+  const Lookup *lookup = find_lookup (call, part);
   const TpsTableBags *bags = &lookup->open.bags;
   gsize share = part - lookup->first_part;
   gsize begin = share * bags->n_bags / lookup->n_parts;
   gsize end = (share + 1) * bags->n_bags / lookup->n_parts;
+  gsize stage_bytes = tps_table_pool_get_stage_bytes (bags->table);
+  gpointer stage = stage_bytes > 0
+                       ? tps_scratch_at (&call->stages, lookup->stages + share * stage_bytes)
+                       : NULL;
 
-  tps_table_pool_bags (bags, begin, end, lookup->output + begin * bags->table->dim, NULL);
+  tps_table_pool_bags (bags, begin, end, lookup->output + begin * bags->table->dim, NULL, stage);
 }
 
 static gsize
@@ -97,8 +109,19 @@ lookup_bytes (const TpsTableBags *bags)
          + bags->n_bags * bags->table->dim * sizeof (gfloat);
 }
 
-/* Cuts large calls for several threads; all queries count together. Returns whether it did. */
-static gboolean
+/* Each part of a table with wide rows has a stage of its own, so there are no more of them than threads. */
+static gsize
+count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
+{
+  gsize max_parts = MAX (bags->n_bags, 1);
+
+  if (tps_table_pool_get_stage_bytes (bags->table) > 0)
+    max_parts = MIN (max_parts, workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1);
+  return CLAMP (n_parts, 1, max_parts);
+}
+
+/* Cuts large calls for several threads; all queries count together. Reserves stages. */
+static void
 cut (LookupCall *call, TpsWorkerPool *workers)
 {
   gsize n_bytes = 0;
@@ -116,10 +139,12 @@ cut (LookupCall *call, TpsWorkerPool *workers)
       lookup->first_part = call->n_parts;
       if (bags->table->on_device != NULL)
         continue;
-      lookup->n_parts = CLAMP ((gsize) (share * (gdouble) n_shares), 1, MAX (bags->n_bags, 1));
+      lookup->n_parts = count_parts (bags, (gsize) (share * (gdouble) n_shares), workers);
+      lookup->stages = tps_scratch_reserve (&call->stages, lookup->n_parts,
+                                            tps_table_pool_get_stage_bytes (bags->table));
       call->n_parts += lookup->n_parts;
     }
-  return n_shares > 1;
+  call->is_shared = n_shares > 1;
 }
 
 static gboolean
@@ -138,58 +163,92 @@ open_lookup (Lookup *lookup, TpsTableStore *store, const TpsBagQuery *query, gui
 }
 
 static void
-pool_on_host (LookupCall *call, TpsWorkerPool *workers)
+pool_on_host (LookupCall *call)
 {
-  gboolean is_shared = cut (call, workers);
-
-  tps_parallel_run (is_shared ? workers : NULL, call->n_parts, pool_part, call);
+  tps_parallel_run (call->is_shared ? tps_table_store_get_workers (call->store) : NULL,
+                    call->n_parts, pool_part, call);
 }
 
 static gboolean
-pool_all (LookupCall *call, TpsWorkerPool *workers, GError **error)
+pool_all (LookupCall *call, GError **error)
 {
-  g_autofree TpsDeviceQuery *queries = NULL;
   TpsDeviceLookup *on_devices;
   guint n_queries = 0;
 
   if (call->n_on_devices == 0)
     {
-      pool_on_host (call, workers);
+      pool_on_host (call);
       return TRUE;
     }
-  queries = g_new (TpsDeviceQuery, call->n_on_devices);
   for (guint i = 0; i < call->n_lookups; i++)
     if (call->lookups[i].open.table->on_device != NULL)
-      queries[n_queries++] = (TpsDeviceQuery) {
+      call->on_devices[n_queries++] = (TpsDeviceQuery) {
         tps_table_bags_of_device (&call->lookups[i].open.bags), call->lookups[i].output
       };
-  on_devices = tps_device_lookup_begin (queries, n_queries, error);
+  on_devices = tps_device_lookup_begin (call->on_devices, n_queries, error);
   if (on_devices == NULL)
     return FALSE;
-  pool_on_host (call, workers);
+  pool_on_host (call);
   return tps_device_lookup_end (on_devices, error);
+}
+
+static gboolean
+begin_call (LookupCall *call, GError **error)
+{
+  gsize lookups, on_devices;
+
+  tps_scratch_init (&call->scratch);
+  tps_scratch_init (&call->stages);
+  lookups = tps_scratch_reserve (&call->scratch, call->n_lookups, sizeof call->lookups[0]);
+  on_devices = tps_scratch_reserve (&call->scratch, call->n_lookups, sizeof call->on_devices[0]);
+  if (!tps_scratch_provide (&call->scratch, tps_table_store_get_scratch (call->store), "queries",
+                            error))
+    return FALSE;
+  call->lookups = tps_scratch_at (&call->scratch, lookups);
+  call->on_devices = tps_scratch_at (&call->scratch, on_devices);
+  memset (call->lookups, 0, call->n_lookups * sizeof call->lookups[0]);
+  return TRUE;
+}
+
+static gboolean
+open_all (LookupCall *call, const TpsBagQuery *queries, TpsTensor *outputs, GError **error)
+{
+  for (guint i = 0; i < call->n_lookups; i++)
+    {
+      if (!open_lookup (&call->lookups[i], call->store, &queries[i], i, &outputs[i], error))
+        return FALSE;
+      call->n_on_devices += call->lookups[i].open.table->on_device != NULL;
+    }
+  cut (call, tps_table_store_get_workers (call->store));
+  return tps_scratch_provide (&call->stages, tps_table_store_get_scratch (call->store), "queries",
+                              error);
 }
 
 gboolean
 tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, guint n_queries,
                              TpsTensor *outputs, GError **error)
 {
-  g_autofree Lookup *lookups = g_new0 (Lookup, n_queries);
-  LookupCall call = { .lookups = lookups, .n_lookups = n_queries };
-  gboolean ok = TRUE;
+  LookupCall call;
+  gboolean ok;
 
-  for (guint i = 0; ok && i < n_queries; i++)
+  call.store = store;
+  call.n_lookups = n_queries;
+  call.n_on_devices = 0;
+  call.n_parts = 0;
+  if (!begin_call (&call, error))
     {
-      ok = open_lookup (&lookups[i], store, &queries[i], i, &outputs[i], error);
-      call.n_on_devices += ok && lookups[i].open.table->on_device != NULL;
+      tps_scratch_clear (&call.scratch);
+      return FALSE;
     }
-  ok = ok && pool_all (&call, tps_table_store_get_workers (store), error);
+  ok = open_all (&call, queries, outputs, error) && pool_all (&call, error);
   for (guint i = 0; i < n_queries; i++)
     {
-      tps_open_query_clear (&lookups[i].open);
+      tps_open_query_clear (&call.lookups[i].open);
       if (!ok)
         tps_tensor_clear (&outputs[i]);
     }
+  tps_scratch_clear (&call.stages);
+  tps_scratch_clear (&call.scratch);
   return ok;
 }
 
@@ -264,7 +323,8 @@ tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensor
   found = tps_table_store_ref_table (store, table, error);
   if (found == NULL)
     return FALSE;
-  ok = tps_table_slots_init (&slots, found, indices, "indices", error)
+  ok = tps_table_slots_init (&slots, found, indices, "indices", tps_table_store_get_scratch (store),
+                             error)
        && allocate_output (rows, store, found->spec.dtype, (gsize) indices.shape.dims[0], found,
                            "indices", error);
   if (ok && found->on_device != NULL)

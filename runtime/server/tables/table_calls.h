@@ -14,6 +14,10 @@ G_BEGIN_DECLS
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
 TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
+TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
+TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
+/* Of the temporary space of lookups and pushes. */
+TpsBudget *tps_table_store_get_scratch (TpsTableStore *store);
 
 /* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
 typedef struct
@@ -21,12 +25,13 @@ typedef struct
   const gint64 *slots;
   gint64 base;
   TpsBuffer *owned;
+  TpsCharge charge;
 } TpsTableSlots;
 
-/* `indices` INT64 [n], borrowed. Errors: TPS_ERROR_INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of table emb".
- * Clear it in any case. */
+/* `indices` INT64 [n], borrowed. Errors: INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of table emb";
+ * RESOURCE_EXHAUSTED of `budget`. Clear it in any case. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
-                               const gchar *what, GError **error);
+                               const gchar *what, TpsBudget *budget, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);
 
 /* A query with its table; `bags` refers to the others. */

@@ -2,40 +2,46 @@
 
 /* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c and apply.c.
  *
- * create: the name is put among those being made -> the table is filled, without a lock -> it is put among the tables. Who
- * wants to create the same name meanwhile waits, then looks again. Locks: `making_lock`, then `tables_lock`.
+ * create: the name is put among those being made -> the table is filled, without a lock -> the command is admitted and the
+ * table put among the tables, under one lock: whoever finds the table gets a later LSN. A second creation of the name waits
+ * meanwhile, then looks again. drop: the table is taken out and the command admitted under the same lock; pushes that were
+ * admitted before still run, others are refused. Locks: `making_lock`, then `tables_lock`, then the sequencer's.
  */
 
 #include "runtime/server/tables/table_store.h"
 
 #include <string.h>
 
-#include "runtime/server/tables/host/memory_limit.h"
-#include "runtime/server/tables/host/table.h"
-#include "runtime/server/tables/table_calls.h"
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
 #include "runtime/base/trace.h"
+#include "runtime/server/tables/host/table.h"
+#include "runtime/server/tables/table_calls.h"
 
 static TpsTraceEvent table_created = TPS_TRACE_EVENT ("table_created", TPS_TRACE_INFO);
 static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
 
 #define DEFAULT_SHARE 0.8
 #define DEFAULT_ANSWERS_PART 4
+#define DEFAULT_SCRATCH_PART 4
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
 #define HOST "cpu"
 
 struct TpsTableStore
 {
-  TpsMemoryLimit limit;        /* of the host's memory */
-  TpsMemoryLimit device_limit; /* counts only */
+  TpsBudget *budget;         /* of tables in the host's memory */
+  TpsBudget *device_budget;  /* without a limit: it counts */
+  TpsBudget *scratch_budget; /* of lookups and pushes */
+  TpsSequencer *sequencer;
+  gboolean owns_sequencer;
+  TpsPushWindow *pushes;
   gsize max_answer_bytes;
   TpsBufferPool *answers; /* of tables in the host's memory */
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
-  TpsMutex making_lock; /* guards `making` and `lanes`, and is held when a table is added */
+  TpsMutex making_lock; /* guards `making` and `lanes` */
   TpsCond made;
   GHashTable *making; /* a set of names, borrowed from those who make them */
   GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
@@ -62,15 +68,38 @@ lanes_free (gpointer lanes)
   tps_device_lanes_free (lanes);
 }
 
+static void
+make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
+{
+  gsize max_bytes = tps_table_store_get_default_max_bytes ();
+
+  store->budget = tps_budget_new (options->budget, "tables",
+                                  options->max_bytes > 0 ? options->max_bytes : max_bytes);
+  tps_budget_set_flag (store->budget, "--max-table-mib");
+  store->device_budget = tps_budget_new (NULL, "tables on devices", 0);
+  store->scratch_budget = tps_budget_new (options->budget, "lookups and pushes",
+                                          options->max_scratch_bytes > 0
+                                              ? options->max_scratch_bytes
+                                              : max_bytes / DEFAULT_SCRATCH_PART);
+}
+
+static void
+make_sequencer (TpsTableStore *store, const TpsTableStoreOptions *options)
+{
+  TpsSequencerOptions own = { .workers = options->workers };
+
+  store->owns_sequencer = options->sequencer == NULL;
+  store->sequencer = store->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
+}
+
 TpsTableStore *
 tps_table_store_new (const TpsTableStoreOptions *options)
 {
   TpsTableStore *store = g_new0 (TpsTableStore, 1);
 
-  tps_memory_limit_init (&store->limit, options->max_bytes > 0
-                                            ? options->max_bytes
-                                            : tps_table_store_get_default_max_bytes ());
-  tps_memory_limit_init (&store->device_limit, G_MAXSIZE);
+  make_budgets (store, options);
+  make_sequencer (store, options);
+  store->pushes = tps_push_window_new (&options->pushes);
   store->max_answer_bytes = options->max_answer_bytes > 0
                                 ? options->max_answer_bytes
                                 : tps_table_store_get_default_max_bytes () / DEFAULT_ANSWERS_PART;
@@ -99,6 +128,12 @@ tps_table_store_free (TpsTableStore *store)
   tps_cond_clear (&store->made);
   tps_mutex_clear (&store->making_lock);
   tps_buffer_pool_unref (store->answers);
+  tps_push_window_free (store->pushes);
+  if (store->owns_sequencer)
+    tps_sequencer_free (store->sequencer);
+  tps_budget_unref (store->scratch_budget);
+  tps_budget_unref (store->device_budget);
+  tps_budget_unref (store->budget);
   g_free (store);
 }
 
@@ -112,6 +147,24 @@ TpsBufferPool *
 tps_table_store_get_answers (TpsTableStore *store)
 {
   return store->answers;
+}
+
+TpsSequencer *
+tps_table_store_get_sequencer (TpsTableStore *store)
+{
+  return store->sequencer;
+}
+
+TpsPushWindow *
+tps_table_store_get_pushes (TpsTableStore *store)
+{
+  return store->pushes;
+}
+
+TpsBudget *
+tps_table_store_get_scratch (TpsTableStore *store)
+{
+  return store->scratch_budget;
 }
 
 /* -- finding -- */
@@ -174,6 +227,41 @@ tps_table_store_list (TpsTableStore *store)
   return specs;
 }
 
+/* -- commands -- */
+
+/* One that takes effect at once. */
+typedef struct
+{
+  TpsOrdered ordered; /* first */
+  TpsCommand command;
+  TpsTableSpec spec; /* of a creation; of a drop its name */
+} Change;
+
+static void
+change_ended (TpsOrdered *ordered)
+{
+  Change *change = (Change *) ordered;
+
+  tps_table_spec_clear (&change->spec);
+  g_free (change);
+}
+
+static Change *
+change_new (TpsCommandKind kind, const TpsTableSpec *spec)
+{
+  Change *change = g_new0 (Change, 1);
+
+  change->ordered.command = &change->command;
+  change->ordered.ended = change_ended;
+  change->command.kind = kind;
+  tps_table_spec_copy (&change->spec, spec);
+  if (kind == TPS_COMMAND_CREATE_TABLE)
+    change->command.create = &change->spec;
+  else
+    change->command.drop = change->spec.name;
+  return change;
+}
+
 /* -- making and dropping -- */
 
 static gboolean
@@ -205,18 +293,26 @@ begin_making (TpsTableStore *store, gchar *name)
   return table;
 }
 
+static void
+publish (TpsTableStore *store, TpsTable *table)
+{
+  Change *creation = change_new (TPS_COMMAND_CREATE_TABLE, &table->spec);
+
+  tps_rw_lock_write (&store->tables_lock);
+  table->incarnation = tps_sequencer_admit (store->sequencer, &creation->ordered, NULL);
+  g_hash_table_insert (store->tables, table->spec.name, table);
+  tps_rw_lock_unlock (&store->tables_lock);
+  tps_sequencer_finish (store->sequencer, &creation->ordered);
+}
+
 /* `table` may be NULL: it was not to be made. */
 static void
 end_making (TpsTableStore *store, const gchar *name, TpsTable *table)
 {
+  if (table != NULL)
+    publish (store, table);
   tps_mutex_lock (&store->making_lock);
   g_hash_table_remove (store->making, name);
-  if (table != NULL)
-    {
-      tps_rw_lock_write (&store->tables_lock);
-      g_hash_table_insert (store->tables, table->spec.name, table);
-      tps_rw_lock_unlock (&store->tables_lock);
-    }
   tps_cond_broadcast (&store->made);
   tps_mutex_unlock (&store->making_lock);
 }
@@ -241,7 +337,7 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
 static TpsTable *
 make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
-  TpsMemoryLimit *limit = spec->place.is_host_memory ? &store->limit : &store->device_limit;
+  TpsBudget *budget = spec->place.is_host_memory ? store->budget : store->device_budget;
   TpsDevice *device;
 
   if (spec->dtype != TPS_DTYPE_FLOAT32)
@@ -257,15 +353,15 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
       g_prefix_error (error, "spec.device: ");
       return NULL;
     }
-  return tps_table_new_on_device (spec, provide_lanes (store, device), limit, store->workers,
-                                  error);
+  return tps_table_new_on_device (spec, provide_lanes (store, device), budget, store->budget,
+                                  store->workers, error);
 }
 
 static TpsTable *
 make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
   return g_str_equal (spec->place.device, HOST)
-             ? tps_table_new (spec, &store->limit, store->workers, error)
+             ? tps_table_new (spec, store->budget, store->workers, error)
              : make_on_device (store, spec, error);
 }
 
@@ -294,19 +390,36 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   return table != NULL;
 }
 
+/* The table without its name, with the command that dropped it; NULL = there is none. */
+static TpsTable *
+take_out (TpsTableStore *store, const gchar *name, Change **drop)
+{
+  TpsTable *table;
+
+  tps_rw_lock_write (&store->tables_lock);
+  table = g_hash_table_lookup (store->tables, name);
+  if (table != NULL)
+    {
+      g_hash_table_steal (store->tables, name);
+      *drop = change_new (TPS_COMMAND_DROP_TABLE, &table->spec);
+      tps_sequencer_admit (store->sequencer, &(*drop)->ordered, &table->turns);
+    }
+  tps_rw_lock_unlock (&store->tables_lock);
+  return table;
+}
+
 gboolean
 tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
 {
-  gpointer dropped = NULL;
+  Change *drop = NULL;
+  TpsTable *dropped = take_out (store, table, &drop);
 
-  tps_rw_lock_write (&store->tables_lock);
-  g_hash_table_steal_extended (store->tables, table, NULL, &dropped);
-  tps_rw_lock_unlock (&store->tables_lock);
   if (dropped == NULL)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
       return FALSE;
     }
+  tps_sequencer_finish (store->sequencer, &drop->ordered);
   tps_trace (&table_dropped, tps_field_text ("table", table));
   tps_table_unref (dropped);
   return TRUE;
@@ -317,19 +430,19 @@ tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
 gsize
 tps_table_store_get_bytes (TpsTableStore *store)
 {
-  return tps_memory_limit_get_held (&store->limit);
+  return tps_budget_get_held (store->budget);
 }
 
 gsize
 tps_table_store_get_device_bytes (TpsTableStore *store)
 {
-  return tps_memory_limit_get_held (&store->device_limit);
+  return tps_budget_get_held (store->device_budget);
 }
 
 gsize
 tps_table_store_get_max_bytes (TpsTableStore *store)
 {
-  return store->limit.max_bytes;
+  return tps_budget_get_max (store->budget);
 }
 
 /* Of a call that reads `n_rows` of the table and writes `n_outputs`; 0 for no table. */

@@ -3,12 +3,14 @@
 /* The embedding tables of one process, by name: each in the host's memory, or where a device works on it, with the same bits
  * (runtime/device/backend.h).
  *
- * Lookups and updates of different rows run at the same time on all threads that call; an update of one row is atomic: a
- * lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call that fails
- * changes nothing: everything is checked before the first row is touched. A dropped table lives until the calls that use
- * it have ended.
+ * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one table take effect one after
+ * the other, in the order of their LSNs, each with all threads that are idle. Lookups run beside them. An update of one row
+ * is atomic: a lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call
+ * that is refused changes nothing: everything is checked before it gets an LSN. A dropped table lives until the calls that
+ * use it have ended.
  *
- * All functions compute on the calling thread; work above some 256 KiB is shared with the worker pool, if there is one.
+ * All functions but pushes that wait for their turn compute on the calling thread; work above some 256 KiB is shared with the
+ * worker pool, if there is one.
  * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
  * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
  * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Thread: any.
@@ -16,10 +18,14 @@
 
 #pragma once
 
+#include "runtime/base/budget.h"
+#include "runtime/base/worker_pool.h"
 #include "runtime/device/backend.h"
 #include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
-#include "runtime/base/worker_pool.h"
+#include "runtime/server/command.h"
+#include "runtime/server/push_window.h"
+#include "runtime/server/sequencer.h"
 
 G_BEGIN_DECLS
 
@@ -33,6 +39,12 @@ typedef struct
   /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a quarter of the default of
    * `max_bytes`. */
   gsize max_answer_bytes;
+  /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of the default of
+   * `max_bytes`. */
+  gsize max_scratch_bytes;
+  TpsBudget *budget;       /* the parent of all of these; NULL = none */
+  TpsSequencer *sequencer; /* borrowed; NULL = its own */
+  TpsPushWindowOptions pushes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
   TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
   /* Borrowed devices by their names; NULL = tps_device_find(). */
@@ -79,13 +91,50 @@ gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *q
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* One step: indices INT64 [n], values FLOAT32 or of the table's dtype [n, dim]. Duplicates are added up first. */
+/* A push of gradients, of rows or of bags. Everything in it is borrowed until it has ended. All zero but for what is said. */
+typedef struct
+{
+  const gchar *client; /* of the push id; NULL = none */
+  gint64 sequence;
+  gboolean may_wait; /* for an earlier push of the same id */
+  gboolean is_small; /* it may be applied by an I/O thread: tps_table_store_estimate_*() */
+
+  /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim]. Duplicates are added up
+   * first. */
+  const gchar *table;
+  TpsTensorView indices, values;
+  gint64 n_rows; /* of the table that the gradient is of */
+  gboolean has_n_rows;
+
+  /* Bags, where `table` is NULL: one step for each table that is named. Contributions to a row are added in the order of
+   * the list. */
+  const TpsBagGradient *gradients;
+  guint n_gradients;
+
+  const TpsCommand
+      *record; /* of the same push, whose maxima and left-out tables hold; NULL = it is a new one */
+} TpsTablePush;
+
+typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
+
+/* Applies the push once, however often it is sent with the same id. `done` is called once, without a lock, when it has taken
+ * effect, or was refused: by this thread before this returns, or by another one. Does not block where `is_small` is said
+ * rightly. Errors: also UNAVAILABLE (it would have to wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no
+ * temporary space). Errors of devices leave all tables in memory of the host as they were, and of those on devices all but
+ * the ones that a device lost meanwhile. */
+void tps_table_store_push (TpsTableStore *store, const TpsTablePush *push, TpsTablePushDone done,
+                           gpointer user_data);
+
+/* The same for callers that wait. */
+gboolean tps_table_store_push_and_wait (TpsTableStore *store, const TpsTablePush *push,
+                                        GError **error);
 gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
                                      TpsTensorView indices, TpsTensorView values, GError **error);
-
-/* One step for each table that is named. Contributions to a row are added in the order of the list. */
 gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
                                      guint n_gradients, GError **error);
+
+/* Applies the record of a command that changed tables; blocks. Records must come in the order of their LSNs. */
+gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)
 

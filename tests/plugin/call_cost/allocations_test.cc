@@ -79,13 +79,12 @@ protected:
   AddTables ()
   {
     TpsTableStoreOptions options = {};
-    TpsPushWindowOptions pushes = {};
     g_auto (TpsTableSpec) spec = {};
     options.max_bytes = 1 << 20;
     options.workers = workers_;
+    options.pushes.window = 64;
     store_ = tps_table_store_new (&options);
-    pushes.window = 64;
-    tables_ = tps_embedding_tables_new (store_, &pushes);
+    tables_ = tps_embedding_tables_new (store_);
     tps_table_spec_init (&spec, "words", kRows, kDim);
     spec.initializer.kind = TPS_INITIALIZER_ZEROS;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);

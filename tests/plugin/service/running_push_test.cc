@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What comes while a push is being applied. The linker lets us in between the service and the store (--wrap, see BUILD). */
+/* Calls that arrive while a push is being applied. The linker lets the test in between a push and its checks (--wrap, see
+ * BUILD). */
 
 #include <gmock/gmock.h>
 
@@ -49,21 +50,22 @@ Gate gate;
 
 } // namespace
 
+struct TpsApply; /* runtime/server/tables/apply.h */
+
 extern "C"
 {
-  gboolean __real_tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
-                                              TpsTensorView indices, TpsTensorView values,
-                                              GError **error);
-  gboolean __wrap_tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
-                                              TpsTensorView indices, TpsTensorView values,
-                                              GError **error);
+  gboolean __real_tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
+                                  GError **error);
+  gboolean __wrap_tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
+                                  GError **error);
 
   gboolean
-  __wrap_tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
-                                     TpsTensorView indices, TpsTensorView values, GError **error)
+  __wrap_tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
+                         GError **error)
   {
-    gate.pass ();
-    return __real_tps_table_store_apply_rows (store, table, indices, values, error);
+    if (push->table != nullptr)
+      gate.pass ();
+    return __real_tps_apply_init (apply, store, push, error);
   }
 }
 

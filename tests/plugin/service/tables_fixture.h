@@ -132,10 +132,9 @@ protected:
   TablesFixture ()
   {
     TpsTableStoreOptions options = {};
-    TpsPushWindowOptions pushes = {};
     TpsService service;
 
-    pushes.window = 64;
+    options.pushes.window = 64;
     workers = tps_worker_pool_new ("tables", 2);
     options.max_bytes = 64 << 20;
     options.workers = workers;
@@ -143,7 +142,7 @@ protected:
       return tps_device_find ("cpu", error); /* by way of its table of operations */
     };
     store = tps_table_store_new (&options);
-    tables = tps_embedding_tables_new (store, &pushes);
+    tables = tps_embedding_tables_new (store);
     service = tps_embedding_table_service (tables);
     dispatcher = tps_dispatcher_new (&service, 1, nullptr, nullptr);
   }

@@ -328,56 +328,6 @@ group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *b
   tps_cpu_gemm (&gemm);
 }
 
-/* What is under way of a row whose cells are sums of their own. */
-typedef struct
-{
-  gsize dim;
-  gsize *counts;  /* [dim] */
-  gfloat *levels; /* [levels, dim] */
-} CellSums;
-
-static TpsTreeSum
-cell_tree (const CellSums *cells, gfloat *row, gsize column)
-{
-  TpsTreeSum tree;
-
-  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, 1, &row[column], cells->levels + column,
-                     cells->dim * sizeof (gfloat));
-  tree.n = cells->counts[column];
-  return tree;
-}
-
-/* row [dim] = 0 + the gradients of cells `order` [n] of the output, each in its column. */
-static void
-sum_cells (const CellSums *cells, const gfloat *output_gradient, const gsize *order, gsize n,
-           gfloat *row)
-{
-  gsize dim = cells->dim;
-
-  memset (row, 0, dim * sizeof row[0]);
-  for (gsize i = 0; n <= TPS_SUM_CHUNK && i < n; i++)
-    row[order[i] % dim] += output_gradient[order[i]];
-  if (n <= TPS_SUM_CHUNK)
-    return;
-  memset (cells->counts, 0, dim * sizeof cells->counts[0]);
-  for (gsize i = 0; i < n; i++)
-    {
-      gsize column = order[i] % dim;
-      TpsTreeSum tree = cell_tree (cells, row, column);
-
-      if (tps_tree_sum_next (&tree))
-        row[column] = 0;
-      row[column] += output_gradient[order[i]];
-      cells->counts[column] = tree.n;
-    }
-  for (gsize column = 0; column < dim; column++)
-    {
-      TpsTreeSum tree = cell_tree (cells, row, column);
-
-      tps_tree_sum_finish (&tree);
-    }
-}
-
 /* Adds each maximum's gradient to the cell of the row it came from. The rows lie one after the other, or (dense) where their ids
  * say. */
 static gsize
@@ -388,7 +338,7 @@ max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gin
   gsize n_cells = 0;
   g_autoptr (TpsBuffer) levels = tree_room (bags->n_bags, dim);
   g_autofree gsize *counts = g_new (gsize, dim);
-  CellSums sums = { dim, counts, floats_of (levels) };
+  TpsCellSums sums = { dim, counts, floats_of (levels) };
   g_autofree gint64 *ids = g_new (gint64, bags->n_bags * dim);
   g_autofree gsize *cells = g_new (gsize, bags->n_bags * dim);
   g_autoptr (TpsCpuGroups) groups = NULL;
@@ -408,8 +358,9 @@ max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gin
 
       if (!is_dense)
         unique_indices[u] = groups->ids[u];
-      sum_cells (&sums, output_gradient, groups->order + first, groups->starts[u + 1] - first,
-                 row_gradients + (is_dense ? (gsize) groups->ids[u] : u) * dim);
+      tps_cell_sums_add_up (&sums, output_gradient, groups->order + first,
+                            groups->starts[u + 1] - first,
+                            row_gradients + (is_dense ? (gsize) groups->ids[u] : u) * dim);
     }
   return groups->n_groups;
 }

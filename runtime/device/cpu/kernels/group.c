@@ -74,16 +74,18 @@ sort_ids (Entry *scratch, const gint64 *ids, gsize n)
   return from;
 }
 
-TpsCpuGroups *
-tps_cpu_groups_new (const gint64 *ids, gsize n_ids)
+void
+tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, gsize n_ids)
 {
-  TpsCpuGroups *groups = g_new0 (TpsCpuGroups, 1);
-  g_autoptr (TpsBuffer) scratch = tps_buffer_new (2 * n_ids * sizeof (Entry));
-  const Entry *sorted = sort_ids ((Entry *) (gpointer) tps_buffer_get_data (scratch), ids, n_ids);
+  Entry *scratch = memory;
+  const Entry *sorted = sort_ids (scratch, ids, n_ids);
 
-  groups->ids = g_new (gint64, n_ids);
-  groups->starts = g_new (gsize, n_ids + 1);
-  groups->order = g_new (gsize, n_ids);
+  G_STATIC_ASSERT (TPS_CPU_GROUPS_BYTES
+                   == 2 * sizeof (Entry) + sizeof (gint64) + 2 * sizeof (gsize));
+  groups->n_groups = 0;
+  groups->starts = (gsize *) (gpointer) (scratch + 2 * n_ids);
+  groups->order = groups->starts + n_ids + 1;
+  groups->ids = (gint64 *) (gpointer) (groups->order + n_ids);
   for (gsize i = 0; i < n_ids; i++)
     {
       if (i == 0 || sorted[i].id != sorted[i - 1].id)
@@ -94,14 +96,30 @@ tps_cpu_groups_new (const gint64 *ids, gsize n_ids)
       groups->order[i] = sorted[i].position;
     }
   groups->starts[groups->n_groups] = n_ids;
-  return groups;
+}
+
+/* With their memory. */
+typedef struct
+{
+  TpsCpuGroups groups; /* first */
+  TpsBuffer *memory;
+} OwnedGroups;
+
+TpsCpuGroups *
+tps_cpu_groups_new (const gint64 *ids, gsize n_ids)
+{
+  OwnedGroups *owned = g_new (OwnedGroups, 1);
+
+  owned->memory = tps_buffer_new ((n_ids + 1) * TPS_CPU_GROUPS_BYTES);
+  tps_cpu_groups_init (&owned->groups, tps_buffer_get_data (owned->memory), ids, n_ids);
+  return &owned->groups;
 }
 
 void
 tps_cpu_groups_free (TpsCpuGroups *groups)
 {
-  g_free (groups->ids);
-  g_free (groups->starts);
-  g_free (groups->order);
-  g_free (groups);
+  OwnedGroups *owned = (OwnedGroups *) (gpointer) groups;
+
+  tps_buffer_unref (owned->memory);
+  g_free (owned);
 }

@@ -50,3 +50,44 @@ tps_tree_sum_finish (TpsTreeSum *tree)
     else
       push (tree, level + 1, row_of (tree, level), n_before / TPS_SUM_CHUNK - 1);
 }
+
+static TpsTreeSum
+cell_tree (const TpsCellSums *sums, gfloat *row, gsize column)
+{
+  TpsTreeSum tree;
+
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, 1, &row[column], sums->levels + column,
+                     sums->dim * sizeof (gfloat));
+  tree.n = sums->counts[column];
+  return tree;
+}
+
+void
+tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient, const gsize *cells,
+                      gsize n, gfloat *row)
+{
+  gsize dim = sums->dim;
+
+  memset (row, 0, dim * sizeof row[0]);
+  for (gsize i = 0; n <= TPS_SUM_CHUNK && i < n; i++)
+    row[cells[i] % dim] += output_gradient[cells[i]];
+  if (n <= TPS_SUM_CHUNK)
+    return;
+  memset (sums->counts, 0, dim * sizeof sums->counts[0]);
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize column = cells[i] % dim;
+      TpsTreeSum tree = cell_tree (sums, row, column);
+
+      if (tps_tree_sum_next (&tree))
+        row[column] = 0;
+      row[column] += output_gradient[cells[i]];
+      sums->counts[column] = tree.n;
+    }
+  for (gsize column = 0; column < dim; column++)
+    {
+      TpsTreeSum tree = cell_tree (sums, row, column);
+
+      tps_tree_sum_finish (&tree);
+    }
+}

@@ -70,4 +70,16 @@ tps_tree_sum_next (TpsTreeSum *tree)
 /* `sum` becomes the sum of all; it stays as it is where there was no term. */
 void tps_tree_sum_finish (TpsTreeSum *tree);
 
+/* The working space of rows whose cells are sums of their own. Borrowed. */
+typedef struct
+{
+  gsize dim;
+  gsize *counts;  /* [dim] */
+  gfloat *levels; /* [levels, dim], for as many terms as a column has */
+} TpsCellSums;
+
+/* row [dim] = 0 + the gradients of cells `cells` [n] of the output, each in its column. */
+void tps_cell_sums_add_up (const TpsCellSums *sums, const gfloat *output_gradient,
+                           const gsize *cells, gsize n, gfloat *row);
+
 G_END_DECLS

@@ -211,10 +211,17 @@ tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *
   };
 
   tps_mutex_lock (&rows->lock);
-  rows->n_steps++;
   if (n_rows > 0)
-    ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps, &update);
+    ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps + 1, &update);
   ops->event_record (after, rows->stream);
+  tps_mutex_unlock (&rows->lock);
+}
+
+void
+tps_device_rows_count_step (TpsDeviceRows *rows)
+{
+  tps_mutex_lock (&rows->lock);
+  rows->n_steps++;
   tps_mutex_unlock (&rows->lock);
 }
 

@@ -32,7 +32,7 @@ typedef struct
 
   TpsMutex lock; /* guards what follows */
   TpsStream *stream;
-  gint64 n_steps;
+  gint64 n_steps; /* that were taken */
 } TpsDeviceRows;
 
 /* Bags of rows by slot; everything is borrowed and in the host's memory. The row of index i is slots[i] - base. */
@@ -61,9 +61,10 @@ void tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *out
                            TpsEvent *before, TpsEvent *after);
 
 /* Enqueues the next step for rows `indices` [n_rows], unique, with `gradients` [n_rows, dim], both in the device's memory and
- * ready; then event `after`. No rows are a step too. */
+ * ready; then event `after`. No rows are a step too. A step that was not counted did not happen: its number is used again. */
 void tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
                            gsize n_rows, TpsEvent *after);
+void tps_device_rows_count_step (TpsDeviceRows *rows);
 
 /* Waits until everything queued so far is done, by way of `event`. Errors: DEVICE_LOST. */
 gboolean tps_device_rows_check (TpsDeviceRows *rows, TpsEvent *event, GError **error);

@@ -21,7 +21,7 @@
  * in the device's alone the rest. */
 typedef struct
 {
-  const TpsDeviceGradient *from;
+  TpsDeviceGradient *from;
   gsize ids, offsets, weights, bag_of;
   gsize scaled; /* staged only: MEAN among several, divided by the counts */
   gsize gradient, maxima, argmax;
@@ -213,7 +213,13 @@ bags_of (const Step *step, const Part *part)
   };
 }
 
-/* As they are now. Other calls may change rows before this one does. */
+static gsize
+count_cells (const Step *step, const Part *part)
+{
+  return part->from->bags.n_bags * step->rows->dim;
+}
+
+/* Of rows as they are now, or as the caller says. */
 static void
 find_maxima (Step *step, const Part *part)
 {
@@ -222,10 +228,20 @@ find_maxima (Step *step, const Part *part)
   TpsEvent *copied = g_ptr_array_index (step->lane->events, 0);
   TpsEvent *pooled = g_ptr_array_index (step->lane->events, 1);
 
+  if (part->from->maxima != NULL)
+    {
+      if (count_cells (step, part) > 0)
+        ops_of (step)->copy (step->lane->stream, integers_at (memory, part->argmax),
+                             part->from->maxima, count_cells (step, part) * sizeof (gint64));
+      return;
+    }
   tps_device_rows_pool (step->rows, &bags, floats_at (memory, part->maxima),
                         integers_at (memory, part->argmax), copied, pooled);
   ops_of (step)->stream_wait_event (step->lane->stream, pooled);
   step->is_table_busy = TRUE;
+  if (part->from->found != NULL && count_cells (step, part) > 0)
+    ops_of (step)->copy (step->lane->stream, part->from->found, integers_at (memory, part->argmax),
+                         count_cells (step, part) * sizeof (gint64));
 }
 
 static void
@@ -373,6 +389,9 @@ wait_for_commit (Step *step, GError **error)
   if (!ops_of (step)->event_sync (g_ptr_array_index (step->lane->events, 0), error))
     return FALSE;
   step->is_table_busy = FALSE;
+  tps_device_rows_count_step (step->rows);
+  for (guint i = 0; i < step->parts->len; i++)
+    part_at (step, i)->from->is_done = TRUE;
   return TRUE;
 }
 
@@ -391,7 +410,7 @@ step_clear (gpointer data)
 
 /* Of each table, in the order of their first gradients. */
 static GArray *
-sort_by_table (const TpsDeviceGradient *gradients, guint n_gradients)
+sort_by_table (TpsDeviceGradient *gradients, guint n_gradients)
 {
   GArray *steps = g_array_new (FALSE, TRUE, sizeof (Step));
   g_autoptr (GHashTable) numbers = g_hash_table_new (NULL, NULL);
@@ -434,8 +453,28 @@ run_all (GArray *steps, gboolean (*run) (Step *step, GError **error), GError **e
   return TRUE;
 }
 
+/* Also after a failure, so that it is known of each table whether it took its step. */
+static gboolean
+wait_for_all (GArray *steps, GError **error)
+{
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < steps->len; i++)
+    {
+      Step *step = &g_array_index (steps, Step, i);
+
+      if (wait_for_commit (step, ok ? error : NULL))
+        continue;
+      if (ok)
+        g_prefix_error (error, "table %s: ", step->rows->name);
+      tps_device_rows_recover (step->rows);
+      ok = FALSE;
+    }
+  return ok;
+}
+
 gboolean
-tps_device_steps_run (const TpsDeviceGradient *gradients, guint n_gradients, GError **error)
+tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, GError **error)
 {
   g_autoptr (GArray) steps = sort_by_table (gradients, n_gradients);
 
@@ -443,5 +482,5 @@ tps_device_steps_run (const TpsDeviceGradient *gradients, guint n_gradients, GEr
     return FALSE;
   for (guint i = 0; i < steps->len; i++)
     commit (&g_array_index (steps, Step, i));
-  return run_all (steps, wait_for_commit, error);
+  return wait_for_all (steps, error);
 }

@@ -22,44 +22,60 @@
 #define MAX_STAGE_ROWS 256
 #define MAX_STAGE_BAGS 256
 
+/* Rows of so many columns have their stage on the stack. Very wide ones have a stage of two rows: what came before, and the
+ * next. */
+#define MAX_NARROW_DIM ((gsize) (STAGE_BYTES / MIN_STAGE_ROWS / sizeof (gfloat)))
+#define MAX_WIDE_DIM ((gsize) 4096)
+#define MIN_WIDE_STAGE_ROWS 2
+
 typedef struct
 {
   const TpsTableBags *bags;
   gsize dim;
-  gsize capacity; /* rows */
-  gfloat *rows;   /* [capacity, dim] */
-  guint8 *raw;    /* the same of the table's type; `rows` where that is FLOAT32 */
-  gint64 *argmax; /* [dim], of a part */
-  TpsBuffer *memory;
+  gsize capacity;                 /* rows */
+  gfloat *rows;                   /* [capacity, dim] */
+  guint8 *raw;                    /* the same of the table's type; `rows` where that is FLOAT32 */
+  gint64 *argmax;                 /* [dim], of a part */
   gint64 numbers[MAX_STAGE_ROWS]; /* 0, 1, ... */
   gint64 offsets[MAX_STAGE_BAGS];
   gfloat weights[MAX_STAGE_ROWS]; /* of a part */
+  _Alignas(64) guint8 narrow[2 * STAGE_BYTES + MAX_NARROW_DIM * sizeof (gint64)];
 } Stage;
 
-static void
-stage_init (Stage *stage, const TpsTableBags *bags)
+static gsize
+stage_rows (gsize dim)
 {
-  gsize dim = bags->table->dim;
-  gsize capacity = CLAMP (STAGE_BYTES / (dim * sizeof (gfloat)), MIN_STAGE_ROWS, MAX_STAGE_ROWS);
-  gsize rows_bytes = capacity * dim * sizeof (gfloat);
-  guint8 *memory;
+  if (dim > MAX_WIDE_DIM)
+    return MIN_WIDE_STAGE_ROWS;
+  return CLAMP (STAGE_BYTES / (dim * sizeof (gfloat)), MIN_STAGE_ROWS, MAX_STAGE_ROWS);
+}
 
-  stage->bags = bags;
-  stage->dim = dim;
-  stage->capacity = capacity;
-  stage->memory = tps_buffer_new (2 * rows_bytes + dim * sizeof (gint64));
-  memory = tps_buffer_get_data (stage->memory);
-  stage->rows = (gfloat *) (gpointer) memory;
-  stage->raw = bags->table->spec.dtype == TPS_DTYPE_FLOAT32 ? memory : memory + rows_bytes;
-  stage->argmax = (gint64 *) (gpointer) (memory + 2 * rows_bytes);
-  for (gsize i = 0; i < capacity; i++)
-    stage->numbers[i] = (gint64) i;
+gsize
+tps_table_pool_get_stage_bytes (const TpsTable *table)
+{
+  gsize n_copies = table->spec.dtype == TPS_DTYPE_FLOAT32 ? 1 : 2;
+
+  if (table->dim <= MAX_NARROW_DIM)
+    return 0;
+  return (n_copies * stage_rows (table->dim) * sizeof (gfloat) + sizeof (gint64)) * table->dim;
 }
 
 static void
-stage_clear (Stage *stage)
+stage_init (Stage *stage, const TpsTableBags *bags, gpointer memory)
 {
-  tps_buffer_unref (stage->memory);
+  gsize dim = bags->table->dim;
+  gsize rows_bytes = stage_rows (dim) * dim * sizeof (gfloat);
+  guint8 *next = memory != NULL ? memory : stage->narrow;
+
+  stage->bags = bags;
+  stage->dim = dim;
+  stage->capacity = stage_rows (dim);
+  stage->argmax = (gint64 *) (gpointer) next;
+  next += dim * sizeof stage->argmax[0];
+  stage->rows = (gfloat *) (gpointer) next;
+  stage->raw = bags->table->spec.dtype == TPS_DTYPE_FLOAT32 ? next : next + rows_bytes;
+  for (gsize i = 0; i < stage->capacity; i++)
+    stage->numbers[i] = (gint64) i;
 }
 
 /* Copies the rows of indices [first, first + n) to the stage, from its row `to` on. */
@@ -193,12 +209,13 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
 
 /* Bags that are pooled while a stage of their own is not needed for others. */
 static void
-pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax)
+pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax,
+             gpointer memory)
 {
   gsize dim = bags->table->dim;
   Stage stage;
 
-  stage_init (&stage, bags);
+  stage_init (&stage, bags, memory);
   for (gsize bag = begin, n_bags; bag < end; bag += n_bags)
     {
       gfloat *pooled = output + (bag - begin) * dim;
@@ -213,7 +230,6 @@ pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, g
       pool_in_parts (&stage, bag, pooled, from);
       n_bags = 1;
     }
-  stage_clear (&stage);
 }
 
 /* -- bags where they lie -- */
@@ -266,7 +282,7 @@ pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *outp
 
 void
 tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
-                     gint64 *argmax)
+                     gint64 *argmax, gpointer stage)
 {
   TpsTable *table = bags->table;
 
@@ -284,6 +300,6 @@ tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *o
           continue;
         }
       n_bags = MAX (n_bags, 1);
-      pool_staged (bags, bag, bag + n_bags, pooled, from);
+      pool_staged (bags, bag, bag + n_bags, pooled, from, stage);
     }
 }

@@ -2,20 +2,56 @@
 
 #include "runtime/server/tables/host/table.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-#include "runtime/base/parallel.h"
 #include "runtime/base/error.h"
+#include "runtime/base/parallel.h"
 
 /* A version for so many bytes of rows and state, so that versions take a 64th of the memory, but not more of them than a
  * second-level cache holds beside other things. */
 #define BYTES_PER_VERSION 256
 #define MAX_VERSIONS (1 << 14)
 
+/* A table has a presence for so many bytes, up to TPS_TABLE_PRESENCES of them. */
+#define BYTES_PER_PRESENCE 2048
+#define MIN_PRESENCES 2
+
+/* What else a table takes: entries of hash tables, headers of blocks of memory, its record as a command. */
+#define OVERHEAD_BYTES 512
+
+/* Rows and state from here on are mapped; the system has whole pages. Smaller ones come from the heap. */
+#define MIN_MAPPED_BYTES ((gsize) 64 << 10)
+#define PAGE_BYTES ((gsize) 4096)
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
 #define FILL_BYTES (256 << 10)
 
 /* -- memory -- */
+
+static gsize
+round_up (gsize n_bytes, gsize unit)
+{
+  return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
+}
+
+/* What `n_bytes` of rows or state take. */
+static gsize
+cost_of (gsize n_bytes)
+{
+  return round_up (n_bytes, n_bytes < MIN_MAPPED_BYTES ? TPS_BUFFER_ALIGNMENT : PAGE_BYTES);
+}
+
+static gpointer
+take_heap (gsize n_bytes)
+{
+  gpointer memory;
+
+  if (posix_memalign (&memory, TPS_BUFFER_ALIGNMENT, cost_of (n_bytes)) != 0)
+    return NULL;
+  memset (memory, 0, n_bytes);
+  return memory;
+}
 
 /* Zeroed, from the start of a huge page where it is as large as one. NULL when there is none. */
 static gpointer
@@ -35,17 +71,25 @@ map_memory (gsize n_bytes)
   before = (HUGE_PAGE_BYTES - (gsize) mapped % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
   if (before > 0)
     munmap (mapped, before);
-  n_bytes = (n_bytes + 4095) / 4096 * 4096;
+  n_bytes = cost_of (n_bytes);
   if (slack > before)
     munmap (mapped + before + n_bytes, slack - before);
   madvise (mapped + before, n_bytes, MADV_HUGEPAGE); /* a hint */
   return mapped + before;
 }
 
-static void
-unmap_memory (gpointer memory, gsize n_bytes)
+static gpointer
+take_memory (gsize n_bytes)
 {
-  if (memory != NULL)
+  return n_bytes < MIN_MAPPED_BYTES ? take_heap (n_bytes) : map_memory (n_bytes);
+}
+
+static void
+release_memory (gpointer memory, gsize n_bytes)
+{
+  if (n_bytes < MIN_MAPPED_BYTES)
+    free (memory);
+  else if (memory != NULL)
     munmap (memory, n_bytes);
 }
 
@@ -62,18 +106,18 @@ state_bytes (const TpsTable *table)
 }
 
 static gboolean
-map_table (TpsTable *table, GError **error)
+take_table_memory (TpsTable *table, GError **error)
 {
   if (rows_bytes (table) > 0)
-    table->rows = map_memory (rows_bytes (table));
+    table->rows = take_memory (rows_bytes (table));
   if (state_bytes (table) > 0)
-    table->state = map_memory (state_bytes (table));
+    table->state = take_memory (state_bytes (table));
   if ((rows_bytes (table) == 0 || table->rows != NULL)
       && (state_bytes (table) == 0 || table->state != NULL))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "table %s: the system has no memory for %" G_GINT64_FORMAT " bytes",
-               table->spec.name, table->spec.bytes);
+               "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes", table->spec.name,
+               rows_bytes (table) + state_bytes (table));
   return FALSE;
 }
 
@@ -108,24 +152,69 @@ fill (TpsTable *table, TpsWorkerPool *workers)
                       fill_part, table);
 }
 
+/* ---- making ---- */
+
 /* A power of two. */
 static gsize
-count_versions (const TpsTable *table)
+count_locks (gsize n_bytes, gsize bytes_per_lock, gsize min, gsize max)
 {
-  gsize n_versions = CLAMP ((gsize) table->spec.bytes / BYTES_PER_VERSION, 1, MAX_VERSIONS);
+  return (gsize) 1 << (g_bit_storage (CLAMP (n_bytes / bytes_per_lock, min, max)) - 1);
+}
 
-  return (gsize) 1 << (g_bit_storage (n_versions) - 1);
+static gsize
+count_versions (gsize n_bytes)
+{
+  return count_locks (n_bytes, BYTES_PER_VERSION, 1, MAX_VERSIONS);
+}
+
+static gsize
+count_presences (gsize n_bytes)
+{
+  return count_locks (n_bytes, BYTES_PER_PRESENCE, MIN_PRESENCES, TPS_TABLE_PRESENCES);
+}
+
+/* Of the object, without rows and state. */
+static gsize
+overhead_of (const TpsTableSpec *spec)
+{
+  return sizeof (TpsTable) + strlen (spec->name) + OVERHEAD_BYTES;
+}
+
+gsize
+tps_table_count_bytes (const TpsTableSpec *spec)
+{
+  gsize n_bytes = tps_table_spec_get_bytes (spec);
+  gsize n_state = tps_optimizer_state_per_row (&spec->optimizer, (gsize) spec->dim)
+                  * sizeof (gfloat) * (gsize) spec->shard.n_rows;
+  gsize payload = cost_of (n_bytes - n_state) + cost_of (n_state);
+  gsize overhead = overhead_of (spec) + count_versions (n_bytes) * sizeof (atomic_uint)
+                   + count_presences (n_bytes) * sizeof (TpsTablePresence);
+
+  return payload > G_MAXSIZE - overhead ? G_MAXSIZE : payload + overhead;
+}
+
+/* Tables are not given up while a caller waits, so none is told to try again. */
+static gboolean
+charge (TpsCharge *made, TpsBudget *budget, gsize n_bytes, const gchar *table, GError **error)
+{
+  GError *refusal = NULL;
+
+  made->budget = budget;
+  if (tps_charge_add (made, n_bytes, &refusal))
+    return TRUE;
+  g_prefix_error (&refusal, "table %s: ", table);
+  tps_error_set_retry_after_ms (refusal, -1);
+  g_propagate_error (error, refusal);
+  return FALSE;
 }
 
 static TpsTable *
-table_alloc (const TpsTableSpec *spec, TpsMemoryLimit *limit)
+table_alloc (const TpsTableSpec *spec)
 {
   TpsTable *table = g_new0 (TpsTable, 1);
 
   tps_refcount_init (&table->refcount);
   tps_table_spec_copy (&table->spec, spec);
-  table->spec.bytes = (gint64) tps_table_spec_get_bytes (spec);
-  table->limit = limit;
   table->dim = (gsize) spec->dim;
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
   return table;
@@ -134,73 +223,82 @@ table_alloc (const TpsTableSpec *spec, TpsMemoryLimit *limit)
 static void
 init_locks (TpsTable *table)
 {
-  table->lock_mask = count_versions (table) - 1;
+  gsize n_bytes = tps_table_spec_get_bytes (&table->spec);
+
+  table->lock_mask = count_versions (n_bytes) - 1;
   table->versions = g_new (atomic_uint, table->lock_mask + 1);
   for (gsize i = 0; i <= table->lock_mask; i++)
     atomic_init (&table->versions[i], 0);
-  atomic_init (&table->n_steps, 0);
   atomic_init (&table->n_writers, 0);
-  table->presences = g_aligned_alloc0 (TPS_TABLE_PRESENCES, sizeof *table->presences,
+  table->presence_mask = count_presences (n_bytes) - 1;
+  table->presences = g_aligned_alloc0 (table->presence_mask + 1, sizeof *table->presences,
                                        _Alignof(TpsTablePresence));
 }
 
+/* The memory goes before its charges do. */
 static void
 table_free (TpsTable *table)
 {
+  TpsCharge payload = table->payload;
+  TpsCharge overhead = table->overhead;
+
   g_clear_pointer (&table->on_device, tps_device_rows_free);
-  unmap_memory (table->rows, rows_bytes (table));
-  unmap_memory (table->state, state_bytes (table));
+  release_memory (table->rows, rows_bytes (table));
+  release_memory (table->state, state_bytes (table));
   tps_table_spec_clear (&table->spec);
   g_aligned_free (table->presences);
   g_free (table->versions);
   g_free (table);
-}
-
-/* Gives back what was counted too. */
-static void
-table_release (TpsTable *table)
-{
-  TpsMemoryLimit *limit = table->limit;
-  gsize n_bytes = (gsize) table->spec.bytes;
-
-  table_free (table);
-  tps_memory_limit_release (limit, n_bytes);
+  tps_charge_clear (&payload);
+  tps_charge_clear (&overhead);
 }
 
 TpsTable *
-tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
-               GError **error)
+tps_table_new (const TpsTableSpec *spec, TpsBudget *budget, TpsWorkerPool *workers, GError **error)
 {
+  TpsCharge payload = { NULL, 0 };
   TpsTable *table;
 
-  if (!tps_memory_limit_reserve (limit, spec->name, tps_table_spec_get_bytes (spec), error))
+  if (!charge (&payload, budget, tps_table_count_bytes (spec), spec->name, error))
     return NULL;
-  table = table_alloc (spec, limit);
+  table = table_alloc (spec);
+  table->payload = payload;
+  table->spec.bytes = (gint64) payload.n_bytes;
   table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
   table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
   init_locks (table);
-  if (map_table (table, error))
+  if (take_table_memory (table, error))
     {
       fill (table, workers);
       return table;
     }
-  table_release (table);
+  table_free (table);
   return NULL;
 }
 
 TpsTable *
-tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsMemoryLimit *limit,
-                         TpsWorkerPool *workers, GError **error)
+tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBudget *device_budget,
+                         TpsBudget *budget, TpsWorkerPool *workers, GError **error)
 {
+  TpsCharge overhead = { NULL, 0 };
+  TpsCharge payload = { NULL, 0 };
   TpsTable *table;
 
-  if (!tps_memory_limit_reserve (limit, spec->name, tps_table_spec_get_bytes (spec), error))
+  if (!charge (&overhead, budget, overhead_of (spec), spec->name, error))
     return NULL;
-  table = table_alloc (spec, limit);
+  if (!charge (&payload, device_budget, tps_table_spec_get_bytes (spec), spec->name, error))
+    {
+      tps_charge_clear (&overhead);
+      return NULL;
+    }
+  table = table_alloc (spec);
+  table->payload = payload;
+  table->overhead = overhead;
+  table->spec.bytes = (gint64) (payload.n_bytes + overhead.n_bytes);
   table->on_device = tps_device_rows_new (spec, lanes, workers, error);
   if (table->on_device != NULL)
     return table;
-  table_release (table);
+  table_free (table);
   return NULL;
 }
 
@@ -215,5 +313,5 @@ void
 tps_table_unref (TpsTable *table)
 {
   if (tps_refcount_dec (&table->refcount))
-    table_release (table);
+    table_free (table);
 }

@@ -8,14 +8,16 @@
 #pragma once
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
-#include "runtime/server/tables/device/device_rows.h"
-#include "runtime/server/tables/host/memory_limit.h"
-#include "runtime/embedding/table_spec.h"
+#include "runtime/base/budget.h"
 #include "runtime/base/sync.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/sequencer.h"
+#include "runtime/server/tables/device/device_rows.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 
+/* At most; small tables have fewer of them. */
 #define TPS_TABLE_PRESENCES 32
 
 /* About how much may be read without a break while writers wait. */
@@ -27,12 +29,15 @@ typedef struct
   _Alignas(64) atomic_uint n_readers;
 } TpsTablePresence;
 
-/* Fields are read only but for what the rows' locks guard. */
+/* Fields are read only but for what the rows' locks and turns guard. */
 typedef struct
 {
   TpsRefcount refcount;
-  TpsTableSpec spec; /* resolved, `bytes` filled in */
-  TpsMemoryLimit *limit;
+  TpsTableSpec spec;  /* resolved, `bytes` filled in */
+  gint64 incarnation; /* the LSN of its creation */
+  TpsTurnQueue turns; /* of the commands that change it */
+  TpsCharge payload;  /* rows and state, */
+  TpsCharge overhead; /* and everything else */
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;
@@ -44,19 +49,25 @@ typedef struct
   atomic_uint
       *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
   gsize lock_mask;
-  atomic_int_fast64_t n_steps;
+  gint64 n_steps; /* changed by the command whose turn it is */
   atomic_uint n_writers;
-  TpsTablePresence *presences; /* [TPS_TABLE_PRESENCES] */
+  TpsTablePresence *presences; /* [presence_mask + 1] */
+  gsize presence_mask;
 } TpsTable;
 
-/* `spec` is resolved. Counts the memory against `limit` (borrowed), takes it, fills the rows. Errors:
- * TPS_ERROR_RESOURCE_EXHAUSTED. */
-TpsTable *tps_table_new (const TpsTableSpec *spec, TpsMemoryLimit *limit, TpsWorkerPool *workers,
+/* What a table in the host's memory is charged: rows, state, and what the object itself takes. `spec` is resolved. */
+gsize tps_table_count_bytes (const TpsTableSpec *spec);
+
+/* `spec` is resolved. Charges the memory to `budget` (borrowed; it outlives the table), takes it, fills the rows. Errors:
+ * RESOURCE_EXHAUSTED. */
+TpsTable *tps_table_new (const TpsTableSpec *spec, TpsBudget *budget, TpsWorkerPool *workers,
                          GError **error);
-/* The same where a device works on the rows, as the specification says; FLOAT32. `lanes` are borrowed, and stay until the last
- * reference has gone. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are charged to `device_budget`,
+ * the object to `budget`. `lanes` are borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED,
+ * DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
-                                   TpsMemoryLimit *limit, TpsWorkerPool *workers, GError **error);
+                                   TpsBudget *device_budget, TpsBudget *budget,
+                                   TpsWorkerPool *workers, GError **error);
 TpsTable *tps_table_ref (TpsTable *table);
 void tps_table_unref (TpsTable *table);
 

@@ -164,7 +164,7 @@ my_presence (TpsTable *table)
   if (number == 0)
     number = atomic_fetch_add_explicit (&n_threads, 1, memory_order_relaxed) % TPS_TABLE_PRESENCES
              + 1;
-  return &table->presences[number - 1].n_readers;
+  return &table->presences[(number - 1) & table->presence_mask].n_readers;
 }
 
 gboolean
@@ -191,7 +191,7 @@ void
 tps_table_begin_updates (TpsTable *table)
 {
   atomic_fetch_add (&table->n_writers, 1);
-  for (guint i = 0; i < TPS_TABLE_PRESENCES; i++)
+  for (gsize i = 0; i <= table->presence_mask; i++)
     for (guint n_spins = 0; atomic_load (&table->presences[i].n_readers) > 0; n_spins++)
       wait_a_little (n_spins);
 }

@@ -2,78 +2,180 @@
 
 #include "runtime/server/tables/host/table_step.h"
 
-#include "runtime/base/buffer.h"
+#include "runtime/base/parallel.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/tree_sum.h"
-#include "runtime/base/parallel.h"
 
 /* Rows that are fetched ahead while one is updated. */
 #define AHEAD 6
 
+/* Rows of so many columns have their working space on the stack. */
+#define MAX_NARROW_DIM 512
+
+/* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and two rows for counts. */
+#define MAX_LEVELS 8 /* of 32^8 contributions and more */
+#define FIRST_ROWS 4
+#define COUNT_ROWS (sizeof (gsize) / sizeof (gfloat))
+#define MAX_WORKING_ROWS (FIRST_ROWS + 2 * MAX_LEVELS + COUNT_ROWS)
+
+static gsize
+bytes_of (const TpsTableStep *step, gsize n, gsize n_rows)
+{
+  const TpsTable *table = step->table;
+  gsize row = 2 * (table->row_bytes + table->state_per_row * sizeof (gfloat));
+
+  return n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64)) + n_rows * row;
+}
+
+/* An even number, so that the counts of every part are aligned. */
+static gsize
+count_working_rows (const TpsTableStep *step)
+{
+  return (FIRST_ROWS + step->n_levels + step->n_cell_levels + COUNT_ROWS + 1) / 2 * 2;
+}
+
+/* Every part of a wide table has working space of its own, so there are no more of them than threads. */
+static gsize
+count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
+{
+  gsize n_threads = workers != NULL ? tps_worker_pool_get_n_threads (workers) + 1 : 1;
+
+  return step->table->dim > MAX_NARROW_DIM ? n_threads : G_MAXSIZE;
+}
+
 void
-tps_table_step_init (TpsTableStep *step, TpsTable *table, TpsDType dtype, gsize capacity,
-                     gboolean is_weighted)
+tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table, TpsDType dtype,
+                        gsize capacity, gsize max_bags, gboolean has_weights,
+                        TpsWorkerPool *workers)
 {
   *step = (TpsTableStep) {
-    .table = tps_table_ref (table),
+    .table = table,
     .dtype = dtype,
     .capacity = capacity,
-    .slots = g_new (gint64, capacity),
-    .gradients = g_new (gconstpointer, capacity),
-    .weights = is_weighted ? g_new (gfloat, capacity) : NULL,
+    .n_levels = MIN (tps_tree_sum_levels (capacity), MAX_LEVELS),
+    .n_cell_levels = MIN (tps_tree_sum_levels (max_bags), MAX_LEVELS),
+  };
+  step->places.slots = tps_scratch_reserve (scratch, capacity, sizeof step->slots[0]);
+  step->places.gradients = tps_scratch_reserve (scratch, capacity, sizeof step->gradients[0]);
+  step->places.groups = tps_scratch_reserve (scratch, capacity + 1, TPS_CPU_GROUPS_BYTES);
+  if (max_bags > 0)
+    step->places.cell_rows = tps_scratch_reserve (scratch, capacity, sizeof step->cell_rows[0]);
+  if (has_weights)
+    step->places.weights = tps_scratch_reserve (scratch, capacity, sizeof step->weights[0]);
+  step->max_parts = count_max_parts (step, workers);
+  if (step->max_parts == G_MAXSIZE)
+    return;
+  step->max_parts = tps_parallel_count_parts (workers, bytes_of (step, capacity, capacity),
+                                              MIN (step->max_parts, MAX (capacity, 1)));
+  step->places.wide = tps_scratch_reserve (scratch, step->max_parts * count_working_rows (step),
+                                           table->dim * sizeof (gfloat));
+}
+
+void
+tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch)
+{
+  step->slots = tps_scratch_at (scratch, step->places.slots);
+  step->gradients = tps_scratch_at (scratch, step->places.gradients);
+  step->group_memory = tps_scratch_at (scratch, step->places.groups);
+  if (step->places.cell_rows > 0)
+    step->cell_rows = tps_scratch_at (scratch, step->places.cell_rows);
+  if (step->places.weights > 0)
+    step->weights = tps_scratch_at (scratch, step->places.weights);
+  if (step->places.wide > 0)
+    step->wide = tps_scratch_at (scratch, step->places.wide);
+}
+
+void
+tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row)
+{
+  step->cell_rows[step->n] = *row;
+  tps_table_step_add (step, slot, NULL, 1);
+}
+
+void
+tps_table_step_group (TpsTableStep *step)
+{
+  if (step->n > 0)
+    tps_cpu_groups_init (&step->groups, step->group_memory, step->slots, step->n);
+}
+
+/* ---- adding up ------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  gfloat *sum, *cells; /* [dim] */
+  gfloat *scratch;     /* [2, dim] */
+  gfloat *levels;      /* [n_levels, dim] */
+  TpsCellSums cell_sums;
+} WorkingSpace;
+
+static WorkingSpace
+divide_space (const TpsTableStep *step, gfloat *memory)
+{
+  gsize dim = step->table->dim;
+  gfloat *counts = memory + FIRST_ROWS * dim; /* aligned: an even number of rows before */
+  gfloat *levels = counts + COUNT_ROWS * dim;
+
+  return (WorkingSpace) {
+    .sum = memory,
+    .cells = memory + dim,
+    .scratch = memory + 2 * dim,
+    .levels = levels,
+    .cell_sums = { dim, (gsize *) (gpointer) counts, levels + step->n_levels * dim },
   };
 }
 
-void
-tps_table_step_clear (TpsTableStep *step)
+/* Contribution `i`, of the step's dtype; a row of cells is spread to `space->cells`. */
+static gconstpointer
+gradient_at (const TpsTableStep *step, gsize i, const WorkingSpace *space)
 {
-  g_clear_pointer (&step->groups, tps_cpu_groups_free);
-  g_clear_pointer (&step->table, tps_table_unref);
-  g_free (step->slots);
-  g_free (step->gradients);
-  g_free (step->weights);
+  const TpsCellRow *row;
+
+  if (step->gradients[i] != NULL)
+    return step->gradients[i];
+  row = &step->cell_rows[i];
+  tps_cell_sums_add_up (&space->cell_sums, row->gradient, row->cells, row->n_cells, space->cells);
+  return space->cells;
 }
 
-/* The sum of group `u`, as a tree (runtime/device/backend.h): in `sum`, or where it lies already. */
+/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or where it lies already. */
 static const gfloat *
-add_up (const TpsTableStep *step, gsize u, gfloat *levels, gfloat *sum)
+add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 {
-  const TpsCpuGroups *groups = step->groups;
+  const TpsCpuGroups *groups = &step->groups;
   gsize dim = step->table->dim;
   gsize begin = groups->starts[u];
   gsize end = groups->starts[u + 1];
+  gfloat *sum = space->sum;
   TpsTreeSum tree;
 
   if (step->weights == NULL && end - begin == 1 && step->dtype == TPS_DTYPE_FLOAT32)
-    return step->gradients[groups->order[begin]];
-  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, levels, dim * sizeof sum[0]);
+    return gradient_at (step, groups->order[begin], space);
+  tps_tree_sum_init (&tree, TPS_DTYPE_FLOAT32, dim, sum, space->levels, dim * sizeof sum[0]);
   for (gsize i = begin; i < end; i++)
     {
       gsize position = groups->order[i];
+      gconstpointer gradient = gradient_at (step, position, space);
       gfloat weight = step->weights != NULL ? step->weights[position] : 1;
 
       if (tps_tree_sum_next (&tree))
-        tps_cpu_scale (step->dtype, sum, step->gradients[position], weight, dim);
+        tps_cpu_scale (step->dtype, sum, gradient, weight, dim);
       else if (step->weights == NULL)
-        tps_cpu_accumulate (step->dtype, sum, step->gradients[position], dim);
+        tps_cpu_accumulate (step->dtype, sum, gradient, dim);
       else
-        tps_cpu_scale_accumulate (step->dtype, sum, step->gradients[position], weight, dim);
+        tps_cpu_scale_accumulate (step->dtype, sum, gradient, weight, dim);
     }
   tps_tree_sum_finish (&tree);
   return sum;
 }
 
+/* ---- running --------------------------------------------------------------------------------- */
+
 static void
-step_part (gpointer user_data, gsize part)
+step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
 {
-  TpsTableStep *step = user_data;
-  const TpsCpuGroups *groups = step->groups;
-  gsize dim = step->table->dim;
-  gsize begin = part * groups->n_groups / step->n_parts;
-  gsize end = (part + 1) * groups->n_groups / step->n_parts;
-  gsize n_scratch = 3 + tps_tree_sum_levels (step->n);
-  g_autoptr (TpsBuffer) memory = tps_buffer_new (n_scratch * dim * sizeof (gfloat));
-  gfloat *scratch = (gfloat *) (gpointer) tps_buffer_get_data (memory);
+  const TpsCpuGroups *groups = &step->groups;
+  WorkingSpace space = divide_space (step, memory);
 
   tps_table_begin_updates (step->table);
   for (gsize u = begin; u < end; u++)
@@ -82,32 +184,34 @@ step_part (gpointer user_data, gsize part)
 
       if (u + AHEAD < end)
         tps_table_prefetch_update (step->table, groups->ids[u + AHEAD]);
-      sum = add_up (step, u, scratch + 3 * dim, scratch);
-      tps_table_update_row (step->table, &step->optimizer_step, groups->ids[u], sum, scratch + dim);
+      sum = add_up (step, u, &space);
+      tps_table_update_row (step->table, &step->optimizer_step, groups->ids[u], sum, space.scratch);
     }
   tps_table_end_updates (step->table);
 }
 
-static gsize
-step_bytes (const TpsTableStep *step)
+static void
+step_part (gpointer user_data, gsize part)
 {
-  const TpsTable *table = step->table;
-  gsize row = 2 * (table->row_bytes + table->state_per_row * sizeof (gfloat));
+  TpsTableStep *step = user_data;
+  gsize begin = part * step->groups.n_groups / step->n_parts;
+  gsize end = (part + 1) * step->groups.n_groups / step->n_parts;
+  gsize wide_floats = count_working_rows (step) * step->table->dim;
+  _Alignas(64) gfloat narrow[MAX_WORKING_ROWS * MAX_NARROW_DIM];
 
-  return step->n * (table->dim * tps_dtype_size (step->dtype) + sizeof (gint64))
-         + step->groups->n_groups * row;
+  step_rows (step, begin, end, step->wide != NULL ? step->wide + part * wide_floats : narrow);
 }
 
 void
 tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers)
 {
   TpsTable *table = step->table;
-  gint64 n_before = atomic_fetch_add (&table->n_steps, 1);
+  gsize n_groups = step->groups.n_groups;
 
-  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, n_before + 1);
+  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, ++table->n_steps);
   if (step->n == 0)
     return;
-  step->groups = tps_cpu_groups_new (step->slots, step->n);
-  step->n_parts = tps_parallel_count_parts (workers, step_bytes (step), step->groups->n_groups);
+  step->n_parts = tps_parallel_count_parts (workers, bytes_of (step, step->n, n_groups),
+                                            MIN (n_groups, step->max_parts));
   tps_parallel_run (workers, step->n_parts, step_part, step);
 }

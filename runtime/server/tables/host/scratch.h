@@ -1,0 +1,52 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Temporary memory of one call, whose size its peer influences: charged before it is taken, taken at once, or refused.
+ *
+ *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
+ *   if (!tps_scratch_provide (&scratch, budget, "table users", error))
+ *     return FALSE;
+ *   gint64 *slots = tps_scratch_at (&scratch, ids);
+ *   tps_scratch_clear (&scratch);
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/base/budget.h"
+#include "runtime/base/buffer.h"
+
+G_BEGIN_DECLS
+
+/* Small calls need no memory of their own. */
+#define TPS_SCRATCH_INLINE_BYTES 1024
+
+typedef struct
+{
+  gsize n_bytes; /* reserved; G_MAXSIZE: more than can be counted */
+  guint8 *memory;
+  TpsBuffer *buffer; /* NULL: `within` holds it */
+  TpsCharge charge;
+  _Alignas(TPS_BUFFER_ALIGNMENT) guint8 within[TPS_SCRATCH_INLINE_BYTES];
+} TpsScratch;
+
+/* `within` is left as it is. */
+void tps_scratch_init (TpsScratch *scratch);
+void tps_scratch_clear (TpsScratch *scratch);
+
+/* Where `n_elements` of `n_bytes` each will begin, aligned as a buffer. */
+gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
+
+/* Takes what was reserved; its contents are undefined. `what` names the call in messages. Errors: RESOURCE_EXHAUSTED. */
+gboolean tps_scratch_provide (TpsScratch *scratch, TpsBudget *budget, const gchar *what,
+                              GError **error);
+
+static inline gpointer
+tps_scratch_at (const TpsScratch *scratch, gsize place)
+{
+  return scratch->memory + place;
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsScratch, tps_scratch_clear)
+
+G_END_DECLS

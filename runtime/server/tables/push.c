@@ -1,0 +1,333 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A push: its id is looked up -> everything is checked and prepared -> it gets an LSN and its turns -> run() applies it -> it
+ * ends in the window of push ids, which answers its repeats -> done().
+ *
+ * A repeat that comes while the first one is under way waits in the window, without a thread.
+ */
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/server/push_digest.h"
+#include "runtime/server/tables/apply.h"
+
+typedef struct
+{
+  TpsOrdered ordered; /* first */
+  TpsCommand command;
+  TpsTableStore *store;
+  TpsTablePush push;
+  TpsPushDigest digest;
+  TpsTablePushDone done;
+  gpointer user_data;
+  GError *error;
+  TpsApply apply;
+} Push;
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+static void
+hash_rows (TpsPushHash *hash, const TpsTablePush *push)
+{
+  tps_push_hash_add_string (hash, "apply_row_gradients");
+  tps_push_hash_add_string (hash, push->table);
+  tps_push_hash_add_i64 (hash, push->n_rows);
+  tps_push_hash_add_tensor (hash, push->indices);
+  tps_push_hash_add_tensor (hash, push->values);
+}
+
+static void
+hash_bags (TpsPushHash *hash, const TpsTablePush *push)
+{
+  tps_push_hash_add_string (hash, "apply_bag_gradients");
+  for (guint i = 0; i < push->n_gradients; i++)
+    {
+      const TpsBagQuery *query = &push->gradients[i].query;
+
+      tps_push_hash_add_string (hash, query->table);
+      tps_push_hash_add_i64 (hash, query->pooling);
+      tps_push_hash_add_tensor (hash, query->indices);
+      tps_push_hash_add_tensor (hash, query->offsets);
+      tps_push_hash_add_tensor (hash, query->weights);
+      tps_push_hash_add_tensor (hash, push->gradients[i].gradient);
+    }
+}
+
+static TpsPushDigest
+digest_of (const TpsTablePush *push)
+{
+  TpsPushHash *hash = tps_push_hash_new ();
+
+  if (push->table != NULL)
+    hash_rows (hash, push);
+  else
+    hash_bags (hash, push);
+  return tps_push_hash_end (hash);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void
+end_push (Push *push)
+{
+  tps_apply_clear (&push->apply);
+  if (push->push.client != NULL)
+    tps_push_window_end (tps_table_store_get_pushes (push->store), push->push.client,
+                         push->push.sequence, 0, push->error);
+  push->done (push->user_data, push->error);
+  g_clear_error (&push->error);
+  g_free (push);
+}
+
+/* ---- its turn -------------------------------------------------------------------------------- */
+
+static void
+run_push (TpsOrdered *ordered)
+{
+  Push *push = (Push *) ordered;
+
+  push->command.has_failed = !tps_apply_run (&push->apply, &push->error);
+}
+
+static void
+push_ended (TpsOrdered *ordered)
+{
+  end_push ((Push *) ordered);
+}
+
+static void
+fill_record (Push *push)
+{
+  const TpsTablePush *request = &push->push;
+  TpsApply *apply = &push->apply;
+
+  push->command = (TpsCommand) {
+    .kind = request->table != NULL ? TPS_COMMAND_APPLY_ROWS : TPS_COMMAND_APPLY_BAGS,
+    .id = { request->client, request->sequence, push->digest },
+    .n_tables = apply->n_steps,
+    .tables = apply->tables,
+  };
+  if (request->table != NULL)
+    push->command.rows = (TpsCommandRows) { request->indices, request->values };
+  else
+    push->command.bags = (TpsCommandBags) { request->n_gradients, request->gradients,
+                                            apply->maxima };
+}
+
+static void
+admit (Push *push)
+{
+  const TpsTurn *closed;
+
+  fill_record (push);
+  push->ordered = (TpsOrdered) {
+    .command = &push->command,
+    .turns = push->apply.turns,
+    .n_turns = push->apply.n_steps,
+    .is_small = push->push.is_small,
+    .run = run_push,
+    .ended = push_ended,
+  };
+  closed = tps_sequencer_run (tps_table_store_get_sequencer (push->store), &push->ordered);
+  if (closed == NULL)
+    return;
+  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s",
+               push->apply.tables[closed - push->apply.turns].name);
+  end_push (push);
+}
+
+static void
+prepare (Push *push)
+{
+  if (tps_apply_init (&push->apply, push->store, &push->push, &push->error))
+    admit (push);
+  else
+    end_push (push);
+}
+
+/* ---- push ids -------------------------------------------------------------------------------- */
+
+static void
+first_ended (gpointer user_data, gint64 unused, const GError *error)
+{
+  Push *push = user_data;
+
+  push->done (push->user_data, error);
+  g_free (push);
+}
+
+static void
+ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
+{
+}
+
+/* `push` is not in the window. */
+static void
+answer (Push *push)
+{
+  push->done (push->user_data, push->error);
+  g_clear_error (&push->error);
+  g_free (push);
+}
+
+static void
+answer_unavailable (Push *push)
+{
+  g_set_error (&push->error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "push %" G_GINT64_FORMAT " of client %s is being applied, and this server cannot "
+               "wait: it serves one connection at a time",
+               push->push.sequence, push->push.client);
+  answer (push);
+}
+
+static void
+enter_window (Push *push)
+{
+  const TpsTablePush *request = &push->push;
+  gint64 unused;
+
+  push->digest = request->record != NULL ? request->record->id.digest : digest_of (request);
+  switch (tps_push_window_begin (
+      tps_table_store_get_pushes (push->store), request->client, request->sequence, &push->digest,
+      request->may_wait ? first_ended : ignore_end, push, &unused, &push->error))
+    {
+    case TPS_PUSH_NEW:
+      prepare (push);
+      break;
+    case TPS_PUSH_RUNNING:
+      if (!request->may_wait)
+        answer_unavailable (push);
+      break;
+    case TPS_PUSH_REPEAT:
+    case TPS_PUSH_REFUSED:
+    case TPS_PUSH_UNDECIDED: /* of those without a digest */
+      answer (push);
+      break;
+    }
+}
+
+void
+tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
+                      gpointer user_data)
+{
+  Push *push = g_new (Push, 1);
+
+  push->store = store;
+  push->push = *request;
+  push->done = done;
+  push->user_data = user_data;
+  push->error = NULL;
+  if (request->client != NULL)
+    enter_window (push);
+  else
+    prepare (push);
+}
+
+/* ---- callers that wait ----------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsMutex lock;
+  TpsCond changed;
+  gboolean is_done;
+  GError *error;
+} Wait;
+
+static void
+wake (gpointer user_data, const GError *error)
+{
+  Wait *wait = user_data;
+
+  tps_mutex_lock (&wait->lock);
+  wait->error = error != NULL ? g_error_copy (error) : NULL;
+  wait->is_done = TRUE;
+  tps_cond_signal (&wait->changed);
+  tps_mutex_unlock (&wait->lock);
+}
+
+gboolean
+tps_table_store_push_and_wait (TpsTableStore *store, const TpsTablePush *push, GError **error)
+{
+  Wait wait = { .is_done = FALSE };
+  gboolean ok;
+
+  tps_mutex_init (&wait.lock);
+  tps_cond_init (&wait.changed);
+  tps_table_store_push (store, push, wake, &wait);
+  tps_mutex_lock (&wait.lock);
+  while (!wait.is_done)
+    tps_cond_wait (&wait.changed, &wait.lock);
+  tps_mutex_unlock (&wait.lock);
+  tps_cond_clear (&wait.changed);
+  tps_mutex_clear (&wait.lock);
+  ok = wait.error == NULL;
+  if (!ok)
+    g_propagate_error (error, wait.error);
+  return ok;
+}
+
+gboolean
+tps_table_store_apply_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
+                            TpsTensorView values, GError **error)
+{
+  TpsTablePush push = { .may_wait = TRUE, .table = table, .indices = indices, .values = values };
+
+  return tps_table_store_push_and_wait (store, &push, error);
+}
+
+gboolean
+tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
+                            guint n_gradients, GError **error)
+{
+  TpsTablePush push = { .may_wait = TRUE, .gradients = gradients, .n_gradients = n_gradients };
+
+  return tps_table_store_push_and_wait (store, &push, error);
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static gboolean
+replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  TpsTablePush push = {
+    .client = command->has_failed ? NULL : command->id.client,
+    .sequence = command->id.sequence,
+    .may_wait = TRUE,
+    .record = command,
+  };
+
+  if (command->kind == TPS_COMMAND_APPLY_ROWS)
+    {
+      push.table = command->tables[0].name;
+      push.indices = command->rows.indices;
+      push.values = command->rows.values;
+    }
+  else
+    {
+      push.gradients = command->bags.gradients;
+      push.n_gradients = command->bags.n_gradients;
+    }
+  return tps_table_store_push_and_wait (store, &push, error);
+}
+
+gboolean
+tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  switch (command->kind)
+    {
+    case TPS_COMMAND_CREATE_TABLE:
+      return tps_table_store_create (store, command->create, error);
+    case TPS_COMMAND_DROP_TABLE:
+      return tps_table_store_drop (store, command->drop, error);
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      return replay_push (store, command, error);
+    case TPS_COMMAND_INIT_MODEL:
+    case TPS_COMMAND_UPDATE_MODEL:
+    case TPS_COMMAND_RESET_MODEL:
+      break;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change tables",
+               (gint) command->kind);
+  return FALSE;
+}

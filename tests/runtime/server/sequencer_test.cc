@@ -1,0 +1,245 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/sequencer.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace thriftps {
+namespace {
+
+using Lsns = std::vector<gint64>;
+
+/* A command over some queues. Its run() calls `body`. */
+class Command
+{
+public:
+  explicit Command (
+      std::vector<TpsTurnQueue *> queues, std::function<void ()> body = [] {})
+      : body_ (std::move (body)), turns_ (queues.size ())
+  {
+    for (size_t i = 0; i < queues.size (); i++)
+      turns_[i].queue = queues[i];
+    both_.self = this;
+    both_.ordered.command = &record;
+    both_.ordered.turns = turns_.data ();
+    both_.ordered.n_turns = static_cast<guint> (turns_.size ());
+    both_.ordered.run = [] (TpsOrdered *ordered) { of (ordered)->body_ (); };
+    both_.ordered.ended = [] (TpsOrdered *ordered) { of (ordered)->n_ended++; };
+  }
+
+  TpsOrdered *
+  get ()
+  {
+    return &both_.ordered;
+  }
+
+  TpsCommand record {};
+  int n_ended = 0;
+
+private:
+  struct Both
+  {
+    TpsOrdered ordered {};
+    Command *self = nullptr;
+  };
+
+  static Command *
+  of (TpsOrdered *ordered)
+  {
+    return reinterpret_cast<Both *> (ordered)->self;
+  }
+
+  std::function<void ()> body_;
+  std::vector<TpsTurn> turns_;
+  Both both_;
+};
+
+class Sequencer : public testing::Test
+{
+protected:
+  void
+  start (bool is_observed)
+  {
+    TpsSequencerOptions options {};
+
+    options.user_data = this;
+    if (is_observed)
+      options.observe = [] (gpointer self, const TpsCommand *command) {
+        static_cast<Sequencer *> (self)->observed.push_back (command->lsn);
+      };
+    sequencer = tps_sequencer_new (&options);
+  }
+
+  ~Sequencer () override
+  {
+    tps_sequencer_free (sequencer);
+  }
+
+  const TpsTurn *
+  run (Command &command)
+  {
+    return tps_sequencer_run (sequencer, command.get ());
+  }
+
+  TpsSequencer *sequencer = nullptr;
+  Lsns observed;
+  TpsTurnQueue a {}, b {};
+};
+
+} // namespace
+
+/* A command that is admitted while another one has the turn runs after it. */
+TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
+{
+  Lsns ran;
+  Command second ({ &a }, [&] { ran.push_back (second.record.lsn); });
+  Command third ({ &a }, [&] { ran.push_back (third.record.lsn); });
+  Command first ({ &a }, [&] {
+    EXPECT_EQ (run (second), nullptr);
+    EXPECT_EQ (run (third), nullptr);
+    EXPECT_EQ (second.n_ended, 0) << "it waits, without a thread";
+    ran.push_back (first.record.lsn);
+  });
+
+  start (false);
+  EXPECT_EQ (run (first), nullptr);
+  EXPECT_EQ (ran, (Lsns { 1, 2, 3 }));
+  EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
+}
+
+TEST_F (Sequencer, commandsOfDifferentObjectsDoNotWait)
+{
+  Command other ({ &b });
+  Command first ({ &a }, [&] {
+    run (other);
+    EXPECT_EQ (other.n_ended, 1);
+  });
+
+  start (false);
+  run (first);
+}
+
+TEST_F (Sequencer, aCommandWaitsForAllOfItsTurns)
+{
+  Lsns ran;
+  Command both ({ &a, &b }, [&] { ran.push_back (both.record.lsn); });
+  Command last ({ &b }, [&] { ran.push_back (last.record.lsn); });
+  Command of_b ({ &b }, [&] {
+    run (both);
+    run (last);
+    ran.push_back (of_b.record.lsn);
+  });
+  Command of_a ({ &a }, [&] {
+    run (of_b);
+    EXPECT_EQ (both.n_ended, 0) << "its turn for b has come, not that for a";
+    EXPECT_EQ (last.n_ended, 0);
+    ran.push_back (of_a.record.lsn);
+  });
+
+  start (false);
+  run (of_a);
+  EXPECT_EQ (ran, (Lsns { 2, 1, 3, 4 }));
+}
+
+TEST_F (Sequencer, aClosedObjectRefusesWhatComesAfter)
+{
+  Command drop ({}), late ({ &b, &a }), before ({ &a });
+  Command holder ({ &a }, [&] {
+    run (before);
+    tps_sequencer_admit (sequencer, drop.get (), &a);
+    tps_sequencer_finish (sequencer, drop.get ());
+    EXPECT_EQ (run (late), &late.get ()->turns[1]);
+  });
+
+  start (false);
+  run (holder);
+  EXPECT_EQ (before.n_ended, 1);
+  EXPECT_EQ (late.n_ended, 0);
+  EXPECT_EQ (late.record.lsn, 0);
+  EXPECT_EQ (drop.record.lsn, 3);
+  EXPECT_EQ (tps_sequencer_get_lsn (sequencer), 3);
+  EXPECT_EQ (b.first, nullptr);
+}
+
+/* Records become complete out of order; the observer sees them in order, and no request ends before. */
+TEST_F (Sequencer, theObserverSeesCommandsInOrder)
+{
+  Command other ({ &b });
+  Command first ({ &a }, [&] {
+    run (other);
+    EXPECT_EQ (other.n_ended, 0) << "it has run, but command 1 is not complete";
+    EXPECT_TRUE (observed.empty ());
+  });
+
+  start (true);
+  run (first);
+  EXPECT_EQ (observed, (Lsns { 1, 2 }));
+  EXPECT_EQ (other.n_ended, 1);
+  EXPECT_EQ (first.n_ended, 1);
+}
+
+TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)
+{
+  std::vector<std::unique_ptr<Command>> waiting;
+  int n_run = 0;
+  Command first ({ &a }, [&] {
+    for (int i = 0; i < 200000; i++)
+      {
+        waiting.emplace_back (new Command ({ &a }, [&] { n_run++; }));
+        run (*waiting.back ());
+      }
+  });
+
+  start (true);
+  run (first);
+  EXPECT_EQ (n_run, 200000);
+  EXPECT_EQ (observed.size (), 200001u);
+}
+
+/* Threads over three objects: the commands of each object see ascending LSNs, and the observer sees all. */
+TEST_F (Sequencer, threadsKeepTheOrder)
+{
+  constexpr size_t n_threads = 4, n_commands = 3000;
+  TpsTurnQueue queues[3] {};
+  gint64 last[3] = { 0, 0, 0 }; /* guarded by the turns */
+  std::vector<std::unique_ptr<Command>> commands;
+  std::vector<std::thread> threads;
+
+  for (size_t i = 0; i < n_threads * n_commands; i++)
+    {
+      std::vector<size_t> objects { i % 3 };
+
+      if (i * 7 % 5 % 3 != i % 3)
+        objects.push_back (i * 7 % 5 % 3);
+      std::vector<TpsTurnQueue *> named;
+      for (size_t object : objects)
+        named.push_back (&queues[object]);
+      commands.emplace_back (new Command (named, [&, i, objects] {
+        for (size_t object : objects)
+          {
+            EXPECT_LT (last[object], commands[i]->record.lsn);
+            last[object] = commands[i]->record.lsn;
+          }
+      }));
+    }
+  start (true);
+  for (size_t t = 0; t < n_threads; t++)
+    threads.emplace_back ([&, t] {
+      for (size_t i = 0; i < n_commands; i++)
+        run (*commands[i * n_threads + t]);
+    });
+  for (std::thread &thread : threads)
+    thread.join ();
+  ASSERT_EQ (observed.size (), commands.size ());
+  for (size_t i = 0; i < observed.size (); i++)
+    ASSERT_EQ (observed[i], static_cast<gint64> (i + 1));
+  for (const auto &command : commands)
+    ASSERT_EQ (command->n_ended, 1);
+}
+
+} // namespace thriftps

@@ -1,0 +1,18 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "tests/runtime/server/tables/table_state.h"
+
+#include "runtime/server/tables/host/table.h"
+
+/* Of runtime/server/tables/table_calls.h, which is private to that folder. */
+TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
+
+gpointer
+tps_test_dup_table_state (TpsTableStore *store, const gchar *name, gsize *n_bytes, gint64 *n_steps)
+{
+  g_autoptr (TpsTable) table = tps_table_store_ref_table (store, name, NULL);
+
+  *n_bytes = (gsize) table->spec.shard.n_rows * table->state_per_row * sizeof (gfloat);
+  *n_steps = table->on_device != NULL ? table->on_device->n_steps : table->n_steps;
+  return table->on_device != NULL ? NULL : g_memdup2 (table->state, *n_bytes);
+}

@@ -1,0 +1,170 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Lookups and pushes whose temporary space is larger than the server can give: they are refused, and nothing aborts. */
+
+#include "runtime/base/error.h"
+#include "tests/runtime/server/tables/tables.h"
+
+using namespace embedding_test;
+
+namespace {
+
+class TemporarySpace : public ::testing::Test
+{
+protected:
+  static TpsTableStoreOptions
+  options ()
+  {
+    TpsTableStoreOptions options {};
+
+    options.max_bytes = size_t { 6 } << 30;
+    options.max_answer_bytes = size_t { 6 } << 30;
+    options.max_scratch_bytes = size_t { 64 } << 20;
+    return options;
+  }
+
+  Store store { options () };
+};
+
+} // namespace
+
+/* One row of 2^29 columns, whose staging took 38 GB. Zeros are memory that the system does not give before it is touched. */
+TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
+{
+  Query query { "wide", { 0 }, { 0 } };
+  std::string said;
+
+  ASSERT_EQ (store.create (Spec ("wide", 1, 1 << 29).zeros ().dtype (TPS_DTYPE_FLOAT16)), "");
+  said = store.lookup ({ query }, nullptr);
+  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED queries: the budget of lookups and pushes: "), 0u)
+      << said;
+}
+
+TEST_F (TemporarySpace, WideRowsThatFitHaveTheBitsOfNarrowOnes)
+{
+  std::mt19937_64 random (1);
+  constexpr int64_t rows = 12;
+
+  for (int32_t dim : { 513, 4096, 4097, 70001 })
+    for (TpsDType dtype : { TPS_DTYPE_FLOAT32, TPS_DTYPE_BFLOAT16 })
+      {
+        Spec spec ("wide", rows, dim);
+
+        ASSERT_EQ (store.create (spec.normal (5).dtype (dtype)), "");
+        for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+          {
+            Query query = random_query (random, "wide", rows, 4, 9, pooling, false);
+
+            EXPECT_EQ (store.pooled (query),
+                       naive_pool (query, static_cast<size_t> (dim),
+                                   [&] (int64_t id) { return store.row ("wide", dtype, id); }));
+          }
+        ASSERT_EQ (store.drop ("wide"), "");
+      }
+}
+
+/* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only their cells are kept. */
+TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
+{
+  constexpr size_t dim = 1 << 14;
+  constexpr int64_t rows = 1 << 6;
+  Query query { "emb", Ids (1 << 13), { 0 }, TPS_POOLING_MAX };
+  Floats before, after;
+  size_t n_less = 0;
+
+  for (size_t i = 0; i < query.indices.size (); i++)
+    query.indices[i] = static_cast<int64_t> (i) % rows;
+  ASSERT_EQ (store.create (Spec ("emb", rows, dim).normal (1).optimizer (TPS_OPTIMIZER_SGD, 1)),
+             "");
+  before = store.pooled (query);
+  EXPECT_EQ (store.apply_bags ({ query }, { Floats (dim, 1000.0f) }, dim), "");
+  after = store.pooled (query);
+  for (size_t d = 0; d < dim; d++) /* but for those that two rows have */
+    n_less += after[d] < before[d];
+  EXPECT_GT (n_less, dim - dim / 100);
+}
+
+TEST_F (TemporarySpace, AMaxPushWithoutRoomIsRefusedAndChangesNothing)
+{
+  constexpr int32_t dim = 1 << 12;
+  Query query { "emb", { 0, 1 }, Ids (1 << 10), TPS_POOLING_MAX };
+  std::string before, said;
+
+  for (size_t bag = 2; bag < query.offsets.size (); bag++)
+    query.offsets[bag] = 2;
+  ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");
+  before = store.dump ("emb", 2);
+  said = store.apply_bags ({ query }, { Floats (size_t { 1 << 10 } * dim, 1.0f) }, dim);
+  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED gradients: the budget of lookups and pushes: "), 0u)
+      << said;
+  EXPECT_EQ (store.dump ("emb", 2), before);
+}
+
+/* The working space of an update: a few rows of the table's width. */
+TEST_F (TemporarySpace, AnUpdateOfAVeryWideRowIsRefused)
+{
+  constexpr int32_t dim = 1 << 23;
+  Floats gradient (dim, 1.0f);
+  std::string said;
+
+  ASSERT_EQ (store.create (Spec ("wide", 1, dim).zeros ()), "");
+  said = store.apply_rows ("wide", { 0 }, gradient, dim);
+  EXPECT_EQ (said.find ("RESOURCE_EXHAUSTED values: the budget of lookups and pushes: "), 0u)
+      << said;
+  EXPECT_EQ (store.row ("wide", TPS_DTYPE_FLOAT32, 0)[0], 0);
+}
+
+TEST_F (TemporarySpace, WideRowsAreUpdatedAsNarrowOnes)
+{
+  Store parallel (3);
+
+  for (int32_t dim : { 1024, 1025, 5000 })
+    {
+      Spec spec = spec_of ("emb", 40, dim, TPS_OPTIMIZER_ADAM);
+      std::mt19937_64 random (7);
+      Ids ids;
+
+      ASSERT_EQ (store.create (spec), "");
+      ASSERT_EQ (parallel.create (spec), "");
+      for (int64_t i = 0; i < 90; i++)
+        ids.push_back (i * i % 40);
+      Floats values = random_floats (random, 90 * static_cast<size_t> (dim));
+      ASSERT_EQ (store.apply_rows ("emb", ids, values, dim), "");
+      ASSERT_EQ (parallel.apply_rows ("emb", ids, values, dim), "");
+      EXPECT_EQ (store.dump ("emb", 40), parallel.dump ("emb", 40));
+      store.drop ("emb");
+      parallel.drop ("emb");
+    }
+}
+
+/* Many queries at a time cost more than their bytes. */
+TEST_F (TemporarySpace, ManyTinyQueriesAreCharged)
+{
+  Query query { "emb", { 0 }, { 0 } };
+  std::vector<TpsBagQuery> queries (1 << 19, query.get ());
+  std::vector<TpsTensor> outputs (queries.size ());
+  g_autoptr (GError) error = nullptr;
+
+  ASSERT_EQ (store.create (Spec ("emb", 2, 1)), "");
+  EXPECT_FALSE (tps_table_store_lookup_bags (store.get (), queries.data (),
+                                             static_cast<guint> (queries.size ()), outputs.data (),
+                                             &error));
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_TRUE (
+      tps_table_store_lookup_bags (store.get (), queries.data (), 1000, outputs.data (), nullptr));
+  for (TpsTensor &output : outputs)
+    tps_tensor_clear (&output);
+}
+
+/* A push that is refused leaves the room to others. */
+TEST_F (TemporarySpace, TheRoomComesBack)
+{
+  Query query { "emb", Ids (4000, 1), { 0 }, TPS_POOLING_MAX };
+
+  ASSERT_EQ (store.create (Spec ("emb", 10, 64).shard (hash_shard (10, 0, 1))), "");
+  for (int i = 0; i < 200; i++)
+    {
+      ASSERT_EQ (store.apply_bags ({ query }, { Floats (64, 1.0f) }, 64), "");
+      store.pooled (query);
+    }
+}
