@@ -33,6 +33,7 @@ struct TpsPlugin
   guint serves; /* of Serves */
   gchar *name;
   TpsWorkerPool *workers;
+  TpsSequencer *sequencer; /* of the commands of tables and the model */
   TpsMetrics *metrics;
   TpsParameterServers parameter_servers; /* owned */
   TpsTableStore *tables;
@@ -159,6 +160,8 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
     updating.metrics = plugin->metrics;
   if (updating.workers == NULL)
     updating.workers = plugin->workers;
+  if (updating.sequencer == NULL)
+    updating.sequencer = plugin->sequencer;
   if (updating.n_trainers == 0)
     updating.n_trainers = averaging.n_trainers;
   if (updating.round_timeout_ns == 0)
@@ -168,10 +171,19 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
 }
 
 static void
+make_sequencer (TpsPlugin *plugin)
+{
+  TpsSequencerOptions options = { .workers = plugin->workers };
+
+  plugin->sequencer = tps_sequencer_new (&options);
+}
+
+static void
 make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
   TpsTableStoreOptions tables = { .max_bytes = options->max_table_bytes,
                                   .workers = plugin->workers,
+                                  .sequencer = plugin->sequencer,
                                   .place = options->table_place,
                                   .pushes = options->pushes };
 
@@ -234,6 +246,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
     return NULL;
   plugin->workers = tps_worker_pool_new ("tps-worker", options->n_workers > 0 ? options->n_workers
                                                                               : tps_cores_count ());
+  make_sequencer (plugin);
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
@@ -258,6 +271,7 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
+  g_clear_pointer (&plugin->sequencer, tps_sequencer_free);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
   g_array_unref (plugin->services);
   g_ptr_array_unref (plugin->service_names);

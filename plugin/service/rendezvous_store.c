@@ -327,14 +327,18 @@ add_once (TpsRendezvousStore *store, const gchar *key, gint64 amount, const TpsR
 {
   TpsPushDigest digest = digest_addition (key, amount);
   g_autoptr (GError) failure = NULL;
-  TpsPushVerdict verdict = tps_push_window_begin (store->pushes, push->client, push->sequence,
-                                                  &digest, NULL, NULL, sum, error);
+  TpsPushRequest request = { .client = push->client,
+                             .sequence = push->sequence,
+                             .digest = &digest };
+  TpsPushVerdict verdict = tps_push_window_begin (store->pushes, &request, sum, error);
 
   if (verdict != TPS_PUSH_NEW)
     return verdict == TPS_PUSH_REPEAT;
   add_to_value (store, key, amount, sum, ended, &failure);
-  tps_push_window_end (store->pushes, push->client, push->sequence, failure == NULL ? *sum : 0,
-                       failure);
+  if (failure == NULL)
+    tps_push_window_end (store->pushes, push->client, push->sequence, *sum, 0);
+  else
+    tps_push_window_fail (store->pushes, push->client, push->sequence, failure);
   if (failure == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&failure));

@@ -31,7 +31,7 @@ typedef enum
   TPS_COMMAND_RESET_MODEL = 7,
 } TpsCommandKind;
 
-/* The push id of a command, or of a contribution to an update. */
+/* The push id of a command, or of a push that an update answers. */
 typedef struct
 {
   const gchar *client; /* NULL: the push has no id; the rest is not set then */
@@ -75,13 +75,14 @@ typedef struct
 {
   gint32 trainer;
   const TpsTensor *gradients; /* one for each parameter */
-  TpsCommandId id;
 } TpsCommandContribution;
 
 typedef struct
 {
   guint n_contributions;
   const TpsCommandContribution *contributions; /* in the order in which they were added up */
+  guint n_ids;
+  const TpsCommandId *ids; /* of the pushes that the update answers */
 } TpsCommandUpdate;
 
 typedef struct

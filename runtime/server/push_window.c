@@ -6,12 +6,18 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/push_floor.h"
+
+/* Entries of hash tables, headers of blocks, and the pushes of a client that run. */
+#define CLIENT_OVERHEAD_BYTES 256
+#define MIN_CAPACITY 8
 
 /* A push that was applied. Millions of these may be remembered: nothing in them that only running ones need. */
 typedef struct
 {
   gint64 sequence;
   gint64 answer;
+  gint64 lsn;
   TpsPushDigest digest;
 } Push;
 
@@ -26,6 +32,7 @@ typedef struct
 typedef struct
 {
   gint64 sequence;
+  gint64 incarnation;
   gboolean has_digest;
   TpsPushDigest digest;
   GArray *waiters; /* of Waiter; NULL = nobody waits */
@@ -34,9 +41,14 @@ typedef struct
 typedef struct
 {
   gchar *name;
-  GList link;      /* in `recent` */
-  GArray *pushes;  /* of Push, ascending; its last one is the newest */
-  GArray *running; /* of Running; a client has few at a time */
+  GList link;   /* in `recent` */
+  Push *pushes; /* [n_pushes], ascending; the last one is the newest */
+  guint n_pushes, capacity;
+  GArray *running;        /* of Running; a client has few at a time */
+  TpsPushFloor floor;     /* what was forgotten */
+  gboolean is_floor_kept; /* by `floors` too: nothing was applied since */
+  gint64 last_lsn;        /* of all that was applied */
+  gsize n_bytes;          /* charged */
 } Client;
 
 struct TpsPushWindow
@@ -45,34 +57,41 @@ struct TpsPushWindow
   TpsMutex lock;       /* guards everything below; nobody is called back with it held */
   GHashTable *clients; /* by name */
   GQueue recent;       /* of Client, the one least recently heard of first */
+  TpsBudget *floor_budget;
+  TpsPushFloors *floors;
   gsize n_remembered;
 };
 
-/* ---- clients -------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static gboolean
+charge (TpsPushWindow *window, Client *client, gsize n_bytes)
+{
+  if (!tps_budget_charge (window->options.budget, n_bytes, NULL))
+    return FALSE;
+  client->n_bytes += n_bytes;
+  return TRUE;
+}
 
 static void
-free_client (gpointer data)
+free_client (TpsPushWindow *window, Client *client)
 {
-  Client *client = data;
+  gsize n_bytes = client->n_bytes;
 
-  g_array_unref (client->pushes);
+  g_free (client->pushes);
   g_array_unref (client->running);
   g_free (client->name);
   g_free (client);
+  tps_budget_release (window->options.budget, n_bytes);
 }
 
-static Client *
-add_client (TpsPushWindow *window, const gchar *name)
+static void
+drop_client (TpsPushWindow *window, Client *client)
 {
-  Client *client = g_new0 (Client, 1);
-
-  client->name = g_strdup (name);
-  client->link.data = client;
-  client->pushes = g_array_new (FALSE, FALSE, sizeof (Push));
-  client->running = g_array_new (FALSE, FALSE, sizeof (Running));
-  g_hash_table_insert (window->clients, client->name, client);
-  g_queue_push_tail_link (&window->recent, &client->link);
-  return client;
+  window->n_remembered -= client->n_pushes;
+  g_queue_unlink (&window->recent, &client->link);
+  g_hash_table_remove (window->clients, client->name);
+  free_client (window, client);
 }
 
 static void
@@ -82,59 +101,78 @@ touch_client (TpsPushWindow *window, Client *client)
   g_queue_push_tail_link (&window->recent, &client->link);
 }
 
+/* ---- floors ---------------------------------------------------------------------------------- */
+
+/* Forgets the oldest `n` pushes. */
 static void
-drop_client (TpsPushWindow *window, Client *client)
+forget (TpsPushWindow *window, Client *client, guint n)
 {
-  window->n_remembered -= client->pushes->len;
-  g_queue_unlink (&window->recent, &client->link);
-  g_hash_table_remove (window->clients, client->name);
+  for (guint i = 0; i < n; i++)
+    tps_push_floor_raise (&client->floor, client->pushes[i].sequence, client->pushes[i].lsn);
+  client->n_pushes -= n;
+  window->n_remembered -= n;
+  memmove (client->pushes, client->pushes + n, client->n_pushes * sizeof client->pushes[0]);
 }
 
+/* Whether something is known of the client that is not kept elsewhere. */
 static gboolean
-has_too_many (const TpsPushWindow *window)
+is_needed (const Client *client)
 {
-  return window->recent.length > window->options.max_clients
-         || window->n_remembered > window->options.max_remembered;
+  return client->n_pushes > 0 || (tps_push_floor_is_set (&client->floor) && !client->is_floor_kept);
 }
 
-/* Drops clients until there are few enough; not `keep`, and none that runs. */
-static void
-make_room (TpsPushWindow *window, const Client *keep)
+/* FALSE: there is no room for its floor. */
+static gboolean
+shrink_to_floor (TpsPushWindow *window, Client *client, gint64 now_ns)
 {
-  GList *item = window->recent.head;
+  if (is_needed (client))
+    {
+      forget (window, client, client->n_pushes);
+      /* The budget may be full, and the window is charged until the floor is there: the floor takes a part of that over. */
+      tps_budget_release (window->options.budget, TPS_PUSH_FLOOR_BYTES);
+      client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
+      if (!tps_push_floors_add (window->floors, client->name, &client->floor, now_ns))
+        return FALSE;
+    }
+  drop_client (window, client);
+  return TRUE;
+}
 
-  while (item != NULL && has_too_many (window))
+/* Gives up the window least recently heard of, but not `keep` nor one of a push that runs. FALSE: there is none, or no room
+ * for its floor. */
+static gboolean
+give_up_one (TpsPushWindow *window, const Client *keep)
+{
+  gint64 now_ns = window->options.get_now_ns ();
+
+  if (!tps_push_floors_has_room (window->floors, now_ns))
+    return FALSE;
+  for (GList *item = window->recent.head; item != NULL; item = item->next)
     {
       Client *client = item->data;
 
-      item = item->next;
       if (client != keep && client->running->len == 0)
-        drop_client (window, client);
+        return shrink_to_floor (window, client, now_ns);
     }
+  return FALSE;
 }
 
 /* ---- pushes of one client ------------------------------------------------------------------- */
-
-static Push *
-get_push (const Client *client, guint i)
-{
-  return &g_array_index (client->pushes, Push, i);
-}
 
 /* Where a push of this sequence stands or would stand. */
 static guint
 find_place (const Client *client, gint64 sequence)
 {
   guint begin = 0;
-  guint end = client->pushes->len;
+  guint end = client->n_pushes;
 
-  if (end > 0 && get_push (client, end - 1)->sequence < sequence)
+  if (end > 0 && client->pushes[end - 1].sequence < sequence)
     return end; /* clients count up */
   while (begin < end)
     {
       guint middle = begin + (end - begin) / 2;
 
-      if (get_push (client, middle)->sequence < sequence)
+      if (client->pushes[middle].sequence < sequence)
         begin = middle + 1;
       else
         end = middle;
@@ -142,14 +180,14 @@ find_place (const Client *client, gint64 sequence)
   return begin;
 }
 
-static const Push *
+static Push *
 find_push (const Client *client, gint64 sequence)
 {
   guint place = find_place (client, sequence);
 
-  if (place == client->pushes->len || get_push (client, place)->sequence != sequence)
+  if (place == client->n_pushes || client->pushes[place].sequence != sequence)
     return NULL;
-  return get_push (client, place);
+  return &client->pushes[place];
 }
 
 static Running *
@@ -171,37 +209,121 @@ is_below_window (const TpsPushWindow *window, const Client *client, gint64 seque
 {
   gint64 newest;
 
-  if (client->pushes->len == 0)
+  if (client->n_pushes == 0)
     return FALSE;
-  newest = get_push (client, client->pushes->len - 1)->sequence;
+  newest = client->pushes[client->n_pushes - 1].sequence;
   return sequence < newest && (guint64) newest - (guint64) sequence >= window->options.window;
 }
 
-/* Drops what lies below the window, when it is worth moving the rest. */
+/* ---- remembering ----------------------------------------------------------------------------- */
+
+/* How many pushes lie below the window. */
+static guint
+count_old (const TpsPushWindow *window, const Client *client)
+{
+  guint64 reach = window->options.window - 1;
+  gint64 newest;
+
+  if (client->n_pushes == 0)
+    return 0;
+  newest = client->pushes[client->n_pushes - 1].sequence;
+  if ((guint64) newest - (guint64) G_MININT64 < reach)
+    return 0;
+  return find_place (client, (gint64) ((guint64) newest - reach));
+}
+
+/* When it is worth moving the rest. */
 static void
 forget_old (TpsPushWindow *window, Client *client)
 {
-  gint64 newest = get_push (client, client->pushes->len - 1)->sequence;
-  guint64 reach = window->options.window - 1;
-  gint64 oldest = (guint64) newest - (guint64) G_MININT64 < reach
-                      ? G_MININT64
-                      : (gint64) ((guint64) newest - reach);
-  guint n_old = find_place (client, oldest);
+  guint n_old = count_old (window, client);
 
-  if (n_old < 16 || n_old < client->pushes->len / 4)
-    return;
-  g_array_remove_range (client->pushes, 0, n_old);
-  window->n_remembered -= n_old;
+  if (n_old >= 16 && n_old >= client->n_pushes / 4)
+    forget (window, client, n_old);
+}
+
+/* Makes room for one more than run and are remembered now, so that a push that was applied can always be remembered. FALSE:
+ * there is no room. */
+static gboolean
+grow (TpsPushWindow *window, Client *client)
+{
+  guint n_wanted = client->n_pushes + client->running->len + 1;
+  guint capacity = MAX (client->capacity, MIN_CAPACITY);
+
+  while (capacity < n_wanted)
+    capacity *= 2;
+  if (capacity == client->capacity)
+    return TRUE;
+  if (!charge (window, client, (capacity - client->capacity) * sizeof (Push)))
+    return FALSE;
+  client->pushes = g_renew (Push, client->pushes, capacity);
+  client->capacity = capacity;
+  return TRUE;
+}
+
+static gboolean
+has_too_many (const TpsPushWindow *window)
+{
+  return window->n_remembered >= window->options.max_remembered;
+}
+
+/* Others give up their windows first, then the client its own oldest pushes. FALSE: it has none. */
+static gboolean
+make_room (TpsPushWindow *window, Client *client)
+{
+  while (!grow (window, client))
+    {
+      if (give_up_one (window, client))
+        continue;
+      if (client->n_pushes == 0)
+        return FALSE;
+      forget (window, client, (client->n_pushes + 1) / 2);
+    }
+  if (has_too_many (window))
+    forget (window, client, count_old (window, client));
+  while (has_too_many (window) && give_up_one (window, client))
+    ;
+  if (has_too_many (window) && window->recent.length > 1)
+    forget (window, client, (client->n_pushes + 1) / 2);
+  return TRUE;
+}
+
+/* The window begins anew: everything in it was applied before what the push changes was created. */
+static void
+start_again (TpsPushWindow *window, Client *client)
+{
+  forget (window, client, client->n_pushes);
+  tps_push_floor_begin_anew (&client->floor);
 }
 
 static void
-remember (TpsPushWindow *window, Client *client, const Running *running, gint64 answer)
+remember (TpsPushWindow *window, Client *client, const Running *running, gint64 answer, gint64 lsn)
 {
-  Push push = { running->sequence, answer, running->digest };
+  Push push = { running->sequence, answer, lsn, running->digest };
+  Push *known;
+  guint place;
 
-  if (is_below_window (window, client, running->sequence))
-    return;
-  g_array_insert_val (client->pushes, find_place (client, push.sequence), push);
+  if (is_below_window (window, client, push.sequence))
+    {
+      if (running->incarnation <= client->last_lsn)
+        return; /* the window has moved on while it ran */
+      start_again (window, client);
+    }
+  if (client->is_floor_kept)
+    tps_push_floors_remove (window->floors, client->name);
+  client->is_floor_kept = FALSE;
+  client->last_lsn = MAX (client->last_lsn, lsn);
+  known = find_push (client, push.sequence);
+  if (known != NULL)
+    {
+      *known = push;
+      return;
+    }
+  place = find_place (client, push.sequence);
+  memmove (client->pushes + place + 1, client->pushes + place,
+           (client->n_pushes - place) * sizeof push);
+  client->pushes[place] = push;
+  client->n_pushes++;
   window->n_remembered++;
   forget_old (window, client);
 }
@@ -217,20 +339,36 @@ new_duplicate_error (const gchar *client, gint64 sequence)
 }
 
 static TpsPushVerdict
-refuse_duplicate (const Client *client, gint64 sequence, GError **error)
+refuse_duplicate (const TpsPushRequest *request, GError **error)
 {
-  g_propagate_error (error, new_duplicate_error (client->name, sequence));
+  g_propagate_error (error, new_duplicate_error (request->client, request->sequence));
   return TPS_PUSH_REFUSED;
 }
 
 static TpsPushVerdict
-refuse_stale (const TpsPushWindow *window, const Client *client, gint64 sequence, GError **error)
+refuse_below_window (const TpsPushWindow *window, const Client *client,
+                     const TpsPushRequest *request, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
                "push %" G_GINT64_FORMAT " of client %s: only the %u up to %" G_GINT64_FORMAT
                " are remembered",
-               sequence, client->name, window->options.window,
-               get_push (client, client->pushes->len - 1)->sequence);
+               request->sequence, request->client, window->options.window,
+               client->pushes[client->n_pushes - 1].sequence);
+  return TPS_PUSH_REFUSED;
+}
+
+static TpsPushVerdict
+judge_by_floor (const TpsPushFloor *floor, const TpsPushRequest *request, GError **error)
+{
+  const TpsPushStair *stair = tps_push_floor_find_above (floor, request->sequence,
+                                                         request->incarnation);
+
+  if (stair == NULL)
+    return TPS_PUSH_NEW;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
+               "push %" G_GINT64_FORMAT " of client %s: pushes up to %" G_GINT64_FORMAT
+               " are no longer remembered",
+               request->sequence, request->client, stair->sequence);
   return TPS_PUSH_REFUSED;
 }
 
@@ -241,29 +379,119 @@ is_same (const TpsPushDigest *a, const TpsPushDigest *b)
 }
 
 static TpsPushVerdict
-judge (const TpsPushWindow *window, const Client *client, gint64 sequence,
-       const TpsPushDigest *digest, gint64 *answer, GError **error)
+judge_running (const Running *running, const TpsPushRequest *request, GError **error)
 {
-  const Running *running = find_running (client, sequence);
-  const Push *push;
+  if (request->digest == NULL)
+    return TPS_PUSH_UNDECIDED;
+  if (running->has_digest && !is_same (&running->digest, request->digest))
+    return refuse_duplicate (request, error);
+  return TPS_PUSH_RUNNING;
+}
 
-  if (running != NULL && digest == NULL)
+/* `push` was applied to what the request changes. */
+static TpsPushVerdict
+judge_applied (const Push *push, const TpsPushRequest *request, gint64 *answer, GError **error)
+{
+  if (request->digest == NULL)
     return TPS_PUSH_UNDECIDED;
-  if (running != NULL)
-    return !running->has_digest || is_same (&running->digest, digest)
-               ? TPS_PUSH_RUNNING
-               : refuse_duplicate (client, sequence, error);
-  if (is_below_window (window, client, sequence))
-    return refuse_stale (window, client, sequence, error);
-  push = find_push (client, sequence);
-  if (push == NULL)
-    return TPS_PUSH_NEW;
-  if (digest == NULL)
-    return TPS_PUSH_UNDECIDED;
-  if (!is_same (&push->digest, digest))
-    return refuse_duplicate (client, sequence, error);
+  if (!is_same (&push->digest, request->digest))
+    return refuse_duplicate (request, error);
   *answer = push->answer;
   return TPS_PUSH_REPEAT;
+}
+
+static TpsPushVerdict
+judge (const TpsPushWindow *window, const Client *client, const TpsPushRequest *request,
+       gint64 *answer, GError **error)
+{
+  const Running *running = find_running (client, request->sequence);
+  const Push *push;
+
+  if (running != NULL)
+    return judge_running (running, request, error);
+  if (is_below_window (window, client, request->sequence))
+    return request->incarnation > client->last_lsn
+               ? TPS_PUSH_NEW
+               : refuse_below_window (window, client, request, error);
+  push = find_push (client, request->sequence);
+  if (push == NULL)
+    return judge_by_floor (&client->floor, request, error);
+  return request->incarnation <= push->lsn ? judge_applied (push, request, answer, error)
+                                           : TPS_PUSH_NEW;
+}
+
+/* ---- new pushes ------------------------------------------------------------------------------ */
+
+static TpsPushVerdict
+refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "client %s: no room to remember its pushes, %u clients and %u clients of earlier "
+               "pushes are remembered; see --push-clients",
+               request->client, window->recent.length, tps_push_floors_get_n (window->floors));
+  return TPS_PUSH_REFUSED;
+}
+
+/* With the floor that is left of an earlier window, if any. NULL: there is no room. */
+static Client *
+add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor)
+{
+  Client *client = g_new0 (Client, 1);
+
+  client->name = g_strdup (name);
+  client->link.data = client;
+  client->running = g_array_new (FALSE, FALSE, sizeof (Running));
+  client->floor = *floor;
+  client->is_floor_kept = tps_push_floor_is_set (floor);
+  client->last_lsn = MAX (floor->now.lsn, floor->earlier.lsn);
+  while (window->recent.length >= window->options.max_clients
+         || !charge (window, client, sizeof *client + strlen (name) + CLIENT_OVERHEAD_BYTES))
+    if (!give_up_one (window, NULL))
+      {
+        free_client (window, client);
+        return NULL;
+      }
+  g_hash_table_insert (window->clients, client->name, client);
+  g_queue_push_tail_link (&window->recent, &client->link);
+  return client;
+}
+
+static TpsPushVerdict
+begin_new (TpsPushWindow *window, Client *client, const TpsPushRequest *request, GError **error)
+{
+  Running running = { .sequence = request->sequence,
+                      .incarnation = request->incarnation,
+                      .has_digest = request->digest != NULL };
+
+  if (running.has_digest)
+    running.digest = *request->digest;
+  if (!make_room (window, client))
+    {
+      if (client->running->len == 0 && !is_needed (client))
+        drop_client (window, client);
+      return refuse_client (window, request, error);
+    }
+  g_array_append_val (client->running, running);
+  return TPS_PUSH_NEW;
+}
+
+/* Of a client without a window. */
+static TpsPushVerdict
+begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
+{
+  const TpsPushFloor *found = tps_push_floors_find (window->floors, request->client,
+                                                    window->options.get_now_ns ());
+  TpsPushFloor floor = { 0 };
+  Client *client;
+
+  if (found != NULL)
+    floor = *found;
+  if (judge_by_floor (&floor, request, error) == TPS_PUSH_REFUSED)
+    return TPS_PUSH_REFUSED;
+  client = add_client (window, request->client, &floor);
+  if (client == NULL)
+    return refuse_client (window, request, error);
+  return begin_new (window, client, request, error);
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
@@ -272,72 +500,72 @@ TpsPushWindow *
 tps_push_window_new (const TpsPushWindowOptions *options)
 {
   TpsPushWindow *window = g_new0 (TpsPushWindow, 1);
+  TpsPushWindowOptions *own = &window->options;
 
   if (options != NULL)
-    window->options = *options;
-  if (window->options.window == 0)
-    window->options.window = TPS_PUSH_WINDOW;
-  if (window->options.max_clients == 0)
-    window->options.max_clients = TPS_PUSH_MAX_CLIENTS;
-  if (window->options.max_remembered == 0)
-    window->options.max_remembered = TPS_PUSH_MAX_REMEMBERED;
+    *own = *options;
+  own->window = own->window > 0 ? own->window : TPS_PUSH_WINDOW;
+  own->max_clients = own->max_clients > 0 ? own->max_clients : TPS_PUSH_MAX_CLIENTS;
+  own->max_remembered = own->max_remembered > 0 ? own->max_remembered : TPS_PUSH_MAX_REMEMBERED;
+  own->max_floors = own->max_floors > 0 ? own->max_floors : TPS_PUSH_MAX_FLOORS;
+  own->floor_idle_ns = own->floor_idle_ns > 0 ? own->floor_idle_ns : TPS_PUSH_FLOOR_IDLE_NS;
+  own->get_now_ns = own->get_now_ns != NULL ? own->get_now_ns : tps_clock_now_ns;
+  tps_budget_ref (own->budget);
   tps_mutex_init (&window->lock);
-  window->clients = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_client);
+  window->clients = g_hash_table_new (g_str_hash, g_str_equal);
   g_queue_init (&window->recent);
+  window->floor_budget = tps_budget_new (
+      own->budget, "push floors", own->budget != NULL ? tps_budget_get_max (own->budget) / 2 : 0);
+  window->floors = tps_push_floors_new (own->max_floors, own->floor_idle_ns, window->floor_budget);
   return window;
 }
 
 void
 tps_push_window_free (TpsPushWindow *window)
 {
+  while (window->recent.head != NULL)
+    drop_client (window, window->recent.head->data);
   g_hash_table_unref (window->clients);
+  tps_push_floors_free (window->floors);
+  tps_budget_unref (window->floor_budget);
+  tps_budget_unref (window->options.budget);
   tps_mutex_clear (&window->lock);
   g_free (window);
 }
 
 static void
-begin_new (TpsPushWindow *window, Client *client, const gchar *name, gint64 sequence,
-           const TpsPushDigest *digest)
+add_waiter (Running *running, const TpsPushRequest *request)
 {
-  Running running = { .sequence = sequence, .has_digest = digest != NULL };
-
-  if (digest != NULL)
-    running.digest = *digest;
-  if (client == NULL)
-    client = add_client (window, name);
-  g_array_append_val (client->running, running);
-  make_room (window, client);
-}
-
-static void
-add_waiter (Running *running, const TpsPushDigest *digest, TpsPushEnded ended, gpointer user_data)
-{
-  Waiter waiter = { ended, user_data, *digest };
+  Waiter waiter = { request->ended, request->user_data, *request->digest };
 
   if (running->waiters == NULL)
     running->waiters = g_array_new (FALSE, FALSE, sizeof (Waiter));
   g_array_append_val (running->waiters, waiter);
 }
 
-TpsPushVerdict
-tps_push_window_begin (TpsPushWindow *window, const gchar *client, gint64 sequence,
-                       const TpsPushDigest *digest, TpsPushEnded ended, gpointer user_data,
-                       gint64 *answer, GError **error)
+static TpsPushVerdict
+begin_known (TpsPushWindow *window, Client *client, const TpsPushRequest *request, gint64 *answer,
+             GError **error)
 {
-  TpsPushVerdict verdict = TPS_PUSH_NEW;
-  Client *known;
+  TpsPushVerdict verdict = judge (window, client, request, answer, error);
+
+  touch_client (window, client);
+  if (verdict == TPS_PUSH_RUNNING)
+    add_waiter (find_running (client, request->sequence), request);
+  return verdict == TPS_PUSH_NEW ? begin_new (window, client, request, error) : verdict;
+}
+
+TpsPushVerdict
+tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request, gint64 *answer,
+                       GError **error)
+{
+  TpsPushVerdict verdict;
+  Client *client;
 
   tps_mutex_lock (&window->lock);
-  known = g_hash_table_lookup (window->clients, client);
-  if (known != NULL)
-    {
-      touch_client (window, known);
-      verdict = judge (window, known, sequence, digest, answer, error);
-    }
-  if (verdict == TPS_PUSH_NEW)
-    begin_new (window, known, client, sequence, digest);
-  else if (verdict == TPS_PUSH_RUNNING)
-    add_waiter (find_running (known, sequence), digest, ended, user_data);
+  client = g_hash_table_lookup (window->clients, request->client);
+  verdict = client != NULL ? begin_known (window, client, request, answer, error)
+                           : begin_unknown (window, request, error);
   tps_mutex_unlock (&window->lock);
   return verdict;
 }
@@ -370,6 +598,8 @@ take_running (Client *client, gint64 sequence)
 static void
 tell_waiters (const Running *running, const gchar *client, gint64 answer, const GError *error)
 {
+  if (running->waiters == NULL)
+    return;
   for (guint i = 0; i < running->waiters->len; i++)
     {
       const Waiter *waiter = &g_array_index (running->waiters, Waiter, i);
@@ -384,7 +614,7 @@ tell_waiters (const Running *running, const gchar *client, gint64 answer, const 
 
 void
 tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence, gint64 answer,
-                     const GError *error)
+                     gint64 lsn)
 {
   Running running;
   Client *known;
@@ -392,14 +622,23 @@ tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
   running = take_running (known, sequence);
-  if (error == NULL)
-    {
-      remember (window, known, &running, answer);
-      make_room (window, known);
-    }
-  else if (known->pushes->len == 0 && known->running->len == 0)
+  remember (window, known, &running, answer, lsn);
+  tps_mutex_unlock (&window->lock);
+  tell_waiters (&running, client, answer, NULL);
+}
+
+void
+tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
+                      const GError *error)
+{
+  Running running;
+  Client *known;
+
+  tps_mutex_lock (&window->lock);
+  known = g_hash_table_lookup (window->clients, client);
+  running = take_running (known, sequence);
+  if (known->running->len == 0 && !is_needed (known))
     drop_client (window, known); /* it has done nothing yet */
   tps_mutex_unlock (&window->lock);
-  if (running.waiters != NULL)
-    tell_waiters (&running, client, answer, error);
+  tell_waiters (&running, client, 0, error);
 }

@@ -4,8 +4,8 @@
  * worker where there is something to compare them with.
  *
  * A call that is new to the window is ended in it just before it is answered. One that repeats a call that still runs waits
- * in the window, not in a round, and is answered by on_first_ended(). A reset makes a new window; the calls under way hold the
- * old one until they have ended in it. The map of the whole is in model_server_private.h.
+ * in the window, not in a round, and is answered by on_first_ended(). Ids are scoped to the model: after a reset and a new
+ * init_model() they may be used again. The map of the whole is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -13,23 +13,18 @@
 #include "runtime/base/error.h"
 #include "runtime/server/model/update_digest.h"
 
-TpsModelPushes *
-tps_model_pushes_new (const TpsPushWindowOptions *options)
+static void
+leave_window (TpsModelCall *call)
 {
-  TpsModelPushes *pushes = g_new (TpsModelPushes, 1);
+  TpsPushWindow *window = call->server->pushes;
 
-  tps_refcount_init (&pushes->refcount);
-  pushes->window = tps_push_window_new (options);
-  return pushes;
-}
-
-void
-tps_model_pushes_unref (TpsModelPushes *pushes)
-{
-  if (!tps_refcount_dec (&pushes->refcount))
-    return;
-  tps_push_window_free (pushes->window);
-  g_free (pushes);
+  if (call->ticket.error != NULL)
+    {
+      tps_push_window_fail (window, call->client, call->sequence, call->ticket.error);
+      return;
+    }
+  tps_push_window_set_digest (window, call->client, call->sequence, &call->ticket.digest);
+  tps_push_window_end (window, call->client, call->sequence, call->model->version, call->lsn);
 }
 
 void
@@ -38,16 +33,11 @@ tps_model_call_answer (TpsAnswer *answer)
   TpsModelCall *call = (TpsModelCall *) answer;
   const GError *error = call->ticket.error;
 
-  if (call->is_in_window && error == NULL)
-    tps_push_window_set_digest (call->pushes->window, call->client, call->sequence,
-                                &call->ticket.digest);
   if (call->is_in_window)
-    tps_push_window_end (call->pushes->window, call->client, call->sequence,
-                         error == NULL ? call->model->version : 0, error);
+    leave_window (call);
   call->done (call->user_data, error == NULL ? call->model : NULL, error);
   tps_update_ticket_clear (&call->ticket);
   g_clear_pointer (&call->model, tps_model_version_unref);
-  g_clear_pointer (&call->pushes, tps_model_pushes_unref);
   g_free (call->client);
   g_free (call);
 }
@@ -97,15 +87,14 @@ on_first_ended (gpointer user_data, gint64 version, const GError *error)
     answer_with_version (call, version);
 }
 
-/* The window that is there when it comes. */
+/* The model that is there when the call comes. */
 static void
-hold_pushes (TpsModelCall *call)
+note_incarnation (TpsModelCall *call)
 {
   TpsModelServer *server = call->server;
 
   tps_mutex_lock (&server->shell.lock);
-  call->pushes = server->pushes;
-  tps_refcount_inc (&call->pushes->refcount);
+  call->incarnation = server->incarnation;
   tps_mutex_unlock (&server->shell.lock);
 }
 
@@ -183,12 +172,16 @@ static gboolean
 enter_window (TpsModelCall *call)
 {
   TpsUpdateTicket *ticket = &call->ticket;
+  TpsPushRequest request = { .client = call->client,
+                             .sequence = call->sequence,
+                             .digest = ticket->has_digest ? &ticket->digest : NULL,
+                             .incarnation = call->incarnation,
+                             .ended = on_first_ended,
+                             .user_data = call };
   GError *error = NULL;
   gint64 version = 0;
 
-  switch (tps_push_window_begin (call->pushes->window, call->client, call->sequence,
-                                 ticket->has_digest ? &ticket->digest : NULL, on_first_ended, call,
-                                 &version, &error))
+  switch (tps_push_window_begin (call->server->pushes, &request, &version, &error))
     {
     case TPS_PUSH_NEW:
       call->is_in_window = TRUE;
@@ -208,6 +201,18 @@ enter_window (TpsModelCall *call)
     }
 }
 
+/* A push with an id takes part in updates of the model for which its id was looked up. The lock is held. */
+static GError *
+check_model (TpsModelServer *server, const TpsModelCall *call)
+{
+  if (server->shell.is_shut_down)
+    return tps_model_server_new_shut_down_error ();
+  if (call->client == NULL || call->incarnation == server->incarnation)
+    return NULL;
+  return call->incarnation == 0 ? tps_updating_new_no_model_error ()
+                                : tps_model_server_new_reset_error ();
+}
+
 static void
 take_part (TpsModelCall *call)
 {
@@ -218,11 +223,8 @@ take_part (TpsModelCall *call)
 
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
-  if (server->shell.is_shut_down)
-    error = tps_model_server_new_shut_down_error ();
-  else if (call->pushes != NULL && call->pushes != server->pushes)
-    error = tps_model_server_new_reset_error ();
-  else
+  error = check_model (server, call);
+  if (error == NULL)
     {
       tps_updating_push (server->updating, &call->ticket, tps_clock_now_ns (), &output);
       step = tps_model_step_begin (server, &output);
@@ -239,7 +241,7 @@ take_part (TpsModelCall *call)
 static void
 prepare (TpsModelCall *call)
 {
-  if (call->client == NULL || enter_window (call))
+  if (call->client == NULL || call->incarnation == 0 || enter_window (call))
     take_part (call);
 }
 
@@ -274,7 +276,7 @@ tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTe
   call->done = done;
   call->user_data = user_data;
   if (call->client != NULL)
-    hold_pushes (call);
+    note_incarnation (call);
   if (count_bytes (call->ticket.gradients, n_gradients) <= TPS_MODEL_MAX_INLINE_BYTES)
     compute_digest (&call->ticket);
   prepare (call);

@@ -31,6 +31,7 @@ static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
   GError *refusal = NULL;
+  TpsModelCommand *command = NULL;
 
   tps_mutex_lock (&server->shell.lock);
   if (server->shell.is_shut_down)
@@ -40,6 +41,8 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
       const TpsModelVersion *first = tps_trained_model_get_newest (model);
 
       tps_updating_set_model (server->updating, first->parameters, first->n_parameters);
+      command = tps_model_command_admit_init (server, model);
+      server->incarnation = server->lsn;
       server->model = g_steal_pointer (&model);
     }
   else if (!tps_trained_model_began_as (server->model, model))
@@ -47,6 +50,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
         "there is a model already, which began with other parameters or another optimizer");
   tps_mutex_unlock (&server->shell.lock);
+  tps_model_command_finish (server, command);
   if (model != NULL)
     tps_trained_model_unref (model);
   if (refusal == NULL)
@@ -116,6 +120,7 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
                                                       : DEFAULT_ROUND_TIMEOUT_NS,
     .max_staleness = options->max_staleness,
   };
+  TpsSequencerOptions own = { .workers = options->workers };
   TpsModelServer *server;
 
   if (!check_options (options, error))
@@ -127,7 +132,9 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
                                              : tps_metrics_new (NULL, NULL);
   server->updating = tps_updating_new (&rules);
   tps_kept_versions_init (&server->kept, options->n_trainers);
-  server->pushes = tps_model_pushes_new (&options->pushes);
+  server->pushes = tps_push_window_new (&options->pushes);
+  server->owns_sequencer = options->sequencer == NULL;
+  server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   tps_update_news_init (&server->news, &server->options);
   tps_shell_init (&server->shell, server->workers, tps_model_step_expire, server);
   return server;
@@ -141,23 +148,24 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
   TpsUpdatingOutput output;
   TpsTrainedModel *model;
-  TpsModelPushes *pushes;
+  TpsModelCommand *command = NULL;
 
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   tps_updating_end_all (server->updating, error, &output);
   tps_kept_versions_reset (&server->kept, server->options.n_trainers, dropped);
   model = g_steal_pointer (&server->model);
-  pushes = server->pushes;
-  server->pushes = tps_model_pushes_new (&server->options.pushes);
+  if (model != NULL && !is_end)
+    command = tps_model_command_admit_reset (server);
+  server->incarnation = 0;
   if (is_end)
     tps_shell_shut_down (&server->shell);
   else if (!server->shell.is_shut_down)
     tps_metrics_clear (server->metrics);
   tps_mutex_unlock (&server->shell.lock);
   tps_model_step_carry_out (server, &output, NULL);
+  tps_model_command_finish (server, command);
   g_clear_pointer (&model, tps_trained_model_unref);
-  tps_model_pushes_unref (pushes);
 }
 
 void
@@ -183,7 +191,9 @@ tps_model_server_free (TpsModelServer *server)
   tps_shell_drain (&server->shell);
   tps_updating_free (server->updating);
   tps_kept_versions_clear (&server->kept);
-  tps_model_pushes_unref (server->pushes);
+  tps_push_window_free (server->pushes);
+  if (server->owns_sequencer)
+    tps_sequencer_free (server->sequencer);
   tps_update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
   tps_shell_clear (&server->shell);

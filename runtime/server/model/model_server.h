@@ -16,6 +16,7 @@
 #include "runtime/base/metrics.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/server/push_window.h"
+#include "runtime/server/sequencer.h"
 #include "runtime/tensor/model_version.h"
 #include "runtime/base/worker_pool.h"
 
@@ -30,8 +31,9 @@ typedef struct
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   guint max_staleness;     /* versions that a gradient may be older than the newest model */
   TpsPushWindowOptions pushes;
-  TpsWorkerPool *workers; /* borrowed; outlives the server */
-  TpsMetrics *metrics;    /* a reference is taken; NULL = its own */
+  TpsSequencer *sequencer; /* borrowed; NULL = its own */
+  TpsWorkerPool *workers;  /* borrowed; outlives the server */
+  TpsMetrics *metrics;     /* a reference is taken; NULL = its own */
   /* Optional: told of progress, for logs; called outside the lock, from any thread, in order. */
   void (*got_update) (gpointer user_data, guint n_before, guint n_trainers);
   void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);
@@ -63,7 +65,12 @@ void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
                                         const gchar *client, gint64 sequence, gint64 version,
                                         gboolean may_wait, TpsModelDone done, gpointer user_data);
 
-/* Ends waiting calls with ABORTED, forgets the model and all pushes. */
+/* Applies the record of a command that changed the model; blocks. Before the first call. Records must come in the order of their
+ * LSNs. */
+gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
+                                  GError **error);
+
+/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. */
 void tps_model_server_reset_state (TpsModelServer *server);
 
 /* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. */

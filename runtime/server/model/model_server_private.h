@@ -10,7 +10,7 @@
  * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
  *
  * Locks: the shell's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
- * told, and no element is touched, under any of them. The push window's is never taken under it.
+ * told, and no element is touched, under any of them. The push window's is never taken under it; the sequencer's is.
  */
 
 #pragma once
@@ -28,21 +28,15 @@ G_BEGIN_DECLS
 /* Work on more bytes goes to a worker. */
 #define TPS_MODEL_MAX_INLINE_BYTES (64 * 1024)
 
-/* A push window and those who still have a push in it. */
-typedef struct
-{
-  TpsRefcount refcount;
-  TpsPushWindow *window;
-} TpsModelPushes;
-
 typedef struct
 {
   TpsAnswer answer; /* first: an answer is a call */
   TpsUpdateTicket ticket;
   TpsModelServer *server;
-  TpsModelPushes *pushes; /* NULL = the push has no id */
-  gchar *client;
+  gchar *client; /* NULL = the push has no id */
   gint64 sequence;
+  gint64 incarnation;     /* of the model when the call came; 0 = there was none */
+  gint64 lsn;             /* of the update that the answer is */
   gboolean is_in_window;  /* it is to be ended there */
   TpsModelVersion *model; /* the answer where there is no error */
   TpsModelDone done;
@@ -52,18 +46,25 @@ typedef struct
 /* An update that is being made. */
 typedef struct TpsModelStep TpsModelStep;
 
+/* A command on its way. */
+typedef struct TpsModelCommand TpsModelCommand;
+
 struct TpsModelServer
 {
   TpsModelServerOptions options;
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
   TpsUpdateNews news;
+  TpsPushWindow *pushes;
+  TpsSequencer *sequencer;
+  gboolean owns_sequencer;
 
   TpsShell shell; /* its lock guards everything below */
   TpsUpdating *updating;
   TpsTrainedModel *model; /* NULL before init_model() */
+  gint64 incarnation;     /* the LSN of init_model(); 0 = no model */
+  gint64 lsn;             /* of the last command */
   TpsKeptVersions kept;
-  TpsModelPushes *pushes;
 };
 
 /* -- model_server.c -- */
@@ -85,9 +86,6 @@ void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output
 
 /* -- model_push.c: calls and their push ids -- */
 
-TpsModelPushes *tps_model_pushes_new (const TpsPushWindowOptions *options);
-void tps_model_pushes_unref (TpsModelPushes *pushes);
-
 static inline TpsModelCall *
 tps_model_call_of (TpsUpdateTicket *ticket)
 {
@@ -96,5 +94,20 @@ tps_model_call_of (TpsUpdateTicket *ticket)
 
 /* Ends the call in its push window, answers and frees it. */
 void tps_model_call_answer (TpsAnswer *answer);
+
+/* -- model_command.c: what changes the model, as commands -- */
+
+/* Each takes effect now. The lock is held; tps_model_command_finish() must follow without it. */
+TpsModelCommand *tps_model_command_admit_init (TpsModelServer *server,
+                                               const TpsTrainedModel *model);
+TpsModelCommand *tps_model_command_admit_update (TpsModelServer *server, const TpsUpdatingJob *job,
+                                                 guint n_parameters);
+TpsModelCommand *tps_model_command_admit_reset (TpsModelServer *server);
+
+/* The push ids of those that an update answers. The lock is held. */
+void tps_model_command_add_ids (TpsModelCommand *command, TpsUpdateTicket *answered);
+
+/* `command` may be NULL. */
+void tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command);
 
 G_END_DECLS

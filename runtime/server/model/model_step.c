@@ -61,8 +61,8 @@ record_spans (TpsModelServer *server, const TpsModelStep *step)
                       (gdouble) (now_ns - step->started_ns) / 1e6);
 }
 
-/* The new version is the newest, and the answer. The lock is held. */
-static void
+/* The new version is the newest, and the answer. The lock is held. NULL: a reset has come first. */
+static TpsModelCommand *
 install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
 {
   gboolean is_current = server->model == step->model;
@@ -70,12 +70,13 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
 
   tps_model_update_end (&step->arithmetic);
   if (!is_current)
-    return; /* a reset has come first */
+    return NULL;
   newest = tps_trained_model_get_newest (server->model);
   tps_kept_versions_add (&server->kept, newest, step->job->trainers, step->job->n_took_part,
                          dropped);
   record_spans (server, step);
   tps_update_news_add_update (&server->news, newest->version, step->job->n_took_part);
+  return tps_model_command_admit_update (server, step->job, newest->n_parameters);
 }
 
 /* Whoever is answered without an error is answered with the newest model. The lock is held. */
@@ -84,8 +85,12 @@ give_model (TpsModelServer *server, TpsUpdateTicket *answered)
 {
   for (TpsUpdateTicket *ticket = answered; ticket != NULL; ticket = ticket->next)
     if (ticket->error == NULL)
-      tps_model_call_of (ticket)->model = tps_model_version_ref (
-          tps_trained_model_get_newest (server->model));
+      {
+        TpsModelCall *call = tps_model_call_of (ticket);
+
+        call->model = tps_model_version_ref (tps_trained_model_get_newest (server->model));
+        call->lsn = server->lsn;
+      }
 }
 
 static void
@@ -116,6 +121,7 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
   TpsModelServer *server = step->server;
   g_autoptr (GPtrArray)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsModelCommand *command = NULL;
   TpsModelStep *next;
 
   if (step->error == NULL)
@@ -123,11 +129,14 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
   tps_updating_output_init (output);
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
-    install (server, step, dropped);
+    command = install (server, step, dropped);
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
   give_model (server, output->answered);
+  if (command != NULL)
+    tps_model_command_add_ids (command, output->answered);
   next = tps_model_step_begin (server, output);
   tps_mutex_unlock (&server->shell.lock);
+  tps_model_command_finish (server, command);
   tps_trained_model_unref (step->model);
   g_free (step);
   return next;

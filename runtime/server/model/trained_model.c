@@ -247,6 +247,12 @@ tps_trained_model_get_newest (const TpsTrainedModel *model)
   return model->newest;
 }
 
+const TpsOptimizerSpec *
+tps_trained_model_get_optimizer (const TpsTrainedModel *model)
+{
+  return &model->optimizer;
+}
+
 gsize
 tps_trained_model_get_n_bytes (const TpsTrainedModel *model)
 {

@@ -33,6 +33,9 @@ TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
 gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 
+/* Resolved; borrowed. */
+const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
+
 /* One update, under way. Where the digest of gradients is wanted, their blocks are hashed in the same visit. */
 typedef struct
 {

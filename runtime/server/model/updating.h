@@ -112,6 +112,9 @@ void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
+/* The model has its next version without a round: an update was replayed. No round is open and no job is out. */
+void tps_updating_skip_version (TpsUpdating *updating);
+
 /* 0 = there is no model. */
 gint64 tps_updating_get_version (const TpsUpdating *updating);
 

@@ -68,12 +68,23 @@ digest_of (const TpsTablePush *push)
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static void
+leave_window (Push *push)
+{
+  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+  const TpsTablePush *request = &push->push;
+
+  if (push->error == NULL)
+    tps_push_window_end (window, request->client, request->sequence, 0, push->command.lsn);
+  else
+    tps_push_window_fail (window, request->client, request->sequence, push->error);
+}
+
+static void
 end_push (Push *push)
 {
   tps_apply_clear (&push->apply);
   if (push->push.client != NULL)
-    tps_push_window_end (tps_table_store_get_pushes (push->store), push->push.client,
-                         push->push.sequence, 0, push->error);
+    leave_window (push);
   push->done (push->user_data, push->error);
   g_clear_error (&push->error);
   g_free (push);
@@ -180,16 +191,51 @@ answer_unavailable (Push *push)
   answer (push);
 }
 
+/* Of the tables that the push names, the earliest; 0 where one of them is not there. */
+static gint64
+find_incarnation (TpsTableStore *store, const TpsTablePush *push)
+{
+  gint64 earliest = G_MAXINT64;
+
+  if (push->table != NULL)
+    return tps_table_store_get_incarnation (store, push->table);
+  for (guint i = 0; i < push->n_gradients; i++)
+    earliest = MIN (earliest,
+                    tps_table_store_get_incarnation (store, push->gradients[i].query.table));
+  return push->n_gradients > 0 ? earliest : 0;
+}
+
+/* Tables are looked for only where the id is known: then it may have been used for an earlier table of the name. */
+static TpsPushVerdict
+begin_in_window (Push *push)
+{
+  TpsPushWindow *window = tps_table_store_get_pushes (push->store);
+  TpsPushRequest request = {
+    .client = push->push.client,
+    .sequence = push->push.sequence,
+    .digest = &push->digest,
+    .ended = push->push.may_wait ? first_ended : ignore_end,
+    .user_data = push,
+  };
+  gint64 unused;
+  TpsPushVerdict verdict = tps_push_window_begin (window, &request, &unused, &push->error);
+
+  if (verdict == TPS_PUSH_NEW || verdict == TPS_PUSH_RUNNING)
+    return verdict;
+  request.incarnation = find_incarnation (push->store, &push->push);
+  if (request.incarnation == 0)
+    return verdict;
+  g_clear_error (&push->error);
+  return tps_push_window_begin (window, &request, &unused, &push->error);
+}
+
 static void
 enter_window (Push *push)
 {
   const TpsTablePush *request = &push->push;
-  gint64 unused;
 
   push->digest = request->record != NULL ? request->record->id.digest : digest_of (request);
-  switch (tps_push_window_begin (
-      tps_table_store_get_pushes (push->store), request->client, request->sequence, &push->digest,
-      request->may_wait ? first_ended : ignore_end, push, &unused, &push->error))
+  switch (begin_in_window (push))
     {
     case TPS_PUSH_NEW:
       prepare (push);

@@ -193,6 +193,14 @@ tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **er
   return found;
 }
 
+gint64
+tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
+{
+  g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
+
+  return table != NULL ? table->incarnation : 0;
+}
+
 static gint
 compare_names (gconstpointer a, gconstpointer b)
 {

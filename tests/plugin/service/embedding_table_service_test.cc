@@ -202,6 +202,36 @@ TEST_F (Tables, aPushWhoseAnswerWasLostIsAppliedOnce)
   EXPECT_EQ (value_of ("a", 3), 3);
 }
 
+/* An id is of the table that it was used for, and not of its name. */
+TEST_F (Tables, aPushToATableThatWasMadeAgainIsApplied)
+{
+  for (int i = 0; i < 3; i++)
+    {
+      create ("a")->code ();
+      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
+      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0);
+      EXPECT_EQ (push_bags ("a", { 1 }, -1, "c", 2)->code (), 0);
+      EXPECT_EQ (push_bags ("a", { 1 }, -1, "c", 2)->code (), 0);
+      EXPECT_EQ (value_of ("a", 1), 2);
+      drop ("a")->code ();
+      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), 0) << "it was applied";
+    }
+}
+
+/* More pushes than a window holds, with the same ids again. */
+TEST_F (Tables, aRunOnATableThatWasMadeAgainIsApplied)
+{
+  for (int i = 0; i < 2; i++)
+    {
+      create ("a")->code ();
+      for (gint64 sequence = 1; sequence <= 200; sequence++)
+        ASSERT_EQ (push_rows ("a", { 1 }, -1, "c", sequence)->code (), 0) << i << " " << sequence;
+      EXPECT_EQ (value_of ("a", 1), 200);
+      EXPECT_EQ (push_rows ("a", { 1 }, -1, "c", 1)->code (), STALE);
+      drop ("a")->code ();
+    }
+}
+
 TEST_F (Tables, repeatsInAnyOrderAreAppliedOnce)
 {
   std::vector<gint64> sends;

@@ -25,6 +25,7 @@ enum Verdict
   RUNNING = TPS_PUSH_RUNNING,
   STALE,
   DUPLICATE,
+  EXHAUSTED,
 };
 
 struct Ending
@@ -66,18 +67,21 @@ protected:
   }
 
   Verdict
-  begin (const std::string &client, gint64 sequence, gint64 request = 0, Ending *ending = nullptr)
+  begin (const std::string &client, gint64 sequence, gint64 request = 0, Ending *ending = nullptr,
+         gint64 incarnation = 0)
   {
     g_autoptr (GError) error = nullptr;
     TpsPushDigest digest = digest_of (request);
-    TpsPushVerdict verdict = tps_push_window_begin (window, client.c_str (), sequence, &digest,
-                                                    note_ending, ending, &answer, &error);
+    TpsPushRequest asked = { client.c_str (), sequence, &digest, incarnation, note_ending, ending };
+    TpsPushVerdict verdict = tps_push_window_begin (window, &asked, &answer, &error);
 
     EXPECT_EQ (verdict == TPS_PUSH_REFUSED, error != nullptr);
     if (error != nullptr)
       message = error->message;
     if (verdict != TPS_PUSH_REFUSED)
       return static_cast<Verdict> (verdict);
+    if (error->code == TPS_ERROR_RESOURCE_EXHAUSTED)
+      return EXHAUSTED;
     return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
   }
 
@@ -86,9 +90,9 @@ protected:
   begin_unknown (const std::string &client, gint64 sequence)
   {
     g_autoptr (GError) error = nullptr;
+    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0, note_ending, nullptr };
 
-    return tps_push_window_begin (window, client.c_str (), sequence, nullptr, note_ending, nullptr,
-                                  &answer, &error);
+    return tps_push_window_begin (window, &asked, &answer, &error);
   }
 
   void
@@ -100,9 +104,9 @@ protected:
   }
 
   void
-  end (const std::string &client, gint64 sequence, gint64 result)
+  end (const std::string &client, gint64 sequence, gint64 result, gint64 lsn = 0)
   {
-    tps_push_window_end (window, client.c_str (), sequence, result, nullptr);
+    tps_push_window_end (window, client.c_str (), sequence, result, lsn);
   }
 
   void
@@ -110,7 +114,7 @@ protected:
   {
     g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_NOT_FOUND, "no table");
 
-    tps_push_window_end (window, client.c_str (), sequence, 0, error);
+    tps_push_window_fail (window, client.c_str (), sequence, error);
   }
 
   /* A push that is applied at once. */
@@ -121,6 +125,17 @@ protected:
 
     if (verdict == NEW)
       end (client, sequence, result);
+    return verdict;
+  }
+
+  /* The same by the command `lsn`, to something that was created by the command `incarnation`. */
+  Verdict
+  push_to (gint64 incarnation, const std::string &client, gint64 sequence, gint64 lsn)
+  {
+    Verdict verdict = begin (client, sequence, 0, nullptr, incarnation);
+
+    if (verdict == NEW)
+      end (client, sequence, 0, lsn);
     return verdict;
   }
 
@@ -289,27 +304,92 @@ TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindStillEnds)
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
+gint64 now_ns;
+
+TpsPushWindowOptions
+small_options ()
+{
+  TpsPushWindowOptions options = {};
+
+  options.window = 8;
+  options.max_clients = 3;
+  options.max_remembered = 12;
+  options.max_floors = 4;
+  options.floor_idle_ns = 1000;
+  options.get_now_ns = [] { return now_ns; };
+  return options;
+}
+
 class SmallPushWindow : public PushWindow
 {
 protected:
-  SmallPushWindow () : PushWindow ({ .window = 8, .max_clients = 3, .max_remembered = 12 })
+  SmallPushWindow () : PushWindow (small_options ())
   {
+    now_ns = 0;
   }
 };
 
-TEST_F (SmallPushWindow, forgetsTheClientsLeastRecentlyHeardOf)
+/* Its window went; what it had pushed does not become new again. */
+TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
 {
   push ("a", 1, 1);
-  push ("b", 1, 2);
+  push ("b", 5, 2);
   push ("c", 1, 3);
   EXPECT_EQ (begin ("a", 1), REPEAT); /* heard of */
   push ("d", 1, 4);
   EXPECT_EQ (begin ("a", 1), REPEAT);
   EXPECT_EQ (begin ("c", 1), REPEAT);
   EXPECT_EQ (begin ("d", 1), REPEAT);
-  EXPECT_EQ (push ("b", 1, 5), NEW);
-  EXPECT_EQ (begin ("a", 1), NEW); /* b came in its place */
-  fail ("a", 1);
+  EXPECT_EQ (begin ("b", 5), STALE);
+  EXPECT_EQ (message, "push 5 of client b: pushes up to 5 are no longer remembered");
+  EXPECT_EQ (begin ("b", 1), STALE) << "it may have been applied: nobody knows";
+  EXPECT_EQ (push ("b", 6, 5), NEW);
+  EXPECT_EQ (begin ("b", 6), REPEAT);
+  EXPECT_EQ (begin ("b", 5), STALE);
+  EXPECT_EQ (begin ("a", 1), STALE); /* b came in its place */
+}
+
+TEST_F (SmallPushWindow, aPushThatFailsLeavesTheFloor)
+{
+  for (const char *client : { "a", "b", "c", "d" })
+    push (client, 5, 1);
+  EXPECT_EQ (begin ("a", 6), NEW);
+  fail ("a", 6);
+  EXPECT_EQ (begin ("a", 5), STALE);
+  EXPECT_EQ (push ("a", 6, 1), NEW);
+}
+
+TEST_F (SmallPushWindow, newNamesAreRefusedWhenFloorsAreUsedUp)
+{
+  for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
+    ASSERT_EQ (push (client, 1, 1), NEW);
+  EXPECT_EQ (begin ("h", 1), EXHAUSTED);
+  EXPECT_EQ (message,
+             "client h: no room to remember its pushes, 3 clients and 4 clients of earlier "
+             "pushes are remembered; see --push-clients");
+  for (const char *client : { "a", "b", "c", "d" })
+    EXPECT_EQ (begin (client, 1), STALE);
+  for (const char *client : { "e", "f", "g" })
+    EXPECT_EQ (begin (client, 1), REPEAT);
+  for (const char *client : { "e", "f", "g" })
+    EXPECT_EQ (push (client, 2, 1), NEW) << "those that are known go on";
+}
+
+TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
+{
+  for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
+    {
+      push (client, 1, 1);
+      now_ns += 10; /* floors of a to d at 30 to 60 */
+    }
+  now_ns = 1029;
+  EXPECT_EQ (begin ("b", 1), STALE); /* heard of */
+  EXPECT_EQ (begin ("h", 1), EXHAUSTED);
+  now_ns = 1030;
+  EXPECT_EQ (push ("h", 1, 1), NEW) << "a is forgotten";
+  now_ns = 1060;
+  EXPECT_EQ (begin ("b", 1), STALE);
+  EXPECT_EQ (push ("c", 1, 1), NEW);
 }
 
 TEST_F (SmallPushWindow, forgetsNoneThatRuns)
@@ -335,8 +415,7 @@ TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
   push ("c", 0, 1); /* one too many: b was heard of before a */
   EXPECT_EQ (begin ("a", 5), REPEAT);
   EXPECT_EQ (begin ("c", 0), REPEAT);
-  EXPECT_EQ (begin ("b", 5), NEW);
-  fail ("b", 5);
+  EXPECT_EQ (begin ("b", 5), STALE);
 }
 
 TEST_F (SmallPushWindow, theOneThatPushesIsKeptWhateverTheBound)
@@ -345,6 +424,132 @@ TEST_F (SmallPushWindow, theOneThatPushesIsKeptWhateverTheBound)
     ASSERT_EQ (push ("a", sequence, sequence), NEW);
   for (gint64 sequence = 992; sequence < 1000; sequence++)
     ASSERT_EQ (begin ("a", sequence), REPEAT);
+}
+
+/* The attacks that made pushes new again: more names than windows, more pushes than are remembered. */
+TEST_F (PushWindow, sixtyFiveThousandOtherNamesDoNotMakeAPushNewAgain)
+{
+  push ("victim", 7, 1);
+  for (int i = 0; i < TPS_PUSH_MAX_CLIENTS; i++)
+    ASSERT_EQ (push ("n" + std::to_string (i), 1, 1), NEW);
+  EXPECT_EQ (begin ("victim", 7), STALE);
+  EXPECT_EQ (push ("victim", 8, 1), NEW);
+}
+
+TEST_F (PushWindow, clientsWithFullWindowsDoNotMakeAPushNewAgain)
+{
+  push ("victim", 7, 1);
+  for (int i = 0; i < 4100; i++)
+    for (gint64 sequence = 0; sequence < TPS_PUSH_WINDOW; sequence++)
+      ASSERT_EQ (push ("n" + std::to_string (i), sequence, 1), NEW);
+  EXPECT_EQ (begin ("victim", 7), STALE);
+}
+
+/* ---- budgets -------------------------------------------------------------------------------- */
+
+class BudgetedPushWindow : public PushWindow
+{
+protected:
+  static constexpr gsize max_bytes = 64 << 10;
+
+  BudgetedPushWindow () : BudgetedPushWindow (tps_budget_new (nullptr, "windows", max_bytes))
+  {
+  }
+
+  explicit BudgetedPushWindow (TpsBudget *budget)
+      : PushWindow ({ .budget = budget }), budget_ (budget)
+  {
+  }
+
+  ~BudgetedPushWindow () override
+  {
+    tps_push_window_free (window);
+    EXPECT_EQ (tps_budget_get_held (budget_), 0u);
+    tps_budget_unref (budget_);
+    window = tps_push_window_new (nullptr);
+  }
+
+  TpsBudget *budget_;
+};
+
+TEST_F (BudgetedPushWindow, windowsBecomeFloorsAndThenNamesAreRefused)
+{
+  int n = 0;
+
+  while (push ("n" + std::to_string (n), 1, 1) == NEW)
+    n++;
+  EXPECT_GT (n, static_cast<int> (max_bytes / 512));
+  EXPECT_LE (tps_budget_get_peak (budget_), max_bytes);
+  for (int i = 0; i < n; i++)
+    {
+      Verdict verdict = begin ("n" + std::to_string (i), 1);
+
+      ASSERT_TRUE (verdict == STALE || verdict == REPEAT) << i << ": " << verdict;
+    }
+}
+
+/* One that is there goes on, with a window as large as there is room for. */
+TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
+{
+  int n = 0;
+
+  ASSERT_EQ (push ("a", 0, 1), NEW);
+  while (push ("n" + std::to_string (n), 1, 1) == NEW)
+    {
+      ASSERT_EQ (begin ("a", 0), REPEAT);
+      n++;
+    }
+  for (gint64 sequence = 1; sequence < 3000; sequence++)
+    {
+      ASSERT_EQ (push ("a", sequence, sequence), NEW);
+      ASSERT_EQ (begin ("a", sequence), REPEAT);
+      Verdict verdict = begin ("a", sequence / 2);
+      ASSERT_TRUE (verdict == STALE || verdict == REPEAT);
+    }
+}
+
+/* ---- incarnations --------------------------------------------------------------------------- */
+
+TEST_F (PushWindow, aPushToWhatCameLaterIsNew)
+{
+  EXPECT_EQ (push_to (1, "a", 5, 10), NEW);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 1), REPEAT);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 10), REPEAT);
+  EXPECT_EQ (push_to (11, "a", 5, 12), NEW);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 11), REPEAT);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 0), REPEAT) << "not said: of whatever it was";
+  EXPECT_EQ (begin ("a", 5, 1, nullptr, 11), DUPLICATE);
+}
+
+/* The whole of a run again, with the same ids: all are applied, once. */
+TEST_F (PushWindow, aRunThatBeginsAnewOnANewTableIsApplied)
+{
+  gint64 lsn = 0;
+
+  for (gint64 run = 0; run < 3; run++)
+    {
+      gint64 incarnation = ++lsn;
+
+      for (gint64 sequence = 0; sequence < 5000; sequence++)
+        {
+          ASSERT_EQ (push_to (incarnation, "a", sequence, ++lsn), NEW) << run << " " << sequence;
+          ASSERT_EQ (begin ("a", sequence, 0, nullptr, incarnation), REPEAT);
+        }
+      EXPECT_EQ (begin ("a", 0, 0, nullptr, incarnation), STALE);
+      EXPECT_EQ (begin ("a", 0, 0, nullptr, lsn), STALE);
+    }
+}
+
+TEST_F (SmallPushWindow, aFloorHoldsForWhatWasThere)
+{
+  push_to (1, "a", 5, 10);
+  for (const char *client : { "b", "c", "d" })
+    push_to (1, client, 1, 20);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 1), STALE);
+  EXPECT_EQ (begin ("a", 3, 0, nullptr, 10), STALE);
+  EXPECT_EQ (push_to (30, "a", 5, 31), NEW);
+  EXPECT_EQ (begin ("a", 5, 0, nullptr, 30), REPEAT);
+  EXPECT_EQ (begin ("a", 4, 0, nullptr, 1), STALE);
 }
 
 /* ---- against a naive model ------------------------------------------------------------------ */
@@ -457,14 +662,14 @@ push_everything (Shared *shared)
   for (gint64 sequence = 0; sequence < 500; sequence++)
     {
       TpsPushDigest digest = digest_of (sequence);
+      TpsPushRequest asked = { "a", sequence, &digest, 0, count_answer, shared };
       gint64 answer = 0;
 
-      switch (tps_push_window_begin (shared->window, "a", sequence, &digest, count_answer, shared,
-                                     &answer, nullptr))
+      switch (tps_push_window_begin (shared->window, &asked, &answer, nullptr))
         {
         case TPS_PUSH_NEW:
           shared->n_applied++;
-          tps_push_window_end (shared->window, "a", sequence, 42, nullptr);
+          tps_push_window_end (shared->window, "a", sequence, 42, 0);
           shared->n_answered++;
           break;
         case TPS_PUSH_REPEAT:

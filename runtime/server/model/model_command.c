@@ -1,0 +1,233 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What changes the model, as commands: each is admitted under the server's lock, where it takes effect, and finished without
+ * it. Records hold references, so that they may outlive the round. The other way round, records are applied again. */
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/model_server_private.h"
+
+struct TpsModelCommand
+{
+  TpsOrdered ordered; /* first */
+  TpsCommand command;
+  TpsModelVersion *version;   /* of an initialisation */
+  TpsOptimizerSpec optimizer; /* the same */
+  guint n_contributions;
+  TpsCommandContribution *contributions;
+  guint n_parameters;
+  TpsTensor *gradients; /* [n_contributions, n_parameters] */
+  GArray *ids;          /* of TpsCommandId; they own their clients */
+};
+
+static void
+free_ids (TpsModelCommand *command)
+{
+  for (guint i = 0; i < command->ids->len; i++)
+    g_free ((gchar *) (guintptr) g_array_index (command->ids, TpsCommandId, i).client);
+  g_array_unref (command->ids);
+}
+
+static void
+command_ended (TpsOrdered *ordered)
+{
+  TpsModelCommand *command = (TpsModelCommand *) ordered;
+
+  g_clear_pointer (&command->version, tps_model_version_unref);
+  for (guint i = 0; i < command->n_contributions * command->n_parameters; i++)
+    tps_tensor_clear (&command->gradients[i]);
+  g_free (command->gradients);
+  g_free (command->contributions);
+  free_ids (command);
+  g_free (command);
+}
+
+static TpsModelCommand *
+command_new (TpsCommandKind kind)
+{
+  TpsModelCommand *command = g_new0 (TpsModelCommand, 1);
+
+  command->ordered.command = &command->command;
+  command->ordered.ended = command_ended;
+  command->command.kind = kind;
+  command->ids = g_array_new (FALSE, FALSE, sizeof (TpsCommandId));
+  return command;
+}
+
+/* ---- made ------------------------------------------------------------------------------------ */
+
+static TpsModelCommand *
+admit (TpsModelServer *server, TpsModelCommand *command)
+{
+  server->lsn = tps_sequencer_admit (server->sequencer, &command->ordered, NULL);
+  return command;
+}
+
+TpsModelCommand *
+tps_model_command_admit_init (TpsModelServer *server, const TpsTrainedModel *model)
+{
+  TpsModelCommand *command = command_new (TPS_COMMAND_INIT_MODEL);
+
+  command->version = tps_model_version_ref (tps_trained_model_get_newest (model));
+  command->optimizer = *tps_trained_model_get_optimizer (model);
+  command->command.model = (TpsCommandModel) { command->version->n_parameters,
+                                               command->version->parameters, &command->optimizer };
+  return admit (server, command);
+}
+
+TpsModelCommand *
+tps_model_command_admit_reset (TpsModelServer *server)
+{
+  return admit (server, command_new (TPS_COMMAND_RESET_MODEL));
+}
+
+static void
+keep_contribution (TpsModelCommand *command, const TpsUpdatingJob *job, guint i)
+{
+  TpsTensor *gradients = command->gradients + i * command->n_parameters;
+
+  for (guint p = 0; p < command->n_parameters; p++)
+    tps_tensor_init_ref (&gradients[p], &job->gradients[i][p]);
+  command->contributions[i] = (TpsCommandContribution) { job->trainers[i], gradients };
+}
+
+TpsModelCommand *
+tps_model_command_admit_update (TpsModelServer *server, const TpsUpdatingJob *job,
+                                guint n_parameters)
+{
+  TpsModelCommand *command = command_new (TPS_COMMAND_UPDATE_MODEL);
+
+  if (tps_sequencer_has_observer (server->sequencer))
+    {
+      command->n_contributions = job->n_took_part;
+      command->n_parameters = n_parameters;
+      command->contributions = g_new (TpsCommandContribution, job->n_took_part);
+      command->gradients = g_new0 (TpsTensor, (gsize) job->n_took_part * n_parameters);
+      for (guint i = 0; i < job->n_took_part; i++)
+        keep_contribution (command, job, i);
+    }
+  return admit (server, command);
+}
+
+void
+tps_model_command_add_ids (TpsModelCommand *command, TpsUpdateTicket *answered)
+{
+  for (TpsUpdateTicket *ticket = answered; ticket != NULL; ticket = ticket->next)
+    {
+      const TpsModelCall *call = tps_model_call_of (ticket);
+      TpsCommandId id = { NULL, call->sequence, ticket->digest };
+
+      if (ticket->error != NULL || call->client == NULL)
+        continue;
+      id.client = g_strdup (call->client);
+      g_array_append_val (command->ids, id);
+    }
+}
+
+void
+tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command)
+{
+  if (command == NULL)
+    return;
+  if (command->command.kind == TPS_COMMAND_UPDATE_MODEL)
+    command->command.update = (TpsCommandUpdate) {
+      .n_contributions = command->n_contributions,
+      .contributions = command->contributions,
+      .n_ids = command->ids->len,
+      .ids = (const TpsCommandId *) (gconstpointer) command->ids->data,
+    };
+  tps_sequencer_finish (server->sequencer, &command->ordered);
+}
+
+/* ---- applied again --------------------------------------------------------------------------- */
+
+static gboolean
+replay_init (TpsModelServer *server, const TpsCommandModel *record, GError **error)
+{
+  guint n = record->n_parameters;
+  g_autofree TpsNamedTensor *parameters = g_new0 (TpsNamedTensor, n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      parameters[i].name = g_strdup (record->parameters[i].name);
+      tps_tensor_init_ref (&parameters[i].tensor, &record->parameters[i].tensor);
+    }
+  return tps_model_server_init_model (server, parameters, n, record->optimizer, error);
+}
+
+static void
+remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 version, gint64 lsn)
+{
+  for (guint i = 0; i < record->n_ids; i++)
+    {
+      TpsPushRequest request = { .client = record->ids[i].client,
+                                 .sequence = record->ids[i].sequence,
+                                 .digest = &record->ids[i].digest,
+                                 .incarnation = server->incarnation };
+      gint64 unused;
+
+      if (tps_push_window_begin (server->pushes, &request, &unused, NULL) == TPS_PUSH_NEW)
+        tps_push_window_end (server->pushes, request.client, request.sequence, version, lsn);
+    }
+}
+
+/* The lock is held by nobody else: calls begin when records end. */
+static gboolean
+replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **error)
+{
+  guint n = record->n_contributions;
+  g_autofree const TpsTensor **gradients = g_new (const TpsTensor *, n);
+  g_autofree gint32 *trainers = g_new (gint32, n);
+  g_autoptr (GPtrArray)
+      dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
+  TpsUpdatingJob job = { .n_took_part = n, .trainers = trainers, .gradients = gradients };
+  TpsModelCommand *command;
+  TpsModelVersion *newest;
+  TpsModelUpdate update;
+
+  for (guint i = 0; i < n; i++)
+    {
+      gradients[i] = record->contributions[i].gradients;
+      trainers[i] = record->contributions[i].trainer;
+    }
+  if (server->model == NULL)
+    {
+      g_propagate_error (error, tps_updating_new_no_model_error ());
+      return FALSE;
+    }
+  if (!tps_model_update_begin (&update, server->model, gradients, n, error))
+    return FALSE;
+  tps_model_update_run (&update, 0, update.n_blocks);
+  tps_mutex_lock (&server->shell.lock);
+  tps_model_update_end (&update);
+  newest = tps_trained_model_get_newest (server->model);
+  tps_updating_skip_version (server->updating);
+  tps_kept_versions_add (&server->kept, newest, trainers, n, dropped);
+  command = tps_model_command_admit_update (server, &job, newest->n_parameters);
+  tps_mutex_unlock (&server->shell.lock);
+  remember_ids (server, record, newest->version, server->lsn);
+  tps_model_command_finish (server, command);
+  return TRUE;
+}
+
+gboolean
+tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GError **error)
+{
+  switch (command->kind)
+    {
+    case TPS_COMMAND_INIT_MODEL:
+      return replay_init (server, &command->model, error);
+    case TPS_COMMAND_UPDATE_MODEL:
+      return replay_update (server, &command->update, error);
+    case TPS_COMMAND_RESET_MODEL:
+      tps_model_server_reset_state (server);
+      return TRUE;
+    case TPS_COMMAND_CREATE_TABLE:
+    case TPS_COMMAND_DROP_TABLE:
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      break;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change the model",
+               (gint) command->kind);
+  return FALSE;
+}

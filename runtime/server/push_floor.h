@@ -1,0 +1,74 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What is left of push windows that had to go: for each client a hash of its name, the highest sequence that was applied, and
+ * the LSN of its last command. Pushes up to the floor may have been applied: they are STALE.
+ *
+ * A floor is forgotten when its client has not been heard of for the idle time, and not before: a full table refuses floors.
+ *
+ * Thread: one at a time. The clock is the caller's.
+ */
+
+#pragma once
+
+#include "runtime/base/budget.h"
+
+G_BEGIN_DECLS
+
+/* What a floor is charged, with its place in the table. */
+#define TPS_PUSH_FLOOR_BYTES 160
+
+typedef struct TpsPushFloors TpsPushFloors;
+
+/* Pushes up to `sequence` were applied by commands up to `lsn`. */
+typedef struct
+{
+  gboolean is_set;
+  gint64 sequence;
+  gint64 lsn;
+} TpsPushStair;
+
+/* A client that begins anew on something that was created later counts from below again: what it did before is `earlier`. */
+typedef struct
+{
+  TpsPushStair now;
+  TpsPushStair earlier;
+} TpsPushFloor;
+
+static inline gboolean
+tps_push_floor_is_set (const TpsPushFloor *floor)
+{
+  return floor->now.is_set || floor->earlier.is_set;
+}
+
+/* A push was applied. */
+void tps_push_floor_raise (TpsPushFloor *floor, gint64 sequence, gint64 lsn);
+
+/* The client begins anew. */
+void tps_push_floor_begin_anew (TpsPushFloor *floor);
+
+/* The stair that a push to something of this incarnation is not above; NULL = the push has not been applied. */
+const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence,
+                                               gint64 incarnation);
+
+/* `budget` is borrowed; floors take its limit at most. */
+TpsPushFloors *tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget);
+void tps_push_floors_free (TpsPushFloors *floors);
+
+/* Forgets floors whose time has come; then, whether there is room for another one, provided that the budgets above have
+ * TPS_PUSH_FLOOR_BYTES. */
+gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
+
+/* FALSE: there is no room. `client` has none. */
+gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
+                              gint64 now_ns);
+
+/* NULL is a normal answer. Borrowed until the next call. The client has been heard of. */
+const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
+                                          gint64 now_ns);
+void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);
+
+guint tps_push_floors_get_n (const TpsPushFloors *floors);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushFloors, tps_push_floors_free)
+
+G_END_DECLS

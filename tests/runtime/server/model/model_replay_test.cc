@@ -1,0 +1,314 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The model is a function of its commands in LSN order: random pushes and resets from many threads are recorded; another
+ * server that applies the records one by one has the same bits. Also with --config=tsan.
+ *
+ *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
+ */
+
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/model_server.h"
+#include "tests/runtime/server/model/models.h"
+
+namespace updating_test {
+namespace {
+
+const Shapes kShapes = { { 5 }, { 3, 7 }, { 2500 } };
+
+unsigned long
+number_of (const char *variable, unsigned long otherwise)
+{
+  const char *text = getenv (variable);
+
+  return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
+}
+
+/* A record with what it refers to. */
+class Record
+{
+public:
+  explicit Record (const TpsCommand *from) : command (*from)
+  {
+    if (command.kind == TPS_COMMAND_INIT_MODEL)
+      {
+        optimizer_ = *from->model.optimizer;
+        for (guint i = 0; i < from->model.n_parameters; i++)
+          parameters_.push_back ({ g_strdup (from->model.parameters[i].name),
+                                   copy (from->model.parameters[i].tensor) });
+        command.model = { from->model.n_parameters, parameters_.data (), &optimizer_ };
+      }
+    else if (command.kind == TPS_COMMAND_UPDATE_MODEL)
+      keep_update (from->update);
+  }
+
+  ~Record ()
+  {
+    for (TpsNamedTensor &parameter : parameters_)
+      tps_named_tensor_clear (&parameter);
+    for (auto &list : gradients_)
+      for (TpsTensor &tensor : list)
+        tps_tensor_clear (&tensor);
+  }
+
+  TpsCommand command;
+
+private:
+  static TpsTensor
+  copy (const TpsTensor &tensor)
+  {
+    TpsTensor result {};
+
+    tps_tensor_init_copy (&result, tps_tensor_view (&tensor));
+    return result;
+  }
+
+  void
+  keep_update (const TpsCommandUpdate &update)
+  {
+    for (guint i = 0; i < update.n_contributions; i++)
+      {
+        gradients_.emplace_back ();
+        for (size_t p = 0; p < kShapes.size (); p++)
+          gradients_.back ().push_back (copy (update.contributions[i].gradients[p]));
+      }
+    for (guint i = 0; i < update.n_contributions; i++)
+      contributions_.push_back ({ update.contributions[i].trainer, gradients_[i].data () });
+    for (guint i = 0; i < update.n_ids; i++)
+      {
+        clients_.emplace_back (new std::string (update.ids[i].client));
+        ids_.push_back (update.ids[i]);
+        ids_.back ().client = clients_.back ()->c_str ();
+      }
+    command.update = { update.n_contributions, contributions_.data (), update.n_ids, ids_.data () };
+  }
+
+  TpsOptimizerSpec optimizer_;
+  std::vector<TpsNamedTensor> parameters_;
+  std::vector<std::vector<TpsTensor>> gradients_;
+  std::vector<TpsCommandContribution> contributions_;
+  std::vector<std::unique_ptr<std::string>> clients_;
+  std::vector<TpsCommandId> ids_;
+};
+
+/* One call's answer. */
+struct Answer
+{
+  static void
+  done (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto self = static_cast<Answer *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->code = error != nullptr ? error->code : 0;
+    self->version = model != nullptr ? model->version : 0;
+    self->has_come = true;
+    self->changed.notify_all ();
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return has_come; });
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_come = false;
+  int code = 0;
+  gint64 version = 0;
+};
+
+class Server
+{
+public:
+  explicit Server (guint n_trainers) : workers (tps_worker_pool_new ("model", 2))
+  {
+    TpsModelServerOptions options {};
+    TpsSequencerOptions ordering {};
+
+    ordering.workers = workers;
+    ordering.user_data = this;
+    ordering.observe = [] (gpointer self, const TpsCommand *command) {
+      static_cast<Server *> (self)->records.emplace_back (new Record (command));
+    };
+    sequencer = tps_sequencer_new (&ordering);
+    options.n_trainers = n_trainers;
+    options.min_trainers = 1;
+    options.round_timeout_ns = 5 * 1000 * 1000;
+    options.max_staleness = 1000;
+    options.workers = workers;
+    options.sequencer = sequencer;
+    server = tps_model_server_new (&options, nullptr);
+  }
+
+  ~Server ()
+  {
+    tps_model_server_free (server);
+    tps_worker_pool_free (workers);
+    tps_sequencer_free (sequencer);
+  }
+
+  void
+  init (std::mt19937 *random)
+  {
+    static const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                              TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                              TPS_OPTIMIZER_FTRL };
+    TpsOptimizerSpec optimizer = tps_optimizer_spec (kinds[(*random) () % 5], 0.1);
+    auto parameters = to_parameters (kShapes, draw_values (kShapes, random));
+
+    tps_model_server_init_model (server, parameters.data (),
+                                 static_cast<guint> (parameters.size ()), &optimizer, nullptr);
+  }
+
+  /* Returns the error's code; `version` of the answer. */
+  int
+  push (gint32 trainer, const Values &values, const char *client, gint64 sequence,
+        gint64 *version = nullptr)
+  {
+    auto gradients = to_tensors (kShapes, values);
+    Answer answer;
+
+    tps_model_server_update_and_fetch (server, trainer, gradients.data (),
+                                       static_cast<guint> (gradients.size ()), client, sequence, 0,
+                                       TRUE, Answer::done, &answer);
+    answer.wait ();
+    if (version != nullptr)
+      *version = answer.version;
+    return answer.code;
+  }
+
+  /* Version and bits; no version without a model. */
+  std::pair<gint64, Values>
+  model ()
+  {
+    TpsModelVersion *version = tps_model_server_get_model (server, nullptr);
+    std::pair<gint64, Values> result;
+
+    if (version == nullptr)
+      return result;
+    result = { version->version, to_values (version) };
+    tps_model_version_unref (version);
+    return result;
+  }
+
+  TpsWorkerPool *workers;
+  TpsSequencer *sequencer;
+  TpsModelServer *server;
+  std::vector<std::unique_ptr<Record>> records;
+};
+
+void
+train (Server *server, gint32 trainer, uint32_t seed)
+{
+  std::mt19937 random (seed);
+  std::string client = "trainer" + std::to_string (trainer);
+
+  for (gint64 step = 1; step <= 8; step++)
+    {
+      Values gradients = draw_values (kShapes, &random);
+
+      if (random () % 12 == 0)
+        tps_model_server_reset_state (server->server);
+      if (random () % 4 == 0)
+        server->init (&random);
+      server->push (trainer, gradients, random () % 2 == 0 ? client.c_str () : nullptr, step);
+    }
+}
+
+void
+replay (const Server &from, Server &to)
+{
+  gint64 lsn = 0;
+
+  for (const auto &record : from.records)
+    {
+      ASSERT_EQ (record->command.lsn, ++lsn);
+      ASSERT_TRUE (tps_model_server_replay (to.server, &record->command, nullptr)) << lsn;
+      ASSERT_EQ (tps_sequencer_get_lsn (to.sequencer), lsn);
+    }
+}
+
+void
+run_history (uint32_t seed)
+{
+  std::mt19937 random (seed);
+  guint n_trainers = 1 + random () % 4;
+  Server server (n_trainers), other (n_trainers);
+  std::vector<std::thread> threads;
+
+  server.init (&random);
+  for (guint i = 0; i < n_trainers; i++)
+    threads.emplace_back (train, &server, static_cast<gint32> (i), seed * 10 + i);
+  for (std::thread &thread : threads)
+    thread.join ();
+  replay (server, other);
+  ASSERT_TRUE (server.model () == other.model ());
+  for (int i = 0; i < 2; i++) /* what the optimizer's state says */
+    {
+      Values probe = draw_values (kShapes, &random);
+
+      ASSERT_EQ (server.push (0, probe, nullptr, 0), other.push (0, probe, nullptr, 0));
+      ASSERT_TRUE (server.model () == other.model ()) << "state, probe " << i;
+    }
+}
+
+} // namespace
+
+TEST (ModelReplay, HasTheSameBits)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 40); seed++)
+    {
+      run_history (static_cast<uint32_t> (seed));
+      ASSERT_FALSE (testing::Test::HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+}
+
+/* A push that was applied before is not applied after a replay. */
+TEST (ModelReplay, RemembersPushIds)
+{
+  Server server (1), other (1);
+  std::mt19937 random (1);
+  Values gradients = draw_values (kShapes, &random);
+  gint64 version = 0;
+
+  server.init (&random);
+  ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
+  replay (server, other);
+  EXPECT_EQ (other.push (0, gradients, "c", 7, &version), 0);
+  EXPECT_EQ (version, 2);
+  EXPECT_EQ (other.push (0, draw_values (kShapes, &random), "c", 7), TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (other.model ().first, 2);
+}
+
+/* Ids are those of a model: a new one has its own. */
+TEST (ModelReplay, ANewModelHasItsOwnIds)
+{
+  Server server (1);
+  std::mt19937 random (1);
+  Values gradients = draw_values (kShapes, &random);
+  gint64 version = 0;
+
+  server.init (&random);
+  ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
+  tps_model_server_reset_state (server.server);
+  EXPECT_EQ (server.push (0, gradients, "c", 7), TPS_ERROR_NOT_FOUND);
+  server.init (&random);
+  EXPECT_EQ (server.push (0, gradients, "c", 7, &version), 0);
+  EXPECT_EQ (version, 2);
+  EXPECT_EQ (server.push (0, gradients, "c", 7, &version), 0);
+  EXPECT_EQ (server.model ().first, 2) << "once";
+}
+
+} // namespace updating_test
