@@ -13,7 +13,6 @@
 #include "plugin/service/trainer_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
-#include "runtime/base/host_memory.h"
 
 typedef enum
 {
@@ -32,6 +31,7 @@ struct TpsPlugin
 {
   guint serves; /* of Serves */
   gchar *name;
+  TpsBudgets *budgets;
   TpsWorkerPool *workers;
   TpsSequencer *sequencer; /* of the commands of tables and the model */
   TpsMetrics *metrics;
@@ -151,6 +151,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
   TpsModelServerOptions updating = options->model_server;
 
   averaging.metrics = plugin->metrics;
+  averaging.budgets = plugin->budgets;
   if (averaging.workers == NULL)
     averaging.workers = plugin->workers;
   plugin->parameter_servers.averaging = tps_parameter_server_new (&averaging, error);
@@ -181,22 +182,22 @@ make_sequencer (TpsPlugin *plugin)
 static void
 make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
-  TpsTableStoreOptions tables = { .max_bytes = options->max_table_bytes,
+  TpsTableStoreOptions tables = { .budgets = plugin->budgets,
                                   .workers = plugin->workers,
                                   .sequencer = plugin->sequencer,
                                   .place = options->table_place,
                                   .pushes = options->pushes };
 
+  tables.pushes.budget = plugin->budgets->windows;
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables);
 }
 
-/* Half of the memory for what is on its way. */
 static void
 make_chunks (TpsPlugin *plugin)
 {
   TpsChunksOptions chunks = { .workers = plugin->workers,
-                              .max_bytes = tps_host_memory_get_total () / 2,
+                              .budgets = plugin->budgets,
                               .metrics = plugin->metrics };
 
   plugin->chunks = tps_chunks_new (&chunks);
@@ -240,6 +241,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
 
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
+  plugin->budgets = tps_budgets_new (&options->limits);
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
   if (!choose_services (plugin, options, error))
@@ -273,6 +275,7 @@ tps_plugin_free (TpsPlugin *plugin)
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
   g_clear_pointer (&plugin->sequencer, tps_sequencer_free);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
+  g_clear_pointer (&plugin->budgets, tps_budgets_free);
   g_array_unref (plugin->services);
   g_ptr_array_unref (plugin->service_names);
   g_free (plugin->name);
@@ -307,6 +310,12 @@ TpsTableStore *
 tps_plugin_get_tables (TpsPlugin *plugin)
 {
   return plugin->tables;
+}
+
+const TpsBudgets *
+tps_plugin_get_budgets (TpsPlugin *plugin)
+{
+  return plugin->budgets;
 }
 
 TpsWorkerPool *
@@ -410,6 +419,8 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled = *options;
   if (filled.workers == NULL)
     filled.workers = plugin->workers;
+  if (filled.budgets == NULL)
+    filled.budgets = plugin->budgets;
   if (filled.device == NULL)
     filled.device = plugin->device;
   if (filled.metrics == NULL)

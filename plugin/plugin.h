@@ -100,7 +100,7 @@ typedef struct
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
       model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
-  gsize max_table_bytes;       /* of embedding tables in the host's memory; 0 = 0.8 of it */
+  TpsBudgetLimits limits;      /* of what peers make the process hold; all zero = the defaults */
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   TpsPushWindowOptions pushes; /* into embedding tables */
 } TpsPluginOptions;
@@ -123,6 +123,7 @@ TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
 TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
+const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
 
 /* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.
  */
@@ -148,8 +149,8 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
                                            TpsHostKind kind, GError **error);
 
 /* A server of ours with all services, the caller's: listen and start are still to be called.
- * `options` may be NULL; without `workers` it gets the plugin's, without `device` that of the
- * averaging server. The plugin must outlive it. */
+ * `options` may be NULL; without `workers` and `budgets` it gets the plugin's, without `device`
+ * that of the averaging server. The plugin must outlive it. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

@@ -90,12 +90,17 @@ static const TpsOption options[] = {
     .parse = parse_place, .expected = "cpu, cuda, cuda:N or cuda:N/host",
     .help = "Place of embedding tables that name none; with /host they lie in host memory that the "
             "device works on" },
-  { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.max_table_bytes), "MIB", .min = 1,
+  { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
     .meaning = "0.8 of the memory", .help = "All embedding tables in host memory" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Largest frame; larger messages come in chunks" },
-  { "max-pending-mib", TPS_OPTION_MIB, FIELD (server.max_pending_bytes), "MIB", .min = 1,
+  { "max-memory-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_memory_bytes), "MIB", .min = 1,
+    .meaning = "0.9 of the memory",
+    .help =
+        "All memory that clients make the server hold; the other limits on memory may add up to "
+        "more" },
+  { "max-pending-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_pending_bytes), "MIB", .min = 1,
     .meaning = "a quarter of the memory",
     .help =
         "Tensors of all pending calls and memory shared with all clients together; averages may "
@@ -216,7 +221,6 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
       g_free (flags->device);
       flags->device = g_strdup ("cuda:0");
     }
-  plugin->parameter_server.max_average_bytes = server->max_pending_bytes;
   plugin->model_server.pushes = plugin->pushes;
   server->no_shared_memory = server->max_shared_bytes == 0;
   return TRUE;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 
 #define END_MS 4700 /* after a signal the process is gone by then, whatever still runs */
 
+#define MMAP_THRESHOLD_BYTES (512 << 10)
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
@@ -89,13 +91,18 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   const TpsServerFlags *flags = program->flags;
   TpsTrainerLinks links = tps_trainer_links (NULL);
   TpsPluginOptions options = flags->plugin;
+  const TpsBudgets *budgets;
 
   options.trainer_links = &links;
   options.parameter_server.device = device;
   program->device_names = list_device_names ();
   options.devices = program->device_names;
   program->plugin = tps_plugin_new (&options, error);
-  return program->plugin != NULL;
+  if (program->plugin == NULL)
+    return FALSE;
+  budgets = tps_plugin_get_budgets (program->plugin);
+  tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), budgets->passes, budgets->kept);
+  return TRUE;
 }
 
 static gboolean
@@ -212,12 +219,22 @@ print_help (void)
           text);
 }
 
+/* Freed memory goes back to the system at once. By default glibc raises both thresholds when large blocks are freed, and
+ * each of its arenas then keeps up to 64 MiB beside all budgets. */
+static void
+set_allocator (void)
+{
+  mallopt (M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+  mallopt (M_TRIM_THRESHOLD, MMAP_THRESHOLD_BYTES);
+}
+
 int
 main (int argc, char **argv)
 {
   g_auto (TpsServerFlags) flags = { 0 };
   g_autoptr (GError) error = NULL;
 
+  set_allocator ();
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))
     fail (2, error->message);

@@ -41,11 +41,11 @@ tps_transfer_store_new (const TpsTransferStoreOptions *options)
   store->options = *options;
   if (store->options.max_transfers == 0)
     store->options.max_transfers = DEFAULT_MAX_TRANSFERS;
-  if (store->options.max_bytes == 0)
-    store->options.max_bytes = G_MAXSIZE;
+  if (store->options.max_bytes == 0) /* a buffer may be a fifth larger than what it holds */
+    store->options.max_bytes = tps_budget_get_max (options->budget) / 5 * 4;
   if (store->options.idle_ns == 0)
     store->options.idle_ns = DEFAULT_IDLE_NS;
-  store->bodies = tps_buffer_pool_new (0, 0);
+  store->bodies = tps_buffer_pool_new (options->budget, NULL, 0);
   store->entries = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, entry_free);
   return store;
 }

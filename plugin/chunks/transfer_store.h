@@ -18,8 +18,10 @@ typedef struct TpsTransferStore TpsTransferStore;
 typedef struct
 {
   guint max_transfers; /* 0 = 256 */
-  gsize max_bytes;     /* announced, or kept as answers, of all; 0 = no limit */
-  gint64 idle_ns;      /* 0 = 60 s */
+  gsize
+      max_bytes; /* announced, or kept as answers, of all; 0 = four fifths of what `budget` can hold */
+  TpsBudget *budget; /* charged for what has been received; a reference is taken; NULL = no limit */
+  gint64 idle_ns;    /* 0 = 60 s */
 } TpsTransferStoreOptions;
 
 TpsTransferStore *tps_transfer_store_new (const TpsTransferStoreOptions *options);

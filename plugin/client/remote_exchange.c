@@ -119,7 +119,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
   g_autoptr (TpsBufferPool) bodies = NULL;
 
   if (options->device != NULL)
-    bodies = tps_pinned_pool_new (options->device, 0, KEEP_AVERAGES_BYTES);
+    bodies = tps_pinned_pool_new (options->device, NULL, NULL, KEEP_AVERAGES_BYTES);
   exchange->base.ops = &ops;
   exchange->trainer = options->trainer;
   exchange->clients = g_new0 (TpsClient *, options->n_addresses);

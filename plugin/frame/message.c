@@ -47,11 +47,10 @@ release (gpointer data)
 }
 
 static void
-release_reservation (TpsMessage *message)
+release_charge (TpsMessage *message)
 {
-  tps_buffer_pool_release (message->head_pool, message->n_head_reserved);
-  message->n_head_reserved = 0;
-  g_clear_pointer (&message->head_pool, tps_buffer_pool_unref);
+  tps_charge_clear (&message->charge);
+  g_clear_pointer (&message->charge.budget, tps_budget_unref);
 }
 
 TpsMessage *
@@ -78,8 +77,8 @@ tps_message_free (TpsMessage *message)
 
   if (message == NULL)
     return;
-  if (message->head_pool != NULL)
-    release_reservation (message);
+  if (message->charge.budget != NULL)
+    release_charge (message);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
   is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
              || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1;

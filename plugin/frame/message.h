@@ -79,12 +79,10 @@ typedef struct
   gsize
       n_bytes_refused; /* > 0: the pool refused bodies of that many bytes; answer RESOURCE_EXHAUSTED */
   TpsSharing *sharing; /* NULL: the connection shares no memory. A reference, set by who receives */
-  gsize
-      pool_limit; /* with n_bytes_refused: what the pool may give out in all; 0 = it has no limit */
+  gsize pool_limit;    /* with n_bytes_refused: what may be charged to the pool's budget in all */
 
-  /* Private to the scanner: what a large head counts against the pool's limit. */
-  TpsBufferPool *head_pool; /* a reference, or NULL */
-  gsize n_head_reserved;
+  /* Private to the scanner: what a large head is charged, to the budget of the pool. */
+  TpsCharge charge; /* with a reference of the budget */
 
   /* Private: where the name stands, kept from message to message. */
   gchar *name_memory;

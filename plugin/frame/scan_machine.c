@@ -64,12 +64,9 @@ reserve_head (TpsScanner *scanner, gsize n_bytes)
 
   if (n_bytes <= MAX_FREE_HEAD_BYTES)
     return TRUE;
-  if (!tps_buffer_pool_try_reserve (scanner->pool, n_bytes - message->n_head_reserved))
-    return FALSE;
-  if (message->head_pool == NULL)
-    message->head_pool = tps_buffer_pool_ref (scanner->pool);
-  message->n_head_reserved = n_bytes;
-  return TRUE;
+  if (message->charge.budget == NULL)
+    message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
+  return tps_charge_set (&message->charge, n_bytes, NULL);
 }
 
 /* Grows in powers of two: with what has come, never with what was announced. */
@@ -226,7 +223,7 @@ get_body_buffer (TpsScanner *scanner, gsize n_bytes)
   if (buffer != NULL)
     return buffer;
   message->n_bytes_refused += n_bytes;
-  message->pool_limit = tps_buffer_pool_get_limit (scanner->pool);
+  message->pool_limit = tps_budget_get_max (tps_buffer_pool_get_budget (scanner->pool));
   for (guint i = 0; i < message->bodies->len; i++)
     g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
   return NULL;

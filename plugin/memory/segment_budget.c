@@ -18,8 +18,8 @@ struct TpsSegmentBudget
   gsize max_bytes;
   guint max_segments;
   guint max_in_process;
-  TpsBufferPool *account; /* may be NULL, both */
-  TpsBufferPool *all;
+  TpsBufferPool *copies; /* may be NULL, both */
+  TpsBudget *all;
   TpsMutex lock; /* guards everything below */
   gsize n_bytes;
   guint n_segments;
@@ -43,8 +43,8 @@ tps_segment_budget_new (const TpsSegmentLimits *limits)
   budget->max_segments = limits->max_segments > 0 ? limits->max_segments : DEFAULT_MAX_SEGMENTS;
   budget->max_in_process = limits->max_in_process > 0 ? limits->max_in_process
                                                       : DEFAULT_MAX_IN_PROCESS;
-  budget->account = limits->account != NULL ? tps_buffer_pool_ref (limits->account) : NULL;
-  budget->all = limits->all != NULL ? tps_buffer_pool_ref (limits->all) : NULL;
+  budget->copies = limits->copies != NULL ? tps_buffer_pool_ref (limits->copies) : NULL;
+  budget->all = tps_budget_ref (limits->all);
   return budget;
 }
 
@@ -56,9 +56,9 @@ tps_segment_budget_ref (TpsSegmentBudget *budget)
 }
 
 TpsBufferPool *
-tps_segment_budget_get_account (const TpsSegmentBudget *budget)
+tps_segment_budget_get_copies (const TpsSegmentBudget *budget)
 {
-  return budget->account;
+  return budget->copies;
 }
 
 gsize
@@ -72,29 +72,10 @@ tps_segment_budget_unref (TpsSegmentBudget *budget)
 {
   if (!tps_refcount_dec (&budget->refcount))
     return;
-  g_clear_pointer (&budget->account, tps_buffer_pool_unref);
-  g_clear_pointer (&budget->all, tps_buffer_pool_unref);
+  g_clear_pointer (&budget->copies, tps_buffer_pool_unref);
+  tps_budget_unref (budget->all);
   tps_mutex_clear (&budget->lock);
   g_free (budget);
-}
-
-static gboolean
-reserve (TpsBufferPool *pool, gsize n_bytes, const gchar *what, GError **error)
-{
-  if (pool == NULL || tps_buffer_pool_try_reserve (pool, n_bytes))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no room for a segment of %" G_GSIZE_FORMAT " bytes: %s may have %" G_GSIZE_FORMAT
-               " in this server",
-               n_bytes, what, tps_buffer_pool_get_limit (pool));
-  return FALSE;
-}
-
-static void
-release (TpsBufferPool *pool, gsize n_bytes)
-{
-  if (pool != NULL)
-    tps_buffer_pool_release (pool, n_bytes);
 }
 
 static gboolean
@@ -119,12 +100,9 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
   if (!take_one_in_process (budget->max_in_process, error))
     return FALSE;
-  if (reserve (budget->all, n_bytes, "all segments together", error))
-    {
-      if (reserve (budget->account, n_bytes, "segments and waiting calls together", error))
-        return TRUE;
-      release (budget->all, n_bytes);
-    }
+  if (tps_budget_charge (budget->all, n_bytes, error))
+    return TRUE;
+  g_prefix_error (error, "a segment of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
   give_back_one_in_process ();
   return FALSE;
 }
@@ -132,8 +110,7 @@ reserve_in_server (TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 static void
 release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
 {
-  release (budget->account, n_bytes);
-  release (budget->all, n_bytes);
+  tps_budget_release (budget->all, n_bytes);
   give_back_one_in_process ();
 }
 

@@ -20,7 +20,7 @@ void tps_segment_budget_unref (TpsSegmentBudget *budget);
 TpsSegmentCharge *tps_segment_budget_take (TpsSegmentBudget *budget, gsize n_bytes, GError **error);
 
 /* Borrowed; may be NULL. */
-TpsBufferPool *tps_segment_budget_get_account (const TpsSegmentBudget *budget);
+TpsBufferPool *tps_segment_budget_get_copies (const TpsSegmentBudget *budget);
 
 gsize tps_segment_budget_get_max_bytes (const TpsSegmentBudget *budget);
 

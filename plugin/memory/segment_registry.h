@@ -16,17 +16,18 @@ G_BEGIN_DECLS
 
 typedef struct TpsSegmentRegistry TpsSegmentRegistry;
 
-/* References of the pools are taken; both may be NULL. */
+/* References of the pool and the budgets are taken; all may be NULL. */
 typedef struct
 {
-  gsize max_bytes;        /* of all segments of the connection, of either kind by itself */
-  guint max_segments;     /* 0 = 256, the same */
-  TpsBufferPool *account; /* segments count against its limit, with what else the server holds */
-  TpsBufferPool *all;     /* the same, but for the segments of all connections alone */
+  gsize max_bytes;    /* of all segments of the connection, of either kind by itself */
+  guint max_segments; /* 0 = 256, the same */
+  TpsBufferPool
+      *copies;    /* of slices that are copied before they are checked; NULL = the default pool */
+  TpsBudget *all; /* charged for the segments of all connections */
   /* In whose memory segments of kind CUDA_IPC are; NULL, or one that exports none: there are none. */
   TpsDevice *device;
-  TpsBufferPool *all_on_device; /* `all` of these, which do not count elsewhere; may be NULL */
-  guint max_in_process;         /* segments of either kind, of all connections; 0 = 16384 */
+  TpsBudget *all_on_device; /* `all` of these */
+  guint max_in_process;     /* segments of either kind, of all connections; 0 = 16384 */
 } TpsSegmentLimits;
 
 /* What one segment counts for, against all limits: until its memory is unmapped here and its descriptor has left.

@@ -121,7 +121,7 @@ receive_resolve (TpsSharing *sharing, const TpsSharedSlice *slice, GError **erro
 static TpsBufferPool *
 receive_get_pool (TpsSharing *sharing)
 {
-  return tps_segment_budget_get_account (
+  return tps_segment_budget_get_copies (
       ((Receive *) sharing)->registry->budgets[TPS_SEGMENT_MEMFD]);
 }
 

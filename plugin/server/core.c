@@ -5,19 +5,17 @@
 #include "runtime/base/error.h"
 #include "runtime/device/pinned_pool.h"
 
-/* Of what may be pending: segments stay while their clients do, and the calls of others need room. */
-#define MAX_SEGMENTS_PART 2
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
 /* Of page-locked memory, of which only what is kept is worth its making; the rest of the machine needs memory too. */
 #define MAX_KEPT_PINNED_PART 2
 
 static TpsBufferPool *
-new_bodies (gsize max_pending_bytes, TpsDevice *device)
+new_bodies (const TpsBudgets *budgets, TpsDevice *device)
 {
-  gsize keep_bytes = device != NULL ? max_pending_bytes / MAX_KEPT_PINNED_PART
-                                    : MIN (max_pending_bytes, MAX_KEPT_BYTES);
+  gsize keep_bytes = device != NULL ? tps_budget_get_max (budgets->pending) / MAX_KEPT_PINNED_PART
+                                    : MAX_KEPT_BYTES;
 
-  return tps_pinned_pool_new (device, max_pending_bytes, keep_bytes);
+  return tps_pinned_pool_new (device, budgets->pending, budgets->kept, keep_bytes);
 }
 
 static void
@@ -33,7 +31,7 @@ set_counts (TpsServerCore *core)
 }
 
 TpsServerCore *
-tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, TpsDevice *device,
+tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, TpsDevice *device,
                      TpsMetrics *metrics)
 {
   TpsServerCore *core = g_new0 (TpsServerCore, 1);
@@ -45,10 +43,10 @@ tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes, Tps
   if (metrics != NULL)
     core->metrics = tps_metrics_ref (metrics);
   set_counts (core);
-  core->bodies = new_bodies (max_pending_bytes, device);
-  core->segments = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1), 0);
-  core->segments_on_device = tps_buffer_pool_new (MAX (max_pending_bytes / MAX_SEGMENTS_PART, 1),
-                                                  0);
+  core->bodies = new_bodies (budgets, device);
+  core->segments = tps_budget_ref (budgets->shared);
+  core->segments_on_device = tps_budget_new (NULL, "shared memory of the device",
+                                             tps_budget_get_max (budgets->shared));
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");
   return core;
@@ -69,8 +67,8 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   tps_buffer_pool_unref (core->bodies);
-  tps_buffer_pool_unref (core->segments);
-  tps_buffer_pool_unref (core->segments_on_device);
+  tps_budget_unref (core->segments);
+  tps_budget_unref (core->segments_on_device);
   g_clear_pointer (&core->metrics, tps_metrics_unref);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);

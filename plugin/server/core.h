@@ -11,6 +11,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/budgets.h"
 
 G_BEGIN_DECLS
 
@@ -43,11 +44,10 @@ typedef struct
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
-  TpsBufferPool *segments; /* counts those of all connections, which count as bodies too */
-  TpsBufferPool
-      *segments_on_device; /* the same in the device's memory, with a limit of their own */
-  TpsWorkerPool *workers;  /* borrowed */
-  GError *stopping_error;  /* what calls are refused with while `stopping` */
+  TpsBudget *segments;           /* of all connections */
+  TpsBudget *segments_on_device; /* the same in the device's memory, with a limit of their own */
+  TpsWorkerPool *workers;        /* borrowed */
+  GError *stopping_error;        /* what calls are refused with while `stopping` */
   atomic_bool stopping;
 
   atomic_uint n_calls;       /* not yet answered, of all connections, lost ones too */
@@ -56,8 +56,8 @@ typedef struct
   TpsCond changed;           /* while stopping: one of the counts came to zero */
 } TpsServerCore;
 
-/* `device` may be NULL: whose copies bodies are the source of. So may `metrics`. */
-TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, gsize max_pending_bytes,
+/* References of the budgets are taken. `device` may be NULL: whose copies bodies are the source of. So may `metrics`. */
+TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets,
                                     TpsDevice *device, TpsMetrics *metrics);
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);

@@ -16,7 +16,6 @@
 #include "plugin/service/memory_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
-#include "runtime/base/host_memory.h"
 #include "runtime/base/trace.h"
 
 static TpsTraceEvent server_listening = TPS_TRACE_EVENT ("server_listening", TPS_TRACE_INFO);
@@ -50,6 +49,8 @@ struct TpsServer
 
   gchar *default_service;
   GArray *services; /* of TpsService */
+  const TpsBudgets *budgets;
+  TpsBudgets *own_budgets; /* NULL where budgets were given */
   TpsServerCore *core;
   TpsWorkerPool *own_workers;
   TpsAcceptor *acceptor;
@@ -74,8 +75,7 @@ G_DEFINE_TYPE (TpsServer, tps_server, THRIFT_TYPE_SERVER)
 static void
 set_limits (TpsServer *server, const TpsServerOptions *options)
 {
-  gsize max_pending = options->max_pending_bytes > 0 ? options->max_pending_bytes
-                                                     : tps_host_memory_get_total () / 4;
+  TpsBudgetLimits own = { .max_pending_bytes = options->max_pending_bytes };
   TpsServerLimits limits = {
     .max_frame_bytes = options->max_frame_bytes > 0 ? options->max_frame_bytes : (gsize) 256 << 20,
     .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 64,
@@ -90,7 +90,10 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
   if (options->no_shared_memory)
     limits.max_shared_bytes = 0;
   limits.max_head_bytes = MIN (limits.max_frame_bytes, MAX_HEAD_BYTES);
-  server->core = tps_server_core_new (&limits, max_pending, options->device, options->metrics);
+  if (options->budgets == NULL)
+    server->own_budgets = tps_budgets_new (&own);
+  server->budgets = options->budgets != NULL ? options->budgets : server->own_budgets;
+  server->core = tps_server_core_new (&limits, server->budgets, options->device, options->metrics);
 }
 
 static void
@@ -250,7 +253,7 @@ static gboolean
 add_chunk_service (TpsServer *server, GError **error)
 {
   TpsChunksOptions options = { .workers = server->core->workers,
-                               .max_bytes = tps_host_memory_get_total () / 2,
+                               .budgets = server->budgets,
                                .metrics = server->core->metrics };
   TpsService service;
 
@@ -433,6 +436,7 @@ finalize (GObject *object)
   free_loops (server);
   tps_acceptor_free (server->acceptor);
   tps_server_core_unref (server->core);
+  tps_budgets_free (server->own_budgets);
   g_free (server->io);
   g_array_unref (server->services);
   g_free (server->default_service);

@@ -26,6 +26,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/server/budgets.h"
 
 G_BEGIN_DECLS
 
@@ -39,11 +40,15 @@ typedef struct TpsServerClass TpsServerClass;
 /* All zero = the defaults. */
 typedef struct
 {
-  guint n_io_threads;      /* 0 = 8, or 2 on one core */
-  guint n_workers;         /* 0 = one per core; not used where `workers` is given */
-  TpsWorkerPool *workers;  /* borrowed, outlives the server; NULL = a pool of its own */
-  gsize max_frame_bytes;   /* 0 = 256 MiB */
-  gsize max_pending_bytes; /* of bodies in all calls together; 0 = a quarter of the memory */
+  guint n_io_threads;     /* 0 = 8, or 2 on one core */
+  guint n_workers;        /* 0 = one per core; not used where `workers` is given */
+  TpsWorkerPool *workers; /* borrowed, outlives the server; NULL = a pool of its own */
+  gsize max_frame_bytes;  /* 0 = 256 MiB */
+  /* What is charged for what peers make the server hold: borrowed, must outlive the server. NULL = budgets of its own, with
+   * the default limits. */
+  const TpsBudgets *budgets;
+  gsize
+      max_pending_bytes; /* of budgets of its own: requests under way; 0 = a quarter of the memory */
   /* Whose copies bodies are the source of: those of 64 KiB and more are received into memory that it need not stage, of
    * which up to half of what may be pending is kept for reuse. Its memory is shared too, where it can be, within limits of
    * its own of the same size. NULL = none. */
@@ -67,7 +72,7 @@ TpsServer *tps_server_new (const TpsServerOptions *options);
 /* The pool that handlers' long work runs on, borrowed. Lives as long as the server. */
 TpsWorkerPool *tps_server_get_workers (TpsServer *server);
 
-/* The pool of received bodies, borrowed: its limit is max_pending_bytes. */
+/* The pool of received bodies, borrowed: charged to `pending`. */
 TpsBufferPool *tps_server_get_bodies (TpsServer *server);
 
 gsize tps_server_get_max_frame_bytes (TpsServer *server);

@@ -369,7 +369,7 @@ offer_sharing (TpsSession *session, gint fd)
 {
   TpsServerCore *core = session->core;
   TpsSegmentLimits limits = { .max_bytes = core->limits.max_shared_bytes,
-                              .account = core->bodies,
+                              .copies = core->bodies,
                               .all = core->segments,
                               .device = core->limits.shared_device,
                               .all_on_device = core->segments_on_device };

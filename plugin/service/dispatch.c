@@ -204,11 +204,11 @@ refuse_kind (TpsCall *call, TpsMessageKind kind)
   tps_call_reply_exception (call, TPS_EXCEPTION_INVALID_MESSAGE_TYPE, text);
 }
 
-/* What the message would count against the pool's limit; G_MAXSIZE where that overflows. */
+/* What the message would be charged; G_MAXSIZE where that overflows. */
 static gsize
 count_needed (const TpsMessage *message)
 {
-  gsize n_bytes = message->n_head_reserved;
+  gsize n_bytes = message->charge.n_bytes;
 
   for (guint i = 0; i < message->bodies->len; i++)
     {
@@ -226,7 +226,7 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   gsize n_needed = count_needed (message);
   g_autoptr (GError) error = NULL;
 
-  if (message->pool_limit > 0 && n_needed > message->pool_limit)
+  if (n_needed > message->pool_limit)
     error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                          "the call needs %" G_GSIZE_FORMAT " bytes for its tensors, but all calls "
                          "together may have %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",

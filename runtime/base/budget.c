@@ -162,11 +162,11 @@ release_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
     }
 }
 
-/* Returns the budget that is full; NULL when the charge was made. */
+/* From `budget` up to `end`, which is not included. Returns the budget that is full; NULL when the charge was made. */
 static TpsBudget *
-try_charge (TpsBudget *budget, gsize n_bytes)
+charge_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
 {
-  for (TpsBudget *full = budget; full != NULL; full = full->parent)
+  for (TpsBudget *full = budget; full != end; full = full->parent)
     if (!try_one (full, n_bytes))
       {
         release_up_to (budget, full, n_bytes);
@@ -224,13 +224,16 @@ tightest_of (TpsBudget *budget)
   return tightest;
 }
 
+/* `fits_never`: even when nothing is held. */
 static void
 set_error (GError **error, const TpsBudget *full, gsize n_bytes, gsize held, gboolean fits_never)
 {
-  g_autofree gchar *flag = full->flag != NULL ? g_strconcat ("; see ", full->flag, NULL)
-                                              : g_strdup ("");
+  g_autofree gchar *flag = NULL;
   GError *decided;
 
+  if (error == NULL)
+    return;
+  flag = full->flag != NULL ? g_strconcat ("; see ", full->flag, NULL) : g_strdup ("");
   if (fits_never)
     decided = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "the budget of %s: %" G_GSIZE_FORMAT
@@ -249,7 +252,7 @@ set_error (GError **error, const TpsBudget *full, gsize n_bytes, gsize held, gbo
 gboolean
 tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
 {
-  TpsBudget *full = try_charge (budget, n_bytes);
+  TpsBudget *full = charge_up_to (budget, NULL, n_bytes);
   TpsBudget *tightest;
 
   if (full == NULL)
@@ -261,9 +264,9 @@ tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
       return FALSE;
     }
   while (full != NULL && reclaim_for (full, n_bytes) > 0)
-    full = try_charge (budget, n_bytes);
+    full = charge_up_to (budget, NULL, n_bytes);
   if (full != NULL) /* once more: another thread may have reclaimed enough */
-    full = try_charge (budget, n_bytes);
+    full = charge_up_to (budget, NULL, n_bytes);
   if (full != NULL)
     set_error (error, full, n_bytes, atomic_load_explicit (&full->held, memory_order_relaxed),
                FALSE);
@@ -274,6 +277,25 @@ void
 tps_budget_release (TpsBudget *budget, gsize n_bytes)
 {
   release_up_to (budget, NULL, n_bytes);
+}
+
+static TpsBudget *
+common_ancestor (TpsBudget *a, TpsBudget *b)
+{
+  while (a != NULL && !is_below (b, a))
+    a = a->parent;
+  return a;
+}
+
+gboolean
+tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes)
+{
+  TpsBudget *common = common_ancestor (from, to);
+
+  if (charge_up_to (to, common, n_bytes) != NULL)
+    return FALSE;
+  release_up_to (from, common, n_bytes);
+  return TRUE;
 }
 
 /* ---- one charge ------------------------------------------------------------------------------ */
@@ -358,7 +380,7 @@ tps_budget_get_peak (TpsBudget *budget)
 gsize
 tps_budget_get_max (TpsBudget *budget)
 {
-  return budget != NULL ? budget->max_bytes : G_MAXSIZE;
+  return budget != NULL ? tightest_of (budget)->max_bytes : G_MAXSIZE;
 }
 
 void

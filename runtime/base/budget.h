@@ -48,6 +48,10 @@ gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
+/* Moves a charge to another budget; what both have above them stays as it is. FALSE: nothing is moved, because it does not
+ * fit. Takes no lock and reclaims nothing. NULL is fine on either side. */
+gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
+
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
 
 /* What one object holds of a budget. All zero is an empty charge without a budget. Thread: one at a time. */
@@ -70,7 +74,7 @@ void tps_charge_clear (TpsCharge *charge);
 
 /* Frees kept memory, `n_bytes` of it or more if there is as much, releases its charge and returns how much that was.
  * Called with the lock of the tree: it must neither charge, nor create or free a budget, nor take a lock under which
- * another thread charges. Thread: any. */
+ * another thread does so; moving charges under such a lock is fine. Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
 /* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit `budget` or one above it.
@@ -80,7 +84,8 @@ void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
-/* Snapshots. `max` is G_MAXSIZE for a budget without a limit of its own. The peak is the most that was ever held. */
+/* Snapshots. The peak is the most that was ever held. The maximum is the smallest limit on the way to the root, which no
+ * charge can exceed; G_MAXSIZE when there is none. */
 const gchar *tps_budget_get_name (TpsBudget *budget);
 gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);

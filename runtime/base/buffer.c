@@ -31,8 +31,9 @@ struct TpsBuffer
   TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
   TpsBuffer *block;    /* what the pool's source gave, whose memory it is; NULL = from the heap */
   guint size_class;
-  gboolean small;  /* one block with its bytes */
-  gboolean shared; /* another process maps the memory too */
+  gboolean small;   /* one block with its bytes */
+  gboolean charged; /* to the pool's budget, while it is out */
+  gboolean shared;  /* another process maps the memory too */
   GDestroyNotify free_func;
   gpointer user_data;
   TpsBuffer *next_free;
@@ -43,11 +44,13 @@ typedef TpsBuffer *FreeLists[N_CLASSES];
 struct TpsBufferPool
 {
   TpsRefcount refcount;
-  gsize limit_bytes;
   gsize keep_bytes;
   TpsBufferSource source; /* no alloc: the heap */
 
-  TpsMutex lock; /* guards everything below */
+  TpsMutex lock;     /* guards everything below */
+  TpsBudget *budget; /* of what is out; may be NULL */
+  TpsBudget *kept;   /* of what is kept for reuse; may be NULL */
+  guint reclaimer;   /* of `kept` */
   gsize n_bytes_out;
   gsize n_bytes_kept;      /* from the heap */
   gsize n_bytes_of_source; /* out or kept */
@@ -78,24 +81,25 @@ class_of (gsize n_bytes)
 }
 
 TpsBufferPool *
-tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes)
+tps_buffer_pool_new (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes)
 {
   static const TpsBufferSource heap;
 
-  return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &heap);
+  return tps_buffer_pool_new_from (budget, kept, keep_bytes, &heap);
 }
 
 TpsBufferPool *
-tps_buffer_pool_new_from (gsize limit_bytes, gsize keep_bytes, const TpsBufferSource *source)
+tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
+                          const TpsBufferSource *source)
 {
   TpsBufferPool *pool = g_new0 (TpsBufferPool, 1);
 
   tps_refcount_init (&pool->refcount);
   tps_mutex_init (&pool->lock);
-  pool->limit_bytes = limit_bytes;
   pool->keep_bytes = keep_bytes;
   pool->source = *source;
   pool->refused_bytes = G_MAXSIZE;
+  tps_buffer_pool_set_budgets (pool, budget, kept);
   return pool;
 }
 
@@ -134,14 +138,79 @@ take_free (FreeLists lists, guint size_class)
   return buffer;
 }
 
-static void
-release_lists (FreeLists lists)
+/* With the lock held: takes kept buffers of `n_bytes` or more out of `lists`, the largest first, and puts them before
+ * `taken`. */
+static TpsBuffer *
+take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
 {
-  TpsBuffer *buffer;
+  for (guint i = N_CLASSES; i > 0 && *n_taken < n_bytes; i--)
+    while (*n_taken < n_bytes && lists[i - 1] != NULL)
+      {
+        TpsBuffer *buffer = take_free (lists, i - 1);
 
-  for (guint i = 0; i < N_CLASSES; i++)
-    while ((buffer = take_free (lists, i)) != NULL)
-      release_memory (buffer);
+        *n_taken += buffer->capacity;
+        buffer->next_free = taken;
+        taken = buffer;
+      }
+  return taken;
+}
+
+/* With the lock held: of the heap first, as other memory takes long to get. */
+static TpsBuffer *
+take_kept (TpsBufferPool *pool, gsize n_bytes, gsize *n_taken)
+{
+  TpsBuffer *taken = take_lists (pool->heap_lists, n_bytes, n_taken, NULL);
+  gsize n_of_heap = *n_taken;
+
+  taken = take_lists (pool->source_lists, n_bytes, n_taken, taken);
+  pool->n_bytes_kept -= n_of_heap;
+  pool->n_bytes_of_source -= *n_taken - n_of_heap;
+  return taken;
+}
+
+static void
+release_all (TpsBuffer *taken)
+{
+  for (TpsBuffer *next; taken != NULL; taken = next)
+    {
+      next = taken->next_free;
+      release_memory (taken);
+    }
+}
+
+/* A TpsBudgetReclaim. */
+static gsize
+reclaim (gpointer user_data, gsize n_bytes)
+{
+  TpsBufferPool *pool = user_data;
+  gsize n_taken = 0;
+  TpsBuffer *taken;
+  TpsBudget *kept;
+
+  tps_mutex_lock (&pool->lock);
+  taken = take_kept (pool, n_bytes, &n_taken);
+  kept = pool->kept;
+  tps_mutex_unlock (&pool->lock);
+  release_all (taken);
+  tps_budget_release (kept, n_taken);
+  return n_taken;
+}
+
+void
+tps_buffer_pool_trim (TpsBufferPool *pool)
+{
+  reclaim (pool, G_MAXSIZE);
+}
+
+void
+tps_buffer_pool_set_budgets (TpsBufferPool *pool, TpsBudget *budget, TpsBudget *kept)
+{
+  tps_buffer_pool_trim (pool);
+  tps_mutex_lock (&pool->lock);
+  pool->budget = tps_budget_ref (budget);
+  pool->kept = tps_budget_ref (kept);
+  tps_mutex_unlock (&pool->lock);
+  pool->reclaimer = tps_budget_add_reclaimer (kept, reclaim, pool);
 }
 
 void
@@ -149,8 +218,10 @@ tps_buffer_pool_unref (TpsBufferPool *pool)
 {
   if (!tps_refcount_dec (&pool->refcount))
     return;
-  release_lists (pool->heap_lists);
-  release_lists (pool->source_lists);
+  tps_budget_remove_reclaimer (pool->kept, pool->reclaimer);
+  tps_buffer_pool_trim (pool);
+  tps_budget_unref (pool->kept);
+  tps_budget_unref (pool->budget);
   tps_mutex_clear (&pool->lock);
   g_free (pool);
 }
@@ -164,7 +235,7 @@ tps_buffer_pool_get_default (void)
 
   if (pool != NULL)
     return pool;
-  created = tps_buffer_pool_new (0, DEFAULT_KEEP_BYTES);
+  created = tps_buffer_pool_new (NULL, NULL, DEFAULT_KEEP_BYTES);
   if (atomic_compare_exchange_strong (&shared, &pool, created))
     return created;
   tps_buffer_pool_unref (created);
@@ -251,76 +322,105 @@ allocate_from_source (TpsBufferPool *pool, guint size_class)
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
-/* With the lock held. */
-static gboolean
-limit_allows (const TpsBufferPool *pool, gsize n_bytes)
+/* With the lock held: a kept buffer, whose charge moves with it. NULL: there is none, or it does not fit the budget. */
+static TpsBuffer *
+reuse (TpsBufferPool *pool, guint size_class)
 {
-  return pool->limit_bytes == 0
-         || (n_bytes <= pool->limit_bytes && pool->n_bytes_out <= pool->limit_bytes - n_bytes);
+  gboolean of_source = pool->source_lists[size_class] != NULL;
+  gsize capacity = class_capacity (size_class);
+  TpsBuffer *buffer;
+
+  if (!of_source && pool->heap_lists[size_class] == NULL)
+    return NULL;
+  if (!tps_budget_move (pool->kept, pool->budget, capacity))
+    return NULL;
+  pool->n_bytes_out += capacity;
+  pool->n_bytes_kept -= of_source ? 0 : capacity;
+  buffer = take_free (of_source ? pool->source_lists : pool->heap_lists, size_class);
+  buffer->charged = pool->budget != NULL;
+  return buffer;
 }
 
-gboolean
-tps_buffer_pool_try_reserve (TpsBufferPool *pool, gsize n_bytes)
+static TpsBuffer *
+find_kept (TpsBufferPool *pool, guint size_class)
 {
-  gboolean allowed;
+  TpsBuffer *buffer;
 
   tps_mutex_lock (&pool->lock);
-  allowed = limit_allows (pool, n_bytes);
-  if (allowed)
-    pool->n_bytes_out += n_bytes;
+  buffer = reuse (pool, size_class);
   tps_mutex_unlock (&pool->lock);
-  return allowed;
+  return buffer;
 }
 
-void
-tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes)
+/* Without a charge. */
+static TpsBuffer *
+allocate (TpsBufferPool *pool, guint size_class, GError **error)
 {
-  tps_mutex_lock (&pool->lock);
-  pool->n_bytes_out -= n_bytes;
-  tps_mutex_unlock (&pool->lock);
-}
+  TpsBuffer *buffer = allocate_from_source (pool, size_class);
 
-/* Reserves `capacity` against the limit and takes a kept buffer; FALSE when the limit does not allow it. */
-static gboolean
-reserve (TpsBufferPool *pool, guint size_class, gsize capacity, TpsBuffer **buffer)
-{
-  gboolean allowed;
-
-  tps_mutex_lock (&pool->lock);
-  allowed = limit_allows (pool, capacity);
-  *buffer = allowed ? take_free (pool->source_lists, size_class) : NULL;
-  if (allowed && *buffer == NULL)
+  if (buffer == NULL)
+    buffer = allocate_on_heap (size_class);
+  if (buffer == NULL)
     {
-      *buffer = take_free (pool->heap_lists, size_class);
-      pool->n_bytes_kept -= *buffer != NULL ? capacity : 0;
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "out of memory: a buffer of %" G_GSIZE_FORMAT " bytes",
+                   class_capacity (size_class));
+      return NULL;
     }
-  if (allowed)
-    pool->n_bytes_out += capacity;
+  tps_mutex_lock (&pool->lock);
+  pool->n_bytes_out += buffer->capacity;
   tps_mutex_unlock (&pool->lock);
-  return allowed;
+  return buffer;
+}
+
+static TpsBuffer *
+allocate_charged (TpsBufferPool *pool, guint size_class, GError **error)
+{
+  gsize capacity = class_capacity (size_class);
+  TpsBuffer *buffer;
+
+  if (!tps_budget_charge (pool->budget, capacity, error))
+    return NULL;
+  buffer = allocate (pool, size_class, error);
+  if (buffer != NULL)
+    buffer->charged = pool->budget != NULL;
+  else
+    tps_budget_release (pool->budget, capacity);
+  return buffer;
+}
+
+/* Handed out. */
+static TpsBuffer *
+begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
+{
+  tps_refcount_init (&buffer->refcount);
+  buffer->n_bytes = n_bytes;
+  buffer->pool = tps_buffer_pool_ref (pool);
+  return buffer;
+}
+
+TpsBuffer *
+tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error)
+{
+  guint size_class = class_of (n_bytes);
+  TpsBuffer *buffer;
+
+  if (size_class >= N_CLASSES)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "a buffer of %" G_GSIZE_FORMAT " bytes: no memory is that large", n_bytes);
+      return NULL;
+    }
+  buffer = find_kept (pool, size_class);
+  if (buffer == NULL)
+    buffer = allocate_charged (pool, size_class, error);
+  return buffer != NULL ? begin_use (pool, buffer, n_bytes) : NULL;
 }
 
 TpsBuffer *
 tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes)
 {
-  guint size_class = class_of (n_bytes);
-  TpsBuffer *buffer;
-
-  if (size_class >= N_CLASSES || !reserve (pool, size_class, class_capacity (size_class), &buffer))
-    return NULL;
-  if (buffer == NULL)
-    buffer = allocate_from_source (pool, size_class);
-  if (buffer == NULL)
-    buffer = allocate_on_heap (size_class);
-  if (buffer == NULL)
-    {
-      tps_buffer_pool_release (pool, class_capacity (size_class));
-      return NULL;
-    }
-  tps_refcount_init (&buffer->refcount);
-  buffer->n_bytes = n_bytes;
-  buffer->pool = tps_buffer_pool_ref (pool);
-  return buffer;
+  return tps_buffer_pool_get (pool, n_bytes, NULL);
 }
 
 gsize
@@ -334,10 +434,10 @@ tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool)
   return n_bytes;
 }
 
-gsize
-tps_buffer_pool_get_limit (TpsBufferPool *pool)
+TpsBudget *
+tps_buffer_pool_get_budget (TpsBufferPool *pool)
 {
-  return pool->limit_bytes;
+  return pool->budget;
 }
 
 gsize
@@ -362,11 +462,17 @@ tps_buffer_pool_get_cost (gsize n_bytes)
 TpsBuffer *
 tps_buffer_new (gsize n_bytes)
 {
-  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  TpsBufferPool *pool = tps_buffer_pool_get_default ();
+  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, n_bytes);
+  guint size_class = class_of (n_bytes);
 
+  if (buffer != NULL)
+    return buffer;
+  /* Without a charge: the caller cannot do without. */
+  buffer = size_class < N_CLASSES ? allocate (pool, size_class, NULL) : NULL;
   if (buffer == NULL)
     g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
-  return buffer;
+  return begin_use (pool, buffer, n_bytes);
 }
 
 TpsBuffer *
@@ -473,19 +579,22 @@ tps_buffer_ref (TpsBuffer *buffer)
   return buffer;
 }
 
-/* With the lock held: puts it where the next one finds it. FALSE: the pool keeps enough. */
+/* With the lock held: keeps the buffer, whose charge moves with it. FALSE: the pool or the budget keeps enough, and the
+ * buffer is as charged as it was. */
 static gboolean
 keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
 {
-  if (buffer->block != NULL)
-    {
-      put_free (pool->source_lists, buffer);
-      return TRUE;
-    }
-  if (pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
+  gboolean of_source = buffer->block != NULL;
+
+  if (!of_source
+      && pool->n_bytes_kept + pool->n_bytes_of_source + buffer->capacity > pool->keep_bytes)
     return FALSE;
-  put_free (pool->heap_lists, buffer);
-  pool->n_bytes_kept += buffer->capacity;
+  if (!tps_budget_move (buffer->charged ? pool->budget : NULL, pool->kept, buffer->capacity))
+    return FALSE;
+  buffer->charged = FALSE;
+  put_free (of_source ? pool->source_lists : pool->heap_lists, buffer);
+  if (!of_source)
+    pool->n_bytes_kept += buffer->capacity;
   return TRUE;
 }
 
@@ -493,14 +602,21 @@ static void
 give_back (TpsBuffer *buffer)
 {
   TpsBufferPool *pool = buffer->pool;
-  gboolean keep;
+  gsize capacity = buffer->capacity;
+  gboolean is_charged = buffer->charged;
+  gboolean is_kept;
 
   tps_mutex_lock (&pool->lock);
-  pool->n_bytes_out -= buffer->capacity;
-  keep = keep_buffer (pool, buffer);
+  pool->n_bytes_out -= capacity;
+  is_kept = keep_buffer (pool, buffer);
+  if (!is_kept && buffer->block != NULL)
+    pool->n_bytes_of_source -= capacity;
   tps_mutex_unlock (&pool->lock);
-  if (!keep)
-    release_memory (buffer);
+  if (!is_kept)
+    {
+      release_memory (buffer);
+      tps_budget_release (is_charged ? pool->budget : NULL, capacity);
+    }
   tps_buffer_pool_unref (pool);
 }
 

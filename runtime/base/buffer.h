@@ -3,13 +3,14 @@
 /* Reference-counted bytes at 64-byte alignment, and the pool they come from.
  *
  * A pool hands out buffers and takes them back when their last reference goes, so that the data path touches memory
- * that is already mapped (a page fault costs more than the copy). It may be limited: what is handed out and not yet
- * back counts, and a request beyond the limit gets NULL at once.
+ * that is already mapped (a page fault costs more than the copy). Buffers that are out are charged to the pool's budget;
+ * a buffer that does not fit is refused at once. Buffers that are kept for reuse are charged to a second budget, and are
+ * freed when a charge elsewhere in its tree would be refused otherwise (budget.h).
  */
 
 #pragma once
 
-#include <glib.h>
+#include "runtime/base/budget.h"
 
 G_BEGIN_DECLS
 
@@ -19,9 +20,9 @@ typedef struct TpsBuffer TpsBuffer;
 typedef struct TpsBufferPool TpsBufferPool;
 typedef struct TpsDevice TpsDevice; /* runtime/device/backend.h */
 
-/* A pool that lets at most `limit_bytes` be out at a time (0 = no limit) and keeps at most `keep_bytes` of returned
- * memory for reuse. Buffers may outlive the caller's reference of the pool. */
-TpsBufferPool *tps_buffer_pool_new (gsize limit_bytes, gsize keep_bytes);
+/* A pool that charges `budget` for the buffers that are out, and `kept` for those that it keeps for reuse, `keep_bytes` at
+ * most. Either may be NULL: no limit. References are taken. Buffers may outlive the caller's reference of the pool. */
+TpsBufferPool *tps_buffer_pool_new (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes);
 
 /* Where a pool has the memory of its larger buffers from, in place of the heap. */
 typedef struct
@@ -34,37 +35,44 @@ typedef struct
 } TpsBufferSource;
 
 /* As tps_buffer_pool_new(), with a source for memory that takes long to get and to give back: once got, it stays until the
- * pool and its last buffer go, and of it there are at most `keep_bytes`, out or kept. What goes beyond that comes from the
+ * pool and its last buffer go or its budget is short, and of it there are at most `keep_bytes`, out or kept. What goes beyond that comes from the
  * heap, and so does what the source refuses, which is warned of once; it is not asked for as much again. `source` is
  * copied. */
-TpsBufferPool *tps_buffer_pool_new_from (gsize limit_bytes, gsize keep_bytes,
+TpsBufferPool *tps_buffer_pool_new_from (TpsBudget *budget, TpsBudget *kept, gsize keep_bytes,
                                          const TpsBufferSource *source);
 
 TpsBufferPool *tps_buffer_pool_ref (TpsBufferPool *pool);
 void tps_buffer_pool_unref (TpsBufferPool *pool);
 
-/* The process's own pool, without a limit; borrowed, never freed. */
+/* The process's own pool, borrowed, never freed. It has no budget until tps_buffer_pool_set_budgets() is called. */
 TpsBufferPool *tps_buffer_pool_get_default (void);
 
-/* A buffer of `n_bytes` with undefined contents, or NULL when the limit or the memory does not allow it.
- * Thread: any. */
+/* A buffer of `n_bytes` with undefined contents. NULL: nothing is charged. Errors: RESOURCE_EXHAUSTED, as tps_budget_charge()
+ * or because the system has no memory. Thread: any, but without a lock under which another thread reclaims (budget.h). */
+TpsBuffer *tps_buffer_pool_get (TpsBufferPool *pool, gsize n_bytes, GError **error);
 TpsBuffer *tps_buffer_pool_try_get (TpsBufferPool *pool, gsize n_bytes);
 
-/* Counts memory that does not come from the pool against its limit. FALSE: the limit does not allow it. Thread: any. */
-gboolean tps_buffer_pool_try_reserve (TpsBufferPool *pool, gsize n_bytes);
-void tps_buffer_pool_release (TpsBufferPool *pool, gsize n_bytes);
+/* Frees all that is kept for reuse. Thread: any. */
+void tps_buffer_pool_trim (TpsBufferPool *pool);
+
+/* Gives a pool that has none its budgets, once; for the default pool. Buffers that are out stay without a charge. Must be
+ * called before other threads use the pool. */
+void tps_buffer_pool_set_budgets (TpsBufferPool *pool, TpsBudget *budget, TpsBudget *kept);
+
+/* Borrowed; may be NULL. */
+TpsBudget *tps_buffer_pool_get_budget (TpsBufferPool *pool);
 
 /* Bytes that are out now. Thread: any; a snapshot. */
 gsize tps_buffer_pool_get_n_bytes_out (TpsBufferPool *pool);
-gsize tps_buffer_pool_get_limit (TpsBufferPool *pool);
 
 /* Bytes that its source gave, out or kept. Thread: any; a snapshot. */
 gsize tps_buffer_pool_get_n_bytes_of_source (TpsBufferPool *pool);
 
-/* What a buffer of `n_bytes` counts against a limit; G_MAXSIZE where none is that large. */
+/* What is charged for a buffer of `n_bytes`; G_MAXSIZE where none is that large. */
 gsize tps_buffer_pool_get_cost (gsize n_bytes);
 
-/* From the default pool; aborts when there is no memory, as g_malloc() does. */
+/* From the default pool, without a charge where its budget is full; aborts when there is no memory, as g_malloc() does. Must
+ * not be used for sizes that a peer chooses. */
 TpsBuffer *tps_buffer_new (gsize n_bytes);
 TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 

@@ -35,7 +35,7 @@ find_kept (TpsDevice *device)
       return link->data;
   kept = g_new0 (Kept, 1);
   kept->device = device;
-  kept->host = tps_pinned_pool_new (device, 0, MAX_KEPT_BYTES);
+  kept->host = tps_pinned_pool_new (device, NULL, NULL, MAX_KEPT_BYTES);
   all_kept = g_slist_prepend (all_kept, kept);
   return kept;
 }

@@ -11,13 +11,13 @@ alloc_host (gpointer user_data, gsize n_bytes, GError **error)
 }
 
 TpsBufferPool *
-tps_pinned_pool_new (TpsDevice *device, gsize limit_bytes, gsize keep_bytes)
+tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept, gsize keep_bytes)
 {
   TpsBufferSource source = { .alloc = alloc_host,
                              .user_data = device,
                              .min_bytes = TPS_PINNED_MIN_BYTES };
 
   if (device == NULL || device->is_host)
-    return tps_buffer_pool_new (limit_bytes, keep_bytes);
-  return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &source);
+    return tps_buffer_pool_new (budget, kept, keep_bytes);
+  return tps_buffer_pool_new_from (budget, kept, keep_bytes, &source);
 }

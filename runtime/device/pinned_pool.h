@@ -16,6 +16,7 @@ G_BEGIN_DECLS
  * copies of `device` need not stage (alloc_host); NULL, or a device whose memory is the host's: all of it is ordinary memory.
  * Where page-locking is refused (RLIMIT_MEMLOCK, no memory, a lost device), ordinary memory takes its place, with one line
  * in the log. */
-TpsBufferPool *tps_pinned_pool_new (TpsDevice *device, gsize limit_bytes, gsize keep_bytes);
+TpsBufferPool *tps_pinned_pool_new (TpsDevice *device, TpsBudget *budget, TpsBudget *kept,
+                                    gsize keep_bytes);
 
 G_END_DECLS

@@ -11,7 +11,9 @@
  *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the updating server
  *   ├── windows       push windows: what repeated pushes are recognised by
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
- *   └── passes        passes of trainers: model, gradients, buckets, data
+ *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server the default pool
+ *   ├── connections   accepted connections, and small replies that they do not take
+ *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget would be refused
  */
 
 #pragma once
@@ -32,6 +34,8 @@ typedef struct
   TpsBudget *windows;
   TpsBudget *rendezvous;
   TpsBudget *passes;
+  TpsBudget *connections;
+  TpsBudget *kept;
 } TpsBudgets;
 
 /* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). */
@@ -45,6 +49,9 @@ typedef struct
 /* Owned by the caller. `limits` NULL = the defaults. A user that may outlive the struct must keep its own reference of each
  * budget that it charges. */
 TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
+
+/* `budgets`, or where that is NULL a struct of NULLs, which limit nothing. */
+const TpsBudgets *tps_budgets_or_none (const TpsBudgets *budgets);
 
 /* Drops the references. NULL is fine. */
 void tps_budgets_free (TpsBudgets *budgets);

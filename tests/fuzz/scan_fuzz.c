@@ -107,7 +107,8 @@ scan (const guint8 *bytes, gsize n_bytes, gsize max_chunk, gsize max_head_bytes,
 {
   TpsScannerOptions options = { .max_message_bytes = MAX_MESSAGE_BYTES,
                                 .max_head_bytes = max_head_bytes };
-  TpsBufferPool *pool = tps_buffer_pool_new (POOL_BYTES, POOL_BYTES);
+  g_autoptr (TpsBudget) budget = tps_budget_new (NULL, "bodies", POOL_BYTES);
+  TpsBufferPool *pool = tps_buffer_pool_new (budget, NULL, POOL_BYTES);
   GByteArray *log = g_byte_array_new ();
   guint32 dice = (guint32) n_bytes;
   g_autoptr (GError) error = NULL;

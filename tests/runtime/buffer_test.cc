@@ -110,7 +110,7 @@ TEST (Buffer, SmallCopiesKeepTheirBytesWhileOthersComeAndGo)
 
 TEST (BufferPool, ReusesWhatCameBack)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 1 << 20);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
   TpsBuffer *first = tps_buffer_pool_try_get (pool, 100000);
   guint8 *data = tps_buffer_get_data (first);
 
@@ -127,7 +127,7 @@ TEST (BufferPool, ReusesWhatCameBack)
 /* What is taken out again no longer counts as kept. */
 TEST (BufferPool, ReusesAsLongAsItIsUsed)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 8192);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 8192);
   gpointer data = nullptr;
 
   for (int i = 0; i < 100; i++)
@@ -144,7 +144,8 @@ TEST (BufferPool, ReusesAsLongAsItIsUsed)
 
 TEST (BufferPool, RefusesWhatItsLimitDoesNotAllowAndRecovers)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (100000, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 100000);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   TpsBuffer *first = tps_buffer_pool_try_get (pool, 60000);
 
   ASSERT_NE (first, nullptr);
@@ -158,9 +159,107 @@ TEST (BufferPool, RefusesWhatItsLimitDoesNotAllowAndRecovers)
   tps_buffer_unref (again);
 }
 
+class BudgetedPool : public testing::Test
+{
+protected:
+  ~BudgetedPool () override
+  {
+    tps_buffer_pool_unref (pool);
+    EXPECT_EQ (tps_budget_get_held (process), 0u);
+    for (TpsBudget *budget : { pending, kept, tables, process })
+      tps_budget_unref (budget);
+  }
+
+  TpsBudget *process = tps_budget_new (nullptr, "process", 100 << 10);
+  TpsBudget *pending = tps_budget_new (process, "pending", 64 << 10);
+  TpsBudget *kept = tps_budget_new (process, "kept", 0);
+  TpsBudget *tables = tps_budget_new (process, "tables", 0);
+  TpsBufferPool *pool = tps_buffer_pool_new (pending, kept, 1 << 20);
+};
+
+TEST_F (BudgetedPool, ChargesWhatIsOutAndWhatIsKept)
+{
+  TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 32 << 10);
+
+  EXPECT_EQ (tps_budget_get_held (pending), 32u << 10);
+  EXPECT_EQ (tps_budget_get_held (kept), 0u);
+  tps_buffer_unref (buffer);
+  EXPECT_EQ (tps_budget_get_held (pending), 0u);
+  EXPECT_EQ (tps_budget_get_held (kept), 32u << 10);
+  buffer = tps_buffer_pool_try_get (pool, 32 << 10);
+  EXPECT_EQ (tps_budget_get_held (pending), 32u << 10) << "used again";
+  EXPECT_EQ (tps_budget_get_held (kept), 0u);
+  tps_buffer_unref (buffer);
+  tps_buffer_pool_trim (pool);
+  EXPECT_EQ (tps_budget_get_held (process), 0u);
+}
+
+TEST_F (BudgetedPool, IdleBuffersNeverCauseARefusal)
+{
+  for (int i = 0; i < 2; i++)
+    {
+      TpsBuffer *first = tps_buffer_pool_try_get (pool, 32 << 10);
+      TpsBuffer *second = tps_buffer_pool_try_get (pool, 32 << 10);
+
+      ASSERT_NE (second, nullptr);
+      EXPECT_EQ (tps_buffer_pool_try_get (pool, 4096), nullptr) << "the limit of the pool";
+      tps_buffer_unref (first);
+      tps_buffer_unref (second);
+      EXPECT_EQ (tps_budget_get_held (kept), 64u << 10);
+
+      /* Another pool's worth of memory elsewhere, and another size here. */
+      EXPECT_TRUE (tps_budget_charge (tables, 36 << 10, nullptr));
+      EXPECT_EQ (tps_budget_get_held (kept), 64u << 10) << "it fits";
+      EXPECT_TRUE (tps_budget_charge (tables, 4 << 10, nullptr));
+      EXPECT_EQ (tps_budget_get_held (kept), 32u << 10);
+      TpsBuffer *other = tps_buffer_pool_try_get (pool, 56 << 10);
+      EXPECT_NE (other, nullptr);
+      tps_buffer_unref (other);
+      tps_budget_release (tables, 40 << 10);
+    }
+}
+
+TEST_F (BudgetedPool, SaysWhichBudgetIsFull)
+{
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_EQ (tps_buffer_pool_get (pool, 65 << 10, &error), nullptr);
+  EXPECT_STREQ (error->message,
+                "the budget of pending: 81920 bytes exceed its limit of 65536 bytes");
+}
+
+TEST_F (BudgetedPool, KeepsNothingThatItsBudgetHasNoRoomFor)
+{
+  g_autoptr (TpsBudget) little = tps_budget_new (process, "little", 4096);
+  g_autoptr (TpsBufferPool) other = tps_buffer_pool_new (pending, little, 1 << 20);
+
+  tps_buffer_unref (tps_buffer_pool_try_get (other, 32 << 10));
+  EXPECT_EQ (tps_budget_get_held (process), 0u);
+  tps_buffer_unref (tps_buffer_pool_try_get (other, 4096));
+  EXPECT_EQ (tps_budget_get_held (process), 4096u);
+}
+
+TEST_F (BudgetedPool, LeavesBuffersAloneThatWereOutBefore)
+{
+  g_autoptr (TpsBufferPool) late = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
+  TpsBuffer *before = tps_buffer_pool_try_get (late, 8192);
+
+  tps_buffer_unref (tps_buffer_pool_try_get (late, 4096));
+  tps_buffer_pool_set_budgets (late, pending, kept);
+  EXPECT_EQ (tps_budget_get_held (process), 0u) << "what was kept is freed";
+  TpsBuffer *after = tps_buffer_pool_try_get (late, 4096);
+  EXPECT_EQ (tps_budget_get_held (pending), 4096u);
+  tps_buffer_unref (before);
+  EXPECT_EQ (tps_budget_get_held (pending), 4096u);
+  EXPECT_EQ (tps_budget_get_held (kept), 8192u);
+  tps_buffer_unref (after);
+  EXPECT_EQ (tps_budget_get_held (pending), 0u);
+}
+
 TEST (BufferPool, AnAbsurdRequestGetsNothing)
 {
-  g_autoptr (TpsBufferPool) limited = tps_buffer_pool_new (1 << 20, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 1 << 20);
+  g_autoptr (TpsBufferPool) limited = tps_buffer_pool_new (budget, nullptr, 0);
 
   EXPECT_EQ (tps_buffer_pool_try_get (limited, G_MAXSIZE), nullptr);
   EXPECT_EQ (tps_buffer_pool_try_get (limited, (gsize) 1 << 50), nullptr);
@@ -170,7 +269,7 @@ TEST (BufferPool, AnAbsurdRequestGetsNothing)
 
 TEST (BufferPool, BuffersOutliveTheCallersReference)
 {
-  TpsBufferPool *pool = tps_buffer_pool_new (0, 1 << 20);
+  TpsBufferPool *pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
   TpsBuffer *buffer = tps_buffer_pool_try_get (pool, 5000);
 
   tps_buffer_pool_unref (pool);
@@ -181,7 +280,8 @@ TEST (BufferPool, BuffersOutliveTheCallersReference)
 // Random sizes, kept and released in random order: no buffer overlaps another, the count is right at the end.
 TEST (BufferPool, KeepsItsBooksUnderRandomUse)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (8 << 20, 1 << 20);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 8 << 20);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 1 << 20);
   std::mt19937_64 random (5);
   std::vector<std::pair<TpsBuffer *, guint8>> held;
 
@@ -218,7 +318,7 @@ TEST (BufferPool, KeepsItsBooksUnderRandomUse)
 
 TEST (BufferPool, IsSharedByThreads)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 1 << 20);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 1 << 20);
   std::vector<std::thread> threads;
 
   for (int t = 0; t < 4; t++)
@@ -283,7 +383,8 @@ struct Source
   new_pool (gsize limit_bytes, gsize keep_bytes)
   {
     TpsBufferSource description = { alloc, this, MIN_BYTES };
-    return tps_buffer_pool_new_from (limit_bytes, keep_bytes, &description);
+    g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "buffers", limit_bytes);
+    return tps_buffer_pool_new_from (budget, nullptr, keep_bytes, &description);
   }
 };
 

@@ -25,7 +25,7 @@ protected:
   Get (TpsDevice *device, gsize n_bytes)
   {
     if (pool_ == nullptr)
-      pool_ = tps_pinned_pool_new (device, 0, KEEP_BYTES);
+      pool_ = tps_pinned_pool_new (device, nullptr, nullptr, KEEP_BYTES);
     return tps_buffer_pool_try_get (pool_, n_bytes);
   }
 

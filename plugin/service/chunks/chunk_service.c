@@ -67,7 +67,8 @@ TpsChunks *
 tps_chunks_new (const TpsChunksOptions *options)
 {
   TpsTransferStoreOptions store = { .max_transfers = options->max_transfers,
-                                    .max_bytes = options->max_bytes };
+                                    .max_bytes = options->max_bytes,
+                                    .budget = tps_budgets_or_none (options->budgets)->transfers };
   TpsChunks *chunks = g_new0 (TpsChunks, 1);
 
   chunks->workers = options->workers;

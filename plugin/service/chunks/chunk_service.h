@@ -8,6 +8,7 @@
 
 #include "plugin/service/carrier.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/server/budgets.h"
 
 G_BEGIN_DECLS
 
@@ -18,9 +19,11 @@ typedef struct TpsChunks TpsChunks;
 typedef struct
 {
   TpsWorkerPool
-      *workers;        /* borrowed, until the service is shut down: runs the timer that forgets */
-  gsize max_bytes;     /* of all transfers, announced or kept; 0 = no limit */
-  guint max_transfers; /* 0 = 256 */
+      *workers; /* borrowed, until the service is shut down: runs the timer that forgets */
+  /* Of all transfers, announced or kept; 0 = four fifths of what their budget can hold. */
+  gsize max_bytes;
+  const TpsBudgets *budgets; /* `transfers` is charged; a reference is taken; NULL = no limits */
+  guint max_transfers;       /* 0 = 256 */
   TpsMetrics *
       metrics; /* where the calls that come in chunks are counted; a reference is taken; NULL = nowhere */
   gsize answer_chunk_bytes; /* of answers; shorter ones go back whole; 0 = TPS_CHUNK_BYTES */

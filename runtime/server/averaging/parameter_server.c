@@ -401,11 +401,10 @@ check_options (const TpsParameterServerOptions *options, GError **error)
 static TpsBufferPool *
 new_averages (const TpsParameterServerOptions *options)
 {
-  gsize max_bytes = options->max_average_bytes > 0
-                        ? options->max_average_bytes
-                        : tps_host_memory_get_total () / DEFAULT_AVERAGES_PART;
+  const TpsBudgets *budgets = tps_budgets_or_none (options->budgets);
 
-  return tps_pinned_pool_new (options->device, max_bytes, MIN (max_bytes, KEEP_AVERAGES_BYTES));
+  return tps_pinned_pool_new (options->device, budgets->averages, budgets->kept,
+                              KEEP_AVERAGES_BYTES);
 }
 
 TpsParameterServer *

@@ -18,6 +18,7 @@
 #include "runtime/tensor/gradient.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
+#include "runtime/server/budgets.h"
 
 G_BEGIN_DECLS
 
@@ -37,10 +38,10 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  /* Host memory of sums, and of the averages that are kept for repeats until the next batch: those of one model, and of the
-   * next while the first trainers are ahead. Gradients that become the sum where they lie do not count. A round that finds no
-   * room fails with RESOURCE_EXHAUSTED. 0 = a quarter of the memory. */
-  gsize max_average_bytes;
+  /* `averages` is charged for host memory of sums, and of the averages that are kept for repeats until the next batch: those of
+   * one model, and of the next while the first trainers are ahead. Gradients that become the sum where they lie are charged
+   * as they came. A round that finds no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
+  const TpsBudgets *budgets;
   TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;

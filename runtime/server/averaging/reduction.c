@@ -31,29 +31,16 @@ tps_reduction_clear (TpsReduction *reduction)
   g_clear_pointer (&reduction->device_sum, tps_device_sum_free);
 }
 
-static void
-refuse_sum (gsize n_bytes, gsize limit, GError **error)
-{
-  if (limit > 0)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "no memory for a sum of %" G_GSIZE_FORMAT
-                 " bytes: sums and averages together may have %" G_GSIZE_FORMAT,
-                 n_bytes, limit);
-  else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "no memory for a sum of %" G_GSIZE_FORMAT " bytes", n_bytes);
-}
-
 gboolean
 tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool *buffers,
                         GError **error)
 {
   gsize n_bytes = tps_shape_n_bytes (shape);
-  TpsBuffer *buffer = tps_buffer_pool_try_get (buffers, n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (buffers, n_bytes, error);
 
   if (buffer == NULL)
     {
-      refuse_sum (n_bytes, tps_buffer_pool_get_limit (buffers), error);
+      g_prefix_error (error, "no memory for a sum of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
       return FALSE;
     }
   tps_tensor_init_take (tensor, shape, buffer, 0);

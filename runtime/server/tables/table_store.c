@@ -32,10 +32,11 @@ struct TpsTableStore
   TpsBudget *budget;         /* of tables in the host's memory */
   TpsBudget *device_budget;  /* without a limit: it counts */
   TpsBudget *scratch_budget; /* of lookups and pushes */
+  TpsBudget *answer_budget;
+  TpsBudget *kept_budget; /* NULL = what is kept for reuse is not charged */
   TpsSequencer *sequencer;
   gboolean owns_sequencer;
   TpsPushWindow *pushes;
-  gsize max_answer_bytes;
   TpsBufferPool *answers; /* of tables in the host's memory */
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
@@ -69,18 +70,38 @@ lanes_free (gpointer lanes)
 }
 
 static void
-make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
+make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
 {
   gsize max_bytes = tps_table_store_get_default_max_bytes ();
 
-  store->budget = tps_budget_new (options->budget, "tables",
+  store->budget = tps_budget_new (NULL, "tables",
                                   options->max_bytes > 0 ? options->max_bytes : max_bytes);
   tps_budget_set_flag (store->budget, "--max-table-mib");
-  store->device_budget = tps_budget_new (NULL, "tables on devices", 0);
-  store->scratch_budget = tps_budget_new (options->budget, "lookups and pushes",
+  store->answer_budget = tps_budget_new (NULL, "replies",
+                                         options->max_answer_bytes > 0
+                                             ? options->max_answer_bytes
+                                             : max_bytes / DEFAULT_ANSWERS_PART);
+  store->scratch_budget = tps_budget_new (NULL, "lookups and pushes",
                                           options->max_scratch_bytes > 0
                                               ? options->max_scratch_bytes
                                               : max_bytes / DEFAULT_SCRATCH_PART);
+}
+
+static void
+make_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
+{
+  const TpsBudgets *budgets = options->budgets;
+
+  store->device_budget = tps_budget_new (NULL, "tables on devices", 0);
+  if (budgets == NULL)
+    {
+      make_own_budgets (store, options);
+      return;
+    }
+  store->budget = tps_budget_ref (budgets->tables);
+  store->answer_budget = tps_budget_ref (budgets->replies);
+  store->kept_budget = tps_budget_ref (budgets->kept);
+  store->scratch_budget = tps_budget_new (budgets->replies, "lookups and pushes", 0);
 }
 
 static void
@@ -100,10 +121,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   make_budgets (store, options);
   make_sequencer (store, options);
   store->pushes = tps_push_window_new (&options->pushes);
-  store->max_answer_bytes = options->max_answer_bytes > 0
-                                ? options->max_answer_bytes
-                                : tps_table_store_get_default_max_bytes () / DEFAULT_ANSWERS_PART;
-  store->answers = tps_buffer_pool_new (store->max_answer_bytes, MAX_KEPT_BYTES);
+  store->answers = tps_buffer_pool_new (store->answer_budget, store->kept_budget, MAX_KEPT_BYTES);
   store->workers = options->workers;
   store->place = options->place;
   if (store->place.device[0] == '\0')
@@ -132,6 +150,8 @@ tps_table_store_free (TpsTableStore *store)
   if (store->owns_sequencer)
     tps_sequencer_free (store->sequencer);
   tps_budget_unref (store->scratch_budget);
+  tps_budget_unref (store->answer_budget);
+  tps_budget_unref (store->kept_budget);
   tps_budget_unref (store->device_budget);
   tps_budget_unref (store->budget);
   g_free (store);
@@ -335,7 +355,7 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   lanes = g_hash_table_lookup (store->lanes, device);
   if (lanes == NULL)
     {
-      lanes = tps_device_lanes_new (device, store->max_answer_bytes);
+      lanes = tps_device_lanes_new (device, store->answer_budget, store->kept_budget);
       g_hash_table_insert (store->lanes, device, lanes);
     }
   tps_mutex_unlock (&store->making_lock);

@@ -23,6 +23,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
+#include "runtime/server/budgets.h"
 #include "runtime/server/command.h"
 #include "runtime/server/push_window.h"
 #include "runtime/server/sequencer.h"
@@ -42,7 +43,9 @@ typedef struct
   /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of the default of
    * `max_bytes`. */
   gsize max_scratch_bytes;
-  TpsBudget *budget;       /* the parent of all of these; NULL = none */
+  /* In place of the three limits: `tables` is charged for tables in the host's memory, `replies` for answers until the last
+   * reference goes, and for temporary space. References are taken; NULL = limits of the store's own. */
+  const TpsBudgets *budgets;
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
   TpsPushWindowOptions pushes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */

@@ -88,7 +88,8 @@ TEST (Reader, largeBinariesAreBodiesAndSmallOnesStandInTheHead)
 
 TEST (Reader, aRefusedBodyIsNotReadable)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (1, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 1);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   TpsMessage *message = tps_message_new ();
   TpsBody body = { .head_offset = 4, .n_bytes = 5000, .buffer = nullptr };
   TpsReader in;

@@ -90,7 +90,7 @@ TEST (ScanLimits, bytesAfterTheMessageInItsFrame)
 
 TEST (ScanLimits, aClaimThatStallsHoldsNoMemory)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 0);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 0);
   ScanOptions options;
 
   options.pool = pool;
@@ -131,7 +131,8 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
 /* Else unknown fields would fill the memory beside all bounds. */
 TEST (ScanLimits, aLargeHeadCountsAgainstThePoolsLimit)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   ScanOptions options;
   auto message = [] (gsize n_bytes) {
     return frame (header () + field (TPS_WIRE_LIST, 99) + be (TPS_WIRE_BYTE, 1) + be (n_bytes, 4)
@@ -143,12 +144,12 @@ TEST (ScanLimits, aLargeHeadCountsAgainstThePoolsLimit)
     Scan scan = scan_bytes (message (3000) + message (20000), options);
 
     EXPECT_EQ (scan.error, "");
-    EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 32u << 10);
+    EXPECT_EQ (tps_budget_get_held (budget), 32u << 10);
     EXPECT_THAT (scan_bytes (message (40000), options).error,
                  HasSubstr ("no memory is left for a head of 65536 bytes"));
     EXPECT_EQ (scan_bytes (message (40000), options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
   }
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (pool), 0u);
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
 }
 
 Bytes
@@ -160,7 +161,8 @@ two_bodies (gsize n_first, gsize n_second)
 
 TEST (ScanLimits, bodiesThatThePoolRefusesAreReadAndDropped)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   ScanOptions options;
 
   options.pool = pool;
@@ -185,7 +187,8 @@ TEST (ScanLimits, bodiesThatThePoolRefusesAreReadAndDropped)
 
 TEST (ScanLimits, afterARefusedBodyTheOthersOfItsMessageTakeNoMemory)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (64 << 10, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   ScanOptions options;
 
   options.pool = pool;
@@ -196,7 +199,7 @@ TEST (ScanLimits, afterARefusedBodyTheOthersOfItsMessageTakeNoMemory)
 
 TEST (ScanLimits, anErrorGivesTheBodiesBack)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (0, 0);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (nullptr, nullptr, 0);
   TpsScannerOptions options = { .max_message_bytes = LIMIT, .max_head_bytes = 0, .bodies = pool };
   g_autoptr (TpsScanner) scanner = tps_scanner_new (&options);
   g_autoptr (GError) error = nullptr;

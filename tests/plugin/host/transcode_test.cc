@@ -272,7 +272,8 @@ TEST_P (Transcode, CountsAreCheckedBeforeElementsAreRead)
 
 TEST_P (Transcode, BodiesThatThePoolRefusesAreDroppedNotTheMessage)
 {
-  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (1000, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 1000);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   TpsScannerOptions options = limits ();
   options.bodies = pool;
   Library in (GetParam (), call (wire::structure ({ { 1, wire::text (std::string (5000, 'x')) },

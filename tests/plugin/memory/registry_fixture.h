@@ -53,14 +53,14 @@ protected:
   TearDown () override
   {
     tps_segment_registry_unref (registry);
-    EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
-    tps_buffer_pool_unref (account);
+    EXPECT_EQ (tps_budget_get_held (account), 0u);
+    tps_budget_unref (account);
   }
 
   void
   make (gsize max_bytes, guint max_segments)
   {
-    TpsSegmentLimits limits = { max_bytes, max_segments, account };
+    TpsSegmentLimits limits = { max_bytes, max_segments, nullptr, account };
 
     g_clear_pointer (&registry, tps_segment_registry_unref);
     registry = tps_segment_registry_new (&limits);
@@ -129,7 +129,7 @@ protected:
     return sharing->ops->place (sharing.get (), bytes.data (), n_bytes, slice);
   }
 
-  TpsBufferPool *account = tps_buffer_pool_new (1 << 21, 0);
+  TpsBudget *account = tps_budget_new (nullptr, "shared memory", 1 << 21);
   TpsSegmentRegistry *registry = nullptr;
 };
 

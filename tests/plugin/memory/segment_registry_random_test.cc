@@ -10,7 +10,7 @@ namespace {
 class Model
 {
 public:
-  Model (TpsSegmentRegistry *registry, TpsBufferPool *account, guint seed)
+  Model (TpsSegmentRegistry *registry, TpsBudget *account, guint seed)
       : registry_ (registry), account_ (account), dice_ (seed)
   {
   }
@@ -81,7 +81,7 @@ private:
     for (const auto &[id, size] : lingering_)
       if (holds (id))
         n_bytes += size;
-    ASSERT_EQ (tps_buffer_pool_get_n_bytes_out (account_), n_bytes);
+    ASSERT_EQ (tps_budget_get_held (account_), n_bytes);
     n_bytes_ = n_bytes;
   }
 
@@ -266,7 +266,7 @@ private:
   }
 
   TpsSegmentRegistry *registry_;
-  TpsBufferPool *account_;
+  TpsBudget *account_;
   std::mt19937 dice_;
   std::map<gint64, Segment> open_;
   std::map<gint64, gsize> lingering_; /* closed */

@@ -17,7 +17,7 @@ TEST_F (SegmentRegistry, opensNoMoreBytesThanAConnectionMayHave)
   EXPECT_GT (open (TPS_SEGMENT_ANSWERS, 1 << 19), 0);
   EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1, &error), -1);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), gsize { 1 } << 20);
+  EXPECT_EQ (tps_budget_get_held (account), gsize { 1 } << 20);
 }
 
 TEST_F (SegmentRegistry, opensNoMoreSegmentsThanAConnectionMayHave)
@@ -43,14 +43,14 @@ TEST_F (SegmentRegistry, opensNoMoreThanTheAccountAllows)
 
 TEST_F (SegmentRegistry, whatOneLimitRefusesCountsAgainstNone)
 {
-  g_autoptr (TpsBufferPool) all = tps_buffer_pool_new (1 << 30, 0);
-  TpsSegmentLimits limits = { 1 << 30, 8, account, all };
+  g_autoptr (TpsBudget) all = tps_budget_new (account, "segments", 1 << 30);
+  TpsSegmentLimits limits = { 1 << 30, 8, nullptr, all };
 
   g_clear_pointer (&registry, tps_segment_registry_unref);
   registry = tps_segment_registry_new (&limits);
   EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1 << 22), -1); /* twice what the account may have */
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (all), 0u);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_EQ (tps_budget_get_held (all), 0u);
+  EXPECT_EQ (tps_budget_get_held (account), 0u);
 }
 
 TEST_F (SegmentRegistry, refusesSizesAndUsesThatAreNone)
@@ -165,11 +165,11 @@ TEST_F (SegmentRegistry, aSegmentCountsUntilItsChargeIsLetGo)
   ASSERT_TRUE (tps_segment_registry_open (registry, TPS_SEGMENT_REQUESTS, 1, &id, &size, &fd,
                                           &charge, nullptr));
   ASSERT_TRUE (close_segment (id));
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), kPage);
+  EXPECT_EQ (tps_budget_get_held (account), kPage);
   EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1), -1);
   close (fd);
   tps_segment_charge_unref (charge);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_EQ (tps_budget_get_held (account), 0u);
   EXPECT_GT (open (TPS_SEGMENT_REQUESTS, 1), 0);
 }
 
@@ -230,10 +230,10 @@ TEST_F (SegmentRegistry, memoryThatACallReadsOutlivesTheSegmentAndTheRegistry)
   g_clear_pointer (&registry, tps_segment_registry_unref);
   make (1 << 20, 8);
   EXPECT_EQ (tps_buffer_get_data (buffer)[kPage - 1], 0);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), kPage);
+  EXPECT_EQ (tps_budget_get_held (account), kPage);
   tps_buffer_unref (buffer);
   EXPECT_EQ (released, 1);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_EQ (tps_budget_get_held (account), 0u);
 }
 
 TEST_F (SegmentRegistry, opensNothingAfterItWasShutDown)
@@ -243,7 +243,7 @@ TEST_F (SegmentRegistry, opensNothingAfterItWasShutDown)
 
   tps_segment_registry_shut_down (registry);
   tps_segment_registry_shut_down (registry);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_EQ (tps_budget_get_held (account), 0u);
   EXPECT_EQ (open (TPS_SEGMENT_REQUESTS, 1, &error), -1);
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE));
   EXPECT_FALSE (close_segment (id));
@@ -335,7 +335,7 @@ TEST_F (SegmentRegistry, aSegmentClosedWhileItIsFilledIsNotUsedAgain)
   tps_segment_registry_commit (sharing.get ());
   EXPECT_FALSE (release (id));
   EXPECT_EQ (answer (), nullptr);
-  EXPECT_EQ (tps_buffer_pool_get_n_bytes_out (account), 0u);
+  EXPECT_EQ (tps_budget_get_held (account), 0u);
 }
 
 TEST_F (SegmentRegistry, releaseNamesTheFirstThatIsNotLentAndDoesTheOthers)

@@ -131,12 +131,15 @@ class TablesFixture : public testing::Test
 protected:
   TablesFixture ()
   {
+    TpsBudgetLimits limits = {};
+    limits.max_table_bytes = 64 << 20;
+    g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
     TpsTableStoreOptions options = {};
     TpsService service;
 
     options.pushes.window = 64;
     workers = tps_worker_pool_new ("tables", 2);
-    options.max_bytes = 64 << 20;
+    options.budgets = budgets;
     options.workers = workers;
     options.find_device = [] (const gchar *, GError **error) {
       return tps_device_find ("cpu", error); /* by way of its table of operations */

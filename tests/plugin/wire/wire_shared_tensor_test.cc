@@ -14,8 +14,11 @@ namespace {
 class FakeSharing
 {
 public:
-  explicit FakeSharing (gsize limit) : pool (tps_buffer_pool_new (limit, 0))
+  explicit FakeSharing (gsize limit)
   {
+    g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "copies", limit);
+
+    pool = tps_buffer_pool_new (budget, nullptr, 0);
     static const TpsSharingOps ops = { nullptr, resolve, ignore, ignore, get_pool };
 
     sharing.ops = &ops;

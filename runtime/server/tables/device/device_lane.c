@@ -9,12 +9,12 @@
 #define MIN_BYTES ((gsize) 64 << 10)
 
 TpsDeviceLanes *
-tps_device_lanes_new (TpsDevice *device, gsize max_answer_bytes)
+tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *kept)
 {
   TpsDeviceLanes *lanes = g_new0 (TpsDeviceLanes, 1);
 
   lanes->device = device;
-  lanes->answers = tps_pinned_pool_new (device, max_answer_bytes, MAX_KEPT_BYTES);
+  lanes->answers = tps_pinned_pool_new (device, answers, kept, MAX_KEPT_BYTES);
   tps_mutex_init (&lanes->lock);
   return lanes;
 }

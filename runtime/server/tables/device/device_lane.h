@@ -34,7 +34,7 @@ struct TpsDeviceLane
   GPtrArray *events; /* of TpsEvent */
 };
 
-TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, gsize max_answer_bytes);
+TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *kept);
 /* All lanes are free by then. */
 void tps_device_lanes_free (TpsDeviceLanes *lanes);
 

@@ -202,9 +202,10 @@ TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
         }
       Message answer = average (batch, kFits);
       EXPECT_EQ (ErrorCode (answer), 7);
-      EXPECT_THAT (ErrorText (answer),
-                   testing::HasSubstr ("no memory for a sum of 4194304 bytes: sums and averages "
-                                       "together may have 33554432"));
+      EXPECT_THAT (
+          ErrorText (answer),
+          testing::HasSubstr ("no memory for a sum of 4194304 bytes: the budget of averages: "
+                              "no room for 4194304 bytes, 33554432 of 33554432"));
     }
   EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB }); // calls have all of what is theirs
 }

@@ -75,7 +75,7 @@ public:
 
     plugin_options.n_workers = 2;
     plugin_options.parameter_server.n_trainers = n_trainers;
-    plugin_options.parameter_server.max_average_bytes = options.max_pending_bytes;
+    plugin_options.limits.max_pending_bytes = options.max_pending_bytes;
     plugin_options.parameter_server.device = options.device;
     plugin_ = tps_plugin_new (&plugin_options, &error);
     EXPECT_NE (plugin_, nullptr) << error->message;
@@ -117,7 +117,7 @@ public:
   gsize
   BytesOut () const
   {
-    return tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_));
+    return tps_budget_get_held (tps_plugin_get_budgets (plugin_)->pending);
   }
 
 private:

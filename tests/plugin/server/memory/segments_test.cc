@@ -177,7 +177,9 @@ TEST (SegmentLimits, CountWithWhatWaitsInTheServer)
   EXPECT_EQ (server.BytesOut (), 3 * kMiB);
   Message answer = two.raw ().Call ("Memory:open_segment", OpenFields (1, 1, 2 * kMiB));
   EXPECT_EQ (ErrorCode (answer), 7);
-  EXPECT_THAT (ErrorText (answer), testing::HasSubstr ("all segments together may have 4194304"));
+  EXPECT_THAT (ErrorText (answer),
+               testing::HasSubstr ("the budget of shared memory: no room for 2097152 bytes, "
+                                   "3145728 of 4194304"));
   two.Open (TPS_SEGMENT_REQUESTS, kMiB);
 }
 

@@ -393,7 +393,8 @@ TEST (Averaging, DefaultLimitOfRoundsShrinksWithTrainers)
 
 TEST (Averaging, SumThatFindsNoMemoryFailsTheRound)
 {
-  TpsBufferPool *none = tps_buffer_pool_new (1, 0);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "averages", 1);
+  TpsBufferPool *none = tps_buffer_pool_new (budget, nullptr, 0);
   {
     Simulation::Options options = n_trainers (2);
 
