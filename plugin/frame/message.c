@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+#include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 
 /* Messages are made and freed with every call, so they are kept with their arrays, unless these are large. */
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_BODIES 64
 #define FIRST_NAME_BYTES 64
+#define MAX_CHARGE_STEP_BYTES ((gsize) 64 << 10)
 
 static void release (gpointer data);
 
@@ -46,9 +48,32 @@ release (gpointer data)
   g_free (message);
 }
 
+/* In steps, so that a message of many small parts touches the budget, which all threads share, seldom. */
+gboolean
+tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
+{
+  gsize n_held;
+
+  if (!g_size_checked_add (&n_held, message->n_bytes_held, n_bytes)
+      || n_held > G_MAXSIZE - MAX_CHARGE_STEP_BYTES)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                           "a message of more bytes than there are addresses");
+      return FALSE;
+    }
+  if (n_held > message->charge.n_bytes
+      && !tps_charge_set (&message->charge, n_held + MIN (n_held / 2, MAX_CHARGE_STEP_BYTES),
+                          error))
+    return FALSE;
+  message->n_bytes_held = n_held;
+  return TRUE;
+}
+
 static void
 release_charge (TpsMessage *message)
 {
+  message->n_bytes_held = 0;
+  message->n_bytes_head = 0;
   tps_charge_clear (&message->charge);
   g_clear_pointer (&message->charge.budget, tps_budget_unref);
 }
@@ -77,8 +102,7 @@ tps_message_free (TpsMessage *message)
 
   if (message == NULL)
     return;
-  if (message->charge.budget != NULL)
-    release_charge (message);
+  release_charge (message);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
   is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
              || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1;

@@ -23,6 +23,8 @@ G_BEGIN_DECLS
 #define TPS_MESSAGE_MAX_NAME 512 /* bytes of the method name, service prefix included */
 #define TPS_MESSAGE_BODY_THRESHOLD \
   4096 /* binaries of at least this many bytes get a buffer of their own */
+/* What a message with its call is charged at least: structs of ours and their share of what the allocator takes. */
+#define TPS_MESSAGE_BYTES 1024
 #define TPS_MESSAGE_LONG_LENGTH \
   0xffffffffu /* of a binary in a transferred message: its length follows as an i64 */
 
@@ -81,8 +83,10 @@ typedef struct
   TpsSharing *sharing; /* NULL: the connection shares no memory. A reference, set by who receives */
   gsize pool_limit;    /* with n_bytes_refused: what may be charged to the pool's budget in all */
 
-  /* Private to the scanner: what a large head is charged, to the budget of the pool. */
-  TpsCharge charge; /* with a reference of the budget */
+  /* What the message is charged beside its bodies, to the budget of the pool: see tps_message_charge(). */
+  TpsCharge charge;   /* with a reference of the budget; may be more than `n_bytes_held` */
+  gsize n_bytes_head; /* of `n_bytes_held`: of the head, as it was allocated */
+  gsize n_bytes_held; /* of the message itself, its head, and what was decoded from it */
 
   /* Private: where the name stands, kept from message to message. */
   gchar *name_memory;
@@ -91,6 +95,10 @@ typedef struct
 
 TpsMessage *tps_message_new (void);
 void tps_message_free (TpsMessage *message);
+
+/* Charges `n_bytes` more to the message, for what is made from it, until it is freed. Errors: RESOURCE_EXHAUSTED, as
+ * tps_budget_charge(). Thread: one at a time. */
+gboolean tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error);
 
 /* Gives the message memory for a name of `n_bytes` and its NUL, to be filled in by the caller. */
 gchar *tps_message_reserve_name (TpsMessage *message, gsize n_bytes);

@@ -20,6 +20,13 @@ tps_reader_init (TpsReader *in, const TpsMessage *message)
   in->bad = FALSE;
 }
 
+/* The charge is no part of what is read. */
+gboolean
+tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error)
+{
+  return tps_message_charge ((TpsMessage *) (guintptr) in->message, n_bytes, error);
+}
+
 static gsize
 n_bytes_left (const TpsReader *in)
 {

@@ -57,6 +57,9 @@ void tps_reader_list_begin (TpsReader *in, TpsWireType *type, guint32 *n_elems);
 void tps_reader_map_begin (TpsReader *in, TpsWireType *key_type, TpsWireType *value_type,
                            guint32 *n_elems);
 
+/* Charges what is made from the message to it, see tps_message_charge(). */
+gboolean tps_reader_charge (TpsReader *in, gsize n_bytes, GError **error);
+
 /* Steps over a value of that type, however deep. */
 void tps_reader_skip (TpsReader *in, TpsWireType type);
 

@@ -141,6 +141,9 @@ step_protocol (TpsScanner *scanner, TpsScanInput *in)
   scanner->message->protocol = scanner->codec->protocol;
   scanner->message->framed = scanner->framed;
   scanner->message->transferred = scanner->transferred;
+  scanner->message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
+  if (!tps_message_charge (scanner->message, TPS_MESSAGE_BYTES, NULL))
+    tps_scan_refuse_memory (scanner, TPS_MESSAGE_BYTES);
   scanner->n_head = 0;
   scanner->state = TPS_SCAN_HEADER;
   return TPS_STEP_OK;

@@ -17,8 +17,8 @@
  *
  * Limits come before memory: a frame longer than max_message_bytes is refused by its length prefix; an unframed message
  * when its bytes or a declared length pass it. Memory for a head grows with what has arrived, not with what is announced; a
- * body's buffer is taken from the pool when its length prefix has been read. A head of more than 4 KiB counts against the
- * pool's limit too, and is refused (finally) where that does not allow it.
+ * body's buffer is taken from the pool when its length prefix has been read. The message itself and its head are charged too.
+ * A message that finds no memory is read to its end and dropped but for its name (TpsMessage.n_bytes_refused).
  * After an error the scanner stays bad. Not thread-safe.
  */
 

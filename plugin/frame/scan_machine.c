@@ -7,7 +7,6 @@
 #include "runtime/base/error.h"
 
 #define FIRST_HEAD_BYTES 256
-#define MAX_FREE_HEAD_BYTES 4096 /* of a message, not counted against the pool's limit */
 
 static TpsScanStep
 refuse_with (TpsScanner *scanner, const TpsScanInput *in, TpsErrorCode code, const gchar *text)
@@ -48,43 +47,52 @@ tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar
 }
 
 static gboolean
-refuse_head (TpsScanner *scanner, const TpsScanInput *in, const gchar *what, gsize n_bytes)
+refuse_head (TpsScanner *scanner, const TpsScanInput *in)
 {
-  g_autofree gchar *text = g_strdup_printf ("%s of %" G_GSIZE_FORMAT " bytes", what, n_bytes);
+  g_autofree gchar *text = g_strdup_printf (
+      "without its large binaries it is beyond the limit of %" G_GSIZE_FORMAT " bytes",
+      scanner->max_head_bytes);
 
   refuse_with (scanner, in, TPS_ERROR_RESOURCE_EXHAUSTED, text);
   return FALSE;
 }
 
-/* A large head counts against the pool's limit as bodies do, so that nobody fills the memory with what is none. */
-static gboolean
-reserve_head (TpsScanner *scanner, gsize n_bytes)
+void
+tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes)
 {
   TpsMessage *message = scanner->message;
 
-  if (n_bytes <= MAX_FREE_HEAD_BYTES)
-    return TRUE;
-  if (message->charge.budget == NULL)
-    message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
-  return tps_charge_set (&message->charge, n_bytes, NULL);
+  message->n_bytes_refused += n_bytes;
+  message->pool_limit = tps_budget_get_max (tps_buffer_pool_get_budget (scanner->pool));
+  for (guint i = 0; i < message->bodies->len; i++)
+    g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
 }
 
-/* Grows in powers of two: with what has come, never with what was announced. */
+/* Grows in powers of two: with what has come, never with what was announced. A message whose head finds no memory is
+ * refused, and its bytes go nowhere from then on. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
-  GByteArray *head = scanner->message->head;
+  TpsMessage *message = scanner->message;
+  GByteArray *head = message->head;
   gsize wanted = scanner->n_head + n_bytes;
   gsize n_bytes_new = MAX (FIRST_HEAD_BYTES, (gsize) head->len * 2);
 
   if (wanted > scanner->max_head_bytes)
-    return refuse_head (scanner, in, "without its large binaries it is beyond the limit",
-                        scanner->max_head_bytes);
+    return refuse_head (scanner, in);
   while (n_bytes_new < wanted)
     n_bytes_new *= 2;
   n_bytes_new = MIN (n_bytes_new, scanner->max_head_bytes);
-  if (!reserve_head (scanner, n_bytes_new))
-    return refuse_head (scanner, in, "no memory is left for a head", n_bytes_new);
+  if (message->n_bytes_refused == 0
+      && !tps_message_charge (message, n_bytes_new - message->n_bytes_head, NULL))
+    tps_scan_refuse_memory (scanner, n_bytes_new);
+  if (message->n_bytes_refused > 0)
+    {
+      scanner->n_head = 0;
+      n_bytes_new = MAX (FIRST_HEAD_BYTES, head->len);
+    }
+  else
+    message->n_bytes_head = n_bytes_new;
   g_byte_array_set_size (head, (guint) n_bytes_new);
   return TRUE;
 }
@@ -102,18 +110,30 @@ tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes
   return room;
 }
 
+/* Appends bytes to the head; of a refused message they are dropped. FALSE: refused for good. */
+static gboolean
+append (TpsScanner *scanner, const TpsScanInput *in, const guint8 *bytes, gsize n_bytes)
+{
+  GByteArray *head = scanner->message->head;
+
+  if (G_UNLIKELY (n_bytes > head->len - scanner->n_head) && !grow_head (scanner, in, n_bytes))
+    return FALSE;
+  if (G_UNLIKELY (scanner->message->n_bytes_refused > 0))
+    return TRUE;
+  memcpy (head->data + scanner->n_head, bytes, n_bytes);
+  scanner->n_head += n_bytes;
+  return TRUE;
+}
+
 gboolean
 tps_scan_flush_span (TpsScanner *scanner, TpsScanInput *in)
 {
   gsize n_bytes = (gsize) (in->next - in->span);
-  guint8 *room;
 
   if (in->span == NULL || n_bytes == 0)
     return TRUE;
-  room = tps_scan_head_extend (scanner, in, n_bytes);
-  if (room == NULL)
+  if (!append (scanner, in, in->span, n_bytes))
     return FALSE;
-  memcpy (room, in->span, n_bytes);
   in->span = in->next;
   return TRUE;
 }
@@ -222,10 +242,7 @@ get_body_buffer (TpsScanner *scanner, gsize n_bytes)
     buffer = tps_buffer_pool_try_get (scanner->pool, n_bytes);
   if (buffer != NULL)
     return buffer;
-  message->n_bytes_refused += n_bytes;
-  message->pool_limit = tps_budget_get_max (tps_buffer_pool_get_budget (scanner->pool));
-  for (guint i = 0; i < message->bodies->len; i++)
-    g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
+  tps_scan_refuse_memory (scanner, n_bytes);
   return NULL;
 }
 
@@ -365,14 +382,8 @@ tps_scan_step_raw (TpsScanner *scanner, TpsScanInput *in)
 {
   gsize n_bytes = MIN (scanner->n_raw, tps_scan_n_here (in));
 
-  if (in->span == NULL)
-    {
-      guint8 *room = tps_scan_head_extend (scanner, in, n_bytes);
-
-      if (room == NULL)
-        return TPS_STEP_BAD;
-      memcpy (room, in->next, n_bytes);
-    }
+  if (in->span == NULL && !append (scanner, in, in->next, n_bytes))
+    return TPS_STEP_BAD;
   in->next += n_bytes;
   scanner->n_raw -= n_bytes;
   if (scanner->n_raw > 0)

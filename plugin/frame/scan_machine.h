@@ -157,7 +157,10 @@ TpsScanStep tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const 
 TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
                                     guint64 n_bytes);
 
-/* Room for `n_bytes` more in the head, which then count as used; NULL: refused. */
+/* No memory for `n_bytes` of the message: it is read to its end, which keeps the connection, and holds nothing. */
+void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
+
+/* Room for `n_bytes` more, at most 256, in the head, which then count as used; NULL: refused. */
 guint8 *tps_scan_head_extend (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes);
 
 /* Copies the bytes since `span` into the head. FALSE: refused. */

@@ -15,6 +15,7 @@
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_SPLICES 64
 #define FRAME_LENGTH_BYTES 4
+#define WRITER_BYTES 768 /* a writer with its arrays */
 
 typedef struct
 {
@@ -39,6 +40,8 @@ release_contents (TpsWriter *out)
   GDestroyNotify released = g_steal_pointer (&out->released);
 
   tps_writer_queued (out);
+  tps_charge_clear (&out->charge);
+  g_clear_pointer (&out->charge.budget, tps_budget_unref);
   g_clear_error (&out->failure);
   if (out->splices->len > 0)
     g_array_set_size (out->splices, 0);
@@ -127,6 +130,33 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->n_spliced_bytes = 0;
   out->bool_pending = FALSE;
   out->depth = 0;
+}
+
+gboolean
+tps_writer_set_budget (TpsWriter *out, TpsBudget *budget, GError **error)
+{
+  out->charge.budget = tps_budget_ref (budget);
+  return tps_charge_set (&out->charge, WRITER_BYTES + out->n_allocated, error);
+}
+
+gboolean
+tps_writer_grow (TpsWriter *out, gsize n_bytes)
+{
+  gsize n_allocated = out->n_allocated;
+  GError *error = NULL;
+
+  while (n_bytes > n_allocated - out->n_head)
+    n_allocated *= 2;
+  if (out->failure == NULL && tps_charge_set (&out->charge, WRITER_BYTES + n_allocated, &error))
+    {
+      out->n_allocated = n_allocated;
+      out->head = g_realloc (out->head, n_allocated);
+      return TRUE;
+    }
+  if (error != NULL)
+    tps_writer_fail (out, error);
+  out->n_head = 0;
+  return n_bytes <= out->n_allocated;
 }
 
 GList *

@@ -24,6 +24,7 @@ struct TpsWriter
   guint8 *head;
   gsize n_head;
   gsize n_allocated;
+  TpsCharge charge; /* of the head; with a reference of the budget */
   gsize n_spliced_bytes;
   gsize n_skipped; /* bytes of the head that are not sent: the frame's length, in a transfer */
   GArray *splices; /* of what goes out between bytes of the head */
@@ -44,16 +45,16 @@ struct TpsWriter
   gpointer released_data;
 };
 
-/* Room for so many bytes at the end of the head. */
+/* Makes room for so many bytes at the end of the head. FALSE: there is no memory; the message has failed, and what is
+ * written from then on is dropped. */
+gboolean tps_writer_grow (TpsWriter *out, gsize n_bytes);
+
+/* Room for so many bytes at the end of the head, 16 at most: a message that has failed has as much. */
 static inline guint8 *
 tps_writer_extend (TpsWriter *out, gsize n_bytes)
 {
   if (G_UNLIKELY (n_bytes > out->n_allocated - out->n_head))
-    {
-      while (n_bytes > out->n_allocated - out->n_head)
-        out->n_allocated *= 2;
-      out->head = g_realloc (out->head, out->n_allocated);
-    }
+    tps_writer_grow (out, n_bytes);
   out->n_head += n_bytes;
   return out->head + out->n_head - n_bytes;
 }
@@ -61,8 +62,10 @@ tps_writer_extend (TpsWriter *out, gsize n_bytes)
 static inline void
 tps_writer_put_bytes (TpsWriter *out, gconstpointer bytes, gsize n_bytes)
 {
-  if (n_bytes > 0)
-    memcpy (tps_writer_extend (out, n_bytes), bytes, n_bytes);
+  if (n_bytes == 0 || (n_bytes > out->n_allocated - out->n_head && !tps_writer_grow (out, n_bytes)))
+    return;
+  memcpy (out->head + out->n_head, bytes, n_bytes);
+  out->n_head += n_bytes;
 }
 
 /* The length of a binary, which in a transfer may be a long one. */

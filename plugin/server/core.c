@@ -44,6 +44,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
     core->metrics = tps_metrics_ref (metrics);
   set_counts (core);
   core->bodies = new_bodies (budgets, device);
+  core->replies = tps_budget_ref (budgets->replies);
   core->segments = tps_budget_ref (budgets->shared);
   core->segments_on_device = tps_budget_new (NULL, "shared memory of the device",
                                              tps_budget_get_max (budgets->shared));
@@ -67,6 +68,7 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   tps_buffer_pool_unref (core->bodies);
+  tps_budget_unref (core->replies);
   tps_budget_unref (core->segments);
   tps_budget_unref (core->segments_on_device);
   g_clear_pointer (&core->metrics, tps_metrics_unref);

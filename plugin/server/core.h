@@ -44,6 +44,7 @@ typedef struct
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
   TpsBufferPool *bodies;
+  TpsBudget *replies;            /* charged for replies that have not been sent */
   TpsBudget *segments;           /* of all connections */
   TpsBudget *segments_on_device; /* the same in the device's memory, with a limit of their own */
   TpsWorkerPool *workers;        /* borrowed */

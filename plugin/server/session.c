@@ -264,7 +264,14 @@ get_peer (gpointer carried)
   return ((const Call *) carried)->session->peer;
 }
 
+static TpsBudget *
+get_reply_budget (gpointer carried)
+{
+  return ((const Call *) carried)->session->core->replies;
+}
+
 static const TpsCarrierOps carrier_ops = {
+  .get_reply_budget = get_reply_budget,
   .get_peer = get_peer,
   .may_wait = may_wait,
   .is_wanted = is_wanted,

@@ -167,13 +167,23 @@ keep_answer (TpsCall *call, TpsWriter *out, const GError *too_long)
   return write_service_error (call->message, too_long, name);
 }
 
-/* The answer; with an error where it is longer than a message can be. */
+static TpsBudget *
+get_reply_budget (TpsCall *call)
+{
+  return call->ops->get_reply_budget != NULL ? call->ops->get_reply_budget (call->carried) : NULL;
+}
+
+/* The answer; with an error where it is longer than a message can be, or there is no memory for it. Errors themselves are
+ * not charged: a connection that does not take them is not read (plugin/net). */
 static TpsWriter *
 write_to (TpsCall *call, TpsSharing *place, TpsWriteResult write, gconstpointer user_data,
           GError **error)
 {
   TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_REPLY);
+  GError *no_room = NULL;
 
+  if (!tps_writer_set_budget (out, get_reply_budget (call), &no_room))
+    tps_writer_fail (out, no_room);
   tps_writer_set_sharing (out, place);
   if (write != NULL)
     write (out, user_data);

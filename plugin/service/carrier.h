@@ -41,6 +41,9 @@ typedef struct
    * be asked for with NULL) that says why there is none: UNAVAILABLE, PERMISSION_DENIED. Does not block. */
   TpsSegmentRegistry *(*get_segments) (gpointer carried, GError **error);
 
+  /* Optional, NULL = no limit: what is charged for the bytes of replies until they are sent; borrowed. Does not block. */
+  TpsBudget *(*get_reply_budget) (gpointer carried);
+
   /* Optional, NULL = none: identifies the call's connection among those that are open, for TpsService.connection_closed. */
   gconstpointer (*get_connection) (gpointer carried);
 } TpsCarrierOps;

@@ -8,6 +8,8 @@
 #include "runtime/base/error.h"
 
 #define MAX_NAME_BYTES 255
+/* What a struct of a list takes when it is decoded, at most, with a name and without its tensors. */
+#define DECODED_STRUCT_BYTES ((gsize) 1024)
 
 const gchar *
 tps_wire_type_name (TpsWireType type)
@@ -242,7 +244,10 @@ tps_field_list_begin (TpsReader *in, const TpsFieldPath *path, TpsWireType type,
   if (*n_elems > 0 && got != type)
     return tps_field_refuse (path, error, "is a list of %s, expected a list of %s",
                              tps_wire_type_name (got), tps_wire_type_name (type));
-  return tps_field_check_reader (in, path, error);
+  if (!tps_field_check_reader (in, path, error))
+    return FALSE;
+  return type != TPS_WIRE_STRUCT || *n_elems == 0
+         || tps_reader_charge (in, *n_elems * DECODED_STRUCT_BYTES, error);
 }
 
 void

@@ -185,9 +185,18 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *rece
   return g_steal_pointer (&buffer);
 }
 
+/* A copy of elements that stand in the head. */
 static TpsBuffer *
-take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean has_data,
-           const TpsShape *shape, GError **error)
+copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
+{
+  if (!tps_reader_charge (in, tps_buffer_get_copy_cost (data->n_bytes), error))
+    return NULL;
+  return tps_buffer_new_copy (data->data, data->n_bytes);
+}
+
+static TpsBuffer *
+take_data (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
+           gboolean has_data, const TpsShape *shape, GError **error)
 {
   const TpsBytesView *data = &received->data;
 
@@ -196,8 +205,7 @@ take_data (const TpsFieldPath *path, const ReceivedTensor *received, gboolean ha
       refuse_data (path, shape, has_data ? data : NULL, error);
       return NULL;
     }
-  return data->buffer != NULL ? tps_buffer_ref (data->buffer)
-                              : tps_buffer_new_copy (data->data, data->n_bytes);
+  return data->buffer != NULL ? tps_buffer_ref (data->buffer) : copy_small (in, data, error);
 }
 
 static gboolean
@@ -217,7 +225,7 @@ decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsT
   if (seen & TENSOR_HAS_SHARED)
     buffer = take_shared (in, path, &received, &shape, may_be_on_device, error);
   else
-    buffer = take_data (path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
+    buffer = take_data (in, path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
   if (buffer == NULL)
     return FALSE;
   tps_tensor_clear (tensor);

@@ -559,6 +559,14 @@ new_small (gsize n_bytes)
   return buffer;
 }
 
+gsize
+tps_buffer_get_copy_cost (gsize n_bytes)
+{
+  if (n_bytes > TPS_BUFFER_MAX_SMALL)
+    return tps_buffer_pool_get_cost (n_bytes);
+  return SMALL_HEADER_BYTES + ((gsize) MIN_SMALL_BYTES << small_class_of (n_bytes));
+}
+
 TpsBuffer *
 tps_buffer_new_copy (gconstpointer data, gsize n_bytes)
 {

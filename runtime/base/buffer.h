@@ -81,6 +81,9 @@ TpsBuffer *tps_buffer_new_zeroed (gsize n_bytes);
 #define TPS_BUFFER_MAX_SMALL 4096
 TpsBuffer *tps_buffer_new_copy (gconstpointer data, gsize n_bytes);
 
+/* What such a copy takes, with what is kept beside it. */
+gsize tps_buffer_get_copy_cost (gsize n_bytes);
+
 /* Wraps memory of somebody else; `free_func` (may be NULL) is called with `user_data` when the last reference goes.
  * `device` says where the memory lies; NULL = host memory. */
 TpsBuffer *tps_buffer_new_foreign (gpointer data, gsize n_bytes, TpsDevice *device,

@@ -20,11 +20,10 @@
 static TpsBuffer *
 cpu_alloc (TpsDevice *device, gsize n_bytes, GError **error)
 {
-  TpsBuffer *buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
+  TpsBuffer *buffer = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_bytes, error);
 
   if (buffer == NULL)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "cpu: no memory for a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
+    g_prefix_error (error, "cpu: no memory for a buffer of %" G_GSIZE_FORMAT " bytes: ", n_bytes);
   return buffer;
 }
 

@@ -102,7 +102,9 @@ begin_dense_sum (TpsFold *fold, GError **error)
   TpsShape shape = first->dense.shape;
 
   shape.dtype = tps_cpu_sum_dtype (shape.dtype);
-  fold->is_adopted = can_adopt (first);
+  /* A small buffer is charged with the message that it came in, which the average outlives. */
+  fold->is_adopted = can_adopt (first)
+                     && tps_buffer_get_size (first->dense.buffer) >= TPS_BUFFER_MAX_SMALL;
   if (fold->is_adopted)
     tps_tensor_init_ref (&reduction->sum.dense, &first->dense);
   else if (!tps_reduction_allocate (&reduction->sum.dense, &shape, reduction->buffers, error))

@@ -31,7 +31,8 @@ typedef struct
   TpsDType dtype;
   TpsDType sum_dtype;
   gdouble weight;
-  gpointer scratch; /* one row of the sum's type, where `sorted` */
+  gpointer scratch;  /* one row of the sum's type, where `sorted` */
+  TpsBuffer *memory; /* of both; NULL where they are not needed */
 } Rows;
 
 static gint64
@@ -68,8 +69,28 @@ compare_rows (const void *a, const void *b)
   return left->position < right->position ? -1 : 1;
 }
 
-static void
-rows_init (Rows *rows, const TpsGradient *gradient)
+/* The order of the rows, and a row to add up in, where ids do not ascend. */
+static gboolean
+sort_rows (Rows *rows, TpsBufferPool *buffers, GError **error)
+{
+  gsize n_rows = (gsize) rows->n_rows;
+
+  rows->memory = tps_buffer_pool_get (buffers, n_rows * sizeof (Row) + rows->sum_row_bytes, error);
+  if (rows->memory == NULL)
+    {
+      g_prefix_error (error, "no memory to sort %" G_GSIZE_FORMAT " rows: ", n_rows);
+      return FALSE;
+    }
+  rows->sorted = (Row *) (gpointer) tps_buffer_get_data (rows->memory);
+  rows->scratch = rows->sorted + n_rows;
+  for (gint64 i = 0; i < rows->n_rows; i++)
+    rows->sorted[i] = (Row) { .id = rows->ids[i], .position = i };
+  qsort (rows->sorted, n_rows, sizeof *rows->sorted, compare_rows);
+  return TRUE;
+}
+
+static gboolean
+rows_init (Rows *rows, const TpsGradient *gradient, TpsBufferPool *buffers, GError **error)
 {
   TpsDType dtype = gradient->values.shape.dtype;
 
@@ -84,20 +105,13 @@ rows_init (Rows *rows, const TpsGradient *gradient)
   };
   rows->row_bytes = rows->dim * tps_dtype_size (dtype);
   rows->sum_row_bytes = rows->dim * tps_dtype_size (rows->sum_dtype);
-  if (ascends_strictly (rows->ids, rows->n_rows))
-    return;
-  rows->sorted = g_new (Row, rows->n_rows);
-  for (gint64 i = 0; i < rows->n_rows; i++)
-    rows->sorted[i] = (Row) { .id = rows->ids[i], .position = i };
-  qsort (rows->sorted, (gsize) rows->n_rows, sizeof *rows->sorted, compare_rows);
-  rows->scratch = g_malloc (rows->sum_row_bytes);
+  return ascends_strictly (rows->ids, rows->n_rows) || sort_rows (rows, buffers, error);
 }
 
 static void
 rows_clear (Rows *rows)
 {
-  g_free (rows->sorted);
-  g_free (rows->scratch);
+  g_clear_pointer (&rows->memory, tps_buffer_unref);
 }
 
 /* The first position after `i` with another id. */
@@ -255,7 +269,8 @@ tps_sparse_sum_add (TpsGradient *sum, TpsGradient *gradient, TpsBufferPool *buff
   gboolean ok;
   Rows rows;
 
-  rows_init (&rows, gradient);
+  if (!rows_init (&rows, gradient, buffers, error))
+    return FALSE;
   ok = sum->kind == TPS_GRADIENT_NONE ? start (sum, gradient, &rows, buffers, error)
                                       : add (sum, &rows, buffers, error);
   rows_clear (&rows);

@@ -77,10 +77,9 @@ make_own_budgets (TpsTableStore *store, const TpsTableStoreOptions *options)
   store->budget = tps_budget_new (NULL, "tables",
                                   options->max_bytes > 0 ? options->max_bytes : max_bytes);
   tps_budget_set_flag (store->budget, "--max-table-mib");
-  store->answer_budget = tps_budget_new (NULL, "replies",
-                                         options->max_answer_bytes > 0
-                                             ? options->max_answer_bytes
-                                             : max_bytes / DEFAULT_ANSWERS_PART);
+  store->answer_budget = tps_budget_new (
+      NULL, "replies",
+      options->max_answer_bytes > 0 ? options->max_answer_bytes : max_bytes / DEFAULT_ANSWERS_PART);
   store->scratch_budget = tps_budget_new (NULL, "lookups and pushes",
                                           options->max_scratch_bytes > 0
                                               ? options->max_scratch_bytes

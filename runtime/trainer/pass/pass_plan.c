@@ -9,6 +9,8 @@
 #include "runtime/trainer/pass/pass_batch.h"
 #include "runtime/base/error.h"
 
+#define MODEL_COPIES 3 /* values, gradients, averages */
+
 G_GNUC_PRINTF (2, 3)
 static gboolean
 refuse (GError **error, const gchar *format, ...)
@@ -128,6 +130,32 @@ create_model (TpsPass *pass, GError **error)
   return pass->model != NULL;
 }
 
+/* Parameters with their gradients and averages. Everything is charged when it is allocated; this is for a pass that cannot
+ * fit to be refused before it begins. */
+static gboolean
+check_memory (const TpsPass *pass, GError **error)
+{
+  TpsBudget *budget = tps_buffer_pool_get_budget (tps_buffer_pool_get_default ());
+  gsize n_bytes = 0;
+
+  if (!pass->device->is_host)
+    return TRUE;
+  for (guint i = 0; i < pass->model->n_parameters; i++)
+    if (!g_size_checked_add (&n_bytes, n_bytes,
+                             tps_shape_n_bytes (&pass->model->parameters[i].shape)))
+      n_bytes = G_MAXSIZE;
+  if (!g_size_checked_mul (&n_bytes, n_bytes, MODEL_COPIES))
+    n_bytes = G_MAXSIZE;
+  if (!tps_budget_charge (budget, n_bytes, error))
+    {
+      g_prefix_error (error, "model %s takes %" G_GSIZE_FORMAT " bytes with its gradients: ",
+                      pass->plan->model_class, n_bytes);
+      return FALSE;
+    }
+  tps_budget_release (budget, n_bytes);
+  return TRUE;
+}
+
 static gboolean
 preprocess (TpsPass *pass, GError **error)
 {
@@ -144,6 +172,6 @@ tps_pass_resolve (TpsPass *pass, GError **error)
 {
   return check_counts (pass->plan, error) && check_values (pass->plan, error)
          && resolve_names (pass, error) && pass->trainer->check (pass->plan, error)
-         && choose_device (pass, error) && create_model (pass, error) && preprocess (pass, error)
-         && tps_pass_move_batches (pass, error);
+         && choose_device (pass, error) && create_model (pass, error) && check_memory (pass, error)
+         && preprocess (pass, error) && tps_pass_move_batches (pass, error);
 }

@@ -42,7 +42,7 @@ TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
 void tps_trainer_free (TpsTrainer *trainer);
 
 /* Takes over the plan, whatever comes; answers at once. Errors: INVALID_ARGUMENT naming the argument (unknown registry
- * names list the known ones; shapes and ids are checked here), ALREADY_EXISTS while a pass runs. Clears the metrics.
+ * names list the known ones; shapes and ids are checked here), RESOURCE_EXHAUSTED (the model is larger than the budget), ALREADY_EXISTS while a pass runs. Clears the metrics.
  * Thread: any. */
 gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
 

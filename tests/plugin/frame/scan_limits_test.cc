@@ -129,7 +129,7 @@ TEST (ScanLimits, aHeadThatGrowsBeyondItsLimit)
 }
 
 /* Else unknown fields would fill the memory beside all bounds. */
-TEST (ScanLimits, aLargeHeadCountsAgainstThePoolsLimit)
+TEST (ScanLimits, aHeadIsChargedAndDroppedWhereItDoesNotFit)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
@@ -141,13 +141,52 @@ TEST (ScanLimits, aLargeHeadCountsAgainstThePoolsLimit)
 
   options.pool = pool;
   {
-    Scan scan = scan_bytes (message (3000) + message (20000), options);
+    Scan scan = scan_bytes (message (20000) + message (40000) + message (100), options);
 
     EXPECT_EQ (scan.error, "");
-    EXPECT_EQ (tps_budget_get_held (budget), 32u << 10);
-    EXPECT_THAT (scan_bytes (message (40000), options).error,
-                 HasSubstr ("no memory is left for a head of 65536 bytes"));
-    EXPECT_EQ (scan_bytes (message (40000), options).code, TPS_ERROR_RESOURCE_EXHAUSTED);
+    ASSERT_EQ (scan.messages.size (), 3u);
+    EXPECT_EQ (scan.messages[0]->n_bytes_refused, 0u);
+    EXPECT_GT (scan.messages[1]->n_bytes_refused, 0u) << "it is answered, the connection stays";
+    EXPECT_LT (scan.messages[1]->head->len, 4096u);
+    EXPECT_EQ (scan.messages[2]->n_bytes_refused, 0u);
+    EXPECT_GE (tps_budget_get_held (budget), (32u << 10) + 2 * TPS_MESSAGE_BYTES);
+  }
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+}
+
+TEST (ScanLimits, everyMessageIsCharged)
+{
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 10 * TPS_MESSAGE_BYTES);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
+  ScanOptions options;
+  Bytes bytes;
+
+  options.pool = pool;
+  for (int i = 0; i < 20; i++)
+    bytes += frame (header () + STOP);
+  Scan scan = scan_bytes (bytes, options);
+  ASSERT_EQ (scan.messages.size (), 20u);
+  EXPECT_EQ (scan.messages[0]->n_bytes_refused, 0u);
+  EXPECT_GT (scan.messages[19]->n_bytes_refused, 0u);
+}
+
+TEST (ScanLimits, whatIsDecodedIsChargedToTheMessage)
+{
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 64 << 10);
+  g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
+  g_autoptr (GError) error = nullptr;
+  ScanOptions options;
+
+  options.pool = pool;
+  {
+    Scan scan = scan_bytes (frame (header () + STOP), options);
+    TpsMessage *message = scan.messages[0];
+
+    EXPECT_TRUE (tps_message_charge (message, 30000, &error));
+    EXPECT_GE (tps_budget_get_held (budget), 30000u);
+    EXPECT_FALSE (tps_message_charge (message, 60000, &error));
+    EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+    EXPECT_FALSE (tps_message_charge (message, G_MAXSIZE, nullptr));
   }
   EXPECT_EQ (tps_budget_get_held (budget), 0u);
 }

@@ -7,7 +7,8 @@
 namespace thriftps_test {
 
 WriteFields
-PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems, const std::string &bytes)
+PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems, const std::string &bytes,
+           gint32 param_loc)
 {
   return [=] (TpsWriter *out) {
     tps_writer_field (out, 1, TPS_WIRE_I32);
@@ -15,7 +16,7 @@ PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems, const s
     tps_writer_field (out, 2, TPS_WIRE_I64);
     tps_writer_i64 (out, batch);
     tps_writer_field (out, 3, TPS_WIRE_I32);
-    tps_writer_i32 (out, 0);
+    tps_writer_i32 (out, param_loc);
     tps_writer_field (out, 4, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);

@@ -17,7 +17,7 @@ WriteFields Push (gint32 trainer, gint64 batch, gint64 n_elems, float value);
 
 // The same of any type, with elements as they are given.
 WriteFields PushBytes (gint32 trainer, gint64 batch, TpsDType dtype, gint64 n_elems,
-                       const std::string &bytes);
+                       const std::string &bytes, gint32 param_loc = 0);
 
 // The elements of Gradient.dense in an answer.
 std::vector<float> Average (const Message &answer);
