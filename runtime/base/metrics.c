@@ -1,9 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Type -> series (one a name) -> spans in the order of their start; and type -> key -> span, for the end of a span.
+/* Type -> series (one a name) -> samples in the order of their start; and type -> key -> span, for the end of a span.
  *
- * A series holds at most TPS_METRICS_MAX_SAMPLES spans, finished or not: the oldest goes first, and its key with it.
- * So what is never finished does not pile up either.
+ * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest goes first, and its key with
+ * it. So spans that never end do not pile up either.
+ *
+ * Those who record wait for nobody for long: a summary copies one series at a time under the lock and sorts the copies
+ * without it. The last summary is kept, and handed out again until something has changed.
  */
 
 #include "runtime/base/metrics.h"
@@ -15,41 +18,41 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-typedef struct Span Span;
+/* The first ring of a series. */
+#define MIN_SLOTS 64
 
-struct Span
-{
-  Span *next; /* started later */
-  gint64 start_ns;
-  gdouble elapsed_ms;
-  gboolean is_finished;
-  gboolean has_key;
-  gchar key[];
-};
+typedef struct Series Series;
 
+/* A sample with a key. */
 typedef struct
 {
+  Series *series;
+  guint64 number; /* of the sample in its series */
+  gint64 start_ns;
+  gboolean is_finished;
+  gchar key[];
+} Span;
+
+/* Samples [first, end) are held, sample n in slot n % n_slots. */
+struct Series
+{
   gchar *name;
-  Span *first;
-  Span **last; /* where the next span is linked */
-  guint n_spans;
-  guint n_finished;      /* of the spans held */
-  gint64 n_finished_all; /* those dropped included */
-} Series;
+  guint64 first;
+  guint64 end;
+  guint n_slots;       /* a power of two, or 0 */
+  gdouble *elapsed_ms; /* NAN = not finished */
+  Span **spans;        /* NULL = the sample has no key; borrowed, the type owns them */
+  guint n_finished;    /* of the samples held */
+  gint64 n_finished_all;
+};
 
 typedef struct
 {
   gchar *name;
   GPtrArray *series;          /* Series, in the order of first use */
   GHashTable *series_by_name; /* borrows both */
-  GHashTable *spans;          /* span->key -> SpanRef; borrows the key */
+  GHashTable *spans;          /* span->key -> Span; owns the span, borrows the key */
 } Type;
-
-typedef struct
-{
-  Span *span;
-  Series *series;
-} SpanRef;
 
 struct TpsMetrics
 {
@@ -61,6 +64,12 @@ struct TpsMetrics
   TpsMutex lock;             /* guards everything below */
   GPtrArray *types;          /* Type, in the order of first use */
   GHashTable *types_by_name; /* borrows both */
+  guint64 n_changes;         /* of finished samples */
+  guint64 n_clears;
+
+  /* The last summaries, without and with samples, and the number of changes that they know; NULL = none. */
+  GPtrArray *kept[2];
+  guint64 kept_changes[2];
 };
 
 static void
@@ -68,11 +77,8 @@ series_free (gpointer data)
 {
   Series *series = data;
 
-  for (Span *span = series->first, *next; span != NULL; span = next)
-    {
-      next = span->next;
-      g_free (span);
-    }
+  g_free (series->elapsed_ms);
+  g_free (series->spans);
   g_free (series->name);
   g_free (series);
 }
@@ -129,11 +135,19 @@ tps_metrics_ref (TpsMetrics *metrics)
   return metrics;
 }
 
+static void
+drop_kept (TpsMetrics *metrics)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (metrics->kept); i++)
+    g_clear_pointer (&metrics->kept[i], g_ptr_array_unref);
+}
+
 void
 tps_metrics_unref (TpsMetrics *metrics)
 {
   if (!tps_refcount_dec (&metrics->refcount))
     return;
+  drop_kept (metrics);
   g_hash_table_unref (metrics->types_by_name);
   g_ptr_array_unref (metrics->types);
   tps_counters_unref (metrics->counters);
@@ -163,51 +177,83 @@ ensure_series (Type *type, const gchar *name)
     return series;
   series = g_new0 (Series, 1);
   series->name = g_strdup (name);
-  series->last = &series->first;
   g_ptr_array_add (type->series, series);
   g_hash_table_insert (type->series_by_name, series->name, series);
   return series;
 }
 
+static gboolean
+is_finished (const Series *series, guint64 number)
+{
+  return !isnan (series->elapsed_ms[number % series->n_slots]);
+}
+
 static void
 drop_oldest (Type *type, Series *series)
 {
-  Span *span = series->first;
+  Span *span = series->spans[series->first % series->n_slots];
 
-  series->first = span->next;
-  series->n_spans--;
-  series->n_finished -= span->is_finished;
-  if (span->has_key)
+  series->n_finished -= is_finished (series, series->first);
+  if (span != NULL)
     g_hash_table_remove (type->spans, span->key);
-  g_free (span);
+  series->first++;
 }
 
-/* `key` may be NULL. */
+/* Twice the slots: the samples keep their numbers, and so move. */
+static void
+grow (Series *series)
+{
+  guint n_slots = MAX (series->n_slots * 2, MIN_SLOTS);
+  gdouble *elapsed_ms = g_new (gdouble, n_slots);
+  Span **spans = g_new (Span *, n_slots);
+
+  for (guint64 i = series->first; i < series->end; i++)
+    {
+      elapsed_ms[i % n_slots] = series->elapsed_ms[i % series->n_slots];
+      spans[i % n_slots] = series->spans[i % series->n_slots];
+    }
+  g_free (series->elapsed_ms);
+  g_free (series->spans);
+  series->elapsed_ms = elapsed_ms;
+  series->spans = spans;
+  series->n_slots = n_slots;
+}
+
+/* An unfinished sample, whose number is returned. */
+static guint64
+append_sample (Type *type, Series *series, Span *span)
+{
+  guint64 number = series->end;
+
+  if (number - series->first == TPS_METRICS_MAX_SAMPLES)
+    drop_oldest (type, series);
+  if (number - series->first == series->n_slots)
+    grow (series);
+  series->elapsed_ms[number % series->n_slots] = NAN;
+  series->spans[number % series->n_slots] = span;
+  series->end++;
+  return number;
+}
+
+static void
+finish_sample (TpsMetrics *metrics, Series *series, guint64 number, gdouble elapsed_ms)
+{
+  series->elapsed_ms[number % series->n_slots] = elapsed_ms;
+  series->n_finished++;
+  series->n_finished_all++;
+  metrics->n_changes++;
+}
+
 static Span *
 append_span (Type *type, const gchar *name, const gchar *key)
 {
-  Series *series = ensure_series (type, name);
-  gsize n_key_bytes = key == NULL ? 0 : strlen (key) + 1;
+  gsize n_key_bytes = strlen (key) + 1;
   Span *span = g_malloc0 (sizeof *span + n_key_bytes);
-  SpanRef *ref;
 
-  if (series->n_spans == TPS_METRICS_MAX_SAMPLES)
-    drop_oldest (type, series);
-  *series->last = span;
-  series->last = &span->next;
-  series->n_spans++;
-  if (key == NULL)
-    {
-      span->is_finished = TRUE;
-      series->n_finished++;
-      series->n_finished_all++;
-      return span;
-    }
-  span->has_key = TRUE;
+  span->series = ensure_series (type, name);
   memcpy (span->key, key, n_key_bytes);
-  ref = g_new (SpanRef, 1);
-  *ref = (SpanRef) { span, series };
-  g_hash_table_insert (type->spans, span->key, ref);
+  span->number = append_sample (type, span->series, span);
+  g_hash_table_insert (type->spans, span->key, span);
   return span;
 }
 
@@ -231,7 +277,7 @@ tps_metrics_record_start (TpsMetrics *metrics, const gchar *type_name, const gch
   return is_new;
 }
 
-static SpanRef *
+static Span *
 find_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key)
 {
   Type *type = g_hash_table_lookup (metrics->types_by_name, type_name);
@@ -246,29 +292,29 @@ end_span (TpsMetrics *metrics, const gchar *type_name, const gchar *key, const g
 {
   gint64 now_ns = metrics->clock (metrics->clock_data);
   gboolean was_finished = FALSE;
-  SpanRef *ref;
+  gboolean is_known;
+  Span *span;
 
   tps_mutex_lock (&metrics->lock);
-  ref = find_span (metrics, type_name, key);
-  if (ref != NULL)
-    was_finished = ref->span->is_finished;
-  if (ref != NULL && !was_finished)
+  span = find_span (metrics, type_name, key);
+  is_known = span != NULL;
+  if (is_known)
+    was_finished = span->is_finished;
+  if (is_known && !was_finished)
     {
-      ref->span->is_finished = TRUE;
-      ref->span->elapsed_ms = elapsed_ms != NULL ? *elapsed_ms
-                                                 : (gdouble) (now_ns - ref->span->start_ns) / 1e6;
-      ref->series->n_finished++;
-      ref->series->n_finished_all++;
+      span->is_finished = TRUE;
+      finish_sample (metrics, span->series, span->number,
+                     elapsed_ms != NULL ? *elapsed_ms : (gdouble) (now_ns - span->start_ns) / 1e6);
     }
   tps_mutex_unlock (&metrics->lock);
 
-  if (ref == NULL)
+  if (!is_known)
     g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "metric_type=%s with key=%s not found",
                  type_name, key);
   else if (was_finished)
     g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
                  "end for metric_type=%s with key=%s already exists", type_name, key);
-  return ref != NULL && !was_finished;
+  return is_known && !was_finished;
 }
 
 gboolean
@@ -287,8 +333,13 @@ tps_metrics_record_elapsed (TpsMetrics *metrics, const gchar *type, const gchar 
 void
 tps_metrics_record (TpsMetrics *metrics, const gchar *type, const gchar *name, gdouble elapsed_ms)
 {
+  Type *of_type;
+  Series *series;
+
   tps_mutex_lock (&metrics->lock);
-  append_span (ensure_type (metrics, type), name, NULL)->elapsed_ms = elapsed_ms;
+  of_type = ensure_type (metrics, type);
+  series = ensure_series (of_type, name);
+  finish_sample (metrics, series, append_sample (of_type, series, NULL), elapsed_ms);
   tps_mutex_unlock (&metrics->lock);
 }
 
@@ -304,23 +355,41 @@ tps_metrics_clear (TpsMetrics *metrics)
   tps_mutex_lock (&metrics->lock);
   g_hash_table_remove_all (metrics->types_by_name);
   g_ptr_array_set_size (metrics->types, 0);
+  drop_kept (metrics);
+  metrics->n_changes++;
+  metrics->n_clears++;
   tps_mutex_unlock (&metrics->lock);
 }
 
-/* Fills in everything but the statistics: those need time and no lock. */
+/* Fills in everything but the statistics. The samples are those held, NAN where they are not finished. */
 static TpsMetricSummary *
 copy_series (const Type *type, const Series *series)
 {
   TpsMetricSummary *summary = g_new0 (TpsMetricSummary, 1);
+  guint n_held = (guint) (series->end - series->first);
+  guint first_slot = (guint) (series->first % series->n_slots);
+  guint n_to_end = MIN (n_held, series->n_slots - first_slot);
 
   summary->type = g_strdup (type->name);
   summary->name = g_strdup (series->name);
   summary->count = series->n_finished_all;
-  summary->samples_ms = g_new (gdouble, series->n_finished);
-  for (const Span *span = series->first; span != NULL; span = span->next)
-    if (span->is_finished)
-      summary->samples_ms[summary->n_samples++] = span->elapsed_ms;
+  summary->n_samples = n_held;
+  summary->samples_ms = g_new (gdouble, n_held);
+  memcpy (summary->samples_ms, series->elapsed_ms + first_slot, n_to_end * sizeof (gdouble));
+  memcpy (summary->samples_ms + n_to_end, series->elapsed_ms,
+          (n_held - n_to_end) * sizeof (gdouble));
   return summary;
+}
+
+static void
+drop_unfinished (TpsMetricSummary *summary)
+{
+  guint n_finished = 0;
+
+  for (guint i = 0; i < summary->n_samples; i++)
+    if (!isnan (summary->samples_ms[i]))
+      summary->samples_ms[n_finished++] = summary->samples_ms[i];
+  summary->n_samples = n_finished;
 }
 
 static int
@@ -367,34 +436,77 @@ compute_statistics (TpsMetricSummary *summary)
   summary->p99_ms = percentile (sorted, n, 99);
 }
 
+/* Series of which nothing is finished are left out. The lock is held. */
+static void
+add_series (const Type *type, guint index, GPtrArray *summaries)
+{
+  const Series *series = type->series->pdata[index];
+
+  if (series->n_finished > 0)
+    g_ptr_array_add (summaries, copy_series (type, series));
+}
+
+/* Copies what is there, one series at a time, the lock released in between. Types and series are only added, unless all of
+ * them are cleared: then nothing is left to copy. */
+static void
+copy_all (TpsMetrics *metrics, GPtrArray *summaries)
+{
+  guint64 n_clears = metrics->n_clears;
+
+  for (guint i = 0; i < metrics->types->len; i++)
+    for (guint j = 0; j < ((const Type *) metrics->types->pdata[i])->series->len; j++)
+      {
+        add_series (metrics->types->pdata[i], j, summaries);
+        tps_mutex_unlock (&metrics->lock);
+        tps_mutex_lock (&metrics->lock);
+        if (metrics->n_clears != n_clears)
+          {
+            g_ptr_array_set_size (summaries, 0);
+            return;
+          }
+      }
+}
+
 GPtrArray *
 tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples)
 {
-  GPtrArray *summaries = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_metric_summary_free);
+  GPtrArray **kept = &metrics->kept[with_samples ? 1 : 0];
+  guint64 *kept_changes = &metrics->kept_changes[with_samples ? 1 : 0];
+  GPtrArray *summaries;
+  GPtrArray *replaced;
+  guint64 n_changes;
 
   tps_mutex_lock (&metrics->lock);
-  for (guint i = 0; i < metrics->types->len; i++)
+  n_changes = metrics->n_changes;
+  if (*kept != NULL && *kept_changes == n_changes)
     {
-      const Type *type = metrics->types->pdata[i];
-
-      for (guint j = 0; j < type->series->len; j++)
-        {
-          const Series *series = type->series->pdata[j];
-
-          if (series->n_finished > 0)
-            g_ptr_array_add (summaries, copy_series (type, series));
-        }
+      summaries = g_ptr_array_ref (*kept);
+      tps_mutex_unlock (&metrics->lock);
+      return summaries;
     }
+  summaries = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_metric_summary_free);
+  copy_all (metrics, summaries);
   tps_mutex_unlock (&metrics->lock);
 
   for (guint i = 0; i < summaries->len; i++)
     {
       TpsMetricSummary *summary = summaries->pdata[i];
 
+      drop_unfinished (summary);
       compute_statistics (summary);
       if (!with_samples)
         g_clear_pointer (&summary->samples_ms, g_free);
     }
+
+  tps_mutex_lock (&metrics->lock);
+  replaced = g_steal_pointer (kept);
+  if (metrics->n_changes == n_changes)
+    {
+      *kept = g_ptr_array_ref (summaries);
+      *kept_changes = n_changes;
+    }
+  tps_mutex_unlock (&metrics->lock);
+  g_clear_pointer (&replaced, g_ptr_array_unref);
   return summaries;
 }
 

@@ -62,7 +62,9 @@ TpsCounters *tps_metrics_get_counters (TpsMetrics *metrics);
 void tps_metrics_clear (TpsMetrics *metrics);
 
 /* All finished metrics, types in the order of their first use, names in the order of first use within; unfinished spans
- * are left out. An array of TpsMetricSummary owned by the caller (g_ptr_array_unref frees them). Thread: any. */
+ * are left out. The array of TpsMetricSummary is shared and must not be changed; the caller owns a reference
+ * (g_ptr_array_unref). Recording waits at most while one series is copied, and calls between which nothing was recorded
+ * cost nothing. Thread: any. */
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
 /* A summary of `n_samples` > 0 values; copies them. Owned by the caller. */

@@ -212,4 +212,55 @@ TEST (Metrics, ThreadsRecordAtTheSameTime)
     EXPECT_EQ (((const TpsMetricSummary *) all->pdata[i])->count, 4000);
 }
 
+/* Without this a client that asks again and again keeps the workers busy with sorting. */
+TEST (Metrics, SummariesAreMadeAgainOnlyAfterAChange)
+{
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);
+
+  tps_metrics_record (metrics, "type", "name", 1);
+  for (gboolean with_samples : std::vector<gboolean> { FALSE, TRUE })
+    {
+      g_autoptr (GPtrArray) first = tps_metrics_summarize (metrics, with_samples);
+      g_autoptr (GPtrArray) same = tps_metrics_summarize (metrics, with_samples);
+      EXPECT_EQ (first, same);
+      ASSERT_TRUE (
+          tps_metrics_record_start (metrics, "type", with_samples ? "a" : "b", "name", NULL));
+      g_autoptr (GPtrArray) still = tps_metrics_summarize (metrics, with_samples);
+      EXPECT_EQ (first, still) << "an unfinished span is no change";
+      tps_metrics_record (metrics, "type", "name", 2);
+      g_autoptr (GPtrArray) changed = tps_metrics_summarize (metrics, with_samples);
+      EXPECT_NE (first, changed);
+      EXPECT_EQ (((TpsMetricSummary *) first->pdata[0])->count + 1,
+                 ((TpsMetricSummary *) changed->pdata[0])->count);
+    }
+  tps_metrics_clear (metrics);
+  g_autoptr (GPtrArray) cleared = tps_metrics_summarize (metrics, TRUE);
+  EXPECT_EQ (cleared->len, 0u);
+}
+
+/* The ring turns: spans that began long ago and never end, and finished ones, go in the order of their start. */
+TEST (Metrics, KeepsTheNewestInOrderWhileTheRingTurns)
+{
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);
+  const int n = TPS_METRICS_MAX_SAMPLES;
+
+  ASSERT_TRUE (tps_metrics_record_start (metrics, "type", "stuck", "name", NULL));
+  for (int i = 0; i < 2 * n + 10; i++)
+    {
+      tps_metrics_record (metrics, "type", "name", i);
+      if (i == n - 2)
+        {
+          EXPECT_TRUE (tps_metrics_record_elapsed (metrics, "type", "stuck", 5, NULL));
+        }
+    }
+  EXPECT_FALSE (tps_metrics_record_end (metrics, "type", "stuck", NULL)) << "it has gone";
+  EXPECT_TRUE (tps_metrics_record_start (metrics, "type", "stuck", "name", NULL));
+  g_autoptr (GPtrArray) all = tps_metrics_summarize (metrics, TRUE);
+  const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[0];
+  EXPECT_EQ (summary->count, 2 * n + 11);
+  ASSERT_EQ (summary->n_samples, (guint) n - 1);
+  for (int i = 0; i < n - 1; i++)
+    ASSERT_EQ (summary->samples_ms[i], n + 11 + i);
+}
+
 } // namespace
