@@ -122,8 +122,10 @@ begin (TpsConnector *connector, gint fd, GError *error)
   if (fd >= 0)
     {
       /* A socket that is connected already is writable at once. */
-      connector->watch = tps_loop_add_watch (connector->loop, fd, EPOLLOUT, on_writable, connector);
-      return;
+      connector->watch = tps_loop_add_watch (connector->loop, fd, EPOLLOUT, on_writable, connector,
+                                             &error);
+      if (connector->watch != NULL)
+        return;
     }
   /* Reported from the loop, not from within tps_connector_new(). */
   connector->error = error;

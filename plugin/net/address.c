@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
 
 #define LISTEN_BACKLOG 1024
@@ -267,6 +268,7 @@ static gint
 listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd,
              GError **error)
 {
+  tps_descriptors_refuse (fd);
   if (!remove_stale (address, socket_address))
     return fail_listen (address, fd, "path", error);
   if (bind (fd, as_sockaddr (socket_address), socket_address->n_bytes) < 0)

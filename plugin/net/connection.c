@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "plugin/net/connection_private.h"
+#include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
 
 /* ---- what the loop waits for ---------------------------------------------------------------- */
@@ -27,20 +28,31 @@ tps_connection_is_reading_allowed (const TpsConnection *connection)
          && !tps_connection_is_queue_full (connection);
 }
 
+/* With the lock held. */
+static void
+modify_watch (TpsConnection *connection, guint32 interest)
+{
+  GError *error = NULL;
+
+  connection->interest = interest;
+  if (!tps_loop_modify_watch (connection->loop, connection->watch, interest, &error))
+    tps_connection_post_close (connection, error);
+}
+
 void
 tps_connection_update_interest (TpsConnection *connection)
 {
   gboolean allowed = tps_connection_is_reading_allowed (connection);
   gboolean read = allowed && !connection->has_leftover;
   guint32 interest = (read ? (guint32) EPOLLIN : 0)
+                     | (connection->half_closed ? 0 : (guint32) EPOLLRDHUP)
                      | (connection->blocked ? (guint32) EPOLLOUT : 0);
 
   atomic_store_explicit (&connection->may_read, read, memory_order_relaxed);
   if (connection->watch == NULL)
     return;
   if (interest != connection->interest)
-    tps_loop_modify_watch (connection->loop, connection->watch, interest);
-  connection->interest = interest;
+    modify_watch (connection, interest);
   if (allowed && connection->has_leftover && !connection->continue_posted)
     {
       connection->continue_posted = TRUE;
@@ -59,7 +71,10 @@ tps_connection_drop_socket (TpsConnection *connection)
   while ((out = tps_connection_pop_writer (&connection->queue)) != NULL)
     tps_writer_free (out);
   connection->n_queued = 0;
-  close (connection->fd);
+  if (connection->takes_descriptors && connection->events.descriptor == NULL)
+    tps_descriptors_close_socket (connection->fd);
+  else
+    close (connection->fd);
   connection->fd = -1;
 }
 
@@ -135,6 +150,7 @@ tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
   connection->user_data = user_data;
   connection->scanner = tps_scanner_new (options);
   connection->max_queued = G_MAXSIZE;
+  connection->takes_descriptors = events->descriptor != NULL || !tps_descriptors_refuse (fd);
   return connection;
 }
 
@@ -162,15 +178,20 @@ tps_connection_unref (TpsConnection *connection)
 void
 tps_connection_start (TpsConnection *connection)
 {
+  GError *error = NULL;
+
   if (connection->gone)
     return;
   connection->started = TRUE;
   tps_connection_ref (connection);
   tps_mutex_lock (&connection->lock);
-  connection->interest = EPOLLIN;
+  connection->interest = EPOLLIN | EPOLLRDHUP;
   connection->watch = tps_loop_add_watch (connection->loop, connection->fd, connection->interest,
-                                          tps_connection_on_ready, connection);
-  tps_connection_update_interest (connection);
+                                          tps_connection_on_ready, connection, &error);
+  if (connection->watch != NULL)
+    tps_connection_update_interest (connection);
+  else
+    tps_connection_post_close (connection, error);
   tps_mutex_unlock (&connection->lock);
 }
 
@@ -267,8 +288,10 @@ close_stalled (TpsConnection *connection, const gchar *what, guint64 min_progres
 }
 
 void
-tps_connection_check_progress (TpsConnection *connection, gint64 now_ns, gint64 patience_ns)
+tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
+                               const TpsConnectionPatience *patience)
 {
+  gint64 patience_ns = patience->moving_ns;
   gboolean receiving = tps_connection_may_read (connection)
                        && !tps_scanner_is_idle (connection->scanner);
   guint64 min_received, min_sent;
@@ -286,5 +309,9 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns, gint64 
   if (is_stalled (&connection->send_progress, connection->queue.head != NULL, connection->n_sent,
                   min_sent, now_ns, patience_ns))
     close_stalled (connection, "the peer does not read", min_sent, patience_ns);
+  if (is_stalled (&connection->half_closed_progress, connection->half_closed, connection->n_sent, 1,
+                  now_ns, patience->half_closed_ns))
+    close_stalled (connection, "the peer sends no more, and nothing was sent to it", 1,
+                   patience->half_closed_ns);
   tps_mutex_unlock (&connection->lock);
 }

@@ -25,9 +25,16 @@ typedef struct
    * Loop thread. */
   void (*closed) (TpsConnection *connection, const GError *error, gpointer user_data);
   /* A file descriptor came (Unix sockets, close-on-exec); it is the callee's. Called before the message whose bytes it came
-   * with, in the order in which the peer sent them; perhaps before messages that were sent earlier. Loop thread. NULL = the
-   * kernel drops what the peer sends. A peer that sends more than 16 with one system call is closed (PROTOCOL). */
+   * with, in the order in which the peer sent them; perhaps before messages that were sent earlier. Loop thread. NULL = none
+   * is expected: the kernel refuses them, or the connection is closed (PROTOCOL). A peer that sends more than 16 with one
+   * system call is closed (PROTOCOL). */
   void (*descriptor) (TpsConnection *connection, gint fd, gpointer user_data);
+  /* The peer sends no more, but may still receive: it has shut down its side, or it is gone, which shows at the latest when
+   * something is sent. At most once; bytes that it has sent before may still be unread. Loop thread. NULL = not wanted. */
+  void (*half_closed) (TpsConnection *connection, gpointer user_data);
+  /* After half_closed: all messages of the peer have been handed out. The callee closes the connection when everything has
+   * been answered, see tps_connection_close_when_sent(). At most once. Loop thread. NULL = the connection closes. */
+  void (*ended) (TpsConnection *connection, gpointer user_data);
 } TpsConnectionEvents;
 
 /* Takes over `fd` (connected, non-blocking). No event comes before tps_connection_start(). */
@@ -36,7 +43,7 @@ TpsConnection *tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptio
 TpsConnection *tps_connection_ref (TpsConnection *connection);
 void tps_connection_unref (TpsConnection *connection);
 
-/* Begins to read. Loop thread. */
+/* Begins to read. If the loop has no room for another descriptor the connection closes (RESOURCE_EXHAUSTED). Loop thread. */
 void tps_connection_start (TpsConnection *connection);
 
 /* Queues a finished writer (message_end was called) and takes it over; sends right away what the socket takes. Writers go
@@ -50,10 +57,18 @@ gsize tps_connection_get_n_bytes_queued (TpsConnection *connection);
  * for more. No limit at first. Thread: any. */
 void tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes);
 
-/* Closes the connection (CONNECTION_LOST) where a message has been under way, or something has been queued, for
- * `patience_ns` and next to nothing has moved: half a message must not hold memory for ever. Call it every now and then, at
- * least four times in the patience. Loop thread. */
-void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns, gint64 patience_ns);
+/* How long a connection may stay without progress. */
+typedef struct
+{
+  gint64
+      moving_ns; /* a message is under way, or bytes are queued, and next to none of them moves */
+  gint64 half_closed_ns; /* the peer sends no more, and nothing is sent to it either */
+} TpsConnectionPatience;
+
+/* Closes the connection (CONNECTION_LOST) if the patience is at an end: half a message must not hold memory for ever, nor a
+ * peer that has left without a word a connection. Must be called at least four times in each patience. Loop thread. */
+void tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
+                                    const TpsConnectionPatience *patience);
 
 /* Stops and resumes reading; calls do not nest. From the loop's thread no message comes after pause has
  * returned. Thread: any. */

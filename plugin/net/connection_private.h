@@ -53,9 +53,12 @@ struct TpsConnection
   guint n_turn_messages;
   TpsProgress receive_progress;
   TpsProgress send_progress;
+  TpsProgress half_closed_progress;
   gboolean started;
   gboolean gone;
   gboolean corked;
+  gboolean
+      takes_descriptors; /* those that are expected, or those that the kernel does not refuse */
 
   atomic_bool may_read; /* set under the lock, see tps_connection_update_interest() */
 
@@ -64,7 +67,8 @@ struct TpsConnection
   TpsWatch *watch;
   guint32 interest;
   gboolean paused;
-  gboolean at_end; /* the peer sends no more */
+  gboolean half_closed; /* the peer sends no more */
+  gboolean at_end;      /* and all that it has sent has been read */
   gboolean has_leftover;
   gboolean continue_posted;
   gboolean sending;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "plugin/net/connection_private.h"
+#include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
 
 #define CHUNK_BYTES 4096
@@ -85,22 +85,40 @@ feed_corked (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
   tps_connection_uncork (connection);
 }
 
+/* The peer sends no more; whether it still receives is not known. */
+static void
+note_half_closed (TpsConnection *connection)
+{
+  gboolean is_news;
+
+  tps_mutex_lock (&connection->lock);
+  is_news = !connection->half_closed;
+  connection->half_closed = TRUE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+  if (is_news && connection->events.half_closed != NULL)
+    connection->events.half_closed (connection, connection->user_data);
+}
+
 static void
 on_end (TpsConnection *connection)
 {
-  GError *error = NULL;
-
+  note_half_closed (connection);
   if (!tps_scanner_is_idle (connection->scanner))
-    error = g_error_new_literal (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                                 "the peer closed the connection in the middle of a message");
+    {
+      fail_receiving (connection, g_error_new_literal (
+                                      TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                                      "the peer closed the connection in the middle of a message"));
+      return;
+    }
   tps_mutex_lock (&connection->lock);
   connection->at_end = TRUE;
-  if (error != NULL || connection->queue.head == NULL)
-    tps_connection_post_close (connection, error);
-  else
-    connection->close_when_sent = TRUE;
   tps_connection_update_interest (connection);
   tps_mutex_unlock (&connection->lock);
+  if (connection->events.ended != NULL)
+    connection->events.ended (connection, connection->user_data);
+  else
+    tps_connection_close_when_sent (connection);
 }
 
 /* FALSE when there is nothing to do with `n_bytes`: nothing came, or nothing will. */
@@ -116,44 +134,58 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   return FALSE;
 }
 
-/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. */
+/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. All that a peer can send with one message: those
+ * that do not fit the kernel would close here, which may block (descriptors.h). */
 typedef union
 {
   struct cmsghdr header;
-  guint8 bytes[CMSG_SPACE (MAX_DESCRIPTORS * sizeof (gint))];
+  guint8 bytes[CMSG_SPACE (TPS_DESCRIPTORS_MAX * sizeof (gint))];
 } Descriptors;
 
-static void
-hand_out_descriptor (TpsConnection *connection, gint fd, gboolean complete)
+static gsize
+list_descriptors (struct msghdr *message, gint *fds)
 {
-  if (complete)
-    connection->events.descriptor (connection, fd, connection->user_data);
-  else
-    close (fd);
+  gsize n = 0;
+
+  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
+    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof *fds) <= at->cmsg_len; i++)
+        memcpy (&fds[n++], CMSG_DATA (at) + i * sizeof *fds, sizeof *fds);
+  return n;
 }
 
-/* FALSE when not all of them fit: there is no telling which are missing, so none is handed out. */
+static GError *
+new_descriptor_error (const TpsConnection *connection)
+{
+  if (connection->events.descriptor == NULL)
+    return g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL,
+                                "the peer sent file descriptors, which nobody has asked for");
+  return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
+                      "the peer sent more than %d file descriptors at once, or this process has "
+                      "no room for them",
+                      MAX_DESCRIPTORS);
+}
+
+/* FALSE when none is expected, there are too many, or not all of them came: then none is handed out. */
 static gboolean
 take_descriptors (TpsConnection *connection, struct msghdr *message)
 {
-  gboolean complete = (message->msg_flags & MSG_CTRUNC) == 0;
-  gint fd;
+  gint fds[TPS_DESCRIPTORS_MAX];
+  gboolean truncated = (message->msg_flags & MSG_CTRUNC) != 0;
+  gsize n;
 
-  if (message->msg_control == NULL)
+  if (message->msg_control == NULL || (message->msg_controllen == 0 && !truncated))
     return TRUE;
-  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
-    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
-      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof fd) <= at->cmsg_len; i++)
-        {
-          memcpy (&fd, CMSG_DATA (at) + i * sizeof fd, sizeof fd);
-          hand_out_descriptor (connection, fd, complete);
-        }
-  if (!complete)
-    fail_receiving (connection, g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL,
-                                             "the peer sent more than %d file descriptors at once, "
-                                             "or this process has no room for them",
-                                             MAX_DESCRIPTORS));
-  return complete;
+  n = list_descriptors (message, fds);
+  if (truncated || n > MAX_DESCRIPTORS || (n > 0 && connection->events.descriptor == NULL))
+    {
+      tps_descriptors_discard (fds, n);
+      fail_receiving (connection, new_descriptor_error (connection));
+      return FALSE;
+    }
+  for (gsize i = 0; i < n; i++)
+    connection->events.descriptor (connection, fds[i], connection->user_data);
+  return TRUE;
 }
 
 /* One recvmsg(). Returns the bytes it brought, 0 when the socket is empty for now. */
@@ -174,7 +206,7 @@ receive (TpsConnection *connection)
     pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = dest, .iov_len = n_body };
   pieces[message.msg_iovlen++] = (struct iovec) { .iov_base = chunk, .iov_len = sizeof chunk };
   n_asked = n_body + sizeof chunk;
-  if (connection->events.descriptor != NULL)
+  if (connection->takes_descriptors)
     {
       message.msg_control = &room;
       message.msg_controllen = sizeof room;
@@ -273,4 +305,6 @@ tps_connection_on_ready (guint32 epoll_events, gpointer data)
     on_readable (connection);
   else if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0)
     fail_receiving (connection, tps_connection_lost_error ("waiting", ECONNRESET));
+  else if ((epoll_events & EPOLLRDHUP) != 0)
+    note_half_closed (connection);
 }

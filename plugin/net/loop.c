@@ -125,38 +125,44 @@ tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
 
 /* ---- watches -------------------------------------------------------------------------------- */
 
-static void
-control (TpsLoop *loop, gint operation, TpsWatch *watch, guint32 epoll_events)
+static gboolean
+control (TpsLoop *loop, gint operation, TpsWatch *watch, guint32 epoll_events, GError **error)
 {
   struct epoll_event event = { .events = epoll_events, .data.ptr = watch };
 
-  if (epoll_ctl (loop->epoll_fd, operation, watch->fd, &event) < 0)
-    g_error ("epoll_ctl failed for descriptor %d: %s", watch->fd, g_strerror (errno));
+  if (epoll_ctl (loop->epoll_fd, operation, watch->fd, &event) == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "loop \"%s\" cannot watch descriptor %d: %s", loop->name, watch->fd,
+               g_strerror (errno));
+  return FALSE;
 }
 
 TpsWatch *
 tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
-                    gpointer user_data)
+                    gpointer user_data, GError **error)
 {
   TpsWatch *watch = g_new0 (TpsWatch, 1);
 
   watch->fd = fd;
   watch->func = func;
   watch->user_data = user_data;
-  control (loop, EPOLL_CTL_ADD, watch, epoll_events);
-  return watch;
+  if (control (loop, EPOLL_CTL_ADD, watch, epoll_events, error))
+    return watch;
+  g_free (watch);
+  return NULL;
 }
 
-void
-tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events)
+gboolean
+tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events, GError **error)
 {
-  control (loop, EPOLL_CTL_MOD, watch, epoll_events);
+  return control (loop, EPOLL_CTL_MOD, watch, epoll_events, error);
 }
 
 void
 tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch)
 {
-  control (loop, EPOLL_CTL_DEL, watch, 0);
+  control (loop, EPOLL_CTL_DEL, watch, 0, NULL);
   watch->removed = TRUE;
   g_ptr_array_add (loop->removed, watch);
 }
@@ -407,16 +413,22 @@ open_descriptors (TpsLoop *loop, GError **error)
 }
 
 /* Signals are for the threads of the program. */
-static void
-start_thread (TpsLoop *loop)
+static gboolean
+start_thread (TpsLoop *loop, GError **error)
 {
   sigset_t all;
   sigset_t before;
+  gint rc;
 
   sigfillset (&all);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  tps_sync_check (pthread_create (&loop->thread, NULL, run_loop, loop));
+  rc = pthread_create (&loop->thread, NULL, run_loop, loop);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
+  if (rc == 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "loop \"%s\" cannot start its thread: %s", loop->name, g_strerror (rc));
+  return FALSE;
 }
 
 static void
@@ -441,13 +453,10 @@ tps_loop_new (const gchar *name, GError **error)
   tps_post_queue_init (&loop->posts);
   tps_spin_init (&loop->spin, spin_budget_ns);
   loop->seat = tps_spinners_take_seat (spinners);
-  if (!open_descriptors (loop, error))
-    {
-      release (loop);
-      return NULL;
-    }
-  start_thread (loop);
-  return loop;
+  if (open_descriptors (loop, error) && start_thread (loop, error))
+    return loop;
+  release (loop);
+  return NULL;
 }
 
 /* What the last functions post runs on the caller's thread, which stands in for the loop's. */

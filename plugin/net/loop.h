@@ -20,6 +20,7 @@ typedef struct TpsWatch TpsWatch;
 typedef void (*TpsLoopFunc) (gpointer user_data);
 typedef void (*TpsWatchFunc) (guint32 epoll_events, gpointer user_data);
 
+/* Errors: RESOURCE_EXHAUSTED (descriptors, threads). */
 TpsLoop *tps_loop_new (const gchar *name, GError **error);
 
 /* Runs what was posted before, stops and joins the thread. Watches must be gone. Not from the loop's thread. */
@@ -34,10 +35,12 @@ void tps_loop_post (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 void tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data);
 
 /* Watches `fd` (stays the caller's) for EPOLLIN/EPOLLOUT…; level-triggered unless EPOLLET is given.
- * add and remove on the loop's thread; modify from any thread while the watch lives. After remove, `func` is not called. */
+ * add and remove on the loop's thread; modify from any thread while the watch lives. After remove, `func` is not called.
+ * Errors: RESOURCE_EXHAUSTED if the kernel refuses (ENOMEM, ENOSPC: fs.epoll.max_user_watches, …); the watch is as before. */
 TpsWatch *tps_loop_add_watch (TpsLoop *loop, gint fd, guint32 epoll_events, TpsWatchFunc func,
-                              gpointer user_data);
-void tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events);
+                              gpointer user_data, GError **error);
+gboolean tps_loop_modify_watch (TpsLoop *loop, TpsWatch *watch, guint32 epoll_events,
+                                GError **error);
 void tps_loop_remove_watch (TpsLoop *loop, TpsWatch *watch);
 
 /* One-shot, at or soon after `deadline_ns` (monotonic). On the loop's thread. Ids are never 0 and never reused. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "plugin/net/address.h"
+#include "plugin/net/descriptors.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 
@@ -71,12 +72,12 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
   gchar text[INET6_ADDRSTRLEN + 16];
 
   describe_peer (peer, text, sizeof text);
-  if (atomic_load (&core->n_connections) >= core->limits.max_connections)
+  if (tps_server_core_is_full (core))
     {
       tps_trace (&connection_refused, tps_field_text ("peer", text),
                  tps_field_uint ("max_connections", core->limits.max_connections));
       tps_counter_add (core->counts.refused, 1);
-      close (fd);
+      tps_descriptors_close_socket (fd);
       return;
     }
   atomic_fetch_add (&core->n_connections, 1);
@@ -87,15 +88,31 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
   tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text);
 }
 
-static void
+/* FALSE: not for all of them. */
+static gboolean
 set_interest (TpsAcceptor *acceptor, guint32 epoll_events)
 {
+  g_autoptr (GError) error = NULL;
+
   for (guint i = 0; i < acceptor->listeners->len; i++)
     {
       Listener *listener = g_ptr_array_index (acceptor->listeners, i);
 
-      tps_loop_modify_watch (acceptor->io[0].loop, listener->watch, epoll_events);
+      if (!tps_loop_modify_watch (acceptor->io[0].loop, listener->watch, epoll_events,
+                                  error == NULL ? &error : NULL)
+          && error != NULL)
+        tps_trace (&accept_failed, tps_field_text ("reason", error->message));
     }
+  return error == NULL;
+}
+
+static void resume_accepting (gpointer data);
+
+static void
+resume_later (TpsAcceptor *acceptor)
+{
+  acceptor->resume_timer = tps_loop_add_timer (acceptor->io[0].loop, tps_clock_now_ns () + PAUSE_NS,
+                                               resume_accepting, acceptor);
 }
 
 static void
@@ -104,7 +121,8 @@ resume_accepting (gpointer data)
   TpsAcceptor *acceptor = data;
 
   acceptor->resume_timer = 0;
-  set_interest (acceptor, EPOLLIN);
+  if (!set_interest (acceptor, EPOLLIN))
+    resume_later (acceptor);
 }
 
 /* The connection stays in the backlog: without a pause the loop would do nothing but ask again. */
@@ -115,8 +133,7 @@ pause_accepting (TpsAcceptor *acceptor, gint code)
   if (acceptor->resume_timer != 0)
     return;
   set_interest (acceptor, 0);
-  acceptor->resume_timer = tps_loop_add_timer (acceptor->io[0].loop, tps_clock_now_ns () + PAUSE_NS,
-                                               resume_accepting, acceptor);
+  resume_later (acceptor);
 }
 
 static gboolean
@@ -204,25 +221,54 @@ tps_acceptor_get_addresses (TpsAcceptor *acceptor)
 }
 
 static void
-start_on_loop (gpointer data)
+remove_watches (TpsAcceptor *acceptor)
 {
-  TpsAcceptor *acceptor = data;
-
   for (guint i = 0; i < acceptor->listeners->len; i++)
     {
       Listener *listener = g_ptr_array_index (acceptor->listeners, i);
 
-      listener->watch = tps_loop_add_watch (acceptor->io[0].loop, listener->fd, EPOLLIN,
-                                            on_connections, listener);
+      if (listener->watch != NULL)
+        tps_loop_remove_watch (acceptor->io[0].loop, listener->watch);
+      listener->watch = NULL;
     }
 }
 
-void
-tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io)
+typedef struct
 {
+  TpsAcceptor *acceptor;
+  GError *error;
+} Start;
+
+static void
+start_on_loop (gpointer data)
+{
+  Start *start = data;
+  TpsAcceptor *acceptor = start->acceptor;
+
+  for (guint i = 0; start->error == NULL && i < acceptor->listeners->len; i++)
+    {
+      Listener *listener = g_ptr_array_index (acceptor->listeners, i);
+
+      listener->watch = tps_loop_add_watch (acceptor->io[0].loop, listener->fd, EPOLLIN,
+                                            on_connections, listener, &start->error);
+    }
+  if (start->error != NULL)
+    remove_watches (acceptor);
+}
+
+gboolean
+tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io, GError **error)
+{
+  Start start = { .acceptor = acceptor };
+
   acceptor->io = io;
   acceptor->n_io = n_io;
-  tps_loop_call (io[0].loop, start_on_loop, acceptor);
+  tps_loop_call (io[0].loop, start_on_loop, &start);
+  if (start.error == NULL)
+    return TRUE;
+  acceptor->io = NULL;
+  g_propagate_error (error, start.error);
+  return FALSE;
 }
 
 static void
@@ -254,8 +300,7 @@ stop_on_loop (gpointer data)
 
   if (acceptor->resume_timer != 0)
     tps_loop_cancel_timer (loop, acceptor->resume_timer);
-  for (guint i = 0; i < acceptor->listeners->len; i++)
-    tps_loop_remove_watch (loop, ((Listener *) g_ptr_array_index (acceptor->listeners, i))->watch);
+  remove_watches (acceptor);
   close_listeners (acceptor);
 }
 

@@ -22,8 +22,9 @@ gboolean tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError *
 /* As clients should write them, in the order of listen; ended by NULL, borrowed. */
 const gchar *const *tps_acceptor_get_addresses (TpsAcceptor *acceptor);
 
-/* `io` (borrowed until stop) has at least one. Not from a loop. */
-void tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io);
+/* `io` (borrowed until stop) has at least one. Errors: RESOURCE_EXHAUSTED (see tps_loop_add_watch()); nothing is accepted
+ * then. Not from a loop. */
+gboolean tps_acceptor_start (TpsAcceptor *acceptor, TpsIoThread *io, guint n_io, GError **error);
 
 /* When this returns no further session begins; Unix sockets are gone from the file system. Not from a loop. */
 void tps_acceptor_stop (TpsAcceptor *acceptor);

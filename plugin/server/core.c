@@ -78,6 +78,15 @@ tps_server_core_unref (TpsServerCore *core)
   g_free (core);
 }
 
+/* A connection that goes leaves the smaller count first. */
+gboolean
+tps_server_core_is_full (TpsServerCore *core)
+{
+  guint n_half_closed = atomic_load (&core->n_half_closed);
+
+  return atomic_load (&core->n_connections) >= core->limits.max_connections + n_half_closed;
+}
+
 /* Sequentially consistent, as the waiter sets `stopping` and then looks at the count. */
 void
 tps_server_core_drop (TpsServerCore *core, atomic_uint *count)

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "plugin/net/connection.h"
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/device/backend.h"
@@ -24,7 +25,9 @@ typedef struct
   guint max_connections;
   gsize max_shared_bytes;   /* of one connection; 0 = memory is not shared */
   TpsDevice *shared_device; /* whose memory is shared too; NULL = none's */
-  gint64 patience_ns;
+  guint max_half_closed;    /* connections besides max_connections, see tps_server_core_is_full() */
+  TpsConnectionPatience patience;
+  gint64 check_ns; /* between two looks at the progress of a connection */
 } TpsServerLimits;
 
 /* All NULL where the server was given no metrics. */
@@ -53,6 +56,7 @@ typedef struct
 
   atomic_uint n_calls;       /* not yet answered, of all connections, lost ones too */
   atomic_uint n_connections; /* accepted and not yet gone */
+  atomic_uint n_half_closed; /* of these, whose peers send no more */
   TpsMutex lock;             /* for `changed` alone */
   TpsCond changed;           /* while stopping: one of the counts came to zero */
 } TpsServerCore;
@@ -62,6 +66,10 @@ TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, const TpsBudg
                                     TpsDevice *device, TpsMetrics *metrics);
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
+
+/* Whether there are as many connections as there may be. Those whose peers send no more do not count: a peer that has left
+ * must not keep a place until its calls have ended. They have a limit of their own. */
+gboolean tps_server_core_is_full (TpsServerCore *core);
 
 /* Takes one off a count. */
 void tps_server_core_drop (TpsServerCore *core, atomic_uint *count);

@@ -31,6 +31,7 @@ static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRA
 #define NS_PER_S ((gint64) 1000000000)
 #define RUNNING_CALLS_NS (3 * NS_PER_S)
 #define UNSENT_ANSWERS_NS (1 * NS_PER_S)
+#define MIN_HALF_CLOSED 8
 #define MAX_HEAD_BYTES ((gsize) 16 << 20)
 #define MAX_QUEUED_BYTES ((gsize) 64 << 20)
 #define DEFAULT_SHARED_BYTES ((gsize) 1 << 30)
@@ -84,8 +85,13 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .max_shared_bytes = options->max_shared_bytes > 0 ? options->max_shared_bytes
                                                       : DEFAULT_SHARED_BYTES,
     .shared_device = options->device,
-    .patience_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
+    .patience.moving_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
+    .patience.half_closed_ns = options->half_closed_ns > 0 ? options->half_closed_ns
+                                                           : 30 * NS_PER_S,
   };
+
+  limits.check_ns = MIN (limits.patience.moving_ns, limits.patience.half_closed_ns) / 4;
+  limits.max_half_closed = MAX (limits.max_connections / 8, MIN_HALF_CLOSED);
 
   if (options->no_shared_memory)
     limits.max_shared_bytes = 0;
@@ -193,7 +199,7 @@ check_progress (gpointer data)
 
   for (GList *item = io->sessions.head; item != NULL; item = item->next)
     tps_session_check_progress (item->data, now_ns);
-  tps_loop_add_timer (io->loop, now_ns + io->core->limits.patience_ns / 4, check_progress, io);
+  tps_loop_add_timer (io->loop, now_ns + io->core->limits.check_ns, check_progress, io);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -296,14 +302,14 @@ start (TpsServer *server, GError **error)
   if (server->core->dispatcher == NULL)
     return FALSE;
   tps_dispatcher_set_metrics (server->core->dispatcher, server->core->metrics);
-  if (!start_loops (server, error))
+  if (start_loops (server, error)
+      && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {
-      free_loops (server);
-      return FALSE;
+      trace_start (server);
+      return TRUE;
     }
-  tps_acceptor_start (server->acceptor, server->io, server->n_io);
-  trace_start (server);
-  return TRUE;
+  free_loops (server);
+  return FALSE;
 }
 
 gboolean

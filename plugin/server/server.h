@@ -61,6 +61,9 @@ typedef struct
   TpsMetrics *
       metrics; /* where requests and connections are counted; a reference is taken; NULL = nowhere */
   gint64 patience_ns; /* for a peer that stops in mid-message, or does not read; 0 = 60 s */
+  /* For a peer that has shut down its sending side, or is gone without a reset, while calls are pending: how long nothing may
+   * be sent to it before the connection closes; 0 = 30 s. */
+  gint64 half_closed_ns;
   const gchar *default_service; /* NULL = the only one where there is one */
 } TpsServerOptions;
 

@@ -21,6 +21,7 @@
 
 static TpsTraceEvent connection_ended = TPS_TRACE_EVENT ("connection_ended", TPS_TRACE_DEBUG);
 static TpsTraceEvent connection_lost = TPS_TRACE_EVENT ("connection_lost", TPS_TRACE_INFO);
+static TpsTraceEvent half_closed_refused = TPS_TRACE_EVENT ("half_closed_refused", TPS_TRACE_INFO);
 static TpsTraceEvent connection_closed = TPS_TRACE_EVENT ("connection_closed", TPS_TRACE_WARNING);
 
 typedef enum
@@ -57,11 +58,13 @@ struct TpsSession
   TpsSegmentRegistry *segments; /* NULL: not offered */
   TpsJobQueue *jobs;            /* of calls, on the server's workers */
   atomic_bool closed;
+  gboolean half_closed; /* counted as such; the loop's thread only */
 
   TpsMutex lock; /* guards everything below; taken before the connection's */
   GQueue calls;  /* of Call, in order of arrival */
   gboolean framed;
   gboolean paused;
+  gboolean ended; /* no call will come: the connection closes with the last answer */
 };
 
 static void
@@ -153,6 +156,8 @@ leave_call (TpsSession *session, Call *call)
       session->paused = FALSE;
       tps_connection_resume (session->connection);
     }
+  if (session->ended && session->calls.length == 0)
+    tps_connection_close_when_sent (session->connection);
 }
 
 /* With the lock held, released meanwhile: sends what may be sent now. The number of calls that left. */
@@ -357,9 +362,40 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
   trace_end (session, error);
   tps_gauge_add (session->core->counts.open, -1);
   end_sharing (session);
+  if (session->half_closed)
+    atomic_fetch_sub (&session->core->n_half_closed, 1);
   g_queue_unlink (&session->io->sessions, &session->link);
   tps_server_core_drop (session->core, &session->core->n_connections);
   session_unref (session);
+}
+
+/* The place of the connection is free for others. So that this does not multiply connections without a bound, those beyond a
+ * limit close now. */
+static void
+on_half_closed (TpsConnection *connection, gpointer data)
+{
+  TpsSession *session = data;
+  TpsServerCore *core = session->core;
+
+  session->half_closed = TRUE;
+  if (atomic_fetch_add (&core->n_half_closed, 1) < core->limits.max_half_closed)
+    return;
+  tps_trace (&half_closed_refused, tps_field_text ("peer", session->peer),
+             tps_field_uint ("max_half_closed", core->limits.max_half_closed));
+  tps_connection_close (connection);
+}
+
+/* Answers still go to a peer that has only shut down its sending side. */
+static void
+on_ended (TpsConnection *connection, gpointer data)
+{
+  TpsSession *session = data;
+
+  tps_mutex_lock (&session->lock);
+  session->ended = TRUE;
+  if (session->calls.length == 0)
+    tps_connection_close_when_sent (connection);
+  tps_mutex_unlock (&session->lock);
 }
 
 static void
@@ -389,7 +425,9 @@ offer_sharing (TpsSession *session, gint fd)
 void
 tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
 {
-  const TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
+  const TpsConnectionEvents events = {
+    .message = on_message, .closed = on_closed, .half_closed = on_half_closed, .ended = on_ended
+  };
   const TpsServerLimits *limits = &io->core->limits;
   TpsScannerOptions options = {
     .max_message_bytes = limits->max_frame_bytes,
@@ -415,7 +453,7 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
 void
 tps_session_check_progress (TpsSession *session, gint64 now_ns)
 {
-  tps_connection_check_progress (session->connection, now_ns, session->core->limits.patience_ns);
+  tps_connection_check_progress (session->connection, now_ns, &session->core->limits.patience);
 }
 
 void

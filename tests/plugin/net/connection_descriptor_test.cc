@@ -152,15 +152,6 @@ protected:
   std::vector<size_t> n_messages_before_;
 };
 
-class NoDescriptorTest : public DescriptorTest
-{
-protected:
-  NoDescriptorTest ()
-  {
-    on_descriptor_ = nullptr;
-  }
-};
-
 TEST_F (DescriptorTest, SendsEachDescriptorOnceWithTheFirstByteOfItsMessage)
 {
   // Large ones go out in many parts; the first and the last have none.
@@ -292,21 +283,6 @@ TEST_F (DescriptorTest, ClosesAPeerThatSendsMoreAtOnceAndKeepsNone)
   EXPECT_TRUE (descriptors_.empty ());
   EXPECT_EQ (NMessages (), 0u);
   EXPECT_EQ (CountOpenDescriptors (), n_before - 1); // the connection's own
-  close (fd);
-}
-
-TEST_F (NoDescriptorTest, LeavesDescriptorsThatNobodyAskedForToTheKernel)
-{
-  int fd = NewFile ();
-  Start ();
-  Settle ();
-  int n_before = CountOpenDescriptors ();
-  for (int i = 0; i < 50; i++)
-    PeerSendsWithDescriptors (ToBytes (i, 5000), std::vector<int> (100, fd));
-  WaitForMessages (50);
-  EXPECT_EQ (NMessages (), 50u);
-  EXPECT_FALSE (IsClosed ());
-  EXPECT_EQ (CountOpenDescriptors (), n_before);
   close (fd);
 }
 

@@ -21,6 +21,7 @@ using tps_test::NewMessage;
 using tps_test::ToBytes;
 
 constexpr gint64 kSecond = 1000000000;
+constexpr TpsConnectionPatience kPatience = { 60 * kSecond, 60 * kSecond };
 
 TEST_F (ConnectionTest, ReceivesSmallAndLargeMessagesInOrder)
 {
@@ -320,11 +321,11 @@ TEST_F (ConnectionTest, ClosesOnAMessageThatDoesNotGoOn)
 {
   std::string bytes = ToBytes (1, 100000);
   Start ();
-  OnLoop ([this] { tps_connection_check_progress (connection_, 1 * kSecond, 60 * kSecond); });
+  OnLoop ([this] { tps_connection_check_progress (connection_, 1 * kSecond, &kPatience); });
   PeerSends (bytes.substr (0, 5000));
   Settle ();
   auto check = [this] (gint64 now_ns) {
-    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, 60 * kSecond); });
+    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, &kPatience); });
     Settle ();
   };
   check (10 * kSecond);
@@ -355,7 +356,7 @@ TEST_F (ConnectionTest, ClosesOnALargeMessageThatTrickles)
       PeerSends (bytes.substr (5000 + (size_t) i * 5000, 5000));
       Settle ();
       OnLoop ([this, i] {
-        tps_connection_check_progress (connection_, (1 + i * 25) * kSecond, 60 * kSecond);
+        tps_connection_check_progress (connection_, (1 + i * 25) * kSecond, &kPatience);
       });
     }
   WaitUntil ([this] { return closed_; });
@@ -367,7 +368,7 @@ TEST_F (ConnectionTest, ClosesOnAPeerThatDoesNotRead)
   Start ();
   tps_connection_send (connection_, NewMessage (1, 16 << 20));
   for (gint64 now_ns : { 1 * kSecond, 31 * kSecond, 61 * kSecond })
-    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, 60 * kSecond); });
+    OnLoop ([this, now_ns] { tps_connection_check_progress (connection_, now_ns, &kPatience); });
   WaitUntil ([this] { return closed_; });
   EXPECT_THAT (error_, testing::HasSubstr ("does not read"));
 }
@@ -378,9 +379,8 @@ TEST_F (ConnectionTest, LeavesAnIdlePeerAlone)
   PeerSends (ToBytes (1, 10));
   WaitForMessages (1);
   for (int i = 1; i < 100; i++)
-    OnLoop ([this, i] {
-      tps_connection_check_progress (connection_, i * 100 * kSecond, 60 * kSecond);
-    });
+    OnLoop (
+        [this, i] { tps_connection_check_progress (connection_, i * 100 * kSecond, &kPatience); });
   Settle ();
   EXPECT_FALSE (IsClosed ());
 }

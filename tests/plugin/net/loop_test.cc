@@ -154,7 +154,9 @@ TEST_F (LoopTest, WatchesUntilTheWatchIsRemoved)
   ASSERT_EQ (pipe (fds), 0);
   PipeReader reader { fds[0] };
   TpsWatch *watch = nullptr;
-  Call ([&] { watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, PipeReader::OnReady, &reader); });
+  Call ([&] {
+    watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, PipeReader::OnReady, &reader, nullptr);
+  });
   ASSERT_EQ (write (fds[1], "abc", 3), 3);
   reader.third.get_future ().wait ();
   Call ([&] { tps_loop_remove_watch (loop_, watch); });
@@ -192,7 +194,8 @@ TEST_F (LoopTest, DoesNotCallAWatchRemovedInTheSameTurn)
     }
   Call ([&] {
     for (int i = 0; i < 2; i++)
-      pair.watches[i] = tps_loop_add_watch (loop_, fds[i][0], EPOLLIN, Pair::OnReady, &pair);
+      pair.watches[i] = tps_loop_add_watch (loop_, fds[i][0], EPOLLIN, Pair::OnReady, &pair,
+                                            nullptr);
   });
   Call ([] {});
   Call ([] {});
@@ -227,7 +230,8 @@ TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
   TpsWatch *watch = nullptr;
   int n_timers = 0;
   std::function<void ()> count = [&] { n_timers++; };
-  Call ([&] { watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, Echo::OnReady, &echo); });
+  Call (
+      [&] { watch = tps_loop_add_watch (loop_, fds[0], EPOLLIN, Echo::OnReady, &echo, nullptr); });
   for (int i = 0; i < 5000; i++)
     {
       char sent = (char) i, received = 0;

@@ -16,7 +16,7 @@ namespace thriftps_test {
 namespace {
 
 constexpr int kGone = 20;
-constexpr int kInFlight = 64;
+constexpr int kInFlight = 64; // the connection is not read any more
 constexpr int kDeadlineExceeded = 6;
 
 // A server with one worker, which every call of Test:work holds.

@@ -71,7 +71,7 @@ TEST_F (StopTest, UnixSocketsLeaveTheFileSystem)
 
 TEST_F (StopTest, AnswersGivenAfterTheEndAreDropped)
 {
-  auto client = std::make_unique<RawClient> (tcp_);
+  auto client = std::make_unique<RawClient> (unix_);
   client->Send ("Test:work", 1, IntField (5));
   service_.WaitForWorking (1);
   client.reset ();

@@ -1,0 +1,196 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The closing thread starts with the first descriptor and lives as long as the process. It may be blocked by a peer (a file
+ * system in user space can hold up any close); then descriptors wait, up to the process's limit of them.
+ */
+
+#include "plugin/net/descriptors.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/sync.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16; not in older headers */
+#endif
+
+typedef struct
+{
+  gint fd;
+  gboolean is_connection; /* may hold descriptors in its buffer */
+} Item;
+
+static TpsMutex lock = TPS_MUTEX_INIT;
+static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
+static GArray *items; /* of Item, under the lock; NULL: the thread has not been started */
+
+/* ---- the closing thread --------------------------------------------------------------------- */
+
+/* A socket with SO_LINGER would wait for its unsent bytes. For other files this fails, and means nothing. */
+static void
+close_discarded (gint fd)
+{
+  struct linger off = { 0 };
+
+  setsockopt (fd, SOL_SOCKET, SO_LINGER, &off, sizeof off);
+  close (fd);
+}
+
+typedef union
+{
+  struct cmsghdr header;
+  guint8 bytes[CMSG_SPACE (TPS_DESCRIPTORS_MAX * sizeof (gint))];
+} Room;
+
+static void
+close_received (struct msghdr *message)
+{
+  gint fd;
+
+  for (struct cmsghdr *at = CMSG_FIRSTHDR (message); at != NULL; at = CMSG_NXTHDR (message, at))
+    if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+      for (gsize i = 0; CMSG_LEN ((i + 1) * sizeof fd) <= at->cmsg_len; i++)
+        {
+          memcpy (&fd, CMSG_DATA (at) + i * sizeof fd, sizeof fd);
+          close_discarded (fd);
+        }
+}
+
+/* Nothing is added to the buffer after shutdown(), so this ends. */
+static void
+drain_connection (gint fd)
+{
+  guint8 bytes[4096];
+  struct iovec piece = { bytes, sizeof bytes };
+  Room room;
+  gssize n_bytes;
+
+  shutdown (fd, SHUT_RDWR);
+  do
+    {
+      struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof room
+      };
+
+      n_bytes = recvmsg (fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+      if (n_bytes >= 0)
+        close_received (&message);
+    }
+  while (n_bytes > 0 || (n_bytes < 0 && errno == EINTR));
+}
+
+static void
+close_items (const GArray *taken)
+{
+  for (guint i = 0; i < taken->len; i++)
+    {
+      const Item *item = &g_array_index (taken, Item, i);
+
+      if (item->is_connection)
+        drain_connection (item->fd);
+      close_discarded (item->fd);
+    }
+}
+
+static void *
+run (void *unused)
+{
+  for (;;)
+    {
+      g_autoptr (GArray) taken = NULL;
+
+      tps_mutex_lock (&lock);
+      while (items->len == 0)
+        tps_cond_wait (&added, &lock);
+      taken = items;
+      items = g_array_new (FALSE, FALSE, sizeof (Item));
+      tps_mutex_unlock (&lock);
+      close_items (taken);
+    }
+  return NULL;
+}
+
+/* With the lock held. FALSE: the process has no room for a thread. Signals are for the threads of the program. */
+static gboolean
+ensure_thread (void)
+{
+  pthread_t thread;
+  sigset_t all, before;
+  gint rc;
+
+  if (items != NULL)
+    return TRUE;
+  items = g_array_new (FALSE, FALSE, sizeof (Item));
+  sigfillset (&all);
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
+  rc = pthread_create (&thread, NULL, run, NULL);
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
+  if (rc == 0)
+    {
+      pthread_setname_np (thread, "tps-close");
+      pthread_detach (thread);
+      return TRUE;
+    }
+  g_clear_pointer (&items, g_array_unref);
+  return FALSE;
+}
+
+static void
+add (const Item *item)
+{
+  gboolean added_it;
+
+  tps_mutex_lock (&lock);
+  added_it = ensure_thread ();
+  if (added_it)
+    {
+      g_array_append_val (items, *item);
+      tps_cond_signal (&added);
+    }
+  tps_mutex_unlock (&lock);
+  if (!added_it)
+    close_discarded (item->fd);
+}
+
+/* ---- for loops ------------------------------------------------------------------------------ */
+
+static gboolean
+is_unix (gint fd)
+{
+  gint family = 0;
+  socklen_t n_bytes = sizeof family;
+
+  return getsockopt (fd, SOL_SOCKET, SO_DOMAIN, &family, &n_bytes) == 0 && family == AF_UNIX;
+}
+
+gboolean
+tps_descriptors_refuse (gint fd)
+{
+  gint off = 0;
+
+  return setsockopt (fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) == 0 || !is_unix (fd);
+}
+
+void
+tps_descriptors_discard (const gint *fds, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    add (&(Item) { .fd = fds[i] });
+}
+
+void
+tps_descriptors_close_socket (gint fd)
+{
+  gint passes = 1;
+  socklen_t n_bytes = sizeof passes;
+
+  if ((getsockopt (fd, SOL_SOCKET, SO_PASSRIGHTS, &passes, &n_bytes) == 0 && !passes)
+      || !is_unix (fd))
+    close (fd);
+  else
+    add (&(Item) { .fd = fd, .is_connection = TRUE });
+}
