@@ -22,7 +22,9 @@ service Rendezvous {
   // Sets a key; a second put of it replaces the value.
   void put(1: string key, 2: binary value) throws (1: node.ServiceError failure)
 
-  // Waits until the key is there. DEADLINE_EXCEEDED after timeout_ms; 0 = does not wait (NOT_FOUND).
+  // Waits until the key is there. DEADLINE_EXCEEDED after timeout_ms, but at most after 300,000, so that a client which may
+  // wait longer must ask again; 0 = does not wait (NOT_FOUND). RESOURCE_EXHAUSTED with retry_after_ms if 16,384 calls wait
+  // already, or 1024 of the connection. A call stops waiting when its connection closes.
   binary get(1: string key, 2: i32 timeout_ms) throws (1: node.ServiceError failure)
 
   // Adds to the decimal number under the key (absent = 0) and answers with the sum.

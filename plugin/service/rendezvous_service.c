@@ -135,9 +135,15 @@ answer_get (gpointer data, GBytes *value, const GError *error)
 static void
 wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArguments *arguments)
 {
-  gint64 deadline_ns = tps_clock_now_ns () + (gint64) arguments->timeout_ms * 1000000;
+  gint64 timeout_ms = MIN (arguments->timeout_ms, TPS_RENDEZVOUS_MAX_WAIT_MS);
+  TpsRendezvousWait wait = {
+    .owner = tps_call_get_connection (call),
+    .deadline_ns = tps_clock_now_ns () + timeout_ms * 1000000,
+    .done = answer_get,
+    .user_data = call,
+  };
 
-  tps_rendezvous_store_get (rendezvous->store, arguments->key, deadline_ns, answer_get, call);
+  tps_rendezvous_store_get (rendezvous->store, arguments->key, &wait);
   tps_mutex_lock (&rendezvous->lock);
   arm_timer (rendezvous);
   tps_mutex_unlock (&rendezvous->lock);
@@ -222,6 +228,14 @@ handle_remove (TpsCall *call, gpointer service)
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static void
+connection_closed (gpointer object, gconstpointer connection)
+{
+  TpsRendezvous *rendezvous = object;
+
+  tps_rendezvous_store_drop_owner (rendezvous->store, connection);
+}
+
+static void
 shut_down (gpointer object)
 {
   TpsRendezvous *rendezvous = object;
@@ -240,7 +254,9 @@ static const TpsMethod methods[] = {
 TpsService
 tps_rendezvous_service (TpsRendezvous *rendezvous)
 {
-  return (TpsService) {
-    .name = "Rendezvous", .methods = methods, .object = rendezvous, .shut_down = shut_down
-  };
+  return (TpsService) { .name = "Rendezvous",
+                        .methods = methods,
+                        .object = rendezvous,
+                        .shut_down = shut_down,
+                        .connection_closed = connection_closed };
 }

@@ -4,27 +4,19 @@
 
 #include <string.h>
 
+#include "plugin/service/rendezvous_waiters.h"
 #include "runtime/base/error.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
 
-typedef struct
-{
-  gchar *key;
-  gint64 deadline_ns;
-  TpsRendezvousDone done;
-  gpointer user_data;
-  GBytes *value; /* set when it is taken out to be answered */
-} Waiter;
-
 struct TpsRendezvousStore
 {
   TpsMutex lock;      /* guards everything below; nobody is called back with it held */
   GHashTable *values; /* gchar * to GBytes */
   gsize n_bytes;
-  GQueue waiters; /* of Waiter */
+  TpsRendezvousWaiters waiters;
   TpsPushWindow *pushes;
   gboolean down;
 };
@@ -87,44 +79,6 @@ check_room (const TpsRendezvousStore *store, const gchar *key, GBytes *value, GB
   return TRUE;
 }
 
-/* Moves the waiters that `matches` says to `ended`. */
-static void
-take_waiters (TpsRendezvousStore *store,
-              gboolean (*matches) (const Waiter *waiter, gconstpointer data), gconstpointer data,
-              GBytes *value, GQueue *ended)
-{
-  for (GList *item = store->waiters.head, *next; item != NULL; item = next)
-    {
-      Waiter *waiter = item->data;
-
-      next = item->next;
-      if (!matches (waiter, data))
-        continue;
-      if (value != NULL)
-        waiter->value = g_bytes_ref (value);
-      g_queue_unlink (&store->waiters, item);
-      g_queue_push_tail_link (ended, item);
-    }
-}
-
-static gboolean
-waits_for_key (const Waiter *waiter, gconstpointer key)
-{
-  return strcmp (waiter->key, key) == 0;
-}
-
-static gboolean
-is_late (const Waiter *waiter, gconstpointer now_ns)
-{
-  return waiter->deadline_ns <= *(const gint64 *) now_ns;
-}
-
-static gboolean
-is_anybody (const Waiter *waiter, gconstpointer unused)
-{
-  return TRUE;
-}
-
 /* With the lock held. */
 static gboolean
 set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *ended,
@@ -136,42 +90,8 @@ set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *e
     return FALSE;
   store->n_bytes += count_bytes (key, value) - (old != NULL ? count_bytes (key, old) : 0);
   g_hash_table_replace (store->values, g_strdup (key), g_bytes_ref (value));
-  take_waiters (store, waits_for_key, key, value, ended);
+  tps_rendezvous_waiters_take_key (&store->waiters, key, value, ended);
   return TRUE;
-}
-
-/* ---- answers, without the lock -------------------------------------------------------------- */
-
-static void
-free_waiter (Waiter *waiter)
-{
-  g_clear_pointer (&waiter->value, g_bytes_unref);
-  g_free (waiter->key);
-  g_free (waiter);
-}
-
-static GError *
-new_wait_error (const Waiter *waiter, TpsErrorCode code)
-{
-  if (code == TPS_ERROR_DEADLINE_EXCEEDED)
-    return g_error_new (TPS_ERROR, code, "key %s did not come in time", waiter->key);
-  return g_error_new (TPS_ERROR, code,
-                      "key %s will not come: the rendezvous store is shutting down", waiter->key);
-}
-
-/* With their values; those that have none get `code`. */
-static void
-answer_waiters (GQueue *ended, TpsErrorCode code)
-{
-  Waiter *waiter;
-
-  while ((waiter = g_queue_pop_head (ended)) != NULL)
-    {
-      g_autoptr (GError) error = waiter->value == NULL ? new_wait_error (waiter, code) : NULL;
-
-      waiter->done (waiter->user_data, waiter->value, error);
-      free_waiter (waiter);
-    }
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
@@ -184,7 +104,7 @@ tps_rendezvous_store_new (void)
   tps_mutex_init (&store->lock);
   store->values = g_hash_table_new_full (g_str_hash, g_str_equal, g_free,
                                          (GDestroyNotify) g_bytes_unref);
-  g_queue_init (&store->waiters);
+  tps_rendezvous_waiters_init (&store->waiters);
   store->pushes = tps_push_window_new (NULL);
   return store;
 }
@@ -192,7 +112,7 @@ tps_rendezvous_store_new (void)
 void
 tps_rendezvous_store_free (TpsRendezvousStore *store)
 {
-  g_assert (g_queue_is_empty (&store->waiters));
+  tps_rendezvous_waiters_clear (&store->waiters);
   g_hash_table_unref (store->values);
   tps_push_window_free (store->pushes);
   tps_mutex_clear (&store->lock);
@@ -211,7 +131,7 @@ tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *v
   tps_mutex_lock (&store->lock);
   ok = check_up (store, error) && set_value (store, key, value, &ended, error);
   tps_mutex_unlock (&store->lock);
-  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
   return ok;
 }
 
@@ -235,21 +155,9 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
   return value;
 }
 
-static Waiter *
-new_waiter (const gchar *key, gint64 deadline_ns, TpsRendezvousDone done, gpointer user_data)
-{
-  Waiter *waiter = g_new0 (Waiter, 1);
-
-  waiter->key = g_strdup (key);
-  waiter->deadline_ns = deadline_ns;
-  waiter->done = done;
-  waiter->user_data = user_data;
-  return waiter;
-}
-
 void
-tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key, gint64 deadline_ns,
-                          TpsRendezvousDone done, gpointer user_data)
+tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
+                          const TpsRendezvousWait *wait)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) value = NULL;
@@ -261,18 +169,29 @@ tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key, gint64 de
       if (check_up (store, &error))
         {
           value = g_hash_table_lookup (store->values, key);
-          waits = value == NULL;
-          if (waits)
-            g_queue_push_tail (&store->waiters, new_waiter (key, deadline_ns, done, user_data));
-          else
+          if (value != NULL)
             g_bytes_ref (value);
+          else
+            waits = tps_rendezvous_waiters_add (&store->waiters, key, wait, &error);
         }
       tps_mutex_unlock (&store->lock);
     }
   if (!waits)
-    done (user_data, value, error);
+    wait->done (wait->user_data, value, error);
 }
 
+void
+tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner)
+{
+  GQueue ended = G_QUEUE_INIT;
+
+  tps_mutex_lock (&store->lock);
+  tps_rendezvous_waiters_take_owner (&store->waiters, owner, &ended);
+  tps_mutex_unlock (&store->lock);
+  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_CONNECTION_LOST);
+}
+
+/* A zero byte would hide what follows it; without bytes there is no address. */
 static gboolean
 parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
 {
@@ -280,7 +199,8 @@ parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
   const gchar *bytes = g_bytes_get_data (value, &n_bytes);
   g_autofree gchar *text = g_strndup (bytes, MIN (n_bytes, 32));
 
-  if (n_bytes < 32 && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
+  if (n_bytes > 0 && n_bytes < 32 && strlen (text) == n_bytes
+      && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "key %s holds no decimal number", key);
   return FALSE;
@@ -360,7 +280,7 @@ tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 am
        && (has_push ? add_once (store, key, amount, push, sum, &ended, error)
                     : add_to_value (store, key, amount, sum, &ended, error));
   tps_mutex_unlock (&store->lock);
-  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
   return ok;
 }
 
@@ -392,11 +312,10 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
 gint64
 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)
 {
-  gint64 next_ns = G_MAXINT64;
+  gint64 next_ns;
 
   tps_mutex_lock (&store->lock);
-  for (const GList *item = store->waiters.head; item != NULL; item = item->next)
-    next_ns = MIN (next_ns, ((const Waiter *) item->data)->deadline_ns);
+  next_ns = tps_rendezvous_waiters_get_next_deadline_ns (&store->waiters);
   tps_mutex_unlock (&store->lock);
   return next_ns;
 }
@@ -407,9 +326,9 @@ tps_rendezvous_store_expire (TpsRendezvousStore *store, gint64 now_ns)
   GQueue ended = G_QUEUE_INIT;
 
   tps_mutex_lock (&store->lock);
-  take_waiters (store, is_late, &now_ns, NULL, &ended);
+  tps_rendezvous_waiters_take_late (&store->waiters, now_ns, &ended);
   tps_mutex_unlock (&store->lock);
-  answer_waiters (&ended, TPS_ERROR_DEADLINE_EXCEEDED);
+  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_DEADLINE_EXCEEDED);
 }
 
 void
@@ -419,7 +338,7 @@ tps_rendezvous_store_shut_down (TpsRendezvousStore *store)
 
   tps_mutex_lock (&store->lock);
   store->down = TRUE;
-  take_waiters (store, is_anybody, NULL, NULL, &ended);
+  tps_rendezvous_waiters_take_all (&store->waiters, &ended);
   tps_mutex_unlock (&store->lock);
-  answer_waiters (&ended, TPS_ERROR_UNAVAILABLE);
+  tps_rendezvous_waiters_answer (&ended, TPS_ERROR_UNAVAILABLE);
 }

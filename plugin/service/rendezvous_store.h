@@ -10,16 +10,30 @@
 
 #include <glib.h>
 
+#include "runtime/base/error.h"
+
 G_BEGIN_DECLS
 
 #define TPS_RENDEZVOUS_MAX_VALUE_BYTES ((gsize) 1 << 20)
 #define TPS_RENDEZVOUS_MAX_KEYS 65536
 #define TPS_RENDEZVOUS_MAX_BYTES ((gsize) 256 << 20)
+#define TPS_RENDEZVOUS_MAX_WAIT_MS 300000 /* a longer timeout is cut to this */
+#define TPS_RENDEZVOUS_MAX_WAITERS 16384
+#define TPS_RENDEZVOUS_MAX_OWNER_WAITERS 1024
 
 typedef struct TpsRendezvousStore TpsRendezvousStore;
 
 /* Called once, never while a lock is held. `value` is borrowed; NULL on error. */
 typedef void (*TpsRendezvousDone) (gpointer user_data, GBytes *value, const GError *error);
+
+/* A call that waits. */
+typedef struct
+{
+  gconstpointer owner; /* its connection, for tps_rendezvous_store_drop_owner(); NULL = none */
+  gint64 deadline_ns;
+  TpsRendezvousDone done;
+  gpointer user_data;
+} TpsRendezvousWait;
 
 /* `client` NULL = no push id. */
 typedef struct
@@ -40,9 +54,13 @@ gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, 
 /* The value, owned, or NULL with NOT_FOUND; does not wait. */
 GBytes *tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error);
 
-/* Waits for the key: `done` may be called before this returns. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE. */
-void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key, gint64 deadline_ns,
-                               TpsRendezvousDone done, gpointer user_data);
+/* Waits for the key: `done` may be called before this returns. A put touches only those who wait for its key. Errors:
+ * INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with retry_after_ms (too many wait). */
+void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
+                               const TpsRendezvousWait *wait);
+
+/* Ends all waits of an owner (CONNECTION_LOST). */
+void tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner);
 
 /* Errors: INVALID_ARGUMENT (key, the value is no decimal number, overflow), DUPLICATE, STALE, and those of put. */
 gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,

@@ -133,18 +133,38 @@ TEST_F (FairnessTest, RoundsEndInTimeThoughAllWorkersAreBusy)
   EXPECT_EQ (ErrorCode (answer), kDeadlineExceeded) << ErrorText (answer);
 }
 
+WriteFields
+KeyFields (const std::string &key, gint32 timeout_ms)
+{
+  return [=] (TpsWriter *out) {
+    tps_writer_field (out, 1, TPS_WIRE_BINARY);
+    tps_writer_string (out, key.c_str ());
+    tps_writer_field (out, 2, TPS_WIRE_I32);
+    tps_writer_i32 (out, timeout_ms);
+  };
+}
+
+TEST_F (FairnessTest, NobodyWaitsForAKeyWhoIsGone)
+{
+  for (int i = 0; i < 100; i++)
+    {
+      RawClient gone (unix_);
+      for (int call = 0; call < 10; call++)
+        gone.Send ("Rendezvous:get", call, KeyFields ("key" + std::to_string (call), G_MAXINT));
+      while (tps_server_get_n_calls (server_) == 0)
+        std::this_thread::yield ();
+    }
+  while (tps_server_get_n_calls (server_) > 0)
+    std::this_thread::yield ();
+}
+
 TEST_F (FairnessTest, WaitsForAKeyEndInTimeThoughAllWorkersAreBusy)
 {
   RawClient busy (tcp_), waiting (tcp_);
 
   busy.Send ("Test:work", 1, IntField (1));
   service_.WaitForWorking (1);
-  Message answer = waiting.Call ("Rendezvous:get", [] (TpsWriter *out) {
-    tps_writer_field (out, 1, TPS_WIRE_BINARY);
-    tps_writer_string (out, "key");
-    tps_writer_field (out, 2, TPS_WIRE_I32);
-    tps_writer_i32 (out, 20);
-  });
+  Message answer = waiting.Call ("Rendezvous:get", KeyFields ("key", 20));
   EXPECT_EQ (ErrorCode (answer), kDeadlineExceeded) << ErrorText (answer);
 }
 

@@ -77,9 +77,10 @@ protected:
     return std::string (bytes, n_bytes);
   }
   void
-  Get (const char *key, gint64 deadline_ns, Answer *answer)
+  Get (const char *key, gint64 deadline_ns, Answer *answer, const void *owner = nullptr)
   {
-    tps_rendezvous_store_get (store_, key, deadline_ns, Answer::OnDone, answer);
+    TpsRendezvousWait wait = { owner, deadline_ns, Answer::OnDone, answer };
+    tps_rendezvous_store_get (store_, key, &wait);
   }
   Answer &
   NewAnswer ()
@@ -156,6 +157,15 @@ TEST_F (RendezvousStoreTest, AddCountsAndWakes)
   EXPECT_EQ (Peek ("n"), "-2");
   Put ("t", "text");
   EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT);
+  // What C would read as 12.
+  const std::string no_numbers[] = {
+    std::string ("12\0", 3), std::string ("12\0x", 4), "12 ", " 12", "", "+", std::string (32, '1')
+  };
+  for (const std::string &no_number : no_numbers)
+    {
+      Put ("t", no_number);
+      EXPECT_EQ (Add ("t", 1), -TPS_ERROR_INVALID_ARGUMENT) << no_number;
+    }
   Put ("m", std::to_string (G_MAXINT64));
   EXPECT_EQ (Add ("m", 1), -TPS_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ (Peek ("m"), std::to_string (G_MAXINT64));
@@ -221,6 +231,56 @@ TEST_F (RendezvousStoreTest, HoldsNoMoreThanItsBytes)
   EXPECT_EQ (n_fit, 255);
   EXPECT_TRUE (tps_rendezvous_store_remove (store_, "k0", nullptr));
   EXPECT_EQ (Put ("again", mebibyte), 0);
+}
+
+TEST_F (RendezvousStoreTest, AnOwnerThatGoesWaitsNoMore)
+{
+  int one = 0, two = 0;
+  Answer &of_one = NewAnswer ();
+  Answer &again_of_one = NewAnswer ();
+  Answer &of_two = NewAnswer ();
+  Answer &of_nobody = NewAnswer ();
+  Get ("a", 100, &of_one, &one);
+  Get ("b", 50, &again_of_one, &one);
+  Get ("a", 70, &of_two, &two);
+  Get ("a", 100, &of_nobody);
+  tps_rendezvous_store_drop_owner (store_, &one);
+  EXPECT_EQ (of_one.code, TPS_ERROR_CONNECTION_LOST);
+  EXPECT_EQ (again_of_one.code, TPS_ERROR_CONNECTION_LOST);
+  EXPECT_EQ (tps_rendezvous_store_get_next_deadline_ns (store_), 70);
+  tps_rendezvous_store_drop_owner (store_, &one);
+  Put ("a", "x");
+  Put ("b", "y");
+  EXPECT_EQ (of_two.value, "x");
+  EXPECT_EQ (of_nobody.value, "x");
+  EXPECT_EQ (of_one.n_calls, 1);
+}
+
+TEST_F (RendezvousStoreTest, FewEnoughWait)
+{
+  std::vector<int> owners (TPS_RENDEZVOUS_MAX_WAITERS / TPS_RENDEZVOUS_MAX_OWNER_WAITERS);
+  for (int &owner : owners)
+    {
+      for (int i = 0; i < TPS_RENDEZVOUS_MAX_OWNER_WAITERS; i++)
+        Get (("k" + std::to_string (i)).c_str (), 100 + i, &NewAnswer (), &owner);
+      Answer &one_more = NewAnswer ();
+      Get ("k", 100, &one_more, &owner);
+      EXPECT_EQ (one_more.code, TPS_ERROR_RESOURCE_EXHAUSTED);
+    }
+  Answer &of_all = NewAnswer ();
+  Get ("k", 100, &of_all);
+  EXPECT_EQ (of_all.code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_THAT (of_all.message, testing::HasSubstr ("16384"));
+  tps_rendezvous_store_drop_owner (store_, &owners[3]);
+  Answer &fits = NewAnswer ();
+  Get ("k", 100, &fits, &owners[3]);
+  EXPECT_EQ (fits.n_calls, 0);
+  // One put wakes one of each owner that is left.
+  Put ("k7", "x");
+  size_t n_woken = 0;
+  for (const Answer &answer : answers_)
+    n_woken += answer.value == "x";
+  EXPECT_EQ (n_woken, owners.size () - 1);
 }
 
 TEST_F (RendezvousStoreTest, ShutDownEndsWhatWaitsAndRefusesTheRest)
