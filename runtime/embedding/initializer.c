@@ -4,6 +4,7 @@
 
 #include "runtime/embedding/initializer.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 /* After so many draws outside the bounds the value is moved to the nearer one. */
 #define MAX_DRAWS 64
+#define MAX_DEVIATIONS \
+  15 /* of a normal number from the mean: the tail of ziggurat.c ends at 14.1 */
 
 #define BLOCK 256
 
@@ -57,8 +60,24 @@ value_of (TpsInitializer *initializer, gsize field)
 
 /* -- checks -- */
 
+/* The largest finite value of the element types of tables. */
+static gdouble
+get_largest (TpsDType dtype)
+{
+  switch (dtype)
+    {
+    case TPS_DTYPE_FLOAT16:
+      return 65504;
+    case TPS_DTYPE_BFLOAT16:
+      return 0x1.fep127;
+    default:
+      return FLT_MAX;
+    }
+}
+
 static gboolean
-resolve_field (TpsInitializer *initializer, gsize field, const gchar *what, GError **error)
+resolve_field (TpsInitializer *initializer, gsize field, TpsDType dtype, const gchar *what,
+               GError **error)
 {
   const Kind *kind = &kinds[initializer->kind];
   gdouble *value = value_of (initializer, field);
@@ -71,17 +90,18 @@ resolve_field (TpsInitializer *initializer, gsize field, const gchar *what, GErr
     }
   if (!kind->is_used[field] || isnan (*value))
     *value = kind->not_said[field];
-  if (isinf (*value))
+  if (fabs (*value) > get_largest (dtype))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.%s: %g, a finite value is expected", what, fields[field].name, *value);
+                   "%s.%s: %g, a value that is finite as %s is expected", what, fields[field].name,
+                   *value, tps_dtype_name (dtype));
       return FALSE;
     }
   return TRUE;
 }
 
 static gboolean
-check_range (const TpsInitializer *initializer, const gchar *what, GError **error)
+check_range (const TpsInitializer *initializer, TpsDType dtype, const gchar *what, GError **error)
 {
   if (initializer->low > initializer->high)
     {
@@ -89,11 +109,12 @@ check_range (const TpsInitializer *initializer, const gchar *what, GError **erro
                    what, initializer->low, initializer->high);
       return FALSE;
     }
-  if (isinf (initializer->high - initializer->low))
+  /* Nothing that is drawn is further from the mean. */
+  if (fabs (initializer->mean) + MAX_DEVIATIONS * initializer->stdev > get_largest (dtype))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "%s.high: %g is too far from low, %g", what, initializer->high,
-                   initializer->low);
+                   "%s.stdev: %g, values %d of it from the mean are infinite as %s", what,
+                   initializer->stdev, MAX_DEVIATIONS, tps_dtype_name (dtype));
       return FALSE;
     }
   if (initializer->stdev < 0)
@@ -106,7 +127,8 @@ check_range (const TpsInitializer *initializer, const gchar *what, GError **erro
 }
 
 gboolean
-tps_initializer_resolve (TpsInitializer *initializer, const gchar *what, GError **error)
+tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gchar *what,
+                         GError **error)
 {
   TpsInitializer resolved = *initializer;
 
@@ -117,9 +139,9 @@ tps_initializer_resolve (TpsInitializer *initializer, const gchar *what, GError 
       return FALSE;
     }
   for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
-    if (!resolve_field (&resolved, i, what, error))
+    if (!resolve_field (&resolved, i, dtype, what, error))
       return FALSE;
-  if (!check_range (&resolved, what, error))
+  if (!check_range (&resolved, dtype, what, error))
     return FALSE;
   if (resolved.kind == TPS_INITIALIZER_ZEROS)
     resolved.seed = 0;

@@ -158,7 +158,7 @@ tps_table_spec_resolve (TpsTableSpec *spec, GError **error)
   gsize n_bytes;
 
   if (!check_fields (spec, error) || !check_shard (&spec->shard, error)
-      || !tps_initializer_resolve (&resolved.initializer, "spec.initializer", error)
+      || !tps_initializer_resolve (&resolved.initializer, spec->dtype, "spec.initializer", error)
       || !tps_optimizer_spec_resolve (&resolved.optimizer, "spec.optimizer", error)
       || !resolve_place (&resolved.place, error))
     return FALSE;

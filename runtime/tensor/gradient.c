@@ -2,7 +2,7 @@
 
 #include "runtime/tensor/gradient.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 #include "runtime/base/error.h"
@@ -107,15 +107,23 @@ check_sparse (const TpsGradient *gradient, GError **error)
   return check_index_range (gradient, error);
 }
 
+/* Kernels multiply by the weight as FLOAT32: what overflows there makes Inf of a gradient, and what underflows makes 0. */
+static gboolean
+check_weight (gdouble weight, GError **error)
+{
+  if (weight == 0 || (weight >= FLT_MIN && weight <= FLT_MAX))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "gradient.weight is %g, expected 0 or a FLOAT32 from %g to %g", weight,
+               (gdouble) FLT_MIN, (gdouble) FLT_MAX);
+  return FALSE;
+}
+
 gboolean
 tps_gradient_check (const TpsGradient *gradient, GError **error)
 {
-  if (!isfinite (gradient->weight) || gradient->weight < 0)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "gradient.weight is %g, expected a finite number >= 0", gradient->weight);
-      return FALSE;
-    }
+  if (!check_weight (gradient->weight, error))
+    return FALSE;
   switch (gradient->kind)
     {
     case TPS_GRADIENT_DENSE:

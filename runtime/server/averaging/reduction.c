@@ -8,6 +8,7 @@
 
 #include "runtime/server/averaging/reduction.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "runtime/server/averaging/sparse_sum.h"
@@ -202,6 +203,23 @@ survey_items (TpsFold *fold)
     }
 }
 
+/* A mean is divided by the sum of the weights as FLOAT32. */
+static gboolean
+check_divisor (const TpsReduction *reduction, GError **error)
+{
+  if (!(reduction->divisor > 0))
+    g_set_error (
+        error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+        "gradient.weight is 0 for every trainer of the round, expected one above 0 at least");
+  else if (!reduction->is_sum && reduction->divisor > FLT_MAX)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "gradient.weight: the weights of the round add up to %g, which is beyond FLOAT32",
+                 reduction->divisor);
+  else
+    return TRUE;
+  return FALSE;
+}
+
 gboolean
 tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                 TpsGradient *average, GError **error)
@@ -210,12 +228,9 @@ tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, gui
     .reduction = reduction, .items = items, .n_items = n_items, .average = average, .n_blocks = 1
   };
   survey_items (fold);
-  if (average != NULL && !(reduction->divisor > 0))
+  if (average != NULL && !check_divisor (reduction, error))
     {
       release (fold);
-      g_set_error (
-          error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-          "gradient.weight is 0 for every trainer of the round, expected one above 0 at least");
       return FALSE;
     }
   fold->is_dense = find_dense_shape (fold, &fold->shape);

@@ -2,6 +2,7 @@
 
 #include "runtime/trainer/pass/pass_plan.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "runtime/trainer/pass/device_choice.h"
@@ -46,11 +47,19 @@ check_counts (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
+/* Steps compute with FLOAT32. */
+static gboolean
+is_float (gdouble value)
+{
+  return isfinite (value) && fabs (value) <= FLT_MAX && (value == 0 || (gfloat) value != 0);
+}
+
 static gboolean
 check_values (const TpsTrainPlan *plan, GError **error)
 {
-  if (!isfinite (plan->learning_rate))
-    return refuse (error, "learning_rate is %g, expected a finite number", plan->learning_rate);
+  if (!is_float (plan->learning_rate))
+    return refuse (error, "learning_rate is %g, expected 0 or a finite FLOAT32 other than 0",
+                   plan->learning_rate);
   if (!(plan->first_bucket_mib >= 0) || !(plan->bucket_cap_mib >= 0))
     return refuse (error, "first_bucket_mib is %g and bucket_cap_mib is %g, expected 0 or more",
                    plan->first_bucket_mib, plan->bucket_cap_mib);

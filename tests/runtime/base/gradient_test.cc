@@ -78,6 +78,10 @@ TEST (Gradient, BadWeightsAreRefused)
   EXPECT_THAT (refusal (with_weight (make_dense (), NAN)), HasSubstr ("gradient.weight is nan"));
   EXPECT_THAT (refusal (with_weight (make_dense (), INFINITY)),
                HasSubstr ("gradient.weight is inf"));
+  for (gdouble weight : { 1e40, 3.5e38, 1e-38, 1e-46, 5e-324 })
+    EXPECT_THAT (refusal (with_weight (make_dense (), weight)), HasSubstr ("gradient.weight is"));
+  for (gdouble weight : { 3.4e38, 1.2e-38 })
+    EXPECT_EQ (refusal (with_weight (make_dense (), weight)), "");
   EXPECT_THAT (refusal (with_weight (TpsGradient {}, 1)), HasSubstr ("neither dense nor sparse"));
 }
 

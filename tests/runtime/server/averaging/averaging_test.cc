@@ -304,6 +304,18 @@ TEST (Averaging, DataWithWeightZeroIsLeftOut)
   EXPECT_TRUE (*sim.outcome (call).average == as_average (dense ({ 6 })));
 }
 
+/* Each is a FLOAT32, their sum is not: the mean of 2 and 2 would be 0. */
+TEST (Averaging, WeightsWhoseSumIsBeyondFloatAreRefused)
+{
+  Simulation sim (n_trainers (2));
+  int first = sim.push (0, 0, 0, dense ({ 0.5 }, 3e38));
+  int second = sim.push (1, 0, 0, dense ({ 0.5 }, 3e38));
+
+  expect_error (sim, first, TPS_ERROR_INVALID_ARGUMENT,
+                "gradient.weight: the weights of the round");
+  expect_error (sim, second, TPS_ERROR_INVALID_ARGUMENT, "round (batch 0, param_loc 0)");
+}
+
 TEST (Averaging, AllWeightsZeroIsRefused)
 {
   Simulation sim (n_trainers (2));

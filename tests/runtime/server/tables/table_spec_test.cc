@@ -107,7 +107,20 @@ TEST (TableSpec, NamesWhatIsWrong)
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = -1; }),
              "INVALID_ARGUMENT spec.initializer.stdev: -1, 0 or more is expected");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = INFINITY; }),
-             "INVALID_ARGUMENT spec.initializer.mean: inf, a finite value is expected");
+             "INVALID_ARGUMENT spec.initializer.mean: inf, a value that is finite as FLOAT32 is "
+             "expected");
+  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.mean = 1e39; }),
+             "INVALID_ARGUMENT spec.initializer.mean: 1e+39, a value that is finite as FLOAT32 is "
+             "expected");
+  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) { s.initializer.stdev = 3e37; }),
+             "INVALID_ARGUMENT spec.initializer.stdev: 3e+37, values 15 of it from the mean are "
+             "infinite as FLOAT32");
+  EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
+               s.dtype = TPS_DTYPE_FLOAT16;
+               s.initializer.high = 65505;
+             }),
+             "INVALID_ARGUMENT spec.initializer.high: 65505, a value that is finite as FLOAT16 is "
+             "expected");
   EXPECT_EQ (resolve_with ([] (TpsTableSpec &s) {
                s.initializer.low = 2;
                s.initializer.high = 1;
