@@ -155,15 +155,37 @@ end_anyway (void *unused)
  * and a signal that reaches one of those would end the process. */
 static int signal_pipe[2];
 
+static volatile sig_atomic_t is_serving;
+
+/* There is nothing to drain before the program serves, and what it does then (a file that never ends, a device that does not
+ * answer) may not return. */
 static void
 on_signal (int signal_number)
 {
   guint8 byte = (guint8) signal_number;
   gint code = errno;
 
+  if (!is_serving)
+    _exit (0);
+
   if (write (signal_pipe[1], &byte, 1) < 0)
     byte = 0; /* full: it has been told */
   errno = code;
+}
+
+/* A program that is started without stdin, stdout or stderr would give their numbers to its own descriptors: what it prints
+ * would go into its signal pipe, or to a client. */
+static void
+ensure_standard_streams (void)
+{
+  gint fd;
+
+  do
+    fd = open ("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd < 0)
+    _exit (1);
+  close (fd);
 }
 
 static void
@@ -203,6 +225,7 @@ serve (const TpsServerFlags *flags)
       clear (&program);
       fail (status, error->message);
     }
+  is_serving = TRUE;
   say_ready (&program);
   wait_for_signal ();
   clear (&program);
@@ -234,6 +257,7 @@ main (int argc, char **argv)
   g_auto (TpsServerFlags) flags = { 0 };
   g_autoptr (GError) error = NULL;
 
+  ensure_standard_streams ();
   set_allocator ();
   catch_signals ();
   if (!tps_server_flags_parse ((const gchar *const *) argv, &flags, &error))

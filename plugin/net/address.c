@@ -4,11 +4,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +20,8 @@
 #include "runtime/base/error.h"
 
 #define LISTEN_BACKLOG 1024
+#define MAX_LOCK_ATTEMPTS 500
+#define LOCK_PAUSE_US 10000
 #define NEXT_ADDRESS_MS 1000 /* a host that has another address is given so long to answer at one */
 
 /* What a Unix socket holds lies in pages that the sender fills and the receiver empties: as long as they stay in the second
@@ -263,10 +267,30 @@ remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
   return unlink (address->path) == 0 || errno == ENOENT;
 }
 
-/* The mode is set before anybody can connect: that needs listen(). */
+/* Between bind() and listen() a socket looks as one whose server has died. So that of two servers that start at the same time
+ * one cannot remove the other's, the folder is locked meanwhile. Returns its descriptor, whose close unlocks it; -1 if the
+ * folder cannot be opened or somebody keeps it locked: then the socket is made without. */
 static gint
-listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd,
-             GError **error)
+lock_folder (const TpsAddress *address)
+{
+  g_autofree gchar *folder = g_path_get_dirname (address->path);
+  gint fd = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+  if (fd < 0)
+    return -1;
+  for (guint i = 0; i < MAX_LOCK_ATTEMPTS; i++)
+    {
+      if (flock (fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+      g_usleep (LOCK_PAUSE_US);
+    }
+  close (fd);
+  return -1;
+}
+
+/* With the folder locked. The mode is set before anybody can connect: that needs listen(). */
+static gint
+make_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd, GError **error)
 {
   tps_descriptors_refuse (fd);
   if (!remove_stale (address, socket_address))
@@ -281,6 +305,18 @@ listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gin
       errno = code;
       return fail_listen (address, fd, "listen", error);
     }
+  return fd;
+}
+
+static gint
+listen_unix (const TpsAddress *address, const SocketAddress *socket_address, gint fd,
+             GError **error)
+{
+  gint lock = lock_folder (address);
+
+  fd = make_unix (address, socket_address, fd, error);
+  if (lock >= 0)
+    close (lock);
   return fd;
 }
 

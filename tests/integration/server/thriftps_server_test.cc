@@ -4,13 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "plugin/wire/wire_node.h"
@@ -387,6 +391,50 @@ TEST (ThriftpsServer, NamesTheFileWhoseFlagsAreBad)
       EXPECT_THAT (errors, HasSubstr (path));
       EXPECT_THAT (errors, HasSubstr (content[1]));
     }
+}
+
+TEST (ThriftpsServer, RefusesAFileThatNeverEnds)
+{
+  ServerProcess server ({ "--config=/dev/zero" });
+  EXPECT_THAT (server.ReadErrors (), HasSubstr ("/dev/zero"));
+  EXPECT_EQ (server.Wait (), 2);
+}
+
+// A pipe that nobody writes to.
+TEST (ThriftpsServer, EndsOnSigtermWhileItStarts)
+{
+  std::string path = TemporaryFolder () + "/pipe";
+  ASSERT_EQ (mkfifo (path.c_str (), 0600), 0);
+  ServerProcess server ({ "--config=" + path });
+  // It has caught the signal when it opens the pipe for reading.
+  int fd = open (path.c_str (), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE (fd, 0);
+  server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
+  close (fd);
+}
+
+TEST (ThriftpsServer, ServesWithoutStandardStreams)
+{
+  std::string path = TemporaryFolder () + "/socket";
+  ServerProcess server ({ "-c", "exec plugin/app/thriftps_server --log-level=debug --listen=unix:"
+                                    + path + " 0<&- 1>&- 2>&-" },
+                        "/bin/sh");
+  for (;;)
+    try
+      {
+        RawClient client ("unix:" + path);
+        EXPECT_EQ (ErrorCode (client.Call ("ParameterServer:reset_state")), 0);
+        break;
+      }
+    catch (const std::runtime_error &)
+      {
+        // It ended at once with status 0, because its first line went into its signal pipe.
+        ASSERT_EQ (waitpid (server.pid (), nullptr, WNOHANG), 0) << "the server has ended";
+        std::this_thread::yield ();
+      }
+  server.Signal (SIGTERM);
+  EXPECT_EQ (server.Wait (), 0);
 }
 
 TEST (ThriftpsServer, TellsItsVersionAndItsFlags)

@@ -14,7 +14,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -155,6 +158,46 @@ TEST (Address, ReplacesAStaleUnixSocket)
   EXPECT_GE (second.fd, 0) << second.message;
   EXPECT_TRUE (CanConnect ("unix:" + path));
   unlink (path.c_str ());
+}
+
+// Between bind() and listen() of one, the other took its socket for a stale one.
+TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
+{
+  for (int round = 0; round < 200; round++)
+    {
+      std::string path = FreshPath ("race");
+      std::unique_ptr<Listening> servers[4];
+      std::vector<std::thread> threads;
+      int n_listening = 0;
+
+      if (round % 2 == 0)
+        Listening ("unix:" + path); // leaves a stale socket
+      for (auto &server : servers)
+        threads.emplace_back (
+            [&server, &path] { server = std::make_unique<Listening> ("unix:" + path); });
+      for (std::thread &thread : threads)
+        thread.join ();
+      for (const auto &server : servers)
+        n_listening += server->fd >= 0;
+      ASSERT_EQ (n_listening, 1);
+      EXPECT_TRUE (CanConnect ("unix:" + path));
+      unlink (path.c_str ());
+    }
+}
+
+// A folder that somebody else keeps locked, or that cannot be read, must not keep a server from starting.
+TEST (Address, ListensInAFolderThatCannotBeLocked)
+{
+  g_autofree gchar *folder = g_dir_make_tmp ("tps-address-XXXXXX", nullptr);
+  std::string path = std::string (folder) + "/socket";
+  ASSERT_EQ (chmod (folder, 0300), 0);
+  {
+    Listening listening ("unix:" + path);
+    EXPECT_GE (listening.fd, 0) << listening.message;
+    EXPECT_TRUE (CanConnect ("unix:" + path));
+  }
+  unlink (path.c_str ());
+  rmdir (folder);
 }
 
 TEST (Address, LeavesAUnixSocketThatIsInUse)
