@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "plugin/net/connection.h"
@@ -282,7 +283,8 @@ TEST_F (DescriptorTest, ClosesAPeerThatSendsMoreAtOnceAndKeepsNone)
   EXPECT_THAT (error_, testing::HasSubstr ("16 file descriptors"));
   EXPECT_TRUE (descriptors_.empty ());
   EXPECT_EQ (NMessages (), 0u);
-  EXPECT_EQ (CountOpenDescriptors (), n_before - 1); // the connection's own
+  while (CountOpenDescriptors () > n_before - 1) // the connection's own; a thread closes the others
+    std::this_thread::yield ();
   close (fd);
 }
 
