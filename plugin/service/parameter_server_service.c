@@ -55,6 +55,39 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
     }
 }
 
+/* A contribution whose check takes long: it is made on the connection's turn of the workers. */
+typedef struct
+{
+  TpsParameterServer *averaging;
+  TpsAverageGradientArguments arguments;
+} Contribution;
+
+static void
+free_contribution (gpointer data)
+{
+  Contribution *contribution = data;
+
+  tps_average_gradient_arguments_clear (&contribution->arguments);
+  g_free (contribution);
+}
+
+static void
+take_part (TpsCall *call, TpsParameterServer *averaging, TpsAverageGradientArguments *arguments)
+{
+  tps_parameter_server_average_gradient (averaging, arguments->trainer, arguments->batch,
+                                         arguments->param_loc, &arguments->gradient,
+                                         tps_call_may_wait (call), answer_average, call);
+}
+
+static void
+take_part_on_worker (TpsCall *call, gpointer data)
+{
+  Contribution *contribution = data;
+
+  take_part (call, contribution->averaging, &contribution->arguments);
+  free_contribution (contribution);
+}
+
 static void
 handle_average_gradient (TpsCall *call, gpointer service)
 {
@@ -64,12 +97,18 @@ handle_average_gradient (TpsCall *call, gpointer service)
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
-  if (tps_average_gradient_arguments_decode (&in, &arguments, &error))
-    tps_parameter_server_average_gradient (servers->averaging, arguments.trainer, arguments.batch,
-                                           arguments.param_loc, &arguments.gradient,
-                                           tps_call_may_wait (call), answer_average, call);
-  else
+  if (!tps_average_gradient_arguments_decode (&in, &arguments, &error))
     tps_call_reply_error (call, error);
+  else if (tps_parameter_server_is_long_check (&arguments.gradient))
+    {
+      Contribution *contribution = g_new (Contribution, 1);
+
+      *contribution = (Contribution) { servers->averaging, arguments };
+      arguments = (TpsAverageGradientArguments) { 0 };
+      tps_call_run_on_worker (call, take_part_on_worker, contribution, free_contribution);
+    }
+  else
+    take_part (call, servers->averaging, &arguments);
 }
 
 static void

@@ -2,10 +2,9 @@
 
 /* What is around the state machine.
  *
- * Happy path: average_gradient() makes a call -> checks it (on a worker where that means to read much) -> push() under the
- * lock -> carry_out() without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
- * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with the blocks of a large
- * job.
+ * Happy path: average_gradient() makes a call -> checks it -> push() under the lock -> carry_out() without it: answers
+ * are given, small jobs are run here, large ones on the workers -> job_done() under the lock -> carry_out() again, until
+ * there is nothing left to do. Idle workers help with the blocks of a large job.
  * Lock, deadlines and the end are the shell's (runtime/server/shell.h).
  *
  * Locks: the shell's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
@@ -344,14 +343,10 @@ check_and_take_part (Call *call)
   take_part (call);
 }
 
-static void
-check_on_worker (gpointer user_data)
+gboolean
+tps_parameter_server_is_long_check (const TpsGradient *gradient)
 {
-  Call *call = user_data;
-  TpsParameterServer *server = call->server;
-
-  check_and_take_part (call);
-  tps_shell_end (&server->shell);
+  return tensor_n_bytes (&gradient->indices) > MAX_INLINE_BYTES;
 }
 
 void
@@ -359,22 +354,13 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
                                        gint32 param_loc, TpsGradient *gradient, gboolean may_wait,
                                        TpsAverageDone done, gpointer user_data)
 {
-  gsize n_index_bytes = tensor_n_bytes (&gradient->indices);
   Call *call = g_new0 (Call, 1);
 
   call->server = server;
   call->done = done;
   call->user_data = user_data;
   tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, gradient, may_wait);
-  if (n_index_bytes <= MAX_INLINE_BYTES)
-    {
-      check_and_take_part (call);
-      return;
-    }
-  tps_mutex_lock (&server->shell.lock);
-  tps_shell_begin (&server->shell);
-  tps_mutex_unlock (&server->shell.lock);
-  tps_worker_pool_submit (server->workers, check_on_worker, call);
+  check_and_take_part (call);
 }
 
 /* ---- life ---- */

@@ -62,11 +62,15 @@ void tps_parameter_server_free (TpsParameterServer *server);
  * lie in the memory of the server's device, and be complete there; where all of a round do, so does the average.
  * Rules and errors: those of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
  * `may_wait` FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE.
- * Never blocks. Thread: any. */
+ * Never blocks, but reads all indices of a sparse gradient: the thread should be a worker if
+ * tps_parameter_server_is_long_check(). Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
                                             gint64 batch, gint32 param_loc, TpsGradient *gradient,
                                             gboolean may_wait, TpsAverageDone done,
                                             gpointer user_data);
+
+/* Whether to check `gradient` takes longer than an I/O thread may. Thread: any. */
+gboolean tps_parameter_server_is_long_check (const TpsGradient *gradient);
 
 /* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);
