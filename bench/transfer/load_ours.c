@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 #include "bench/transfer/ours.h"
+#include "bench/transfer/rpcs.h"
 #include "bench/transfer/system/pattern.h"
-#include "bench/transfer/system/row.h"
 #include "plugin/client/client.h"
 #include "plugin/plugin.h"
 #include "runtime/base/error.h"
@@ -43,21 +43,6 @@ typedef struct
   TpsBuffer *memory;
 } Loader;
 
-static void
-write_arguments (TpsWriter *out, gconstpointer data)
-{
-  const Run *run = data;
-
-  if (run->row->op == TPS_TRANSFER_PULL)
-    {
-      tps_writer_field (out, 1, TPS_WIRE_I64);
-      tps_writer_i64 (out, (gint64) run->row->n_bytes);
-      return;
-    }
-  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, run->tensor);
-}
-
 static gboolean
 is_right (const Run *run, TpsReader *result, TpsWireType type)
 {
@@ -66,7 +51,7 @@ is_right (const Run *run, TpsReader *result, TpsWireType type)
 
   if (row->op == TPS_TRANSFER_PUSH)
     return type == TPS_WIRE_STOP;
-  return type == TPS_WIRE_STRUCT && tps_tensor_decode (result, NULL, &tensor, NULL)
+  return tps_rpc_read_result (&tps_transfer_rpcs[row->op], result, type, &tensor, NULL)
          && tps_shape_n_bytes (&tensor.shape) == row->n_bytes
          && (!row->is_check
              || tps_transfer_pattern_matches (tps_tensor_data (&tensor), row->n_bytes));
@@ -109,9 +94,14 @@ on_answer (gpointer data, TpsReader *result, TpsWireType type, const GError *err
 static void
 start_call (Slot *slot)
 {
+  const TpsTransferRow *row = slot->run->row;
+  const gint64 n_bytes = (gint64) row->n_bytes; /* read before the call returns */
+  gconstpointer arguments = row->op == TPS_TRANSFER_PULL ? (gconstpointer) &n_bytes
+                                                         : slot->run->tensor;
+
   slot->start_ns = tps_clock_now_ns ();
-  tps_client_call (slot->client, "Transfer", tps_transfer_op_name (slot->run->row->op),
-                   write_arguments, slot->run, slot->start_ns + CALL_NS, on_answer, slot);
+  tps_client_call_rpc (slot->client, &tps_transfer_rpcs[row->op], arguments,
+                       slot->start_ns + CALL_NS, on_answer, slot);
 }
 
 static gboolean

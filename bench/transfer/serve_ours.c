@@ -2,6 +2,7 @@
 
 #include "bench/transfer/ours.h"
 
+#include "bench/transfer/rpcs.h"
 #include "bench/transfer/system/pattern.h"
 #include "bench/transfer/system/serve.h"
 #include "plugin/plugin.h"
@@ -11,32 +12,13 @@
 #define MAX_CHUNKED_FRAME_BYTES ((gsize) 32 << 20) /* clients send as much before they ask */
 #define MAX_CONNECTIONS 65536
 
-static void
-refuse (TpsCall *call, const gchar *what)
-{
-  g_autoptr (GError) error = g_error_new (TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s", what);
-
-  tps_call_reply_error (call, error);
-}
-
-/* The only argument of push and echo. Refuses the call where it is not there. */
+/* Refuses the call where its arguments cannot be read. */
 static gboolean
-receive_tensor (TpsCall *call, TpsTensor *tensor)
+receive (TpsCall *call, gpointer arguments)
 {
-  static const TpsFieldSpec fields[] = {
-    { .id = 1,
-      .type = TPS_WIRE_STRUCT,
-      .name = "tensor",
-      .required = TRUE,
-      .offset = 0,
-      .read = tps_field_read_tensor },
-    { 0 },
-  };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_fields_read (&in, NULL, fields, tensor, NULL, &error))
+  if (tps_call_read_arguments (call, arguments, &error))
     return TRUE;
   tps_call_reply_error (call, error);
   return FALSE;
@@ -47,18 +29,11 @@ static void
 handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
 {
   TpsTensor tensor = { 0 };
-  gboolean received = receive_tensor (call, &tensor);
+  gboolean received = receive (call, &tensor);
 
   tps_tensor_clear (&tensor);
   if (received)
     tps_call_reply (call, NULL, NULL);
-}
-
-static void
-write_tensor_result (TpsWriter *out, gconstpointer tensor)
-{
-  tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, tensor);
 }
 
 /* What is pulled is the same memory again and again, as a table or a model would be. */
@@ -66,24 +41,19 @@ static void
 handle_pull (TpsCall *call, gpointer object)
 {
   TpsTensor tensor = { .shape = { .dtype = TPS_DTYPE_FLOAT32, .n_dims = 1 }, .buffer = object };
-  TpsReader in;
-  gint16 id;
-  TpsWireType type;
+  g_autoptr (GError) error = NULL;
   gint64 n_bytes;
 
-  tps_call_get_arguments (call, &in);
-  tps_reader_struct_begin (&in);
-  if (!tps_reader_field (&in, &id, &type) || type != TPS_WIRE_I64)
+  if (!receive (call, &n_bytes))
+    return;
+  tensor.shape.dims[0] = n_bytes / 4;
+  if (n_bytes >= 0 && (gsize) n_bytes <= tps_buffer_get_size (tensor.buffer))
     {
-      refuse (call, "n_bytes is missing");
+      tps_call_reply_value (call, &tensor);
       return;
     }
-  n_bytes = tps_reader_i64 (&in);
-  tensor.shape.dims[0] = n_bytes / 4;
-  if (n_bytes < 0 || (gsize) n_bytes > tps_buffer_get_size (tensor.buffer))
-    refuse (call, "n_bytes is too large");
-  else
-    tps_call_reply (call, write_tensor_result, &tensor);
+  g_set_error_literal (&error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "n_bytes is too large");
+  tps_call_reply_error (call, error);
 }
 
 static void
@@ -91,15 +61,15 @@ handle_echo (TpsCall *call, G_GNUC_UNUSED gpointer object)
 {
   g_auto (TpsTensor) tensor = { 0 };
 
-  if (receive_tensor (call, &tensor))
-    tps_call_reply (call, write_tensor_result, &tensor);
+  if (receive (call, &tensor))
+    tps_call_reply_value (call, &tensor);
 }
 
 static const TpsMethod transfer_methods[] = {
-  { .name = "push", .handle = handle_push },
-  { .name = "pull", .handle = handle_pull },
-  { .name = "echo", .handle = handle_echo },
-  { .name = NULL },
+  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_PUSH], .handle = handle_push },
+  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_PULL], .handle = handle_pull },
+  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_ECHO], .handle = handle_echo },
+  { .rpc = NULL },
 };
 
 static gint

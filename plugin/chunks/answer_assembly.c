@@ -85,7 +85,7 @@ tps_assembly_ask_again (TpsAssembly *assembly)
 static gboolean
 check_numbers (const TpsAssembly *assembly, const TpsChunk *chunk, GError **error)
 {
-  gsize n_bytes = g_bytes_get_size (chunk->data);
+  gsize n_bytes = g_bytes_get_size (chunk->data.received);
   gsize n_each = assembly->n_each_bytes > 0 ? assembly->n_each_bytes : n_bytes;
   gboolean is_last = chunk->index == chunk->count - 1;
   gboolean ok = chunk->count > 0 && chunk->index >= 0 && chunk->index < chunk->count && n_bytes > 0;
@@ -173,7 +173,7 @@ tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_he
     return TRUE;
   *may_help = FALSE;
   assembly->n_chunks = chunk->count;
-  *get_early (assembly, chunk->index) = g_bytes_ref (chunk->data);
+  *get_early (assembly, chunk->index) = g_bytes_ref (chunk->data.received);
   return feed_early (assembly, error);
 }
 

@@ -37,7 +37,7 @@ gboolean
 tps_crc32c_check_chunk (const TpsChunk *chunk, TpsErrorCode code, GError **error)
 {
   gsize n_bytes;
-  gconstpointer data = g_bytes_get_data (chunk->data, &n_bytes);
+  gconstpointer data = g_bytes_get_data (chunk->data.received, &n_bytes);
   guint32 crc = tps_crc32c (0, data, n_bytes);
 
   if (crc == (guint32) chunk->crc32c)

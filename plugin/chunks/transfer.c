@@ -167,7 +167,7 @@ check_numbers (const TpsTransfer *transfer, const TpsChunk *chunk, GError **erro
 static gboolean
 check_length (const TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
 {
-  gsize n_bytes = g_bytes_get_size (chunk->data);
+  gsize n_bytes = g_bytes_get_size (chunk->data.received);
   TpsChunkLayout layout = {
     .n_bytes = transfer->n_bytes,
     .n_chunks = transfer->n_chunks,
@@ -208,14 +208,14 @@ tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error)
   g_autoptr (GError) why = NULL;
   gboolean is_last = chunk->index == transfer->n_chunks - 1;
 
-  if (!tps_message_builder_feed (&transfer->builder, chunk->data, is_last, &why))
+  if (!tps_message_builder_feed (&transfer->builder, chunk->data.received, is_last, &why))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                    "transfer %s holds no message in binary protocol: %s", transfer->name,
                    why->message);
       return FALSE;
     }
-  transfer->n_each_bytes = MAX (transfer->n_each_bytes, g_bytes_get_size (chunk->data));
+  transfer->n_each_bytes = MAX (transfer->n_each_bytes, g_bytes_get_size (chunk->data.received));
   transfer->n_fed++;
   return TRUE;
 }

@@ -75,8 +75,8 @@ end_transfer (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
   gint64 deadline_ns = options->ops->get_now_ns (options->client) + END_PATIENCE_NS;
 
-  options->ops->call (options->client, "end_transfer", tps_end_transfer_arguments_encode,
-                      &arguments, deadline_ns, on_ended, NULL);
+  options->ops->call (options->client, &tps_end_transfer_rpc, &arguments, deadline_ns, on_ended,
+                      NULL);
 }
 
 static void
@@ -202,13 +202,12 @@ recover (ChunkedCall *call)
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static void
-ask (ChunkedCall *call, const gchar *method, TpsWriteArguments write, gconstpointer arguments,
-     TpsClientDone done)
+ask (ChunkedCall *call, const TpsRpc *rpc, gconstpointer arguments, TpsClientDone done)
 {
   const TpsChunkedOptions *options = &call->options;
 
   call->n_in_flight++;
-  options->ops->call (options->client, method, write, arguments, options->deadline_ns, done, call);
+  options->ops->call (options->client, rpc, arguments, options->deadline_ns, done, call);
 }
 
 static GError *
@@ -236,8 +235,8 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
     fail (call, no_service_error (call, error));
   else if (error != NULL)
     note_error (call, error, call->was_begun && is_lost (error));
-  else if (!tps_begin_transfer_result_decode (result, type, &n_received, &unclear) || n_received < 0
-           || n_received > call->layout.n_chunks)
+  else if (!tps_rpc_read_result (&tps_begin_transfer_rpc, result, type, &n_received, &unclear)
+           || n_received < 0 || n_received > call->layout.n_chunks)
     fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
                              "the answer to begin_transfer cannot be understood: %s",
                              unclear != NULL ? unclear->message : "more chunks than there are"));
@@ -257,7 +256,7 @@ begin (ChunkedCall *call)
                                      .bytes = call->layout.n_bytes,
                                      .count = call->layout.n_chunks };
 
-  ask (call, "begin_transfer", tps_begin_transfer_arguments_encode, &arguments, on_begun);
+  ask (call, &tps_begin_transfer_rpc, &arguments, on_begun);
 }
 
 static void
@@ -280,15 +279,15 @@ static void
 put_next (ChunkedCall *call)
 {
   g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
-  TpsChunkPieces chunk = { .transfer = call->transfer,
-                           .index = call->n_sent++,
-                           .count = call->layout.n_chunks };
+  TpsChunk chunk = { .transfer = call->transfer,
+                     .index = call->n_sent++,
+                     .count = call->layout.n_chunks };
 
   tps_chunk_layout_get_pieces (&call->layout, chunk.index, call->message, pieces);
-  chunk.pieces = (const struct iovec *) (gpointer) pieces->data;
-  chunk.n_pieces = pieces->len;
-  chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.pieces, chunk.n_pieces);
-  ask (call, "put_chunk", tps_put_chunk_arguments_encode, &chunk, on_put);
+  chunk.data.pieces = (const struct iovec *) (gpointer) pieces->data;
+  chunk.data.n_pieces = pieces->len;
+  chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.data.pieces, chunk.data.n_pieces);
+  ask (call, &tps_put_chunk_rpc, &chunk, on_put);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -320,10 +319,10 @@ take_large_answer (ChunkedCall *call, const TpsLargeAnswer *large)
   begin_get (call, large->bytes, large->count);
   if (call->failure != NULL || large->count > 0)
     return;
-  if (large->message == NULL)
+  if (large->message.received == NULL)
     fail (call, g_error_new_literal (TPS_ERROR, TPS_ERROR_INTERNAL,
                                      "the peer answered neither a message nor chunks"));
-  else if (tps_assembly_put_whole (call->assembly, large->message, &error))
+  else if (tps_assembly_put_whole (call->assembly, large->message.received, &error))
     call->answer = tps_assembly_take (call->assembly);
   else
     fail (call, error);
@@ -341,7 +340,7 @@ on_run (gpointer user_data, TpsReader *result, TpsWireType type, const GError *e
     fail (call, forgotten_error (error));
   else if (error != NULL)
     note_error (call, error, is_lost (error));
-  else if (tps_run_transfer_result_decode (result, type, &large, &unclear))
+  else if (tps_rpc_read_result (&tps_run_transfer_rpc, result, type, &large, &unclear))
     {
       note_progress (call);
       take_large_answer (call, &large);
@@ -357,7 +356,7 @@ run (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   call->phase = PHASE_RUN;
-  ask (call, "run_transfer", tps_run_transfer_arguments_encode, &arguments, on_run);
+  ask (call, &tps_run_transfer_rpc, &arguments, on_run);
 }
 
 /* ---- fetching ------------------------------------------------------------------------------- */
@@ -370,7 +369,7 @@ take_chunk (ChunkedCall *call, TpsReader *result, TpsWireType type)
   g_autoptr (GError) error = NULL;
   gboolean may_help = FALSE;
 
-  if (!tps_get_chunk_result_decode (result, type, &chunk, &error)
+  if (!tps_rpc_read_result (&tps_get_chunk_rpc, result, type, &chunk, &error)
       || !tps_assembly_put (call->assembly, &chunk, &may_help, &error))
     note_error (call, error, may_help);
   else if (tps_assembly_get_n_received (call->assembly) > n_before)
@@ -400,7 +399,7 @@ get_more (ChunkedCall *call)
   TpsTransferArguments arguments = { .transfer = call->transfer };
 
   while ((arguments.index = tps_assembly_ask (call->assembly)) >= 0)
-    ask (call, "get_chunk", tps_get_chunk_arguments_encode, &arguments, on_got);
+    ask (call, &tps_get_chunk_rpc, &arguments, on_got);
   if (call->n_in_flight > 0)
     return;
   /* All that could be asked for was answered: nothing would ever call back. */

@@ -20,20 +20,19 @@
 
 G_BEGIN_DECLS
 
-/* What it takes from a client; `client` is what the options say. As tps_client_call() and tps_client_delay(): callbacks come
+/* What it takes from a client; `client` is what the options say. As tps_client_call_rpc() and tps_client_delay(): callbacks come
  * later, one at a time, never from within. */
 typedef struct
 {
-  void (*call) (gpointer client, const gchar *method, TpsWriteArguments write,
-                gconstpointer write_data, gint64 deadline_ns, TpsClientDone done,
-                gpointer user_data);
+  void (*call) (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
+                TpsClientDone done, gpointer user_data);
   void (*delay) (gpointer client, gint64 until_ns, TpsClientDelayed func, gpointer user_data);
   gint64 (*get_now_ns) (gpointer client);
 } TpsChunkedOps;
 
 typedef struct
 {
-  const TpsChunkedOps *ops; /* calls go to the service Chunks */
+  const TpsChunkedOps *ops;
   gpointer client;
   const gchar *name;     /* of the call, for errors; copied */
   gsize max_frame_bytes; /* of a message to the peer; 0 = not said */

@@ -350,6 +350,14 @@ call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_da
   client_leave (client);
 }
 
+static void
+call_set_name (TpsClientCall *call, const gchar *service, const gchar *method)
+{
+  g_string_append (call->name, service);
+  g_string_append_c (call->name, ':');
+  g_string_append (call->name, method);
+}
+
 void
 tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
                  TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
@@ -357,11 +365,19 @@ tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
 {
   TpsClientCall *call = tps_client_call_new (client, deadline_ns, user_data);
 
-  g_string_append (call->name, service);
-  g_string_append_c (call->name, ':');
-  g_string_append (call->name, method);
+  call_set_name (call, service, method);
   call->done = done;
   call_start (call, write, write_data);
+}
+
+void
+tps_client_call_rpc (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
+                     gint64 deadline_ns, TpsClientDone done, gpointer user_data)
+{
+  TpsRpcValue value = { rpc, arguments };
+
+  tps_client_call (client, rpc->service, rpc->name, tps_rpc_value_write_arguments, &value,
+                   deadline_ns, done, user_data);
 }
 
 void
@@ -374,16 +390,16 @@ tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpo
 }
 
 void
-tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *name,
-                       TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
-                       gpointer user_data)
+tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const TpsRpc *rpc,
+                       gconstpointer arguments, TpsClientDone done, gpointer user_data)
 {
   TpsClientCall *call = tps_client_call_new (client, TPS_CLIENT_NEVER, user_data);
+  TpsRpcValue value = { rpc, arguments };
 
-  g_string_append (call->name, name);
+  call_set_name (call, rpc->service, rpc->name);
   call->bound = tps_segment_pool_ref (pool);
   call->done = done;
-  call_start (call, write, write_data);
+  call_start (call, tps_rpc_value_write_arguments, &value);
 }
 
 void

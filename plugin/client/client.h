@@ -22,6 +22,7 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_pool.h"
+#include "plugin/wire/rpc.h"
 
 G_BEGIN_DECLS
 
@@ -70,7 +71,11 @@ void tps_client_call (TpsClient *client, const gchar *service, const gchar *meth
                       TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
                       TpsClientDone done, gpointer user_data);
 
-/* The same, waiting for the answer. `read` (may be NULL) is called with the result before this returns. Not from a
+/* The same for a method of the contract: `arguments` stay until `done`. */
+void tps_client_call_rpc (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
+                          gint64 deadline_ns, TpsClientDone done, gpointer user_data);
+
+/* tps_client_call(), waiting for the answer. `read` (may be NULL) is called with the result before this returns. Not from a
  * callback. */
 typedef gboolean (*TpsReadResult) (TpsReader *result, TpsWireType type, gpointer user_data,
                                    GError **error);

@@ -18,10 +18,10 @@
 /* ---- what chunks need of a client ----------------------------------------------------------- */
 
 static void
-call_chunks (gpointer client, const gchar *method, TpsWriteArguments write,
-             gconstpointer write_data, gint64 deadline_ns, TpsClientDone done, gpointer user_data)
+call_chunks (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
+             TpsClientDone done, gpointer user_data)
 {
-  tps_client_call (client, CHUNKS_SERVICE, method, write, write_data, deadline_ns, done, user_data);
+  tps_client_call_rpc (client, rpc, arguments, deadline_ns, done, user_data);
 }
 
 static void

@@ -162,10 +162,9 @@ struct TpsClientCall
 
 /* client.c */
 
-/* A background call of "Service:method". */
-void tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const gchar *name,
-                            TpsWriteArguments write, gconstpointer write_data, TpsClientDone done,
-                            gpointer user_data);
+/* A background call, whose arguments are written before this returns. */
+void tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const TpsRpc *rpc,
+                            gconstpointer arguments, TpsClientDone done, gpointer user_data);
 
 /* Puts a call that has been written on its way. FALSE: it is to be written again, for another link; never for a large one. */
 gboolean tps_client_call_submit (TpsClientCall *call);

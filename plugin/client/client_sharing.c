@@ -4,6 +4,7 @@
 
 #include "plugin/client/client_private.h"
 #include "plugin/wire/wire_memory.h"
+#include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 
 /* A peer that closes the connection when it is asked for its offer, twice running, is asked no more: some servers do so with
@@ -79,7 +80,7 @@ ask_offer (TpsClient *client, TpsSegmentPool *pool, guint64 link_number)
     }
   asking = asking_new (client, pool, link_number);
   set_offer_out (asking, TRUE);
-  tps_client_call_bound (client, pool, "Node:describe", NULL, NULL, on_described, asking);
+  tps_client_call_bound (client, pool, &tps_describe_rpc, NULL, on_described, asking);
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */
@@ -109,7 +110,7 @@ take_opened (Asking *asking, TpsReader *result, TpsWireType type, GError **error
 {
   TpsSegmentInfo info = { 0 };
 
-  if (!tps_open_segment_result_decode (result, type, &info, error))
+  if (!tps_rpc_read_result (&tps_open_segment_rpc, result, type, &info, error))
     {
       tps_segment_pool_open_failed (asking->pool, FALSE);
       return FALSE;
@@ -167,8 +168,7 @@ ask_open (TpsClient *client, TpsSegmentPool *pool, guint64 link_number,
   Asking *asking = asking_new (client, pool, link_number);
 
   asking->kind = request->kind;
-  tps_client_call_bound (client, pool, "Memory:open_segment", tps_open_segment_arguments_encode,
-                         &arguments, on_opened, asking);
+  tps_client_call_bound (client, pool, &tps_open_segment_rpc, &arguments, on_opened, asking);
 }
 
 void
@@ -183,13 +183,11 @@ tps_client_share_memory (TpsClient *client, TpsSegmentPool *pool, guint64 link_n
       else if (request.ask == TPS_SEGMENT_ASK_OPEN)
         ask_open (client, pool, link_number, &request);
       else if (request.ask == TPS_SEGMENT_ASK_RELEASE)
-        tps_client_call_bound (client, pool, "Memory:release_segments",
-                               tps_segment_ids_arguments_encode, request.ids, on_released,
+        tps_client_call_bound (client, pool, &tps_release_segments_rpc, &request.ids, on_released,
                                asking_new (client, pool, link_number));
       else
-        tps_client_call_bound (client, pool, "Memory:close_segments",
-                               tps_segment_ids_arguments_encode, request.ids, on_segments_closed,
-                               asking_new (client, pool, link_number));
+        tps_client_call_bound (client, pool, &tps_close_segments_rpc, &request.ids,
+                               on_segments_closed, asking_new (client, pool, link_number));
       tps_segment_request_clear (&request);
     }
 }

@@ -22,7 +22,7 @@ tps_peer_facts_read (TpsReader *result, TpsWireType type, TpsPeerFacts *facts, G
   g_auto (TpsNodeInfo) info = { 0 };
   g_autoptr (GError) why = NULL;
 
-  if (!tps_node_describe_result_decode (result, type, &info, &why))
+  if (!tps_rpc_read_result (&tps_describe_rpc, result, type, &info, &why))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                    "the answer to Node:describe cannot be understood: %s", why->message);
@@ -105,5 +105,5 @@ tps_client_ask_peer (TpsClient *client, gint64 deadline_ns, TpsPeerKnown known, 
   if (is_known)
     tps_client_delay (client, tps_clock_now_ns (), on_known, question);
   else
-    tps_client_call (client, "Node", "describe", NULL, NULL, deadline_ns, on_described, question);
+    tps_client_call_rpc (client, &tps_describe_rpc, NULL, deadline_ns, on_described, question);
 }

@@ -47,7 +47,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
       finish (push, NULL, error);
       return;
     }
-  if (tps_average_gradient_result_decode (result, type, &average, &why))
+  if (tps_rpc_read_result (&tps_average_gradient_rpc, result, type, &average, &why))
     {
       finish (push, &average, NULL);
       return;
@@ -72,9 +72,8 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   tps_gradient_init_ref (&push->arguments.gradient, gradient);
   push->done = done;
   push->user_data = user_data;
-  tps_client_call_with_retries (exchange->clients[server], "ParameterServer", "average_gradient",
-                                tps_average_gradient_arguments_encode, &push->arguments,
-                                deadline_ns, on_answer, push);
+  tps_client_call_with_retries (exchange->clients[server], &tps_average_gradient_rpc,
+                                &push->arguments, deadline_ns, on_answer, push);
 }
 
 /* What finds no room there is sent all the same, by way of the host. */

@@ -3,11 +3,9 @@
 #include "plugin/client/remote_model.h"
 
 #include "plugin/client/retry.h"
-#include "plugin/wire/wire_model.h"
+#include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-
-#define SERVICE "ParameterServer"
 
 typedef struct
 {
@@ -61,7 +59,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
       finish (call, NULL, error);
       return;
     }
-  if (tps_model_result_decode (result, type, &model, &why))
+  if (tps_rpc_read_result (&tps_get_model_rpc, result, type, &model, &why))
     {
       finish (call, model, NULL);
       return;
@@ -87,8 +85,7 @@ remote_model_init_model (TpsModelClient *base, const TpsNamedTensor *parameters,
       call->init.parameters[i].name = g_strdup (parameters[i].name);
       tps_tensor_init_ref (&call->init.parameters[i].tensor, &parameters[i].tensor);
     }
-  tps_client_call_with_retries (remote->client, SERVICE, "init_model",
-                                tps_init_model_arguments_encode, &call->init, deadline_ns,
+  tps_client_call_with_retries (remote->client, &tps_init_model_rpc, &call->init, deadline_ns,
                                 on_answer, call);
 }
 
@@ -98,8 +95,8 @@ remote_model_get_model (TpsModelClient *base, gint64 deadline_ns, TpsModelAnswer
 {
   RemoteModel *remote = (RemoteModel *) base;
 
-  tps_client_call_with_retries (remote->client, SERVICE, "get_model", NULL, NULL, deadline_ns,
-                                on_answer, call_new (TRUE, done, user_data));
+  tps_client_call_with_retries (remote->client, &tps_get_model_rpc, NULL, deadline_ns, on_answer,
+                                call_new (TRUE, done, user_data));
 }
 
 static void
@@ -114,13 +111,12 @@ remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients,
   call->update.version = version;
   call->update.push.client = g_strdup (remote->name);
   call->update.push.sequence = atomic_fetch_add (&remote->sequence, 1) + 1;
-  call->update.n_gradients = n_gradients;
-  call->update.gradients = g_new0 (TpsTensor, n_gradients);
+  call->update.gradients.n_tensors = n_gradients;
+  call->update.gradients.tensors = g_new0 (TpsTensor, n_gradients);
   for (guint i = 0; i < n_gradients; i++)
-    tps_tensor_init_ref (&call->update.gradients[i], &gradients[i]);
-  tps_client_call_with_retries (remote->client, SERVICE, "update_and_fetch_model",
-                                tps_update_model_arguments_encode, &call->update, deadline_ns,
-                                on_answer, call);
+    tps_tensor_init_ref (&call->update.gradients.tensors[i], &gradients[i]);
+  tps_client_call_with_retries (remote->client, &tps_update_and_fetch_model_rpc, &call->update,
+                                deadline_ns, on_answer, call);
 }
 
 static void

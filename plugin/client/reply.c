@@ -4,70 +4,37 @@
 
 #include <string.h>
 
-#include "plugin/wire/fields.h"
+#include "plugin/wire/wire_failure.h"
 #include "runtime/base/error.h"
 
-#define MAX_PEER_TEXT_BYTES 4096 /* of a peer's error message: enough for any of ours */
 #define APPLICATION_UNKNOWN_METHOD 1
-
-/* A peer's text for a GError: valid UTF-8 and not endless, whatever was sent. */
-static gchar *
-peer_text (TpsBytesView text)
-{
-  gsize n_bytes = MIN (text.n_bytes, MAX_PEER_TEXT_BYTES);
-
-  return n_bytes == 0 ? g_strdup ("")
-                      : g_utf8_make_valid ((const gchar *) text.data, (gssize) n_bytes);
-}
 
 static void
 read_service_error (TpsReader *in, GError **error)
 {
-  g_autofree gchar *message = NULL;
-  gint32 code = 0, retry_after_ms = -1;
-  TpsWireType type;
-  gint16 id;
+  g_auto (TpsServiceError) failure = { 0 };
 
-  tps_reader_struct_begin (in);
-  while (tps_reader_field (in, &id, &type))
-    if (id == 1 && type == TPS_WIRE_I32)
-      code = tps_reader_i32 (in);
-    else if (id == 2 && type == TPS_WIRE_BINARY && message == NULL)
-      message = peer_text (tps_reader_binary (in));
-    else if (id == 3 && type == TPS_WIRE_I32)
-      retry_after_ms = tps_reader_i32 (in);
-    else
-      tps_reader_skip (in, type);
-  tps_reader_struct_end (in);
+  tps_service_error_read (in, &failure);
   if (error == NULL)
     return;
-  *error = g_error_new_literal (TPS_ERROR, tps_error_from_wire_code (code),
-                                message != NULL ? message : "the peer's error has no message");
-  if (retry_after_ms >= 0)
-    tps_error_set_retry_after_ms (*error, retry_after_ms);
+  *error = g_error_new_literal (TPS_ERROR, tps_error_from_wire_code (failure.code),
+                                failure.message != NULL ? failure.message
+                                                        : "the peer's error has no message");
+  if (failure.has_retry_after_ms && failure.retry_after_ms >= 0)
+    tps_error_set_retry_after_ms (*error, failure.retry_after_ms);
 }
 
 static void
 read_application_exception (TpsReader *in, GError **error)
 {
-  g_autofree gchar *message = NULL;
-  gint32 kind = 0;
-  TpsWireType type;
-  gint16 id;
+  g_auto (TpsApplicationException) exception = { 0 };
 
-  tps_reader_struct_begin (in);
-  while (tps_reader_field (in, &id, &type))
-    if (id == 1 && type == TPS_WIRE_BINARY && message == NULL)
-      message = peer_text (tps_reader_binary (in));
-    else if (id == 2 && type == TPS_WIRE_I32)
-      kind = tps_reader_i32 (in);
-    else
-      tps_reader_skip (in, type);
-  tps_reader_struct_end (in);
+  tps_application_exception_read (in, &exception);
   g_set_error (error, TPS_ERROR,
-               kind == APPLICATION_UNKNOWN_METHOD ? TPS_ERROR_NOT_FOUND : TPS_ERROR_INTERNAL,
-               "the peer cannot serve the call (application exception %d): %s", kind,
-               message != NULL ? message : "");
+               exception.kind == APPLICATION_UNKNOWN_METHOD ? TPS_ERROR_NOT_FOUND
+                                                            : TPS_ERROR_INTERNAL,
+               "the peer cannot serve the call (application exception %d): %s", exception.kind,
+               exception.message != NULL ? exception.message : "");
 }
 
 gboolean
@@ -105,7 +72,7 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
     }
   if (id == 0)
     return TRUE;
-  if (id == 1 && *type == TPS_WIRE_STRUCT)
+  if (id == tps_failure_field.id && *type == TPS_WIRE_STRUCT)
     read_service_error (in, error);
   else
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
@@ -113,31 +80,10 @@ tps_reply_open (const TpsMessage *reply, TpsReader *in, TpsWireType *type, GErro
   return FALSE;
 }
 
-static gchar *
-read_transfer (TpsReader *in)
-{
-  gchar *transfer = NULL;
-  TpsWireType type;
-  gint16 id;
-
-  tps_reader_struct_begin (in);
-  while (tps_reader_field (in, &id, &type))
-    if (id == 4 && type == TPS_WIRE_BINARY && transfer == NULL)
-      {
-        TpsBytesView name = tps_reader_binary (in);
-
-        if (tps_name_is_valid ((const gchar *) name.data, name.n_bytes))
-          transfer = g_strndup ((const gchar *) name.data, name.n_bytes);
-      }
-    else
-      tps_reader_skip (in, type);
-  tps_reader_struct_end (in);
-  return transfer;
-}
-
 gchar *
 tps_reply_dup_transfer (const TpsMessage *reply)
 {
+  g_auto (TpsServiceError) failure = { 0 };
   TpsWireType type;
   TpsReader in;
   gint16 id;
@@ -146,7 +92,8 @@ tps_reply_dup_transfer (const TpsMessage *reply)
     return NULL;
   tps_reader_init (&in, reply);
   tps_reader_struct_begin (&in);
-  if (!tps_reader_field (&in, &id, &type) || id != 1 || type != TPS_WIRE_STRUCT)
+  if (!tps_reader_field (&in, &id, &type) || id != tps_failure_field.id || type != TPS_WIRE_STRUCT)
     return NULL;
-  return read_transfer (&in);
+  tps_service_error_read (&in, &failure);
+  return g_steal_pointer (&failure.transfer);
 }

@@ -11,10 +11,8 @@
 typedef struct
 {
   TpsClient *client;
-  const gchar *service;
-  const gchar *method;
-  TpsWriteArguments write;
-  gconstpointer write_data;
+  const TpsRpc *rpc;
+  gconstpointer arguments;
   gint64 deadline_ns;
   gboolean tried_anew;
   TpsClientDone done;
@@ -77,22 +75,19 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
 static void
 send_call (RetriedCall *call)
 {
-  tps_client_call (call->client, call->service, call->method, call->write, call->write_data,
-                   call->deadline_ns, on_answer, call);
+  tps_client_call_rpc (call->client, call->rpc, call->arguments, call->deadline_ns, on_answer,
+                       call);
 }
 
 void
-tps_client_call_with_retries (TpsClient *client, const gchar *service, const gchar *method,
-                              TpsWriteArguments write, gconstpointer write_data, gint64 deadline_ns,
-                              TpsClientDone done, gpointer user_data)
+tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
+                              gint64 deadline_ns, TpsClientDone done, gpointer user_data)
 {
   RetriedCall *call = g_new0 (RetriedCall, 1);
 
   call->client = client;
-  call->service = service;
-  call->method = method;
-  call->write = write;
-  call->write_data = write_data;
+  call->rpc = rpc;
+  call->arguments = arguments;
   call->deadline_ns = deadline_ns;
   call->done = done;
   call->user_data = user_data;

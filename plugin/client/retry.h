@@ -15,10 +15,8 @@
 
 G_BEGIN_DECLS
 
-/* As tps_client_call(), but `write_data`, `service` and `method` stay borrowed until `done`: the arguments are written
- * again for each try. */
-void tps_client_call_with_retries (TpsClient *client, const gchar *service, const gchar *method,
-                                   TpsWriteArguments write, gconstpointer write_data,
+/* As tps_client_call_rpc(): the arguments are written again for each try. */
+void tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
                                    gint64 deadline_ns, TpsClientDone done, gpointer user_data);
 
 G_END_DECLS

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "plugin/client/client.h"
-#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_node.h"
+#include "plugin/wire/wire_parameter_server.h"
 #include "runtime/trainer/pass/train_plan.h"
 #include "runtime/embedding/table_spec.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugin/service/call_internal.h"
+#include "plugin/wire/wire_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/trace.h"
@@ -18,6 +19,7 @@ struct TpsCall
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
+  const TpsRpc *rpc;             /* NULL: no such method */
   const TpsCallContext *context; /* borrowed */
 
   /* What tps_call_run_on_worker() was asked for. */
@@ -30,14 +32,16 @@ static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
 
 TpsCall *
-tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
+tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, gpointer carried,
               const TpsCallContext *context)
 {
   TpsCall *call = tps_magazine_take (&magazine, &depot);
 
   if (call == NULL)
     call = g_new (TpsCall, 1);
-  *call = (TpsCall) { .message = message, .ops = ops, .carried = carried, .context = context };
+  *call = (TpsCall) {
+    .message = message, .rpc = rpc, .ops = ops, .carried = carried, .context = context
+  };
   return call;
 }
 
@@ -105,31 +109,21 @@ end_answer (const TpsMessage *message, TpsWriter *out, GError **error)
                               : tps_writer_message_end (out, error);
 }
 
-/* struct ServiceError { 1: i32 code, 2: string message, 3: optional i32 retry_after_ms, 4: optional string transfer } as field 1
- * of a result. `transfer` may be NULL. */
+/* `transfer` may be NULL. */
 static TpsWriter *
 write_service_error (const TpsMessage *message, const GError *failure, const gchar *transfer)
 {
   TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
   gint retry_after_ms = failure->domain == TPS_ERROR ? tps_error_get_retry_after_ms (failure) : -1;
+  TpsServiceError value = {
+    .code = tps_error_to_wire_code (failure),
+    .message = failure->message,
+    .has_retry_after_ms = retry_after_ms >= 0,
+    .retry_after_ms = retry_after_ms,
+    .transfer = (gchar *) (gsize) transfer,
+  };
 
-  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 1, TPS_WIRE_I32);
-  tps_writer_i32 (out, tps_error_to_wire_code (failure));
-  tps_writer_field (out, 2, TPS_WIRE_BINARY);
-  tps_writer_string (out, failure->message);
-  if (retry_after_ms >= 0)
-    {
-      tps_writer_field (out, 3, TPS_WIRE_I32);
-      tps_writer_i32 (out, retry_after_ms);
-    }
-  if (transfer != NULL)
-    {
-      tps_writer_field (out, 4, TPS_WIRE_BINARY);
-      tps_writer_string (out, transfer);
-    }
-  tps_writer_struct_end (out);
+  tps_field_write (&tps_failure_field, out, &value);
   end_answer (message, out, NULL);
   return out;
 }
@@ -223,6 +217,15 @@ tps_call_get_arguments (TpsCall *call, TpsReader *in)
 }
 
 gboolean
+tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error)
+{
+  TpsReader in;
+
+  tps_call_get_arguments (call, &in);
+  return tps_rpc_read_arguments (call->rpc, &in, arguments, error);
+}
+
+gboolean
 tps_call_may_wait (TpsCall *call)
 {
   return call->ops->may_wait (call->carried);
@@ -297,6 +300,39 @@ tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
   finish (call, out);
 }
 
+typedef struct
+{
+  const TpsRpc *rpc;
+  gconstpointer value;
+  const TpsLender *lender; /* NULL: the result borrows from nobody */
+} Result;
+
+/* May run twice for one call: the reference belongs to the writer. */
+static void
+write_value (TpsWriter *out, gconstpointer data)
+{
+  const Result *result = data;
+  const TpsLender *lender = result->lender;
+
+  tps_rpc_write_result (result->rpc, out, result->value);
+  if (lender != NULL)
+    tps_writer_set_released (out, lender->unref, lender->ref (lender->object));
+}
+
+void
+tps_call_reply_value (TpsCall *call, gconstpointer value)
+{
+  tps_call_reply_value_of (call, value, NULL);
+}
+
+void
+tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender)
+{
+  Result result = { call->rpc, value, lender };
+
+  tps_call_reply (call, write_value, &result);
+}
+
 void
 tps_call_reply_error (TpsCall *call, const GError *error)
 {
@@ -318,16 +354,14 @@ tps_call_reply_done (TpsCall *call, const GError *error)
 void
 tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
 {
+  TpsApplicationException exception = { (gchar *) (gsize) text, (gint32) kind };
   TpsWriter *out = NULL;
 
   trace_failure (call, 0, text);
   if (wants_answer (call))
     {
       out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);
-      tps_writer_field (out, 1, TPS_WIRE_BINARY);
-      tps_writer_string (out, text);
-      tps_writer_field (out, 2, TPS_WIRE_I32);
-      tps_writer_i32 (out, kind);
+      tps_application_exception_write (out, &exception);
       end_answer (call->message, out, NULL);
     }
   finish (call, out);

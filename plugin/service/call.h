@@ -13,6 +13,7 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_registry.h"
+#include "plugin/wire/rpc.h"
 
 G_BEGIN_DECLS
 
@@ -23,6 +24,9 @@ typedef void (*TpsWriteResult) (TpsWriter *out, gconstpointer user_data);
 
 /* The arguments; the reader stands before the arguments struct. Valid until the call is answered. */
 void tps_call_get_arguments (TpsCall *call, TpsReader *in);
+
+/* Reads them as the method's descriptor says. Errors: INVALID_ARGUMENT. */
+gboolean tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error);
 
 /* Whether the call may be answered later. FALSE under servers that would block all their clients: a handler that would
  * have to wait for others then answers UNAVAILABLE. */
@@ -54,6 +58,20 @@ void tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, 
  * that came with the arguments have been let go of: it gives them back. Thread: any. */
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
+/* The same with a result as the method's descriptor says. */
+void tps_call_reply_value (TpsCall *call, gconstpointer result);
+
+/* An object that a result borrows from. `ref` returns its argument; `unref` must not block. */
+typedef struct
+{
+  gpointer object;
+  gpointer (*ref) (gpointer object);
+  GDestroyNotify unref;
+} TpsLender;
+
+/* The same, with a reference of the lender until the answer has left. */
+void tps_call_reply_value_of (TpsCall *call, gconstpointer result, const TpsLender *lender);
+
 /* The funnel from GError to the wire's ServiceError. Thread: any. */
 void tps_call_reply_error (TpsCall *call, const GError *error);
 
@@ -62,12 +80,12 @@ void tps_call_reply_done (TpsCall *call, const GError *error);
 
 typedef struct
 {
-  const gchar *name;
+  const TpsRpc *rpc;
   void (*handle) (TpsCall *call, gpointer service);
   gboolean may_block; /* TRUE: always runs on a worker */
 } TpsMethod;
 
-/* A service: its name in the multiplexed protocol, its methods (ended by a NULL name), the object they are given. */
+/* A service: its name in the multiplexed protocol, its methods (ended by a NULL rpc), the object they are given. */
 typedef struct
 {
   const gchar *name;

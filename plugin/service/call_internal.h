@@ -24,9 +24,9 @@ typedef struct
                      + 1]; /* by the wire's code; 0 = TApplicationException */
 } TpsCallContext;
 
-/* Takes over `message`; `context` is borrowed. The call lives until it is answered. */
-TpsCall *tps_call_new (TpsMessage *message, const TpsCarrierOps *ops, gpointer carried,
-                       const TpsCallContext *context);
+/* Takes over `message`; `context` and `rpc` (NULL for an unknown method) are borrowed. The call lives until it is answered. */
+TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
+                       gpointer carried, const TpsCallContext *context);
 
 /* Answers with a TApplicationException. */
 void tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);

@@ -38,12 +38,12 @@ add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method, gpo
 static void
 add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
 {
-  for (const TpsMethod *method = service->methods; method != NULL && method->name != NULL; method++)
+  for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL; method++)
     {
-      add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->name), method,
+      add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->rpc->name), method,
                   service->object);
       if (is_default)
-        add_target (dispatcher, g_strdup (method->name), method, service->object);
+        add_target (dispatcher, g_strdup (method->rpc->name), method, service->object);
     }
 }
 
@@ -107,11 +107,11 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
 static void
 count_methods (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters *counters)
 {
-  for (const TpsMethod *method = service->methods; method != NULL && method->name != NULL; method++)
+  for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL; method++)
     {
-      g_autofree gchar *name = g_strconcat (service->name, ":", method->name, NULL);
+      g_autofree gchar *name = g_strconcat (service->name, ":", method->rpc->name, NULL);
       Target *target = g_hash_table_lookup (dispatcher->targets, name);
-      Target *unnamed = g_hash_table_lookup (dispatcher->targets, method->name);
+      Target *unnamed = g_hash_table_lookup (dispatcher->targets, method->rpc->name);
 
       target->requests = tps_counters_get_counter (counters, "requests_total", "method", name);
       if (unnamed != NULL && unnamed->method == method)
@@ -255,7 +255,8 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
                        const TpsCarrierOps *ops, gpointer carried)
 {
   Target *target = g_hash_table_lookup (dispatcher->targets, message->name);
-  TpsCall *call = tps_call_new (message, ops, carried, &dispatcher->context);
+  TpsCall *call = tps_call_new (message, target != NULL ? target->method->rpc : NULL, ops, carried,
+                                &dispatcher->context);
 
   if (target != NULL)
     tps_counter_add (target->requests, 1);

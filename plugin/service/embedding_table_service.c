@@ -66,10 +66,8 @@ handle_create_table (TpsCall *call, gpointer service)
   TpsEmbeddingTables *tables = service;
   g_auto (TpsTableSpec) spec = { 0 };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (check_up (tables, &error) && tps_create_table_arguments_decode (&in, &spec, &error))
+  if (check_up (tables, &error) && tps_call_read_arguments (call, &spec, &error))
     tps_table_store_create (tables->store, &spec, &error);
   tps_call_reply_done (call, error);
 }
@@ -87,7 +85,7 @@ handle_list_tables (TpsCall *call, gpointer service)
       return;
     }
   specs = tps_table_store_list (tables->store);
-  tps_call_reply (call, tps_list_tables_result_encode, specs);
+  tps_call_reply_value (call, &specs);
 }
 
 static void
@@ -96,10 +94,8 @@ handle_drop_table (TpsCall *call, gpointer service)
   TpsEmbeddingTables *tables = service;
   g_autofree gchar *table = NULL;
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (check_up (tables, &error) && tps_drop_table_arguments_decode (&in, &table, &error))
+  if (check_up (tables, &error) && tps_call_read_arguments (call, &table, &error))
     tps_table_store_drop (tables->store, table, &error);
   tps_call_reply_done (call, error);
 }
@@ -134,7 +130,7 @@ lookup_bags (TpsCall *call, gpointer user_data)
 
   free_lookup_bags (lookup);
   if (ok)
-    tps_call_reply (call, tps_lookup_bags_result_encode, &outputs);
+    tps_call_reply_value (call, &outputs);
   else
     tps_call_reply_error (call, error);
 }
@@ -167,12 +163,10 @@ handle_lookup_bags (TpsCall *call, gpointer service)
 {
   LookupBags *lookup = g_new0 (LookupBags, 1);
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
   lookup->tables = service;
-  tps_call_get_arguments (call, &in);
   if (!check_up (lookup->tables, &error)
-      || !tps_lookup_bags_arguments_decode (&in, &lookup->arguments, &error))
+      || !tps_call_read_arguments (call, &lookup->arguments, &error))
     {
       free_lookup_bags (lookup);
       tps_call_reply_error (call, error);
@@ -201,7 +195,7 @@ lookup_rows (TpsCall *call, LookupRows *lookup)
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
   if (ok)
-    tps_call_reply (call, tps_lookup_rows_result_encode, &rows);
+    tps_call_reply_value (call, &rows);
   else
     tps_call_reply_error (call, error);
 }
@@ -237,11 +231,9 @@ handle_lookup_rows (TpsCall *call, gpointer service)
 {
   LookupRows lookup = { .tables = service };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
   if (!check_up (lookup.tables, &error)
-      || !tps_lookup_rows_arguments_decode (&in, &lookup.arguments, &error))
+      || !tps_call_read_arguments (call, &lookup.arguments, &error))
     {
       tps_lookup_rows_arguments_clear (&lookup.arguments);
       tps_call_reply_error (call, error);
@@ -335,12 +327,9 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
   RowPush *rows = g_new0 (RowPush, 1);
   TpsApplyRowGradientsArguments *arguments = &rows->arguments;
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
   rows->push = (Push) { .call = call, .store = tables->store, .free = free_row_push };
-  tps_call_get_arguments (call, &in);
-  if (!check_up (tables, &error)
-      || !tps_apply_row_gradients_arguments_decode (&in, arguments, &error))
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
     {
       answer_push (rows, error);
       return;
@@ -388,12 +377,9 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
   BagPush *bags = g_new0 (BagPush, 1);
   TpsApplyBagGradientsArguments *arguments = &bags->arguments;
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
   bags->push = (Push) { .call = call, .store = tables->store, .free = free_bag_push };
-  tps_call_get_arguments (call, &in);
-  if (!check_up (tables, &error)
-      || !tps_apply_bag_gradients_arguments_decode (&in, arguments, &error))
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
     {
       answer_push (bags, error);
       return;
@@ -415,13 +401,13 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { "create_table", handle_create_table, TRUE }, /* fills the rows */
-  { "list_tables", handle_list_tables, FALSE },
-  { "drop_table", handle_drop_table, TRUE }, /* gives the memory back */
-  { "lookup_bags", handle_lookup_bags, FALSE },
-  { "lookup_rows", handle_lookup_rows, FALSE },
-  { "apply_row_gradients", handle_apply_row_gradients, FALSE },
-  { "apply_bag_gradients", handle_apply_bag_gradients, FALSE },
+  { &tps_create_table_rpc, handle_create_table, TRUE }, /* fills the rows */
+  { &tps_list_tables_rpc, handle_list_tables, FALSE },
+  { &tps_drop_table_rpc, handle_drop_table, TRUE }, /* gives the memory back */
+  { &tps_lookup_bags_rpc, handle_lookup_bags, FALSE },
+  { &tps_lookup_rows_rpc, handle_lookup_rows, FALSE },
+  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, FALSE },
+  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, FALSE },
   { NULL },
 };
 

@@ -50,14 +50,12 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
 {
   TpsSegmentRegistry *segments = tps_call_get_segments (call, error);
   TpsOpenSegmentArguments arguments = { 0 };
-  TpsReader in;
 
   if (segments == NULL)
     return FALSE;
-  tps_call_get_arguments (call, &in);
   opened->segments = tps_segment_registry_ref (segments);
   tps_segment_registry_hold_answers (segments);
-  return tps_open_segment_arguments_decode (&in, &arguments, error)
+  return tps_call_read_arguments (call, &arguments, error)
          && open_of_kind (segments, &arguments, opened, error);
 }
 
@@ -68,7 +66,7 @@ write_opened (TpsWriter *out, gconstpointer data)
 {
   Opened *opened = (Opened *) (gsize) data;
 
-  tps_open_segment_result_encode (out, &opened->info);
+  tps_rpc_write_result (&tps_open_segment_rpc, out, &opened->info);
   if (opened->fd >= 0)
     {
       tps_writer_take_descriptor (out, opened->fd);
@@ -106,10 +104,8 @@ end_segments (TpsCall *call, EndSegments end)
   g_autoptr (GArray) ids = NULL;
   g_autoptr (GError) error = NULL;
   TpsSegmentRegistry *segments = tps_call_get_segments (call, &error);
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (segments != NULL && tps_segment_ids_arguments_decode (&in, &ids, &error))
+  if (segments != NULL && tps_call_read_arguments (call, &ids, &error))
     end (segments, (const gint64 *) (gpointer) ids->data, ids->len, &error);
   tps_call_reply_done (call, error);
 }
@@ -128,9 +124,9 @@ handle_close (TpsCall *call, gpointer unused)
 
 /* Making pages takes about a second for 4 GiB, giving them back a third of that. */
 static const TpsMethod methods[] = {
-  { "open_segment", handle_open, TRUE },
-  { "release_segments", handle_release, FALSE },
-  { "close_segments", handle_close, TRUE },
+  { &tps_open_segment_rpc, handle_open, TRUE },
+  { &tps_release_segments_rpc, handle_release, FALSE },
+  { &tps_close_segments_rpc, handle_close, TRUE },
   { NULL },
 };
 

@@ -33,17 +33,20 @@ handle_describe (TpsCall *call, gpointer service)
     describe_sharing (&info, segments);
   if (node->get_table_bytes != NULL)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
-  tps_call_reply (call, tps_node_describe_result_encode, &info);
+  info.has_table_bytes = info.max_table_bytes > 0;
+  tps_call_reply_value (call, &info);
 }
 
-/* The samples stay until they have left. */
-static void
-write_summaries (TpsWriter *out, gconstpointer data)
+static gpointer
+ref_summaries (gpointer summaries)
 {
-  GPtrArray *summaries = (GPtrArray *) (gsize) data;
+  return g_ptr_array_ref (summaries);
+}
 
-  tps_node_get_metrics_result_encode (out, summaries);
-  tps_writer_set_released (out, (GDestroyNotify) g_ptr_array_unref, g_ptr_array_ref (summaries));
+static void
+unref_summaries (gpointer summaries)
+{
+  g_ptr_array_unref (summaries);
 }
 
 static void
@@ -53,17 +56,17 @@ handle_get_metrics (TpsCall *call, gpointer service)
   g_autoptr (GPtrArray) summaries = NULL;
   g_autoptr (GError) error = NULL;
   gboolean with_samples = FALSE;
-  TpsReader in;
+  TpsLender lender = { .ref = ref_summaries, .unref = unref_summaries };
 
-  tps_call_get_arguments (call, &in);
-  if (!tps_node_get_metrics_arguments_decode (&in, &with_samples, &error))
+  if (!tps_call_read_arguments (call, &with_samples, &error))
     {
       tps_call_reply_error (call, error);
       return;
     }
   summaries = node->metrics != NULL ? tps_metrics_summarize (node->metrics, with_samples)
                                     : g_ptr_array_new ();
-  tps_call_reply (call, write_summaries, summaries);
+  lender.object = summaries;
+  tps_call_reply_value_of (call, &summaries, &lender);
 }
 
 static void
@@ -77,9 +80,10 @@ handle_clear_metrics (TpsCall *call, gpointer service)
 }
 
 static const TpsMethod methods[] = {
-  { "describe", handle_describe, FALSE },
-  { "get_metrics", handle_get_metrics, TRUE }, /* sorts up to 65,536 samples of every metric */
-  { "clear_metrics", handle_clear_metrics, FALSE },
+  { &tps_describe_rpc, handle_describe, FALSE },
+  { &tps_get_metrics_rpc, handle_get_metrics,
+    TRUE }, /* sorts up to 65,536 samples of every metric */
+  { &tps_clear_metrics_rpc, handle_clear_metrics, FALSE },
   { NULL },
 };
 

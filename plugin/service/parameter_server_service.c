@@ -2,7 +2,6 @@
 
 #include "plugin/service/parameter_server_service.h"
 
-#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/base/trace.h"
 
@@ -22,7 +21,7 @@ free_average (gpointer data)
 static void
 reply_average (TpsCall *call, gpointer data)
 {
-  tps_call_reply (call, tps_average_gradient_result_encode, data);
+  tps_call_reply_value (call, data);
   free_average (data);
 }
 
@@ -45,7 +44,7 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
   if (average == NULL)
     tps_call_reply_error (call, error);
   else if (!is_large_average (average))
-    tps_call_reply (call, tps_average_gradient_result_encode, average);
+    tps_call_reply_value (call, average);
   else
     {
       TpsGradient *kept = g_new0 (TpsGradient, 1);
@@ -94,10 +93,8 @@ handle_average_gradient (TpsCall *call, gpointer service)
   const TpsParameterServers *servers = service;
   g_auto (TpsAverageGradientArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (!tps_average_gradient_arguments_decode (&in, &arguments, &error))
+  if (!tps_call_read_arguments (call, &arguments, &error))
     tps_call_reply_error (call, error);
   else if (tps_parameter_server_is_long_check (&arguments.gradient))
     {
@@ -129,10 +126,8 @@ handle_init_model (TpsCall *call, gpointer service)
   const TpsParameterServers *servers = service;
   g_auto (TpsInitModelArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_init_model_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     tps_model_server_init_model (servers->updating, arguments.parameters, arguments.n_parameters,
                                  &arguments.optimizer, &error);
   tps_call_reply_done (call, error);
@@ -146,7 +141,7 @@ handle_get_model (TpsCall *call, gpointer service)
   g_autoptr (TpsModelVersion) model = tps_model_server_get_model (servers->updating, &error);
 
   if (model != NULL)
-    tps_call_reply (call, tps_model_result_encode, model);
+    tps_call_reply_value (call, &model);
   else
     tps_call_reply_error (call, error);
 }
@@ -156,7 +151,7 @@ reply_model (TpsCall *call, gpointer data)
 {
   TpsModelVersion *model = data;
 
-  tps_call_reply (call, tps_model_result_encode, model);
+  tps_call_reply_value (call, &model);
   tps_model_version_unref (model);
 }
 
@@ -182,7 +177,7 @@ answer_model (gpointer data, TpsModelVersion *model, const GError *error)
     tps_call_run_on_worker (call, reply_model, tps_model_version_ref (model),
                             (GDestroyNotify) tps_model_version_unref);
   else
-    tps_call_reply (call, tps_model_result_encode, model);
+    tps_call_reply_value (call, &model);
 }
 
 static void
@@ -191,14 +186,12 @@ handle_update_and_fetch_model (TpsCall *call, gpointer service)
   const TpsParameterServers *servers = service;
   g_auto (TpsUpdateModelArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_update_model_arguments_decode (&in, &arguments, &error))
-    tps_model_server_update_and_fetch (servers->updating, arguments.trainer, arguments.gradients,
-                                       arguments.n_gradients, arguments.push.client,
-                                       arguments.push.sequence, arguments.version,
-                                       tps_call_may_wait (call), answer_model, call);
+  if (tps_call_read_arguments (call, &arguments, &error))
+    tps_model_server_update_and_fetch (
+        servers->updating, arguments.trainer, arguments.gradients.tensors,
+        arguments.gradients.n_tensors, arguments.push.client, arguments.push.sequence,
+        arguments.version, tps_call_may_wait (call), answer_model, call);
   else
     tps_call_reply_error (call, error);
 }
@@ -213,11 +206,11 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { "average_gradient", handle_average_gradient, FALSE },
-  { "reset_state", handle_reset_state, FALSE },
-  { "init_model", handle_init_model, TRUE },
-  { "get_model", handle_get_model, FALSE },
-  { "update_and_fetch_model", handle_update_and_fetch_model, FALSE },
+  { &tps_average_gradient_rpc, handle_average_gradient, FALSE },
+  { &tps_reset_state_rpc, handle_reset_state, FALSE },
+  { &tps_init_model_rpc, handle_init_model, TRUE },
+  { &tps_get_model_rpc, handle_get_model, FALSE },
+  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, FALSE },
   { NULL },
 };
 

@@ -103,31 +103,32 @@ handle_put (TpsCall *call, gpointer service)
   TpsRendezvous *rendezvous = service;
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_rendezvous_put_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     tps_rendezvous_store_put (rendezvous->store, arguments.key, arguments.value, &error);
   tps_call_reply_done (call, error);
 }
 
-/* The value stays until it has left. */
-static void
-write_value (TpsWriter *out, gconstpointer data)
+static gpointer
+ref_value (gpointer value)
 {
-  GBytes *value = (GBytes *) (gsize) data;
+  return g_bytes_ref (value);
+}
 
-  tps_rendezvous_get_result_encode (out, value);
-  tps_writer_set_released (out, (GDestroyNotify) g_bytes_unref, g_bytes_ref (value));
+static void
+unref_value (gpointer value)
+{
+  g_bytes_unref (value);
 }
 
 static void
 answer_get (gpointer data, GBytes *value, const GError *error)
 {
   TpsCall *call = data;
+  TpsLender lender = { value, ref_value, unref_value };
 
   if (value != NULL)
-    tps_call_reply (call, write_value, value);
+    tps_call_reply_value_of (call, &value, &lender);
   else
     tps_call_reply_error (call, error);
 }
@@ -172,10 +173,8 @@ handle_get (TpsCall *call, gpointer service)
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
   g_autoptr (GBytes) value = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_rendezvous_get_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     {
       value = tps_rendezvous_store_peek (rendezvous->store, arguments.key, &error);
       if (value == NULL && may_wait_for_key (call, &arguments, &error))
@@ -194,11 +193,9 @@ handle_add (TpsCall *call, gpointer service)
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
   TpsRendezvousPush push;
-  TpsReader in;
   gint64 sum;
 
-  tps_call_get_arguments (call, &in);
-  if (!tps_rendezvous_add_arguments_decode (&in, &arguments, &error))
+  if (!tps_call_read_arguments (call, &arguments, &error))
     {
       tps_call_reply_error (call, error);
       return;
@@ -206,7 +203,7 @@ handle_add (TpsCall *call, gpointer service)
   push = (TpsRendezvousPush) { arguments.push.client, arguments.push.sequence };
   if (tps_rendezvous_store_add (rendezvous->store, arguments.key, arguments.amount, &push, &sum,
                                 &error))
-    tps_call_reply (call, tps_rendezvous_add_result_encode, &sum);
+    tps_call_reply_value (call, &sum);
   else
     tps_call_reply_error (call, error);
 }
@@ -217,10 +214,8 @@ handle_remove (TpsCall *call, gpointer service)
   TpsRendezvous *rendezvous = service;
   g_auto (TpsRendezvousArguments) arguments = { NULL };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_rendezvous_remove_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     tps_rendezvous_store_remove (rendezvous->store, arguments.key, &error);
   tps_call_reply_done (call, error);
 }
@@ -244,10 +239,10 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { "put", handle_put, FALSE },
-  { "get", handle_get, FALSE },
-  { "add", handle_add, FALSE },
-  { "remove", handle_remove, FALSE },
+  { &tps_rendezvous_put_rpc, handle_put, FALSE },
+  { &tps_rendezvous_get_rpc, handle_get, FALSE },
+  { &tps_rendezvous_add_rpc, handle_add, FALSE },
+  { &tps_rendezvous_remove_rpc, handle_remove, FALSE },
   { NULL },
 };
 

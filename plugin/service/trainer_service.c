@@ -8,13 +8,10 @@ static void
 handle_train (TpsCall *call, gpointer service)
 {
   g_autoptr (GError) error = NULL;
-  TpsTrainPlan *plan;
-  TpsReader in;
+  g_autoptr (TpsTrainPlan) plan = tps_train_plan_new ();
 
-  tps_call_get_arguments (call, &in);
-  plan = tps_train_arguments_decode (&in, &error);
-  if (plan != NULL)
-    tps_trainer_train (service, plan, &error);
+  if (tps_call_read_arguments (call, plan, &error))
+    tps_trainer_train (service, g_steal_pointer (&plan), &error);
   tps_call_reply_done (call, error);
 }
 
@@ -24,7 +21,7 @@ handle_status (TpsCall *call, gpointer service)
   g_auto (TpsTrainStatus) status = { 0 };
 
   tps_trainer_get_status (service, &status);
-  tps_call_reply (call, tps_train_status_result_encode, &status);
+  tps_call_reply_value (call, &status);
 }
 
 static void
@@ -41,9 +38,9 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { "train", handle_train, TRUE }, /* checks every id of every batch */
-  { "status", handle_status, FALSE },
-  { "cancel", handle_cancel, FALSE },
+  { &tps_train_rpc, handle_train, TRUE }, /* checks every id of every batch */
+  { &tps_train_status_rpc, handle_status, FALSE },
+  { &tps_cancel_train_rpc, handle_cancel, FALSE },
   { NULL },
 };
 

@@ -4,319 +4,304 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 
-/* ---- tensors of a given kind ---------------------------------------------------------------- */
+#define SERVICE "EmbeddingTable"
+
+/* ---- tensors of queries --------------------------------------------------------------------- */
+
+/* Read into a tensor, written from a view. */
+typedef struct
+{
+  TpsTensor tensor;
+  const TpsTensorView *view;
+} BagTensor;
+
+typedef struct
+{
+  TpsDType dtype;
+  guint n_dims;
+  const gchar *name;
+} BagTensorType;
+
+static const BagTensorType indices_type = { TPS_DTYPE_INT64, 1, "INT64 [nnz]" };
+static const BagTensorType offsets_type = { TPS_DTYPE_INT64, 1, "INT64 [bags]" };
+static const BagTensorType weights_type = { TPS_DTYPE_FLOAT32, 1, "FLOAT32 [nnz]" };
+static const BagTensorType gradient_type = { TPS_DTYPE_FLOAT32, 2, "FLOAT32 [bags, dim]" };
 
 static gboolean
-read_kind (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, TpsDType dtype, guint n_dims,
-           const gchar *expected, GError **error)
+read_bag_tensor (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+                 GError **error)
 {
-  g_autofree gchar *text = NULL;
+  const BagTensorType *type = field->of;
+  BagTensor *value = TPS_FIELD_VALUE (field, object);
 
-  if (!tps_tensor_decode (in, path, tensor, error))
-    return FALSE;
-  if (tensor->shape.dtype == dtype && tensor->shape.n_dims == n_dims)
-    return TRUE;
-  text = tps_shape_to_string (&tensor->shape);
-  return tps_field_refuse (path, error, "is %s, expected %s", text, expected);
+  return tps_tensor_decode_as (in, path, type->dtype, type->n_dims, type->name, &value->tensor,
+                               error);
+}
+
+static void
+write_bag_tensor (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const BagTensor *value = TPS_FIELD_CONST_VALUE (field, object);
+
+  tps_tensor_encode_borrowed (out, *value->view);
 }
 
 static gboolean
-read_indices (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+is_bag_tensor_set (const TpsField *field, gconstpointer object)
 {
-  return read_kind (in, path, tensor, TPS_DTYPE_INT64, 1, "INT64 [nnz]", error);
+  const BagTensor *value = TPS_FIELD_CONST_VALUE (field, object);
+
+  return value->view->shape.dtype != 0;
 }
 
-static gboolean
-read_offsets (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return read_kind (in, path, tensor, TPS_DTYPE_INT64, 1, "INT64 [bags]", error);
-}
+/* Of a BagTensorType. */
+static const TpsValueKind bag_tensor_kind = { TPS_WIRE_STRUCT, "Tensor", read_bag_tensor,
+                                              write_bag_tensor, is_bag_tensor_set };
 
-static gboolean
-read_weights (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return read_kind (in, path, tensor, TPS_DTYPE_FLOAT32, 1, "FLOAT32 [nnz]", error);
-}
+/* ---- BagQuery, BagGradient ------------------------------------------------------------------ */
 
-static gboolean
-read_bag_gradient (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return read_kind (in, path, tensor, TPS_DTYPE_FLOAT32, 2, "FLOAT32 [bags, dim]", error);
-}
-
-/* ---- BagQuery, BagGradient: reading --------------------------------------------------------- */
-
-/* What is received of a BagQuery or BagGradient; the arguments hold views of it. */
+/* As they are on the wire; in C they are views. */
 typedef struct
 {
   gchar *table;
-  TpsTensor indices, offsets, weights;
+  BagTensor indices, offsets, weights;
   TpsPooling pooling;
-  TpsTensor gradient; /* BagGradient only */
-} ReceivedBags;
+} WireQuery;
+
+typedef struct
+{
+  WireQuery query; /* first */
+  BagTensor gradient;
+} WireGradient;
+
+static const TpsEnumValue poolings[] = {
+  { "SUM", TPS_POOLING_SUM },
+  { "MEAN", TPS_POOLING_MEAN },
+  { "MAX", TPS_POOLING_MAX },
+  { NULL },
+};
+
+static const TpsEnum pooling_enum = { "Pooling", poolings };
+
+static const TpsField query_fields[] = {
+  { "table", 1, TPS_FIELD_REQUIRED, &tps_kind_name, NULL, G_STRUCT_OFFSET (WireQuery, table) },
+  { "indices", 2, TPS_FIELD_REQUIRED, &bag_tensor_kind, &indices_type,
+    G_STRUCT_OFFSET (WireQuery, indices) },
+  { "offsets", 3, TPS_FIELD_REQUIRED, &bag_tensor_kind, &offsets_type,
+    G_STRUCT_OFFSET (WireQuery, offsets) },
+  { "pooling", 4, TPS_FIELD_REQUIRED, &tps_kind_enum, &pooling_enum,
+    G_STRUCT_OFFSET (WireQuery, pooling) },
+  { "weights", 5, TPS_FIELD_OPTIONAL, &bag_tensor_kind, &weights_type,
+    G_STRUCT_OFFSET (WireQuery, weights) },
+  { NULL },
+};
+
+static const TpsStruct query_struct = { "BagQuery", query_fields };
+
+static const TpsField gradient_fields[] = {
+  { "query", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &query_struct,
+    G_STRUCT_OFFSET (WireGradient, query) },
+  { "gradient", 2, TPS_FIELD_REQUIRED, &bag_tensor_kind, &gradient_type,
+    G_STRUCT_OFFSET (WireGradient, gradient) },
+  { NULL },
+};
+
+static const TpsStruct gradient_struct = { "BagGradient", gradient_fields };
 
 static void
-free_bags (gpointer data)
+clear_wire (WireGradient *wire)
 {
-  ReceivedBags *bags = data;
-
-  g_free (bags->table);
-  tps_tensor_clear (&bags->indices);
-  tps_tensor_clear (&bags->offsets);
-  tps_tensor_clear (&bags->weights);
-  tps_tensor_clear (&bags->gradient);
-  g_free (bags);
+  g_free (wire->query.table);
+  tps_tensor_clear (&wire->query.indices.tensor);
+  tps_tensor_clear (&wire->query.offsets.tensor);
+  tps_tensor_clear (&wire->query.weights.tensor);
+  tps_tensor_clear (&wire->gradient.tensor);
 }
 
-static gboolean
-read_pooling (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+/* A view of the tensor, whose buffer is moved to `owned`. */
+static TpsTensorView
+take_view (BagTensor *value, GPtrArray *owned)
 {
-  gint32 pooling = tps_reader_i32 (in);
+  TpsTensorView view = { 0 };
 
-  if (pooling < TPS_POOLING_SUM || pooling > TPS_POOLING_MAX)
-    return tps_field_refuse (path, error, "is %d, which is no Pooling", pooling);
-  *(TpsPooling *) target = (TpsPooling) pooling;
-  return TRUE;
+  if (tps_tensor_is_empty (&value->tensor))
+    return view;
+  view = tps_tensor_view (&value->tensor);
+  g_ptr_array_add (owned, g_steal_pointer (&value->tensor.buffer));
+  return view;
 }
 
-static const TpsFieldSpec query_fields[] = {
-  { "table", 1, TPS_WIRE_BINARY, .required = TRUE, .offset = G_STRUCT_OFFSET (ReceivedBags, table),
-    .read = tps_field_read_name },
-  { "indices", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (ReceivedBags, indices), .read = read_indices },
-  { "offsets", 3, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (ReceivedBags, offsets), .read = read_offsets },
-  { "pooling", 4, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (ReceivedBags, pooling),
-    .read = read_pooling },
-  { "weights", 5, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (ReceivedBags, weights),
-    .read = read_weights },
-  { NULL },
-};
-
-static gboolean
-read_query (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+static TpsBagQuery
+take_query (WireQuery *wire, GPtrArray *owned)
 {
-  return tps_fields_read (in, path, query_fields, target, NULL, error);
+  return (TpsBagQuery) {
+    .table = g_steal_pointer (&wire->table),
+    .indices = take_view (&wire->indices, owned),
+    .offsets = take_view (&wire->offsets, owned),
+    .pooling = wire->pooling,
+    .weights = take_view (&wire->weights, owned),
+  };
 }
 
-static const TpsFieldSpec bag_gradient_fields[] = {
-  { "query", 1, TPS_WIRE_STRUCT, .required = TRUE, .read = read_query },
-  { "gradient", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (ReceivedBags, gradient), .read = read_bag_gradient },
-  { NULL },
-};
+static WireQuery
+borrow_query (const TpsBagQuery *query)
+{
+  return (WireQuery) {
+    .table = (gchar *) (gsize) query->table,
+    .indices = { .view = &query->indices },
+    .offsets = { .view = &query->offsets },
+    .weights = { .view = &query->weights },
+    .pooling = query->pooling,
+  };
+}
 
-/* Reads a list of structs into a new array of ReceivedBags. It grows with what is read: a struct of the wire may be a
- * byte, ours are not. */
+/* ---- lists of them -------------------------------------------------------------------------- */
+
+typedef void (*TakeBags) (GArray *elems, WireGradient *wire, GPtrArray *owned);
+
+/* Appends what is read to `elems`, which grows with it: a struct of the wire may be a byte, ours are not. */
 static gboolean
-read_bags_list (TpsReader *in, const TpsFieldPath *path, const TpsFieldSpec *fields,
-                GPtrArray **owned, GError **error)
+read_bags (TpsReader *in, const TpsFieldPath *path, const TpsStruct *type, TakeBags take,
+           GArray *elems, GPtrArray *owned, GError **error)
 {
   guint32 n_elems;
 
-  g_clear_pointer (owned, g_ptr_array_unref);
-  *owned = g_ptr_array_new_with_free_func (free_bags);
   if (!tps_field_list_begin (in, path, TPS_WIRE_STRUCT, &n_elems, error))
     return FALSE;
   for (guint32 i = 0; i < n_elems; i++)
     {
       TpsFieldPath at = { .parent = path, .index = i };
-      ReceivedBags *bags = g_new0 (ReceivedBags, 1);
+      WireGradient wire = { 0 };
 
-      g_ptr_array_add (*owned, bags);
-      if (!tps_fields_read (in, &at, fields, bags, NULL, error))
-        return FALSE;
+      if (!tps_struct_read (type, in, &at, &wire, error))
+        {
+          clear_wire (&wire);
+          return FALSE;
+        }
+      take (elems, &wire, owned);
     }
   return TRUE;
 }
 
-static TpsTensorView
-view_of (const TpsTensor *tensor)
+static GPtrArray *
+new_owned (void)
 {
-  return tps_tensor_is_empty (tensor) ? (TpsTensorView) { 0 } : tps_tensor_view (tensor);
-}
-
-static TpsBagQuery
-get_query (const ReceivedBags *bags)
-{
-  return (TpsBagQuery) {
-    .table = bags->table,
-    .indices = view_of (&bags->indices),
-    .offsets = view_of (&bags->offsets),
-    .pooling = bags->pooling,
-    .weights = view_of (&bags->weights),
-  };
-}
-
-/* ---- BagQuery, BagGradient: writing --------------------------------------------------------- */
-
-static void
-encode_name (TpsWriter *out, const gchar *name)
-{
-  tps_writer_field (out, 1, TPS_WIRE_BINARY);
-  tps_writer_string (out, name);
+  return g_ptr_array_new_with_free_func ((GDestroyNotify) tps_buffer_unref);
 }
 
 static void
-encode_view (TpsWriter *out, gint16 id, TpsTensorView view)
+append_query (GArray *queries, WireGradient *wire, GPtrArray *owned)
 {
-  tps_writer_field (out, id, TPS_WIRE_STRUCT);
-  tps_tensor_encode_borrowed (out, view);
-}
+  TpsBagQuery query = take_query (&wire->query, owned);
 
-static void
-encode_query (TpsWriter *out, const TpsBagQuery *query)
-{
-  tps_writer_struct_begin (out);
-  encode_name (out, query->table);
-  encode_view (out, 2, query->indices);
-  encode_view (out, 3, query->offsets);
-  tps_writer_field (out, 4, TPS_WIRE_I32);
-  tps_writer_i32 (out, (gint32) query->pooling);
-  if (query->weights.shape.dtype != 0)
-    encode_view (out, 5, query->weights);
-  tps_writer_struct_end (out);
-}
-
-static void
-encode_push (TpsWriter *out, gint16 id, const TpsPushId *push)
-{
-  if (push->client == NULL)
-    return;
-  tps_writer_field (out, id, TPS_WIRE_STRUCT);
-  tps_push_id_encode (out, push);
+  g_array_append_val (queries, query);
 }
 
 static gboolean
-read_push (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+read_queries (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+              GError **error)
 {
-  return tps_push_id_decode (in, path, target, error);
+  TpsLookupBagsArguments *arguments = object;
+  GArray *queries = g_array_new (FALSE, FALSE, sizeof (TpsBagQuery));
+  gboolean ok;
+
+  arguments->owned = new_owned ();
+  ok = read_bags (in, path, &query_struct, append_query, queries, arguments->owned, error);
+  arguments->n_queries = queries->len;
+  arguments->queries = (TpsBagQuery *) (gpointer) g_array_free (queries, FALSE);
+  return ok;
 }
 
-/* ---- lookup_bags ---------------------------------------------------------------------------- */
+static void
+write_queries (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const TpsLookupBagsArguments *arguments = object;
+
+  tps_writer_list_begin (out, TPS_WIRE_STRUCT, arguments->n_queries);
+  for (guint i = 0; i < arguments->n_queries; i++)
+    {
+      WireQuery wire = borrow_query (&arguments->queries[i]);
+
+      tps_struct_write (&query_struct, out, &wire);
+    }
+}
+
+static void
+append_gradient (GArray *gradients, WireGradient *wire, GPtrArray *owned)
+{
+  TpsBagGradient gradient = { .query = take_query (&wire->query, owned),
+                              .gradient = take_view (&wire->gradient, owned) };
+
+  g_array_append_val (gradients, gradient);
+}
 
 static gboolean
-read_queries (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+read_gradients (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+                GError **error)
 {
-  return read_bags_list (in, path, query_fields, target, error);
+  TpsApplyBagGradientsArguments *arguments = object;
+  GArray *gradients = g_array_new (FALSE, FALSE, sizeof (TpsBagGradient));
+  gboolean ok;
+
+  arguments->owned = new_owned ();
+  ok = read_bags (in, path, &gradient_struct, append_gradient, gradients, arguments->owned, error);
+  arguments->n_gradients = gradients->len;
+  arguments->gradients = (TpsBagGradient *) (gpointer) g_array_free (gradients, FALSE);
+  return ok;
 }
 
-static const TpsFieldSpec lookup_bags_fields[] = {
-  { "queries", 1, TPS_WIRE_LIST, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsLookupBagsArguments, owned), .read = read_queries },
+static void
+write_gradients (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const TpsApplyBagGradientsArguments *arguments = object;
+
+  tps_writer_list_begin (out, TPS_WIRE_STRUCT, arguments->n_gradients);
+  for (guint i = 0; i < arguments->n_gradients; i++)
+    {
+      const TpsBagGradient *gradient = &arguments->gradients[i];
+      WireGradient wire = { .query = borrow_query (&gradient->query),
+                            .gradient = { .view = &gradient->gradient } };
+
+      tps_struct_write (&gradient_struct, out, &wire);
+    }
+}
+
+/* Both are of the arguments as a whole. */
+static const TpsValueKind queries_kind = { TPS_WIRE_LIST, "list<BagQuery>", read_queries,
+                                           write_queries };
+static const TpsValueKind gradients_kind = { TPS_WIRE_LIST, "list<BagGradient>", read_gradients,
+                                             write_gradients };
+
+/* ---- lookup_bags, lookup_rows --------------------------------------------------------------- */
+
+static const TpsField lookup_bags_arguments[] = {
+  { "queries", 1, TPS_FIELD_REQUIRED, &queries_kind, &query_struct },
   { NULL },
 };
 
-gboolean
-tps_lookup_bags_arguments_decode (TpsReader *in, TpsLookupBagsArguments *arguments, GError **error)
-{
-  if (!tps_fields_read (in, NULL, lookup_bags_fields, arguments, NULL, error))
-    return FALSE;
-  arguments->n_queries = arguments->owned->len;
-  arguments->queries = g_new (TpsBagQuery, arguments->n_queries);
-  for (guint i = 0; i < arguments->n_queries; i++)
-    arguments->queries[i] = get_query (arguments->owned->pdata[i]);
-  return TRUE;
-}
+static const TpsField lookup_rows_arguments[] = {
+  { "table", 1, TPS_FIELD_REQUIRED, &tps_kind_name, NULL,
+    G_STRUCT_OFFSET (TpsLookupRowsArguments, table) },
+  { "indices", 2, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_indices_struct,
+    G_STRUCT_OFFSET (TpsLookupRowsArguments, indices) },
+  { NULL },
+};
 
-void
-tps_lookup_bags_arguments_encode (TpsWriter *out, gconstpointer data)
-{
-  const TpsLookupBagsArguments *arguments = data;
+static const TpsField outputs_result = { "outputs", .kind = &tps_kind_list, .of = &tps_tensors };
+static const TpsField rows_result = { "rows", .kind = &tps_kind_struct, .of = &tps_tensor_struct };
 
-  tps_writer_field (out, 1, TPS_WIRE_LIST);
-  tps_writer_list_begin (out, TPS_WIRE_STRUCT, arguments->n_queries);
-  for (guint i = 0; i < arguments->n_queries; i++)
-    encode_query (out, &arguments->queries[i]);
-}
+const TpsRpc tps_lookup_bags_rpc = { SERVICE, "lookup_bags", lookup_bags_arguments,
+                                     &outputs_result };
+const TpsRpc tps_lookup_rows_rpc = { SERVICE, "lookup_rows", lookup_rows_arguments, &rows_result };
 
 void
 tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments)
 {
+  for (guint i = 0; arguments->owned != NULL && i < arguments->n_queries; i++)
+    g_free ((gpointer) (gsize) arguments->queries[i].table);
   g_clear_pointer (&arguments->queries, g_free);
   g_clear_pointer (&arguments->owned, g_ptr_array_unref);
   arguments->n_queries = 0;
-}
-
-void
-tps_tensor_list_clear (TpsTensorList *list)
-{
-  for (guint i = 0; i < list->n_tensors; i++)
-    tps_tensor_clear (&list->tensors[i]);
-  g_clear_pointer (&list->tensors, g_free);
-  list->n_tensors = 0;
-}
-
-void
-tps_lookup_bags_result_encode (TpsWriter *out, gconstpointer data)
-{
-  const TpsTensorList *list = data;
-
-  tps_writer_field (out, 0, TPS_WIRE_LIST);
-  tps_writer_list_begin (out, TPS_WIRE_STRUCT, list->n_tensors);
-  for (guint i = 0; i < list->n_tensors; i++)
-    tps_tensor_encode (out, &list->tensors[i]);
-}
-
-static gboolean
-read_tensors (TpsReader *in, const TpsFieldPath *path, GArray *tensors, GError **error)
-{
-  guint32 n_elems;
-
-  if (!tps_field_list_begin (in, path, TPS_WIRE_STRUCT, &n_elems, error))
-    return FALSE;
-  for (guint32 i = 0; i < n_elems; i++)
-    {
-      TpsFieldPath at = { .parent = path, .index = i };
-
-      g_array_set_size (tensors, i + 1); /* zeroed */
-      if (!tps_tensor_decode (in, &at, &g_array_index (tensors, TpsTensor, i), error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
-gboolean
-tps_lookup_bags_result_decode (TpsReader *in, TpsWireType type, gpointer target, GError **error)
-{
-  TpsFieldPath path = { .name = "outputs" };
-  GArray *tensors = g_array_new (FALSE, TRUE, sizeof (TpsTensor));
-  TpsTensorList *list = target;
-  gboolean ok = tps_field_check_type (&path, type, TPS_WIRE_LIST, error)
-                && read_tensors (in, &path, tensors, error);
-
-  tps_tensor_list_clear (list);
-  list->n_tensors = tensors->len;
-  list->tensors = (TpsTensor *) (gpointer) g_array_free (tensors, FALSE);
-  if (!ok)
-    tps_tensor_list_clear (list);
-  return ok;
-}
-
-/* ---- lookup_rows ---------------------------------------------------------------------------- */
-
-static const TpsFieldSpec lookup_rows_fields[] = {
-  { "table", 1, TPS_WIRE_BINARY, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsLookupRowsArguments, table), .read = tps_field_read_name },
-  { "indices", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsLookupRowsArguments, indices), .read = read_indices },
-  { NULL },
-};
-
-gboolean
-tps_lookup_rows_arguments_decode (TpsReader *in, TpsLookupRowsArguments *arguments, GError **error)
-{
-  return tps_fields_read (in, NULL, lookup_rows_fields, arguments, NULL, error);
-}
-
-void
-tps_lookup_rows_arguments_encode (TpsWriter *out, gconstpointer data)
-{
-  const TpsLookupRowsArguments *arguments = data;
-
-  encode_name (out, arguments->table);
-  tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, &arguments->indices);
 }
 
 void
@@ -326,67 +311,29 @@ tps_lookup_rows_arguments_clear (TpsLookupRowsArguments *arguments)
   tps_tensor_clear (&arguments->indices);
 }
 
-void
-tps_lookup_rows_result_encode (TpsWriter *out, gconstpointer tensor)
-{
-  tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, tensor);
-}
+/* ---- apply_row_gradients, apply_bag_gradients ----------------------------------------------- */
 
-gboolean
-tps_lookup_rows_result_decode (TpsReader *in, TpsWireType type, gpointer tensor, GError **error)
-{
-  TpsFieldPath path = { .name = "rows" };
-
-  return tps_field_check_type (&path, type, TPS_WIRE_STRUCT, error)
-         && tps_tensor_decode (in, &path, tensor, error);
-}
-
-/* ---- apply_row_gradients -------------------------------------------------------------------- */
-
-static gboolean
-read_row_gradient (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  TpsGradient *gradient = target;
-  TpsFieldPath at = { .parent = path, .name = "indices" };
-  g_autofree gchar *text = NULL;
-
-  if (!tps_sparse_gradient_decode (in, path, gradient, error))
-    return FALSE;
-  if (gradient->indices.shape.dtype == TPS_DTYPE_INT64 && gradient->indices.shape.n_dims == 1)
-    return TRUE;
-  text = tps_shape_to_string (&gradient->indices.shape);
-  return tps_field_refuse (&at, error, "is %s, expected INT64 [nnz]", text);
-}
-
-static const TpsFieldSpec apply_row_gradients_fields[] = {
-  { "table", 1, TPS_WIRE_BINARY, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, table), .read = tps_field_read_name },
-  { "gradient", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, gradient),
-    .read = read_row_gradient },
-  { "push", 3, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, push),
-    .read = read_push },
+static const TpsField apply_row_gradients_arguments[] = {
+  { "table", 1, TPS_FIELD_REQUIRED, &tps_kind_name, NULL,
+    G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, table) },
+  { "gradient", 2, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_row_gradient_struct,
+    G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, gradient) },
+  { "push", 3, TPS_FIELD_OPTIONAL, &tps_kind_struct, &tps_push_id_struct,
+    G_STRUCT_OFFSET (TpsApplyRowGradientsArguments, push) },
   { NULL },
 };
 
-gboolean
-tps_apply_row_gradients_arguments_decode (TpsReader *in, TpsApplyRowGradientsArguments *arguments,
-                                          GError **error)
-{
-  return tps_fields_read (in, NULL, apply_row_gradients_fields, arguments, NULL, error);
-}
+static const TpsField apply_bag_gradients_arguments[] = {
+  { "gradients", 1, TPS_FIELD_REQUIRED, &gradients_kind, &gradient_struct },
+  { "push", 2, TPS_FIELD_OPTIONAL, &tps_kind_struct, &tps_push_id_struct,
+    G_STRUCT_OFFSET (TpsApplyBagGradientsArguments, push) },
+  { NULL },
+};
 
-void
-tps_apply_row_gradients_arguments_encode (TpsWriter *out, gconstpointer data)
-{
-  const TpsApplyRowGradientsArguments *arguments = data;
-
-  encode_name (out, arguments->table);
-  tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-  tps_sparse_gradient_encode (out, &arguments->gradient);
-  encode_push (out, 3, &arguments->push);
-}
+const TpsRpc tps_apply_row_gradients_rpc = { SERVICE, "apply_row_gradients",
+                                             apply_row_gradients_arguments };
+const TpsRpc tps_apply_bag_gradients_rpc = { SERVICE, "apply_bag_gradients",
+                                             apply_bag_gradients_arguments };
 
 void
 tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *arguments)
@@ -396,61 +343,11 @@ tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *argument
   tps_push_id_clear (&arguments->push);
 }
 
-/* ---- apply_bag_gradients -------------------------------------------------------------------- */
-
-static gboolean
-read_bag_gradients (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  return read_bags_list (in, path, bag_gradient_fields, target, error);
-}
-
-static const TpsFieldSpec apply_bag_gradients_fields[] = {
-  { "gradients", 1, TPS_WIRE_LIST, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsApplyBagGradientsArguments, owned), .read = read_bag_gradients },
-  { "push", 2, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (TpsApplyBagGradientsArguments, push),
-    .read = read_push },
-  { NULL },
-};
-
-gboolean
-tps_apply_bag_gradients_arguments_decode (TpsReader *in, TpsApplyBagGradientsArguments *arguments,
-                                          GError **error)
-{
-  if (!tps_fields_read (in, NULL, apply_bag_gradients_fields, arguments, NULL, error))
-    return FALSE;
-  arguments->n_gradients = arguments->owned->len;
-  arguments->gradients = g_new (TpsBagGradient, arguments->n_gradients);
-  for (guint i = 0; i < arguments->n_gradients; i++)
-    {
-      const ReceivedBags *bags = arguments->owned->pdata[i];
-
-      arguments->gradients[i].query = get_query (bags);
-      arguments->gradients[i].gradient = view_of (&bags->gradient);
-    }
-  return TRUE;
-}
-
-void
-tps_apply_bag_gradients_arguments_encode (TpsWriter *out, gconstpointer data)
-{
-  const TpsApplyBagGradientsArguments *arguments = data;
-
-  tps_writer_field (out, 1, TPS_WIRE_LIST);
-  tps_writer_list_begin (out, TPS_WIRE_STRUCT, arguments->n_gradients);
-  for (guint i = 0; i < arguments->n_gradients; i++)
-    {
-      tps_writer_struct_begin (out);
-      tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-      encode_query (out, &arguments->gradients[i].query);
-      encode_view (out, 2, arguments->gradients[i].gradient);
-      tps_writer_struct_end (out);
-    }
-  encode_push (out, 2, &arguments->push);
-}
-
 void
 tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *arguments)
 {
+  for (guint i = 0; arguments->owned != NULL && i < arguments->n_gradients; i++)
+    g_free ((gpointer) (gsize) arguments->gradients[i].query.table);
   g_clear_pointer (&arguments->gradients, g_free);
   g_clear_pointer (&arguments->owned, g_ptr_array_unref);
   tps_push_id_clear (&arguments->push);

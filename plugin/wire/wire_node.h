@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/node.thrift: NodeInfo and MetricSummary; functions named as in wire_parameter_server.h. ServiceError is written in
- * one place (plugin/service/call.c) and read in one (plugin/client/reply.c). */
+/* thrift/node.thrift: the methods as TpsRpcs (rpc.h), with their results. The exception that all
+ * methods throw is in wire_failure.h. */
 
 #pragma once
 
-#include "plugin/frame/writer.h"
-#include "plugin/wire/fields.h"
-#include "runtime/device/backend.h"
+#include "plugin/wire/rpc.h"
+#include "plugin/wire/value_kinds.h"
 #include "runtime/base/metrics.h"
+#include "runtime/device/backend.h"
 
 G_BEGIN_DECLS
 
@@ -16,11 +16,12 @@ typedef struct
 {
   gchar *name;
   gchar *version;
-  gint64 max_frame_bytes;     /* 0 = not said */
-  gchar **services;           /* NULL = not said */
-  gchar **devices;            /* NULL = not said */
+  gint64 max_frame_bytes; /* 0 = not said */
+  gchar **services;       /* NULL = not said */
+  gchar **devices;        /* NULL = not said */
+  gboolean has_table_bytes;
   gint64 table_bytes;         /* held by embedding tables */
-  gint64 max_table_bytes;     /* 0 = not said, both */
+  gint64 max_table_bytes;     /* 0 = not said */
   gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
   gboolean has_shared_device; /* it may lie in memory of the device of that UUID */
   guint8 shared_device[TPS_DEVICE_UUID_BYTES];
@@ -28,21 +29,12 @@ typedef struct
 
 void tps_node_info_clear (TpsNodeInfo *info);
 
-/* `data`: const TpsNodeInfo *; TpsNodeInfo *, zero before. */
-void tps_node_describe_result_encode (TpsWriter *out, gconstpointer data);
-gboolean tps_node_describe_result_decode (TpsReader *in, TpsWireType type, gpointer info,
-                                          GError **error);
+extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */
 
-gboolean tps_node_get_metrics_arguments_decode (TpsReader *in, gboolean *with_samples,
-                                                GError **error);
-/* `with_samples`: const gboolean *. */
-void tps_node_get_metrics_arguments_encode (TpsWriter *out, gconstpointer with_samples);
-
-/* `data`: const GPtrArray * of TpsMetricSummary; their samples are borrowed until the writer lets go of them. */
-void tps_node_get_metrics_result_encode (TpsWriter *out, gconstpointer data);
-/* `target`: GPtrArray **, new, frees its elements; NULL after a failure. */
-gboolean tps_node_get_metrics_result_decode (TpsReader *in, TpsWireType type, gpointer target,
-                                             GError **error);
+/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, made where it is NULL, frees its elements. When written, the samples
+ * are borrowed until the writer lets go of them. */
+extern const TpsRpc tps_get_metrics_rpc;
+extern const TpsRpc tps_clear_metrics_rpc;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
 

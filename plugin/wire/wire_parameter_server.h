@@ -1,15 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/parameter_server.thrift: arguments and results of the methods that average.
- *
- * `_arguments_encode` are TpsWriteArguments: they write the fields of the arguments struct. `_arguments_decode` read the
- * whole struct. `_result_encode` are TpsWriteResult: field 0 and the value; `_result_decode` are TpsReadResult.
- * Ownership and errors as in wire_tensor.h.
- */
+/* thrift/parameter_server.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results. Ownership as in
+ * wire_tensor.h. */
 
 #pragma once
 
+#include "plugin/wire/rpc.h"
 #include "plugin/wire/wire_tensor.h"
+#include "runtime/tensor/model_version.h"
 
 G_BEGIN_DECLS
 
@@ -21,21 +19,34 @@ typedef struct
   TpsGradient gradient;
 } TpsAverageGradientArguments;
 
-gboolean tps_average_gradient_arguments_decode (TpsReader *in,
-                                                TpsAverageGradientArguments *arguments,
-                                                GError **error);
+typedef struct
+{
+  guint n_parameters;
+  TpsNamedTensor *parameters;
+  TpsOptimizerSpec optimizer;
+} TpsInitModelArguments;
 
-/* `data`: const TpsAverageGradientArguments *. */
-void tps_average_gradient_arguments_encode (TpsWriter *out, gconstpointer data);
+typedef struct
+{
+  gint32 trainer;
+  TpsTensorList gradients;
+  TpsPushId push; /* client NULL = none */
+  gint64 version;
+} TpsUpdateModelArguments;
+
 void tps_average_gradient_arguments_clear (TpsAverageGradientArguments *arguments);
+void tps_init_model_arguments_clear (TpsInitModelArguments *arguments);
+void tps_update_model_arguments_clear (TpsUpdateModelArguments *arguments);
 
-/* `gradient`: const TpsGradient *. */
-void tps_average_gradient_result_encode (TpsWriter *out, gconstpointer gradient);
-
-/* `gradient`: TpsGradient *, zero before. */
-gboolean tps_average_gradient_result_decode (TpsReader *in, TpsWireType type, gpointer gradient,
-                                             GError **error);
+extern const TpsRpc tps_average_gradient_rpc; /* TpsAverageGradientArguments -> TpsGradient */
+extern const TpsRpc tps_reset_state_rpc;
+extern const TpsRpc tps_init_model_rpc; /* TpsInitModelArguments */
+extern const TpsRpc tps_get_model_rpc;  /* -> TpsModelVersion * */
+extern const TpsRpc
+    tps_update_and_fetch_model_rpc; /* TpsUpdateModelArguments -> TpsModelVersion * */
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAverageGradientArguments, tps_average_gradient_arguments_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsInitModelArguments, tps_init_model_arguments_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsUpdateModelArguments, tps_update_model_arguments_clear)
 
 G_END_DECLS

@@ -10,21 +10,21 @@
 
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN); /* elements are not swapped here */
 
-/* ---- Tensor --------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
-/* What is received of a Tensor before it is known to be one. */
+/* A Tensor as it is on the wire: nothing about it has been checked. */
 typedef struct
 {
-  gint32 dtype;
-  guint n_dims;
-  gint64 dims[TPS_TENSOR_MAX_DIMS];
+  TpsShape shape; /* first: a TpsShape is the object of its two fields */
   TpsBytesView data;
   TpsSharedSlice shared;
-} ReceivedTensor;
+} WireTensor;
 
 static gboolean
-read_dims (TpsReader *in, const TpsFieldPath *path, guint *n_dims, gint64 *dims, GError **error)
+read_dims (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+           GError **error)
 {
+  TpsShape *shape = TPS_FIELD_VALUE (field, object);
   guint32 n_elems;
 
   if (!tps_field_list_begin (in, path, TPS_WIRE_I64, &n_elems, error))
@@ -33,63 +33,92 @@ read_dims (TpsReader *in, const TpsFieldPath *path, guint *n_dims, gint64 *dims,
     return tps_field_refuse (path, error, "has %u dimensions, at most %d are allowed", n_elems,
                              TPS_TENSOR_MAX_DIMS);
   for (guint i = 0; i < n_elems; i++)
-    dims[i] = tps_reader_i64 (in);
-  *n_dims = n_elems;
+    shape->dims[i] = tps_reader_i64 (in);
+  shape->n_dims = n_elems;
   return TRUE;
 }
 
-static gboolean
-read_shape (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+static void
+write_dims (TpsWriter *out, const TpsField *field, gconstpointer object)
 {
-  ReceivedTensor *received = target;
+  const TpsShape *shape = TPS_FIELD_CONST_VALUE (field, object);
 
-  return read_dims (in, path, &received->n_dims, received->dims, error);
+  tps_writer_list_begin (out, TPS_WIRE_I64, shape->n_dims);
+  for (guint i = 0; i < shape->n_dims; i++)
+    tps_writer_i64 (out, shape->dims[i]);
 }
 
-static gboolean
-read_data (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  ReceivedTensor *received = target;
+const TpsValueKind tps_kind_dims = { TPS_WIRE_LIST, "list<i64>", read_dims, write_dims };
 
-  received->data = tps_reader_binary (in);
+static gboolean
+read_data (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+           GError **error)
+{
+  ((WireTensor *) object)->data = tps_reader_binary (in);
   return TRUE;
 }
 
-static const TpsFieldSpec slice_fields[] = {
-  { "segment", 1, TPS_WIRE_I64, .required = TRUE,
+static const TpsField slice_fields[] = {
+  { "segment", 1, TPS_FIELD_REQUIRED, &tps_kind_i64,
     .offset = G_STRUCT_OFFSET (TpsSharedSlice, segment) },
-  { "offset", 2, TPS_WIRE_I64, .required = TRUE,
+  { "offset", 2, TPS_FIELD_REQUIRED, &tps_kind_i64,
     .offset = G_STRUCT_OFFSET (TpsSharedSlice, offset) },
-  { "length", 3, TPS_WIRE_I64, .required = TRUE,
+  { "length", 3, TPS_FIELD_REQUIRED, &tps_kind_i64,
     .offset = G_STRUCT_OFFSET (TpsSharedSlice, length) },
   { NULL },
 };
 
 static gboolean
-read_shared (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
+read_shared (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error)
 {
-  ReceivedTensor *received = target;
-
   if (in->message->sharing == NULL)
     return tps_field_refuse (path, error,
                              "is set, but this message has no shared memory: none is open on its "
                              "connection, or it came in chunks");
-  return tps_fields_read (in, path, slice_fields, &received->shared, NULL, error);
+  return tps_fields_read (slice_fields, in, path, object, NULL, error);
 }
 
-static const TpsFieldSpec tensor_fields[] = {
-  { "dtype", 1, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (ReceivedTensor, dtype) },
-  { "shape", 2, TPS_WIRE_LIST, .required = TRUE, .read = read_shape },
-  { "data", 3, TPS_WIRE_BINARY, .read = read_data },
-  { "shared", 4, TPS_WIRE_STRUCT, .read = read_shared },
+static const TpsStruct slice_struct = { "SharedSlice", slice_fields, read_shared };
+
+/* Written by hand: elements go out from where they lie. */
+static const TpsValueKind data_kind = { TPS_WIRE_BINARY, "binary", read_data };
+
+static const TpsEnumValue dtypes[] = {
+  { "FLOAT32", TPS_DTYPE_FLOAT32 },
+  { "FLOAT64", TPS_DTYPE_FLOAT64 },
+  { "FLOAT16", TPS_DTYPE_FLOAT16 },
+  { "BFLOAT16", TPS_DTYPE_BFLOAT16 },
+  { "INT32", TPS_DTYPE_INT32 },
+  { "INT64", TPS_DTYPE_INT64 },
   { NULL },
 };
 
+const TpsEnum tps_dtype_enum = { "DType", dtypes };
+
 enum
 {
-  TENSOR_HAS_DATA = 1 << 2, /* bits of their rows */
-  TENSOR_HAS_SHARED = 1 << 3,
+  TENSOR_DTYPE,
+  TENSOR_SHAPE,
+  TENSOR_DATA,
+  TENSOR_SHARED,
 };
+
+static const TpsField tensor_fields[] = {
+  [TENSOR_DTYPE] = { "dtype", 1, TPS_FIELD_REQUIRED, &tps_kind_open_enum, &tps_dtype_enum,
+                     G_STRUCT_OFFSET (WireTensor, shape.dtype) },
+  [TENSOR_SHAPE] = { "shape", 2, TPS_FIELD_REQUIRED, &tps_kind_dims, NULL,
+                     G_STRUCT_OFFSET (WireTensor, shape) },
+  [TENSOR_DATA] = { "data", 3, TPS_FIELD_OPTIONAL, &data_kind },
+  [TENSOR_SHARED] = { "shared", 4, TPS_FIELD_OPTIONAL, &tps_kind_struct, &slice_struct,
+                      G_STRUCT_OFFSET (WireTensor, shared) },
+  { NULL },
+};
+
+static inline gboolean
+has_field (guint64 seen, guint field)
+{
+  return (seen & ((guint64) 1 << field)) != 0;
+}
 
 static gboolean
 refuse_data (const TpsFieldPath *path, const TpsShape *shape, const TpsBytesView *data,
@@ -106,15 +135,16 @@ refuse_data (const TpsFieldPath *path, const TpsShape *shape, const TpsBytesView
 }
 
 static gboolean
-init_shape (TpsShape *shape, const ReceivedTensor *received, const TpsFieldPath *path,
-            GError **error)
+init_shape (TpsShape *shape, const WireTensor *received, const TpsFieldPath *path, GError **error)
 {
   g_autofree gchar *where = NULL;
 
-  if (tps_shape_init (shape, received->dtype, received->n_dims, received->dims, "", NULL))
+  if (tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
+                      received->shape.dims, "", NULL))
     return TRUE;
   where = tps_field_path_to_string (path); /* made for an error only: this is a hot path */
-  return tps_shape_init (shape, received->dtype, received->n_dims, received->dims, where, error);
+  return tps_shape_init (shape, (gint) received->shape.dtype, received->shape.n_dims,
+                         received->shape.dims, where, error);
 }
 
 /* Integers steer access (ids, offsets): the peer must not change them after they have been checked. */
@@ -149,7 +179,7 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
 /* The elements from shared memory: in place, or copied where that has to be. NULL: refused. `may_be_on_device`: they may lie in a
  * device's memory. */
 static TpsBuffer *
-take_shared (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
+take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
              const TpsShape *shape, gboolean may_be_on_device, GError **error)
 {
   TpsFieldPath at = { .parent = path, .name = "shared" };
@@ -195,7 +225,7 @@ copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
 }
 
 static TpsBuffer *
-take_data (TpsReader *in, const TpsFieldPath *path, const ReceivedTensor *received,
+take_data (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
            gboolean has_data, const TpsShape *shape, GError **error)
 {
   const TpsBytesView *data = &received->data;
@@ -212,20 +242,20 @@ static gboolean
 decode (TpsReader *in, const TpsFieldPath *path, gboolean may_be_on_device, TpsTensor *tensor,
         GError **error)
 {
-  ReceivedTensor received = { 0 };
+  WireTensor received = { 0 };
   TpsBuffer *buffer;
   TpsShape shape;
   guint64 seen;
 
-  if (!tps_fields_read (in, path, tensor_fields, &received, &seen, error)
+  if (!tps_fields_read (tensor_fields, in, path, &received, &seen, error)
       || !init_shape (&shape, &received, path, error))
     return FALSE;
-  if ((seen & TENSOR_HAS_DATA) && (seen & TENSOR_HAS_SHARED))
+  if (has_field (seen, TENSOR_DATA) && has_field (seen, TENSOR_SHARED))
     return tps_field_refuse (path, error, "has both data and shared, expected one of them");
-  if (seen & TENSOR_HAS_SHARED)
+  if (has_field (seen, TENSOR_SHARED))
     buffer = take_shared (in, path, &received, &shape, may_be_on_device, error);
   else
-    buffer = take_data (in, path, &received, (seen & TENSOR_HAS_DATA) != 0, &shape, error);
+    buffer = take_data (in, path, &received, has_field (seen, TENSOR_DATA), &shape, error);
   if (buffer == NULL)
     return FALSE;
   tps_tensor_clear (tensor);
@@ -240,14 +270,33 @@ tps_tensor_decode (TpsReader *in, const TpsFieldPath *path, TpsTensor *tensor, G
 }
 
 gboolean
-tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype, guint n_dims,
+                      const gchar *expected, TpsTensor *tensor, GError **error)
+{
+  g_autofree gchar *text = NULL;
+
+  if (!tps_tensor_decode (in, path, tensor, error))
+    return FALSE;
+  if (tensor->shape.dtype == dtype && tensor->shape.n_dims == n_dims)
+    return TRUE;
+  text = tps_shape_to_string (&tensor->shape);
+  return tps_field_refuse (path, error, "is %s, expected %s", text, expected);
+}
+
+static gboolean
+read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   return tps_tensor_decode (in, path, tensor, error);
 }
 
-gboolean
-tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
-                            GError **error)
+static gboolean
+read_device_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
+{
+  return decode (in, path, TRUE, tensor, error);
+}
+
+static gboolean
+read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
   TpsTensor *kept = tensor;
   TpsBuffer *copy;
@@ -264,33 +313,25 @@ tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer te
   return TRUE;
 }
 
-static void
-encode_dims (TpsWriter *out, gint16 id, guint n_dims, const gint64 *dims)
+static gboolean
+read_indices (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
 {
-  tps_writer_field (out, id, TPS_WIRE_LIST);
-  tps_writer_list_begin (out, TPS_WIRE_I64, n_dims);
-  for (guint i = 0; i < n_dims; i++)
-    tps_writer_i64 (out, dims[i]);
+  return tps_tensor_decode_as (in, path, TPS_DTYPE_INT64, 1, "INT64 [nnz]", tensor, error);
 }
 
 static void
 encode_shape (TpsWriter *out, const TpsShape *shape)
 {
-  tps_writer_field (out, 1, TPS_WIRE_I32);
-  tps_writer_i32 (out, shape->dtype);
-  encode_dims (out, 2, shape->n_dims, shape->dims);
+  tps_field_write (&tensor_fields[TENSOR_DTYPE], out, shape);
+  tps_field_write (&tensor_fields[TENSOR_SHAPE], out, shape);
 }
 
-/* Field 4 in place of the elements. */
+/* In place of the elements. */
 static void
 encode_slice (TpsWriter *out, const TpsSharedSlice *slice)
 {
-  tps_writer_field (out, 4, TPS_WIRE_STRUCT);
-  tps_writer_struct_begin (out);
-  tps_field_write_i64 (out, 1, slice->segment);
-  tps_field_write_i64 (out, 2, slice->offset);
-  tps_field_write_i64 (out, 3, slice->length);
-  tps_writer_struct_end (out);
+  tps_field_begin (&tensor_fields[TENSOR_SHARED], out);
+  tps_struct_write (&slice_struct, out, slice);
 }
 
 /* The same, where they could be put into shared memory. */
@@ -313,7 +354,7 @@ encode_buffer (TpsWriter *out, const TpsTensor *tensor)
   if (n_bytes > 0
       && encode_shared (out, tps_buffer_get_data (tensor->buffer) + tensor->offset, n_bytes))
     return;
-  tps_writer_field (out, 3, TPS_WIRE_BINARY);
+  tps_field_begin (&tensor_fields[TENSOR_DATA], out);
   if (n_bytes > 0)
     tps_writer_binary_buffer (out, tensor->buffer, tensor->offset, n_bytes);
   else
@@ -360,260 +401,36 @@ tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view)
   encode_shape (out, &view.shape);
   if (!encode_shared (out, view.data, n_bytes))
     {
-      tps_writer_field (out, 3, TPS_WIRE_BINARY);
+      tps_field_begin (&tensor_fields[TENSOR_DATA], out);
       tps_writer_binary_borrowed (out, view.data, n_bytes);
     }
   tps_writer_struct_end (out);
 }
 
-/* ---- Gradient, SparseTensor ----------------------------------------------------------------- */
-
-typedef struct
+static void
+write_tensor (TpsWriter *out, gconstpointer tensor)
 {
-  TpsTensor indices;
-  TpsTensor values;
-  guint n_dims;
-  gint64 dims[TPS_TENSOR_MAX_DIMS];
-} ReceivedSparse;
-
-static gboolean
-read_sparse_shape (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  ReceivedSparse *received = target;
-
-  if (!read_dims (in, path, &received->n_dims, received->dims, error))
-    return FALSE;
-  if (received->n_dims != 2 || received->dims[0] < 0 || received->dims[1] < 0)
-    return tps_field_refuse (path, error, "is not of the form [rows, dim], both >= 0");
-  return TRUE;
+  tps_tensor_encode (out, tensor);
 }
 
-static const TpsFieldSpec sparse_fields[] = {
-  { "indices", 1, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (ReceivedSparse, indices), .read = tps_field_read_tensor },
-  { "values", 2, TPS_WIRE_STRUCT, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (ReceivedSparse, values), .read = tps_field_read_tensor },
-  { "shape", 3, TPS_WIRE_LIST, .required = TRUE, .read = read_sparse_shape },
-  { NULL },
+const TpsStruct tps_tensor_struct = { "Tensor", tensor_fields, read_tensor, write_tensor };
+const TpsStruct tps_kept_tensor_struct = { "Tensor", tensor_fields, read_kept_tensor,
+                                           write_tensor };
+const TpsStruct tps_device_tensor_struct = { "Tensor", tensor_fields, read_device_tensor,
+                                             write_tensor };
+const TpsStruct tps_indices_struct = { "Tensor", tensor_fields, read_indices, write_tensor };
+
+const TpsList tps_tensors = {
+  .elem = { .kind = &tps_kind_struct, .of = &tps_tensor_struct },
+  .form = TPS_LIST_COUNTED,
+  .elem_size = sizeof (TpsTensor),
 };
 
-static gboolean
-check_sparse (const TpsFieldPath *path, const ReceivedSparse *received, GError **error)
-{
-  const TpsShape *values = &received->values.shape;
-  g_autofree gchar *text = NULL;
-
-  if (values->n_dims == 2 && values->dims[1] == received->dims[1])
-    return TRUE;
-  text = tps_shape_to_string (values);
-  return tps_field_refuse (path, error,
-                           "has values %s, shape [%" G_GINT64_FORMAT ", %" G_GINT64_FORMAT
-                           "] needs [nnz, %" G_GINT64_FORMAT "]",
-                           text, received->dims[0], received->dims[1], received->dims[1]);
-}
-
-gboolean
-tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
-                            GError **error)
-{
-  ReceivedSparse received = { 0 };
-  gboolean ok = tps_fields_read (in, path, sparse_fields, &received, NULL, error)
-                && check_sparse (path, &received, error);
-
-  if (ok)
-    {
-      tps_tensor_move (&gradient->indices, &received.indices);
-      tps_tensor_move (&gradient->values, &received.values);
-      gradient->rows = received.dims[0];
-      gradient->kind = TPS_GRADIENT_SPARSE;
-      gradient->weight = 1;
-    }
-  tps_tensor_clear (&received.indices);
-  tps_tensor_clear (&received.values);
-  return ok;
-}
-
-/* Leaves kind and weight to what else stands in the gradient. */
-static gboolean
-read_sparse (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  TpsGradient *gradient = target;
-  gdouble weight = gradient->weight;
-  gboolean ok = tps_sparse_gradient_decode (in, path, gradient, error);
-
-  gradient->weight = weight;
-  return ok;
-}
-
-static gboolean
-read_dense (TpsReader *in, const TpsFieldPath *path, gpointer tensor, GError **error)
-{
-  return decode (in, path, TRUE, tensor, error);
-}
-
-static const TpsFieldSpec gradient_fields[] = {
-  { "dense", 1, TPS_WIRE_STRUCT, .offset = G_STRUCT_OFFSET (TpsGradient, dense),
-    .read = read_dense },
-  { "sparse", 2, TPS_WIRE_STRUCT, .read = read_sparse },
-  { "weight", 3, TPS_WIRE_DOUBLE, .offset = G_STRUCT_OFFSET (TpsGradient, weight) },
-  { NULL },
-};
-
-enum
-{
-  GRADIENT_HAS_DENSE = 1 << 0, /* bits of their rows */
-  GRADIENT_HAS_SPARSE = 1 << 1,
-};
-
-gboolean
-tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient, GError **error)
-{
-  guint64 seen;
-
-  gradient->weight = 1;
-  if (!tps_fields_read (in, path, gradient_fields, gradient, &seen, error))
-    return FALSE;
-  if ((seen & GRADIENT_HAS_DENSE) && (seen & GRADIENT_HAS_SPARSE))
-    return tps_field_refuse (path, error, "is both dense and sparse, expected one of them");
-  if (seen & GRADIENT_HAS_DENSE)
-    gradient->kind = TPS_GRADIENT_DENSE;
-  else
-    gradient->kind = (seen & GRADIENT_HAS_SPARSE) ? TPS_GRADIENT_SPARSE : TPS_GRADIENT_NONE;
-  return TRUE;
-}
-
 void
-tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
+tps_tensor_list_clear (TpsTensorList *list)
 {
-  gint64 dims[2] = { gradient->rows, gradient->values.shape.dims[1] };
-
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, &gradient->indices);
-  tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-  tps_tensor_encode (out, &gradient->values);
-  encode_dims (out, 3, 2, dims);
-  tps_writer_struct_end (out);
-}
-
-void
-tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient)
-{
-  tps_writer_struct_begin (out);
-  if (gradient->kind == TPS_GRADIENT_DENSE)
-    {
-      tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-      tps_tensor_encode (out, &gradient->dense);
-    }
-  if (gradient->kind == TPS_GRADIENT_SPARSE)
-    {
-      tps_writer_field (out, 2, TPS_WIRE_STRUCT);
-      tps_sparse_gradient_encode (out, gradient);
-    }
-  tps_writer_field (out, 3, TPS_WIRE_DOUBLE);
-  tps_writer_double (out, gradient->weight);
-  tps_writer_struct_end (out);
-}
-
-/* ---- PushId --------------------------------------------------------------------------------- */
-
-static const TpsFieldSpec push_fields[] = {
-  { "client", 1, TPS_WIRE_BINARY, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsPushId, client),
-    .read = tps_field_read_name },
-  { "sequence", 2, TPS_WIRE_I64, .required = TRUE,
-    .offset = G_STRUCT_OFFSET (TpsPushId, sequence) },
-  { NULL },
-};
-
-gboolean
-tps_push_id_decode (TpsReader *in, const TpsFieldPath *path, TpsPushId *push, GError **error)
-{
-  return tps_fields_read (in, path, push_fields, push, NULL, error);
-}
-
-void
-tps_push_id_encode (TpsWriter *out, const TpsPushId *push)
-{
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 1, TPS_WIRE_BINARY);
-  tps_writer_string (out, push->client);
-  tps_writer_field (out, 2, TPS_WIRE_I64);
-  tps_writer_i64 (out, push->sequence);
-  tps_writer_struct_end (out);
-}
-
-void
-tps_push_id_clear (TpsPushId *push)
-{
-  g_clear_pointer (&push->client, g_free);
-  push->sequence = 0;
-}
-
-/* ---- Optimizer ------------------------------------------------------------------------------ */
-
-static gboolean
-read_kind (TpsReader *in, const TpsFieldPath *path, gpointer target, GError **error)
-{
-  gint32 kind = tps_reader_i32 (in);
-
-  if (kind < TPS_OPTIMIZER_SGD || kind > TPS_OPTIMIZER_FTRL)
-    return tps_field_refuse (path, error, "is %d, which is no OptimizerKind", kind);
-  *(TpsOptimizerKind *) target = (TpsOptimizerKind) kind;
-  return TRUE;
-}
-
-#define OPTIMIZER_NUMBER(number, field)                                                \
-  {                                                                                    \
-    .name = #field, .id = number, .type = TPS_WIRE_DOUBLE, .required = number == 2,    \
-    .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, field), .read = tps_field_read_finite \
-  }
-
-static const TpsFieldSpec optimizer_fields[] = {
-  { "kind", 1, TPS_WIRE_I32, .required = TRUE, .offset = G_STRUCT_OFFSET (TpsOptimizerSpec, kind),
-    .read = read_kind },
-  OPTIMIZER_NUMBER (2, learning_rate),
-  OPTIMIZER_NUMBER (3, momentum),
-  OPTIMIZER_NUMBER (4, weight_decay),
-  OPTIMIZER_NUMBER (5, epsilon),
-  OPTIMIZER_NUMBER (6, beta1),
-  OPTIMIZER_NUMBER (7, beta2),
-  OPTIMIZER_NUMBER (8, l1),
-  OPTIMIZER_NUMBER (9, l2),
-  OPTIMIZER_NUMBER (10, beta),
-  { NULL },
-};
-
-static gdouble *
-optimizer_number (TpsOptimizerSpec *spec, const TpsFieldSpec *field)
-{
-  return (gdouble *) (gpointer) ((guint8 *) spec + field->offset);
-}
-
-gboolean
-tps_optimizer_spec_decode (TpsReader *in, const TpsFieldPath *path, TpsOptimizerSpec *spec,
-                           GError **error)
-{
-  for (const TpsFieldSpec *field = &optimizer_fields[1]; field->name != NULL; field++)
-    *optimizer_number (spec, field) = NAN;
-  return tps_fields_read (in, path, optimizer_fields, spec, NULL, error);
-}
-
-void
-tps_optimizer_spec_encode (TpsWriter *out, const TpsOptimizerSpec *spec)
-{
-  TpsOptimizerSpec copy = *spec;
-
-  tps_writer_struct_begin (out);
-  tps_writer_field (out, 1, TPS_WIRE_I32);
-  tps_writer_i32 (out, spec->kind);
-  for (const TpsFieldSpec *field = &optimizer_fields[1]; field->name != NULL; field++)
-    {
-      gdouble value = *optimizer_number (&copy, field);
-
-      if (isnan (value))
-        continue;
-      tps_writer_field (out, field->id, TPS_WIRE_DOUBLE);
-      tps_writer_double (out, value);
-    }
-  tps_writer_struct_end (out);
+  for (guint i = 0; i < list->n_tensors; i++)
+    tps_tensor_clear (&list->tensors[i]);
+  g_clear_pointer (&list->tensors, g_free);
+  list->n_tensors = 0;
 }

@@ -17,8 +17,7 @@
 
 #pragma once
 
-#include "plugin/frame/writer.h"
-#include "plugin/wire/fields.h"
+#include "plugin/wire/value_kinds.h"
 #include "runtime/tensor/gradient.h"
 #include "runtime/tensor/optimizer.h"
 #include "runtime/tensor/tensor.h"
@@ -32,42 +31,61 @@ void tps_tensor_encode (TpsWriter *out, const TpsTensor *tensor);
 /* The elements are borrowed until the writer lets go of them, see writer.h. */
 void tps_tensor_encode_borrowed (TpsWriter *out, TpsTensorView view);
 
-/* A TpsFieldRead for fields of type Tensor. */
-gboolean tps_field_read_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
-                                GError **error);
+/* The same, of one dtype and number of dimensions: "PATH is FLOAT32 [3], expected INT64 [nnz]". */
+gboolean tps_tensor_decode_as (TpsReader *in, const TpsFieldPath *path, TpsDType dtype,
+                               guint n_dims, const gchar *expected, TpsTensor *tensor,
+                               GError **error);
 
-/* The same for tensors that outlive their call: what lies in shared memory is copied. */
-gboolean tps_field_read_kept_tensor (TpsReader *in, const TpsFieldPath *path, gpointer tensor,
-                                     GError **error);
+/* Tensors in C structs: TpsTensor. */
+extern const TpsStruct tps_tensor_struct;
+extern const TpsStruct tps_kept_tensor_struct; /* outlives its call: copied from shared memory */
+extern const TpsStruct
+    tps_device_tensor_struct;              /* may lie in a device's memory, if floating point */
+extern const TpsStruct tps_indices_struct; /* INT64 [nnz] */
 
-/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse. What
- * tps_gradient_check() checks is left to it. Dense elements, if floating point, may lie in a device's memory. */
+extern const TpsEnum tps_dtype_enum;
+
+/* n_dims and dims of a TpsShape. */
+extern const TpsValueKind tps_kind_dims;
+
+typedef struct
+{
+  guint n_tensors;
+  TpsTensor *tensors;
+} TpsTensorList;
+
+void tps_tensor_list_clear (TpsTensorList *list);
+
+/* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
+extern const TpsList tps_tensors;
+
+/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse. The rest is
+ * left to tps_gradient_check(). Dense elements, if floating point, may lie in a device's memory. */
 gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
+extern const TpsStruct tps_gradient_struct; /* the same as a descriptor */
 
 /* A SparseTensor: a SPARSE gradient of weight 1. */
 gboolean tps_sparse_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                                      GError **error);
 void tps_sparse_gradient_encode (TpsWriter *out, const TpsGradient *gradient);
+extern const TpsStruct tps_row_gradient_struct; /* with INT64 [nnz] indices */
 
-/* Names one push; see tensor.thrift. */
+/* Names one push; see tensor.thrift. An optional one is set if it has a client. */
 typedef struct
 {
   gchar *client;
   gint64 sequence;
 } TpsPushId;
 
-gboolean tps_push_id_decode (TpsReader *in, const TpsFieldPath *path, TpsPushId *push,
-                             GError **error);
-void tps_push_id_encode (TpsWriter *out, const TpsPushId *push);
 void tps_push_id_clear (TpsPushId *push);
+extern const TpsStruct tps_push_id_struct;
 
-/* Absent numbers are NAN, given ones finite. */
-gboolean tps_optimizer_spec_decode (TpsReader *in, const TpsFieldPath *path, TpsOptimizerSpec *spec,
-                                    GError **error);
-void tps_optimizer_spec_encode (TpsWriter *out, const TpsOptimizerSpec *spec);
+/* TpsOptimizerSpec: missing numbers are NAN, given ones finite. */
+extern const TpsStruct tps_optimizer_struct;
 
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTensorList, tps_tensor_list_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsPushId, tps_push_id_clear)
 
 G_END_DECLS

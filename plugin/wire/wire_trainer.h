@@ -1,29 +1,22 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/trainer.thrift: TrainSpec as the runtime's TpsTrainPlan, TrainStatus as TpsTrainStatus; functions named as in
- * wire_parameter_server.h.
+/* thrift/trainer.thrift: the methods as TpsRpcs (rpc.h). TrainSpec is the runtime's TpsTrainPlan, TrainStatus its
+ * TpsTrainStatus.
  *
- * Fields of TrainSpec that are not `required` may be missing: the plan then has the default of tps_train_plan_new().
+ * Fields of TrainSpec that are not `required` may be missing: the plan keeps what tps_train_plan_new() put there.
  * Checked here: that numbers fit the plan, and the two JSON texts, which become class and GVariant dictionary. Whether names
  * are known and shapes fit is for tps_trainer_train().
  */
 
 #pragma once
 
-#include "plugin/frame/writer.h"
-#include "plugin/wire/fields.h"
+#include "plugin/wire/rpc.h"
 #include "runtime/trainer/pass/train_plan.h"
 
 G_BEGIN_DECLS
 
-/* Trainer.train: the plan, owned by the caller, or NULL. */
-TpsTrainPlan *tps_train_arguments_decode (TpsReader *in, GError **error);
-/* `data`: const TpsTrainPlan *. */
-void tps_train_arguments_encode (TpsWriter *out, gconstpointer data);
-
-/* `data`: const TpsTrainStatus *; TpsTrainStatus *, zero before. */
-void tps_train_status_result_encode (TpsWriter *out, gconstpointer data);
-gboolean tps_train_status_result_decode (TpsReader *in, TpsWireType type, gpointer data,
-                                         GError **error);
+extern const TpsRpc tps_train_rpc;        /* TpsTrainPlan, from tps_train_plan_new () */
+extern const TpsRpc tps_train_status_rpc; /* -> TpsTrainStatus */
+extern const TpsRpc tps_cancel_train_rpc;
 
 G_END_DECLS

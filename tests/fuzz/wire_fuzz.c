@@ -11,312 +11,264 @@
 #include <unistd.h>
 
 #include "plugin/memory/segment_registry.h"
+#include "plugin/wire/wire_chunks.h"
 #include "plugin/wire/wire_embedding_table.h"
-#include "plugin/wire/wire_model.h"
+#include "plugin/wire/wire_failure.h"
+#include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "plugin/wire/wire_rendezvous.h"
-#include "plugin/wire/wire_tensor.h"
 #include "plugin/wire/wire_trainer.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
-/* ---- decoders of arguments ------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
-static gboolean
-decode_average (TpsReader *in, gboolean resend)
+/* What the runtime does with them at once. */
+static void
+check_average (gpointer data)
 {
-  g_auto (TpsAverageGradientArguments) arguments = { 0 };
-  GError *error = NULL;
-  gboolean ok = tps_average_gradient_arguments_decode (in, &arguments, &error);
-
-  if (tps_fuzz_judge (ok, error) && resend)
-    {
-      g_autoptr (TpsMessage) again = tps_fuzz_send (tps_average_gradient_arguments_encode,
-                                                    &arguments, TPS_PROTOCOL_COMPACT);
-
-      tps_reader_init (in, again);
-      tps_fuzz_check (decode_average (in, FALSE));
-      tps_gradient_check (&arguments.gradient, NULL);
-    }
-  return ok;
-}
-
-typedef gboolean (*DecodeRendezvous) (TpsReader *in, TpsRendezvousArguments *arguments,
-                                      GError **error);
-
-static const struct
-{
-  DecodeRendezvous decode;
-  TpsFuzzWrite encode;
-} rendezvous_methods[] = {
-  { tps_rendezvous_put_arguments_decode, tps_rendezvous_put_arguments_encode },
-  { tps_rendezvous_get_arguments_decode, tps_rendezvous_get_arguments_encode },
-  { tps_rendezvous_add_arguments_decode, tps_rendezvous_add_arguments_encode },
-  { tps_rendezvous_remove_arguments_decode, tps_rendezvous_remove_arguments_encode },
-};
-
-static gboolean
-decode_rendezvous (guint i, TpsReader *in, gboolean resend)
-{
-  g_auto (TpsRendezvousArguments) arguments = { 0 };
-  GError *error = NULL;
-  gboolean ok = rendezvous_methods[i].decode (in, &arguments, &error);
-
-  if (tps_fuzz_judge (ok, error) && resend)
-    {
-      g_autoptr (TpsMessage)
-          again = tps_fuzz_send (rendezvous_methods[i].encode, &arguments, TPS_PROTOCOL_BINARY);
-
-      tps_reader_init (in, again);
-      tps_fuzz_check (decode_rendezvous (i, in, FALSE));
-    }
-  return ok;
-}
-
-static gboolean
-decode_train (TpsReader *in, gboolean resend)
-{
-  GError *error = NULL;
-  g_autoptr (TpsTrainPlan) plan = tps_train_arguments_decode (in, &error);
-
-  if (tps_fuzz_judge (plan != NULL, error) && resend)
-    {
-      g_autoptr (TpsMessage)
-          again = tps_fuzz_send (tps_train_arguments_encode, plan, TPS_PROTOCOL_COMPACT);
-
-      tps_reader_init (in, again);
-      tps_fuzz_check (decode_train (in, FALSE));
-    }
-  return plan != NULL;
-}
-
-static gboolean
-decode_init_model (TpsReader *in, gboolean resend)
-{
-  g_auto (TpsInitModelArguments) arguments = { 0 };
-  GError *error = NULL;
-  gboolean ok = tps_init_model_arguments_decode (in, &arguments, &error);
-
-  if (tps_fuzz_judge (ok, error) && resend)
-    {
-      g_autoptr (TpsMessage)
-          again = tps_fuzz_send (tps_init_model_arguments_encode, &arguments, TPS_PROTOCOL_COMPACT);
-
-      tps_reader_init (in, again);
-      tps_fuzz_check (decode_init_model (in, FALSE));
-    }
-  return ok;
-}
-
-static gboolean
-decode_update_model (TpsReader *in, gboolean resend)
-{
-  g_auto (TpsUpdateModelArguments) arguments = { 0 };
-  GError *error = NULL;
-  gboolean ok = tps_update_model_arguments_decode (in, &arguments, &error);
-
-  if (tps_fuzz_judge (ok, error) && resend)
-    {
-      g_autoptr (TpsMessage) again = tps_fuzz_send (tps_update_model_arguments_encode, &arguments,
-                                                    TPS_PROTOCOL_BINARY);
-
-      tps_reader_init (in, again);
-      tps_fuzz_check (decode_update_model (in, FALSE));
-    }
-  return ok;
+  tps_gradient_check (&((TpsAverageGradientArguments *) data)->gradient, NULL);
 }
 
 static void
-check_spec (TpsTableSpec *spec)
+check_spec (gpointer spec)
 {
   tps_table_spec_resolve (spec, NULL);
 }
 
 static void
-check_queries (TpsLookupBagsArguments *arguments)
+check_queries (gpointer data)
 {
+  TpsLookupBagsArguments *arguments = data;
+
   for (guint i = 0; i < arguments->n_queries; i++)
     tps_bag_query_check (&arguments->queries[i], "queries[0]", NULL);
 }
 
 static void
-check_rows (TpsLookupRowsArguments *arguments)
+check_rows (gpointer data)
 {
-  tps_fuzz_check (arguments->indices.shape.dtype == TPS_DTYPE_INT64);
+  tps_fuzz_check (((TpsLookupRowsArguments *) data)->indices.shape.dtype == TPS_DTYPE_INT64);
 }
 
 static void
-check_row_push (TpsApplyRowGradientsArguments *arguments)
+check_row_push (gpointer data)
 {
-  tps_gradient_check (&arguments->gradient, NULL);
+  tps_gradient_check (&((TpsApplyRowGradientsArguments *) data)->gradient, NULL);
 }
 
 static void
-check_bag_push (TpsApplyBagGradientsArguments *arguments)
+check_bag_push (gpointer data)
 {
+  TpsApplyBagGradientsArguments *arguments = data;
+
   for (guint i = 0; i < arguments->n_gradients; i++)
     tps_bag_query_check (&arguments->gradients[i].query, "gradients[0].query", NULL);
 }
 
-/* decode_NAME(): what TYPE is decoded from is sent again, and then looked at as the runtime does. */
-#define TABLE_DECODER(name, Type, check_values)                                                  \
-  static gboolean decode_##name (TpsReader *in, gboolean resend)                                 \
-  {                                                                                              \
-    g_auto (Type) arguments = { 0 };                                                             \
-    GError *error = NULL;                                                                        \
-    gboolean ok = tps_##name##_arguments_decode (in, &arguments, &error);                        \
-                                                                                                 \
-    if (tps_fuzz_judge (ok, error) && resend)                                                    \
-      {                                                                                          \
-        g_autoptr (TpsMessage) again = tps_fuzz_send (tps_##name##_arguments_encode, &arguments, \
-                                                      TPS_PROTOCOL_COMPACT);                     \
-                                                                                                 \
-        tps_reader_init (in, again);                                                             \
-        tps_fuzz_check (decode_##name (in, FALSE));                                              \
-        check_values (&arguments);                                                               \
-      }                                                                                          \
-    return ok;                                                                                   \
+/* clear_NAME: a GDestroyNotify from a typed function. */
+#define CLEAR(name, Type, clear)           \
+  static void clear_##name (gpointer data) \
+  {                                        \
+    clear ((Type *) data);                 \
   }
 
-TABLE_DECODER (create_table, TpsTableSpec, check_spec)
-TABLE_DECODER (lookup_bags, TpsLookupBagsArguments, check_queries)
-TABLE_DECODER (lookup_rows, TpsLookupRowsArguments, check_rows)
-TABLE_DECODER (apply_row_gradients, TpsApplyRowGradientsArguments, check_row_push)
-TABLE_DECODER (apply_bag_gradients, TpsApplyBagGradientsArguments, check_bag_push)
+static void
+clear_string (gpointer string)
+{
+  g_free (*(gchar **) string);
+}
 
 static void
-decode_table_arguments (const TpsMessage *message)
+clear_ids (gpointer ids)
 {
-  gboolean (*const decoders[]) (
-      TpsReader *, gboolean) = { decode_create_table, decode_lookup_bags, decode_lookup_rows,
-                                 decode_apply_row_gradients, decode_apply_bag_gradients };
-  g_autofree gchar *table = NULL;
+  g_clear_pointer ((GArray **) ids, g_array_unref);
+}
+
+static void
+clear_summaries (gpointer summaries)
+{
+  g_clear_pointer ((GPtrArray **) summaries, g_ptr_array_unref);
+}
+
+static void
+clear_bytes (gpointer value)
+{
+  g_clear_pointer ((GBytes **) value, g_bytes_unref);
+}
+
+static void
+clear_model (gpointer model)
+{
+  g_clear_pointer ((TpsModelVersion **) model, tps_model_version_unref);
+}
+
+CLEAR (average, TpsAverageGradientArguments, tps_average_gradient_arguments_clear)
+CLEAR (init_model, TpsInitModelArguments, tps_init_model_arguments_clear)
+CLEAR (update_model, TpsUpdateModelArguments, tps_update_model_arguments_clear)
+CLEAR (rendezvous, TpsRendezvousArguments, tps_rendezvous_arguments_clear)
+CLEAR (spec, TpsTableSpec, tps_table_spec_clear)
+CLEAR (lookup_bags, TpsLookupBagsArguments, tps_lookup_bags_arguments_clear)
+CLEAR (lookup_rows, TpsLookupRowsArguments, tps_lookup_rows_arguments_clear)
+CLEAR (row_push, TpsApplyRowGradientsArguments, tps_apply_row_gradients_arguments_clear)
+CLEAR (bag_push, TpsApplyBagGradientsArguments, tps_apply_bag_gradients_arguments_clear)
+CLEAR (transfer, TpsTransferArguments, tps_transfer_arguments_clear)
+CLEAR (chunk, TpsChunk, tps_chunk_clear)
+CLEAR (answer, TpsLargeAnswer, tps_large_answer_clear)
+CLEAR (gradient, TpsGradient, tps_gradient_clear)
+CLEAR (tensors, TpsTensorList, tps_tensor_list_clear)
+CLEAR (tensor, TpsTensor, tps_tensor_clear)
+CLEAR (info, TpsNodeInfo, tps_node_info_clear)
+CLEAR (status, TpsTrainStatus, tps_train_status_clear)
+
+/* What a method's arguments or result are in C. */
+typedef struct
+{
+  const TpsRpc *rpc;
+  gsize n_bytes;
+  GDestroyNotify clear;            /* NULL: nothing to release */
+  void (*check) (gpointer values); /* may be NULL */
+} Values;
+
+#define TRANSFER sizeof (TpsTransferArguments), clear_transfer
+#define RENDEZVOUS sizeof (TpsRendezvousArguments), clear_rendezvous
+
+/* But for Trainer.train, whose arguments are not made of zeros. */
+static const Values arguments_of[] = {
+  { &tps_begin_transfer_rpc, TRANSFER },
+  { &tps_run_transfer_rpc, TRANSFER },
+  { &tps_get_chunk_rpc, TRANSFER },
+  { &tps_end_transfer_rpc, TRANSFER },
+  { &tps_put_chunk_rpc, sizeof (TpsChunk), clear_chunk },
+  { &tps_create_table_rpc, sizeof (TpsTableSpec), clear_spec, check_spec },
+  { &tps_drop_table_rpc, sizeof (gchar *), clear_string },
+  { &tps_lookup_bags_rpc, sizeof (TpsLookupBagsArguments), clear_lookup_bags, check_queries },
+  { &tps_lookup_rows_rpc, sizeof (TpsLookupRowsArguments), clear_lookup_rows, check_rows },
+  { &tps_apply_row_gradients_rpc, sizeof (TpsApplyRowGradientsArguments), clear_row_push,
+    check_row_push },
+  { &tps_apply_bag_gradients_rpc, sizeof (TpsApplyBagGradientsArguments), clear_bag_push,
+    check_bag_push },
+  { &tps_open_segment_rpc, sizeof (TpsOpenSegmentArguments) },
+  { &tps_release_segments_rpc, sizeof (GArray *), clear_ids },
+  { &tps_close_segments_rpc, sizeof (GArray *), clear_ids },
+  { &tps_get_metrics_rpc, sizeof (gboolean) },
+  { &tps_average_gradient_rpc, sizeof (TpsAverageGradientArguments), clear_average, check_average },
+  { &tps_init_model_rpc, sizeof (TpsInitModelArguments), clear_init_model },
+  { &tps_update_and_fetch_model_rpc, sizeof (TpsUpdateModelArguments), clear_update_model },
+  { &tps_rendezvous_put_rpc, RENDEZVOUS },
+  { &tps_rendezvous_get_rpc, RENDEZVOUS },
+  { &tps_rendezvous_add_rpc, RENDEZVOUS },
+  { &tps_rendezvous_remove_rpc, RENDEZVOUS },
+};
+
+static const Values results_of[] = {
+  { &tps_begin_transfer_rpc, sizeof (gint32) },
+  { &tps_run_transfer_rpc, sizeof (TpsLargeAnswer), clear_answer },
+  { &tps_get_chunk_rpc, sizeof (TpsChunk), clear_chunk },
+  { &tps_list_tables_rpc, sizeof (GArray *), clear_ids },
+  { &tps_lookup_bags_rpc, sizeof (TpsTensorList), clear_tensors },
+  { &tps_lookup_rows_rpc, sizeof (TpsTensor), clear_tensor },
+  { &tps_open_segment_rpc, sizeof (TpsSegmentInfo) },
+  { &tps_describe_rpc, sizeof (TpsNodeInfo), clear_info },
+  { &tps_get_metrics_rpc, sizeof (GPtrArray *), clear_summaries },
+  { &tps_average_gradient_rpc, sizeof (TpsGradient), clear_gradient },
+  { &tps_get_model_rpc, sizeof (TpsModelVersion *), clear_model },
+  { &tps_rendezvous_get_rpc, sizeof (GBytes *), clear_bytes },
+  { &tps_rendezvous_add_rpc, sizeof (gint64) },
+  { &tps_train_status_rpc, sizeof (TpsTrainStatus), clear_status },
+};
+
+static void
+free_values (const Values *values, gpointer data)
+{
+  if (values->clear != NULL)
+    values->clear (data);
+  g_free (data);
+}
+
+static gboolean
+read_arguments (const Values *values, const TpsMessage *message, gboolean resend)
+{
+  gpointer data = g_malloc0 (values->n_bytes);
   GError *error = NULL;
   TpsReader in;
   gboolean ok;
 
-  for (guint i = 0; i < G_N_ELEMENTS (decoders); i++)
+  tps_reader_init (&in, message);
+  ok = tps_rpc_read_arguments (values->rpc, &in, data, &error);
+  if (tps_fuzz_judge (ok, error) && resend)
     {
-      tps_reader_init (&in, message);
-      decoders[i](&in, TRUE);
+      g_autoptr (TpsMessage) binary = tps_fuzz_send (values->rpc, data, TPS_PROTOCOL_BINARY);
+      g_autoptr (TpsMessage) compact = tps_fuzz_send (values->rpc, data, TPS_PROTOCOL_COMPACT);
+
+      tps_fuzz_check (read_arguments (values, binary, FALSE));
+      tps_fuzz_check (read_arguments (values, compact, FALSE));
+      if (values->check != NULL)
+        values->check (data);
     }
-  tps_reader_init (&in, message);
-  ok = tps_drop_table_arguments_decode (&in, &table, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  free_values (values, data);
+  return ok;
 }
 
-static void
-decode_arguments (const TpsMessage *message)
+static gboolean
+read_train (const TpsMessage *message, gboolean resend)
 {
+  g_autoptr (TpsTrainPlan) plan = tps_train_plan_new ();
   GError *error = NULL;
-  gboolean with_samples, ok;
   TpsReader in;
+  gboolean ok;
 
   tps_reader_init (&in, message);
-  decode_average (&in, TRUE);
-  for (guint i = 0; i < G_N_ELEMENTS (rendezvous_methods); i++)
+  ok = tps_rpc_read_arguments (&tps_train_rpc, &in, plan, &error);
+  if (tps_fuzz_judge (ok, error) && resend)
     {
-      tps_reader_init (&in, message);
-      decode_rendezvous (i, &in, TRUE);
+      g_autoptr (TpsMessage) again = tps_fuzz_send (&tps_train_rpc, plan, TPS_PROTOCOL_COMPACT);
+
+      tps_fuzz_check (read_train (again, FALSE));
     }
-  tps_reader_init (&in, message);
-  decode_train (&in, TRUE);
-  tps_reader_init (&in, message);
-  decode_init_model (&in, TRUE);
-  tps_reader_init (&in, message);
-  decode_update_model (&in, TRUE);
-  tps_reader_init (&in, message);
-  ok = tps_node_get_metrics_arguments_decode (&in, &with_samples, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  return ok;
 }
 
-/* ---- decoders of results -------------------------------------------------------------------- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 static void
-decode_values (const TpsMessage *message)
+read_result (const Values *values, const TpsMessage *message)
 {
-  g_auto (TpsGradient) gradient = { 0 };
-  g_auto (TpsTrainStatus) status = { 0 };
-  g_autoptr (GBytes) value = NULL;
-  g_autoptr (TpsModelVersion) model = NULL;
+  gpointer data = g_malloc0 (values->n_bytes);
   GError *error = NULL;
-  gboolean ok;
-  gint64 sum;
   TpsReader in;
   TpsWireType type = tps_fuzz_begin_result (&in, message);
+  gboolean ok = tps_rpc_read_result (values->rpc, &in, type, data, &error);
 
-  ok = tps_average_gradient_result_decode (&in, type, &gradient, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_train_status_result_decode (&in, type, &status, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_rendezvous_get_result_decode (&in, type, &value, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_rendezvous_add_result_decode (&in, type, &sum, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_model_result_decode (&in, type, &model, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  tps_fuzz_judge (ok, error);
+  free_values (values, data);
 }
 
 static void
-decode_table_values (const TpsMessage *message)
+read_failures (const TpsMessage *message)
 {
-  g_auto (TpsTensorList) list = { 0 };
-  g_auto (TpsTensor) rows = { 0 };
-  g_autoptr (GArray) specs = NULL;
-  GError *error = NULL;
-  gboolean ok;
-  TpsReader in;
-  TpsWireType type = tps_fuzz_begin_result (&in, message);
-
-  ok = tps_list_tables_result_decode (&in, type, &specs, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_lookup_bags_result_decode (&in, type, &list, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_lookup_rows_result_decode (&in, type, &rows, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-}
-
-static void
-decode_node (const TpsMessage *message)
-{
-  g_auto (TpsNodeInfo) info = { 0 };
-  GPtrArray *summaries = NULL;
-  GError *error = NULL;
-  gboolean ok;
-  TpsReader in;
-  TpsWireType type = tps_fuzz_begin_result (&in, message);
-
-  ok = tps_node_describe_result_decode (&in, type, &info, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  type = tps_fuzz_begin_result (&in, message);
-  ok = tps_node_get_metrics_result_decode (&in, type, &summaries, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  g_clear_pointer (&summaries, g_ptr_array_unref);
-}
-
-static void
-decode_types (const TpsMessage *message)
-{
-  g_auto (TpsPushId) push = { 0 };
-  TpsOptimizerSpec optimizer;
-  GError *error = NULL;
-  gboolean ok;
+  g_auto (TpsServiceError) failure = { 0 };
+  g_auto (TpsApplicationException) exception = { 0 };
   TpsReader in;
 
   tps_reader_init (&in, message);
-  ok = tps_push_id_decode (&in, NULL, &push, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
-  if (tps_fuzz_begin_result (&in, message) != TPS_WIRE_STRUCT)
-    return;
-  ok = tps_optimizer_spec_decode (&in, NULL, &optimizer, &error);
-  tps_fuzz_judge (ok, g_steal_pointer (&error));
+  tps_service_error_read (&in, &failure);
+  tps_fuzz_check (failure.message == NULL || g_utf8_validate (failure.message, -1, NULL));
+  tps_reader_init (&in, message);
+  tps_application_exception_read (&in, &exception);
+  tps_fuzz_check (exception.message == NULL || g_utf8_validate (exception.message, -1, NULL));
+}
+
+static void
+read_all (const TpsMessage *message)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (arguments_of); i++)
+    read_arguments (&arguments_of[i], message, TRUE);
+  read_train (message, TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (results_of); i++)
+    read_result (&results_of[i], message);
+  read_failures (message);
 }
 
 /* ---- shared memory -------------------------------------------------------------------------- */
@@ -374,13 +326,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   if (message == NULL)
     return 0;
   share (message, data, size, &is_released);
-  decode_arguments (message);
-  decode_table_arguments (message);
-  decode_values (message);
-  decode_table_values (message);
-  decode_node (message);
-  decode_types (message);
-  tps_fuzz_decode_transport (message);
+  read_all (message);
   tps_message_free (message);
   tps_fuzz_check (is_released);
   return 0;

@@ -45,7 +45,7 @@ tps_fuzz_scan (const guint8 *bytes, gsize n_bytes)
 }
 
 TpsMessage *
-tps_fuzz_send (TpsFuzzWrite write, gconstpointer data, TpsProtocolKind protocol)
+tps_fuzz_send (const TpsRpc *rpc, gconstpointer arguments, TpsProtocolKind protocol)
 {
   g_autoptr (TpsWriter) out = tps_writer_new (protocol, FALSE);
   g_autoptr (GByteArray) bytes = g_byte_array_new ();
@@ -56,7 +56,7 @@ tps_fuzz_send (TpsFuzzWrite write, gconstpointer data, TpsProtocolKind protocol)
 
   tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
   tps_writer_struct_begin (out);
-  write (out, data);
+  tps_rpc_write_arguments (rpc, out, arguments);
   tps_writer_struct_end (out);
   tps_fuzz_check (tps_writer_message_end (out, NULL));
   pieces = tps_writer_get_pieces (out, &n_pieces, &n_bytes);

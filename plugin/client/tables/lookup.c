@@ -93,7 +93,7 @@ read_rows (TpsReader *in, TpsWireType type, gpointer user_data, GError **error)
   RowsOfPart *part = user_data;
   g_auto (TpsTensor) rows = { 0 };
 
-  return tps_lookup_rows_result_decode (in, type, &rows, error)
+  return tps_rpc_read_result (&tps_lookup_rows_rpc, in, type, &rows, error)
          && tps_row_split_take_answer (&part->lookup->split, part->part, &rows, error);
 }
 
@@ -138,7 +138,6 @@ add_rows_of_part (RowLookup *lookup, guint i)
   tps_tensor_init_borrowed (&part->arguments.indices, lookup->split.parts[i].indices);
   lookup->requests[i] = (TpsServerRequest) {
     .server = table->servers[lookup->split.parts[i].shard],
-    .write = tps_lookup_rows_arguments_encode,
     .arguments = &part->arguments,
     .read = read_rows,
     .result = part,
@@ -167,6 +166,6 @@ tps_remote_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name, TpsTe
   lookup->requests = g_new0 (TpsServerRequest, lookup->split.n_parts);
   for (guint i = 0; i < lookup->split.n_parts; i++)
     add_rows_of_part (lookup, i);
-  tps_servers_ask (&tables->servers, "lookup_rows", lookup->requests, lookup->split.n_parts,
+  tps_servers_ask (&tables->servers, &tps_lookup_rows_rpc, lookup->requests, lookup->split.n_parts,
                    deadline_ns, on_rows_answered, lookup);
 }

@@ -53,10 +53,10 @@ batch_add (Batch *batch, guint server)
 }
 
 static gboolean
-batch_run (Batch *batch, const gchar *method, gint64 deadline_ns)
+batch_run (Batch *batch, const TpsRpc *rpc, gint64 deadline_ns)
 {
-  return tps_servers_ask_sync (batch->servers, method, batch->requests, batch->n_requests,
-                               deadline_ns, batch->errors);
+  return tps_servers_ask_sync (batch->servers, rpc, batch->requests, batch->n_requests, deadline_ns,
+                               batch->errors);
 }
 
 static gboolean
@@ -89,7 +89,7 @@ static gboolean
 read_list (TpsReader *in, TpsWireType type, gpointer result, GError **error)
 {
   GArray **list = result;
-  gboolean ok = tps_list_tables_result_decode (in, type, list, error);
+  gboolean ok = tps_rpc_read_result (&tps_list_tables_rpc, in, type, list, error);
 
   for (guint i = 0; ok && i < (*list)->len; i++)
     ok = tps_table_spec_resolve (&g_array_index (*list, TpsTableSpec, i), error);
@@ -113,7 +113,7 @@ ask_lists (TpsRemoteTables *tables, gint64 deadline_ns, GError **error)
       request->read = read_list;
       request->result = &answers[server];
     }
-  if (batch_run (batch, "list_tables", deadline_ns))
+  if (batch_run (batch, &tps_list_tables_rpc, deadline_ns))
     return g_steal_pointer (&answers);
   for (guint server = 0; server < n_servers; server++)
     g_clear_pointer (&answers[server], g_array_unref);
@@ -284,10 +284,9 @@ roll_back (TpsRemoteTables *tables, const TpsPlacedTable *table, const Batch *cr
           && !g_error_matches (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         continue;
       request = batch_add (drops, creates->requests[i].server);
-      request->write = tps_drop_table_arguments_encode;
-      request->arguments = table->spec.name;
+      request->arguments = &table->spec.name;
     }
-  batch_run (drops, "drop_table", MAX (deadline_ns, tps_clock_now_ns () + ROLLBACK_NS));
+  batch_run (drops, &tps_drop_table_rpc, MAX (deadline_ns, tps_clock_now_ns () + ROLLBACK_NS));
 }
 
 static gboolean
@@ -306,10 +305,9 @@ create_missing (TpsRemoteTables *tables, const TpsPlacedTable *table, const gboo
         continue;
       tps_placed_table_init_part (table, shard, &parts[shard]);
       request = batch_add (creates, table->servers[shard]);
-      request->write = tps_create_table_arguments_encode;
       request->arguments = &parts[shard];
     }
-  ok = batch_run (creates, "create_table", deadline_ns);
+  ok = batch_run (creates, &tps_create_table_rpc, deadline_ns);
   if (!ok)
     roll_back (tables, table, creates, deadline_ns);
   batch_propagate (creates, error);
@@ -359,10 +357,9 @@ tps_remote_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 deadl
     {
       TpsServerRequest *request = batch_add (batch, table->servers[shard]);
 
-      request->write = tps_drop_table_arguments_encode;
-      request->arguments = table->spec.name;
+      request->arguments = &table->spec.name;
     }
-  batch_run (batch, "drop_table", deadline_ns);
+  batch_run (batch, &tps_drop_table_rpc, deadline_ns);
   forgive_not_found (batch);
   if (!batch_propagate (batch, error))
     return FALSE;

@@ -27,7 +27,7 @@ read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error
   ServerPart *part = user_data;
   g_auto (TpsTensorList) list = { 0 };
 
-  return tps_lookup_bags_result_decode (in, type, &list, error)
+  return tps_rpc_read_result (&tps_lookup_bags_rpc, in, type, &list, error)
          && tps_lookup_plan_take_answer (part->plan, part->server, list.tensors, list.n_tensors,
                                          error);
 }
@@ -59,7 +59,6 @@ add_part (Sending *sending, TpsLookupPlan *plan, guint server)
   part->arguments.queries = &g_array_index (queries, TpsBagQuery, 0);
   sending->requests[sending->n_parts++] = (TpsServerRequest) {
     .server = server,
-    .write = tps_lookup_bags_arguments_encode,
     .arguments = &part->arguments,
     .read = read_answer,
     .result = part,
@@ -79,6 +78,6 @@ tps_lookup_plan_send (TpsLookupPlan *plan, TpsServers *servers, gint64 deadline_
   sending->user_data = user_data;
   for (guint server = 0; server < plan->n_servers; server++)
     add_part (sending, plan, server);
-  tps_servers_ask (servers, "lookup_bags", sending->requests, sending->n_parts, deadline_ns,
+  tps_servers_ask (servers, &tps_lookup_bags_rpc, sending->requests, sending->n_parts, deadline_ns,
                    on_answered, sending);
 }

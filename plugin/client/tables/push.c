@@ -77,7 +77,6 @@ add_bag_request (BagPush *push, guint server)
   arguments->push = next_push (push->tables);
   push->requests[push->n_requests++] = (TpsServerRequest) {
     .server = server,
-    .write = tps_apply_bag_gradients_arguments_encode,
     .arguments = arguments,
   };
 }
@@ -92,7 +91,7 @@ send_bag_push (BagPush *push)
   push->requests = g_new0 (TpsServerRequest, servers->n_servers);
   for (guint server = 0; server < servers->n_servers; server++)
     add_bag_request (push, server);
-  tps_servers_ask (servers, "apply_bag_gradients", push->requests, push->n_requests,
+  tps_servers_ask (servers, &tps_apply_bag_gradients_rpc, push->requests, push->n_requests,
                    push->deadline_ns, on_bags_applied, push);
 }
 
@@ -205,7 +204,6 @@ add_row_request (TpsRemoteTables *tables, RowPush *push, guint i, TpsTensorView 
   tps_row_split_gather (&push->split, i, values, &gradient->values);
   push->requests[i] = (TpsServerRequest) {
     .server = table->servers[part->shard],
-    .write = tps_apply_row_gradients_arguments_encode,
     .arguments = arguments,
   };
 }
@@ -252,6 +250,6 @@ tps_remote_tables_apply_rows (TpsRemoteTables *tables, const gchar *name, TpsTen
   push->requests = g_new0 (TpsServerRequest, push->split.n_parts);
   for (guint i = 0; i < push->split.n_parts; i++)
     add_row_request (tables, push, i, values);
-  tps_servers_ask (&tables->servers, "apply_row_gradients", push->requests, push->split.n_parts,
-                   deadline_ns, on_rows_applied, push);
+  tps_servers_ask (&tables->servers, &tps_apply_row_gradients_rpc, push->requests,
+                   push->split.n_parts, deadline_ns, on_rows_applied, push);
 }

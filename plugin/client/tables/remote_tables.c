@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 #include "plugin/client/tables/remote_tables_private.h"
-#include "plugin/wire/fields.h"
+#include "plugin/wire/value_kinds.h"
 #include "runtime/base/error.h"
 
 /* -- life -- */

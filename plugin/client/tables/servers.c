@@ -17,7 +17,7 @@ typedef struct
 struct FanOut
 {
   TpsServers *servers;
-  const gchar *method;
+  const TpsRpc *rpc;
   guint n_requests;
   TpsServerRequest *requests;
   Part *parts;
@@ -130,7 +130,7 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
   else if (request->read != NULL && !request->read (result, type, request->result, &why))
     *failure = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
                             "the answer to EmbeddingTable:%s cannot be understood: %s",
-                            fan_out->method, why->message);
+                            fan_out->rpc->name, why->message);
   if (atomic_fetch_sub_explicit (&fan_out->n_open, 1, memory_order_acq_rel) == 1)
     finish (fan_out);
 }
@@ -142,13 +142,13 @@ on_nothing_to_send (gpointer user_data, const GError *error)
 }
 
 void
-tps_servers_ask (TpsServers *servers, const gchar *method, const TpsServerRequest *requests,
+tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                  guint n_requests, gint64 deadline_ns, TpsServersAnswered done, gpointer user_data)
 {
   FanOut *fan_out = g_new0 (FanOut, 1);
 
   fan_out->servers = servers;
-  fan_out->method = method;
+  fan_out->rpc = rpc;
   fan_out->n_requests = n_requests;
   fan_out->requests = g_memdup2 (requests, n_requests * sizeof requests[0]);
   fan_out->parts = g_new (Part, n_requests);
@@ -163,9 +163,8 @@ tps_servers_ask (TpsServers *servers, const gchar *method, const TpsServerReques
   for (guint i = 0; i < n_requests; i++)
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
-    tps_client_call_with_retries (servers->clients[requests[i].server], "EmbeddingTable", method,
-                                  requests[i].write, requests[i].arguments, deadline_ns, on_answer,
-                                  &fan_out->parts[i]);
+    tps_client_call_with_retries (servers->clients[requests[i].server], rpc, requests[i].arguments,
+                                  deadline_ns, on_answer, &fan_out->parts[i]);
 }
 
 typedef struct
@@ -222,7 +221,7 @@ on_all_answered (gpointer user_data, GError *const *errors)
 }
 
 gboolean
-tps_servers_ask_sync (TpsServers *servers, const gchar *method, const TpsServerRequest *requests,
+tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                       guint n_requests, gint64 deadline_ns, GError **errors)
 {
   Wait wait = { .n_requests = n_requests, .errors = errors };
@@ -230,7 +229,7 @@ tps_servers_ask_sync (TpsServers *servers, const gchar *method, const TpsServerR
 
   tps_mutex_init (&wait.lock);
   tps_cond_init (&wait.finished);
-  tps_servers_ask (servers, method, requests, n_requests, deadline_ns, on_all_answered, &wait);
+  tps_servers_ask (servers, rpc, requests, n_requests, deadline_ns, on_all_answered, &wait);
   tps_mutex_lock (&wait.lock);
   while (!wait.done)
     tps_cond_wait (&wait.finished, &wait.lock);

@@ -24,7 +24,6 @@ typedef struct
 typedef struct
 {
   guint server;
-  TpsWriteArguments write;
   gconstpointer arguments;
   TpsReadResult read; /* NULL = void. What it refuses is the server's fault: INTERNAL */
   gpointer result;
@@ -41,9 +40,9 @@ void tps_servers_cancel (TpsServers *servers);
 /* Cancels, waits until everything has ended. */
 void tps_servers_clear (TpsServers *servers);
 
-/* Sends EmbeddingTable:METHOD to several servers at a time, with the retries of plugin/client/retry.h. `requests` is
+/* Calls a method of several servers at a time, with the retries of plugin/client/retry.h. `requests` is
  * copied. `done` comes when all have ended, never before this returns. */
-void tps_servers_ask (TpsServers *servers, const gchar *method, const TpsServerRequest *requests,
+void tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest *requests,
                       guint n_requests, gint64 deadline_ns, TpsServersAnswered done,
                       gpointer user_data);
 
@@ -51,7 +50,7 @@ void tps_servers_ask (TpsServers *servers, const gchar *method, const TpsServerR
 void tps_servers_defer (TpsServers *servers, TpsClientDelayed func, gpointer user_data);
 
 /* As tps_servers_ask(), waiting. errors [n_requests], NULL before, filled in. Whether all succeeded. */
-gboolean tps_servers_ask_sync (TpsServers *servers, const gchar *method,
+gboolean tps_servers_ask_sync (TpsServers *servers, const TpsRpc *rpc,
                                const TpsServerRequest *requests, guint n_requests,
                                gint64 deadline_ns, GError **errors);
 

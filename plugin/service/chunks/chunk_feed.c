@@ -126,11 +126,9 @@ tps_chunks_handle_put_chunk (TpsCall *call, gpointer service)
   Put *put = g_new0 (Put, 1);
   Feed *feed = NULL;
   gboolean is_new = FALSE;
-  TpsReader in;
 
   put->call = call;
-  tps_call_get_arguments (call, &in);
-  if (tps_put_chunk_arguments_decode (&in, &put->chunk, &error))
+  if (tps_call_read_arguments (call, &put->chunk, &error))
     {
       tps_mutex_lock (&chunks->lock);
       feed = join_feed (chunks, put, &is_new, &error);

@@ -6,36 +6,16 @@
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* What a reply says, and the transfer whose bytes it sends. */
-typedef struct
+static gpointer
+ref_transfer (gpointer transfer)
 {
-  TpsTransfer *transfer;
-  TpsChunkPieces chunk;
-  TpsLargeAnswerPieces large;
-} Reply;
-
-static void
-hold_transfer (TpsWriter *out, TpsTransfer *transfer)
-{
-  tps_writer_set_released (out, (GDestroyNotify) tps_transfer_unref, tps_transfer_ref (transfer));
+  return tps_transfer_ref (transfer);
 }
 
 static void
-write_large_answer (TpsWriter *out, gconstpointer data)
+unref_transfer (gpointer transfer)
 {
-  const Reply *reply = data;
-
-  tps_run_transfer_result_encode (out, &reply->large);
-  hold_transfer (out, reply->transfer);
-}
-
-static void
-write_chunk (TpsWriter *out, gconstpointer data)
-{
-  const Reply *reply = data;
-
-  tps_get_chunk_result_encode (out, &reply->chunk);
-  hold_transfer (out, reply->transfer);
+  tps_transfer_unref (transfer);
 }
 
 static TpsChunkLayout
@@ -49,14 +29,15 @@ static void
 reply_answered (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer)
 {
   TpsChunkLayout layout = get_answer_layout (chunks, transfer);
-  Reply reply = { .transfer = transfer, .large.bytes = layout.n_bytes };
+  TpsLender lender = { transfer, ref_transfer, unref_transfer };
+  TpsLargeAnswer answer = { .bytes = layout.n_bytes };
 
   if (layout.n_chunks > 1)
-    reply.large.count = layout.n_chunks;
+    answer.count = layout.n_chunks;
   else
-    reply.large.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
-                                                &reply.large.n_pieces, NULL);
-  tps_call_reply (call, write_large_answer, &reply);
+    answer.message.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
+                                                   &answer.message.n_pieces, NULL);
+  tps_call_reply_value_of (call, &answer, &lender);
 }
 
 static gboolean
@@ -77,7 +58,8 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
   g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
   g_autoptr (GError) error = NULL;
   TpsChunkLayout layout = get_answer_layout (chunks, transfer);
-  Reply reply = { .transfer = transfer };
+  TpsLender lender = { transfer, ref_transfer, unref_transfer };
+  TpsChunk chunk = { .index = index };
 
   if (!check_answer_index (transfer, &layout, index, &error))
     {
@@ -85,15 +67,12 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
       return;
     }
   tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
-  reply.chunk = (TpsChunkPieces) {
-    .transfer = tps_transfer_get_name (transfer),
-    .index = index,
-    .count = layout.n_chunks,
-    .pieces = (const struct iovec *) (gpointer) pieces->data,
-    .n_pieces = pieces->len,
-  };
-  reply.chunk.crc32c = (gint32) tps_crc32c_of_pieces (reply.chunk.pieces, pieces->len);
-  tps_call_reply (call, write_chunk, &reply);
+  chunk.transfer = (gchar *) (gsize) tps_transfer_get_name (transfer);
+  chunk.count = layout.n_chunks;
+  chunk.data.pieces = (const struct iovec *) (gpointer) pieces->data;
+  chunk.data.n_pieces = pieces->len;
+  chunk.crc32c = (gint32) tps_crc32c_of_pieces (chunk.data.pieces, pieces->len);
+  tps_call_reply_value_of (call, &chunk, &lender);
 }
 
 /* A reference of a transfer that has been answered. */
@@ -125,10 +104,8 @@ tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (TpsTransfer) transfer = NULL;
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_get_chunk_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     transfer = find_answered (service, arguments.transfer, &error);
   if (transfer != NULL)
     reply_chunk (service, call, transfer, arguments.index);
@@ -312,10 +289,8 @@ tps_chunks_handle_run_transfer (TpsCall *call, gpointer service)
 {
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_run_transfer_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     run_transfer (service, call, arguments.transfer);
   else
     tps_call_reply_error (call, error);

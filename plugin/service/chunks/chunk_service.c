@@ -157,12 +157,10 @@ handle_begin_transfer (TpsCall *call, gpointer service)
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
   gint32 n_received = 0;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_begin_transfer_arguments_decode (&in, &arguments, &error)
+  if (tps_call_read_arguments (call, &arguments, &error)
       && begin (service, &arguments, &n_received, &error))
-    tps_call_reply (call, tps_begin_transfer_result_encode, &n_received);
+    tps_call_reply_value (call, &n_received);
   else
     tps_call_reply_error (call, error);
 }
@@ -192,10 +190,8 @@ handle_end_transfer (TpsCall *call, gpointer service)
   g_auto (TpsTransferArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
   TpsTransfer *ended = NULL;
-  TpsReader in;
 
-  tps_call_get_arguments (call, &in);
-  if (tps_end_transfer_arguments_decode (&in, &arguments, &error))
+  if (tps_call_read_arguments (call, &arguments, &error))
     ended = end (service, arguments.transfer);
   if (ended != NULL)
     tps_call_run_on_worker (call, free_ended, ended, (GDestroyNotify) tps_transfer_unref);
@@ -234,11 +230,11 @@ keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
 }
 
 static const TpsMethod methods[] = {
-  { "begin_transfer", handle_begin_transfer, FALSE },
-  { "put_chunk", tps_chunks_handle_put_chunk, FALSE }, /* finds a worker by itself */
-  { "run_transfer", tps_chunks_handle_run_transfer, FALSE },
-  { "get_chunk", tps_chunks_handle_get_chunk, TRUE },
-  { "end_transfer", handle_end_transfer, FALSE }, /* finds one for what it frees */
+  { &tps_begin_transfer_rpc, handle_begin_transfer, FALSE },
+  { &tps_put_chunk_rpc, tps_chunks_handle_put_chunk, FALSE }, /* finds a worker by itself */
+  { &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, FALSE },
+  { &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TRUE },
+  { &tps_end_transfer_rpc, handle_end_transfer, FALSE }, /* finds one for what it frees */
   { NULL },
 };
 

@@ -21,6 +21,8 @@
 #include "plugin/server/server.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "plugin/wire/wire_chunks.h"
+#include "plugin/wire/wire_failure.h"
+#include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
 
 namespace thriftps {
@@ -191,12 +193,12 @@ private:
   static void
   write_transfer (TpsWriter *out, gconstpointer name)
   {
-    tps_writer_field (out, 1, TPS_WIRE_STRUCT);
-    tps_writer_struct_begin (out);
-    tps_field_write_i32 (out, 1, 7);
-    tps_field_write_string (out, 2, "too long for a frame");
-    tps_field_write_string (out, 4, static_cast<const gchar *> (name));
-    tps_writer_struct_end (out);
+    TpsServiceError failure = {};
+
+    failure.code = TPS_ERROR_RESOURCE_EXHAUSTED - TPS_ERROR_WIRE_BASE;
+    failure.message = const_cast<gchar *> ("too long for a frame");
+    failure.transfer = static_cast<gchar *> (const_cast<gpointer> (name));
+    tps_field_write (&tps_failure_field, out, &failure);
   }
 
   static void
@@ -223,30 +225,32 @@ private:
   }
 
   static void
-  write_info (TpsWriter *out, gconstpointer)
-  {
-    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_writer_struct_begin (out);
-    tps_field_write_string (out, 1, "echo");
-    tps_field_write_string (out, 2, "0");
-    tps_field_write_i64 (out, 3, FRAME_BYTES);
-    tps_writer_struct_end (out);
-  }
-
-  static void
   describe (TpsCall *call, gpointer)
   {
-    tps_call_reply (call, write_info, nullptr);
+    TpsNodeInfo info = {};
+
+    info.name = const_cast<gchar *> ("echo");
+    info.version = const_cast<gchar *> ("0");
+    info.max_frame_bytes = FRAME_BYTES;
+    tps_call_reply_value (call, &info);
   }
 
   TpsService
   service ()
   {
-    static const TpsMethod methods[] = { { "echo", count_and_echo, FALSE },
-                                         { "work", count_and_echo, TRUE },
-                                         { "hold", hold, FALSE },
-                                         { "kept", keep, FALSE },
-                                         {} };
+    static const TpsRpc rpcs[] = {
+      { "Echo", "echo", nullptr, nullptr },
+      { "Echo", "work", nullptr, nullptr },
+      { "Echo", "hold", nullptr, nullptr },
+      { "Echo", "kept", nullptr, nullptr },
+    };
+    static const TpsMethod methods[] = {
+      { &rpcs[0], count_and_echo, FALSE },
+      { &rpcs[1], count_and_echo, TRUE },
+      { &rpcs[2], hold, FALSE },
+      { &rpcs[3], keep, FALSE },
+      {},
+    };
     TpsService result = {};
 
     result.name = "Echo";
@@ -259,7 +263,7 @@ private:
   static TpsService
   node ()
   {
-    static const TpsMethod methods[] = { { "describe", describe, FALSE }, {} };
+    static const TpsMethod methods[] = { { &tps_describe_rpc, describe, FALSE }, {} };
     TpsService result = {};
 
     result.name = "Node";

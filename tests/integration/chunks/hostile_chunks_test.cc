@@ -7,6 +7,7 @@
 
 #include "plugin/chunks/crc32c.h"
 #include "tests/integration/chunks/echo_server.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps {
 namespace {
@@ -53,8 +54,8 @@ protected:
   {
     TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), n_bytes, count, 0 };
 
-    return ask ("begin_transfer", tps_begin_transfer_arguments_encode, &arguments,
-                tps_begin_transfer_result_decode, &n_received);
+    return ask ("begin_transfer", WriteArgumentsOf<tps_begin_transfer_rpc>, &arguments,
+                ReadResultOf<tps_begin_transfer_rpc>, &n_received);
   }
 
   int
@@ -63,9 +64,13 @@ protected:
   {
     struct iovec piece = { const_cast<char *> (data.data ()), data.size () };
     guint32 crc = tps_crc32c (0, data.data (), data.size ()) ^ flip;
-    TpsChunkPieces chunk = { name.c_str (), index, count, static_cast<gint32> (crc), &piece, 1 };
+    TpsChunk chunk = { const_cast<gchar *> (name.c_str ()),
+                       index,
+                       count,
+                       static_cast<gint32> (crc),
+                       { nullptr, &piece, 1 } };
 
-    return ask ("put_chunk", tps_put_chunk_arguments_encode, &chunk);
+    return ask ("put_chunk", WriteArgumentsOf<tps_put_chunk_rpc>, &chunk);
   }
 
   int
@@ -74,8 +79,8 @@ protected:
     TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), 0, 0, 0 };
 
     tps_large_answer_clear (&large);
-    return ask ("run_transfer", tps_run_transfer_arguments_encode, &arguments,
-                tps_run_transfer_result_decode, &large);
+    return ask ("run_transfer", WriteArgumentsOf<tps_run_transfer_rpc>, &arguments,
+                ReadResultOf<tps_run_transfer_rpc>, &large);
   }
 
   int
@@ -84,8 +89,8 @@ protected:
     TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), 0, 0, index };
     g_auto (TpsChunk) chunk = {};
 
-    return ask ("get_chunk", tps_get_chunk_arguments_encode, &arguments,
-                tps_get_chunk_result_decode, &chunk);
+    return ask ("get_chunk", WriteArgumentsOf<tps_get_chunk_rpc>, &arguments,
+                ReadResultOf<tps_get_chunk_rpc>, &chunk);
   }
 
   int
@@ -93,7 +98,7 @@ protected:
   {
     TpsTransferArguments arguments = { const_cast<gchar *> (name.c_str ()), 0, 0, 0 };
 
-    return ask ("end_transfer", tps_end_transfer_arguments_encode, &arguments);
+    return ask ("end_transfer", WriteArgumentsOf<tps_end_transfer_rpc>, &arguments);
   }
 
   ~Hostile () override
@@ -199,7 +204,7 @@ TEST_F (Hostile, chunksWithinChunks)
   ASSERT_EQ (put ("t", 0, 1, bytes), 0);
   ASSERT_EQ (run ("t"), 0);
   gsize n_bytes;
-  auto data = static_cast<const char *> (g_bytes_get_data (large.message, &n_bytes));
+  auto data = static_cast<const char *> (g_bytes_get_data (large.message.received, &n_bytes));
   EXPECT_NE (std::string (data, n_bytes).find ("unknown service"), std::string::npos);
 }
 
@@ -245,9 +250,9 @@ TEST_F (Hostile, oneWhoRunsAndOneWhoEndsIt)
     TpsTransferArguments arguments = { const_cast<gchar *> ("t"), 0, 0, 0 };
 
     return tps_client_call_sync (other.get (), "Chunks", "run_transfer",
-                                 tps_run_transfer_arguments_encode, &arguments, later (),
-                                 tps_run_transfer_result_decode, &own, nullptr)
-           && own.message != nullptr;
+                                 WriteArgumentsOf<tps_run_transfer_rpc>, &arguments, later (),
+                                 ReadResultOf<tps_run_transfer_rpc>, &own, nullptr)
+           && own.message.received != nullptr;
   };
   auto first = std::async (std::launch::async, answer);
   server.wait_for_held (1);
@@ -274,16 +279,16 @@ TEST_F (Hostile, manyWhoDoEverythingAtOnce)
         {
           const std::string &data = i % 2 == 0 ? part : rest;
           struct iovec piece = { const_cast<char *> (data.data ()), data.size () };
-          TpsChunkPieces chunk = {
-            "t",    i % 2, 2, static_cast<gint32> (tps_crc32c (0, data.data (), data.size ())),
-            &piece, 1
+          guint32 crc = tps_crc32c (0, data.data (), data.size ());
+          TpsChunk chunk = {
+            const_cast<gchar *> ("t"), i % 2, 2, static_cast<gint32> (crc), { nullptr, &piece, 1 }
           };
           TpsTransferArguments arguments = { const_cast<gchar *> ("t"),
                                              static_cast<gint64> (call.size ()), 2, 0 };
           const TpsWriteArguments writes[] = {
-            tps_begin_transfer_arguments_encode, tps_put_chunk_arguments_encode,
-            tps_put_chunk_arguments_encode,      tps_run_transfer_arguments_encode,
-            tps_get_chunk_arguments_encode,      tps_end_transfer_arguments_encode
+            WriteArgumentsOf<tps_begin_transfer_rpc>, WriteArgumentsOf<tps_put_chunk_rpc>,
+            WriteArgumentsOf<tps_put_chunk_rpc>,      WriteArgumentsOf<tps_run_transfer_rpc>,
+            WriteArgumentsOf<tps_get_chunk_rpc>,      WriteArgumentsOf<tps_end_transfer_rpc>
           };
           const char *const methods[] = { "begin_transfer", "put_chunk", "put_chunk",
                                           "run_transfer",   "get_chunk", "end_transfer" };

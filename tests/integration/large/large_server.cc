@@ -58,7 +58,15 @@ get (TpsCall *call, gpointer)
 int
 main ()
 {
-  static const TpsMethod methods[] = { { "put", put, FALSE }, { "get", get, FALSE }, {} };
+  static const TpsRpc rpcs[] = {
+    { "Large", "put", nullptr, nullptr },
+    { "Large", "get", nullptr, nullptr },
+  };
+  static const TpsMethod methods[] = {
+    { &rpcs[0], put, FALSE },
+    { &rpcs[1], get, FALSE },
+    {},
+  };
   g_autoptr (TpsServer) server = tps_server_new (nullptr);
   TpsService large = {};
   TpsNode node = {};

@@ -17,6 +17,7 @@
 #include "runtime/tensor/gradient.h"
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/raw_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -35,8 +36,14 @@ Spec (const char *name, gint64 rows = kRows, gint32 dim = kDim, gint32 dtype = 1
     spec.dtype = static_cast<TpsDType> (dtype);
     spec.initializer.kind = TPS_INITIALIZER_ZEROS;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
-    tps_create_table_arguments_encode (out, &spec);
+    tps_rpc_write_arguments (&tps_create_table_rpc, out, &spec);
   };
+}
+
+WriteFields
+Drop (const char *name)
+{
+  return [=] (TpsWriter *out) { tps_rpc_write_arguments (&tps_drop_table_rpc, out, &name); };
 }
 
 TpsTensorView
@@ -79,7 +86,7 @@ LookupBags (const std::vector<Query> &queries)
       views.push_back (query.Get ());
     TpsLookupBagsArguments arguments = { static_cast<guint> (views.size ()), views.data (),
                                          nullptr };
-    tps_lookup_bags_arguments_encode (out, &arguments);
+    tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &arguments);
   };
 }
 
@@ -99,7 +106,7 @@ ApplyBags (const std::vector<Query> &queries, const char *client = nullptr, gint
                                                 views.data (),
                                                 { const_cast<gchar *> (client), sequence },
                                                 nullptr };
-    tps_apply_bag_gradients_arguments_encode (out, &arguments);
+    tps_rpc_write_arguments (&tps_apply_bag_gradients_rpc, out, &arguments);
   };
 }
 
@@ -110,7 +117,7 @@ LookupRows (const char *table, const std::vector<gint64> &indices)
     g_auto (TpsTensor) tensor = {};
     tps_tensor_init_copy (&tensor, View (indices));
     TpsLookupRowsArguments arguments = { const_cast<gchar *> (table), tensor };
-    tps_lookup_rows_arguments_encode (out, &arguments);
+    tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);
   };
 }
 
@@ -132,7 +139,7 @@ ApplyRows (const char *table, const std::vector<gint64> &indices, float value,
       for (gint64 i = 0; i < n_rows * dim; i++)
         static_cast<float *> (tps_tensor_data (&arguments.gradient.values))[i] = value;
     arguments.push = { const_cast<gchar *> (client), sequence };
-    tps_apply_row_gradients_arguments_encode (out, &arguments);
+    tps_rpc_write_arguments (&tps_apply_row_gradients_rpc, out, &arguments);
     tps_gradient_clear (&arguments.gradient);
   };
 }
@@ -157,7 +164,7 @@ Rows (RawClient &client, const char *table, const std::vector<gint64> &indices)
 {
   g_auto (TpsTensor) rows = {};
   Read (client.Call ("EmbeddingTable:lookup_rows", LookupRows (table, indices)),
-        tps_lookup_rows_result_decode, &rows);
+        ReadResultOf<tps_lookup_rows_rpc>, &rows);
   const float *data = static_cast<const float *> (tps_tensor_data (&rows));
   return { data, data + tps_shape_n_elems (&rows.shape) };
 }
@@ -204,13 +211,10 @@ TEST_F (EmbeddingTables, AreMadeLookedUpAndTrained)
       EXPECT_EQ (Rows (client, "emb", { 3 }), std::vector<float> (kDim, -1));
       g_auto (TpsTensorList) outputs = {};
       Read (client.Call ("EmbeddingTable:lookup_bags", LookupBags ({ Query (), Query () })),
-            tps_lookup_bags_result_decode, &outputs);
+            ReadResultOf<tps_lookup_bags_rpc>, &outputs);
       ASSERT_EQ (outputs.n_tensors, 2u);
       EXPECT_EQ (static_cast<float *> (tps_tensor_data (&outputs.tensors[1]))[kDim], -2);
-      EXPECT_EQ (ErrorCode (client.Call (
-                     "EmbeddingTable:drop_table",
-                     [] (TpsWriter *out) { tps_drop_table_arguments_encode (out, "emb"); })),
-                 0);
+      EXPECT_EQ (ErrorCode (client.Call ("EmbeddingTable:drop_table", Drop ("emb"))), 0);
     }
 }
 
@@ -218,7 +222,7 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
 {
   RawClient client (address);
   g_auto (TpsNodeInfo) before = {}, after = {};
-  Read (client.Call ("Node:describe"), tps_node_describe_result_decode, &before);
+  Read (client.Call ("Node:describe"), ReadResultOf<tps_describe_rpc>, &before);
   EXPECT_EQ (before.table_bytes, 0);
   EXPECT_EQ (before.max_table_bytes, 16 << 20);
 
@@ -227,12 +231,12 @@ TEST_F (EmbeddingTables, AreBoundedAndTellTheirBytes)
   Message refused = client.Call ("EmbeddingTable:create_table", Spec ("b", (1 << 18) + 4096, 8));
   EXPECT_EQ (ErrorCode (refused), 7);
   EXPECT_THAT (ErrorText (refused), HasSubstr (std::to_string (16 << 20)));
-  Read (client.Call ("Node:describe"), tps_node_describe_result_decode, &after);
+  Read (client.Call ("Node:describe"), ReadResultOf<tps_describe_rpc>, &after);
   EXPECT_GE (after.table_bytes, 8 << 20);
   EXPECT_LE (after.table_bytes, (8 << 20) * 11 / 10);
 
   GArray *specs = nullptr;
-  Read (client.Call ("EmbeddingTable:list_tables"), tps_list_tables_result_decode, &specs);
+  Read (client.Call ("EmbeddingTable:list_tables"), ReadResultOf<tps_list_tables_rpc>, &specs);
   ASSERT_EQ (specs->len, 1u);
   EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).name, "a");
   EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).bytes, after.table_bytes);
@@ -347,8 +351,7 @@ BadSpecs ()
     { "create_table", Spec ("emb", kRows + 1), 3, "rows" },
     { "create_table", Spec ("emb", kRows, kDim + 1), 3, "dim" },
     { "create_table", nullptr, 1, "spec is missing" },
-    { "drop_table", [] (TpsWriter *out) { tps_drop_table_arguments_encode (out, "none"); }, 2,
-      "none" },
+    { "drop_table", Drop ("none"), 2, "none" },
     { "drop_table", nullptr, 1, "table is missing" },
   };
 }
@@ -371,7 +374,7 @@ TEST_F (EmbeddingTables, NameWhatIsWrongAndChangeNothing)
         EXPECT_EQ (Rows (client, "emb", AllRows ()), before) << bad.method << bad.complaint;
       }
   GArray *specs = nullptr;
-  Read (client.Call ("EmbeddingTable:list_tables"), tps_list_tables_result_decode, &specs);
+  Read (client.Call ("EmbeddingTable:list_tables"), ReadResultOf<tps_list_tables_rpc>, &specs);
   EXPECT_EQ (specs->len, 1u);
   g_array_unref (specs);
 }

@@ -21,6 +21,7 @@
 #include "tests/integration/server/server_process.h"
 #include "tests/plugin/server/gradient_call.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -95,7 +96,7 @@ TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
       g_auto (TpsNodeInfo) info = {};
       SharedClient client (address);
       client.raw ().Send ("Node:describe", 0);
-      ASSERT_TRUE (client.Receive (tps_node_describe_result_decode, &info)) << client.LastError ();
+      ASSERT_TRUE (client.Receive (ReadResultOf<tps_describe_rpc>, &info)) << client.LastError ();
       EXPECT_EQ (info.max_frame_bytes, 5 << 20);
       EXPECT_EQ (info.max_shared_bytes, 3 << 20);
       for (const char *served : { name.c_str (), "Node", "Memory", "Chunks" })

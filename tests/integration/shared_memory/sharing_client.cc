@@ -7,6 +7,7 @@
 
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_parameter_server.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace tps_test {
 
@@ -133,8 +134,9 @@ SharingClient::average (gint32 trainer, gint64 batch, const Values &gradient, gi
   arguments.gradient.kind = TPS_GRADIENT_DENSE;
   arguments.gradient.weight = 1;
   arguments.gradient.dense = make_tensor (gradient);
-  return call ("ParameterServer", "average_gradient", tps_average_gradient_arguments_encode,
-               &arguments, tps_average_gradient_result_decode, &average, deadline_ns)
+  return call ("ParameterServer", "average_gradient",
+               thriftps::WriteArgumentsOf<tps_average_gradient_rpc>, &arguments,
+               thriftps::ReadResultOf<tps_average_gradient_rpc>, &average, deadline_ns)
              ? bits_of (average.dense)
              : "";
 }
@@ -154,7 +156,8 @@ SharingClient::push (gint32 trainer, gint64 batch, const Values &gradient)
   arguments->gradient.weight = 1;
   arguments->gradient.dense = make_tensor (gradient);
   tps_client_call (client_, "ParameterServer", "average_gradient",
-                   tps_average_gradient_arguments_encode, arguments, later (), done, arguments);
+                   thriftps::WriteArgumentsOf<tps_average_gradient_rpc>, arguments, later (), done,
+                   arguments);
 }
 
 std::string
@@ -166,12 +169,13 @@ SharingClient::update (gint32 trainer, gint64 push, const std::vector<Values> &g
   arguments.trainer = trainer;
   arguments.push.client = g_strdup_printf ("trainer%d", trainer);
   arguments.push.sequence = push;
-  arguments.n_gradients = static_cast<guint> (gradients.size ());
-  arguments.gradients = g_new0 (TpsTensor, gradients.size ());
+  arguments.gradients.n_tensors = static_cast<guint> (gradients.size ());
+  arguments.gradients.tensors = g_new0 (TpsTensor, gradients.size ());
   for (gsize i = 0; i < gradients.size (); i++)
-    arguments.gradients[i] = make_tensor (gradients[i]);
-  return call ("ParameterServer", "update_and_fetch_model", tps_update_model_arguments_encode,
-               &arguments, tps_model_result_decode, &model, later ())
+    arguments.gradients.tensors[i] = make_tensor (gradients[i]);
+  return call ("ParameterServer", "update_and_fetch_model",
+               thriftps::WriteArgumentsOf<tps_update_and_fetch_model_rpc>, &arguments,
+               thriftps::ReadResultOf<tps_get_model_rpc>, &model, later ())
              ? bits_of (model)
              : "";
 }
@@ -181,8 +185,8 @@ SharingClient::get_model ()
 {
   TpsModelVersion *model = nullptr;
 
-  call ("ParameterServer", "get_model", nullptr, nullptr, tps_model_result_decode, &model,
-        later ());
+  call ("ParameterServer", "get_model", nullptr, nullptr, thriftps::ReadResultOf<tps_get_model_rpc>,
+        &model, later ());
   return model;
 }
 
@@ -199,8 +203,8 @@ SharingClient::init_model (const std::vector<Values> &parameters)
       arguments.parameters[i].name = g_strdup_printf ("parameter%" G_GSIZE_FORMAT, i);
       arguments.parameters[i].tensor = make_tensor (parameters[i]);
     }
-  return call ("ParameterServer", "init_model", tps_init_model_arguments_encode, &arguments,
-               nullptr, nullptr, later ());
+  return call ("ParameterServer", "init_model", thriftps::WriteArgumentsOf<tps_init_model_rpc>,
+               &arguments, nullptr, nullptr, later ());
 }
 
 bool
@@ -222,8 +226,8 @@ SharingClient::look_up (const std::string &table, const std::vector<gint64> &ids
 
   arguments.table = g_strdup (table.c_str ());
   arguments.indices = make_tensor (ids);
-  return call ("EmbeddingTable", "lookup_rows", tps_lookup_rows_arguments_encode, &arguments,
-               tps_lookup_rows_result_decode, &rows, later ())
+  return call ("EmbeddingTable", "lookup_rows", thriftps::WriteArgumentsOf<tps_lookup_rows_rpc>,
+               &arguments, thriftps::ReadResultOf<tps_lookup_rows_rpc>, &rows, later ())
              ? bits_of (rows)
              : "";
 }
@@ -241,8 +245,9 @@ SharingClient::apply (const std::string &table, const std::vector<gint64> &ids, 
   arguments.gradient.indices = make_tensor (ids);
   arguments.gradient.values = make_tensor (TPS_DTYPE_FLOAT32, { n, dim }, values.data ());
   arguments.gradient.rows = n;
-  return call ("EmbeddingTable", "apply_row_gradients", tps_apply_row_gradients_arguments_encode,
-               &arguments, nullptr, nullptr, later ());
+  return call ("EmbeddingTable", "apply_row_gradients",
+               thriftps::WriteArgumentsOf<tps_apply_row_gradients_rpc>, &arguments, nullptr,
+               nullptr, later ());
 }
 
 bool

@@ -173,7 +173,7 @@ TEST_F (AllocationsTest, AnAverageOfFewElementsCostsWhatItsRoundNeeds)
                       [&] (int i) -> WriteFields {
                         arguments.batch = i;
                         return [&] (TpsWriter *out) {
-                          tps_average_gradient_arguments_encode (out, &arguments);
+                          tps_rpc_write_arguments (&tps_average_gradient_rpc, out, &arguments);
                         };
                       }),
              24);
@@ -190,7 +190,7 @@ TEST_F (AllocationsTest, ALookupOfFewRowsCostsTheNameOfTheTable)
   EXPECT_LE (PerCall ("EmbeddingTable:lookup_rows",
                       [&] (int) -> WriteFields {
                         return [&] (TpsWriter *out) {
-                          tps_lookup_rows_arguments_encode (out, &arguments);
+                          tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &arguments);
                         };
                       }),
              1);

@@ -27,8 +27,18 @@ public:
   TpsService
   Get ()
   {
-    static const TpsMethod methods[] = { { "push", HandlePush, FALSE },
-                                         { "echo", HandleEcho, FALSE },
+    static const TpsField arguments[] = {
+      { "tensor", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_tensor_struct, 0, 0 }, {}
+    };
+    static const TpsField result = {
+      "tensor", 0, TPS_FIELD_DEFAULT, &tps_kind_struct, &tps_tensor_struct, 0, 0
+    };
+    static const TpsRpc rpcs[] = {
+      { "Tensors", "push", arguments, nullptr },
+      { "Tensors", "echo", arguments, &result },
+    };
+    static const TpsMethod methods[] = { { &rpcs[0], HandlePush, FALSE },
+                                         { &rpcs[1], HandleEcho, FALSE },
                                          {} };
     TpsService service = {};
     service.name = "Tensors";
@@ -41,15 +51,10 @@ private:
   static bool
   Receive (TpsCall *call, gpointer object, TpsTensor *tensor)
   {
-    static const TpsFieldSpec fields[] = {
-      { "tensor", 1, TPS_WIRE_STRUCT, TRUE, 0, tps_field_read_tensor }, {}
-    };
     const auto &on_tensor = static_cast<TensorService *> (object)->on_tensor;
     g_autoptr (GError) error = nullptr;
-    TpsReader in;
 
-    tps_call_get_arguments (call, &in);
-    if (!tps_fields_read (&in, nullptr, fields, tensor, nullptr, &error))
+    if (!tps_call_read_arguments (call, tensor, &error))
       {
         tps_call_reply_error (call, error);
         return false;
@@ -68,17 +73,11 @@ private:
       tps_call_reply (call, nullptr, nullptr);
   }
   static void
-  WriteTensor (TpsWriter *out, gconstpointer tensor)
-  {
-    tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_tensor_encode (out, static_cast<const TpsTensor *> (tensor));
-  }
-  static void
   HandleEcho (TpsCall *call, gpointer object)
   {
     g_auto (TpsTensor) tensor = {};
     if (Receive (call, object, &tensor))
-      tps_call_reply (call, WriteTensor, &tensor);
+      tps_call_reply_value (call, &tensor);
   }
 };
 

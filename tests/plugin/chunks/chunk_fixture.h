@@ -74,7 +74,7 @@ public:
     chunk.index = index;
     chunk.count = count;
     chunk.crc32c = static_cast<gint32> (tps_crc32c (0, data.data (), data.size ()));
-    chunk.data = g_bytes_new (data.data (), data.size ());
+    chunk.data.received = g_bytes_new (data.data (), data.size ());
   }
   Chunk (const Chunk &) = delete;
   Chunk &operator= (const Chunk &) = delete;

@@ -90,13 +90,14 @@ public:
 
 private:
   static void
-  call (gpointer client, const gchar *method, TpsWriteArguments write, gconstpointer data,
-        gint64 deadline_ns, TpsClientDone done, gpointer user_data)
+  call (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
+        TpsClientDone done, gpointer user_data)
   {
     auto self = static_cast<Network *> (client);
-    auto message = std::make_unique<WireMessage> ([&] (TpsWriter *out) { write (out, data); });
+    auto message = std::make_unique<WireMessage> (
+        [&] (TpsWriter *out) { tps_rpc_write_arguments (rpc, out, arguments); });
 
-    self->calls.push_back ({ method, std::move (message), done, user_data });
+    self->calls.push_back ({ rpc->name, std::move (message), done, user_data });
   }
 
   static void
@@ -194,8 +195,8 @@ private:
     if (call.method == "get_chunk")
       return get (call, corrupt, error);
     EXPECT_EQ (call.method, "end_transfer");
-    EXPECT_TRUE (
-        tps_end_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    EXPECT_TRUE (tps_rpc_read_arguments (&tps_end_transfer_rpc, call.message->arguments (),
+                                         &arguments, nullptr));
     g_autoptr (TpsTransfer) ended = tps_transfer_store_end (store, arguments.transfer);
     return [] (TpsWriter *) {};
   }
@@ -205,8 +206,8 @@ private:
   {
     g_auto (TpsTransferArguments) arguments = {};
 
-    EXPECT_TRUE (
-        tps_begin_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    EXPECT_TRUE (tps_rpc_read_arguments (&tps_begin_transfer_rpc, call.message->arguments (),
+                                         &arguments, nullptr));
     if (refusal != nullptr)
       {
         g_propagate_error (error, g_error_copy (refusal));
@@ -217,7 +218,9 @@ private:
     if (transfer == nullptr)
       return {};
     gint32 n_received = tps_transfer_get_n_received (transfer);
-    return [n_received] (TpsWriter *out) { tps_begin_transfer_result_encode (out, &n_received); };
+    return [n_received] (TpsWriter *out) {
+      tps_rpc_write_result (&tps_begin_transfer_rpc, out, &n_received);
+    };
   }
 
   Write
@@ -225,7 +228,8 @@ private:
   {
     g_auto (TpsChunk) chunk = {};
 
-    EXPECT_TRUE (tps_put_chunk_arguments_decode (call.message->arguments (), &chunk, nullptr));
+    EXPECT_TRUE (
+        tps_rpc_read_arguments (&tps_put_chunk_rpc, call.message->arguments (), &chunk, nullptr));
     chunk.crc32c ^= corrupt ? 1 : 0;
     TpsTransfer *transfer = tps_transfer_store_find (store, chunk.transfer, error);
     if (transfer == nullptr)
@@ -244,8 +248,8 @@ private:
   {
     g_auto (TpsTransferArguments) arguments = {};
 
-    EXPECT_TRUE (
-        tps_run_transfer_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    EXPECT_TRUE (tps_rpc_read_arguments (&tps_run_transfer_rpc, call.message->arguments (),
+                                         &arguments, nullptr));
     TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, error);
     if (transfer == nullptr)
       return {};
@@ -260,15 +264,16 @@ private:
                                    now_ns);
       }
     return [this, transfer] (TpsWriter *out) {
-      TpsLargeAnswerPieces large = {};
+      TpsLargeAnswer large = {};
       TpsChunkLayout layout = tps_chunk_layout (tps_transfer_get_n_bytes (transfer),
                                                 answer_chunk_bytes);
 
       large.bytes = layout.n_bytes;
       large.count = layout.n_chunks > 1 ? layout.n_chunks : 0;
-      large.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer), &large.n_pieces,
-                                            nullptr);
-      tps_run_transfer_result_encode (out, &large);
+      if (large.count == 0)
+        large.message.pieces = tps_writer_get_pieces (tps_transfer_get_answer (transfer),
+                                                      &large.message.n_pieces, nullptr);
+      tps_rpc_write_result (&tps_run_transfer_rpc, out, &large);
     };
   }
 
@@ -277,7 +282,8 @@ private:
   {
     g_auto (TpsTransferArguments) arguments = {};
 
-    EXPECT_TRUE (tps_get_chunk_arguments_decode (call.message->arguments (), &arguments, nullptr));
+    EXPECT_TRUE (tps_rpc_read_arguments (&tps_get_chunk_rpc, call.message->arguments (), &arguments,
+                                         nullptr));
     TpsTransfer *transfer = tps_transfer_store_find (store, arguments.transfer, error);
     if (transfer == nullptr)
       return {};
@@ -286,17 +292,18 @@ private:
       g_autoptr (GArray) pieces = g_array_new (FALSE, FALSE, sizeof (struct iovec));
       TpsChunkLayout layout = tps_chunk_layout (tps_transfer_get_n_bytes (transfer),
                                                 answer_chunk_bytes);
-      TpsChunkPieces chunk = {};
+      TpsChunk chunk = {};
 
       tps_chunk_layout_get_pieces (&layout, index, tps_transfer_get_answer (transfer), pieces);
-      chunk.transfer = tps_transfer_get_name (transfer);
+      chunk.transfer = const_cast<gchar *> (tps_transfer_get_name (transfer));
       chunk.index = index;
       chunk.count = layout.n_chunks;
-      chunk.pieces = reinterpret_cast<const struct iovec *> (pieces->data);
-      chunk.n_pieces = pieces->len;
-      chunk.crc32c = static_cast<gint32> (tps_crc32c_of_pieces (chunk.pieces, chunk.n_pieces));
+      chunk.data.pieces = reinterpret_cast<const struct iovec *> (pieces->data);
+      chunk.data.n_pieces = pieces->len;
+      chunk.crc32c = static_cast<gint32> (
+          tps_crc32c_of_pieces (chunk.data.pieces, chunk.data.n_pieces));
       chunk.crc32c ^= corrupt ? 1 : 0;
-      tps_get_chunk_result_encode (out, &chunk);
+      tps_rpc_write_result (&tps_get_chunk_rpc, out, &chunk);
     };
   }
 

@@ -247,9 +247,9 @@ TEST_P (RemoteModel, thePushIdOfAStubIsAppliedOnce)
   for (guint i = 1; i < N_TRAINERS; i++)
     threads.emplace_back ([&, i] { update (i, { { 2 } }, { { 1, 1 } }, 1, &others[i - 1]); });
   g_auto (TpsUpdateModelArguments) arguments = {};
-  arguments.n_gradients = 1;
-  arguments.gradients = g_new0 (TpsTensor, 1);
-  arguments.gradients[0] = updating_test::to_tensor ({ 2 }, { 1, 1 });
+  arguments.gradients.n_tensors = 1;
+  arguments.gradients.tensors = g_new0 (TpsTensor, 1);
+  arguments.gradients.tensors[0] = updating_test::to_tensor ({ 2 }, { 1, 1 });
   arguments.push.client = g_strdup ("stub");
   arguments.push.sequence = 3;
   for (int attempt = 0; attempt < 3; attempt++)

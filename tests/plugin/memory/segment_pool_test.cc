@@ -4,6 +4,7 @@
 
 #include "runtime/base/error.h"
 #include "tests/plugin/memory/segment_pool_fixture.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps {
 
@@ -254,8 +255,8 @@ TEST_F (SegmentPool, LargeBinariesThatAreNoTensorsOpenNothing)
   tps_writer_struct_begin (out);
   tps_writer_field (out, 0, TPS_WIRE_STRUCT);
   tps_writer_struct_begin (out);
-  tps_field_write_string (out, 1, "transfer");
-  tps_field_write_i32 (out, 2, 1);
+  put_string (out, 1, "transfer");
+  put_i32 (out, 2, 1);
   tps_writer_field (out, 5, TPS_WIRE_BINARY);
   tps_writer_binary (out, LARGE.data (), MIB);
   tps_writer_struct_end (out);

@@ -55,9 +55,15 @@ public:
   TpsService
   Get (const char *name = "Test")
   {
+    static const TpsRpc rpcs[] = {
+      { "Test", "echo", nullptr, nullptr }, { "Test", "hold", nullptr, nullptr },
+      { "Test", "work", nullptr, nullptr }, { "Test", "make", nullptr, nullptr },
+      { "Test", "take", nullptr, nullptr },
+    };
     static const TpsMethod methods[] = {
-      { "echo", HandleEcho, FALSE }, { "hold", HandleHold, FALSE }, { "work", HandleWork, TRUE },
-      { "make", HandleMake, FALSE }, { "take", HandleHold, FALSE }, {},
+      { &rpcs[0], HandleEcho, FALSE }, { &rpcs[1], HandleHold, FALSE },
+      { &rpcs[2], HandleWork, TRUE },  { &rpcs[3], HandleMake, FALSE },
+      { &rpcs[4], HandleHold, FALSE }, {},
     };
     TpsService service = {};
     service.name = name;

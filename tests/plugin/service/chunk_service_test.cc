@@ -15,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "tests/plugin/chunks/chunk_fixture.h"
 #include "tests/plugin/frame/wire_bytes.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace {
 
@@ -78,7 +79,13 @@ protected:
   void
   set_services (const std::vector<const char *> &names)
   {
-    static const TpsMethod methods[] = { { "method", count_call, TRUE }, {} };
+    static const TpsRpc rpcs[] = {
+      { "Any", "method", nullptr, nullptr },
+    };
+    static const TpsMethod methods[] = {
+      { &rpcs[0], count_call, TRUE },
+      {},
+    };
     std::vector<TpsService> services;
 
     for (const char *name : names)
@@ -141,7 +148,7 @@ protected:
     TpsTransferArguments arguments = { const_cast<gchar *> (name), static_cast<gint64> (n_bytes),
                                        count, 0 };
 
-    return call ("begin_transfer", tps_begin_transfer_arguments_encode, &arguments);
+    return call ("begin_transfer", WriteArgumentsOf<tps_begin_transfer_rpc>, &arguments);
   }
 
   Answer &
@@ -149,9 +156,11 @@ protected:
   {
     struct iovec piece = { const_cast<char *> (data.data ()), data.size () };
     guint32 crc = tps_crc32c (0, data.data (), data.size ());
-    TpsChunkPieces chunk = { name, index, count, static_cast<gint32> (crc), &piece, 1 };
+    TpsChunk chunk = {
+      const_cast<gchar *> (name), index, count, static_cast<gint32> (crc), { nullptr, &piece, 1 }
+    };
 
-    return call ("put_chunk", tps_put_chunk_arguments_encode, &chunk);
+    return call ("put_chunk", WriteArgumentsOf<tps_put_chunk_rpc>, &chunk);
   }
 
   Answer &
@@ -159,7 +168,7 @@ protected:
   {
     TpsTransferArguments arguments = { const_cast<gchar *> (name), 0, 0, 0 };
 
-    return call ("run_transfer", tps_run_transfer_arguments_encode, &arguments);
+    return call ("run_transfer", WriteArgumentsOf<tps_run_transfer_rpc>, &arguments);
   }
 
   Answer &
@@ -167,7 +176,7 @@ protected:
   {
     TpsTransferArguments arguments = { const_cast<gchar *> (name), 0, 0, 0 };
 
-    return call ("end_transfer", tps_end_transfer_arguments_encode, &arguments);
+    return call ("end_transfer", WriteArgumentsOf<tps_end_transfer_rpc>, &arguments);
   }
 
   /* A transfer that is complete. */

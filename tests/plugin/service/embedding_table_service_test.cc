@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/plugin/service/tables_fixture.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps {
 namespace {
@@ -35,7 +36,7 @@ protected:
   Reply
   drop (const char *name)
   {
-    return call ("drop_table", tps_drop_table_arguments_encode, name);
+    return call ("drop_table", WriteArgumentsOf<tps_drop_table_rpc>, &name);
   }
 
   std::vector<std::string>
@@ -45,7 +46,7 @@ protected:
     std::vector<std::string> names;
 
     EXPECT_TRUE (
-        call ("list_tables", nullptr, nullptr)->read (tps_list_tables_result_decode, &specs));
+        call ("list_tables", nullptr, nullptr)->read (ReadResultOf<tps_list_tables_rpc>, &specs));
     for (guint i = 0; specs != nullptr && i < specs->len; i++)
       names.push_back (g_array_index (specs, TpsTableSpec, i).name);
     return names;
@@ -76,7 +77,7 @@ TEST_F (Tables, sayWhatTheyHold)
   EXPECT_LE (held, 1000 * 16 * 4 * 11 / 10);
   EXPECT_EQ (max, 64 << 20);
   ASSERT_TRUE (
-      call ("list_tables", nullptr, nullptr)->read (tps_list_tables_result_decode, &specs));
+      call ("list_tables", nullptr, nullptr)->read (ReadResultOf<tps_list_tables_rpc>, &specs));
   EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).bytes, held);
   drop ("a")->code ();
   tps_embedding_tables_get_bytes (tables, &held, &max);
@@ -102,11 +103,11 @@ TEST_F (Tables, severalQueriesAreAnsweredInTheirOrder)
   EXPECT_EQ (push_rows ("a", { 1, 2 }, -1)->code (), 0);
   EXPECT_EQ (push_rows ("b", { 3 }, -5)->code (), 0);
   ASSERT_TRUE (lookup_bags ({ query_of ("a", first, offsets), query_of ("b", second, zero) })
-                   ->read (tps_lookup_bags_result_decode, &outputs));
+                   ->read (ReadResultOf<tps_lookup_bags_rpc>, &outputs));
   ASSERT_EQ (outputs.n_tensors, 2u);
   EXPECT_EQ (floats_of (outputs.tensors[0]), (std::vector<float> { 2, 2, 2, 2, 1, 1, 1, 1 }));
   EXPECT_EQ (floats_of (outputs.tensors[1]), (std::vector<float> { 5, 5, 5, 5 }));
-  EXPECT_TRUE (lookup_bags ({})->read (tps_lookup_bags_result_decode, &outputs));
+  EXPECT_TRUE (lookup_bags ({})->read (ReadResultOf<tps_lookup_bags_rpc>, &outputs));
   EXPECT_EQ (outputs.n_tensors, 0u);
 }
 

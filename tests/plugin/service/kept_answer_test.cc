@@ -75,7 +75,13 @@ protected:
   void
   call (TpsProtocolKind protocol, bool transferred = false)
   {
-    static const TpsMethod methods[] = { { "get", handle, FALSE }, {} };
+    static const TpsRpc rpcs[] = {
+      { "Vast", "get", nullptr, nullptr },
+    };
+    static const TpsMethod methods[] = {
+      { &rpcs[0], handle, FALSE },
+      {},
+    };
     static TpsCarrierOps ops;
     TpsService service = {};
     TpsMessage *message = tps_message_new ();

@@ -20,6 +20,7 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 #include "tests/plugin/frame/wire_bytes.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps {
 
@@ -193,14 +194,14 @@ protected:
     spec.initializer.kind = TPS_INITIALIZER_ZEROS;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
     g_strlcpy (spec.place.device, device, sizeof spec.place.device);
-    return call ("create_table", tps_create_table_arguments_encode, &spec);
+    return call ("create_table", WriteArgumentsOf<tps_create_table_rpc>, &spec);
   }
 
   Reply
   lookup_rows (const char *name, const std::vector<gint64> &indices)
   {
     TpsLookupRowsArguments arguments = { const_cast<gchar *> (name), tensor_of (indices) };
-    Reply reply = call ("lookup_rows", tps_lookup_rows_arguments_encode, &arguments);
+    Reply reply = call ("lookup_rows", WriteArgumentsOf<tps_lookup_rows_rpc>, &arguments);
 
     tps_tensor_clear (&arguments.indices);
     return reply;
@@ -224,7 +225,7 @@ protected:
     for (gsize i = 0; i < indices.size () * 4; i++)
       static_cast<float *> (tps_tensor_data (&arguments.gradient.values))[i] = value;
     arguments.push = { const_cast<gchar *> (client), sequence };
-    reply = call ("apply_row_gradients", tps_apply_row_gradients_arguments_encode, &arguments,
+    reply = call ("apply_row_gradients", WriteArgumentsOf<tps_apply_row_gradients_rpc>, &arguments,
                   may_wait);
     tps_gradient_clear (&arguments.gradient);
     return reply;
@@ -247,7 +248,7 @@ protected:
       offsets.push_back (i);
     gradient.query = query_of (name, indices, offsets);
     gradient.gradient = { { TPS_DTYPE_FLOAT32, 2, { n_bags, 4 } }, values.data () };
-    return call ("apply_bag_gradients", tps_apply_bag_gradients_arguments_encode, &arguments);
+    return call ("apply_bag_gradients", WriteArgumentsOf<tps_apply_bag_gradients_rpc>, &arguments);
   }
 
   static TpsBagQuery
@@ -271,7 +272,7 @@ protected:
     TpsLookupBagsArguments arguments = { static_cast<guint> (queries.size ()),
                                          const_cast<TpsBagQuery *> (queries.data ()), nullptr };
 
-    return call ("lookup_bags", tps_lookup_bags_arguments_encode, &arguments);
+    return call ("lookup_bags", WriteArgumentsOf<tps_lookup_bags_rpc>, &arguments);
   }
 
   static TpsTensor
@@ -298,7 +299,7 @@ protected:
   {
     g_auto (TpsTensor) rows = {};
 
-    if (!lookup_rows (name, { row })->read (tps_lookup_rows_result_decode, &rows))
+    if (!lookup_rows (name, { row })->read (ReadResultOf<tps_lookup_rows_rpc>, &rows))
       return NAN;
     return floats_of (rows)[0];
   }

@@ -52,13 +52,14 @@ TEST_F (DeviceTensor, comesByWayOfTheHost)
   for (gint64 n_elems : { 0, 1, 1000, 100000 })
     {
       make (n_elems);
-      WireMessage message (
-          [&] (TpsWriter *out) { tps_average_gradient_result_encode (out, &gradient_); });
+      WireMessage message ([&] (TpsWriter *out) {
+        tps_rpc_write_result (&tps_average_gradient_rpc, out, &gradient_);
+      });
       g_auto (TpsGradient) got = {};
       TpsWireType type;
       TpsReader *in = message.result (&type);
 
-      ASSERT_TRUE (tps_average_gradient_result_decode (in, type, &got, nullptr));
+      ASSERT_TRUE (tps_rpc_read_result (&tps_average_gradient_rpc, in, type, &got, nullptr));
       EXPECT_EQ (tps_device_memory_of_tensor (&got.dense), nullptr);
       ASSERT_EQ (got.dense.shape.dims[0], n_elems);
       EXPECT_TRUE (
@@ -75,7 +76,7 @@ TEST_F (DeviceTensor, thatIsLostLeavesNoMessageToSend)
   tps_fake_device_set_lost (device_, TRUE);
   tps_writer_message_begin (out, "m", TPS_MESSAGE_CALL, 1);
   tps_writer_struct_begin (out);
-  tps_average_gradient_result_encode (out, &gradient_);
+  tps_rpc_write_result (&tps_average_gradient_rpc, out, &gradient_);
   tps_writer_struct_end (out);
   EXPECT_FALSE (tps_writer_message_end (out, &error));
   EXPECT_EQ (error->code, TPS_ERROR_DEVICE_LOST);

@@ -16,9 +16,10 @@ TEST (OpenSegment, argumentsComeAsTheyWent)
       TpsOpenSegmentArguments sent = { kind, use, G_GINT64_CONSTANT (1) << 40 };
       TpsOpenSegmentArguments got = {};
       WireMessage message (
-          [&] (TpsWriter *out) { tps_open_segment_arguments_encode (out, &sent); });
+          [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_open_segment_rpc, out, &sent); });
 
-      ASSERT_TRUE (tps_open_segment_arguments_decode (message.arguments (), &got, nullptr));
+      ASSERT_TRUE (
+          tps_rpc_read_arguments (&tps_open_segment_rpc, message.arguments (), &got, nullptr));
       EXPECT_EQ (got.kind, kind);
       EXPECT_EQ (got.use, use);
       EXPECT_EQ (got.n_bytes, sent.n_bytes);
@@ -29,11 +30,12 @@ TEST (OpenSegment, resultComesAsItWent)
 {
   TpsSegmentInfo sent = { 7, 8192 };
   TpsSegmentInfo got = {};
-  WireMessage message ([&] (TpsWriter *out) { tps_open_segment_result_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_open_segment_rpc, out, &sent); });
   TpsWireType type;
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_open_segment_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_open_segment_rpc, in, type, &got, nullptr));
   EXPECT_EQ (got.id, 7);
   EXPECT_EQ (got.n_bytes, 8192);
   EXPECT_FALSE (got.has_handle);
@@ -43,11 +45,12 @@ TEST (OpenSegment, resultOfMemoryOfADeviceCarriesItsHandle)
 {
   TpsSegmentInfo sent = { 7, 8192, TRUE, "any bytes" };
   TpsSegmentInfo got = {};
-  WireMessage message ([&] (TpsWriter *out) { tps_open_segment_result_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_open_segment_rpc, out, &sent); });
   TpsWireType type;
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_open_segment_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_open_segment_rpc, in, type, &got, nullptr));
   EXPECT_TRUE (got.has_handle);
   EXPECT_EQ (memcmp (got.handle, sent.handle, sizeof sent.handle), 0);
 }
@@ -57,8 +60,8 @@ TEST (OpenSegment, aHandleOfAnotherSizeIsRefused)
   WireMessage message ([] (TpsWriter *out) {
     tps_writer_field (out, 0, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
-    tps_field_write_i64 (out, 1, 7);
-    tps_field_write_i64 (out, 2, 8192);
+    put_i64 (out, 1, 7);
+    put_i64 (out, 2, 8192);
     tps_writer_field (out, 3, TPS_WIRE_BINARY);
     tps_writer_binary (out, "short", 5);
     tps_writer_struct_end (out);
@@ -68,7 +71,7 @@ TEST (OpenSegment, aHandleOfAnotherSizeIsRefused)
   TpsWireType type;
   TpsReader *in = message.result (&type);
 
-  EXPECT_FALSE (tps_open_segment_result_decode (in, type, &got, &error));
+  EXPECT_FALSE (tps_rpc_read_result (&tps_open_segment_rpc, in, type, &got, &error));
   EXPECT_STREQ (error->message, "segment.handle has 5 bytes, expected 64");
 }
 
@@ -84,7 +87,7 @@ open_refusal (gint32 kind, gint32 use, gint64 n_bytes)
       [] (TpsReader *in, GError **error) {
         TpsOpenSegmentArguments arguments = {};
 
-        return tps_open_segment_arguments_decode (in, &arguments, error);
+        return tps_rpc_read_arguments (&tps_open_segment_rpc, in, &arguments, error);
       });
 }
 
@@ -105,7 +108,7 @@ ids_refusal (const Write &write)
 {
   return refusal (write, [] (TpsReader *in, GError **error) {
     g_autoptr (GArray) ids = nullptr;
-    bool ok = tps_segment_ids_arguments_decode (in, &ids, error);
+    bool ok = tps_rpc_read_arguments (&tps_release_segments_rpc, in, &ids, error);
 
     EXPECT_EQ (ok, ids != nullptr);
     return ok;
@@ -121,8 +124,11 @@ TEST (SegmentIds, comeAsTheyWent)
 
       for (gint64 id = 0; id < n_ids; id++)
         g_array_append_val (sent, id);
-      WireMessage message ([&] (TpsWriter *out) { tps_segment_ids_arguments_encode (out, sent); });
-      ASSERT_TRUE (tps_segment_ids_arguments_decode (message.arguments (), &got, nullptr));
+      WireMessage message ([&] (TpsWriter *out) {
+        tps_rpc_write_arguments (&tps_release_segments_rpc, out, &sent);
+      });
+      ASSERT_TRUE (
+          tps_rpc_read_arguments (&tps_release_segments_rpc, message.arguments (), &got, nullptr));
       ASSERT_EQ (got->len, n_ids);
       for (guint i = 0; i < n_ids; i++)
         EXPECT_EQ (g_array_index (got, gint64, i), i);

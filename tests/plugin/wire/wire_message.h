@@ -10,10 +10,11 @@
 
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
-#include "plugin/wire/fields.h"
+#include "plugin/wire/value_kinds.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/tensor.h"
 #include "tests/plugin/frame/wire_bytes.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps {
 
@@ -92,34 +93,6 @@ counting_tensor (TpsDType dtype, std::vector<gint64> dims)
 }
 
 /* ---- fields by hand ------------------------------------------------------------------------- */
-
-inline void
-put_i32 (TpsWriter *out, gint16 id, gint32 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I32);
-  tps_writer_i32 (out, value);
-}
-
-inline void
-put_i64 (TpsWriter *out, gint16 id, gint64 value)
-{
-  tps_writer_field (out, id, TPS_WIRE_I64);
-  tps_writer_i64 (out, value);
-}
-
-inline void
-put_double (TpsWriter *out, gint16 id, gdouble value)
-{
-  tps_writer_field (out, id, TPS_WIRE_DOUBLE);
-  tps_writer_double (out, value);
-}
-
-inline void
-put_string (TpsWriter *out, gint16 id, const std::string &value)
-{
-  tps_writer_field (out, id, TPS_WIRE_BINARY);
-  tps_writer_binary (out, value.data (), value.size ());
-}
 
 inline void
 put_i64s (TpsWriter *out, gint16 id, const std::vector<gint64> &values)

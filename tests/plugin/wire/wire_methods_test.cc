@@ -13,9 +13,6 @@ namespace {
 
 /* ---- Rendezvous ----------------------------------------------------------------------------- */
 
-using DecodeArguments = gboolean (*) (TpsReader *, TpsRendezvousArguments *, GError **);
-using EncodeArguments = void (*) (TpsWriter *, gconstpointer);
-
 class Rendezvous : public testing::Test
 {
 protected:
@@ -26,21 +23,21 @@ protected:
   }
 
   void
-  round_trip (EncodeArguments encode, DecodeArguments decode)
+  round_trip (const TpsRpc &rpc)
   {
-    WireMessage message ([&] (TpsWriter *out) { encode (out, &sent); });
+    WireMessage message ([&] (TpsWriter *out) { tps_rpc_write_arguments (&rpc, out, &sent); });
 
-    ASSERT_TRUE (decode (message.arguments (), &got, nullptr));
+    ASSERT_TRUE (tps_rpc_read_arguments (&rpc, message.arguments (), &got, nullptr));
     EXPECT_STREQ (got.key, sent.key);
   }
 
   static std::string
-  rendezvous_refusal (DecodeArguments decode, const Write &write)
+  rendezvous_refusal (const TpsRpc &rpc, const Write &write)
   {
-    return refusal (write, [=] (TpsReader *in, GError **error) {
+    return refusal (write, [&] (TpsReader *in, GError **error) {
       g_auto (TpsRendezvousArguments) arguments = {};
 
-      return decode (in, &arguments, error);
+      return tps_rpc_read_arguments (&rpc, in, &arguments, error);
     });
   }
 
@@ -58,7 +55,7 @@ TEST_F (Rendezvous, putComesAsItWent)
       tps_rendezvous_arguments_clear (&got);
       sent.key = g_strdup ("pass.1/rank:0");
       sent.value = g_bytes_new (bytes.data (), bytes.size ());
-      round_trip (tps_rendezvous_put_arguments_encode, tps_rendezvous_put_arguments_decode);
+      round_trip (tps_rendezvous_put_rpc);
       EXPECT_TRUE (g_bytes_equal (got.value, sent.value));
     }
 }
@@ -67,7 +64,7 @@ TEST_F (Rendezvous, getComesAsItWent)
 {
   sent.key = g_strdup ("k");
   sent.timeout_ms = 12345;
-  round_trip (tps_rendezvous_get_arguments_encode, tps_rendezvous_get_arguments_decode);
+  round_trip (tps_rendezvous_get_rpc);
   EXPECT_EQ (got.timeout_ms, 12345);
 }
 
@@ -75,14 +72,14 @@ TEST_F (Rendezvous, addComesAsItWentWithAndWithoutPushId)
 {
   sent.key = g_strdup ("k");
   sent.amount = -3;
-  round_trip (tps_rendezvous_add_arguments_encode, tps_rendezvous_add_arguments_decode);
+  round_trip (tps_rendezvous_add_rpc);
   EXPECT_EQ (got.amount, -3);
   EXPECT_EQ (got.push.client, nullptr);
 
   sent.push.client = g_strdup ("c");
   sent.push.sequence = 9;
   tps_rendezvous_arguments_clear (&got);
-  round_trip (tps_rendezvous_add_arguments_encode, tps_rendezvous_add_arguments_decode);
+  round_trip (tps_rendezvous_add_rpc);
   EXPECT_STREQ (got.push.client, "c");
   EXPECT_EQ (got.push.sequence, 9);
 }
@@ -90,28 +87,27 @@ TEST_F (Rendezvous, addComesAsItWentWithAndWithoutPushId)
 TEST_F (Rendezvous, removeComesAsItWent)
 {
   sent.key = g_strdup ("prefix/");
-  round_trip (tps_rendezvous_remove_arguments_encode, tps_rendezvous_remove_arguments_decode);
+  round_trip (tps_rendezvous_remove_rpc);
 }
 
 TEST_F (Rendezvous, whatIsWrongIsNamed)
 {
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_put_arguments_decode, [] (TpsWriter *) {}),
-             "key is missing");
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_remove_arguments_decode, [] (TpsWriter *) {}),
+  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_put_rpc, [] (TpsWriter *) {}), "key is missing");
+  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_remove_rpc, [] (TpsWriter *) {}),
              "prefix is missing");
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_put_arguments_decode,
+  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_put_rpc,
                                  [] (TpsWriter *out) { put_string (out, 1, "k"); }),
              "value is missing");
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_get_arguments_decode,
-                                 [] (TpsWriter *out) { put_string (out, 1, ""); }),
-             "key is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_get_arguments_decode,
+  EXPECT_EQ (
+      rendezvous_refusal (tps_rendezvous_get_rpc, [] (TpsWriter *out) { put_string (out, 1, ""); }),
+      "key is not a name: 1 to 255 characters of A-Z a-z 0-9 _ . : / -");
+  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_get_rpc,
                                  [] (TpsWriter *out) {
                                    put_string (out, 1, "k");
                                    put_i32 (out, 2, -1);
                                  }),
              "timeout_ms is -1, expected >= 0");
-  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_add_arguments_decode,
+  EXPECT_EQ (rendezvous_refusal (tps_rendezvous_add_rpc,
                                  [] (TpsWriter *out) {
                                    put_string (out, 1, "k");
                                    put_i64 (out, 2, 1);
@@ -128,14 +124,16 @@ TEST_F (Rendezvous, resultsComeAsTheyWent)
   g_autoptr (GBytes) got_value = nullptr;
   gint64 sum = -1, got_sum = 0;
   TpsWireType type;
-  WireMessage get ([&] (TpsWriter *out) { tps_rendezvous_get_result_encode (out, value); });
-  WireMessage add ([&] (TpsWriter *out) { tps_rendezvous_add_result_encode (out, &sum); });
+  WireMessage get (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_rendezvous_get_rpc, out, &value); });
+  WireMessage add (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_rendezvous_add_rpc, out, &sum); });
   TpsReader *in = get.result (&type);
 
-  ASSERT_TRUE (tps_rendezvous_get_result_decode (in, type, &got_value, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_rendezvous_get_rpc, in, type, &got_value, nullptr));
   EXPECT_TRUE (g_bytes_equal (value, got_value));
   in = add.result (&type);
-  ASSERT_TRUE (tps_rendezvous_add_result_decode (in, type, &got_sum, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_rendezvous_add_rpc, in, type, &got_sum, nullptr));
   EXPECT_EQ (got_sum, -1);
 }
 
@@ -148,10 +146,11 @@ TEST (Node, infoComesAsItWent)
                        const_cast<gchar **> (services), nullptr };
   g_auto (TpsNodeInfo) got = {};
   TpsWireType type;
-  WireMessage message ([&] (TpsWriter *out) { tps_node_describe_result_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_describe_rpc, out, &sent); });
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
   EXPECT_STREQ (got.name, "server2");
   EXPECT_STREQ (got.version, "0.1.0");
   EXPECT_EQ (got.max_frame_bytes, 1 << 28);
@@ -169,9 +168,10 @@ TEST (Node, saysHowMuchMemoryMayBeShared)
   TpsWireType type;
 
   sent.max_shared_bytes = G_GINT64_CONSTANT (3) << 40;
-  WireMessage message ([&] (TpsWriter *out) { tps_node_describe_result_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_describe_rpc, out, &sent); });
   TpsReader *in = message.result (&type);
-  ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
   EXPECT_EQ (got.max_shared_bytes, sent.max_shared_bytes);
   EXPECT_FALSE (got.has_shared_device);
 }
@@ -184,9 +184,10 @@ TEST (Node, saysInWhichDevicesMemory)
 
   sent.has_shared_device = TRUE;
   memset (sent.shared_device, 7, sizeof sent.shared_device);
-  WireMessage message ([&] (TpsWriter *out) { tps_node_describe_result_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_describe_rpc, out, &sent); });
   TpsReader *in = message.result (&type);
-  ASSERT_TRUE (tps_node_describe_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_describe_rpc, in, type, &got, nullptr));
   EXPECT_TRUE (got.has_shared_device);
   EXPECT_EQ (memcmp (got.shared_device, sent.shared_device, sizeof sent.shared_device), 0);
 }
@@ -208,10 +209,11 @@ TEST (Node, metricsComeAsTheyWentWithAndWithoutSamples)
         g_clear_pointer (&summary->samples_ms, g_free);
       g_ptr_array_add (sent, summary);
     }
-  WireMessage message ([&] (TpsWriter *out) { tps_node_get_metrics_result_encode (out, sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_get_metrics_rpc, out, &sent); });
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_node_get_metrics_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_get_metrics_rpc, in, type, &got, nullptr));
   ASSERT_EQ (got->len, 2u);
   const auto *one = static_cast<TpsMetricSummary *> (got->pdata[0]);
   const auto *many = static_cast<TpsMetricSummary *> (got->pdata[1]);
@@ -230,13 +232,12 @@ TEST (Node, metricsThatAreNone)
 {
   auto decode = [] (const Write &write) {
     g_autoptr (GError) error = nullptr;
-    GPtrArray *summaries = nullptr;
+    g_autoptr (GPtrArray) summaries = nullptr;
     TpsWireType type;
     WireMessage message (write);
     TpsReader *in = message.result (&type);
 
-    EXPECT_FALSE (tps_node_get_metrics_result_decode (in, type, &summaries, &error));
-    EXPECT_EQ (summaries, nullptr);
+    EXPECT_FALSE (tps_rpc_read_result (&tps_get_metrics_rpc, in, type, &summaries, &error));
     return std::string (error->message);
   };
 
@@ -260,16 +261,19 @@ TEST (Node, theArgumentOfGetMetricsComesAsItWent)
       {
         gboolean got = !sent;
         WireMessage message (
-            [&] (TpsWriter *out) { tps_node_get_metrics_arguments_encode (out, &sent); }, protocol);
+            [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_get_metrics_rpc, out, &sent); },
+            protocol);
 
-        ASSERT_TRUE (tps_node_get_metrics_arguments_decode (message.arguments (), &got, nullptr));
+        ASSERT_TRUE (
+            tps_rpc_read_arguments (&tps_get_metrics_rpc, message.arguments (), &got, nullptr));
         EXPECT_EQ (got, sent);
       }
   EXPECT_EQ (refusal ([] (TpsWriter *) {},
                       [] (TpsReader *in, GError **error) {
                         gboolean with_samples;
 
-                        return tps_node_get_metrics_arguments_decode (in, &with_samples, error);
+                        return tps_rpc_read_arguments (&tps_get_metrics_rpc, in, &with_samples,
+                                                       error);
                       }),
              "with_samples is missing");
 }

@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-#include "plugin/wire/wire_model.h"
+#include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/wire/wire_message.h"
 
 namespace thriftps {
@@ -41,7 +41,7 @@ init_refusal (const Write &write)
   return refusal (write, [] (TpsReader *in, GError **error) {
     g_auto (TpsInitModelArguments) arguments = {};
 
-    return tps_init_model_arguments_decode (in, &arguments, error);
+    return tps_rpc_read_arguments (&tps_init_model_rpc, in, &arguments, error);
   });
 }
 
@@ -51,7 +51,7 @@ update_refusal (const Write &write)
   return refusal (write, [] (TpsReader *in, GError **error) {
     g_auto (TpsUpdateModelArguments) arguments = {};
 
-    return tps_update_model_arguments_decode (in, &arguments, error);
+    return tps_rpc_read_arguments (&tps_update_and_fetch_model_rpc, in, &arguments, error);
   });
 }
 
@@ -101,8 +101,10 @@ TEST (WireModel, initModelComesAsItWent)
         }
       sent.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.5);
       sent.optimizer.momentum = 0.9;
-      WireMessage message ([&] (TpsWriter *out) { tps_init_model_arguments_encode (out, &sent); });
-      ASSERT_TRUE (tps_init_model_arguments_decode (message.arguments (), &got, nullptr));
+      WireMessage message (
+          [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_init_model_rpc, out, &sent); });
+      ASSERT_TRUE (
+          tps_rpc_read_arguments (&tps_init_model_rpc, message.arguments (), &got, nullptr));
       ASSERT_EQ (got.n_parameters, 2u);
       EXPECT_STREQ (got.parameters[1].name, "layer.1");
       expect_counting (got.parameters[0].tensor, n);
@@ -121,18 +123,20 @@ TEST (WireModel, updateComesAsItWentWithAndWithoutPushId)
 
       sent.trainer = 7;
       sent.version = 1 << 20;
-      sent.n_gradients = 1;
-      sent.gradients = g_new0 (TpsTensor, 1);
-      sent.gradients[0] = counting (2000);
+      sent.gradients.n_tensors = 1;
+      sent.gradients.tensors = g_new0 (TpsTensor, 1);
+      sent.gradients.tensors[0] = counting (2000);
       sent.push.client = g_strdup (client);
       sent.push.sequence = 12;
-      WireMessage message (
-          [&] (TpsWriter *out) { tps_update_model_arguments_encode (out, &sent); });
-      ASSERT_TRUE (tps_update_model_arguments_decode (message.arguments (), &got, nullptr));
+      WireMessage message ([&] (TpsWriter *out) {
+        tps_rpc_write_arguments (&tps_update_and_fetch_model_rpc, out, &sent);
+      });
+      ASSERT_TRUE (tps_rpc_read_arguments (&tps_update_and_fetch_model_rpc, message.arguments (),
+                                           &got, nullptr));
       EXPECT_EQ (got.trainer, 7);
       EXPECT_EQ (got.version, 1 << 20);
-      ASSERT_EQ (got.n_gradients, 1u);
-      expect_counting (got.gradients[0], 2000);
+      ASSERT_EQ (got.gradients.n_tensors, 1u);
+      expect_counting (got.gradients.tensors[0], 2000);
       EXPECT_STREQ (got.push.client, client);
       EXPECT_EQ (got.push.sequence, client != nullptr ? 12 : 0);
     }
@@ -146,9 +150,10 @@ TEST (WireModel, theVersionMayBeAbsent)
     put_structs (out, 2, {});
   });
 
-  ASSERT_TRUE (tps_update_model_arguments_decode (message.arguments (), &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_arguments (&tps_update_and_fetch_model_rpc, message.arguments (), &got,
+                                       nullptr));
   EXPECT_EQ (got.version, 0);
-  EXPECT_EQ (got.n_gradients, 0u);
+  EXPECT_EQ (got.gradients.n_tensors, 0u);
   EXPECT_EQ (got.push.client, nullptr);
 }
 
@@ -163,9 +168,10 @@ TEST (WireModel, aModelComesAsItWent)
       sent->parameters[i].name = g_strdup (i == 0 ? "weight" : "bias");
       sent->parameters[i].tensor = counting (i == 0 ? 3000 : 30);
     }
-  WireMessage message ([&] (TpsWriter *out) { tps_model_result_encode (out, sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_get_model_rpc, out, &sent); });
   TpsReader *in = message.result (&type);
-  ASSERT_TRUE (tps_model_result_decode (in, type, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_result (&tps_get_model_rpc, in, type, &got, nullptr));
   EXPECT_EQ (got->version, 9);
   ASSERT_EQ (got->n_parameters, 2u);
   EXPECT_STREQ (got->parameters[1].name, "bias");
@@ -185,7 +191,7 @@ TEST (WireModel, aModelGoesOutFromWhereItLies)
   model->parameters[0].tensor = counting (100000);
   tps_writer_message_begin (out, "m", TPS_MESSAGE_REPLY, 1);
   tps_writer_struct_begin (out);
-  tps_model_result_encode (out, model);
+  tps_rpc_write_result (&tps_get_model_rpc, out, &model);
   tps_writer_struct_end (out);
   ASSERT_TRUE (tps_writer_message_end (out, nullptr));
   pieces = tps_writer_get_pieces (out, &n_pieces, &n_bytes);

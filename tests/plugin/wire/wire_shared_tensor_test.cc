@@ -87,7 +87,7 @@ protected:
   }
 
   bool
-  read (TpsFieldRead reader, const Write &fields)
+  read (const TpsStruct &tensor_struct, const Write &fields)
   {
     WireMessage message ([&] (TpsWriter *out) { put_struct (out, 1, fields); });
     TpsFieldPath path = { nullptr, "tensor", 0 };
@@ -95,7 +95,7 @@ protected:
     TpsReader *in = message.result (&type);
 
     const_cast<TpsMessage *> (in->message)->sharing = &fake.sharing;
-    return reader (in, &path, &tensor, &error);
+    return tps_struct_read (&tensor_struct, in, &path, &tensor, &error);
   }
 
   FakeSharing fake { 4096 };
@@ -105,7 +105,7 @@ protected:
 
 TEST_F (SharedTensor, floatsStayWhereTheyAre)
 {
-  ASSERT_TRUE (read (tps_field_read_tensor, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
+  ASSERT_TRUE (read (tps_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
   EXPECT_EQ (tps_tensor_data (&tensor), fake.bytes + 64);
   EXPECT_TRUE (tps_buffer_is_shared (tensor.buffer));
 }
@@ -118,7 +118,7 @@ TEST_F (SharedTensor, integersAreTheReadersOwn)
 
       tps_tensor_clear (&tensor);
       memset (fake.bytes, 3, sizeof fake.bytes);
-      ASSERT_TRUE (read (tps_field_read_tensor, shared_fields (dtype, n_elems, 1, 64)));
+      ASSERT_TRUE (read (tps_tensor_struct, shared_fields (dtype, n_elems, 1, 64)));
       memset (fake.bytes, 9, sizeof fake.bytes);
       EXPECT_FALSE (tps_buffer_is_shared (tensor.buffer));
       EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
@@ -128,7 +128,7 @@ TEST_F (SharedTensor, integersAreTheReadersOwn)
 TEST_F (SharedTensor, whatIsKeptIsTheReadersOwn)
 {
   memset (fake.bytes, 3, sizeof fake.bytes);
-  ASSERT_TRUE (read (tps_field_read_kept_tensor, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
+  ASSERT_TRUE (read (tps_kept_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
   memset (fake.bytes, 9, sizeof fake.bytes);
   EXPECT_FALSE (tps_buffer_is_shared (tensor.buffer));
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
@@ -138,7 +138,7 @@ TEST_F (SharedTensor, copiesNeedRoom)
 {
   TpsBuffer *all = tps_buffer_pool_try_get (fake.pool, 4096);
 
-  EXPECT_FALSE (read (tps_field_read_tensor, shared_fields (TPS_DTYPE_INT64, 8, 1, 64)));
+  EXPECT_FALSE (read (tps_tensor_struct, shared_fields (TPS_DTYPE_INT64, 8, 1, 64)));
   EXPECT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
   EXPECT_STREQ (error->message, "tensor.shared: no room for a copy of 64 bytes");
   tps_buffer_unref (all);
@@ -146,10 +146,10 @@ TEST_F (SharedTensor, copiesNeedRoom)
 
 TEST_F (SharedTensor, isRefusedWhereItsSliceIs)
 {
-  EXPECT_FALSE (read (tps_field_read_tensor, shared_fields (TPS_DTYPE_FLOAT32, 16, 2, 64)));
+  EXPECT_FALSE (read (tps_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 2, 64)));
   EXPECT_STREQ (error->message, "tensor.shared is refused");
   g_clear_error (&error);
-  EXPECT_FALSE (read (tps_field_read_tensor, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 60)));
+  EXPECT_FALSE (read (tps_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 60)));
   EXPECT_STREQ (error->message, "tensor.shared has 60 bytes, FLOAT32 [16] needs 64");
 }
 

@@ -56,9 +56,11 @@ TEST_P (Bags, queriesComeAsTheyWent)
         TpsLookupBagsArguments sent = { n_queries, queries, nullptr };
         g_auto (TpsLookupBagsArguments) got = {};
         WireMessage message (
-            [&] (TpsWriter *out) { tps_lookup_bags_arguments_encode (out, &sent); }, protocol);
+            [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &sent); },
+            protocol);
 
-        ASSERT_TRUE (tps_lookup_bags_arguments_decode (message.arguments (), &got, nullptr));
+        ASSERT_TRUE (
+            tps_rpc_read_arguments (&tps_lookup_bags_rpc, message.arguments (), &got, nullptr));
         ASSERT_EQ (got.n_queries, n_queries);
         for (guint i = 0; i < n_queries; i++)
           expect_equal_queries (got.queries[i], queries[i]);
@@ -81,10 +83,12 @@ TEST_P (Bags, gradientsComeAsTheyWent)
         if (has_push)
           sent.push = { client, 77 };
         WireMessage message (
-            [&] (TpsWriter *out) { tps_apply_bag_gradients_arguments_encode (out, &sent); },
+            [&] (TpsWriter *out) {
+              tps_rpc_write_arguments (&tps_apply_bag_gradients_rpc, out, &sent);
+            },
             protocol);
-        ASSERT_TRUE (
-            tps_apply_bag_gradients_arguments_decode (message.arguments (), &got, nullptr));
+        ASSERT_TRUE (tps_rpc_read_arguments (&tps_apply_bag_gradients_rpc, message.arguments (),
+                                             &got, nullptr));
         ASSERT_EQ (got.n_gradients, 2u);
         for (guint i = 0; i < 2; i++)
           {
@@ -108,11 +112,12 @@ TEST (WireLookupBags, largeTensorsAreNotCopied)
     "a", tps_tensor_view (&large), tps_tensor_view (&small), TPS_POOLING_MEAN, {}
   };
   TpsLookupBagsArguments sent = { 1, &query, nullptr };
-  WireMessage message ([&] (TpsWriter *out) { tps_lookup_bags_arguments_encode (out, &sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &sent); });
   TpsReader *in = message.arguments ();
 
   ASSERT_EQ (in->message->bodies->len, 1u);
-  ASSERT_TRUE (tps_lookup_bags_arguments_decode (in, &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_arguments (&tps_lookup_bags_rpc, in, &got, nullptr));
   EXPECT_EQ (got.queries[0].indices.data,
              tps_buffer_get_data (g_array_index (in->message->bodies, TpsBody, 0).buffer));
 }
@@ -134,7 +139,7 @@ lookup_refusal (const Write &arguments)
   return refusal (arguments, [] (TpsReader *in, GError **error) {
     g_auto (TpsLookupBagsArguments) got = {};
 
-    return tps_lookup_bags_arguments_decode (in, &got, error);
+    return tps_rpc_read_arguments (&tps_lookup_bags_rpc, in, &got, error);
   });
 }
 
@@ -194,11 +199,12 @@ TEST (WireLookupBags, resultsComeAsTheyWent)
         TpsTensorList sent = { n_tensors, tensors };
         g_auto (TpsTensorList) got = {};
         TpsWireType type;
-        WireMessage message ([&] (TpsWriter *out) { tps_lookup_bags_result_encode (out, &sent); },
-                             protocol);
+        WireMessage message (
+            [&] (TpsWriter *out) { tps_rpc_write_result (&tps_lookup_bags_rpc, out, &sent); },
+            protocol);
         TpsReader *in = message.result (&type);
 
-        ASSERT_TRUE (tps_lookup_bags_result_decode (in, type, &got, nullptr));
+        ASSERT_TRUE (tps_rpc_read_result (&tps_lookup_bags_rpc, in, type, &got, nullptr));
         ASSERT_EQ (got.n_tensors, n_tensors);
         for (guint i = 0; i < n_tensors; i++)
           expect_equal (tps_tensor_view (&got.tensors[i]), tps_tensor_view (&tensors[i]));
@@ -210,15 +216,14 @@ TEST (WireLookupBags, resultsComeAsTheyWent)
 TEST (WireLookupBags, resultsSayWhichOutputIsWrong)
 {
   g_autoptr (GError) error = nullptr;
-  TpsTensorList got = {};
+  g_auto (TpsTensorList) got = {};
   TpsWireType type;
   WireMessage message (
       list_of (0, { tensor_fields (1, { 2 }, 8), [] (TpsWriter *out) { put_i32 (out, 1, 1); } }));
   TpsReader *in = message.result (&type);
 
-  EXPECT_FALSE (tps_lookup_bags_result_decode (in, type, &got, &error));
+  EXPECT_FALSE (tps_rpc_read_result (&tps_lookup_bags_rpc, in, type, &got, &error));
   EXPECT_STREQ (error->message, "outputs[1].shape is missing");
-  EXPECT_EQ (got.tensors, nullptr);
 }
 
 /* ---- lookup_rows ---------------------------------------------------------------------------- */
@@ -233,16 +238,18 @@ TEST (WireLookupRows, comesAsItWent)
       g_auto (TpsLookupRowsArguments) got = {};
       TpsLookupRowsArguments sent = { table, counting_tensor (TPS_DTYPE_INT64, { 5 }) };
       TpsWireType type;
-      WireMessage call ([&] (TpsWriter *out) { tps_lookup_rows_arguments_encode (out, &sent); },
-                        protocol);
-      WireMessage reply ([&] (TpsWriter *out) { tps_lookup_rows_result_encode (out, &rows); },
-                         protocol);
+      WireMessage call (
+          [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_lookup_rows_rpc, out, &sent); },
+          protocol);
+      WireMessage reply (
+          [&] (TpsWriter *out) { tps_rpc_write_result (&tps_lookup_rows_rpc, out, &rows); },
+          protocol);
 
-      ASSERT_TRUE (tps_lookup_rows_arguments_decode (call.arguments (), &got, nullptr));
+      ASSERT_TRUE (tps_rpc_read_arguments (&tps_lookup_rows_rpc, call.arguments (), &got, nullptr));
       EXPECT_STREQ (got.table, "emb");
       expect_equal (tps_tensor_view (&got.indices), tps_tensor_view (&sent.indices));
       TpsReader *in = reply.result (&type);
-      ASSERT_TRUE (tps_lookup_rows_result_decode (in, type, &got_rows, nullptr));
+      ASSERT_TRUE (tps_rpc_read_result (&tps_lookup_rows_rpc, in, type, &got_rows, nullptr));
       expect_equal (tps_tensor_view (&got_rows), tps_tensor_view (&rows));
       tps_tensor_clear (&sent.indices);
     }
@@ -255,7 +262,7 @@ TEST (WireLookupRows, whatIsWrongIsNamed)
     return refusal (arguments, [] (TpsReader *in, GError **error) {
       g_auto (TpsLookupRowsArguments) got = {};
 
-      return tps_lookup_rows_arguments_decode (in, &got, error);
+      return tps_rpc_read_arguments (&tps_lookup_rows_rpc, in, &got, error);
     });
   };
 
@@ -286,10 +293,12 @@ TEST (WireApplyRowGradients, comesAsItWent)
         sent.gradient.values = counting_tensor (TPS_DTYPE_BFLOAT16, { n_rows, 4 });
         sent.push = { client, -1 };
         WireMessage message (
-            [&] (TpsWriter *out) { tps_apply_row_gradients_arguments_encode (out, &sent); },
+            [&] (TpsWriter *out) {
+              tps_rpc_write_arguments (&tps_apply_row_gradients_rpc, out, &sent);
+            },
             protocol);
-        ASSERT_TRUE (
-            tps_apply_row_gradients_arguments_decode (message.arguments (), &got, nullptr));
+        ASSERT_TRUE (tps_rpc_read_arguments (&tps_apply_row_gradients_rpc, message.arguments (),
+                                             &got, nullptr));
         EXPECT_STREQ (got.table, "emb");
         EXPECT_EQ (got.gradient.kind, TPS_GRADIENT_SPARSE);
         EXPECT_EQ (got.gradient.weight, 1);
@@ -323,7 +332,7 @@ row_push_refusal (const Write &arguments)
   return refusal (arguments, [] (TpsReader *in, GError **error) {
     g_auto (TpsApplyRowGradientsArguments) got = {};
 
-    return tps_apply_row_gradients_arguments_decode (in, &got, error);
+    return tps_rpc_read_arguments (&tps_apply_row_gradients_rpc, in, &got, error);
   });
 }
 
@@ -374,7 +383,7 @@ bag_push_refusal (const Write &fields)
   return refusal (list_of (1, { fields }), [] (TpsReader *in, GError **error) {
     g_auto (TpsApplyBagGradientsArguments) got = {};
 
-    return tps_apply_bag_gradients_arguments_decode (in, &got, error);
+    return tps_rpc_read_arguments (&tps_apply_bag_gradients_rpc, in, &got, error);
   });
 }
 
@@ -397,7 +406,8 @@ TEST (WireApplyBagGradients, whatIsWrongIsNamed)
                       [] (TpsReader *in, GError **error) {
                         g_auto (TpsApplyBagGradientsArguments) got = {};
 
-                        return tps_apply_bag_gradients_arguments_decode (in, &got, error);
+                        return tps_rpc_read_arguments (&tps_apply_bag_gradients_rpc, in, &got,
+                                                       error);
                       }),
              "gradients is missing");
 }

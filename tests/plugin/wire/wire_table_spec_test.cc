@@ -58,9 +58,11 @@ TEST (WireTableSpec, comesAsItWent)
         g_auto (TpsTableSpec) sent = new_spec ("emb.0", kind);
         g_auto (TpsTableSpec) got = {};
         WireMessage message (
-            [&] (TpsWriter *out) { tps_create_table_arguments_encode (out, &sent); }, protocol);
+            [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_create_table_rpc, out, &sent); },
+            protocol);
 
-        ASSERT_TRUE (tps_create_table_arguments_decode (message.arguments (), &got, nullptr));
+        ASSERT_TRUE (
+            tps_rpc_read_arguments (&tps_create_table_rpc, message.arguments (), &got, nullptr));
         expect_equal_specs (got, sent);
       }
 }
@@ -84,11 +86,12 @@ TEST (WireTableSpec, listsComeAsTheyWent)
             spec.bytes = 1000 * i;
             g_array_append_val (sent, spec);
           }
-        WireMessage message ([&] (TpsWriter *out) { tps_list_tables_result_encode (out, sent); },
-                             protocol);
+        WireMessage message (
+            [&] (TpsWriter *out) { tps_rpc_write_result (&tps_list_tables_rpc, out, &sent); },
+            protocol);
         TpsReader *in = message.result (&type);
 
-        ASSERT_TRUE (tps_list_tables_result_decode (in, type, &got, nullptr));
+        ASSERT_TRUE (tps_rpc_read_result (&tps_list_tables_rpc, in, type, &got, nullptr));
         ASSERT_EQ (got->len, n_specs);
         for (guint i = 0; i < n_specs; i++)
           expect_equal_specs (g_array_index (got, TpsTableSpec, i),
@@ -113,7 +116,7 @@ decode_spec (const Write &fields, TpsTableSpec *spec)
 {
   WireMessage message ([&] (TpsWriter *out) { put_struct (out, 1, fields); });
 
-  return tps_create_table_arguments_decode (message.arguments (), spec, nullptr);
+  return tps_rpc_read_arguments (&tps_create_table_rpc, message.arguments (), spec, nullptr);
 }
 
 TEST (WireTableSpec, whatIsAbsentIsFilledIn)
@@ -159,7 +162,7 @@ spec_refusal (const Write &fields)
                   [] (TpsReader *in, GError **error) {
                     g_auto (TpsTableSpec) spec = {};
 
-                    return tps_create_table_arguments_decode (in, &spec, error);
+                    return tps_rpc_read_arguments (&tps_create_table_rpc, in, &spec, error);
                   });
 }
 
@@ -234,28 +237,29 @@ TEST (WireTableSpec, shardsThatCannotBeAreRefused)
 TEST (WireTableSpec, listsSayWhichTableIsWrong)
 {
   g_autoptr (GError) error = nullptr;
-  GArray *got = nullptr;
+  g_autoptr (GArray) got = nullptr;
   TpsWireType type;
   WireMessage message (list_of (0, { plus ({}), without (spec_fields, 2) }));
   TpsReader *in = message.result (&type);
 
-  EXPECT_FALSE (tps_list_tables_result_decode (in, type, &got, &error));
+  EXPECT_FALSE (tps_rpc_read_result (&tps_list_tables_rpc, in, type, &got, &error));
   EXPECT_STREQ (error->message, "tables[1].dim is missing");
-  EXPECT_EQ (got, nullptr);
 }
 
 TEST (WireTableSpec, namesOfDroppedTablesComeAsTheyWent)
 {
   g_autofree gchar *got = nullptr;
-  WireMessage message ([] (TpsWriter *out) { tps_drop_table_arguments_encode (out, "emb"); });
+  const gchar *name = "emb";
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_drop_table_rpc, out, &name); });
 
-  ASSERT_TRUE (tps_drop_table_arguments_decode (message.arguments (), &got, nullptr));
+  ASSERT_TRUE (tps_rpc_read_arguments (&tps_drop_table_rpc, message.arguments (), &got, nullptr));
   EXPECT_STREQ (got, "emb");
   EXPECT_EQ (refusal ([] (TpsWriter *) {},
                       [] (TpsReader *in, GError **error) {
                         g_autofree gchar *table = nullptr;
 
-                        return tps_drop_table_arguments_decode (in, &table, error);
+                        return tps_rpc_read_arguments (&tps_drop_table_rpc, in, &table, error);
                       }),
              "table is missing");
 }

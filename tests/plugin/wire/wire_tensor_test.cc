@@ -38,7 +38,7 @@ gradient_refusal (const Write &fields)
       [] (TpsReader *in, GError **error) {
         g_auto (TpsAverageGradientArguments) arguments = {};
 
-        return tps_average_gradient_arguments_decode (in, &arguments, error);
+        return tps_rpc_read_arguments (&tps_average_gradient_rpc, in, &arguments, error);
       });
 }
 
@@ -211,11 +211,13 @@ round_trip (const TpsGradient &sent, TpsGradient *got, TpsProtocolKind protocol)
 {
   g_autoptr (GError) error = nullptr;
   TpsWireType type;
-  WireMessage message ([&] (TpsWriter *out) { tps_average_gradient_result_encode (out, &sent); },
-                       protocol);
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_result (&tps_average_gradient_rpc, out, &sent); },
+      protocol);
   TpsReader *in = message.result (&type);
 
-  ASSERT_TRUE (tps_average_gradient_result_decode (in, type, got, &error)) << error->message;
+  ASSERT_TRUE (tps_rpc_read_result (&tps_average_gradient_rpc, in, type, got, &error))
+      << error->message;
   EXPECT_EQ (got->kind, sent.kind);
   EXPECT_EQ (got->weight, sent.weight);
 }
@@ -260,7 +262,8 @@ TEST (WireGradient, anAbsentWeightIsOne)
     });
   });
 
-  ASSERT_TRUE (tps_average_gradient_arguments_decode (message.arguments (), &got, nullptr));
+  ASSERT_TRUE (
+      tps_rpc_read_arguments (&tps_average_gradient_rpc, message.arguments (), &got, nullptr));
   EXPECT_EQ (got.trainer, 3);
   EXPECT_EQ (got.batch, 4);
   EXPECT_EQ (got.param_loc, 5);
@@ -278,8 +281,9 @@ TEST (WireGradient, argumentsComeAsTheyWent)
   sent.gradient.weight = 1;
   sent.gradient.dense = counting_tensor (TPS_DTYPE_FLOAT32, { 5000 });
   WireMessage message (
-      [&] (TpsWriter *out) { tps_average_gradient_arguments_encode (out, &sent); });
-  ASSERT_TRUE (tps_average_gradient_arguments_decode (message.arguments (), &got, nullptr));
+      [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_average_gradient_rpc, out, &sent); });
+  ASSERT_TRUE (
+      tps_rpc_read_arguments (&tps_average_gradient_rpc, message.arguments (), &got, nullptr));
   EXPECT_EQ (got.trainer, sent.trainer);
   EXPECT_EQ (got.batch, sent.batch);
   EXPECT_EQ (got.param_loc, sent.param_loc);
@@ -346,7 +350,7 @@ TEST (WireGradient, missingArguments)
   auto decode = [] (TpsReader *in, GError **error) {
     g_auto (TpsAverageGradientArguments) arguments = {};
 
-    return tps_average_gradient_arguments_decode (in, &arguments, error);
+    return tps_rpc_read_arguments (&tps_average_gradient_rpc, in, &arguments, error);
   };
   auto some = [] (guint n) {
     return [n] (TpsWriter *out) {
@@ -376,9 +380,10 @@ TEST (WireGradient, aResultThatIsNone)
   TpsWireType type;
   TpsReader *in = message.result (&type);
 
-  EXPECT_FALSE (tps_average_gradient_result_decode (in, type, &gradient, &missing));
+  EXPECT_FALSE (tps_rpc_read_result (&tps_average_gradient_rpc, in, type, &gradient, &missing));
   EXPECT_STREQ (missing->message, "average is missing");
-  EXPECT_FALSE (tps_average_gradient_result_decode (in, TPS_WIRE_LIST, &gradient, &other));
+  EXPECT_FALSE (
+      tps_rpc_read_result (&tps_average_gradient_rpc, in, TPS_WIRE_LIST, &gradient, &other));
   EXPECT_STREQ (other->message, "average is of type list, expected struct");
 }
 
@@ -391,10 +396,11 @@ TEST (WireTensor, pushIdsComeAsTheyWent)
   TpsWireType type;
   WireMessage message ([&] (TpsWriter *out) {
     tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_push_id_encode (out, &sent);
+    tps_struct_write (&tps_push_id_struct, out, &sent);
   });
 
-  ASSERT_TRUE (tps_push_id_decode (message.result (&type), nullptr, &got, nullptr));
+  ASSERT_TRUE (
+      tps_struct_read (&tps_push_id_struct, message.result (&type), nullptr, &got, nullptr));
   EXPECT_STREQ (got.client, "trainer/3");
   EXPECT_EQ (got.sequence, -5);
 }
@@ -406,10 +412,11 @@ TEST (WireTensor, optimizersComeAsTheyWent)
   TpsWireType type;
   WireMessage message ([&] (TpsWriter *out) {
     tps_writer_field (out, 0, TPS_WIRE_STRUCT);
-    tps_optimizer_spec_encode (out, &sent);
+    tps_struct_write (&tps_optimizer_struct, out, &sent);
   });
 
-  ASSERT_TRUE (tps_optimizer_spec_decode (message.result (&type), nullptr, &got, nullptr));
+  ASSERT_TRUE (
+      tps_struct_read (&tps_optimizer_struct, message.result (&type), nullptr, &got, nullptr));
   EXPECT_EQ (got.kind, TPS_OPTIMIZER_ADAM);
   EXPECT_EQ (got.learning_rate, 0.1);
   EXPECT_EQ (got.beta2, 0.999);
@@ -434,7 +441,7 @@ TEST (WireTensor, optimizersThatAreNone)
           gint16 id;
 
           tps_reader_field (in, &id, &type);
-          return tps_optimizer_spec_decode (in, &path, &spec, error);
+          return tps_struct_read (&tps_optimizer_struct, in, &path, &spec, error);
         });
   };
 

@@ -59,11 +59,13 @@ TEST (WireTrainer, aPlanComesAsItWent)
   sent->rpc_timeout_ns = G_GINT64_CONSTANT (7000000000);
   g_array_append_val (sent->servers, server);
 
-  WireMessage message ([&] (TpsWriter *out) { tps_train_arguments_encode (out, sent); });
+  WireMessage message (
+      [&] (TpsWriter *out) { tps_rpc_write_arguments (&tps_train_rpc, out, sent); });
   g_autoptr (GError) error = nullptr;
-  g_autoptr (TpsTrainPlan) got = tps_train_arguments_decode (message.arguments (), &error);
+  g_autoptr (TpsTrainPlan) got = tps_train_plan_new ();
 
-  ASSERT_NE (got, nullptr) << error->message;
+  ASSERT_TRUE (tps_rpc_read_arguments (&tps_train_rpc, message.arguments (), got, &error))
+      << error->message;
   EXPECT_STREQ (got->pass_name, "pass-1");
   EXPECT_EQ (got->rank, 1u);
   EXPECT_EQ (got->world_size, 4u);
@@ -119,9 +121,9 @@ plan_refusal (
   };
 
   return refusal (write, [] (TpsReader *in, GError **error) {
-    g_autoptr (TpsTrainPlan) plan = tps_train_arguments_decode (in, error);
+    g_autoptr (TpsTrainPlan) plan = tps_train_plan_new ();
 
-    return plan != nullptr;
+    return tps_rpc_read_arguments (&tps_train_rpc, in, plan, error);
   });
 }
 
@@ -185,9 +187,9 @@ TEST (WireTrainer, aSpecThatIsMissing)
 {
   EXPECT_EQ (refusal ([] (TpsWriter *) {},
                       [] (TpsReader *in, GError **error) {
-                        g_autoptr (TpsTrainPlan) plan = tps_train_arguments_decode (in, error);
+                        g_autoptr (TpsTrainPlan) plan = tps_train_plan_new ();
 
-                        return plan != nullptr;
+                        return tps_rpc_read_arguments (&tps_train_rpc, in, plan, error);
                       }),
              "spec is missing");
 }
@@ -207,10 +209,11 @@ protected:
   round_trip ()
   {
     TpsWireType type;
-    WireMessage message ([&] (TpsWriter *out) { tps_train_status_result_encode (out, &sent); });
+    WireMessage message (
+        [&] (TpsWriter *out) { tps_rpc_write_result (&tps_train_status_rpc, out, &sent); });
     TpsReader *in = message.result (&type);
 
-    ASSERT_TRUE (tps_train_status_result_decode (in, type, &got, nullptr));
+    ASSERT_TRUE (tps_rpc_read_result (&tps_train_status_rpc, in, type, &got, nullptr));
     EXPECT_EQ (got.state, sent.state);
   }
 
@@ -270,7 +273,7 @@ TEST_F (Status, thatIsNoneIsRefused)
     WireMessage message ([&] (TpsWriter *out) { put_struct (out, 0, fields); });
     TpsReader *in = message.result (&type);
 
-    EXPECT_FALSE (tps_train_status_result_decode (in, type, &got, &error));
+    EXPECT_FALSE (tps_rpc_read_result (&tps_train_status_rpc, in, type, &got, &error));
     return std::string (error->message);
   };
 

@@ -188,7 +188,8 @@ struct Average
 
     if (error == nullptr)
       {
-        EXPECT_TRUE (tps_average_gradient_result_decode (result, type, &self->gradient, nullptr));
+        EXPECT_TRUE (tps_rpc_read_result (&tps_average_gradient_rpc, result, type, &self->gradient,
+                                          nullptr));
       }
     Outcome::done (&self->outcome, nullptr, TPS_WIRE_STOP, error);
   }

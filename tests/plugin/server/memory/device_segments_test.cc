@@ -9,12 +9,12 @@
 #include <cstring>
 
 #include "plugin/wire/wire_memory.h"
-#include "plugin/wire/wire_model.h"
-#include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
+#include "plugin/wire/wire_node.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/shared_client.h"
 #include "tests/runtime/fake_device/fake_device.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -41,9 +41,9 @@ WriteFields
 Average (gint32 trainer, gint64 batch, const WriteFields &tensor)
 {
   return [=] (TpsWriter *out) {
-    tps_field_write_i32 (out, 1, trainer);
-    tps_field_write_i64 (out, 2, batch);
-    tps_field_write_i32 (out, 3, 0);
+    put_i32 (out, 1, trainer);
+    put_i64 (out, 2, batch);
+    put_i32 (out, 3, 0);
     tps_writer_field (out, 4, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
@@ -71,7 +71,8 @@ struct Answered
     tps_reader_init (&in, answer.get ());
     tps_reader_struct_begin (&in);
     tps_reader_field (&in, &id, &type);
-    if (tps_average_gradient_result_decode (&in, type, &average, nullptr) && slice.segment == 0)
+    if (tps_rpc_read_result (&tps_average_gradient_rpc, &in, type, &average, nullptr)
+        && slice.segment == 0)
       bytes.assign (static_cast<const char *> (tps_tensor_data (&average.dense)),
                     tps_shape_n_bytes (&average.dense.shape));
   }
@@ -99,7 +100,7 @@ protected:
     TpsSegmentInfo info = {};
 
     client->raw ().Send ("Memory:open_segment", 0, OpenFields (2, use, n_bytes));
-    if (!client->Receive (tps_open_segment_result_decode, &info))
+    if (!client->Receive (ReadResultOf<tps_open_segment_rpc>, &info))
       throw std::runtime_error (client->LastError ());
     return info;
   }
@@ -153,7 +154,7 @@ TEST_F (DeviceSegments, AreOfferedOnUnixSocketsByTheDevicesId)
       g_auto (TpsNodeInfo) info = {};
 
       client->raw ().Send ("Node:describe", 0);
-      ASSERT_TRUE (client->Receive (tps_node_describe_result_decode, &info));
+      ASSERT_TRUE (client->Receive (ReadResultOf<tps_describe_rpc>, &info));
       EXPECT_EQ (info.has_shared_device, client == client_.get ());
       EXPECT_EQ (memcmp (info.shared_device, uuid, sizeof uuid) == 0, client == client_.get ());
     }
@@ -208,9 +209,9 @@ TEST_F (DeviceSegments, NothingButDenseFloatingPointGradientsMayLieThere)
                refused);
   EXPECT_THAT (Refusal ("ParameterServer:average_gradient",
                         [=] (TpsWriter *out) {
-                          tps_field_write_i32 (out, 1, 0);
-                          tps_field_write_i64 (out, 2, 1);
-                          tps_field_write_i32 (out, 3, 0);
+                          put_i32 (out, 1, 0);
+                          put_i64 (out, 2, 1);
+                          put_i32 (out, 3, 0);
                           tps_writer_field (out, 4, TPS_WIRE_STRUCT);
                           tps_writer_struct_begin (out);
                           tps_writer_field (out, 2, TPS_WIRE_STRUCT);

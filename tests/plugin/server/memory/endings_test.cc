@@ -12,6 +12,7 @@
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -42,7 +43,7 @@ public:
   void
   Send (SharedClient *client, const Segment *segment)
   {
-    client->Send ("ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+    client->Send ("ParameterServer:average_gradient", WriteArgumentsOf<tps_average_gradient_rpc>,
                   &arguments_, segment);
   }
 
@@ -56,7 +57,7 @@ ReceiveAverage (SharedClient *client)
 {
   g_auto (TpsGradient) average = {};
 
-  if (!client->Receive (tps_average_gradient_result_decode, &average))
+  if (!client->Receive (ReadResultOf<tps_average_gradient_rpc>, &average))
     return NAN;
   return *static_cast<const float *> (tps_tensor_data (&average.dense));
 }

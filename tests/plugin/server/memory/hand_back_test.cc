@@ -22,10 +22,17 @@ class Keeper
 public:
   Keeper ()
   {
-    static const TpsMethod methods[] = { { "keep", Keep, FALSE },
-                                         { "ping", Ping, FALSE },
-                                         { "pull", Pull, FALSE },
-                                         { nullptr, nullptr, FALSE } };
+    static const TpsField keep[] = {
+      { "tensor", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_tensor_struct, 0, 0 }, {}
+    };
+    static const TpsRpc rpcs[] = {
+      { "Keeper", "keep", keep, nullptr },
+      { "Keeper", "ping", nullptr, nullptr },
+      { "Keeper", "pull", nullptr, nullptr },
+    };
+    static const TpsMethod methods[] = {
+      { &rpcs[0], Keep, FALSE }, { &rpcs[1], Ping, FALSE }, { &rpcs[2], Pull, FALSE }, {}
+    };
     TpsService service = { "Keeper", methods, this, nullptr, nullptr };
 
     server_ = tps_server_new (nullptr);
@@ -77,16 +84,9 @@ private:
   Keep (TpsCall *call, gpointer object)
   {
     Keeper *keeper = static_cast<Keeper *> (object);
-    TpsFieldSpec fields[2] = {};
     TpsTensor tensor = {};
-    TpsReader in;
 
-    fields[0].name = "tensor";
-    fields[0].id = 1;
-    fields[0].type = TPS_WIRE_STRUCT;
-    fields[0].read = tps_field_read_tensor;
-    tps_call_get_arguments (call, &in);
-    EXPECT_TRUE (tps_fields_read (&in, nullptr, fields, &tensor, nullptr, nullptr));
+    EXPECT_TRUE (tps_call_read_arguments (call, &tensor, nullptr));
     {
       std::lock_guard<std::mutex> guard (keeper->lock_);
       keeper->kept_.push_back (tensor);

@@ -10,11 +10,11 @@
 #include <memory>
 
 #include "plugin/wire/wire_embedding_table.h"
-#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/scribbler.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -65,7 +65,8 @@ protected:
     init.parameters = &parameter;
     init.optimizer.kind = TPS_OPTIMIZER_SGD;
     init.optimizer.learning_rate = 1;
-    client->Send ("ParameterServer:init_model", tps_init_model_arguments_encode, &init, segment);
+    client->Send ("ParameterServer:init_model", WriteArgumentsOf<tps_init_model_rpc>, &init,
+                  segment);
     tps_named_tensor_clear (&parameter);
     return ErrorCode (client->raw ().Receive ());
   }
@@ -77,7 +78,7 @@ protected:
     TpsModelVersion *model = nullptr;
 
     reader_.raw ().Send ("ParameterServer:get_model", 0);
-    EXPECT_TRUE (reader_.Receive (tps_model_result_decode, &model)) << reader_.LastError ();
+    EXPECT_TRUE (reader_.Receive (ReadResultOf<tps_get_model_rpc>, &model)) << reader_.LastError ();
     return Model (model);
   }
 
@@ -87,11 +88,11 @@ protected:
     TpsUpdateModelArguments update = {};
     TpsTensor gradient = MakeVector (GetParam (), value);
 
-    update.n_gradients = 1;
-    update.gradients = &gradient;
+    update.gradients.n_tensors = 1;
+    update.gradients.tensors = &gradient;
     update.push = { g_strdup ("evil"), sequence };
-    client_.Send ("ParameterServer:update_and_fetch_model", tps_update_model_arguments_encode,
-                  &update, &segment_, seqid);
+    client_.Send ("ParameterServer:update_and_fetch_model",
+                  WriteArgumentsOf<tps_update_and_fetch_model_rpc>, &update, &segment_, seqid);
     tps_tensor_clear (&gradient);
     tps_push_id_clear (&update.push);
   }
@@ -102,7 +103,7 @@ protected:
   {
     TpsModelVersion *model = nullptr;
 
-    client_.Receive (tps_model_result_decode, &model);
+    client_.Receive (ReadResultOf<tps_get_model_rpc>, &model);
     return Model (model);
   }
 
@@ -124,7 +125,7 @@ protected:
     arguments.gradient.kind = TPS_GRADIENT_DENSE;
     arguments.gradient.weight = 1;
     arguments.gradient.dense = MakeVector (GetParam (), value);
-    client->Send ("ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+    client->Send ("ParameterServer:average_gradient", WriteArgumentsOf<tps_average_gradient_rpc>,
                   &arguments, segment, seqid);
     tps_average_gradient_arguments_clear (&arguments);
   }
@@ -135,8 +136,9 @@ protected:
   {
     g_auto (TpsGradient) average = {};
 
-    return client->Receive (tps_average_gradient_result_decode, &average) ? Bytes (average.dense)
-                                                                          : "";
+    return client->Receive (ReadResultOf<tps_average_gradient_rpc>, &average)
+               ? Bytes (average.dense)
+               : "";
   }
 
   // Over what is sent, which begins with the segment.
@@ -306,7 +308,8 @@ protected:
     tps_table_spec_init (&spec, table_, kRows, kDim);
     spec.initializer.kind = TPS_INITIALIZER_ZEROS;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
-    client_.Send ("EmbeddingTable:create_table", tps_create_table_arguments_encode, &spec, nullptr);
+    client_.Send ("EmbeddingTable:create_table", WriteArgumentsOf<tps_create_table_rpc>, &spec,
+                  nullptr);
     EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), 0);
   }
 
@@ -338,8 +341,8 @@ protected:
     push.gradient.indices = MakeIds ();
     push.gradient.values = values;
     push.push = { client_name_, sequence };
-    client_.Send ("EmbeddingTable:apply_row_gradients", tps_apply_row_gradients_arguments_encode,
-                  &push, &segment_, seqid);
+    client_.Send ("EmbeddingTable:apply_row_gradients",
+                  WriteArgumentsOf<tps_apply_row_gradients_rpc>, &push, &segment_, seqid);
     tps_gradient_clear (&push.gradient);
   }
 
@@ -358,9 +361,10 @@ protected:
 
     arguments.table = table_;
     arguments.indices = MakeIds ();
-    client_.Send ("EmbeddingTable:lookup_rows", tps_lookup_rows_arguments_encode, &arguments,
+    client_.Send ("EmbeddingTable:lookup_rows", WriteArgumentsOf<tps_lookup_rows_rpc>, &arguments,
                   nullptr);
-    EXPECT_TRUE (client_.Receive (tps_lookup_rows_result_decode, &rows)) << client_.LastError ();
+    EXPECT_TRUE (client_.Receive (ReadResultOf<tps_lookup_rows_rpc>, &rows))
+        << client_.LastError ();
     tps_tensor_clear (&arguments.indices);
     return Bytes (rows);
   }

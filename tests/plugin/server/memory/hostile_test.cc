@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "plugin/wire/wire_embedding_table.h"
-#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/scribbler.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -25,9 +25,9 @@ WriteFields
 Average (gint64 batch, const WriteFields &tensor, gint32 param_loc = 0)
 {
   return [=] (TpsWriter *out) {
-    tps_field_write_i32 (out, 1, 0);
-    tps_field_write_i64 (out, 2, batch);
-    tps_field_write_i32 (out, 3, param_loc);
+    put_i32 (out, 1, 0);
+    put_i64 (out, 2, batch);
+    put_i32 (out, 3, param_loc);
     tps_writer_field (out, 4, TPS_WIRE_STRUCT);
     tps_writer_struct_begin (out);
     tps_writer_field (out, 1, TPS_WIRE_STRUCT);
@@ -164,12 +164,12 @@ TEST (SliceCopies, CountWithWhatWaitsInTheServer)
     tps_writer_field (out, 1, TPS_WIRE_LIST);
     tps_writer_list_begin (out, TPS_WIRE_STRUCT, 1);
     tps_writer_struct_begin (out);
-    tps_field_write_string (out, 1, "emb");
+    put_string (out, 1, "emb");
     tps_writer_field (out, 2, TPS_WIRE_STRUCT);
     tensor (out);
     tps_writer_field (out, 3, TPS_WIRE_STRUCT);
     tensor (out);
-    tps_field_write_i32 (out, 4, 1);
+    put_i32 (out, 4, 1);
     tps_writer_struct_end (out);
   });
 
@@ -238,9 +238,9 @@ TEST (GivenBack, AveragesDoNotChangeWithTheSegment)
     {
       g_auto (TpsGradient) average = {};
 
-      client.Send ("ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+      client.Send ("ParameterServer:average_gradient", WriteArgumentsOf<tps_average_gradient_rpc>,
                    &arguments, &segment);
-      ASSERT_TRUE (client.Receive (tps_average_gradient_result_decode, &average))
+      ASSERT_TRUE (client.Receive (ReadResultOf<tps_average_gradient_rpc>, &average))
           << client.LastError ();
       memset (segment.data, 0x7f, segment.size);
       EXPECT_TRUE (IsAll (average.dense, 3));
@@ -262,12 +262,12 @@ TEST (GivenBack, AModelDoesNotChangeWithTheSegment)
   init.parameters = &parameter;
   init.optimizer.kind = TPS_OPTIMIZER_SGD;
   init.optimizer.learning_rate = 1;
-  client.Send ("ParameterServer:init_model", tps_init_model_arguments_encode, &init, &segment);
+  client.Send ("ParameterServer:init_model", WriteArgumentsOf<tps_init_model_rpc>, &init, &segment);
   ASSERT_EQ (ErrorCode (client.raw ().Receive ()), 0);
   EXPECT_EQ (client.n_placed, 1);
   memset (segment.data, 0x7f, segment.size);
   client.raw ().Send ("ParameterServer:get_model", 0);
-  ASSERT_TRUE (client.Receive (tps_model_result_decode, &model)) << client.LastError ();
+  ASSERT_TRUE (client.Receive (ReadResultOf<tps_get_model_rpc>, &model)) << client.LastError ();
   EXPECT_TRUE (IsAll (model->parameters[0].tensor, 5));
   tps_model_version_unref (model);
   tps_named_tensor_clear (&parameter);
@@ -283,7 +283,8 @@ protected:
     g_auto (TpsTableSpec) spec = {};
 
     tps_table_spec_init (&spec, "emb", 1000, 16);
-    client_.Send ("EmbeddingTable:create_table", tps_create_table_arguments_encode, &spec, nullptr);
+    client_.Send ("EmbeddingTable:create_table", WriteArgumentsOf<tps_create_table_rpc>, &spec,
+                  nullptr);
     EXPECT_EQ (ErrorCode (client_.raw ().Receive ()), 0);
   }
 
@@ -325,10 +326,10 @@ protected:
   {
     return [=] (TpsWriter *out) {
       tps_writer_struct_begin (out);
-      tps_field_write_string (out, 1, "emb");
+      put_string (out, 1, "emb");
       Put (out, 2, Tensor (6, { n_ids }, 0));
       Put (out, 3, Tensor (6, { n_bags }, 64 * 1024));
-      tps_field_write_i32 (out, 4, 1);
+      put_i32 (out, 4, 1);
       Put (out, 5, Tensor (1, { n_ids }, 128 * 1024));
       tps_writer_struct_end (out);
     };
@@ -357,7 +358,7 @@ protected:
     gint64 n_bags = n % 4 == 0 ? 1 : 1 + n % 100;
 
     Call ("EmbeddingTable:lookup_rows", [&] (TpsWriter *out) {
-      tps_field_write_string (out, 1, "emb");
+      put_string (out, 1, "emb");
       Put (out, 2, Tensor (6, { n_ids }, 0));
     });
     Call ("EmbeddingTable:lookup_bags", [&] (TpsWriter *out) {
@@ -366,7 +367,7 @@ protected:
       Query (n_ids, n_bags) (out);
     });
     Call ("EmbeddingTable:apply_row_gradients", [&] (TpsWriter *out) {
-      tps_field_write_string (out, 1, "emb");
+      put_string (out, 1, "emb");
       Put (out, 2, Sparse (n_ids, 1000));
     });
     Call ("EmbeddingTable:apply_bag_gradients", [&] (TpsWriter *out) {
@@ -379,9 +380,9 @@ protected:
     });
     Call ("ParameterServer:average_gradient", Average (2 * n, Tensor (1, { 32768 }, 0)));
     Call ("ParameterServer:average_gradient", [&] (TpsWriter *out) {
-      tps_field_write_i32 (out, 1, 0);
-      tps_field_write_i64 (out, 2, 2 * n + 1);
-      tps_field_write_i32 (out, 3, 0);
+      put_i32 (out, 1, 0);
+      put_i64 (out, 2, 2 * n + 1);
+      put_i32 (out, 3, 0);
       tps_writer_field (out, 4, TPS_WIRE_STRUCT);
       tps_writer_struct_begin (out);
       Put (out, 2, Sparse (n_ids, 1000));
@@ -414,9 +415,9 @@ TEST_F (Changing, MemoryHarmsNobodyButItsOwner)
   tps_tensor_init_1d (&arguments.indices, TPS_DTYPE_INT64, 1000);
   for (gint64 i = 0; i < 1000; i++)
     static_cast<gint64 *> (tps_tensor_data (&arguments.indices))[i] = i;
-  client_.Send ("EmbeddingTable:lookup_rows", tps_lookup_rows_arguments_encode, &arguments,
+  client_.Send ("EmbeddingTable:lookup_rows", WriteArgumentsOf<tps_lookup_rows_rpc>, &arguments,
                 nullptr);
-  ASSERT_TRUE (client_.Receive (tps_lookup_rows_result_decode, &rows)) << client_.LastError ();
+  ASSERT_TRUE (client_.Receive (ReadResultOf<tps_lookup_rows_rpc>, &rows)) << client_.LastError ();
   EXPECT_EQ (rows.shape.dims[0], 1000);
   tps_tensor_clear (&arguments.indices);
 }

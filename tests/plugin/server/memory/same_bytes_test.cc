@@ -9,10 +9,10 @@
 #include <random>
 
 #include "plugin/wire/wire_embedding_table.h"
-#include "plugin/wire/wire_model.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/server/memory/plugin_server.h"
 #include "tests/plugin/server/memory/shared_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -156,13 +156,13 @@ private:
   Average (TpsAverageGradientArguments *arguments)
   {
     for (int i = 0; i < 2; i++)
-      Send (i, "ParameterServer:average_gradient", tps_average_gradient_arguments_encode,
+      Send (i, "ParameterServer:average_gradient", WriteArgumentsOf<tps_average_gradient_rpc>,
             &arguments[i]);
     for (int i = 0; i < 2; i++)
       {
         g_auto (TpsGradient) average = {};
 
-        Receive (i, tps_average_gradient_result_decode, &average);
+        Receive (i, ReadResultOf<tps_average_gradient_rpc>, &average);
         if (average.kind == TPS_GRADIENT_SPARSE)
           {
             Note (&transcript_, average.indices);
@@ -221,7 +221,7 @@ private:
   {
     TpsModelVersion *model = nullptr;
 
-    Receive (client, tps_model_result_decode, &model);
+    Receive (client, ReadResultOf<tps_get_model_rpc>, &model);
     ASSERT_NE (model, nullptr);
     for (guint i = 0; i < model->n_parameters; i++)
       Note (&transcript_, model->parameters[i].tensor);
@@ -251,7 +251,7 @@ private:
     init.n_parameters = 3;
     init.parameters = parameters;
     init.optimizer = Optimizer ();
-    Call ("ParameterServer:init_model", tps_init_model_arguments_encode, &init);
+    Call ("ParameterServer:init_model", WriteArgumentsOf<tps_init_model_rpc>, &init);
     GetModel ();
     for (int step = 0; step < 3; step++)
       UpdateModel (parameters, step);
@@ -286,12 +286,12 @@ private:
         for (int i = 0; i < 3; i++)
           Make (&gradients[trainer][i], TPS_DTYPE_FLOAT32, parameters[i].tensor.shape.dims[0]);
         update.trainer = trainer;
-        update.n_gradients = 3;
-        update.gradients = gradients[trainer];
+        update.gradients.n_tensors = 3;
+        update.gradients.tensors = gradients[trainer];
         update.push.client = name.data ();
         update.push.sequence = step + 1;
-        Send (trainer, "ParameterServer:update_and_fetch_model", tps_update_model_arguments_encode,
-              &update);
+        Send (trainer, "ParameterServer:update_and_fetch_model",
+              WriteArgumentsOf<tps_update_and_fetch_model_rpc>, &update);
       }
     for (int trainer = 0; trainer < 2; trainer++)
       {
@@ -309,7 +309,7 @@ private:
 
     tps_table_spec_init (&spec, "emb", 20000, 16);
     spec.optimizer.kind = TPS_OPTIMIZER_ADAGRAD;
-    Call ("EmbeddingTable:create_table", tps_create_table_arguments_encode, &spec);
+    Call ("EmbeddingTable:create_table", WriteArgumentsOf<tps_create_table_rpc>, &spec);
     LookUpRows ();
     PushRows ();
     LookUpRows ();
@@ -326,8 +326,8 @@ private:
 
     arguments.table = table;
     Make (&arguments.indices, TPS_DTYPE_INT64, 15000);
-    Send (0, "EmbeddingTable:lookup_rows", tps_lookup_rows_arguments_encode, &arguments);
-    Receive (0, tps_lookup_rows_result_decode, &rows);
+    Send (0, "EmbeddingTable:lookup_rows", WriteArgumentsOf<tps_lookup_rows_rpc>, &arguments);
+    Receive (0, ReadResultOf<tps_lookup_rows_rpc>, &rows);
     Note (&transcript_, rows);
     GiveBack ();
     tps_tensor_clear (&arguments.indices);
@@ -344,7 +344,7 @@ private:
     arguments.gradient.rows = 20000;
     Make (&arguments.gradient.indices, TPS_DTYPE_INT64, 10000);
     Make (&arguments.gradient.values, TPS_DTYPE_FLOAT32, 10000, 16);
-    Call ("EmbeddingTable:apply_row_gradients", tps_apply_row_gradients_arguments_encode,
+    Call ("EmbeddingTable:apply_row_gradients", WriteArgumentsOf<tps_apply_row_gradients_rpc>,
           &arguments);
     tps_gradient_clear (&arguments.gradient);
   }
@@ -379,8 +379,8 @@ private:
     queries[0].weights = tps_tensor_view (&weights);
     lookup.n_queries = 2;
     lookup.queries = queries;
-    Send (0, "EmbeddingTable:lookup_bags", tps_lookup_bags_arguments_encode, &lookup);
-    Receive (0, tps_lookup_bags_result_decode, &list);
+    Send (0, "EmbeddingTable:lookup_bags", WriteArgumentsOf<tps_lookup_bags_rpc>, &lookup);
+    Receive (0, ReadResultOf<tps_lookup_bags_rpc>, &list);
     for (guint i = 0; i < list.n_tensors; i++)
       Note (&transcript_, list.tensors[i]);
     GiveBack ();
@@ -388,7 +388,8 @@ private:
       pushed[i] = { queries[i], tps_tensor_view (&gradient) };
     push.n_gradients = 2;
     push.gradients = pushed;
-    Call ("EmbeddingTable:apply_bag_gradients", tps_apply_bag_gradients_arguments_encode, &push);
+    Call ("EmbeddingTable:apply_bag_gradients", WriteArgumentsOf<tps_apply_bag_gradients_rpc>,
+          &push);
   }
 
 public:

@@ -11,6 +11,7 @@
 #include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
+#include "tests/plugin/wire/rpc_functions.h"
 
 namespace thriftps_test {
 namespace {
@@ -24,9 +25,9 @@ void
 WriteSlice (TpsWriter *out, TpsSharedSlice slice)
 {
   tps_writer_struct_begin (out);
-  tps_field_write_i64 (out, 1, slice.segment);
-  tps_field_write_i64 (out, 2, slice.offset);
-  tps_field_write_i64 (out, 3, slice.length);
+  put_i64 (out, 1, slice.segment);
+  put_i64 (out, 2, slice.offset);
+  put_i64 (out, 3, slice.length);
   tps_writer_struct_end (out);
 }
 
@@ -47,9 +48,9 @@ WriteFields
 OpenFields (gint32 kind, gint32 use, gint64 n_bytes)
 {
   return [=] (TpsWriter *out) {
-    tps_field_write_i32 (out, 1, kind);
-    tps_field_write_i32 (out, 2, use);
-    tps_field_write_i64 (out, 3, n_bytes);
+    put_i32 (out, 1, kind);
+    put_i32 (out, 2, use);
+    put_i64 (out, 3, n_bytes);
   };
 }
 
@@ -70,7 +71,7 @@ SharedTensor (gint32 dtype, const std::vector<gint64> &shape, TpsSharedSlice sli
 {
   return [=] (TpsWriter *out) {
     tps_writer_struct_begin (out);
-    tps_field_write_i32 (out, 1, dtype);
+    put_i32 (out, 1, dtype);
     tps_writer_field (out, 2, TPS_WIRE_LIST);
     tps_writer_list_begin (out, TPS_WIRE_I64, static_cast<guint32> (shape.size ()));
     for (gint64 dim : shape)
@@ -161,7 +162,7 @@ SharedClient::Offered ()
   g_auto (TpsNodeInfo) info = {};
 
   raw_.Send ("Node:describe", 0);
-  if (!Receive (tps_node_describe_result_decode, &info))
+  if (!Receive (ReadResultOf<tps_describe_rpc>, &info))
     throw std::runtime_error (last_error_);
   return info.max_shared_bytes;
 }
@@ -174,7 +175,7 @@ SharedClient::Open (TpsSegmentUse use, gsize n_bytes)
   Segment segment;
 
   raw_.Send ("Memory:open_segment", 0, OpenFields (1, use, static_cast<gint64> (n_bytes)));
-  if (!Receive (tps_open_segment_result_decode, &info))
+  if (!Receive (ReadResultOf<tps_open_segment_rpc>, &info))
     throw std::runtime_error (last_error_);
   segment.id = info.id;
   segment.size = static_cast<gsize> (info.n_bytes);

@@ -1,0 +1,14 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Every method of thrift/. */
+
+#pragma once
+
+#include "plugin/wire/rpc.h"
+
+G_BEGIN_DECLS
+
+/* Ends with NULL. */
+extern const TpsRpc *const tps_contract[];
+
+G_END_DECLS

@@ -1,0 +1,166 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/wire/value_kinds.h"
+
+/* The layout of TPS_LIST_COUNTED. */
+typedef struct
+{
+  guint n_elems;
+  gpointer elems;
+} Counted;
+
+static gboolean
+read_elem (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 index,
+           gpointer elem, GError **error)
+{
+  TpsFieldPath at = { .parent = path, .index = index };
+
+  return list->elem.kind->read (in, &at, &list->elem, elem, error);
+}
+
+/* Appends zeroed elements, one for each that is read. */
+static gboolean
+read_elems (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+            GArray *elems, GError **error)
+{
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      g_array_set_size (elems, i + 1);
+      if (!read_elem (list, in, path, i, elems->data + i * list->elem_size, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_counted (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+              Counted *value, GError **error)
+{
+  GArray *elems = g_array_new (FALSE, TRUE, (guint) list->elem_size);
+  gboolean ok = read_elems (list, in, path, n_elems, elems, error);
+
+  value->n_elems = elems->len;
+  value->elems = g_array_free (elems, FALSE);
+  return ok;
+}
+
+static gboolean
+read_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+            GArray **value, GError **error)
+{
+  if (*value == NULL)
+    {
+      *value = g_array_new (FALSE, TRUE, (guint) list->elem_size);
+      g_array_set_clear_func (*value, list->clear);
+    }
+  return read_elems (list, in, path, n_elems, *value, error);
+}
+
+static gboolean
+read_ptr_array (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+                GPtrArray **value, GError **error)
+{
+  if (*value == NULL)
+    *value = g_ptr_array_new_with_free_func (list->clear);
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      gpointer elem = g_malloc0 (list->elem_size);
+
+      g_ptr_array_add (*value, elem);
+      if (!read_elem (list, in, path, i, elem, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_strv (const TpsList *list, TpsReader *in, const TpsFieldPath *path, guint32 n_elems,
+           gchar ***value, GError **error)
+{
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint32 i = 0; i < n_elems; i++)
+    {
+      gchar *text = NULL;
+
+      if (!read_elem (list, in, path, i, &text, error))
+        return FALSE;
+      g_ptr_array_add (texts, text);
+    }
+  g_ptr_array_add (texts, NULL);
+  *value = (gchar **) g_ptr_array_steal (texts, NULL);
+  return TRUE;
+}
+
+static gboolean
+read_list (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gpointer object,
+           GError **error)
+{
+  const TpsList *list = field->of;
+  gpointer value = TPS_FIELD_VALUE (field, object);
+  guint32 n_elems;
+
+  if (!tps_field_list_begin (in, path, list->elem.kind->type, &n_elems, error))
+    return FALSE;
+  switch (list->form)
+    {
+    case TPS_LIST_COUNTED:
+      return read_counted (list, in, path, n_elems, value, error);
+    case TPS_LIST_ARRAY:
+      return read_array (list, in, path, n_elems, value, error);
+    case TPS_LIST_PTR_ARRAY:
+      return read_ptr_array (list, in, path, n_elems, value, error);
+    case TPS_LIST_STRV:
+      return read_strv (list, in, path, n_elems, value, error);
+    }
+  g_assert_not_reached ();
+}
+
+/* The elements, one after the other at `elem_size`, or pointers to them. */
+static gconstpointer
+get_elems (const TpsList *list, const TpsField *field, gconstpointer object, guint *n_elems)
+{
+  gconstpointer at = TPS_FIELD_CONST_VALUE (field, object);
+  gconstpointer value = *(const gconstpointer *) at;
+
+  switch (list->form)
+    {
+    case TPS_LIST_COUNTED:
+      *n_elems = ((const Counted *) at)->n_elems;
+      return ((const Counted *) at)->elems;
+    case TPS_LIST_ARRAY:
+      *n_elems = ((const GArray *) value)->len;
+      return ((const GArray *) value)->data;
+    case TPS_LIST_PTR_ARRAY:
+      *n_elems = ((const GPtrArray *) value)->len;
+      return ((const GPtrArray *) value)->pdata;
+    case TPS_LIST_STRV:
+      *n_elems = g_strv_length ((gchar **) (gsize) value);
+      return value;
+    }
+  g_assert_not_reached ();
+}
+
+static void
+write_list (TpsWriter *out, const TpsField *field, gconstpointer object)
+{
+  const TpsList *list = field->of;
+  const TpsField *elem = &list->elem;
+  guint n_elems;
+  const guint8 *elems = get_elems (list, field, object, &n_elems);
+
+  tps_writer_list_begin (out, elem->kind->type, n_elems);
+  for (guint i = 0; i < n_elems; i++)
+    if (list->form == TPS_LIST_PTR_ARRAY)
+      elem->kind->write (out, elem, ((const gpointer *) (gconstpointer) elems)[i]);
+    else
+      elem->kind->write (out, elem, elems + i * list->elem_size);
+}
+
+static gboolean
+is_list_set (const TpsField *field, gconstpointer object)
+{
+  return *(const gconstpointer *) TPS_FIELD_CONST_VALUE (field, object) != NULL;
+}
+
+const TpsValueKind tps_kind_list = { TPS_WIRE_LIST, NULL, read_list, write_list, is_list_set };

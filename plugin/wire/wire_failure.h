@@ -1,0 +1,44 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* How a call says that it failed: ServiceError of thrift/node.thrift, and Thrift's own TApplicationException.
+ *
+ * Reading takes what it can (tps_fields_read_leniently()): texts become valid UTF-8 of at most 4096 bytes, a transfer that is no
+ * name is none. Both are cleared by the caller. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/wire/value_kinds.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gint32 code;    /* ErrorCode as sent; 0 = missing */
+  gchar *message; /* NULL = missing */
+  gboolean has_retry_after_ms;
+  gint32 retry_after_ms;
+  gchar *transfer; /* NULL = none */
+} TpsServiceError;
+
+/* The field `failure` of every method's result; its value is a TpsServiceError. */
+extern const TpsField tps_failure_field;
+extern const TpsEnum tps_error_code_enum;
+
+void tps_service_error_read (TpsReader *in, TpsServiceError *failure);
+void tps_service_error_clear (TpsServiceError *failure);
+
+typedef struct
+{
+  gchar *message; /* NULL = missing */
+  gint32 kind;
+} TpsApplicationException;
+
+void tps_application_exception_read (TpsReader *in, TpsApplicationException *exception);
+void tps_application_exception_write (TpsWriter *out, const TpsApplicationException *exception);
+void tps_application_exception_clear (TpsApplicationException *exception);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsServiceError, tps_service_error_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsApplicationException, tps_application_exception_clear)
+
+G_END_DECLS
