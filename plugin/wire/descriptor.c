@@ -13,16 +13,16 @@ find_field (const TpsField *fields, gint16 id)
   return NULL;
 }
 
-static gboolean
+/* `path` is that of the field. This is the hot path of small calls. */
+static inline gboolean
 read_field (const TpsField *field, TpsReader *in, const TpsFieldPath *path, TpsWireType type,
-            gboolean is_repeated, gpointer object, GError **error)
+            gpointer object, GError **error)
 {
-  TpsFieldPath at = { .parent = path, .name = field->name };
+  const TpsValueKind *kind = field->kind;
 
-  if (is_repeated)
-    return tps_field_refuse (&at, error, "is there twice");
-  if (!tps_field_check_type (&at, type, field->kind->type, error)
-      || !field->kind->read (in, &at, field, object, error))
+  if (G_UNLIKELY (type != kind->type))
+    return tps_field_check_type (path, type, kind->type, error);
+  if (!kind->read (in, path, field, object, error))
     return FALSE;
   if (field->has != 0)
     *(gboolean *) (gpointer) ((guint8 *) object + field->has) = TRUE;
@@ -33,14 +33,17 @@ static gboolean
 end_fields (const TpsField *fields, const TpsFieldPath *path, gpointer object, guint64 seen,
             GError **error)
 {
+  TpsFieldPath at = { .parent = path };
+
   for (const TpsField *field = fields; field->name != NULL; field++, seen >>= 1)
     {
-      TpsFieldPath at = { .parent = path, .name = field->name };
-
       if (seen & 1)
         continue;
       if (field->presence == TPS_FIELD_REQUIRED)
-        return tps_field_refuse (&at, error, "is missing");
+        {
+          at.name = field->name;
+          return tps_field_refuse (&at, error, "is missing");
+        }
       if (field->kind->set_missing != NULL)
         field->kind->set_missing (field, object);
     }
@@ -52,6 +55,7 @@ tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path
                  guint64 *seen, GError **error)
 {
   const TpsField *next = fields; /* writers keep to the order of the fields */
+  TpsFieldPath at = { .parent = path };
   guint64 seen_here = 0;
   TpsWireType type;
   gint16 id;
@@ -59,16 +63,19 @@ tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path
   tps_reader_struct_begin (in);
   while (tps_reader_field (in, &id, &type))
     {
-      const TpsField *field = next->name != NULL && next->id == id ? next : find_field (fields, id);
+      const TpsField *field = next->id == id && next->name != NULL ? next : find_field (fields, id);
       guint64 bit;
 
-      if (field == NULL)
+      if (G_UNLIKELY (field == NULL))
         {
           tps_reader_skip (in, type);
           continue;
         }
+      at.name = field->name;
       bit = (guint64) 1 << (field - fields);
-      if (!read_field (field, in, path, type, (seen_here & bit) != 0, object, error))
+      if (G_UNLIKELY (seen_here & bit))
+        return tps_field_refuse (&at, error, "is there twice");
+      if (!read_field (field, in, &at, type, object, error))
         return FALSE;
       seen_here |= bit;
       next = field + 1;
@@ -102,28 +109,34 @@ tps_fields_read_leniently (const TpsField *fields, TpsReader *in, gpointer objec
       if (field == NULL || field->kind->type != type)
         tps_reader_skip (in, type);
       else
-        read_field (field, in, NULL, type, FALSE, object, NULL);
+        read_field (field, in, NULL, type, object, NULL);
     }
   tps_reader_struct_end (in);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static gboolean
+static inline gboolean
 is_written (const TpsField *field, gconstpointer object)
 {
-  if (field->presence != TPS_FIELD_OPTIONAL)
+  if (G_LIKELY (field->presence != TPS_FIELD_OPTIONAL))
     return TRUE;
   if (field->has != 0)
     return *(const gboolean *) (gconstpointer) ((const guint8 *) object + field->has);
   return field->kind->is_set == NULL || field->kind->is_set (field, object);
 }
 
-void
-tps_field_write (const TpsField *field, TpsWriter *out, gconstpointer object)
+static inline void
+write_field (const TpsField *field, TpsWriter *out, gconstpointer object)
 {
   tps_field_begin (field, out);
   field->kind->write (out, field, object);
+}
+
+void
+tps_field_write (const TpsField *field, TpsWriter *out, gconstpointer object)
+{
+  write_field (field, out, object);
 }
 
 void
@@ -131,7 +144,7 @@ tps_fields_write (const TpsField *fields, TpsWriter *out, gconstpointer object)
 {
   for (const TpsField *field = fields; field->name != NULL; field++)
     if (is_written (field, object))
-      tps_field_write (field, out, object);
+      write_field (field, out, object);
 }
 
 void

@@ -118,29 +118,24 @@ clear_wire (WireGradient *wire)
   tps_tensor_clear (&wire->gradient.tensor);
 }
 
-/* A view of the tensor, whose buffer is moved to `owned`. */
-static TpsTensorView
-take_view (BagTensor *value, GPtrArray *owned)
+/* A view of the tensor into `view`, which is zero; its buffer is moved to `owned`. */
+static void
+take_view (BagTensor *value, TpsTensorView *view, GPtrArray *owned)
 {
-  TpsTensorView view = { 0 };
-
   if (tps_tensor_is_empty (&value->tensor))
-    return view;
-  view = tps_tensor_view (&value->tensor);
+    return;
+  *view = tps_tensor_view (&value->tensor);
   g_ptr_array_add (owned, g_steal_pointer (&value->tensor.buffer));
-  return view;
 }
 
-static TpsBagQuery
-take_query (WireQuery *wire, GPtrArray *owned)
+static void
+take_query (WireQuery *wire, TpsBagQuery *query, GPtrArray *owned)
 {
-  return (TpsBagQuery) {
-    .table = g_steal_pointer (&wire->table),
-    .indices = take_view (&wire->indices, owned),
-    .offsets = take_view (&wire->offsets, owned),
-    .pooling = wire->pooling,
-    .weights = take_view (&wire->weights, owned),
-  };
+  query->table = g_steal_pointer (&wire->table);
+  query->pooling = wire->pooling;
+  take_view (&wire->indices, &query->indices, owned);
+  take_view (&wire->offsets, &query->offsets, owned);
+  take_view (&wire->weights, &query->weights, owned);
 }
 
 static WireQuery
@@ -192,9 +187,8 @@ new_owned (void)
 static void
 append_query (GArray *queries, WireGradient *wire, GPtrArray *owned)
 {
-  TpsBagQuery query = take_query (&wire->query, owned);
-
-  g_array_append_val (queries, query);
+  g_array_set_size (queries, queries->len + 1);
+  take_query (&wire->query, &g_array_index (queries, TpsBagQuery, queries->len - 1), owned);
 }
 
 static gboolean
@@ -202,7 +196,7 @@ read_queries (TpsReader *in, const TpsFieldPath *path, const TpsField *field, gp
               GError **error)
 {
   TpsLookupBagsArguments *arguments = object;
-  GArray *queries = g_array_new (FALSE, FALSE, sizeof (TpsBagQuery));
+  GArray *queries = g_array_new (FALSE, TRUE, sizeof (TpsBagQuery));
   gboolean ok;
 
   arguments->owned = new_owned ();
@@ -229,10 +223,12 @@ write_queries (TpsWriter *out, const TpsField *field, gconstpointer object)
 static void
 append_gradient (GArray *gradients, WireGradient *wire, GPtrArray *owned)
 {
-  TpsBagGradient gradient = { .query = take_query (&wire->query, owned),
-                              .gradient = take_view (&wire->gradient, owned) };
+  TpsBagGradient *gradient;
 
-  g_array_append_val (gradients, gradient);
+  g_array_set_size (gradients, gradients->len + 1);
+  gradient = &g_array_index (gradients, TpsBagGradient, gradients->len - 1);
+  take_query (&wire->query, &gradient->query, owned);
+  take_view (&wire->gradient, &gradient->gradient, owned);
 }
 
 static gboolean
@@ -240,7 +236,7 @@ read_gradients (TpsReader *in, const TpsFieldPath *path, const TpsField *field, 
                 GError **error)
 {
   TpsApplyBagGradientsArguments *arguments = object;
-  GArray *gradients = g_array_new (FALSE, FALSE, sizeof (TpsBagGradient));
+  GArray *gradients = g_array_new (FALSE, TRUE, sizeof (TpsBagGradient));
   gboolean ok;
 
   arguments->owned = new_owned ();
