@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* launch.cuh where there is no nvcc: for tests of the bodies. Nothing here says anything about a GPU. */
+/* launch.cuh where there is no nvcc: for tests of the bodies. Nothing here says anything about a GPU, but items go to blocks and
+ * threads as they do there, and the last block runs first: a body that relies on an order between blocks fails. */
 
 #pragma once
 
@@ -44,13 +45,32 @@ template <int Width> struct Team
   }
 };
 
+/* All loads before the stores. */
+template <int Unroll, typename Body>
+void
+run_thread (gsize first, gsize n, const Body &body)
+{
+  typename Body::Item items[Unroll];
+  int n_items = 0;
+
+  for (gsize i = first; n_items < Unroll && i < n; i += TPS_CUDA_BLOCK_THREADS)
+    items[n_items++] = body.load (i);
+  for (int u = 0; u < n_items; u++)
+    body.store (first + (gsize) u * TPS_CUDA_BLOCK_THREADS, items[u]);
+}
+
 template <int Unroll, typename Body>
 cudaError_t
 each (cudaStream_t stream, gsize n, const Body &body)
 {
+  guint n_blocks;
+
+  if (!tps_cuda_geometry_blocks (n, TPS_CUDA_BLOCK_THREADS * Unroll, &n_blocks))
+    return cudaErrorInvalidConfiguration;
   tps_launch_on_host_begin (stream);
-  for (gsize i = 0; i < n; i++)
-    body.store (i, body.load (i));
+  for (guint block = n_blocks; block-- > 0;)
+    for (guint thread = 0; thread < TPS_CUDA_BLOCK_THREADS; thread++)
+      run_thread<Unroll> ((gsize) block * (TPS_CUDA_BLOCK_THREADS * Unroll) + thread, n, body);
   tps_launch_on_host_end (stream);
   return cudaSuccess;
 }
@@ -59,11 +79,16 @@ template <int Width, typename Body>
 cudaError_t
 teams (cudaStream_t stream, gsize n, const Body &body)
 {
+  constexpr gsize per_block = TPS_CUDA_BLOCK_THREADS / Width;
   Team<Width> team;
+  guint n_blocks;
 
+  if (!tps_cuda_geometry_blocks (n, per_block, &n_blocks))
+    return cudaErrorInvalidConfiguration;
   tps_launch_on_host_begin (stream);
-  for (gsize item = 0; item < n; item++)
-    body.run (item, team);
+  for (guint block = n_blocks; block-- > 0;)
+    for (gsize item = block * per_block; item < MIN ((block + 1) * per_block, n); item++)
+      body.run (item, team);
   tps_launch_on_host_end (stream);
   return cudaSuccess;
 }
