@@ -1,111 +1,232 @@
 #!/bin/bash
-# Runs one stage of what needs a GPU, on a machine with a driver and nothing of ours but this folder.
+# Runs what needs a GPU, on a machine with a driver and nothing of ours but this folder.
 #
-#   ./run_all.sh STAGE       conformance | sanitizer | huge_arrays | device_ops | pytorch | nccl | cuda_ipc | tables |
-#                            parameter_server | ddp_rpc | cuda_rpc | all
+#   ./run_all.sh [--out=FOLDER] 1|2|3|4|all|PART...
 #
-# Each stage ends within 8 minutes. What the machine refuses is skipped, with the reason. Ends with a table of
-# `STAGE NAME passed|failed|skipped [figure or reason]`; exit code 1 where something failed. With THRIFTPS_SMOKE=1 in the
-# environment benchmarks are small, and their figures say nothing.
+#   1  identity conformance tables cuda_ipc huge_arrays device_ops
+#   2  pytorch nccl                                    (beside PyTorch; one rank and two)
+#   3  parameter_server ddp_rpc cuda_rpc lookup        (on the CPU and on the GPU)
+#   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
+#
+# A stage of a number ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as soon as it is known,
+# `PART NAME passed|failed|skipped [figure or reason]`, and what was said to FOLDER/PART.log: a run that is killed loses
+# nothing. A test that ends its process or fails runs again by itself, and so do those after it. What the machine refuses is
+# skipped, with the reason. Exit code 1 where something failed. With THRIFTPS_SMOKE=1 benchmarks are small, and their figures
+# say nothing. THRIFTPS_PYTHON names the Python that holds PyTorch.
 set -u
+case ${1:-} in --out=*) out=$(mkdir -p "${1#--out=}" && cd "${1#--out=}" && pwd) || exit 2; shift ;; esac
 cd "$(dirname "$(readlink -f "$0")")" || exit 2
+[ -n "${out:-}" ] || { mkdir -p out && out=$PWD/out; } || exit 2
 
-STAGES=(conformance sanitizer huge_arrays device_ops pytorch nccl cuda_ipc tables parameter_server ddp_rpc cuda_rpc)
-LIMIT_S=470  # of a stage
-PART_S=150   # of a part of a stage that may hang
+PARTS_OF=('' 'identity conformance tables cuda_ipc huge_arrays device_ops' 'pytorch nccl'
+  'parameter_server ddp_rpc cuda_rpc lookup' 'sanitizer profile')
+LIMIT_S=525  # of a stage
+RUN_S=150    # of one thing that may hang
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 tar -C "$scratch" -xzf lib.tar.gz || exit 2
 export LD_LIBRARY_PATH=$scratch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export THRIFTPS_CUDA_LIBRARY=$PWD/libtps_cuda.so
 
-table=()
 failed=0
 stage_end=0
 size=(${THRIFTPS_SMOKE:+--smoke})
 
-note () {  # STAGE NAME RESULT [FIGURE OR REASON]
-  table+=("$(printf '%-16s %-28s %-8s %s' "$1" "$2" "$3" "${4:-}")")
+note () {  # PART NAME RESULT [FIGURE OR REASON]
+  printf '%-16s %-36s %-8s %s\n' "$1" "$2" "$3" "${4:-}" | tee -a "$out/results.txt"
   [ "$3" != failed ] || failed=1
 }
 
-python=${THRIFTPS_PYTHON:-$(command -v python3)}
+# -- the machine --
+
+# The Python with PyTorch, if any has it; else the first.
+find_python () {
+  local candidate first=
+  if [ -n "${THRIFTPS_PYTHON:-}" ]; then  # what is said is meant
+    [ ! -x "$THRIFTPS_PYTHON" ] || echo "$THRIFTPS_PYTHON"
+    return
+  fi
+  for candidate in ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin/python3"} \
+    "$(command -v python3)" /opt/*/bin/python3 /usr/local/bin/python3 /usr/bin/python3; do
+    [ -x "$candidate" ] || continue
+    : "${first:=$candidate}"
+    if "$candidate" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  echo "$first"
+}
+
+# Folders of NVIDIA's libraries (NCCL, cuBLAS) in the packages of that Python, whatever its prefix.
+nvidia_folders () {
+  "$1" -c 'import glob, sys
+print(":".join(f for p in sys.path if p for f in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null
+}
+
+python=$(find_python)
 export THRIFTPS_PYTHON=${python:-none}
+if [ -n "$python" ]; then
+  folders=$(nvidia_folders "$python")
+  export LD_LIBRARY_PATH=$LD_LIBRARY_PATH${folders:+:$folders}
+fi
 
 # Empty where there is a device, else the line that says why there is none.
 why_no_gpu () {
   local said status
-  said=$(./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
+  said=$(timeout --kill-after=5 60 ./bin/device_ops --device=cuda:0 --smoke --rounds=1 2>&1)
   status=$?
   [ "$status" -ne 3 ] || printf '%s\n' "$said" | tail -n 1
 }
 
+# Why tools that look into the driver do not work here; empty where they may.
+why_no_tools () {
+  if grep -qi gvisor /proc/version /proc/sys/kernel/version 2>/dev/null || dmesg 2>/dev/null | grep -qi gvisor; then
+    echo 'gVisor: the driver cannot be looked into'
+  fi
+}
+
+# -- running --
+
+# Seconds that are left to one thing; 0: none.
+time_left () {  # LIMIT
+  local left=$((stage_end - SECONDS))
+  [ "$left" -gt 0 ] || left=0
+  echo $((left < $1 ? left : $1))
+}
+
 # An exit code of 3 says that the machine has not what is needed; the last line says what. `figure`, a script for sed, finds
-# in what was said what stands in the table.
-run () {  # STAGE NAME COMMAND...
-  local stage=$1 name=$2 status left=$((stage_end - SECONDS)) limit=${limit:-$LIMIT_S}
+# in what was said what stands in the results.
+run () {  # PART NAME COMMAND...
+  local part=$1 name=$2 status limit
+  limit=$(time_left "${limit_s:-$RUN_S}")
   shift 2
-  if [ "$left" -le 0 ]; then
-    note "$stage" "$name" skipped "the $LIMIT_S s of the stage are over"
+  if [ "$limit" -eq 0 ]; then
+    note "$part" "$name" skipped "the $LIMIT_S s of the stage are over"
     return
   fi
-  [ "$limit" -le "$left" ] || limit=$left
-  echo "== $stage: $name"
-  timeout --kill-after=5 "$limit" "$@" 2>&1 | tee "$scratch/said"
-  status=${PIPESTATUS[0]}
+  echo "== $name: $*" >>"$out/$part.log"
+  timeout --kill-after=5 "$limit" "$@" >"$scratch/said" 2>&1
+  status=$?
+  cat "$scratch/said" >>"$out/$part.log"
   case $status in
-    0) note "$stage" "$name" passed "$(sed -n "${figure:-}" "$scratch/said" | tail -n 1)" ;;
-    3) note "$stage" "$name" skipped "$(tail -n 1 "$scratch/said")" ;;
-    124 | 137) note "$stage" "$name" failed "took longer than $limit s" ;;
-    *) note "$stage" "$name" failed "exit code $status" ;;
+    0) note "$part" "$name" passed "$(sed -n "${figure:-}" "$scratch/said" | tail -n 1)" ;;
+    3) note "$part" "$name" skipped "$(tail -n 1 "$scratch/said")" ;;
+    124 | 137) note "$part" "$name" failed "took longer than $limit s" ;;
+    *) note "$part" "$name" failed "exit code $status: $(tail -n 1 "$scratch/said")" ;;
   esac
 }
 
-# The tests of this folder, but for those with a stage of their own.
+# The tests of a program, one a line.
+list_tests () {  # PROGRAM [FILTER]
+  timeout --kill-after=5 60 "$1" --gtest_list_tests ${2:+--gtest_filter="$2"} 2>/dev/null |
+    sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
+}
+
+# Runs the tests of a file, each on a line; what is left to do replaces them: those that failed or did not come to their turn.
+run_tests () {  # FILE COMMAND...
+  local file=$1 limit
+  limit=$(time_left "${limit_s:-$RUN_S}")
+  shift
+  [ "$limit" -gt 0 ] || return
+  timeout --kill-after=5 "$limit" "$@" --gtest_filter="$(paste -sd: "$file")" >"$scratch/said" 2>&1
+  echo "exit code $?" >>"$scratch/said"
+  sed -n 's/^\[ *\(OK\|SKIPPED\) *\] \([^ (]*\).*/\2/p' "$scratch/said" | sort -u >"$scratch/ended"
+  grep -vxF -f "$scratch/ended" "$file" >"$scratch/left"
+  mv "$scratch/left" "$file"
+}
+
+# A suite of tests. After a fault of the GPU everything in a process fails: what failed first, or was running when the process
+# ended, is run again alone, and the rest in a process of its own. COMMAND... is the program, or a tool and the program.
+suite () {  # PART NAME PROGRAM FILTER [TOOL...]
+  local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 culprit
+  shift 4
+  list_tests "$program" "$filter" >"$scratch/tests"
+  n_tests=$(wc -l <"$scratch/tests")
+  if [ "$n_tests" -eq 0 ]; then
+    note "$part" "$name" failed 'it lists no tests'
+    return
+  fi
+  while [ -s "$scratch/tests" ] && [ "$(time_left 1)" -gt 0 ]; do
+    echo "== $name: $(wc -l <"$scratch/tests") tests" >>"$out/$part.log"
+    run_tests "$scratch/tests" "$@" "$program"
+    cat "$scratch/said" >>"$out/$part.log"
+    [ -s "$scratch/tests" ] || break
+    culprit=$(head -n 1 "$scratch/tests")
+    echo "$culprit" >"$scratch/alone"
+    limit_s=60 run_tests "$scratch/alone" "$@" "$program"
+    cat "$scratch/said" >>"$out/$part.log"
+    if [ -s "$scratch/alone" ]; then
+      note "$part" "${culprit##*/}" failed "alone too: $(grep -v '^\[' "$scratch/said" | grep -m 1 -i -E 'failure|error|fault|exit code' )"
+      n_failed=$((n_failed + 1))
+    fi
+    sed -i 1d "$scratch/tests"
+  done
+  if [ -s "$scratch/tests" ]; then
+    note "$part" "$name" failed "$(wc -l <"$scratch/tests") of $n_tests tests were not reached in time"
+  elif [ "$n_failed" -gt 0 ]; then
+    note "$part" "$name" failed "$n_failed of $n_tests tests"
+  else
+    note "$part" "$name" passed "$n_tests tests"
+  fi
+}
+
 suites () {
   (cd bin && printf '%s\n' ./*_on_gpu_test | sed 's|^\./||' | grep -v -e '^device_memory_' -e '^device_tables_')
 }
 
-stage_conformance () {
-  local suite
+# -- stage 1 --
+
+part_identity () {
+  {
+    date -u
+    uname -a
+    nvidia-smi 2>&1
+    nvidia-smi -q -d CLOCK,ECC,POWER,MEMORY 2>&1
+    nproc
+    [ -z "$python" ] || "$python" -c 'import sys, torch
+print(sys.version, torch.__version__, torch.version.cuda, torch.cuda.nccl.version())' 2>&1
+    echo "$LD_LIBRARY_PATH"
+  } >>"$out/identity.log" 2>&1
+  note identity cuda:0 passed "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -n 1)"
+}
+
+part_conformance () {
+  local name
   export CONFORMANCE_DEVICES=cuda
-  for suite in $(suites); do
-    run conformance "$suite" "./bin/$suite" --gtest_brief=1
+  for name in $(suites); do
+    suite conformance "$name" "./bin/$name" '*'
   done
 }
 
-stage_sanitizer () {
-  local suite tool limit=120
-  export CONFORMANCE_DEVICES=cuda
-  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-  if [ -z "$tool" ]; then
-    note sanitizer all skipped 'no compute-sanitizer on the PATH or in /usr/local/cuda/bin'
-    return
-  fi
-  run sanitizer 'rows racecheck' "$tool" --error-exitcode=9 --tool=racecheck ./bin/rows_on_gpu_test --gtest_brief=1
-  for suite in $(suites) device_tables_on_gpu_test; do
-    run sanitizer "${suite%_on_gpu_test} memcheck" \
-      "$tool" --error-exitcode=9 --tool=memcheck "./bin/$suite" --gtest_brief=1
-  done
+part_tables () {
+  suite tables 'on the GPU' ./bin/device_tables_on_gpu_test '*'
 }
 
-stage_huge_arrays () {
+# A server and its trainers, processes each, with gradients in the GPU's memory.
+part_cuda_ipc () {
+  export THRIFTPS_SERVER=./bin/thriftps_server
+  suite cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test '*'
+}
+
+part_huge_arrays () {
   run huge_arrays cuda:0 ./bin/huge_arrays
 }
 
-stage_device_ops () {
+part_device_ops () {
   local figure='/ operations reach what is asked of them/p'
   run device_ops cuda:0 ./bin/device_ops --device=cuda:0 "${size[@]}"
 }
 
-# After device_ops, whose figures stand beside.
-stage_pytorch () {
+# -- stage 2 --
+
+part_pytorch () {
   local figure='/ at least level with PyTorch/p'
   if [ -z "$python" ]; then
     note pytorch all skipped 'no python3 on the PATH'
     return
   fi
-  ./bin/device_ops --device=cuda:0 "${size[@]}" >"$scratch/ours" 2>&1
+  timeout --kill-after=5 "$(time_left "$RUN_S")" ./bin/device_ops --device=cuda:0 "${size[@]}" >"$scratch/ours" 2>&1
   run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$scratch/ours"
 }
 
@@ -120,30 +241,21 @@ export TWO_RANKS='
   [ "$first" -ne 0 ] && exit "$first"
   exit "$second"'
 
-stage_nccl () {
-  local limit=$PART_S
-  mkdir "$scratch/one"
+part_nccl () {
+  mkdir -p "$scratch/one"
   run nccl 'one rank' ./bin/nccl_ranks --store="$scratch/one"
   run nccl 'two ranks' bash -c "$TWO_RANKS" two_ranks "$scratch"
 }
 
-# A server and its trainers, processes each, with gradients in the GPU's memory.
-stage_cuda_ipc () {
-  export THRIFTPS_SERVER=./bin/thriftps_server
-  run cuda_ipc 'two processes' ./bin/device_memory_on_gpu_test
-}
-
-stage_tables () {
-  run tables 'on the GPU' ./bin/device_tables_on_gpu_test --gtest_brief=1
-}
+# -- stage 3 --
 
 # p50 of a batch: in the first form of what `metrics for all trainer` says, in the second beside PyTorch's.
 BATCH='s/^| batch_level_metric,batch_all *|\( *[^ ]* *|\)\{5\} *\([^ ]*\) .*/a batch in \2 ms/p'
 BESIDE='s/^| all trainer\/batch_level_metric,batch_all *| *\([^ ]*\) *| *\([^ ]*\) *| *\([^ ]*\) *|$/a batch in \1 ms, PyTorch \2 ms: \3/p'
 
 # The same work with roles on the CPU and on the GPU.
-stage_parameter_server () {
-  local limit=$PART_S figure=$BATCH
+part_parameter_server () {
+  local limit_s=60 figure=$BATCH
   run parameter_server 'CPU only' ./bin/parameter_server "${size[@]}"
   run parameter_server 'CUDA server' ./bin/parameter_server "${size[@]}" --ncudaserver=1
   run parameter_server 'CUDA trainers, server' ./bin/parameter_server "${size[@]}" --ncudatrainer=2 --ncudaserver=1
@@ -154,15 +266,15 @@ stage_parameter_server () {
 # p50 of an epoch, and samples a second of all trainers.
 EPOCH='s/^| All *| *\([^ ]*\) *| *[^ ]* *| *\([^ ]*\) .*/an epoch in \2 ms, \1 samples a second/p'
 
-stage_ddp_rpc () {
-  local limit=$PART_S figure=$EPOCH
+part_ddp_rpc () {
+  local limit_s=60 figure=$EPOCH
   run ddp_rpc 'CPU only' ./bin/ddp_rpc "${size[@]}"
   run ddp_rpc 'CUDA trainers, tables' ./bin/ddp_rpc "${size[@]}" --trainer-device=cuda --table-device=cuda
   run ddp_rpc 'tables in host memory' ./bin/ddp_rpc "${size[@]}" --trainer-device=cuda --table-device=cuda/host
 }
 
 # Two trainers and a server with PyTorch's CUDA RPC, in turn with ours.
-stage_cuda_rpc () {
+part_cuda_rpc () {
   local figure=$BESIDE reason
   if [ -z "$python" ]; then
     note cuda_rpc all skipped 'no python3 on the PATH'
@@ -171,37 +283,90 @@ stage_cuda_rpc () {
   elif ! reason=$("$python" ./bin/bench/peers/pytorch_parameter_server.py --check 2>&1); then
     note cuda_rpc all skipped "$(tail -n 1 <<<"$reason")"
   else
-    local limit=230
+    local limit_s=120
     run cuda_rpc 'beside PyTorch' ./bin/parameter_server "${size[@]}" --ncudatrainer=2 --ncudaserver=1 --peer=pytorch
     run cuda_rpc 'beside PyTorch, dense' \
       ./bin/parameter_server "${size[@]}" --ncudatrainer=2 --ncudaserver=1 --peer=pytorch --model=DummyModel
   fi
 }
 
+# Lookups and pushes end to end, over the wire.
+part_lookup () {
+  local limit_s=60 device
+  for device in cpu cuda:0 cuda:0/host; do
+    run lookup "on $device" ./bin/lookup "${size[@]}" --device="$device" --server-binary=./bin/thriftps_server
+  done
+}
+
+# -- stage 4 --
+
+# Some tests of each suite: under these tools a kernel takes tens of times as long.
+TOOL_FILTER='*Rows.*Tree*:*Rows.Single*:*Rows.RowGradients*:*Optimizers.*:*Elementwise.*Divide*:*Layers.*Columns*:*Layers.*Loss*'
+
+part_sanitizer () {
+  local name tool kind options reason limit_s=100
+  reason=$(why_no_tools)
+  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  [ -n "$tool" ] || reason=${reason:-no compute-sanitizer on the PATH or in /usr/local/cuda/bin}
+  if [ -n "$reason" ]; then
+    note sanitizer all skipped "$reason"
+    return
+  fi
+  export CONFORMANCE_DEVICES=cuda
+  for kind in memcheck initcheck synccheck; do
+    options=(--error-exitcode=9 "--tool=$kind")
+    [ "$kind" != memcheck ] || options+=(--track-stream-ordered-races=all --leak-check=no)
+    for name in rows layers optimizers elementwise; do
+      [ "$kind" = memcheck ] || [ "$name" = rows ] || continue
+      list_tests "./bin/${name}_on_gpu_test" "$TOOL_FILTER" | grep -q . || continue
+      run sanitizer "$name $kind" "$tool" "${options[@]}" "./bin/${name}_on_gpu_test" \
+        --gtest_brief=1 --gtest_filter="$TOOL_FILTER"
+    done
+  done
+}
+
+# Four kernels, the clocks as they are.
+part_profile () {
+  local tool reason kernel limit_s=60
+  reason=$(why_no_tools)
+  tool=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null)
+  [ -n "$tool" ] || reason=${reason:-no ncu on the PATH or in /usr/local/cuda/bin}
+  if [ -n "$reason" ]; then
+    note profile all skipped "$reason"
+    return
+  fi
+  for kernel in Gather ShortGroups Chunks UpdateRows; do
+    run profile "$kernel" "$tool" --clock-control none --set detailed --kernel-name-base demangled \
+      --kernel-name "regex:$kernel" --launch-count 2 ./bin/device_ops --device=cuda:0 --rounds=1 "${size[@]}"
+  done
+}
+
+# -- choosing --
+
 usage () {
-  sed -n '2,11s/^# \{0,1\}//p' "$0"
+  sed -n '2,17s/^# \{0,1\}//p' "$0"
   exit 2
 }
 
-wanted=("$@")
 [ $# -gt 0 ] || usage
-[ "$1" != all ] || wanted=("${STAGES[@]}")
-for stage in "${wanted[@]}"; do
-  case " ${STAGES[*]} " in
-    *" $stage "*) ;;
-    *) usage ;;
+[ "$1" != all ] || set -- 1 2 3 4
+for stage in "$@"; do
+  case $stage in
+    1 | 2 | 3 | 4) ;;
+    *[!a-z_]*) usage ;;
+    *) declare -F "part_$stage" >/dev/null || usage ;;
   esac
 done
 reason=$(why_no_gpu)
-for stage in "${wanted[@]}"; do
+for stage in "$@"; do
   stage_end=$((SECONDS + LIMIT_S))
-  if [ -n "$reason" ]; then
-    note "$stage" all skipped "$reason"
-  else
-    "stage_$stage"
-  fi
+  case $stage in [1-4]) parts=${PARTS_OF[stage]} ;; *) parts=$stage ;; esac
+  for part in $parts; do
+    if [ -n "$reason" ]; then
+      note "$part" all skipped "$reason"
+    else
+      "part_$part"
+    fi
+  done
 done
-
-echo
-printf '%s\n' "${table[@]}"
 exit "$failed"

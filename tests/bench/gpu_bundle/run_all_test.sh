@@ -11,6 +11,13 @@ expect () {  # WHAT CONDITION...
   "$@" || { echo "FAILED: $what"; failed=1; }
 }
 
+run_all () {  # VARIABLE=VALUE... -- ARGUMENT...
+  local variables=()
+  while [ "$1" != -- ]; do variables+=("$1"); shift; done
+  shift
+  env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin "${variables[@]}" thriftps_gpu/run_all.sh "$@"
+}
+
 cd "$TEST_TMPDIR" || exit 1
 tar -xf "$bundle" || exit 1
 expect 'at most 40 MiB' [ "$(du -sk thriftps_gpu | cut -f1)" -le 40960 ]
@@ -20,37 +27,97 @@ if [ -e /dev/nvidiactl ]; then
   exit "$failed"
 fi
 
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin thriftps_gpu/run_all.sh all)
+said=$(run_all -- --out=none all)
 expect 'skipping is no failure' [ $? -eq 0 ]
-for stage in conformance sanitizer huge_arrays device_ops pytorch nccl cuda_ipc tables parameter_server ddp_rpc cuda_rpc; do
-  expect "$stage is skipped with the reason" grep -q "^$stage .* skipped .*cuda: none: no driver" <<<"$said"
+for part in identity conformance tables cuda_ipc huge_arrays device_ops pytorch nccl parameter_server ddp_rpc cuda_rpc \
+  lookup sanitizer profile; do
+  expect "$part is skipped with the reason" grep -q "^$part .* skipped .*cuda: none: no driver" <<<"$said"
 done
+expect 'results are in the folder that was named' [ "$(grep -c skipped none/results.txt)" -eq 14 ]
 
-# As if there were a GPU, to see the stages that can be run as far as their reasons.
+# A root that has nothing of ours: a shell, what the script calls, and their libraries.
+make_root () {  # FOLDER
+  local tool file
+  mkdir -p "$1/tmp" "$1/proc" "$1/dev" "$1/bin"
+  for tool in bash env tar gzip mktemp rm mv cat tee timeout sed grep head tail sort paste wc dirname readlink mkdir date \
+    uname ls nproc; do
+    tool=$(PATH=/usr/bin:/bin command -v "$tool") || continue
+    cp -L "$tool" "$1/bin/"
+    ldd "$tool" | grep -o '/[^ ]*' | while read -r file; do
+      mkdir -p "$1$(dirname "$file")"
+      cp -L "$file" "$1$file"
+    done
+  done
+  # What a C library and its compiler bring.
+  for file in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libc.so.6; do
+    mkdir -p "$1/lib/x86_64-linux-gnu"
+    cp -L "/lib/x86_64-linux-gnu/$file" "$1/lib/x86_64-linux-gnu/" 2>/dev/null
+  done
+}
+
+make_root empty
+cp -r thriftps_gpu empty/
+if unshare --user --map-root-user chroot empty /bin/bash -c : 2>/dev/null; then
+  expect 'the root has no GLib' [ -z "$(find empty -name 'libglib*')" ]
+  said=$(unshare --user --map-root-user chroot empty /bin/env -i PATH=/bin /thriftps_gpu/run_all.sh --out=/out all 2>&1)
+  expect 'nothing but this folder is needed' [ $? -eq 0 ]
+  expect 'every part ends with the right reason' \
+    [ "$(grep -c ' skipped .*cuda: none: no driver' <<<"$said")" -eq 14 ]
+  expect 'and says nothing else' [ "$(wc -l <<<"$said")" -eq 14 ]
+  [ "$failed" -eq 0 ] || printf '%s\n' "$said"
+else
+  echo 'no new root may be made here: that part is not checked'
+fi
+
+# As if there were a GPU, to see the parts that can be run as far as their reasons.
 sed -i 's/^reason=.*/reason=/' thriftps_gpu/run_all.sh
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin THRIFTPS_PYTHON=/bin/false thriftps_gpu/run_all.sh nccl 2>&1)
+said=$(run_all THRIFTPS_PYTHON=/bin/false -- nccl 2>&1)
 expect 'ranks without a device are skipped, both ways' [ "$(grep -c '^nccl .* skipped .*cuda: none: no driver' <<<"$said")" -eq 2 ]
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin thriftps_gpu/run_all.sh parameter_server 2>&1)
+said=$(run_all -- parameter_server 2>&1)
 expect 'what is on the CPU needs no GPU' grep -q '^parameter_server *CPU only .* passed .*a batch in .* ms' <<<"$said"
-expect 'a CUDA server is refused with the reason' grep -q 'no CUDA device; use --nserver (cuda: none: no driver' <<<"$said"
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin THRIFTPS_PYTHON=/nonexistent/python thriftps_gpu/run_all.sh cuda_rpc 2>&1)
-expect 'without PyTorch there is no peer' grep -q '^cuda_rpc .* skipped .*no PyTorch' <<<"$said"
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin THRIFTPS_PYTHON=/usr/bin/python3 thriftps_gpu/run_all.sh cuda_rpc 2>&1)
-expect "PyTorch's reason is told" grep -q '^cuda_rpc .* skipped .*peer pytorch: PyTorch .* finds no GPU' <<<"$said"
+said=$(run_all THRIFTPS_PYTHON=/nonexistent/python -- cuda_rpc 2>&1)
+expect 'without Python there is no peer' grep -q '^cuda_rpc .* skipped .*no python3' <<<"$said"
+said=$(run_all THRIFTPS_PYTHON=/usr/bin/python3 -- cuda_rpc 2>&1)
+expect "PyTorch's reason is told" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
+
+# Tests that end their process, hang up the device for those after them, or fail: a program that does so.
+cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
+#!/bin/bash
+case " $* " in *" --gtest_list_tests "*) printf 'S.\n  First\n  Faults\n  AfterTheFault\n  Last\n'; exit ;; esac
+filter=$(sed -n 's/.*--gtest_filter=\([^ ]*\).*/\1/p' <<<"$*")
+lost=
+for test in ${filter//:/ }; do
+  echo "[ RUN      ] $test"
+  case $test in
+    S.Faults) echo "an illegal access"; lost=1 ;;
+    S.Last) [ -n "$lost" ] || echo "[       OK ] $test (1 ms)"; [ -z "$lost" ] || exit 139; continue ;;
+  esac
+  if [ -n "$lost" ]; then echo "[  FAILED  ] $test (0 ms)"; else echo "[       OK ] $test (1 ms)"; fi
+done
+[ -z "$lost" ]
+EOF
+rm thriftps_gpu/bin/{layers,optimizers,elementwise,device_sum}_on_gpu_test
+said=$(run_all -- conformance 2>&1)
+expect 'only the test that is at fault fails' [ "$(grep -c '^conformance .* failed ' <<<"$said")" -eq 2 ]
+expect 'and is named' grep -q '^conformance  *S.Faults .* failed .*alone too: an illegal access\|^conformance  *S.Faults .* failed' <<<"$said"
+expect 'the others passed in a fresh process' grep -q '1 of 4 tests' <<<"$said"
 
 # With a device that stands in for the GPU, and computes as the CPU does.
+rm -r thriftps_gpu
+tar -xf "$bundle"
 cp "$fake" thriftps_gpu/libtps_cuda.so
-said=$(env -i THRIFTPS_SMOKE=1 PATH=/usr/bin:/bin LD_LIBRARY_PATH="$driver" \
-  thriftps_gpu/run_all.sh conformance device_ops cuda_ipc tables parameter_server ddp_rpc 2>&1)
+said=$(run_all LD_LIBRARY_PATH="$driver" -- --out=whole \
+  identity conformance device_ops cuda_ipc tables parameter_server ddp_rpc lookup 2>&1)
 status=$?
-expect 'every stage passes on a device that works' [ "$status" -eq 0 ]
-expect 'and each part of it' [ "$(grep -c -E ' (failed|skipped) ' <<<"$said")" -eq 0 ]
+expect 'every part passes on a device that works' [ "$status" -eq 0 ]
+expect 'all of it' [ "$(grep -c -E ' (failed|skipped) ' <<<"$said")" -eq 0 ]
 expect 'CUDA trainers are measured' grep -q '^parameter_server *CUDA trainers, server .* passed .*a batch in .* ms' <<<"$said"
 expect 'tables on the device are measured' grep -q '^ddp_rpc *CUDA trainers, tables .* passed .*an epoch in .* ms' <<<"$said"
 expect 'memory is shared between processes' grep -q '^cuda_ipc *two processes .* passed' <<<"$said"
-[ "$failed" -eq 0 ] || tail -n 60 <<<"$said"
+expect 'lookups reach the device' grep -q '^lookup *on cuda:0 .* passed' <<<"$said"
+[ "$failed" -eq 0 ] || { printf '%s\n' "$said"; tail -n 40 whole/*.log; }
 
 thriftps_gpu/run_all.sh nonsense >/dev/null 2>&1
-expect 'an unknown stage is refused' [ $? -eq 2 ]
+expect 'an unknown part is refused' [ $? -eq 2 ]
 
 exit "$failed"
