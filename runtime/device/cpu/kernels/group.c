@@ -50,6 +50,23 @@ sort_by_digit (Entry *to, const Entry *from, gsize n, guint shift)
     to[places[digit_of (from[i].id, shift)]++] = from[i];
 }
 
+/* Below this many ids the counts of the radix sort cost more than the ids. */
+#define MAX_INSERTED 32
+
+/* Stable. */
+static void
+sort_few (Entry *entries, const gint64 *ids, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize place = i;
+
+      for (; place > 0 && entries[place - 1].id > ids[i]; place--)
+        entries[place] = entries[place - 1];
+      entries[place] = (Entry) { .id = ids[i], .position = i };
+    }
+}
+
 /* Returns the sorted one of two halves of `scratch` [2 * n]. */
 static Entry *
 sort_ids (Entry *scratch, const gint64 *ids, gsize n)
@@ -58,6 +75,11 @@ sort_ids (Entry *scratch, const gint64 *ids, gsize n)
   Entry *to = scratch + n;
   gint64 largest = 0;
 
+  if (n <= MAX_INSERTED)
+    {
+      sort_few (from, ids, n);
+      return from;
+    }
   for (gsize i = 0; i < n; i++)
     {
       from[i] = (Entry) { .id = ids[i], .position = i };
