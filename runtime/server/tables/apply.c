@@ -399,6 +399,17 @@ divide_by_counts (TpsApply *apply, TpsApplyPart *part)
     }
 }
 
+/* Each row is a bag of its own. */
+static void
+add_rows (TpsTableStep *step, const TpsApplyPart *part, gsize row_bytes)
+{
+  const TpsTableBags *bags = &part->open.bags;
+  const guint8 *row = part->gradient;
+
+  for (gsize i = 0; i < bags->n_indices; i++, row += row_bytes)
+    tps_table_step_add (step, bags->slots[i] - bags->base, row, 1);
+}
+
 static void
 add_bags (TpsApply *apply, TpsApplyPart *part)
 {
@@ -407,6 +418,11 @@ add_bags (TpsApply *apply, TpsApplyPart *part)
   gsize row_bytes = bags->table->dim * tps_dtype_size (part->dtype);
   const guint8 *row;
 
+  if (bags->offsets == NULL)
+    {
+      add_rows (step, part, row_bytes);
+      return;
+    }
   if (bags->pooling == TPS_POOLING_MEAN)
     divide_by_counts (apply, part);
   row = part->scaled != NULL ? (const guint8 *) part->scaled : part->gradient;
