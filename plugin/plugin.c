@@ -212,7 +212,10 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   if (plugin->serves & SERVES_EMBEDDING_TABLE)
     make_tables (plugin, options);
   if (plugin->serves & SERVES_RENDEZVOUS)
-    plugin->rendezvous = tps_rendezvous_new (plugin->workers);
+    {
+      plugin->rendezvous = tps_rendezvous_new (plugin->workers);
+      tps_rendezvous_set_budget (plugin->rendezvous, plugin->budgets->rendezvous);
+    }
   if (plugin->serves & SERVES_TRAINER)
     plugin->trainer = tps_trainer_new (options->trainer_links, plugin->metrics);
   make_chunks (plugin);

@@ -59,6 +59,12 @@ on_timer (gpointer data)
   tps_mutex_unlock (&rendezvous->lock);
 }
 
+void
+tps_rendezvous_set_budget (TpsRendezvous *rendezvous, TpsBudget *budget)
+{
+  tps_rendezvous_store_set_budget (rendezvous->store, budget);
+}
+
 TpsRendezvous *
 tps_rendezvous_new (TpsWorkerPool *workers)
 {

@@ -10,12 +10,14 @@
 #include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
+#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key and its value in the table */
 
 struct TpsRendezvousStore
 {
   TpsMutex lock;      /* guards everything below; nobody is called back with it held */
   GHashTable *values; /* gchar * to GBytes */
   gsize n_bytes;
+  TpsCharge charge; /* of keys and values; with a reference of the budget */
   TpsRendezvousWaiters waiters;
   TpsPushWindow *pushes;
   gboolean down;
@@ -85,12 +87,20 @@ set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *e
            GError **error)
 {
   GBytes *old = g_hash_table_lookup (store->values, key);
+  guint n_keys = g_hash_table_size (store->values) + (old == NULL);
+  gsize n_bytes = store->n_bytes;
+  GBytes *copy;
 
   if (!check_room (store, key, value, old, error))
     return FALSE;
-  store->n_bytes += count_bytes (key, value) - (old != NULL ? count_bytes (key, old) : 0);
-  g_hash_table_replace (store->values, g_strdup (key), g_bytes_ref (value));
-  tps_rendezvous_waiters_take_key (&store->waiters, key, value, ended);
+  n_bytes += count_bytes (key, value) - (old != NULL ? count_bytes (key, old) : 0);
+  if (!tps_charge_set (&store->charge, n_bytes + n_keys * KEY_OVERHEAD_BYTES, error))
+    return FALSE;
+  /* A copy, as the value may lie in a buffer that is charged to requests under way. */
+  copy = g_bytes_new (g_bytes_get_data (value, NULL), g_bytes_get_size (value));
+  store->n_bytes = n_bytes;
+  g_hash_table_replace (store->values, g_strdup (key), copy);
+  tps_rendezvous_waiters_take_key (&store->waiters, key, copy, ended);
   return TRUE;
 }
 
@@ -110,9 +120,17 @@ tps_rendezvous_store_new (void)
 }
 
 void
+tps_rendezvous_store_set_budget (TpsRendezvousStore *store, TpsBudget *budget)
+{
+  store->charge.budget = tps_budget_ref (budget);
+}
+
+void
 tps_rendezvous_store_free (TpsRendezvousStore *store)
 {
   tps_rendezvous_waiters_clear (&store->waiters);
+  tps_charge_clear (&store->charge);
+  tps_budget_unref (store->charge.budget);
   g_hash_table_unref (store->values);
   tps_push_window_free (store->pushes);
   tps_mutex_clear (&store->lock);
@@ -303,6 +321,8 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
         store->n_bytes -= count_bytes (key, value);
         g_hash_table_iter_remove (&iter);
       }
+  tps_charge_set (&store->charge,
+                  store->n_bytes + g_hash_table_size (store->values) * KEY_OVERHEAD_BYTES, NULL);
   tps_mutex_unlock (&store->lock);
   return ok;
 }

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include <glib.h>
+#include "runtime/base/budget.h"
 
 #include "runtime/base/error.h"
 
@@ -43,6 +43,9 @@ typedef struct
 } TpsRendezvousPush;
 
 TpsRendezvousStore *tps_rendezvous_store_new (void);
+
+/* What keys and values are charged to; a reference is taken. Must be called before the store is used. */
+void tps_rendezvous_store_set_budget (TpsRendezvousStore *store, TpsBudget *budget);
 
 /* Nobody may wait any more: shut down first. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);

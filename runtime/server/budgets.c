@@ -66,7 +66,6 @@ tps_budgets_new (const TpsBudgetLimits *limits)
   budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
                                     share_of (memory, PASSES_SHARE));
-  budgets->connections = tps_budget_new (budgets->process, "connections", 0);
   budgets->kept = tps_budget_new (budgets->process, "memory kept for reuse", 0);
   return budgets;
 }
@@ -85,7 +84,6 @@ tps_budgets_free (TpsBudgets *budgets)
   if (budgets == NULL)
     return;
   tps_budget_unref (budgets->kept);
-  tps_budget_unref (budgets->connections);
   tps_budget_unref (budgets->passes);
   tps_budget_unref (budgets->rendezvous);
   tps_budget_unref (budgets->windows);

@@ -12,7 +12,6 @@
  *   ├── windows       push windows: what repeated pushes are recognised by
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server the default pool
- *   ├── connections   accepted connections, and small replies that they do not take
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget would be refused
  */
 
@@ -34,7 +33,6 @@ typedef struct
   TpsBudget *windows;
   TpsBudget *rendezvous;
   TpsBudget *passes;
-  TpsBudget *connections;
   TpsBudget *kept;
 } TpsBudgets;
 

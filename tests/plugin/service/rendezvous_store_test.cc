@@ -102,6 +102,33 @@ protected:
   std::deque<Answer> answers_; // outlive what waits
 };
 
+TEST_F (RendezvousStoreTest, KeysAndValuesAreCharged)
+{
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "rendezvous", 10000);
+
+  tps_rendezvous_store_set_budget (store_, budget);
+  EXPECT_EQ (Put ("a", std::string (5000, 'x')), 0);
+  EXPECT_GT (tps_budget_get_held (budget), 5000u);
+  EXPECT_EQ (Put ("b", std::string (5000, 'x')), 107);
+  EXPECT_EQ (Peek ("b"), "error 102");
+  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "a", nullptr));
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+  EXPECT_EQ (Put ("b", std::string (5000, 'x')), 0);
+}
+
+/* The bytes that are put may lie in a buffer that requests under way need. */
+TEST_F (RendezvousStoreTest, KeepsACopyOfTheValue)
+{
+  bool is_free = false;
+  GBytes *bytes = g_bytes_new_with_free_func (
+      "value", 5, [] (gpointer flag) { *static_cast<bool *> (flag) = true; }, &is_free);
+
+  EXPECT_TRUE (tps_rendezvous_store_put (store_, "a", bytes, nullptr));
+  g_bytes_unref (bytes);
+  EXPECT_TRUE (is_free);
+  EXPECT_EQ (Peek ("a"), "value");
+}
+
 TEST_F (RendezvousStoreTest, PutReplaces)
 {
   EXPECT_EQ (Peek ("a"), "error 102");
