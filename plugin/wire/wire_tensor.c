@@ -225,8 +225,8 @@ copy_small (TpsReader *in, const TpsBytesView *data, GError **error)
 }
 
 static TpsBuffer *
-take_data (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
-           gboolean has_data, const TpsShape *shape, GError **error)
+take_data (TpsReader *in, const TpsFieldPath *path, const WireTensor *received, gboolean has_data,
+           const TpsShape *shape, GError **error)
 {
   const TpsBytesView *data = &received->data;
 

@@ -46,7 +46,7 @@ tps_push_plan_new (TpsPlacedTable *const *tables, const TpsBagGradient *gradient
   TpsPushPlan *plan = g_new0 (TpsPushPlan, 1);
 
   plan->n_servers = n_servers;
-  plan->requests = g_new0 (TpsPushRequest, n_servers);
+  plan->requests = g_new0 (TpsPushPart, n_servers);
   for (guint server = 0; server < n_servers; server++)
     plan->requests[server].gradients = g_array_new (FALSE, FALSE, sizeof (TpsBagGradient));
   plan->n_gradients = n_gradients;

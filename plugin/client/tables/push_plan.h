@@ -18,7 +18,7 @@ typedef struct
 {
   GArray *
       gradients; /* of TpsBagGradient, in the order of the caller's; empty = nothing for this server */
-} TpsPushRequest;
+} TpsPushPart;
 
 typedef struct TpsPushPlan TpsPushPlan;
 
@@ -26,7 +26,7 @@ struct TpsPushPlan
 {
   TpsLookupPlan *rows; /* to be answered before tps_push_plan_finish (); NULL = nothing is needed */
   guint n_servers;
-  TpsPushRequest *requests; /* [n_servers], filled by tps_push_plan_finish () */
+  TpsPushPart *requests; /* [n_servers], filled by tps_push_plan_finish () */
 
   /* Private. */
   guint n_gradients;

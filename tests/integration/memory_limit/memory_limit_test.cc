@@ -109,7 +109,7 @@ CreateTable (const std::string &name, gint64 rows, gint32 dim, bool is_filled = 
     spec.initializer.kind = is_filled ? TPS_INITIALIZER_UNIFORM : TPS_INITIALIZER_ZEROS;
     spec.initializer.high = is_filled ? 1 : 0;
     spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 1);
-    tps_create_table_arguments_encode (out, &spec);
+    tps_rpc_write_arguments (&tps_create_table_rpc, out, &spec);
   };
 }
 
@@ -173,7 +173,7 @@ TEST_P (MemoryLimit, ManyTinyQueriesAreChargedAsTheyAreDecoded)
              0);
   std::string call = MessageBytes ({}, "EmbeddingTable:lookup_bags", 1, [&] (TpsWriter *out) {
     TpsLookupBagsArguments arguments = { kQueries, queries.data (), nullptr };
-    tps_lookup_bags_arguments_encode (out, &arguments);
+    tps_rpc_write_arguments (&tps_lookup_bags_rpc, out, &arguments);
   });
   for (int i = 0; i < 20; i++)
     EXPECT_TRUE (clients.emplace_back (address_).SendBytes (call));

@@ -257,8 +257,9 @@ TEST_F (EmbeddingTables, RememberPushesAsTheFlagsSay)
   EXPECT_EQ (push ("a", 100), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 2));
   EXPECT_EQ (push ("b", 1), 0);
-  EXPECT_EQ (push ("c", 1), 0);   // two clients: a is forgotten
-  EXPECT_EQ (push ("a", 100), 0); // and applied again
+  EXPECT_EQ (push ("c", 1), 0);   // two clients: the window of a shrinks to its floor
+  EXPECT_EQ (push ("a", 100), 4); // and nothing is applied twice
+  EXPECT_EQ (push ("a", 101), 0);
   EXPECT_EQ (Rows (client, "emb", { 1 }), std::vector<float> (kDim, 5));
 }
 

@@ -272,7 +272,7 @@ TEST_P (Transcode, CountsAreCheckedBeforeElementsAreRead)
 
 TEST_P (Transcode, BodiesThatThePoolRefusesAreDroppedNotTheMessage)
 {
-  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 1000);
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 4000);
   g_autoptr (TpsBufferPool) pool = tps_buffer_pool_new (budget, nullptr, 0);
   TpsScannerOptions options = limits ();
   options.bodies = pool;
@@ -283,6 +283,5 @@ TEST_P (Transcode, BodiesThatThePoolRefusesAreDroppedNotTheMessage)
   ASSERT_NE (message, nullptr) << error->message;
   EXPECT_EQ (message->n_bytes_refused, 5000u);
 }
-
 
 } // namespace

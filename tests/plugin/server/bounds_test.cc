@@ -119,13 +119,14 @@ NumbersField (guint32 n_elems)
   };
 }
 
-TEST_F (BoundsTest, ClosesOnHeadsThatFindNoRoom)
+TEST_F (BoundsTest, RefusesHeadsThatFindNoRoomAndKeepsTheConnection)
 {
   RawClient waiting (tcp_), growing (tcp_), other (tcp_);
   waiting.Send ("Test:take", 1, BinaryField (3 << 20));
   service_.WaitForHeld (1);
   growing.SendBytes (MessageBytes ({}, "Test:take", 1, NumbersField (500000)));
-  EXPECT_TRUE (growing.IsClosedByPeer ());
+  EXPECT_EQ (ErrorCode (growing.Receive ()), 7);
+  EXPECT_EQ (IntResult (growing.Call ("Test:echo", IntField (2))), 2);
   EXPECT_EQ (IntResult (other.Call ("Test:echo", IntField (1))), 1);
   service_.Release (0);
   EXPECT_EQ (IntResult (waiting.Receive ()), 0);
