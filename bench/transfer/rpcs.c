@@ -2,7 +2,7 @@
 
 #include "bench/transfer/rpcs.h"
 
-#include "plugin/wire/wire_tensor.h"
+#include "plugin/plugin.h"
 
 #define SERVICE "Transfer"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "bench/transfer/system/row.h"
-#include "plugin/wire/rpc.h"
+#include "plugin/client/client.h"
 
 G_BEGIN_DECLS
 
