@@ -23,9 +23,9 @@ G_BEGIN_DECLS
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
 
-/* What a queued writer counts beside its bytes: a connection that takes none of its replies is not read when a thousand
- * small ones wait. */
-#define TPS_CONNECTION_WRITER_BYTES ((gsize) 64 << 10)
+/* What a queued writer counts beside its bytes: a connection that takes none of its replies is not read when four
+ * thousand small ones wait. */
+#define TPS_CONNECTION_WRITER_BYTES ((gsize) 16 << 10)
 
 /* Less within the patience is a stall: a trickle must not hold memory. Of what holds much of it, one part of so many. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024

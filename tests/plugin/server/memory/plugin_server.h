@@ -124,7 +124,8 @@ public:
   gsize
   BytesOut () const
   {
-    return tps_budget_get_held (tps_plugin_get_budgets (plugin_)->pending);
+    return tps_buffer_pool_get_n_bytes_out (tps_server_get_bodies (server_))
+           + tps_budget_get_held (tps_plugin_get_budgets (plugin_)->shared);
   }
 
 private:
