@@ -57,7 +57,7 @@ LAW = {
         (TESTS, "nothing includes tests/"),
     ),
     "bench": (
-        (r'"plugin/(net|frame|service)/', "bench/ uses no private headers"),
+        (r'"plugin/(net|frame|wire|service)/', "bench/ uses no private headers"),
         (r'"cuda/', "bench/ reaches CUDA through the runtime's backends"),
         (TESTS, "nothing includes tests/"),
     ),
