@@ -404,8 +404,12 @@ TEST_F (EmbeddingTables, EndOnSigtermWithEveryCallAnsweredOrClosed)
           if (answer == nullptr)
             return;
           int code = ErrorCode (answer);
-          if (code != 0 && code != 8)
-            n_odd++;
+          if (code != 0 && code != 8
+              && code != 7) // 7: the flags leave room for the pushes of two clients
+            {
+              n_odd++;
+              ADD_FAILURE () << code << ": " << ErrorText (answer);
+            }
           if (sequence == 0)
             n_ready++;
         }
