@@ -1,0 +1,244 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""A server in a memory control group, under hostile load beside honest clients. See README.md."""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+import attacks
+import peers
+
+GROUPS = "/sys/fs/cgroup/memory"
+MIB = 1 << 20
+N_HONEST = 8
+MAX_SLOWDOWN = 10
+# Quiet clients can be so fast that a single reschedule is more than ten times their p99.
+MIN_P99_MS = 20
+# Between two rounds of the same attacks: caches and pools reach their plateau in the first.
+MAX_GROWTH = 1.15
+ROUNDS = 2
+
+
+def why_not():
+    """The reason why this cannot run here, or None."""
+    if os.geteuid() != 0:
+        return "a control group needs root"
+    if not os.access(os.path.join(GROUPS, "memory.limit_in_bytes"), os.R_OK):
+        return "there are no memory control groups of version 1 in " + GROUPS
+    return None
+
+
+class Group:
+    """A memory control group; processes enter it by themselves. A context manager."""
+
+    def __init__(self, mib):
+        self.path = os.path.join(GROUPS, "thriftps-soak-%d" % os.getpid())
+        self.mib = mib
+
+    def _file(self, name):
+        return os.path.join(self.path, name)
+
+    def __enter__(self):
+        os.mkdir(self.path)
+        with open(self._file("memory.limit_in_bytes"), "w") as limit:
+            limit.write(str(self.mib * MIB))
+        return self
+
+    def __exit__(self, *_):
+        os.rmdir(self.path)
+
+    def enter(self):
+        with open(self._file("cgroup.procs"), "w") as processes:
+            processes.write(str(os.getpid()))
+
+    def used_mib(self):
+        """Without the page cache, which the kernel takes back by itself."""
+        with open(self._file("memory.stat")) as stat:
+            values = dict(line.split() for line in stat)
+        return (int(values["rss"]) + int(values.get("mapped_file", 0))) / MIB
+
+
+class Server:
+    """thriftps_server on a TCP and a Unix socket, in the group. A context manager."""
+
+    def __init__(self, group, folder):
+        self.log_path = os.path.join(folder, "server.log")
+        self.log = open(self.log_path, "w")
+        self.unix = "unix:" + os.path.join(folder, "socket")
+        self.process = subprocess.Popen(
+            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=127.0.0.1:0", "--listen=" + self.unix,
+             "--ntrainer=2", "--log-level=warning"],
+            stdout=subprocess.PIPE, stderr=self.log, text=True, preexec_fn=group.enter)
+        self.tcp = self._address()
+        self._address()
+
+    def _address(self):
+        line = self.process.stdout.readline()
+        if not line.startswith("listening on "):
+            raise RuntimeError("the server said %r instead of its address" % line)
+        return line[len("listening on "):].strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+def repeat_attack(attack, tcp, unix, seed, stop, n_whole, n_cut):
+    """Counts the attacks that came to their end, and those that the server cut short, as it may."""
+    dice = random.Random(seed)
+    while not stop.is_set():
+        try:
+            attack(tcp, unix, dice)
+            n_whole.value += 1
+        except Exception:
+            n_cut.value += 1
+
+
+@contextlib.contextmanager
+def attackers(server, seed, names, problems, show):
+    """All attacks at the same time, each in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    stop = context.Event()
+    chosen = [attack for attack in attacks.ATTACKS if not names or attack.__name__ in names]
+    counts = [(context.Value("L", 0), context.Value("L", 0)) for _ in chosen]
+    processes = [context.Process(target=repeat_attack,
+                                 args=(attack, server.tcp, server.unix, seed + i, stop, *counts[i]))
+                 for i, attack in enumerate(chosen)]
+    for process in processes:
+        process.start()
+        # The honest clients must get the processor: their time is what is measured.
+        os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+    try:
+        yield
+    finally:
+        stop.set()
+        for process in processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        show("attacks to their end (cut short): " + ", ".join(
+            "%s %d (%d)" % (attack.__name__, n_whole.value, n_cut.value)
+            for attack, (n_whole, n_cut) in zip(chosen, counts)))
+        problems += ["attack %s did nothing" % attack.__name__
+                     for attack, (n_whole, n_cut) in zip(chosen, counts) if n_whole.value + n_cut.value == 0]
+
+
+def run_honest(server, seconds, name, progress):
+    """Runs the honest clients and returns what they report."""
+    clients = subprocess.Popen(
+        [os.path.abspath(os.environ["HONEST_CLIENTS"]), server.unix, str(seconds), str(N_HONEST), name],
+        stdout=subprocess.PIPE, text=True)
+    end = time.monotonic() + seconds + 120
+    while clients.poll() is None:
+        progress()
+        if server.process.poll() is not None or time.monotonic() > end:
+            clients.kill()
+            break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            clients.wait(5)
+    report = clients.stdout.read()
+    clients.stdout.close()
+    clients.wait()
+    if server.process.poll() is not None:
+        raise AssertionError("the server ended with status %d" % server.process.returncode)
+    if not report:
+        raise AssertionError("honest clients did not end within 120 s of their time")
+    return json.loads(report)
+
+
+def check_honest(report, quiet, problems, name):
+    if report["wrong"]:
+        problems.append("%s: %s" % (name, report["wrong"]))
+    for kind in ("push", "lookup"):
+        now, before = report[kind], quiet[kind]
+        if now["n_failed"]:
+            problems.append("%s: %d calls of kind %s failed: %s" % (name, now["n_failed"], kind, now["failure"]))
+        bound = max(MIN_P99_MS, MAX_SLOWDOWN * before["p99_ms"])
+        if now["n"] == 0 or now["p99_ms"] > bound:
+            problems.append("%s: p99 of %s is %.1f ms, at most %.1f ms is allowed (%.2f ms without attackers)"
+                            % (name, kind, now["p99_ms"], bound, before["p99_ms"]))
+
+
+def soak(mib, seconds, seed, names, show=print):
+    """One soak in a group of `mib`; returns a list of what was wrong."""
+    problems, used = [], []
+    begin = time.monotonic()
+    total = seconds * (ROUNDS + 0.25)
+
+    def progress():
+        elapsed = time.monotonic() - begin
+        show("%4.0f s, about %.0f s left: server %.0f of %d MiB"
+             % (elapsed, max(0, total - elapsed), group.used_mib(), mib))
+
+    def show_report(name, report):
+        show("%s: %s" % (name, ", ".join(
+            "%s n %d p50 %.2f p99 %.2f max %.1f ms" % (kind, report[kind]["n"], report[kind]["p50_ms"],
+                                                      report[kind]["p99_ms"], report[kind]["max_ms"])
+            for kind in ("push", "lookup"))))
+
+    with tempfile.TemporaryDirectory() as folder, Group(mib) as group, Server(group, folder) as server:
+        try:
+            quiet = run_honest(server, seconds / 4, "quiet", progress)
+            show_report("quiet", quiet)
+            check_honest(quiet, quiet, problems, "quiet")
+            for i in range(ROUNDS):
+                with attackers(server, seed + 1000 * i, names, problems, show):
+                    report = run_honest(server, seconds, "round%d" % i, progress)
+                show_report("round %d" % i, report)
+                check_honest(report, quiet, problems, "round %d" % i)
+                used.append(group.used_mib())
+                show("memory after round %d: %.0f MiB" % (i, used[-1]))
+            with peers.Client(server.tcp, attacks.Node) as calls:
+                calls.describe()
+        except AssertionError as failure:
+            problems.append(str(failure))
+            with open(server.log_path) as log:
+                show("the server's log ends with:\n" + log.read()[-4000:])
+    if len(used) == ROUNDS and used[-1] > MAX_GROWTH * used[0] + 8:
+        problems.append("memory grew from %.0f to %.0f MiB between two rounds" % (used[0], used[-1]))
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--memory-mib", type=int, nargs="+", default=[400, 1000], help="limits of the control groups")
+    parser.add_argument("--seconds", type=float, default=400, help="length of each of the %d rounds" % ROUNDS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--attack", action="append", choices=[attack.__name__ for attack in attacks.ATTACKS],
+                        help="only these attacks; default: all")
+    options = parser.parse_args()
+    reason = why_not()
+    if reason:
+        print("skipped: " + reason)
+        return 0
+    problems = []
+    for mib in options.memory_mib:
+        print("== %d MiB" % mib, flush=True)
+        problems += ["%d MiB: %s" % (mib, problem)
+                     for problem in soak(mib, options.seconds, options.seed, options.attack,
+                                         lambda line: print(line, flush=True))]
+    for problem in problems:
+        print("WRONG " + problem)
+    print("%d problems" % len(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
