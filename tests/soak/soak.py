@@ -18,6 +18,7 @@ import peers
 GROUPS = "/sys/fs/cgroup/memory"
 MIB = 1 << 20
 N_HONEST = 8
+HONEST = "honest/"
 MAX_SLOWDOWN = 10
 # Quiet clients can be so fast that a single reschedule is more than ten times their p99.
 MIN_P99_MS = 20
@@ -99,13 +100,13 @@ class Server:
         self.log.close()
 
 
-def repeat_attack(attack, tcp, unix, seed, stop, n_whole, n_cut):
-    """Counts the attacks that came to their end, and those that the server cut short, as it may."""
+def repeat_attack(attack, tcp, unix, seed, stop, n_begun, n_cut):
+    """Counts the attacks that began, and those that the server cut short, as it may."""
     dice = random.Random(seed)
     while not stop.is_set():
+        n_begun.value += 1
         try:
             attack(tcp, unix, dice)
-            n_whole.value += 1
         except Exception:
             n_cut.value += 1
 
@@ -122,7 +123,7 @@ def attackers(server, seed, names, problems, show):
                  for i, attack in enumerate(chosen)]
     for process in processes:
         process.start()
-        # The honest clients must get the processor: their time is what is measured.
+        # The honest clients must get the processor: their time is measured.
         os.setpriority(os.PRIO_PROCESS, process.pid, 10)
     try:
         yield
@@ -133,11 +134,23 @@ def attackers(server, seed, names, problems, show):
             if process.is_alive():
                 process.kill()
                 process.join()
-        show("attacks to their end (cut short): " + ", ".join(
-            "%s %d (%d)" % (attack.__name__, n_whole.value, n_cut.value)
-            for attack, (n_whole, n_cut) in zip(chosen, counts)))
-        problems += ["attack %s did nothing" % attack.__name__
-                     for attack, (n_whole, n_cut) in zip(chosen, counts) if n_whole.value + n_cut.value == 0]
+        show("attacks (cut short): " + ", ".join(
+            "%s %d (%d)" % (attack.__name__, n_begun.value, n_cut.value)
+            for attack, (n_begun, n_cut) in zip(chosen, counts)))
+        problems += ["attack %s did not begin" % attack.__name__
+                     for attack, (n_begun, _) in zip(chosen, counts) if n_begun.value == 0]
+
+
+def clean_up(server):
+    """Removes the lasting state that stopped attackers have left."""
+    with peers.Client(server.tcp, attacks.EmbeddingTable) as calls:
+        for spec in calls.list_tables():
+            if not spec.name.startswith(HONEST):
+                calls.drop_table(spec.name)
+    with peers.Client(server.tcp, attacks.ParameterServer) as calls:
+        calls.reset_state()
+    with peers.Client(server.tcp, attacks.Rendezvous) as calls:
+        calls.remove("")
 
 
 def run_honest(server, seconds, name, progress):
@@ -195,12 +208,13 @@ def soak(mib, seconds, seed, names, show=print):
 
     with tempfile.TemporaryDirectory() as folder, Group(mib) as group, Server(group, folder) as server:
         try:
-            quiet = run_honest(server, seconds / 4, "quiet", progress)
+            quiet = run_honest(server, seconds / 4, HONEST + "quiet", progress)
             show_report("quiet", quiet)
             check_honest(quiet, quiet, problems, "quiet")
             for i in range(ROUNDS):
                 with attackers(server, seed + 1000 * i, names, problems, show):
-                    report = run_honest(server, seconds, "round%d" % i, progress)
+                    report = run_honest(server, seconds, HONEST + "round%d" % i, progress)
+                clean_up(server)
                 show_report("round %d" % i, report)
                 check_honest(report, quiet, problems, "round %d" % i)
                 used.append(group.used_mib())
