@@ -150,7 +150,8 @@ def clean_up(server):
     with peers.Client(server.tcp, attacks.ParameterServer) as calls:
         calls.reset_state()
     with peers.Client(server.tcp, attacks.Rendezvous) as calls:
-        calls.remove("")
+        for prefix in ("value/", "other/"):
+            calls.remove(prefix)
 
 
 def run_honest(server, seconds, name, progress):
