@@ -179,7 +179,8 @@ TEST (TableStore, TablesOfOneCellAreChargedForWhatTheyTake)
 {
   constexpr size_t max_bytes = 8 << 20;
   Store store (0, max_bytes);
-  size_t before = resident_bytes (), n = 0;
+  [[maybe_unused]] size_t before = resident_bytes ();
+  size_t n = 0;
 
   while (store.create (Spec ("t" + std::to_string (n), 1, 1)) == "")
     n++;
