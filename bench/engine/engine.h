@@ -59,7 +59,7 @@ gboolean tps_engine_is_due (TpsEngine *engine);
 void tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share);
 
 /* Shows the line of the running task, or of what is done before, if it is due. Suits tps_supervisor_set_waiting(). */
-void tps_engine_tick (gpointer engine);
+void tps_engine_tick (gpointer data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEngine, tps_engine_free)
 

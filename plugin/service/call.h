@@ -59,7 +59,7 @@ void tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, 
 void tps_call_reply (TpsCall *call, TpsWriteResult write, gconstpointer user_data);
 
 /* The same with a result as the method's descriptor says. */
-void tps_call_reply_value (TpsCall *call, gconstpointer result);
+void tps_call_reply_value (TpsCall *call, gconstpointer value);
 
 /* An object that a result borrows from. `ref` returns its argument; `unref` must not block. */
 typedef struct
@@ -70,7 +70,7 @@ typedef struct
 } TpsLender;
 
 /* The same, with a reference of the lender until the answer has left. */
-void tps_call_reply_value_of (TpsCall *call, gconstpointer result, const TpsLender *lender);
+void tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *lender);
 
 /* The funnel from GError to the wire's ServiceError. Thread: any. */
 void tps_call_reply_error (TpsCall *call, const GError *error);

@@ -237,7 +237,7 @@ push (Queued *queued)
 static gsize
 count_text (const TpsTraceField *field)
 {
-  return strnlen (field->value.text, TPS_TRACE_MAX_TEXT);
+  return field->value.text != NULL ? strnlen (field->value.text, TPS_TRACE_MAX_TEXT) : 0;
 }
 
 /* Copies a text into `*room` and moves that on. */

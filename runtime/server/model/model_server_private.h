@@ -78,7 +78,7 @@ GError *tps_model_server_new_reset_error (void);
 TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
 
 /* The deadline of the round, as the shell calls it; `server` is the TpsModelServer. */
-void tps_model_step_expire (gpointer server);
+void tps_model_step_expire (gpointer user_data);
 
 /* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock is held. */
 void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,

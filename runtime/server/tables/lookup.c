@@ -53,9 +53,9 @@ typedef struct
 
 typedef struct
 {
-  TpsTableStore *store;
   TpsScratch scratch;
   TpsScratch stages; /* by part, of tables with wide rows */
+  TpsTableStore *store;
   Lookup *lookups;
   TpsDeviceQuery *on_devices; /* [n_lookups] */
   guint n_lookups;

@@ -17,7 +17,7 @@ TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
 TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
 TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
 /* The LSN of the creation of the table; 0 = it is not there. `table` may be NULL. */
-gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *table);
+gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name);
 /* Of the temporary space of lookups and pushes. */
 TpsBudget *tps_table_store_get_scratch (TpsTableStore *store);
 

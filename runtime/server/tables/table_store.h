@@ -125,7 +125,7 @@ typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
  * rightly. Errors: also UNAVAILABLE (it would have to wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no
  * temporary space). Errors of devices leave all tables in memory of the host as they were, and of those on devices all but
  * the ones that a device lost meanwhile. */
-void tps_table_store_push (TpsTableStore *store, const TpsTablePush *push, TpsTablePushDone done,
+void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 
 /* The same for callers that wait. */
