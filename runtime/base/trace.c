@@ -234,22 +234,16 @@ push (Queued *queued)
 
 /* ---- emitting ------------------------------------------------------------------------------- */
 
-static gsize
-count_text (const TpsTraceField *field)
-{
-  return field->value.text != NULL ? strnlen (field->value.text, TPS_TRACE_MAX_TEXT) : 0;
-}
-
 /* Copies a text into `*room` and moves that on. */
 static const gchar *
-copy_text (const TpsTraceField *field, gchar **room)
+copy_text (const gchar *text, gchar **room)
 {
-  gsize n_bytes = count_text (field);
-  gchar *text = memcpy (*room, field->value.text, n_bytes);
+  gsize n_bytes = strnlen (text, TPS_TRACE_MAX_TEXT);
+  gchar *copy = memcpy (*room, text, n_bytes);
 
-  text[n_bytes] = '\0';
+  copy[n_bytes] = '\0';
   *room += n_bytes + 1;
-  return text;
+  return copy;
 }
 
 static Queued *
@@ -261,7 +255,7 @@ queued_new (const TpsTraceEvent *event, const TpsTraceField *fields, guint n_fie
 
   for (guint i = 0; i < n_fields; i++)
     if (fields[i].kind == TPS_FIELD_TEXT && fields[i].value.text != NULL)
-      n_bytes += count_text (&fields[i]) + 1;
+      n_bytes += strnlen (fields[i].value.text, TPS_TRACE_MAX_TEXT) + 1;
   queued = g_malloc (n_bytes);
   queued->next = NULL;
   queued->n_bytes = n_bytes;
@@ -281,7 +275,7 @@ queued_new (const TpsTraceEvent *event, const TpsTraceField *fields, guint n_fie
         queued->record.n_fields++;
       else if (field->value.text != NULL)
         {
-          field->value.text = copy_text (&fields[i], &room);
+          field->value.text = copy_text (field->value.text, &room);
           queued->record.n_fields++;
         }
     }

@@ -66,7 +66,7 @@ void
 ExpectNothingLeft (const PluginServer &server)
 {
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 0; });
-  WaitUntil ([&] { return server.SegmentBytes () == 0; });
+  WaitUntil ([&] { return server.BytesOut () == 0; });
   EXPECT_EQ (CountMappings (), 0);
 }
 
@@ -80,10 +80,10 @@ TEST (Endings, AClientThatLeavesInMidCallStillTakesPart)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   leaver.reset ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  EXPECT_EQ (server.SegmentBytes (), kMiB); // the call still reads it
+  EXPECT_EQ (server.BytesOut (), kMiB); // the call still reads it
   Push (1, 4).Send (stayer.get (), &stayer->Open (TPS_SEGMENT_REQUESTS, kMiB));
   EXPECT_EQ (ReceiveAverage (stayer.get ()), 3);
-  WaitUntil ([&] { return server.SegmentBytes () == kMiB; });
+  WaitUntil ([&] { return server.BytesOut () == kMiB; });
   stayer.reset ();
   ExpectNothingLeft (server);
 }
@@ -107,7 +107,7 @@ TEST (Endings, ASegmentClosedInMidCallIsReadToTheEnd)
   Push (1, 4).Send (two.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (one.get ()), 3);
   EXPECT_EQ (ReceiveAverage (two.get ()), 3);
-  WaitUntil ([&] { return server.SegmentBytes () == 0; });
+  WaitUntil ([&] { return server.BytesOut () == 0; });
   one.reset ();
   two.reset ();
   ExpectNothingLeft (server);
@@ -235,7 +235,7 @@ TEST (Endings, AKilledClientsMemoryComesBack)
   WaitUntil ([&] { return tps_server_get_n_calls (server.Get ()) == 1; });
   killed.Kill ();
   WaitUntil ([&] { return tps_server_get_n_connections (server.Get ()) == 1; });
-  WaitUntil ([&] { return server.SegmentBytes () == kMiB; }); // what its call still reads
+  WaitUntil ([&] { return server.BytesOut () == kMiB; }); // what its call still reads
   Push (1, 4).Send (client.get (), nullptr);
   EXPECT_EQ (ReceiveAverage (client.get ()), 3);
   client.reset ();

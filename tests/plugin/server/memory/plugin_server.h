@@ -114,13 +114,6 @@ public:
   }
 
   // Bytes of bodies and segments.
-  /* Of segments alone: not of messages and their tensors. */
-  gsize
-  SegmentBytes () const
-  {
-    return tps_budget_get_held (tps_plugin_get_budgets (plugin_)->shared);
-  }
-
   gsize
   BytesOut () const
   {
