@@ -296,6 +296,7 @@ tps_table_prefetch_update (const TpsTable *table, gint64 slot)
 {
   const guint8 *row = table->rows + (gsize) slot * table->row_bytes;
 
+  __builtin_prefetch (&table->versions[(gsize) slot & table->lock_mask], 1);
   for (gsize i = 0; i < table->row_bytes; i += CACHE_LINE)
     __builtin_prefetch (row + i, 1);
   for (gsize i = 0; i < table->state_per_row; i += CACHE_LINE / sizeof (gfloat))

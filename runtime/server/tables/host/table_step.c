@@ -8,6 +8,8 @@
 
 /* Rows that are fetched ahead while one is updated. */
 #define AHEAD 6
+#define MAX_AHEAD_BYTES 1024 /* of a gradient */
+#define CACHE_LINE 64
 
 /* Rows of so many columns have their working space on the stack. */
 #define MAX_NARROW_DIM 512
@@ -171,6 +173,19 @@ add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* The row of group `u` and its first gradient, which another core may have received. */
+static void
+prefetch_group (const TpsTableStep *step, gsize u)
+{
+  const TpsCpuGroups *groups = &step->groups;
+  const guint8 *gradient = step->gradients[groups->order[groups->starts[u]]];
+  gsize n_bytes = gradient != NULL ? step->table->dim * tps_dtype_size (step->dtype) : 0;
+
+  tps_table_prefetch_update (step->table, groups->ids[u]);
+  for (gsize i = 0; i < MIN (n_bytes, MAX_AHEAD_BYTES); i += CACHE_LINE)
+    __builtin_prefetch (gradient + i);
+}
+
 static void
 step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
 {
@@ -183,7 +198,7 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
       const gfloat *sum;
 
       if (u + AHEAD < end)
-        tps_table_prefetch_update (step->table, groups->ids[u + AHEAD]);
+        prefetch_group (step, u + AHEAD);
       sum = add_up (step, u, &space);
       tps_table_update_row (step->table, &step->optimizer_step, groups->ids[u], sum, space.scratch);
     }
