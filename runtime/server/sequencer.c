@@ -28,10 +28,20 @@ find_closed (const TpsOrdered *ordered)
   return NULL;
 }
 
+/* Whether `ordered`, the last of its queue, may run beside the one before it. */
+static gboolean
+can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
+{
+  return ordered->may_follow && queue->first == queue->last && queue->first->ordered->may_follow
+         && queue->first->ordered->has_begun;
+}
+
 static void
 take_turns (TpsOrdered *ordered)
 {
   ordered->n_waits = 0;
+  ordered->has_begun = FALSE;
+  ordered->is_following = FALSE;
   for (guint i = 0; i < ordered->n_turns; i++)
     {
       TpsTurn *turn = &ordered->turns[i];
@@ -39,15 +49,34 @@ take_turns (TpsOrdered *ordered)
 
       turn->next = NULL;
       turn->ordered = ordered;
+      turn->number = ++queue->n_taken;
       if (queue->first == NULL)
         queue->first = turn;
       else
         {
+          ordered->is_following = can_follow (ordered, queue);
+          ordered->n_waits += !ordered->is_following;
           queue->last->next = turn;
-          ordered->n_waits++;
         }
       queue->last = turn;
     }
+}
+
+/* Removes one of the two turns that run. Returns the turn that has come by this, or NULL. */
+static TpsTurn *
+leave_queue (TpsTurn *turn)
+{
+  TpsTurnQueue *queue = turn->queue;
+
+  if (queue->first == turn)
+    {
+      queue->first = turn->next;
+      return turn->next != NULL && !turn->next->ordered->is_following ? turn->next : NULL;
+    }
+  queue->first->next = turn->next;
+  if (queue->last == turn)
+    queue->last = queue->first;
+  return NULL;
 }
 
 /* Returns the commands whose last turn has come by this, in LSN order of each queue. */
@@ -59,10 +88,8 @@ leave_turns (TpsOrdered *ordered)
 
   for (guint i = 0; i < ordered->n_turns; i++)
     {
-      TpsTurnQueue *queue = ordered->turns[i].queue;
-      TpsTurn *next = ordered->turns[i].next;
+      TpsTurn *next = leave_queue (&ordered->turns[i]);
 
-      queue->first = next;
       if (next == NULL || --next->ordered->n_waits > 0)
         continue;
       next->ordered->next_ready = NULL;
@@ -227,6 +254,17 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
   return ready;
 }
 
+/* From now on it can be followed. */
+static void
+begin (TpsSequencer *sequencer, TpsOrdered *ordered)
+{
+  if (!ordered->may_follow)
+    return;
+  tps_mutex_lock (&sequencer->lock);
+  ordered->has_begun = TRUE;
+  tps_mutex_unlock (&sequencer->lock);
+}
+
 /* The turns of `first` have come. Its successors are run by this thread in a loop, or handed to workers. */
 static void
 run_all (TpsSequencer *sequencer, TpsOrdered *first)
@@ -240,6 +278,7 @@ run_all (TpsSequencer *sequencer, TpsOrdered *first)
       TpsOrdered *next;
 
       batch.first = ordered->next_ready;
+      begin (sequencer, ordered);
       ordered->run (ordered);
       batch.n_run++;
       batch.has_large &= ordered->is_small;

@@ -27,11 +27,13 @@ typedef struct TpsSequencer TpsSequencer;
 typedef struct TpsTurn TpsTurn;
 typedef struct TpsOrdered TpsOrdered;
 
-/* The commands of one object that have not ended, in LSN order; the first one takes effect. All zero: none. */
+/* The commands of one object that have not ended, in LSN order; the first one takes effect, and the second beside it where both
+ * may follow. All zero: none. */
 typedef struct
 {
   TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
   gboolean is_closed;    /* the object is gone: no further command may touch it */
+  guint64 n_taken;       /* turns so far */
 } TpsTurnQueue;
 
 /* The place of a command in one queue. */
@@ -40,6 +42,7 @@ struct TpsTurn
   TpsTurnQueue *queue; /* set by the caller */
   TpsTurn *next;
   TpsOrdered *ordered;
+  guint64 number; /* in its queue, from 1 */
 };
 
 /* A command on its way. The caller's storage, until ended(). */
@@ -50,6 +53,9 @@ struct TpsOrdered
   guint n_turns;
   gboolean
       is_small; /* run() computes little and does not block, so that an I/O thread may call it */
+  /* It touches one object, and may be run while the command before it in the queue still runs, if that may be followed too:
+   * run() itself keeps what they share in order. At most two commands of a queue run at a time. */
+  gboolean may_follow;
   /* The command takes effect. The record may be completed. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
   /* The last call, after run() and after the observer: the storage may be freed. May be NULL. */
@@ -59,6 +65,8 @@ struct TpsOrdered
   guint n_waits; /* turns that have not come */
   guint n_holds; /* run() and the observer */
   gboolean is_complete;
+  gboolean has_begun;    /* run() has been called, where others may follow */
+  gboolean is_following; /* the command before it had not ended */
   TpsOrdered *next_ready;
   TpsOrdered *next_admitted;
 };

@@ -597,6 +597,21 @@ skip_host (TpsApply *apply)
     apply->tables[s].is_skipped |= apply->steps[s].table->on_device == NULL;
 }
 
+static const TpsTurn *
+turn_beside_others (const TpsTurn *turn)
+{
+  return turn->ordered->may_follow ? turn : NULL;
+}
+
+gboolean
+tps_apply_may_follow (const TpsApply *apply)
+{
+  const TpsApplyStep *step = &apply->steps[0];
+
+  return apply->n_steps == 1 && step->table->on_device == NULL && !step->has_max
+         && !step->is_left_out && tps_table_step_is_short (&step->host);
+}
+
 gboolean
 tps_apply_run (TpsApply *apply, GError **error)
 {
@@ -608,6 +623,7 @@ tps_apply_run (TpsApply *apply, GError **error)
   add_contributions (apply, TRUE);
   for (guint s = 0; s < apply->n_steps; s++)
     if (apply->steps[s].table->on_device == NULL && !apply->tables[s].is_skipped)
-      tps_table_step_run (&apply->steps[s].host, tps_table_store_get_workers (apply->store));
+      tps_table_step_run (&apply->steps[s].host, turn_beside_others (&apply->turns[s]),
+                          tps_table_store_get_workers (apply->store));
   return TRUE;
 }

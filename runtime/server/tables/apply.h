@@ -68,6 +68,10 @@ gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePu
                          GError **error);
 void tps_apply_clear (TpsApply *apply);
 
+/* Whether it may run while the push before it still runs: it is one short step in memory, and does not choose rows by what is in
+ * them. */
+gboolean tps_apply_may_follow (const TpsApply *apply);
+
 /* Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without their step are marked in `tables`. Blocks where
  * tables are on devices. */
 gboolean tps_apply_run (TpsApply *apply, GError **error);

@@ -136,6 +136,7 @@ admit (Push *push)
     .turns = push->apply.turns,
     .n_turns = push->apply.n_steps,
     .is_small = push->push.is_small,
+    .may_follow = !push->push.is_small && tps_apply_may_follow (&push->apply),
     .run = run_push,
     .ended = push_ended,
   };

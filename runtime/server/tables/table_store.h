@@ -3,8 +3,9 @@
 /* The embedding tables of one process, by name: each in the host's memory, or where a device works on it, with the same bits
  * (runtime/device/backend.h).
  *
- * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one table take effect one after
- * the other, in the order of their LSNs, each with all threads that are idle. Lookups run beside them. An update of one row
+ * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one table take effect in the
+ * order of their LSNs: short ones close behind each other, row by row, longer ones one after the other with all threads that
+ * are idle. Lookups run beside them. An update of one row
  * is atomic: a lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call
  * that is refused changes nothing: everything is checked before it gets an LSN. A dropped table lives until the calls that
  * use it have ended.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -110,6 +111,82 @@ TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
   EXPECT_EQ (run (first), nullptr);
   EXPECT_EQ (ran, (Lsns { 1, 2, 3 }));
   EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
+}
+
+/* A second one runs beside the first, a third one waits for the first to end, whichever of the two ends first. */
+TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
+{
+  Lsns ran;
+  Command third ({ &a }, [&] { ran.push_back (3); });
+  Command second ({ &a }, [&] {
+    EXPECT_TRUE (second.get ()->is_following);
+    ran.push_back (2);
+    EXPECT_EQ (run (third), nullptr);
+    EXPECT_EQ (third.n_ended, 0);
+  });
+  Command first ({ &a }, [&] {
+    EXPECT_EQ (run (second), nullptr);
+    EXPECT_EQ (ran, (Lsns { 2 }));
+    EXPECT_EQ (second.n_ended, 0) << "the observer sees the first one first";
+    ran.push_back (1);
+  });
+
+  for (Command *command : { &first, &second, &third })
+    command->get ()->may_follow = TRUE;
+  start (true);
+  run (first);
+  EXPECT_EQ (ran, (Lsns { 2, 1, 3 }));
+  EXPECT_EQ (observed, (Lsns { 1, 2, 3 }));
+  EXPECT_FALSE (third.get ()->is_following) << "both had ended";
+  EXPECT_EQ (third.n_ended, 1);
+}
+
+TEST_F (Sequencer, theThirdWaitsForBothBeforeIt)
+{
+  Lsns ran;
+  std::promise<void> first_runs, first_may_end, second_runs, second_may_end;
+  Command first ({ &a }, [&] {
+    first_runs.set_value ();
+    first_may_end.get_future ().wait ();
+  });
+  Command second ({ &a }, [&] {
+    second_runs.set_value ();
+    second_may_end.get_future ().wait ();
+  });
+  Command third ({ &a }, [&] { ran.push_back (third.record.lsn); });
+
+  for (Command *command : { &first, &second, &third })
+    command->get ()->may_follow = TRUE;
+  start (false);
+  std::thread one ([&] { run (first); });
+  first_runs.get_future ().wait ();
+  std::thread two ([&] { run (second); });
+  second_runs.get_future ().wait ();
+  run (third);
+  EXPECT_EQ (ran, Lsns {});
+  first_may_end.set_value ();
+  one.join ();
+  EXPECT_EQ (ran, Lsns {}) << "the second still runs";
+  second_may_end.set_value ();
+  two.join ();
+  EXPECT_EQ (ran, (Lsns { 3 }));
+}
+
+TEST_F (Sequencer, nothingFollowsOrIsFollowedThatMayNot)
+{
+  Command waits ({ &a });
+  Command follower ({ &a });
+  Command first ({ &a }, [&] {
+    run (waits);
+    run (follower);
+    EXPECT_EQ (waits.n_ended + follower.n_ended, 0);
+  });
+
+  first.get ()->may_follow = follower.get ()->may_follow = TRUE;
+  start (false);
+  run (first);
+  EXPECT_EQ (waits.n_ended + follower.n_ended, 2);
+  EXPECT_FALSE (follower.get ()->is_following);
 }
 
 TEST_F (Sequencer, commandsOfDifferentObjectsDoNotWait)

@@ -13,6 +13,7 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/device/device_rows.h"
+#include "runtime/server/tables/host/table_progress.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
@@ -49,7 +50,8 @@ typedef struct
   atomic_uint
       *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
   gsize lock_mask;
-  gint64 n_steps; /* changed by the command whose turn it is */
+  gint64 n_steps;               /* changed by the command whose turn it is */
+  TpsTableProgress progress[2]; /* of the two pushes that may run at a time */
   atomic_uint n_writers;
   TpsTablePresence *presences; /* [presence_mask + 1] */
   gsize presence_mask;

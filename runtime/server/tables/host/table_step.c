@@ -11,6 +11,12 @@
 #define MAX_AHEAD_BYTES 1024 /* of a gradient */
 #define CACHE_LINE 64
 
+/* A step of about a fifth of a millisecond is one thread's: to wake another one takes a good part of that. */
+#define MAX_SHORT_BYTES (2 << 20)
+
+/* Rows between two reports of progress. */
+#define REPORT_ROWS 16
+
 /* Rows of so many columns have their working space on the stack. */
 #define MAX_NARROW_DIM 512
 
@@ -191,12 +197,17 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
 {
   const TpsCpuGroups *groups = &step->groups;
   WorkingSpace space = divide_space (step, memory);
+  gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below it are free */
 
   tps_table_begin_updates (step->table);
   for (gsize u = begin; u < end; u++)
     {
       const gfloat *sum;
 
+      if (step->turn != NULL && u % REPORT_ROWS == 0)
+        tps_table_progress_publish (step->table->progress, step->turn, groups->ids[u]);
+      if (groups->ids[u] >= limit)
+        limit = tps_table_progress_wait (step->table->progress, step->turn, groups->ids[u]);
       if (u + AHEAD < end)
         prefetch_group (step, u + AHEAD);
       sum = add_up (step, u, &space);
@@ -217,16 +228,47 @@ step_part (gpointer user_data, gsize part)
   step_rows (step, begin, end, step->wide != NULL ? step->wide + part * wide_floats : narrow);
 }
 
-void
-tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers)
+static void
+step_shared (TpsTableStep *step, TpsWorkerPool *workers)
 {
-  TpsTable *table = step->table;
   gsize n_groups = step->groups.n_groups;
 
-  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, ++table->n_steps);
   if (step->n == 0)
     return;
   step->n_parts = tps_parallel_count_parts (workers, bytes_of (step, step->n, n_groups),
                                             MIN (n_groups, step->max_parts));
   tps_parallel_run (workers, step->n_parts, step_part, step);
+}
+
+static void
+count_step (TpsTableStep *step)
+{
+  TpsTable *table = step->table;
+
+  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, ++table->n_steps);
+}
+
+void
+tps_table_step_run (TpsTableStep *step, const TpsTurn *turn, TpsWorkerPool *workers)
+{
+  TpsTableProgress *progress = step->table->progress;
+
+  step->turn = turn;
+  if (turn == NULL)
+    {
+      count_step (step);
+      step_shared (step, workers);
+      return;
+    }
+  tps_table_progress_wait (progress, turn, -1);
+  count_step (step);
+  tps_table_progress_begin (progress, turn);
+  step_shared (step, NULL);
+  tps_table_progress_publish (progress, turn, G_MAXINT64);
+}
+
+gboolean
+tps_table_step_is_short (const TpsTableStep *step)
+{
+  return bytes_of (step, step->n, step->n > 0 ? step->groups.n_groups : 0) <= MAX_SHORT_BYTES;
 }

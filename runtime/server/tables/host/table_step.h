@@ -49,6 +49,7 @@ typedef struct
   TpsCpuGroups groups;
   TpsOptimizerStep optimizer_step;
   gsize n_parts;
+  const TpsTurn *turn; /* where another step may run beside it */
 } TpsTableStep;
 
 /* At most `capacity` contributions. Rows of cells are of gradients with `max_bags` bags at most; 0: there are none. Takes no
@@ -74,8 +75,12 @@ void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow
 
 void tps_table_step_group (TpsTableStep *step);
 
+/* After group(): whether it is short enough for one thread, so that the next one need not wait for its end. */
+gboolean tps_table_step_is_short (const TpsTableStep *step);
+
 /* Takes the step. Contributions to a row are added in the order in which they came, as a tree (runtime/device/backend.h); each
- * product with a weight and each sum rounds once to float. One step of a table at a time; lookups may run beside it. */
-void tps_table_step_run (TpsTableStep *step, TpsWorkerPool *workers);
+ * product with a weight and each sum rounds once to float. `turn`: of the push whose only step this is, where that may follow and be followed, on this thread alone;
+ * NULL: no other step of the table runs, and workers may help. Lookups may run beside it. */
+void tps_table_step_run (TpsTableStep *step, const TpsTurn *turn, TpsWorkerPool *workers);
 
 G_END_DECLS

@@ -1,0 +1,57 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The entry of the command before is used again by the one after: their numbers are both odd or both even. That one begins when
+ * the one before has ended, so a reader that finds a later number has nothing to wait for. `slot` is reset before `number`
+ * is set, and read after it: with the number that is waited for, it is of that command or of the one after, which is not
+ * further than the reader.
+ */
+
+#include "runtime/server/tables/host/table_progress.h"
+
+#include <sched.h>
+
+/* Looks before the processor is offered to others. */
+#define MAX_SPINS 64
+
+static TpsTableProgress *
+entry_of (TpsTableProgress *progress, guint64 number)
+{
+  return &progress[number % 2];
+}
+
+gint64
+tps_table_progress_wait (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot)
+{
+  guint64 before = turn->number - 1;
+  TpsTableProgress *entry = entry_of (progress, before);
+
+  if (!turn->ordered->is_following)
+    return G_MAXINT64;
+  for (guint n_spins = 1;; n_spins++)
+    {
+      guint64 number = atomic_load_explicit (&entry->number, memory_order_acquire);
+      gint64 done = atomic_load_explicit (&entry->slot, memory_order_acquire);
+
+      if (number > before)
+        return G_MAXINT64;
+      if (number == before && done > slot)
+        return done;
+      if (n_spins % MAX_SPINS == 0)
+        sched_yield ();
+    }
+}
+
+void
+tps_table_progress_begin (TpsTableProgress *progress, const TpsTurn *turn)
+{
+  TpsTableProgress *entry = entry_of (progress, turn->number);
+
+  atomic_store_explicit (&entry->slot, 0, memory_order_relaxed);
+  atomic_store_explicit (&entry->number, turn->number, memory_order_release);
+}
+
+void
+tps_table_progress_publish (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot)
+{
+  atomic_store_explicit (&entry_of (progress, turn->number)->slot, slot, memory_order_release);
+}
