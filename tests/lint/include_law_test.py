@@ -78,6 +78,7 @@ LAYERS = (
     "runtime/nn",
     "runtime/embedding",
     "runtime/server",
+    "runtime/server/log",
     "runtime/server/averaging runtime/server/model runtime/server/tables/device",
     "runtime/server/tables/host",
     "runtime/server/tables",

@@ -131,6 +131,7 @@ tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command)
   if (command->command.kind == TPS_COMMAND_UPDATE_MODEL)
     command->command.update = (TpsCommandUpdate) {
       .n_contributions = command->n_contributions,
+      .n_parameters = command->n_parameters,
       .contributions = command->contributions,
       .n_ids = command->ids->len,
       .ids = (const TpsCommandId *) (gconstpointer) command->ids->data,

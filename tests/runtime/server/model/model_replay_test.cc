@@ -76,7 +76,7 @@ private:
     for (guint i = 0; i < update.n_contributions; i++)
       {
         gradients_.emplace_back ();
-        for (size_t p = 0; p < kShapes.size (); p++)
+        for (size_t p = 0; p < update.n_parameters; p++)
           gradients_.back ().push_back (copy (update.contributions[i].gradients[p]));
       }
     for (guint i = 0; i < update.n_contributions; i++)
@@ -87,7 +87,8 @@ private:
         ids_.push_back (update.ids[i]);
         ids_.back ().client = clients_.back ()->c_str ();
       }
-    command.update = { update.n_contributions, contributions_.data (), update.n_ids, ids_.data () };
+    command.update = { update.n_contributions, update.n_parameters, contributions_.data (),
+                       update.n_ids, ids_.data () };
   }
 
   TpsOptimizerSpec optimizer_;
