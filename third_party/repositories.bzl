@@ -83,6 +83,13 @@ def thriftps_repositories():
         debian = "libisal-dev",
     )
     pkg_config_library(
+        name = "thriftps_uring",
+        package = "liburing",
+        at_least = "2.3",
+        debian = "liburing-dev",
+        headers = ["liburing.h", "liburing/**/*.h"],
+    )
+    pkg_config_library(
         name = "thriftps_xxhash",
         package = "libxxhash",
         at_least = "0.8.0",

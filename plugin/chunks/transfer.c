@@ -2,7 +2,7 @@
 
 #include "plugin/chunks/transfer.h"
 
-#include "plugin/chunks/crc32c.h"
+#include "plugin/chunks/chunk_crc.h"
 #include "plugin/chunks/message_builder.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

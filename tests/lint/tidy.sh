@@ -15,7 +15,7 @@ for idl in thrift/*.thrift bench/peers/*.thrift; do
 done
 sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
 
-read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash)
+read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash liburing)
 flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -isystem "$generated")
 for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")

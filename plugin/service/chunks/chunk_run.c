@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/chunks/crc32c.h"
+#include "plugin/chunks/chunk_crc.h"
 #include "plugin/service/chunks/chunk_service_private.h"
 #include "runtime/base/error.h"
 

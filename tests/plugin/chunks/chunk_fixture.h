@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plugin/chunks/chunk_layout.h"
-#include "plugin/chunks/crc32c.h"
+#include "plugin/chunks/chunk_crc.h"
 #include "plugin/chunks/transfer.h"
 
 namespace thriftps {

@@ -1,27 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/chunks/crc32c.h"
-
-#include <isa-l/crc.h>
-
-#define MAX_STEP_BYTES ((gsize) 1 << 30) /* ISA-L counts in an int */
-
-guint32
-tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes)
-{
-  unsigned char *bytes = (unsigned char *) (gsize) data; /* only read */
-  guint32 inverted = ~crc;
-
-  while (n_bytes > 0)
-    {
-      gsize n_now = MIN (n_bytes, MAX_STEP_BYTES);
-
-      inverted = crc32_iscsi (bytes, (int) n_now, inverted);
-      bytes += n_now;
-      n_bytes -= n_now;
-    }
-  return ~inverted;
-}
+#include "plugin/chunks/chunk_crc.h"
 
 guint32
 tps_crc32c_of_pieces (const struct iovec *pieces, guint n_pieces)
