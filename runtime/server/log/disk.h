@@ -34,7 +34,7 @@ G_BEGIN_DECLS
 
 /* The unit that a power cut keeps or loses as a whole. */
 #define TPS_DISK_SECTOR 512
-/* Memory, offsets and lengths of writes to a TPS_DISK_DIRECT file are multiples of this. */
+/* Memory, offsets and lengths of reads and writes of a TPS_DISK_DIRECT file are multiples of this. */
 #define TPS_DISK_BLOCK 4096
 
 typedef struct TpsDisk TpsDisk;
@@ -44,8 +44,7 @@ typedef enum
 {
   TPS_DISK_READ_ONLY = 1 << 0, /* write(), preallocate(), truncate() and sync() are not called */
   TPS_DISK_CREATE = 1 << 1,    /* ALREADY_EXISTS if there is one; readable by the owner only */
-  /* Writes bypass the page cache where the file system can do so. Reads need no alignment. */
-  TPS_DISK_DIRECT = 1 << 2,
+  TPS_DISK_DIRECT = 1 << 2,    /* bypasses the page cache where the file system can do so */
 } TpsDiskOpenFlags;
 
 struct TpsDisk

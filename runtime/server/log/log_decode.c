@@ -1,0 +1,578 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/log_decode.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/base/error.h"
+#include "runtime/server/log/log_format.h"
+
+/* The fewest bytes that an element of a list takes in meta. */
+#define MIN_TEXT 5
+#define MIN_TABLE (MIN_TEXT + 8 + 1)
+#define MIN_GRADIENT (MIN_TEXT + 1 + 5)
+#define MIN_PARAMETER (MIN_TEXT + 1)
+#define MIN_ID 1
+#define MIN_CONTRIBUTION 4
+#define MIN_TENSOR 1
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+/* `crc` is the field of `header` that holds the checksum; it is zero afterwards. */
+static gboolean
+check_header (gconstpointer header, gsize n_bytes, guint32 *crc)
+{
+  guint32 said = *crc;
+
+  *crc = 0;
+  return tps_crc32c (0, header, n_bytes) == said;
+}
+
+static gboolean
+is_zero (const guint8 *data, gsize n_bytes)
+{
+  for (gsize i = 0; i < n_bytes; i++)
+    if (data[i] != 0)
+      return FALSE;
+  return TRUE;
+}
+
+TpsHeadVerdict
+tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment, guint32 *version)
+{
+  SegmentHeader header;
+
+  memcpy (&header, sector, sizeof header);
+  if (is_zero (sector, TPS_DISK_SECTOR))
+    return TPS_HEAD_EMPTY;
+  if (header.magic != SEGMENT_MAGIC || !check_header (&header, sizeof header, &header.header_crc))
+    return TPS_HEAD_DAMAGED;
+  *version = header.version;
+  memcpy (segment->id.bytes, header.log_id, sizeof segment->id.bytes);
+  segment->number = header.number;
+  segment->stamp = header.stamp;
+  return TPS_HEAD_OK;
+}
+
+static gboolean
+is_possible_group (const GroupHeader *header)
+{
+  return header->n_bytes >= TPS_DISK_BLOCK && header->n_bytes % TPS_DISK_BLOCK == 0
+         && header->n_bytes <= G_MAXINT64 - header->offset && header->first_lsn > 0
+         && header->n_records > 0;
+}
+
+TpsHeadVerdict
+tps_group_decode_head (const guint8 *sector, guint64 stamp, gint64 offset, TpsGroupHead *group)
+{
+  GroupHeader header;
+
+  memcpy (&header, sector, sizeof header);
+  if (is_zero (sector, TPS_DISK_SECTOR))
+    return TPS_HEAD_EMPTY;
+  if (header.magic != GROUP_MAGIC || !check_header (&header, sizeof header, &header.header_crc))
+    return TPS_HEAD_DAMAGED;
+  if (header.stamp != stamp || header.offset != (guint64) offset)
+    return TPS_HEAD_FOREIGN;
+  if (!is_possible_group (&header))
+    return TPS_HEAD_DAMAGED;
+  *group = (TpsGroupHead) { .stamp = header.stamp,
+                            .offset = (gint64) header.offset,
+                            .n_bytes = (gint64) header.n_bytes,
+                            .first_lsn = header.first_lsn,
+                            .n_records = header.n_records,
+                            .n_zero_sectors = header.n_zero_sectors };
+  return TPS_HEAD_OK;
+}
+
+gboolean
+tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record)
+{
+  RecordHeader header;
+
+  memcpy (&header, bytes, sizeof header);
+  if (header.magic != RECORD_MAGIC || !check_header (&header, sizeof header, &header.header_crc)
+      || header.lsn <= 0 || header.body_bytes > G_MAXINT64
+      || header.body_bytes % TPS_LOG_RECORD_ALIGNMENT != 0 || header.meta_bytes > header.body_bytes)
+    return FALSE;
+  *record = (TpsRecordHead) { .lsn = header.lsn,
+                              .kind = header.kind,
+                              .flags = header.flags,
+                              .body_bytes = header.body_bytes,
+                              .body_crc = header.body_crc,
+                              .meta_bytes = header.meta_bytes };
+  return TRUE;
+}
+
+gboolean
+tps_record_check_body (const TpsRecordHead *record, const guint8 *body)
+{
+  return tps_crc32c (0, body, record->body_bytes) == record->body_crc;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* A body that is read. When it goes bad it stays bad, and all values are zero. */
+typedef struct
+{
+  const guint8 *at, *end; /* of meta */
+  gboolean is_bad;
+  TpsBuffer *buffer;
+  gsize tensor, tensors_end; /* offsets in the buffer */
+  TpsRecordDecoder *decoder;
+} Body;
+
+static gsize
+get_rest (const Body *body)
+{
+  return body->is_bad ? 0 : (gsize) (body->end - body->at);
+}
+
+static void
+get (Body *body, gpointer value, gsize n_bytes)
+{
+  if (get_rest (body) < n_bytes)
+    {
+      body->is_bad = TRUE;
+      memset (value, 0, n_bytes);
+      return;
+    }
+  memcpy (value, body->at, n_bytes);
+  body->at += n_bytes;
+}
+
+static guint8
+get_u8 (Body *body)
+{
+  guint8 value;
+
+  get (body, &value, sizeof value);
+  return value;
+}
+
+static guint32
+get_u32 (Body *body)
+{
+  guint32 value;
+
+  get (body, &value, sizeof value);
+  return value;
+}
+
+static gint64
+get_i64 (Body *body)
+{
+  gint64 value;
+
+  get (body, &value, sizeof value);
+  return value;
+}
+
+static gdouble
+get_f64 (Body *body)
+{
+  gdouble value;
+
+  get (body, &value, sizeof value);
+  return value;
+}
+
+static const gchar *
+get_text (Body *body)
+{
+  gsize length = get_u32 (body);
+  const gchar *text = (const gchar *) body->at;
+
+  if (get_rest (body) <= length || text[length] != '\0' || memchr (text, '\0', length) != NULL)
+    {
+      body->is_bad = TRUE;
+      return "";
+    }
+  body->at += length + 1;
+  return text;
+}
+
+/* The number of elements of a list, each of which takes `min_bytes` of meta. */
+static guint
+get_count (Body *body, gsize min_bytes)
+{
+  guint count = get_u32 (body);
+
+  if (count > get_rest (body) / min_bytes)
+    {
+      body->is_bad = TRUE;
+      return 0;
+    }
+  return count;
+}
+
+/* A zeroed list; NULL for none. It lives as long as the record. */
+static gpointer
+new_list (Body *body, gsize count, gsize element_bytes)
+{
+  gpointer list;
+
+  if (count == 0)
+    return NULL;
+  list = g_malloc0_n (count, element_bytes);
+  g_ptr_array_add (body->decoder->allocations, list);
+  return list;
+}
+
+static gboolean
+get_shape (Body *body, TpsShape *shape)
+{
+  gint dtype = get_u8 (body);
+  gint64 dims[TPS_TENSOR_MAX_DIMS] = { 0 };
+  guint n_dims;
+
+  *shape = (TpsShape) { 0 };
+  if (dtype == 0)
+    return FALSE;
+  n_dims = get_u8 (body);
+  if (n_dims > TPS_TENSOR_MAX_DIMS)
+    body->is_bad = TRUE;
+  for (guint i = 0; i < n_dims && !body->is_bad; i++)
+    dims[i] = get_i64 (body);
+  if (!body->is_bad && !tps_shape_init (shape, dtype, n_dims, dims, "a tensor", NULL))
+    body->is_bad = TRUE;
+  return !body->is_bad;
+}
+
+/* dtype 0: none. */
+static TpsTensor
+get_owned (Body *body)
+{
+  TpsTensor tensor = { 0 };
+  gsize n_bytes;
+
+  if (!get_shape (body, &tensor.shape))
+    return (TpsTensor) { 0 };
+  n_bytes = tps_shape_n_bytes (&tensor.shape);
+  if (n_bytes > body->tensors_end - body->tensor)
+    {
+      body->is_bad = TRUE;
+      return (TpsTensor) { 0 };
+    }
+  tensor.buffer = body->buffer;
+  tensor.offset = body->tensor;
+  /* The end is a multiple of the alignment. */
+  body->tensor += align_up (n_bytes, TPS_LOG_RECORD_ALIGNMENT);
+  return tensor;
+}
+
+static TpsTensorView
+get_view (Body *body)
+{
+  TpsTensor tensor = get_owned (body);
+
+  return tensor.buffer != NULL ? tps_tensor_view (&tensor) : (TpsTensorView) { 0 };
+}
+
+/* A view of `dtype` (0 = any) with `n_dims`. */
+static TpsTensorView
+get_view_of (Body *body, TpsDType dtype, guint n_dims)
+{
+  TpsTensorView view = get_view (body);
+
+  body->is_bad |= view.shape.dtype == 0 || view.shape.n_dims != n_dims
+                  || (dtype != 0 && view.shape.dtype != dtype);
+  return view;
+}
+
+/* ---- parts of commands ----------------------------------------------------------------------- */
+
+static TpsCommandId
+get_id (Body *body)
+{
+  TpsCommandId id = { 0 };
+
+  if (get_u8 (body) == 0)
+    return id;
+  id.client = get_text (body);
+  id.sequence = get_i64 (body);
+  get (body, id.digest.bytes, sizeof id.digest.bytes);
+  return id;
+}
+
+static void
+get_tables (Body *body, TpsCommand *command)
+{
+  TpsCommandTable *tables;
+
+  command->n_tables = get_count (body, MIN_TABLE);
+  tables = new_list (body, command->n_tables, sizeof *tables);
+  for (guint i = 0; i < command->n_tables; i++)
+    {
+      tables[i].name = get_text (body);
+      tables[i].incarnation = get_i64 (body);
+      tables[i].is_skipped = (get_u8 (body) & TABLE_IS_SKIPPED) != 0;
+    }
+  command->tables = tables;
+}
+
+static TpsOptimizerSpec
+get_optimizer (Body *body)
+{
+  TpsOptimizerSpec spec = { 0 };
+
+  spec.kind = get_u8 (body);
+  spec.learning_rate = get_f64 (body);
+  spec.momentum = get_f64 (body);
+  spec.weight_decay = get_f64 (body);
+  spec.epsilon = get_f64 (body);
+  spec.beta1 = get_f64 (body);
+  spec.beta2 = get_f64 (body);
+  spec.l1 = get_f64 (body);
+  spec.l2 = get_f64 (body);
+  spec.beta = get_f64 (body);
+  body->is_bad |= tps_optimizer_kind_name (spec.kind) == NULL;
+  return spec;
+}
+
+static void
+get_place (Body *body, TpsTablePlace *place)
+{
+  g_strlcpy (place->device, get_text (body), sizeof place->device);
+  place->is_host_memory = (get_u8 (body) & PLACE_IS_HOST_MEMORY) != 0;
+}
+
+static void
+get_create (Body *body, TpsCommand *command)
+{
+  TpsTableSpec *spec = new_list (body, 1, sizeof *spec);
+
+  spec->name = (gchar *) (gsize) get_text (body); /* only read */
+  spec->dim = (gint32) get_u32 (body);
+  spec->dtype = get_u8 (body);
+  spec->shard.kind = get_u8 (body);
+  spec->shard.rows = get_i64 (body);
+  spec->shard.first_row = get_i64 (body);
+  spec->shard.n_rows = get_i64 (body);
+  spec->shard.index = (gint32) get_u32 (body);
+  spec->shard.count = (gint32) get_u32 (body);
+  spec->initializer.kind = get_u8 (body);
+  spec->initializer.low = get_f64 (body);
+  spec->initializer.high = get_f64 (body);
+  spec->initializer.mean = get_f64 (body);
+  spec->initializer.stdev = get_f64 (body);
+  spec->initializer.seed = get_i64 (body);
+  spec->optimizer = get_optimizer (body);
+  get_place (body, &spec->place);
+  if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))
+    body->is_bad = TRUE;
+  command->create = spec;
+}
+
+static void
+get_rows (Body *body, TpsCommand *command)
+{
+  TpsCommandRows rows = { get_view_of (body, TPS_DTYPE_INT64, 1), get_view_of (body, 0, 2) };
+
+  body->is_bad |= command->n_tables != 1 || rows.values.shape.dims[0] != rows.indices.shape.dims[0];
+  command->rows = rows;
+}
+
+/* NULL: none. */
+static const gint64 *
+get_maxima (Body *body, const TpsBagGradient *gradient)
+{
+  TpsTensorView maxima = get_view (body);
+  const TpsShape *cells = &gradient->gradient.shape;
+
+  if (maxima.shape.dtype == 0)
+    return NULL;
+  body->is_bad |= maxima.shape.dtype != TPS_DTYPE_INT64 || maxima.shape.n_dims != 2
+                  || maxima.shape.dims[0] != cells->dims[0]
+                  || maxima.shape.dims[1] != cells->dims[1];
+  return maxima.data;
+}
+
+static void
+get_bag_gradient (Body *body, TpsBagGradient *gradient, const gint64 **maxima)
+{
+  TpsBagQuery *query = &gradient->query;
+
+  query->table = get_text (body);
+  query->pooling = get_u8 (body);
+  query->indices = get_view_of (body, TPS_DTYPE_INT64, 1);
+  query->offsets = get_view_of (body, TPS_DTYPE_INT64, 1);
+  query->weights = get_view (body);
+  gradient->gradient = get_view_of (body, TPS_DTYPE_FLOAT32, 2);
+  *maxima = get_maxima (body, gradient);
+  if (body->is_bad || !tps_bag_query_check (query, "", NULL)
+      || gradient->gradient.shape.dims[0] != query->offsets.shape.dims[0]
+      || (*maxima != NULL) != (query->pooling == TPS_POOLING_MAX))
+    body->is_bad = TRUE;
+}
+
+static void
+get_bags (Body *body, TpsCommand *command)
+{
+  guint n = get_count (body, MIN_GRADIENT);
+  TpsBagGradient *gradients = new_list (body, n, sizeof *gradients);
+  const gint64 **maxima = new_list (body, n, sizeof *maxima);
+  gboolean has_maxima = FALSE;
+
+  for (guint i = 0; i < n && !body->is_bad; i++)
+    {
+      get_bag_gradient (body, &gradients[i], &maxima[i]);
+      has_maxima |= gradients[i].query.pooling == TPS_POOLING_MAX;
+    }
+  command->bags = (TpsCommandBags) { n, gradients, has_maxima ? maxima : NULL };
+}
+
+static void
+get_model (Body *body, TpsCommand *command)
+{
+  TpsOptimizerSpec *optimizer = new_list (body, 1, sizeof *optimizer);
+  TpsNamedTensor *parameters;
+  guint n;
+
+  *optimizer = get_optimizer (body);
+  n = get_count (body, MIN_PARAMETER);
+  parameters = new_list (body, n, sizeof *parameters);
+  for (guint i = 0; i < n && !body->is_bad; i++)
+    {
+      parameters[i].name = (gchar *) (gsize) get_text (body); /* only read */
+      parameters[i].tensor = get_owned (body);
+      body->is_bad |= tps_tensor_is_empty (&parameters[i].tensor);
+    }
+  command->model = (TpsCommandModel) { n, parameters, optimizer };
+}
+
+static const TpsTensor *
+get_gradients (Body *body, guint n)
+{
+  TpsTensor *gradients = n <= get_rest (body) / MIN_TENSOR ? new_list (body, n, sizeof *gradients)
+                                                           : NULL;
+
+  body->is_bad |= gradients == NULL;
+  for (guint i = 0; i < n && !body->is_bad; i++)
+    {
+      gradients[i] = get_owned (body);
+      body->is_bad |= tps_tensor_is_empty (&gradients[i]);
+    }
+  return gradients;
+}
+
+static void
+get_update (Body *body, TpsCommand *command)
+{
+  TpsCommandUpdate *update = &command->update;
+  TpsCommandContribution *contributions;
+  TpsCommandId *ids;
+
+  update->n_ids = get_count (body, MIN_ID);
+  ids = new_list (body, update->n_ids, sizeof *ids);
+  for (guint i = 0; i < update->n_ids && !body->is_bad; i++)
+    ids[i] = get_id (body);
+  update->ids = ids;
+  update->n_parameters = get_u32 (body);
+  update->n_contributions = get_count (body, MIN_CONTRIBUTION);
+  contributions = new_list (body, update->n_contributions, sizeof *contributions);
+  for (guint i = 0; i < update->n_contributions && !body->is_bad; i++)
+    {
+      contributions[i].trainer = (gint32) get_u32 (body);
+      contributions[i].gradients = get_gradients (body, update->n_parameters);
+    }
+  update->contributions = contributions;
+}
+
+static void
+get_command (Body *body, TpsCommand *command)
+{
+  command->id = get_id (body);
+  get_tables (body, command);
+  switch (command->kind)
+    {
+    case TPS_COMMAND_CREATE_TABLE:
+      get_create (body, command);
+      return;
+    case TPS_COMMAND_DROP_TABLE:
+      command->drop = get_text (body);
+      return;
+    case TPS_COMMAND_APPLY_ROWS:
+      get_rows (body, command);
+      return;
+    case TPS_COMMAND_APPLY_BAGS:
+      get_bags (body, command);
+      return;
+    case TPS_COMMAND_INIT_MODEL:
+      get_model (body, command);
+      return;
+    case TPS_COMMAND_UPDATE_MODEL:
+      get_update (body, command);
+      return;
+    case TPS_COMMAND_RESET_MODEL:
+      return;
+    }
+  body->is_bad = TRUE; /* of a later version */
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+void
+tps_record_decoder_init (TpsRecordDecoder *decoder)
+{
+  *decoder = (TpsRecordDecoder) { .allocations = g_ptr_array_new_with_free_func (g_free) };
+}
+
+void
+tps_record_decoder_clear (TpsRecordDecoder *decoder)
+{
+  g_ptr_array_unref (decoder->allocations);
+}
+
+gboolean
+tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBuffer *buffer,
+                   gsize offset, GError **error)
+{
+  gsize meta_end = offset + align_up (record->meta_bytes, TPS_LOG_RECORD_ALIGNMENT);
+  Body body = { .buffer = buffer,
+                .tensor = meta_end,
+                .tensors_end = offset + record->body_bytes,
+                .decoder = decoder };
+
+  body.at = (const guint8 *) tps_buffer_get_data (buffer) + offset;
+  body.end = body.at + record->meta_bytes;
+  g_ptr_array_set_size (decoder->allocations, 0);
+  decoder->command = (TpsCommand) { .lsn = record->lsn,
+                                    .kind = record->kind,
+                                    .has_failed = (record->flags & RECORD_HAS_FAILED) != 0 };
+  decoder->is_hole = record->kind == RECORD_KIND_HOLE;
+  if (!decoder->is_hole)
+    get_command (&body, &decoder->command);
+  if (!body.is_bad && body.at == body.end && body.tensor == body.tensors_end)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "a record of kind %u with %u bytes of fields and %" G_GSIZE_FORMAT
+               " in all is not understood",
+               record->kind, record->meta_bytes, record->body_bytes);
+  return FALSE;
+}
+
+/* ---- the marker ------------------------------------------------------------------------------ */
+
+gboolean
+tps_log_marker_parse (const gchar *text, TpsLogId *id, guint *version)
+{
+  gchar hex[2 * sizeof id->bytes + 1];
+  gint end = 0;
+
+  if (sscanf (text, "thriftps log\nversion %u\n%n", version, &end) != 1 || end == 0)
+    return FALSE;
+  if (*version != TPS_LOG_VERSION)
+    return TRUE;
+  text += end;
+  end = 0;
+  if (sscanf (text, "id %32[0-9a-f]\n%n", hex, &end) != 1 || end == 0 || text[end] != '\0'
+      || strlen (hex) != 2 * sizeof id->bytes)
+    return FALSE;
+  for (gsize i = 0; i < sizeof id->bytes; i++)
+    id->bytes[i] = (guint8) (g_ascii_xdigit_value (hex[2 * i]) << 4
+                             | g_ascii_xdigit_value (hex[2 * i + 1]));
+  return TRUE;
+}

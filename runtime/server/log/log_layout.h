@@ -1,0 +1,50 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What writers and readers of the log must know of its layout, without its bytes: sizes, names, and the fields of heads. */
+
+#pragma once
+
+#include <glib.h>
+
+#include "runtime/server/log/disk.h"
+
+G_BEGIN_DECLS
+
+#define TPS_LOG_VERSION 1
+#define TPS_LOG_MARKER "LOG"               /* names the folder a log's, and its version */
+#define TPS_LOG_LOCK "LOCK"                /* locked by the process that has the log */
+#define TPS_LOG_SUFFIX ".log"              /* of segments: 20 digits, the number, from 1 */
+#define TPS_LOG_FIRST_GROUP TPS_DISK_BLOCK /* the offset in a segment */
+#define TPS_LOG_GROUP_HEADER 64
+#define TPS_LOG_RECORD_HEADER 64
+#define TPS_LOG_RECORD_ALIGNMENT 64
+
+typedef struct
+{
+  guint8 bytes[16];
+} TpsLogId;
+
+typedef struct
+{
+  TpsLogId id;    /* of the log, the same in all segments */
+  guint64 number; /* of the segment */
+  guint64 stamp;  /* random, other for every segment */
+} TpsSegmentHead;
+
+/* Records that are written and synced together. A group begins at a multiple of TPS_DISK_BLOCK. */
+typedef struct
+{
+  guint64 stamp;  /* of the segment */
+  gint64 offset;  /* in the segment */
+  gint64 n_bytes; /* a multiple of TPS_DISK_BLOCK */
+  gint64 first_lsn;
+  guint32 n_records;
+  guint32 n_zero_sectors; /* all 512 bytes are zero because the data are */
+} TpsGroupHead;
+
+/* "00000000000000000007.log"; g_free(). */
+gchar *tps_log_segment_name (guint64 number);
+/* 0: not the name of a segment. */
+guint64 tps_log_segment_number (const gchar *name);
+
+G_END_DECLS

@@ -1,0 +1,343 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/posix_disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+
+#define FILE_MODE 0600
+#define FOLDER_MODE 0700
+#define MAX_STEP_BYTES ((gsize) 1 << 30) /* the system writes less than 2 GiB at once */
+
+static TpsPosixFile *
+posix_file (TpsDiskFile *file)
+{
+  return (TpsPosixFile *) file;
+}
+
+static gboolean
+fail (GError **error, const gchar *operation, const TpsPosixFile *file)
+{
+  return tps_disk_set_error (error, operation, file->path, errno);
+}
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+static gint
+open_flags (guint flags)
+{
+  gint result = O_CLOEXEC | ((flags & TPS_DISK_READ_ONLY) != 0 ? O_RDONLY : O_RDWR);
+
+  return (flags & TPS_DISK_CREATE) != 0 ? result | O_CREAT | O_EXCL : result;
+}
+
+/* -1: errno says why. */
+static gint
+open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
+{
+  gint fd = open (path, system_flags | O_DIRECT, FILE_MODE);
+
+  *is_direct = fd >= 0;
+  if (fd >= 0 || errno != EINVAL)
+    return fd;
+  /* Some file systems have created the file before they refuse O_DIRECT. */
+  return open (path, system_flags & ~O_EXCL, FILE_MODE);
+}
+
+static TpsDiskFile *
+posix_open (TpsDisk *disk, const gchar *path, guint flags, GError **error)
+{
+  gboolean is_direct = FALSE;
+  gint fd = (flags & TPS_DISK_DIRECT) != 0 ? open_direct (path, open_flags (flags), &is_direct)
+                                           : open (path, open_flags (flags), FILE_MODE);
+  TpsPosixFile *file;
+
+  if (fd < 0)
+    {
+      tps_disk_set_error (error, "open", path, errno);
+      return NULL;
+    }
+  file = g_new (TpsPosixFile, 1);
+  *file = (TpsPosixFile) { { disk }, fd, is_direct, g_strdup (path), NULL };
+  return &file->base;
+}
+
+static void
+posix_close (TpsDiskFile *base)
+{
+  TpsPosixFile *file = posix_file (base);
+
+  close (file->fd);
+  g_free (file->path);
+  g_free (file);
+}
+
+static gint64
+posix_get_size (TpsDiskFile *base, GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+  struct stat status;
+
+  if (fstat (file->fd, &status) == 0)
+    return status.st_size;
+  fail (error, "stat", file);
+  return -1;
+}
+
+/* Writes that the system would not take as they are, or that only others may do unaligned. */
+static void
+stop_direct (TpsPosixFile *file)
+{
+  gint flags = fcntl (file->fd, F_GETFL);
+
+  if (flags >= 0)
+    fcntl (file->fd, F_SETFL, flags & ~O_DIRECT);
+  file->is_direct = FALSE;
+}
+
+static gboolean
+posix_preallocate (TpsDiskFile *base, gint64 n_bytes, GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+  gint code;
+
+  do
+    code = fallocate (file->fd, 0, 0, n_bytes) == 0 ? 0 : errno;
+  while (code == EINTR);
+  if (code == EOPNOTSUPP)
+    {
+      stop_direct (file); /* the C library writes single bytes then */
+      code = posix_fallocate (file->fd, 0, n_bytes);
+    }
+  return code == 0 || tps_disk_set_error (error, "reserving room", file->path, code);
+}
+
+static gboolean
+posix_truncate (TpsDiskFile *base, gint64 n_bytes, GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+
+  return ftruncate (file->fd, n_bytes) == 0 || fail (error, "truncate", file);
+}
+
+static gssize
+posix_read (TpsDiskFile *base, gpointer data, gsize n_bytes, gint64 offset, GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+  gsize n_read = 0;
+
+  while (n_read < n_bytes)
+    {
+      ssize_t n = pread (file->fd, (guint8 *) data + n_read, MIN (n_bytes - n_read, MAX_STEP_BYTES),
+                         offset + (gint64) n_read);
+
+      if (n == 0)
+        break;
+      if (n < 0 && errno != EINTR)
+        {
+          fail (error, "read", file);
+          return -1;
+        }
+      n_read += n > 0 ? (gsize) n : 0;
+    }
+  return (gssize) n_read;
+}
+
+static gboolean
+posix_sync (TpsDiskFile *base, GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+
+  return fdatasync (file->fd) == 0 || fail (error, "fdatasync", file);
+}
+
+static gboolean
+posix_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
+             GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+  const guint8 *bytes = data;
+
+  while (n_bytes > 0)
+    {
+      ssize_t n = pwrite (file->fd, bytes, MIN (n_bytes, MAX_STEP_BYTES), offset);
+
+      if (n < 0 && errno == EINVAL && file->is_direct)
+        stop_direct (file);
+      else if (n < 0 && errno != EINTR)
+        return fail (error, "write", file);
+      if (n <= 0)
+        continue;
+      bytes += n;
+      offset += n;
+      n_bytes -= (gsize) n;
+    }
+  return !is_sync || posix_sync (base, error);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static gboolean
+posix_rename (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
+{
+  return rename (from, to) == 0 || tps_disk_set_error (error, "rename", from, errno);
+}
+
+static gboolean
+posix_remove (TpsDisk *disk, const gchar *path, GError **error)
+{
+  return unlink (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
+}
+
+static gboolean
+posix_make_folder (TpsDisk *disk, const gchar *path, GError **error)
+{
+  return g_mkdir_with_parents (path, FOLDER_MODE) == 0
+         || tps_disk_set_error (error, "making the folder", path, errno);
+}
+
+static gboolean
+posix_sync_folder (TpsDisk *disk, const gchar *path, GError **error)
+{
+  gint fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  gint code;
+
+  if (fd < 0)
+    return tps_disk_set_error (error, "open", path, errno);
+  code = fsync (fd) == 0 ? 0 : errno;
+  close (fd);
+  return code == 0 || tps_disk_set_error (error, "fsync", path, code);
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp (*(const gchar *const *) a, *(const gchar *const *) b);
+}
+
+static GStrv
+posix_list (TpsDisk *disk, const gchar *path, GError **error)
+{
+  DIR *folder = opendir (path);
+  GPtrArray *names;
+  struct dirent *entry;
+  gint code;
+
+  if (folder == NULL)
+    {
+      tps_disk_set_error (error, "list", path, errno);
+      return NULL;
+    }
+  names = g_ptr_array_new_with_free_func (g_free);
+  while ((errno = 0, entry = readdir (folder)) != NULL)
+    if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0)
+      g_ptr_array_add (names, g_strdup (entry->d_name));
+  code = errno;
+  closedir (folder);
+  if (code != 0)
+    {
+      g_ptr_array_unref (names);
+      tps_disk_set_error (error, "list", path, code);
+      return NULL;
+    }
+  g_ptr_array_sort (names, compare_names);
+  g_ptr_array_add (names, NULL);
+  return (GStrv) g_ptr_array_free (names, FALSE);
+}
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+static void
+set_locked_error (GError **error, const TpsPosixFile *file)
+{
+  gchar text[32] = "";
+  ssize_t n = pread (file->fd, text, sizeof text - 1, 0);
+
+  text[MAX (n, 0)] = '\0';
+  g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+               "%s: another process%s%s has locked it; a folder is used by one process at a time",
+               file->path, n > 0 ? ", " : "", g_strchomp (text));
+}
+
+/* Tells others who has it. That it may fail does not matter. */
+static void
+write_owner (const TpsPosixFile *file)
+{
+  g_autofree gchar *text = g_strdup_printf ("process %ld\n", (glong) getpid ());
+
+  if (ftruncate (file->fd, 0) == 0 && pwrite (file->fd, text, strlen (text), 0) < 0)
+    g_debug ("%s: %s", file->path, g_strerror (errno));
+}
+
+static TpsDiskFile *
+posix_lock (TpsDisk *disk, const gchar *path, GError **error)
+{
+  gint fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+  TpsPosixFile *file;
+
+  if (fd < 0)
+    {
+      tps_disk_set_error (error, "open", path, errno);
+      return NULL;
+    }
+  file = g_new (TpsPosixFile, 1);
+  *file = (TpsPosixFile) { { disk }, fd, FALSE, g_strdup (path), NULL };
+  if (flock (fd, LOCK_EX | LOCK_NB) == 0)
+    {
+      write_owner (file);
+      return &file->base;
+    }
+  if (errno == EWOULDBLOCK)
+    set_locked_error (error, file);
+  else
+    fail (error, "lock", file);
+  posix_close (&file->base);
+  return NULL;
+}
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+static void
+posix_free (TpsDisk *disk)
+{
+  g_free (disk);
+}
+
+void
+tps_posix_disk_init (TpsDisk *disk)
+{
+  *disk = (TpsDisk) {
+    .open = posix_open,
+    .close = posix_close,
+    .get_size = posix_get_size,
+    .preallocate = posix_preallocate,
+    .truncate = posix_truncate,
+    .read = posix_read,
+    .write = posix_write,
+    .sync = posix_sync,
+    .rename = posix_rename,
+    .remove = posix_remove,
+    .make_folder = posix_make_folder,
+    .sync_folder = posix_sync_folder,
+    .list = posix_list,
+    .lock = posix_lock,
+    .free = posix_free,
+  };
+}
+
+TpsDisk *
+tps_disk_new_posix (void)
+{
+  TpsDisk *disk = g_new (TpsDisk, 1);
+
+  tps_posix_disk_init (disk);
+  return disk;
+}

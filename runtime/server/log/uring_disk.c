@@ -1,0 +1,129 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so that the kernel goes on to the sync
+ * by itself. Each direct file has a small ring of its own, which needs no lock. Whatever io_uring does not take, or does in
+ * part, is done by the POSIX functions; a sync that has failed is not. */
+
+#include <errno.h>
+#include <liburing.h>
+
+#include "runtime/server/log/posix_disk.h"
+
+#define N_ENTRIES 2
+#define MAX_BYTES ((gsize) 1 << 30)
+
+typedef struct
+{
+  TpsDisk base;
+  TpsDisk posix; /* its functions */
+} UringDisk;
+
+static TpsDiskFile *
+uring_open (TpsDisk *base, const gchar *path, guint flags, GError **error)
+{
+  UringDisk *disk = (UringDisk *) base;
+  TpsDiskFile *file = disk->posix.open (base, path, flags, error);
+  struct io_uring *ring;
+
+  if (file == NULL || (flags & TPS_DISK_DIRECT) == 0 || (flags & TPS_DISK_READ_ONLY) != 0)
+    return file;
+  ring = g_new (struct io_uring, 1);
+  if (io_uring_queue_init (N_ENTRIES, ring, 0) == 0)
+    ((TpsPosixFile *) file)->ring = ring;
+  else
+    g_free (ring);
+  return file;
+}
+
+static void
+uring_close (TpsDiskFile *file)
+{
+  UringDisk *disk = (UringDisk *) file->disk;
+  struct io_uring *ring = ((TpsPosixFile *) file)->ring;
+
+  if (ring != NULL)
+    io_uring_queue_exit (ring);
+  g_free (ring);
+  disk->posix.close (file);
+}
+
+/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is known. */
+static gboolean
+run_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, gint results[2])
+{
+  struct io_uring_sqe *entry = io_uring_get_sqe (file->ring);
+  guint n_seen = 0;
+
+  io_uring_prep_write (entry, file->fd, data, (unsigned) n_bytes, (guint64) offset);
+  io_uring_sqe_set_flags (entry, IOSQE_IO_LINK);
+  io_uring_sqe_set_data64 (entry, 0);
+  entry = io_uring_get_sqe (file->ring);
+  io_uring_prep_fsync (entry, file->fd, IORING_FSYNC_DATASYNC);
+  io_uring_sqe_set_data64 (entry, 1);
+  if (io_uring_submit (file->ring) != 2)
+    return FALSE;
+  while (n_seen < 2)
+    {
+      struct io_uring_cqe *done;
+      gint code = io_uring_wait_cqe (file->ring, &done);
+
+      if (code == -EINTR)
+        continue;
+      if (code < 0)
+        return FALSE;
+      results[io_uring_cqe_get_data64 (done)] = done->res;
+      io_uring_cqe_seen (file->ring, done);
+      n_seen++;
+    }
+  return TRUE;
+}
+
+/* The sync of a write that was short or refused is cancelled: it has not failed. */
+static gboolean
+is_worth_another_try (gint result)
+{
+  return result >= 0 || result == -EINVAL || result == -EAGAIN || result == -EINTR;
+}
+
+static gboolean
+uring_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
+             GError **error)
+{
+  UringDisk *disk = (UringDisk *) base->disk;
+  TpsPosixFile *file = (TpsPosixFile *) base;
+  gint results[2] = { 0, 0 };
+
+  if (file->ring == NULL || !is_sync || n_bytes > MAX_BYTES)
+    return disk->posix.write (base, data, n_bytes, offset, is_sync, error);
+  if (!run_pair (file, data, n_bytes, offset, results))
+    return tps_disk_set_error (error, "io_uring", file->path, EIO);
+  if (results[0] == (gint) n_bytes && results[1] == 0)
+    return TRUE;
+  if (results[1] == -ECANCELED && is_worth_another_try (results[0]))
+    return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
+  if (results[0] < 0)
+    return tps_disk_set_error (error, "write", file->path, -results[0]);
+  return tps_disk_set_error (error, "fdatasync", file->path, results[1] < 0 ? -results[1] : EIO);
+}
+
+TpsDisk *
+tps_disk_new_uring (GError **error)
+{
+  struct io_uring ring;
+  UringDisk *disk;
+  gint code = io_uring_queue_init (N_ENTRIES, &ring, 0);
+
+  if (code < 0)
+    {
+      tps_disk_set_error (error, "io_uring_setup", "io_uring", -code);
+      return NULL;
+    }
+  io_uring_queue_exit (&ring);
+  disk = g_new (UringDisk, 1);
+  tps_posix_disk_init (&disk->posix);
+  disk->base = disk->posix;
+  disk->base.open = uring_open;
+  disk->base.close = uring_close;
+  disk->base.write = uring_write;
+  return &disk->base;
+}
