@@ -34,7 +34,8 @@ G_BEGIN_DECLS
 
 /* The unit that a power cut keeps or loses as a whole. */
 #define TPS_DISK_SECTOR 512
-/* Memory, offsets and lengths of reads and writes of a TPS_DISK_DIRECT file are multiples of this. */
+/* Memory, offsets and lengths of reads and writes of a TPS_DISK_DIRECT file are multiples of
+ * this. */
 #define TPS_DISK_BLOCK 4096
 
 typedef struct TpsDisk TpsDisk;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The bytes of FORMAT.md as commands. Any bytes may be given to these functions: nothing beyond them is read, and no more
- * memory is taken than in proportion to them.
+/* The bytes of FORMAT.md as commands. Any bytes may be given to these functions: nothing beyond
+ * them is read, and no more memory is taken than in proportion to them.
  *
  * Thread: any; a decoder is used by one thread at a time.
  */
@@ -22,7 +22,8 @@ typedef enum
   TPS_HEAD_DAMAGED,
 } TpsHeadVerdict;
 
-/* `sector`: the first TPS_DISK_SECTOR bytes of a segment. A segment of another version is OK if its checksum is. */
+/* `sector`: the first TPS_DISK_SECTOR bytes of a segment. A segment of another version is OK if
+ * its checksum is. */
 TpsHeadVerdict tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment,
                                         guint32 *version);
 
@@ -57,9 +58,10 @@ typedef struct
 void tps_record_decoder_init (TpsRecordDecoder *decoder);
 void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 
-/* Decodes a body that lies at `offset` of `buffer`. The command is made of views into the buffer, which must stay until the
- * next call; tensors of models name the buffer, so that holders may take references. Errors: ABORTED, which says what does
- * not fit together (bytes whose checksum is right were written by another program then). */
+/* Decodes a body that lies at `offset` of `buffer`. The command is made of views into the
+ * buffer, which must stay until the next call; tensors of models name the buffer, so that
+ * holders may take references. Errors: ABORTED, which says what does not fit together (bytes
+ * whose checksum is right were written by another program then). */
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 

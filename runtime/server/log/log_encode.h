@@ -2,12 +2,14 @@
 
 /* Commands as the bytes of FORMAT.md.
  *
- *   tps_record_plan_set (&plan, command, TRUE);      how long the record is, and what it consists of
+ *   tps_record_plan_set (&plan, command, TRUE);      how long the record is, and what it consists
+ *                                                    of
  *   tps_record_encode (&plan, buffer + n_used);      the record, checksums included
  *   ...
  *   tps_group_seal (buffer, n_used, &place);         the head of the group, and its padding
  *
- * A record that is longer than the buffer is encoded in parts: tps_record_encode_begin(), _some(), _end().
+ * A record that is longer than the buffer is encoded in parts: tps_record_encode_begin(),
+ * _some(), _end().
  *
  * Thread: one at a time.
  */
@@ -38,15 +40,15 @@ typedef struct
 void tps_record_plan_init (TpsRecordPlan *plan);
 void tps_record_plan_clear (TpsRecordPlan *plan);
 
-/* Plans the record of `command`, which is borrowed until the record has been encoded. Without `with_body` only the LSN is
- * recorded: a hole. */
+/* Plans the record of `command`, which is borrowed until the record has been encoded. Without
+ * `with_body` only the LSN is recorded: a hole. */
 void tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean with_body);
 
 /* Writes plan->n_bytes to `to`, which is aligned to TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode (TpsRecordPlan *plan, guint8 *to);
 
-/* The same in parts: space for the header comes first and is filled in by _end(), when everything has been written by
- * _some(). Parts are multiples of TPS_LOG_RECORD_ALIGNMENT. */
+/* The same in parts: space for the header comes first and is filled in by _end(), when
+ * everything has been written by _some(). Parts are multiples of TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode_begin (TpsRecordPlan *plan);
 /* Returns how many bytes it wrote: fewer than `n_bytes` at the end only. */
 gsize tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes);
@@ -55,8 +57,8 @@ void tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header);
 /* Zero sectors in `data`, a multiple of TPS_DISK_SECTOR long. */
 guint32 tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes);
 
-/* Fills in the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts those of the rest of the
- * group: its first sector has its head. */
+/* Fills in the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts
+ * those of the rest of the group: its first sector has its head. */
 void tps_group_encode_head (guint8 *head, const TpsGroupHead *group);
 
 /* Fills in the first sector of a segment and clears the rest of its first block. */

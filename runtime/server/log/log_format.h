@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The headers of the log's files, as FORMAT.md describes them. For log_encode.c and log_decode.c only: nothing else knows the
- * bytes of the log. */
+/* The headers of the log's files, as FORMAT.md describes them. For log_encode.c and log_decode.c
+ * only: nothing else knows the bytes of the log. */
 
 #pragma once
 

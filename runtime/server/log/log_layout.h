@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What writers and readers of the log must know of its layout, without its bytes: sizes, names, and the fields of heads. */
+/* What writers and readers of the log must know of its layout, without its bytes: sizes, names,
+ * and the fields of heads. */
 
 #pragma once
 

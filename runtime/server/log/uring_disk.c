@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so that the kernel goes on to the sync
- * by itself. Each direct file has a small ring of its own, which needs no lock. Whatever io_uring does not take, or does in
- * part, is done by the POSIX functions; a sync that has failed is not. */
+/* The POSIX disk, with one difference: a write and its fdatasync are one submission, so that the
+ * kernel goes on to the sync by itself. Each direct file has a small ring of its own, which
+ * needs no lock. Whatever io_uring does not take, or does in part, is done by the POSIX
+ * functions; a sync that has failed is not. */
 
 #include <errno.h>
 #include <liburing.h>
@@ -47,7 +48,8 @@ uring_close (TpsDiskFile *file)
   disk->posix.close (file);
 }
 
-/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is known. */
+/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is
+ * known. */
 static gboolean
 run_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, gint results[2])
 {

@@ -1,0 +1,326 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/log.h"
+
+#include "runtime/base/error.h"
+#include "runtime/server/log/log_private.h"
+#include "runtime/server/log/log_scan.h"
+
+#define DEFAULT_SEGMENT_BYTES ((gint64) 256 << 20)
+#define DEFAULT_STAGED_BYTES ((gsize) 32 << 20)
+#define DEFAULT_INTERVAL_NS ((gint64) 100 * 1000 * 1000)
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+void
+tps_log_found_clear (TpsLogFound *found)
+{
+  g_clear_pointer (&found->torn_position, g_free);
+}
+
+static TpsLogOptions
+with_defaults (const TpsLogOptions *options)
+{
+  TpsLogOptions result = { 0 };
+
+  if (options != NULL)
+    result = *options;
+  if (result.segment_bytes == 0)
+    result.segment_bytes = DEFAULT_SEGMENT_BYTES;
+  if (result.max_staged_bytes == 0)
+    result.max_staged_bytes = DEFAULT_STAGED_BYTES;
+  if (result.interval_ns == 0)
+    result.interval_ns = DEFAULT_INTERVAL_NS;
+  if (result.first_lsn == 0)
+    result.first_lsn = 1;
+  if (result.pool == NULL)
+    result.pool = tps_buffer_pool_get_default ();
+  return result;
+}
+
+/* The log must reach from `first_lsn` - 1, or before it, to there, or beyond it. */
+static gboolean
+check_reach (const TpsLog *log, const TpsLogEnd *end, GError **error)
+{
+  gint64 wanted = log->options.first_lsn;
+
+  if (end->first_lsn == 0 || (end->first_lsn <= wanted && end->last_lsn >= wanted - 1))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s: commands are needed from LSN %" G_GINT64_FORMAT
+               " on, but the log has LSN %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+               "; use the snapshots that belong to it",
+               log->folder.path, wanted, end->first_lsn, end->last_lsn);
+  return FALSE;
+}
+
+static void
+fill_found (const TpsLog *log, TpsLogEnd *end, TpsLogFound *found)
+{
+  gboolean is_empty = end->first_lsn == 0;
+
+  if (found == NULL)
+    return;
+  *found = (TpsLogFound) {
+    .first_lsn = is_empty ? log->options.first_lsn : end->first_lsn,
+    .last_lsn = is_empty ? log->options.first_lsn - 1 : end->last_lsn,
+    .n_bytes = end->n_bytes,
+    .n_torn_bytes = end->n_torn_bytes,
+    .torn_position = g_steal_pointer (&end->torn_position),
+  };
+}
+
+/* Finds the end, cuts off what is behind it, and makes the first segment. */
+static gboolean
+recover (TpsLog *log, TpsLogFound *found, GError **error)
+{
+  const TpsLogOptions *options = &log->options;
+  TpsLogFolder *folder = &log->folder;
+  g_auto (TpsLogEnd) end = { 0 };
+  gint64 last_lsn;
+  guint64 last_number;
+
+  if (!tps_log_folder_find_end (folder, options->pool, &end, error)
+      || !check_reach (log, &end, error)
+      || !tps_log_folder_cut (folder, end.number, end.offset, error))
+    return FALSE;
+  last_lsn = end.first_lsn != 0 ? end.last_lsn : options->first_lsn - 1;
+  last_number =
+      folder->segments->len > 0
+          ? g_array_index (folder->segments, TpsSegmentInfo, folder->segments->len - 1).number
+          : 0;
+  log->base_lsn = last_lsn;
+  tps_log_writer_init (&log->writer, folder, last_lsn, last_number, options->segment_bytes,
+                       options->max_staged_bytes / 2, options->interval_ns);
+  if (!tps_log_writer_begin (&log->writer, error))
+    {
+      tps_log_writer_clear (&log->writer);
+      return FALSE;
+    }
+  fill_found (log, &end, found);
+  return TRUE;
+}
+
+static void *
+run_thread (void *user_data)
+{
+  tps_log_writer_run (user_data);
+  return NULL;
+}
+
+TpsLog *
+tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
+                      TpsLogFound *found, GError **error)
+{
+  TpsLog *log = g_new0 (TpsLog, 1);
+
+  log->options = with_defaults (options);
+  if (!tps_log_folder_open (&log->folder, disk, path, TRUE, error) || !recover (log, found, error))
+    {
+      g_prefix_error (error, "log: ");
+      tps_log_folder_close (&log->folder);
+      g_free (log);
+      return NULL;
+    }
+  tps_mutex_init (&log->deleting);
+  return log;
+}
+
+TpsLog *
+tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options, TpsLogFound *found,
+              GError **error)
+{
+  TpsLog *log = tps_log_open_stepped (disk, path, options, found, error);
+
+  if (log == NULL)
+    return NULL;
+  for (log->n_threads = 0; log->n_threads < TPS_LOG_MAX_THREADS; log->n_threads++)
+    tps_sync_check (pthread_create (&log->threads[log->n_threads], NULL, run_thread, &log->writer));
+  return log;
+}
+
+void
+tps_log_close (TpsLog *log)
+{
+  tps_log_writer_close (&log->writer);
+  tps_log_writer_run (&log->writer);
+  for (guint i = 0; i < log->n_threads; i++)
+    tps_sync_check (pthread_join (log->threads[i], NULL));
+  tps_log_writer_clear (&log->writer);
+  tps_mutex_clear (&log->deleting);
+  tps_log_folder_close (&log->folder);
+  g_free (log);
+}
+
+/* ---- appending ------------------------------------------------------------------------------- */
+
+gboolean
+tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error)
+{
+  return tps_log_writer_may_add (&log->writer, n_bytes, error);
+}
+
+void
+tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability, TpsLogDone done,
+                gpointer user_data)
+{
+  TpsLogEntry entry = { command, durability, command->lsn, done, user_data };
+
+  tps_log_writer_add (&log->writer, &entry);
+}
+
+void
+tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data)
+{
+  TpsLogEntry entry = { NULL, TPS_DURABILITY_COMMIT, 0, done, user_data };
+
+  tps_log_writer_add (&log->writer, &entry);
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+gint64
+tps_log_get_durable_lsn (TpsLog *log)
+{
+  gint64 lsn;
+
+  tps_mutex_lock (&log->writer.lock);
+  lsn = log->writer.durable_lsn;
+  tps_mutex_unlock (&log->writer.lock);
+  return lsn;
+}
+
+gint64
+tps_log_get_first_lsn (TpsLog *log)
+{
+  const GArray *infos = log->writer.infos;
+  gint64 lsn;
+
+  tps_mutex_lock (&log->writer.lock);
+  lsn = infos->len > 0 ? g_array_index (infos, TpsSegmentInfo, 0).first_lsn : log->base_lsn + 1;
+  tps_mutex_unlock (&log->writer.lock);
+  return lsn;
+}
+
+gint64
+tps_log_get_written_bytes (TpsLog *log)
+{
+  gint64 n_bytes;
+
+  tps_mutex_lock (&log->writer.lock);
+  n_bytes = log->writer.n_written;
+  tps_mutex_unlock (&log->writer.lock);
+  return n_bytes;
+}
+
+static GArray *
+copy_infos (TpsLog *log)
+{
+  GArray *copy;
+
+  tps_mutex_lock (&log->writer.lock);
+  copy = g_array_copy (log->writer.infos);
+  tps_mutex_unlock (&log->writer.lock);
+  return copy;
+}
+
+gboolean
+tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
+{
+  g_autoptr (GArray) infos = NULL;
+  guint n_removed;
+  gboolean is_deleted;
+
+  tps_mutex_lock (&log->deleting);
+  infos = copy_infos (log);
+  is_deleted = tps_log_folder_delete_before (&log->folder, infos, lsn, &n_removed, error);
+  tps_mutex_lock (&log->writer.lock);
+  if (n_removed > 0)
+    g_array_remove_range (log->writer.infos, 0, n_removed);
+  tps_mutex_unlock (&log->writer.lock);
+  tps_mutex_unlock (&log->deleting);
+  return is_deleted;
+}
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+struct TpsLogCursor
+{
+  TpsLog *log;
+  TpsLogScan scan;
+  gint64 lsn;       /* of the next record */
+  gint64 limit_lsn; /* all up to here was durable before anything was read ahead */
+};
+
+TpsLogCursor *
+tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error)
+{
+  gint64 first_lsn = tps_log_get_first_lsn (log);
+  gint64 durable_lsn = tps_log_get_durable_lsn (log);
+  TpsLogCursor *cursor;
+
+  if (lsn < first_lsn || lsn > durable_lsn + 1)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+                   "log: LSN %" G_GINT64_FORMAT " is not kept; LSN %" G_GINT64_FORMAT
+                   " to %" G_GINT64_FORMAT " are",
+                   lsn, first_lsn, durable_lsn);
+      return NULL;
+    }
+  cursor = g_new0 (TpsLogCursor, 1);
+  cursor->log = log;
+  cursor->lsn = lsn;
+  tps_log_scan_init (&cursor->scan, &log->folder, log->options.pool);
+  return cursor;
+}
+
+void
+tps_log_cursor_free (TpsLogCursor *cursor)
+{
+  tps_log_scan_clear (&cursor->scan);
+  g_free (cursor);
+}
+
+static gboolean
+start (TpsLogCursor *cursor, GError **error)
+{
+  g_autoptr (GArray) infos = copy_infos (cursor->log);
+  guint64 number = tps_log_scan_find (infos, cursor->lsn);
+
+  if (number != 0)
+    return tps_log_scan_start (&cursor->scan, number, cursor->lsn, error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "LSN %" G_GINT64_FORMAT " is not kept any more; the first one is %" G_GINT64_FORMAT,
+               cursor->lsn, tps_log_get_first_lsn (cursor->log));
+  return FALSE;
+}
+
+/* FALSE: an error. */
+static gboolean
+read_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error)
+{
+  *record = (TpsLogRecord) { 0 };
+  if (cursor->lsn > cursor->limit_lsn)
+    {
+      cursor->limit_lsn = tps_log_get_durable_lsn (cursor->log);
+      if (!tps_log_scan_refresh (&cursor->scan, error))
+        return FALSE;
+    }
+  if (cursor->lsn > cursor->limit_lsn)
+    return TRUE;
+  if (!cursor->scan.is_open && !start (cursor, error))
+    return FALSE;
+  if (!tps_log_scan_next (&cursor->scan, record, error))
+    return FALSE;
+  cursor->lsn++;
+  return TRUE;
+}
+
+gboolean
+tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error)
+{
+  if (read_next (cursor, record, error))
+    return TRUE;
+  g_prefix_error (error, "log: ");
+  return FALSE;
+}

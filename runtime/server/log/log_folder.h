@@ -1,0 +1,70 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The folder of a log: its marker, its lock, its segments, and where the log ends.
+ *
+ *   tps_log_folder_open()         locks it; reads the marker, or writes one into an empty folder
+ *   tps_log_folder_find_end()     reads the last segment; changes nothing
+ *   tps_log_folder_cut()          removes what is behind the end
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/base/buffer.h"
+#include "runtime/server/log/log_layout.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  guint64 number;
+  gint64 first_lsn; /* 0: no record */
+} TpsSegmentInfo;
+
+typedef struct
+{
+  TpsDisk *disk; /* borrowed */
+  gchar *path;
+  TpsLogId id;
+  TpsDiskFile *lock;
+  GArray *segments; /* of TpsSegmentInfo; their numbers have no gaps */
+} TpsLogFolder;
+
+/* Where a log ends. */
+typedef struct
+{
+  gint64 first_lsn, last_lsn; /* of all records; both 0: there is none */
+  guint64 number;             /* of the segment with the last record; 0: there is none */
+  gint64 offset;              /* the end of its last group */
+  gint64 n_bytes;             /* of all segments up to there */
+  gint64 n_torn_bytes;
+  gchar *torn_position; /* NULL: nothing was torn */
+} TpsLogEnd;
+
+void tps_log_end_clear (TpsLogEnd *end);
+
+/* Without `may_create` a folder that is not a log's is refused, empty or not. Errors: see
+ * tps_log_open(). */
+gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path,
+                              gboolean may_create, GError **error);
+/* Also of a folder that is all zero. */
+void tps_log_folder_close (TpsLogFolder *folder);
+
+/* Fills in `first_lsn` of all segments, too. Errors: see tps_log_open(). */
+gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *end,
+                                  GError **error);
+
+/* Makes the log end at `offset` of segment `number` (0: removes all segments). */
+gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
+
+/* Removes the segments all of whose records are below `lsn`. The one with the newest records
+ * stays. `folder->segments` is not changed: n_removed of its first ones are gone, also after an
+ * error. */
+gboolean tps_log_folder_delete_before (TpsLogFolder *folder, const GArray *segments, gint64 lsn,
+                                       guint *n_removed, GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogEnd, tps_log_end_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogFolder, tps_log_folder_close)
+
+G_END_DECLS

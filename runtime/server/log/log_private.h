@@ -1,0 +1,30 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A log for tests: without threads, so that they take its steps themselves. */
+
+#pragma once
+
+#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_folder.h"
+#include "runtime/server/log/log_writer.h"
+
+G_BEGIN_DECLS
+
+#define TPS_LOG_MAX_THREADS 2
+
+struct TpsLog
+{
+  TpsLogOptions options; /* with defaults */
+  TpsLogFolder folder;
+  TpsLogWriter writer;
+  TpsMutex deleting; /* one at a time */
+  gint64 base_lsn;   /* of the last record that was found, or the one before the first */
+  guint n_threads;
+  TpsThread threads[TPS_LOG_MAX_THREADS];
+};
+
+/* As tps_log_open(), without threads: tps_log_writer_step (&log->writer, ...) does their work. */
+TpsLog *tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
+                              TpsLogFound *found, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,46 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Reads the records of a log in LSN order, over the borders of segments.
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_folder.h"
+#include "runtime/server/log/segment_reader.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const TpsLogFolder *folder; /* borrowed; its list of segments is not used */
+  TpsBufferPool *pool;        /* borrowed */
+  gboolean is_open;
+  TpsSegmentReader reader;
+  guint64 number;
+  gint64 lsn; /* of the next record */
+  TpsRecordDecoder decoder;
+} TpsLogScan;
+
+void tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool);
+void tps_log_scan_clear (TpsLogScan *scan);
+
+/* Goes to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
+gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
+
+/* Reads the next record, which must be on the disk. Errors: as tps_log_cursor_next(). */
+gboolean tps_log_scan_next (TpsLogScan *scan, TpsLogRecord *record, GError **error);
+
+/* The same without decoding: checks the record only. */
+gboolean tps_log_scan_check (TpsLogScan *scan, GError **error);
+
+/* What was read ahead may have been written in the meantime. */
+gboolean tps_log_scan_refresh (TpsLogScan *scan, GError **error);
+
+/* The segment that has the record of `lsn`; 0: it is older than all. `segments` is of
+ * TpsSegmentInfo. */
+guint64 tps_log_scan_find (const GArray *segments, gint64 lsn);
+
+G_END_DECLS

@@ -1,0 +1,61 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A staging buffer: the group of records that is written next, and the callbacks that wait for it.
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_encode.h"
+
+G_BEGIN_DECLS
+
+/* An append or a flush. */
+typedef struct
+{
+  const TpsCommand *command; /* NULL: a flush */
+  TpsDurability durability;
+  gint64 lsn; /* of the command; 0 for a flush */
+  TpsLogDone done;
+  gpointer user_data;
+} TpsLogEntry;
+
+typedef struct
+{
+  guint8 *data; /* at TPS_DISK_BLOCK */
+  gsize capacity;
+  gsize n_used; /* with the head of the group */
+  guint n_records;
+  gint64 first_lsn, last_lsn;
+  gboolean is_full;   /* an entry did not fit; the stage is not empty */
+  gboolean is_urgent; /* somebody waits for the disk */
+  gint64 due_ns;      /* when it must be written; G_MAXINT64 */
+  /* A record that is longer than the buffer: the only one of its group. It is encoded while it
+   * is written. */
+  const TpsCommand *large;
+  gint64 large_bytes; /* of the group */
+  GArray *waiting;    /* of TpsLogEntry: done() is to be called when the group is on the disk */
+  TpsRecordPlan plan; /* of the record that is being encoded */
+} TpsLogStage;
+
+/* `capacity` is a multiple of TPS_DISK_BLOCK. */
+void tps_log_stage_init (TpsLogStage *stage, gsize capacity);
+void tps_log_stage_clear (TpsLogStage *stage);
+
+gboolean tps_log_stage_is_empty (const TpsLogStage *stage);
+
+/* Bytes of the group, padding included; 0: there is no record. */
+gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
+
+/* Encodes the entry's record behind the others. FALSE: it does not fit, and the stage is full.
+ * `has_copied`: the command is not needed any more, and the entry does not wait for the disk.
+ * `due_ns`: when a record of TPS_DURABILITY_INTERVAL must be on the disk. */
+gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
+                            gboolean *has_copied);
+
+/* Calls done() of all that wait, and empties the stage. `lsn`: for flushes. */
+void tps_log_stage_end (TpsLogStage *stage, gint64 lsn, const GError *error);
+
+G_END_DECLS

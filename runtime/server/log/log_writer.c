@@ -1,0 +1,424 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/log_writer.h"
+
+#include "runtime/base/error.h"
+
+/* Bytes that are staged in a row while the disk may be idle. */
+#define STAGE_PASS_BYTES ((gsize) 2 << 20)
+#define MAX_KEPT_QUEUE 1024
+
+typedef enum
+{
+  STEP_NONE = 0,
+  STEP_STAGE,
+  STEP_WRITE,
+  STEP_SPARE,
+  STEP_FAIL,
+} Step;
+
+void
+tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
+                     guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
+                     gint64 interval_ns)
+{
+  *writer = (TpsLogWriter) { .interval_ns = interval_ns,
+                             .stage_bytes = stage_bytes,
+                             .durable_lsn = last_lsn };
+  tps_mutex_init (&writer->lock);
+  tps_cond_init (&writer->changed);
+  writer->queue = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry));
+  writer->infos = g_array_copy (folder->segments);
+  tps_log_stage_init (&writer->stages[0], stage_bytes);
+  tps_log_stage_init (&writer->stages[1], stage_bytes);
+  writer->filling = &writer->stages[0];
+  tps_segment_writer_init (&writer->segments, folder, last_number, segment_bytes);
+}
+
+gboolean
+tps_log_writer_begin (TpsLogWriter *writer, GError **error)
+{
+  if (!tps_segment_writer_make_spare (&writer->segments, error))
+    return FALSE;
+  writer->room = tps_segment_writer_get_room (&writer->segments);
+  return TRUE;
+}
+
+void
+tps_log_writer_clear (TpsLogWriter *writer)
+{
+  tps_segment_writer_clear (&writer->segments, writer->failure == NULL);
+  tps_log_stage_clear (&writer->stages[0]);
+  tps_log_stage_clear (&writer->stages[1]);
+  g_array_unref (writer->queue);
+  g_array_unref (writer->infos);
+  g_clear_error (&writer->failure);
+  g_clear_error (&writer->no_room);
+  tps_cond_clear (&writer->changed);
+  tps_mutex_clear (&writer->lock);
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+void
+tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
+{
+  tps_mutex_lock (&writer->lock);
+  g_array_append_val (writer->queue, *entry);
+  tps_cond_signal (&writer->changed);
+  tps_mutex_unlock (&writer->lock);
+}
+
+/* What has been added but not written is not counted byte by byte; it fits into the margin. */
+static gboolean
+is_short_of_room (const TpsLogWriter *writer, gsize n_bytes)
+{
+  gint64 margin = writer->segments.segment_bytes / 8;
+
+  return writer->no_room != NULL
+         && (writer->sealed != NULL || n_bytes > G_MAXINT64 / 2
+             || writer->room < margin + (gint64) n_bytes);
+}
+
+gboolean
+tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error)
+{
+  const GError *reason = NULL;
+
+  tps_mutex_lock (&writer->lock);
+  if (writer->failure != NULL)
+    reason = writer->failure;
+  else if (is_short_of_room (writer, n_bytes))
+    reason = writer->no_room;
+  if (reason != NULL && error != NULL)
+    {
+      *error = g_error_copy (reason);
+      if (reason == writer->no_room)
+        tps_error_set_retry_after_ms (*error, (gint) (TPS_LOG_RETRY_NS / 1000000));
+    }
+  tps_mutex_unlock (&writer->lock);
+  return reason == NULL;
+}
+
+void
+tps_log_writer_close (TpsLogWriter *writer)
+{
+  tps_mutex_lock (&writer->lock);
+  writer->is_closing = TRUE;
+  tps_cond_broadcast (&writer->changed);
+  tps_mutex_unlock (&writer->lock);
+}
+
+/* ---- what to do next; the lock is held ------------------------------------------------------- */
+
+static gboolean
+has_queued (const TpsLogWriter *writer)
+{
+  return writer->n_taken < writer->queue->len;
+}
+
+static gboolean
+is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
+{
+  return !tps_log_stage_is_empty (stage)
+         && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->due_ns);
+}
+
+/* A full disk is asked again after a while only. */
+static gboolean
+may_try (const TpsLogWriter *writer, gint64 now_ns)
+{
+  return writer->no_room == NULL || now_ns >= writer->retry_ns || writer->is_closing;
+}
+
+static gboolean
+can_write (const TpsLogWriter *writer, gint64 now_ns)
+{
+  if (writer->is_writing)
+    return FALSE;
+  if (writer->sealed != NULL)
+    return may_try (writer, now_ns);
+  return !writer->is_staging && is_due (writer, writer->filling, now_ns);
+}
+
+static gboolean
+can_stage (const TpsLogWriter *writer)
+{
+  return !writer->is_staging && !writer->filling->is_full && has_queued (writer);
+}
+
+static gboolean
+can_make_spare (const TpsLogWriter *writer, gint64 now_ns)
+{
+  return writer->wants_spare && !writer->is_writing && !writer->is_closing
+         && may_try (writer, now_ns);
+}
+
+static gboolean
+has_anything (const TpsLogWriter *writer)
+{
+  return has_queued (writer) || writer->sealed != NULL || !tps_log_stage_is_empty (writer->filling);
+}
+
+static Step
+choose (const TpsLogWriter *writer, gint64 now_ns)
+{
+  if (writer->failure != NULL)
+    return !writer->is_staging && !writer->is_writing && has_anything (writer) ? STEP_FAIL
+                                                                               : STEP_NONE;
+  if (writer->needs_spare && can_make_spare (writer, now_ns))
+    return STEP_SPARE;
+  if (can_write (writer, now_ns))
+    return STEP_WRITE;
+  if (can_stage (writer))
+    return STEP_STAGE;
+  return can_make_spare (writer, now_ns) ? STEP_SPARE : STEP_NONE;
+}
+
+static gint64
+get_wake_ns (const TpsLogWriter *writer)
+{
+  gint64 wake_ns = G_MAXINT64;
+
+  if (writer->failure != NULL || writer->is_writing)
+    return wake_ns; /* the thread that writes comes back here */
+  if (writer->sealed == NULL && !writer->is_staging)
+    wake_ns = writer->filling->due_ns;
+  if (writer->no_room != NULL && (writer->sealed != NULL || writer->wants_spare))
+    wake_ns = MIN (wake_ns, writer->retry_ns);
+  return wake_ns;
+}
+
+/* ---- steps; the lock is held, but not while they work ---------------------------------------- */
+
+static void
+drop_taken (TpsLogWriter *writer)
+{
+  if (has_queued (writer) && writer->n_taken < MAX_KEPT_QUEUE)
+    return;
+  g_array_remove_range (writer->queue, 0, writer->n_taken);
+  writer->n_taken = 0;
+}
+
+/* FALSE: the stage is full, or nothing is queued. */
+static gboolean
+stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
+{
+  TpsLogEntry entry;
+  gboolean is_taken, has_copied;
+
+  if (!has_queued (writer))
+    return FALSE;
+  entry = g_array_index (writer->queue, TpsLogEntry, writer->n_taken);
+  tps_mutex_unlock (&writer->lock);
+  is_taken = tps_log_stage_add (stage, &entry, now_ns + writer->interval_ns, &has_copied);
+  if (has_copied)
+    entry.done (entry.user_data, entry.lsn, NULL);
+  tps_mutex_lock (&writer->lock);
+  writer->n_taken += is_taken ? 1 : 0;
+  return is_taken;
+}
+
+static void
+run_stage (TpsLogWriter *writer, gint64 now_ns)
+{
+  TpsLogStage *stage = writer->filling;
+  gsize n_before = stage->n_used;
+
+  writer->is_staging = TRUE;
+  while (stage->n_used - n_before < STAGE_PASS_BYTES && stage_one (writer, stage, now_ns))
+    ;
+  drop_taken (writer);
+  writer->is_staging = FALSE;
+  /* This thread may write next, and the other one has no reason to wake up but this. */
+  if (has_queued (writer))
+    tps_cond_signal (&writer->changed);
+}
+
+/* After something was asked of the segments. `error` may be NULL; it is taken over. */
+static void
+note_segments (TpsLogWriter *writer, GError *error, gint64 now_ns)
+{
+  const TpsSegmentWriter *segments = &writer->segments;
+  gint64 used = segments->current.offset;
+
+  writer->room = tps_segment_writer_get_room (segments);
+  writer->wants_spare = segments->spare.file == NULL && used >= segments->current.size / 2;
+  writer->needs_spare = writer->wants_spare && used >= segments->current.size / 4 * 3;
+  if (error != NULL || !writer->wants_spare)
+    g_clear_error (&writer->no_room);
+  if (error == NULL)
+    return;
+  g_prefix_error (&error, "log: ");
+  if (g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED) && !writer->is_closing)
+    {
+      writer->no_room = error;
+      writer->retry_ns = now_ns + TPS_LOG_RETRY_NS;
+    }
+  else
+    writer->failure = error;
+}
+
+static void
+run_spare (TpsLogWriter *writer, gint64 now_ns)
+{
+  GError *error = NULL;
+
+  writer->is_writing = TRUE;
+  tps_mutex_unlock (&writer->lock);
+  tps_segment_writer_make_spare (&writer->segments, &error);
+  tps_mutex_lock (&writer->lock);
+  note_segments (writer, error, now_ns);
+  writer->is_writing = FALSE;
+}
+
+/* A write that fails is final, also for want of room, which had been reserved. */
+static gboolean
+write_sealed (TpsLogWriter *writer, GError **error)
+{
+  TpsSegmentWriter *segments = &writer->segments;
+  TpsLogStage *stage = writer->sealed;
+  gint64 n_bytes = tps_log_stage_get_bytes (stage);
+
+  if (n_bytes == 0)
+    return TRUE;
+  if (!tps_segment_writer_reserve (segments, n_bytes, error))
+    return FALSE;
+  if (tps_segment_writer_write (segments, stage, error))
+    return TRUE;
+  if (error != NULL && g_error_matches (*error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED))
+    (*error)->code = TPS_ERROR_INTERNAL;
+  return FALSE;
+}
+
+static void
+note_written (TpsLogWriter *writer, const TpsLogStage *stage)
+{
+  gint64 n_bytes = tps_log_stage_get_bytes (stage);
+  TpsSegmentInfo info = { writer->segments.current.head.number, stage->first_lsn };
+
+  if (n_bytes == 0)
+    return;
+  if (writer->segments.current.offset == TPS_LOG_FIRST_GROUP + n_bytes)
+    g_array_append_val (writer->infos, info);
+  writer->durable_lsn = stage->last_lsn;
+  writer->n_written += n_bytes;
+}
+
+static TpsLogStage *
+other_stage (TpsLogWriter *writer)
+{
+  return writer->filling == &writer->stages[0] ? &writer->stages[1] : &writer->stages[0];
+}
+
+static void
+run_write (TpsLogWriter *writer, gint64 now_ns)
+{
+  GError *error = NULL;
+  gboolean is_written;
+  gint64 lsn;
+
+  writer->is_writing = TRUE;
+  if (writer->sealed == NULL)
+    {
+      writer->sealed = writer->filling;
+      writer->filling = other_stage (writer);
+    }
+  tps_mutex_unlock (&writer->lock);
+  is_written = write_sealed (writer, &error);
+  tps_mutex_lock (&writer->lock);
+  note_segments (writer, error, now_ns);
+  if (is_written)
+    {
+      note_written (writer, writer->sealed);
+      lsn = writer->durable_lsn;
+      tps_mutex_unlock (&writer->lock);
+      tps_log_stage_end (writer->sealed, lsn, NULL);
+      tps_mutex_lock (&writer->lock);
+      writer->sealed = NULL;
+    }
+  writer->is_writing = FALSE;
+}
+
+static void
+end_with (const GError *failure, const TpsLogEntry *entry)
+{
+  entry->done (entry->user_data, entry->lsn, failure);
+}
+
+/* Nobody stages or writes, and nobody will: `failure` stays. */
+static void
+run_fail (TpsLogWriter *writer)
+{
+  g_autoptr (GArray) queue = writer->queue;
+  TpsLogStage *sealed = writer->sealed;
+  guint n_taken = writer->n_taken;
+
+  writer->is_staging = writer->is_writing = TRUE;
+  writer->queue = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry));
+  writer->n_taken = 0;
+  tps_mutex_unlock (&writer->lock);
+  if (sealed != NULL)
+    tps_log_stage_end (sealed, 0, writer->failure);
+  tps_log_stage_end (writer->filling, 0, writer->failure);
+  for (guint i = n_taken; i < queue->len; i++)
+    end_with (writer->failure, &g_array_index (queue, TpsLogEntry, i));
+  tps_mutex_lock (&writer->lock);
+  writer->sealed = NULL;
+  writer->is_staging = writer->is_writing = FALSE;
+}
+
+static gboolean
+take_step (TpsLogWriter *writer, gint64 now_ns)
+{
+  switch (choose (writer, now_ns))
+    {
+    case STEP_NONE:
+      return FALSE;
+    case STEP_STAGE:
+      run_stage (writer, now_ns);
+      break;
+    case STEP_WRITE:
+      run_write (writer, now_ns);
+      break;
+    case STEP_SPARE:
+      run_spare (writer, now_ns);
+      break;
+    case STEP_FAIL:
+      run_fail (writer);
+      break;
+    }
+  return TRUE;
+}
+
+gboolean
+tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_ns)
+{
+  gboolean has_worked;
+
+  tps_mutex_lock (&writer->lock);
+  has_worked = take_step (writer, now_ns);
+  *wake_ns = get_wake_ns (writer);
+  tps_mutex_unlock (&writer->lock);
+  return has_worked;
+}
+
+void
+tps_log_writer_run (TpsLogWriter *writer)
+{
+  tps_mutex_lock (&writer->lock);
+  for (;;)
+    {
+      if (take_step (writer, tps_clock_now_ns ()))
+        continue;
+      if (writer->is_closing && !writer->is_staging && !writer->is_writing
+          && !has_anything (writer))
+        break;
+      if (get_wake_ns (writer) == G_MAXINT64)
+        tps_cond_wait (&writer->changed, &writer->lock);
+      else
+        tps_cond_wait_until (&writer->changed, &writer->lock, get_wake_ns (writer));
+    }
+  tps_cond_broadcast (&writer->changed);
+  tps_mutex_unlock (&writer->lock);
+}

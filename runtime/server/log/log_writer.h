@@ -1,0 +1,84 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The state machine of the log's threads.
+ *
+ *   queue -> stage (records are encoded) -> write and sync -> done()
+ *
+ * There are two stages: while one is written, the other is filled. The steps:
+ *
+ *   STAGE   copies queued records into the stage that is being filled, and ends those that do not
+ *           wait for the disk
+ *   WRITE   writes the filled stage and syncs it, and ends those that waited
+ *   SPARE   makes the next segment
+ *   FAIL    after a failure: ends everything with its error
+ *
+ * At most one thread stages, and one writes, at a time. tps_log_writer_run() takes one step
+ * after the other and sleeps when there is none. Tests call tps_log_writer_step() instead, with
+ * a clock of their own.
+ */
+
+#pragma once
+
+#include "runtime/base/sync.h"
+#include "runtime/server/log/segment_writer.h"
+
+G_BEGIN_DECLS
+
+#define TPS_LOG_RETRY_NS ((gint64) 1000 * 1000 * 1000) /* after a full disk */
+
+typedef struct
+{
+  gint64 interval_ns;
+  gsize stage_bytes; /* of each of two */
+
+  TpsMutex lock; /* guards everything up to the next comment */
+  TpsCond changed;
+  GArray *queue; /* of TpsLogEntry; the first n_taken have been staged */
+  guint n_taken;
+  gboolean is_staging; /* a thread has the stage that is filled */
+  gboolean is_writing; /* a thread has `sealed`, and the segments */
+  gboolean is_closing;
+  TpsLogStage *filling; /* of the two */
+  TpsLogStage *sealed;  /* is written next, or NULL */
+  GError *failure;      /* for good */
+  GError *no_room;      /* until a segment can be made */
+  gint64 retry_ns;      /* when that is tried again */
+  gint64 room;          /* bytes, without a further segment */
+  gboolean wants_spare; /* the current segment is half full, and there is no next one */
+  gboolean needs_spare; /* it is nearly full */
+  gint64 durable_lsn;
+  gint64 n_written; /* bytes */
+  GArray *infos;    /* of TpsSegmentInfo, with the records that are durable */
+
+  /* Of the thread that has is_staging or is_writing. */
+  TpsLogStage stages[2];
+  TpsSegmentWriter segments;
+} TpsLogWriter;
+
+/* Begins behind `end`; takes over the list of `folder`'s segments as it is. `folder` is
+ * borrowed. */
+void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
+                          guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
+                          gint64 interval_ns);
+/* Makes the first segment. Before the first step. Errors: as the disk says. */
+gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
+/* No step may be under way. What waits is not ended. */
+void tps_log_writer_clear (TpsLogWriter *writer);
+
+/* Queues an append or a flush. Thread: any. */
+void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
+
+/* See tps_log_may_append(). */
+gboolean tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error);
+
+/* Takes a step. FALSE: there was none to take; at `wake_ns` (G_MAXINT64: never) there may be one
+ * without anything being added. Thread: any. */
+gboolean tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_ns);
+
+/* Takes steps until the writer is closed and nothing is left to do. */
+void tps_log_writer_run (TpsLogWriter *writer);
+
+/* From now on nothing is added; what is staged is written at once. Thread: any. */
+void tps_log_writer_close (TpsLogWriter *writer);
+
+G_END_DECLS

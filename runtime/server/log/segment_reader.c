@@ -1,0 +1,399 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/segment_reader.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+
+#define WINDOW_BYTES ((gsize) 8 << 20)
+
+static gboolean
+refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s at %" G_GINT64_FORMAT ": %s", reader->name,
+               offset, what);
+  return FALSE;
+}
+
+/* ---- the window ------------------------------------------------------------------------------ */
+
+static gsize
+round_up (gsize n_bytes)
+{
+  return (n_bytes + TPS_DISK_BLOCK - 1) & ~(gsize) (TPS_DISK_BLOCK - 1);
+}
+
+static gint64
+round_down (gint64 offset)
+{
+  return offset & ~(gint64) (TPS_DISK_BLOCK - 1);
+}
+
+/* Makes room for a window of `n_bytes`. Somebody else may hold the buffer. */
+static gboolean
+ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, GError **error)
+{
+  gsize n_wanted = MAX (n_bytes, WINDOW_BYTES) + TPS_DISK_BLOCK;
+  gsize address;
+
+  if (reader->buffer != NULL && tps_buffer_is_exclusive (reader->buffer)
+      && tps_buffer_get_size (reader->buffer) >= n_wanted)
+    return TRUE;
+  g_clear_pointer (&reader->buffer, tps_buffer_unref);
+  reader->window_bytes = 0;
+  reader->buffer = tps_buffer_pool_get (reader->pool, n_wanted, error);
+  if (reader->buffer == NULL)
+    {
+      g_prefix_error (error, "%s: ", reader->name);
+      return FALSE;
+    }
+  address = (gsize) tps_buffer_get_data (reader->buffer);
+  reader->shift = round_up (address) - address;
+  return TRUE;
+}
+
+/* Where the bytes at `offset` of the file lie in the buffer; they are in the window. */
+static gsize
+place_of (const TpsSegmentReader *reader, gint64 offset)
+{
+  return reader->shift + (gsize) (offset - reader->window_offset);
+}
+
+/* NULL without an error: the file ends before `offset` + `n_bytes`. */
+static const guint8 *
+fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
+{
+  gssize n_read;
+
+  if (offset > reader->size || n_bytes > (gsize) (reader->size - offset))
+    return NULL;
+  if (reader->window_bytes > 0 && offset >= reader->window_offset
+      && (gsize) (offset - reader->window_offset) + n_bytes <= reader->window_bytes)
+    return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
+  if (!ensure_buffer (reader, round_up (n_bytes) + TPS_DISK_BLOCK, error))
+    return NULL;
+  reader->window_bytes = 0;
+  reader->window_offset = round_down (offset);
+  n_read = reader->file->disk->read (
+      reader->file, tps_buffer_get_data (reader->buffer) + reader->shift,
+      (gsize) round_down ((gint64) tps_buffer_get_size (reader->buffer) - TPS_DISK_BLOCK),
+      reader->window_offset, error);
+  if (n_read < 0)
+    return NULL;
+  reader->window_bytes = (gsize) n_read;
+  if ((gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
+    return NULL;
+  return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static gboolean
+check_head (TpsSegmentReader *reader, TpsHeadVerdict verdict, guint32 version, guint64 number,
+            const TpsLogId *id, GError **error)
+{
+  if (verdict != TPS_HEAD_OK)
+    return refuse (reader, 0, "the head of the segment is damaged", error);
+  if (version != TPS_LOG_VERSION)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: format version %u, and this program knows version %d only", reader->name,
+                   version, TPS_LOG_VERSION);
+      return FALSE;
+    }
+  if (memcmp (&reader->head.id, id, sizeof *id) != 0)
+    return refuse (reader, 0, "the segment belongs to another log", error);
+  if (reader->head.number != number)
+    return refuse (reader, 0, "the segment has another number than its file", error);
+  return TRUE;
+}
+
+static TpsSegmentOpened
+read_head (TpsSegmentReader *reader, guint64 number, const TpsLogId *id, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  const guint8 *sector = fetch (reader, 0, TPS_DISK_BLOCK, &failure);
+  TpsHeadVerdict verdict;
+  guint32 version = 0;
+
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_REFUSED;
+    }
+  verdict = sector != NULL ? tps_segment_decode_head (sector, &reader->head, &version)
+                           : TPS_HEAD_EMPTY;
+  if (verdict == TPS_HEAD_EMPTY)
+    return TPS_SEGMENT_UNUSED;
+  return check_head (reader, verdict, version, number, id, error) ? TPS_SEGMENT_OPENED
+                                                                  : TPS_SEGMENT_REFUSED;
+}
+
+TpsSegmentOpened
+tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk, const gchar *folder,
+                         guint64 number, const TpsLogId *id, TpsBufferPool *pool, GError **error)
+{
+  TpsSegmentOpened opened = TPS_SEGMENT_REFUSED;
+  g_autofree gchar *path = NULL;
+
+  *reader = (TpsSegmentReader) { .pool = pool, .offset = TPS_LOG_FIRST_GROUP };
+  reader->name = tps_log_segment_name (number);
+  path = g_build_filename (folder, reader->name, NULL);
+  reader->file = disk->open (disk, path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, error);
+  if (reader->file != NULL && tps_segment_reader_refresh (reader, error))
+    opened = read_head (reader, number, id, error);
+  if (opened != TPS_SEGMENT_OPENED)
+    tps_segment_reader_close (reader);
+  return opened;
+}
+
+void
+tps_segment_reader_close (TpsSegmentReader *reader)
+{
+  if (reader->file != NULL)
+    reader->file->disk->close (reader->file);
+  reader->file = NULL;
+  g_clear_pointer (&reader->buffer, tps_buffer_unref);
+  g_clear_pointer (&reader->name, g_free);
+}
+
+gboolean
+tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
+{
+  reader->window_bytes = 0;
+  reader->size = reader->file->disk->get_size (reader->file, error);
+  return reader->size >= 0;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Whether fewer sectors of the group are there than were written. */
+static gboolean
+has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
+{
+  static const guint8 zeros[TPS_DISK_SECTOR];
+  guint64 n_zero = 0;
+
+  for (gint64 at = 0; at < reader->group.n_bytes; at += TPS_DISK_BLOCK)
+    {
+      g_autoptr (GError) failure = NULL;
+      const guint8 *block = fetch (reader, reader->group.offset + at, TPS_DISK_BLOCK, &failure);
+
+      if (block == NULL)
+        {
+          if (failure == NULL)
+            return refuse (reader, reader->group.offset, "a group reaches beyond the file", error);
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      for (gsize sector = 0; sector < TPS_DISK_BLOCK; sector += TPS_DISK_SECTOR)
+        n_zero += memcmp (block + sector, zeros, sizeof zeros) == 0;
+    }
+  *is_lost = n_zero > reader->group.n_zero_sectors;
+  return TRUE;
+}
+
+/* A record of the group is not as it was written: the group is torn, or the record is damaged. */
+static TpsSegmentVerdict
+judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  g_autofree gchar *what = NULL;
+  gboolean is_lost;
+
+  if (!has_lost_sectors (reader, &is_lost, error))
+    return TPS_SEGMENT_ERROR;
+  if (is_lost)
+    {
+      reader->offset = reader->group.offset;
+      reader->n_left = 0;
+      return TPS_SEGMENT_TORN;
+    }
+  what = g_strdup_printf (
+      "the record of LSN %" G_GINT64_FORMAT " is damaged: its checksum is wrong", lsn);
+  refuse (reader, reader->offset, what, error);
+  return TPS_SEGMENT_ERROR;
+}
+
+/* RECORD: a group begins here. */
+static TpsSegmentVerdict
+begin_group (TpsSegmentReader *reader, GError **error)
+{
+  gint64 offset = (gint64) round_up ((gsize) reader->offset);
+  g_autoptr (GError) failure = NULL;
+  const guint8 *sector = fetch (reader, offset, TPS_DISK_SECTOR, &failure);
+
+  reader->offset = offset;
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_ERROR;
+    }
+  if (sector == NULL)
+    return TPS_SEGMENT_END;
+  switch (tps_group_decode_head (sector, reader->head.stamp, offset, &reader->group))
+    {
+    case TPS_HEAD_EMPTY:
+    case TPS_HEAD_FOREIGN:
+      return TPS_SEGMENT_END;
+    case TPS_HEAD_OK:
+      break;
+    case TPS_HEAD_DAMAGED:
+      refuse (reader, offset, "the head of a group is damaged", error);
+      return TPS_SEGMENT_ERROR;
+    }
+  if (reader->group.n_bytes > reader->size - offset)
+    {
+      refuse (reader, offset, "a group reaches beyond the file, which has been cut", error);
+      return TPS_SEGMENT_ERROR;
+    }
+  return TPS_SEGMENT_RECORD;
+}
+
+static void
+enter_group (TpsSegmentReader *reader)
+{
+  reader->n_left = reader->group.n_records;
+  reader->offset = reader->group.offset + TPS_LOG_GROUP_HEADER;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static gboolean
+is_in_group (const TpsSegmentReader *reader, gsize n_bytes)
+{
+  return n_bytes <= (gsize) (reader->group.offset + reader->group.n_bytes - reader->offset);
+}
+
+/* NULL: the record is damaged, or an error is set. */
+static const guint8 *
+read_body (TpsSegmentReader *reader, GError **error)
+{
+  const guint8 *header = is_in_group (reader, TPS_LOG_RECORD_HEADER)
+                             ? fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER, error)
+                             : NULL;
+
+  if (header == NULL || !tps_record_decode_head (header, &reader->record)
+      || !is_in_group (reader, TPS_LOG_RECORD_HEADER + reader->record.body_bytes))
+    return NULL;
+  return fetch (reader, reader->offset + TPS_LOG_RECORD_HEADER, reader->record.body_bytes, error);
+}
+
+TpsSegmentVerdict
+tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+  const guint8 *body;
+
+  if (reader->n_left == 0)
+    {
+      TpsSegmentVerdict verdict = begin_group (reader, error);
+
+      if (verdict != TPS_SEGMENT_RECORD)
+        return verdict;
+      enter_group (reader);
+    }
+  body = read_body (reader, &failure);
+  if (failure != NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&failure));
+      return TPS_SEGMENT_ERROR;
+    }
+  if (body == NULL || !tps_record_check_body (&reader->record, body))
+    return judge_group (reader, lsn, error);
+  if (lsn != 0 && reader->record.lsn != lsn)
+    {
+      g_autofree gchar *what = g_strdup_printf ("LSN %" G_GINT64_FORMAT " where %" G_GINT64_FORMAT
+                                                " is expected",
+                                                reader->record.lsn, lsn);
+
+      refuse (reader, reader->offset, what, error);
+      return TPS_SEGMENT_ERROR;
+    }
+  reader->offset += TPS_LOG_RECORD_HEADER;
+  reader->body_offset = place_of (reader, reader->offset);
+  reader->offset += (gint64) reader->record.body_bytes;
+  reader->n_left--;
+  return TPS_SEGMENT_RECORD;
+}
+
+gboolean
+tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error)
+{
+  TpsSegmentVerdict verdict = begin_group (reader, error);
+
+  if (verdict == TPS_SEGMENT_ERROR)
+    return FALSE;
+  *lsn = verdict == TPS_SEGMENT_RECORD ? reader->group.first_lsn : 0;
+  return TRUE;
+}
+
+gboolean
+tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error)
+{
+  for (;;)
+    {
+      TpsSegmentVerdict verdict = begin_group (reader, error);
+      gint64 offset = reader->offset;
+
+      if (verdict == TPS_SEGMENT_ERROR)
+        return FALSE;
+      if (verdict == TPS_SEGMENT_END)
+        return TRUE;
+      if (reader->group.first_lsn + reader->group.n_records > lsn)
+        return TRUE;
+      reader->offset = offset + reader->group.n_bytes;
+    }
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* The end of the last sector of a block that is not zero; 0 = all are. */
+static gsize
+get_used (const guint8 *block, gsize n_bytes)
+{
+  static const guint8 zeros[TPS_DISK_SECTOR];
+
+  for (gsize end = n_bytes; end > 0; end -= TPS_DISK_SECTOR)
+    if (memcmp (block + end - TPS_DISK_SECTOR, zeros, sizeof zeros) != 0)
+      return end;
+  return 0;
+}
+
+gboolean
+tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error)
+{
+  gint64 begin = reader->offset;
+
+  *n_bytes = 0;
+  for (gint64 at = begin; at < reader->size; at += TPS_DISK_BLOCK)
+    {
+      gsize n_block = (gsize) MIN (reader->size - at, TPS_DISK_BLOCK) / TPS_DISK_SECTOR
+                      * TPS_DISK_SECTOR;
+      g_autoptr (GError) failure = NULL;
+      const guint8 *block = fetch (reader, at, n_block, &failure);
+      TpsGroupHead later;
+      gsize n_used;
+
+      if (failure != NULL)
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      n_used = block != NULL ? get_used (block, n_block) : 0;
+      if (n_used == 0)
+        continue;
+      *n_bytes = at + (gint64) n_used - begin;
+      if (at > begin
+          && tps_group_decode_head (block, reader->head.stamp, at, &later) == TPS_HEAD_OK)
+        {
+          g_autofree gchar *what = g_strdup_printf (
+              "a group is damaged: there is a later one at %" G_GINT64_FORMAT
+              ", which begins with LSN %" G_GINT64_FORMAT,
+              at, later.first_lsn);
+
+          return refuse (reader, begin, what, error);
+        }
+    }
+  return TRUE;
+}

@@ -1,0 +1,84 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Reads one segment from its first record to its last one, and says how it ends.
+ *
+ *   tps_segment_reader_open()      checks the segment's head
+ *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
+ *
+ * Memory: one buffer of 8 MiB, or as large as the longest record.
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/base/buffer.h"
+#include "runtime/server/log/log_decode.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_SEGMENT_RECORD = 1,
+  TPS_SEGMENT_END,  /* there is no group at this offset */
+  TPS_SEGMENT_TORN, /* a group begins here that was not written completely, nor acknowledged */
+  TPS_SEGMENT_ERROR,
+} TpsSegmentVerdict;
+
+typedef struct
+{
+  /* Read-only for callers. */
+  gchar *name;
+  TpsSegmentHead head;
+  gint64 size;
+  gint64 offset;        /* of the next record; of the end, or of the torn group */
+  TpsRecordHead record; /* of the last one */
+  TpsBuffer *buffer;    /* holds its body at `body_offset` */
+  gsize body_offset;
+
+  /* Private. */
+  TpsDiskFile *file;
+  TpsBufferPool *pool;
+  gsize shift;          /* the buffer's window begins here, aligned to TPS_DISK_BLOCK */
+  gint64 window_offset; /* in the segment */
+  gsize window_bytes;
+  TpsGroupHead group;
+  guint n_left; /* records of the group */
+} TpsSegmentReader;
+
+typedef enum
+{
+  TPS_SEGMENT_OPENED = 1,
+  TPS_SEGMENT_UNUSED, /* has no head: it was being made when the process ended. Nothing is open. */
+  TPS_SEGMENT_REFUSED,
+} TpsSegmentOpened;
+
+/* `pool` is borrowed. Errors: ABORTED (damaged, of another log), INVALID_ARGUMENT (another
+ * version), as the disk says. */
+TpsSegmentOpened tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk,
+                                          const gchar *folder, guint64 number, const TpsLogId *id,
+                                          TpsBufferPool *pool, GError **error);
+/* Also of a reader that is all zero. */
+void tps_segment_reader_close (TpsSegmentReader *reader);
+
+/* Reads the next record and checks its checksums; its LSN must be `lsn`, or any if that is 0.
+ * The body is valid until the next call; holders of references to the buffer keep it for longer.
+ * Errors: ABORTED, which names the file, the offset and the LSN; RESOURCE_EXHAUSTED, no memory
+ * for the record; as the disk says. */
+TpsSegmentVerdict tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error);
+
+/* The LSN of the first record: 0 = there is none. Before the first call of next(). Errors: as
+ * next(). */
+gboolean tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error);
+
+/* Skips groups whose records are all below `lsn`. Before the first call of next(). */
+gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error);
+
+/* Forgets what was read ahead: the segment is still being written. */
+gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
+
+/* Looks at everything behind `offset`, where a group is missing or torn. `n_bytes`: from there
+ * to the last byte that is not zero. Errors: ABORTED if there is a group further on: it was
+ * written after the one at `offset` had been synced, which is damaged therefore. */
+gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
+
+G_END_DECLS

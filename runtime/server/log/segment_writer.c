@@ -1,0 +1,230 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/segment_writer.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+
+static TpsDisk *
+get_disk (const TpsSegmentWriter *writer)
+{
+  return writer->folder->disk;
+}
+
+static gchar *
+path_of (const TpsSegmentWriter *writer, guint64 number)
+{
+  g_autofree gchar *name = tps_log_segment_name (number);
+
+  return g_build_filename (writer->folder->path, name, NULL);
+}
+
+void
+tps_segment_writer_init (TpsSegmentWriter *writer, const TpsLogFolder *folder, guint64 last_number,
+                         gint64 segment_bytes)
+{
+  *writer = (TpsSegmentWriter) { .folder = folder,
+                                 .segment_bytes = segment_bytes,
+                                 .current.head.number = last_number };
+}
+
+/* ---- making segments ------------------------------------------------------------------------- */
+
+static gboolean
+write_head (TpsOpenSegment *segment, GError **error)
+{
+  guint8 *block = g_aligned_alloc (1, TPS_DISK_BLOCK, TPS_DISK_BLOCK);
+  gboolean is_written;
+
+  tps_segment_encode_head (block, &segment->head);
+  is_written = segment->file->disk->write (segment->file, block, TPS_DISK_BLOCK, 0, TRUE, error);
+  g_aligned_free (block);
+  return is_written;
+}
+
+static gboolean
+make_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *path, GError **error)
+{
+  TpsDisk *disk = get_disk (writer);
+
+  disk->remove (disk, path, NULL); /* of a try that failed */
+  segment->file = disk->open (disk, path, TPS_DISK_CREATE | TPS_DISK_DIRECT, error);
+  return segment->file != NULL && disk->preallocate (segment->file, segment->size, error)
+         && write_head (segment, error) && disk->sync_folder (disk, writer->folder->path, error);
+}
+
+gboolean
+tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error)
+{
+  TpsDisk *disk = get_disk (writer);
+  guint64 number = writer->current.head.number + 1;
+  TpsOpenSegment segment = { .size = writer->segment_bytes, .offset = TPS_LOG_FIRST_GROUP };
+  g_autofree gchar *path = path_of (writer, number);
+
+  if (writer->spare.file != NULL)
+    return TRUE;
+  segment.head = (TpsSegmentHead) {
+    .id = writer->folder->id,
+    .number = number,
+    .stamp = (guint64) g_random_int () << 32 | g_random_int (),
+  };
+  if (make_segment (writer, &segment, path, error))
+    {
+      writer->spare = segment;
+      return TRUE;
+    }
+  if (segment.file != NULL)
+    {
+      disk->close (segment.file);
+      disk->remove (disk, path, NULL);
+    }
+  return FALSE;
+}
+
+/* ---- going on to the next one ---------------------------------------------------------------- */
+
+static gboolean
+has_room (const TpsOpenSegment *segment, gint64 n_bytes)
+{
+  return segment->file != NULL && n_bytes <= segment->size - segment->offset;
+}
+
+/* What was reserved and is not used is given back; that this may fail does not matter. */
+static void
+finish_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
+{
+  TpsDisk *disk = get_disk (writer);
+
+  if (segment->file == NULL)
+    return;
+  if (segment->offset < segment->size)
+    disk->truncate (segment->file, segment->offset, NULL);
+  disk->close (segment->file);
+  segment->file = NULL;
+}
+
+gboolean
+tps_segment_writer_reserve (TpsSegmentWriter *writer, gint64 n_bytes, GError **error)
+{
+  TpsOpenSegment *spare = &writer->spare;
+
+  if (has_room (&writer->current, n_bytes))
+    return TRUE;
+  if (!tps_segment_writer_make_spare (writer, error))
+    return FALSE;
+  if (!has_room (spare, n_bytes))
+    {
+      /* Synced, so that no group reaches beyond the file after a power cut. */
+      if (!get_disk (writer)->preallocate (spare->file, spare->offset + n_bytes, error)
+          || !get_disk (writer)->sync (spare->file, error))
+        return FALSE;
+      spare->size = spare->offset + n_bytes;
+    }
+  finish_segment (writer, &writer->current);
+  writer->current = *spare;
+  *spare = (TpsOpenSegment) { 0 };
+  return TRUE;
+}
+
+gint64
+tps_segment_writer_get_room (const TpsSegmentWriter *writer)
+{
+  return (writer->current.size - writer->current.offset)
+         + (writer->spare.size - writer->spare.offset);
+}
+
+/* Removes a segment that has no group. One by one, so that after a power cut the numbers have no
+ * gap. */
+static void
+discard_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
+{
+  TpsDisk *disk = get_disk (writer);
+  g_autofree gchar *path = path_of (writer, segment->head.number);
+
+  disk->close (segment->file);
+  segment->file = NULL;
+  disk->remove (disk, path, NULL);
+  disk->sync_folder (disk, writer->folder->path, NULL);
+}
+
+void
+tps_segment_writer_clear (TpsSegmentWriter *writer, gboolean is_sound)
+{
+  TpsOpenSegment *segments[] = { &writer->spare, &writer->current };
+
+  for (guint i = 0; i < G_N_ELEMENTS (segments); i++)
+    if (segments[i]->file != NULL && !is_sound)
+      segments[i]->file->disk->close (segments[i]->file);
+    else if (segments[i]->file != NULL && segments[i]->offset == TPS_LOG_FIRST_GROUP)
+      discard_segment (writer, segments[i]);
+    else
+      finish_segment (writer, segments[i]);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static gboolean
+write_part (TpsSegmentWriter *writer, const guint8 *data, gsize n_bytes, gint64 offset,
+            gboolean is_sync, GError **error)
+{
+  return get_disk (writer)->write (writer->current.file, data, n_bytes, offset, is_sync, error);
+}
+
+static gboolean
+write_small (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
+{
+  memset (stage->data + stage->n_used, 0, (gsize) group->n_bytes - stage->n_used);
+  /* The first sector has the head, which is not there yet. */
+  group->n_zero_sectors = tps_group_count_zero_sectors (stage->data + TPS_DISK_SECTOR,
+                                                        (gsize) group->n_bytes - TPS_DISK_SECTOR);
+  tps_group_encode_head (stage->data, group);
+  return write_part (writer, stage->data, (gsize) group->n_bytes, group->offset, TRUE, error);
+}
+
+/* The first block, which has the heads, is kept back and written last: they hold what is known
+ * only then. */
+static gboolean
+write_large (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
+{
+  guint8 *first = g_aligned_alloc (1, TPS_DISK_BLOCK, TPS_DISK_BLOCK);
+  gsize n_heads = TPS_LOG_GROUP_HEADER + TPS_LOG_RECORD_HEADER;
+  gboolean is_written = TRUE;
+
+  tps_record_plan_set (&stage->plan, stage->large, TRUE);
+  tps_record_encode_begin (&stage->plan);
+  tps_record_encode_some (&stage->plan, first + n_heads, TPS_DISK_BLOCK - n_heads);
+  for (gint64 at = TPS_DISK_BLOCK; at < group->n_bytes && is_written;
+       at += (gint64) stage->capacity)
+    {
+      gsize n_bytes = MIN (stage->capacity, (gsize) (group->n_bytes - at));
+      gsize n_encoded = tps_record_encode_some (&stage->plan, stage->data, n_bytes);
+
+      memset (stage->data + n_encoded, 0, n_bytes - n_encoded);
+      group->n_zero_sectors += tps_group_count_zero_sectors (stage->data, n_bytes);
+      is_written = write_part (writer, stage->data, n_bytes, group->offset + at, FALSE, error);
+    }
+  tps_record_encode_end (&stage->plan, first + TPS_LOG_GROUP_HEADER);
+  group->n_zero_sectors += tps_group_count_zero_sectors (first + TPS_DISK_SECTOR,
+                                                         TPS_DISK_BLOCK - TPS_DISK_SECTOR);
+  tps_group_encode_head (first, group);
+  is_written = is_written && write_part (writer, first, TPS_DISK_BLOCK, group->offset, TRUE, error);
+  g_aligned_free (first);
+  return is_written;
+}
+
+gboolean
+tps_segment_writer_write (TpsSegmentWriter *writer, TpsLogStage *stage, GError **error)
+{
+  TpsGroupHead group = { .stamp = writer->current.head.stamp,
+                         .offset = writer->current.offset,
+                         .n_bytes = tps_log_stage_get_bytes (stage),
+                         .first_lsn = stage->first_lsn,
+                         .n_records = stage->n_records };
+  gboolean is_written = stage->large != NULL ? write_large (writer, stage, &group, error)
+                                             : write_small (writer, stage, &group, error);
+
+  if (is_written)
+    writer->current.offset += group.n_bytes;
+  return is_written;
+}
