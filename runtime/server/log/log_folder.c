@@ -295,7 +295,8 @@ read_to_end (TpsSegmentReader *reader, gint64 lsn, TpsLogEnd *end, GError **erro
     lsn++;
   if (verdict == TPS_SEGMENT_ERROR || !tps_segment_reader_check_rest (reader, &n_torn, error))
     return FALSE;
-  end->last_lsn = lsn - 1;
+  /* Of a torn group nothing is kept, also if its first records are whole. */
+  end->last_lsn = (verdict == TPS_SEGMENT_TORN ? reader->group.first_lsn : lsn) - 1;
   end->offset = reader->offset;
   if (n_torn == 0)
     return TRUE;

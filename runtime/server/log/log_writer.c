@@ -141,10 +141,13 @@ can_write (const TpsLogWriter *writer, gint64 now_ns)
   return !writer->is_staging && is_due (writer, writer->filling, now_ns);
 }
 
+/* A command too long for a stage is copied while it is written; those after it must not be ended
+ * before it. */
 static gboolean
 can_stage (const TpsLogWriter *writer)
 {
-  return !writer->is_staging && !writer->filling->is_full && has_queued (writer);
+  return !writer->is_staging && !writer->filling->is_full && has_queued (writer)
+         && (writer->sealed == NULL || writer->sealed->large == NULL);
 }
 
 static gboolean

@@ -1,0 +1,230 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Records as bytes and back. */
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/base/error.h"
+#include "runtime/server/log/log_decode.h"
+#include "runtime/server/log/log_encode.h"
+#include "tests/runtime/server/log/commands.h"
+
+namespace thriftps {
+namespace {
+
+/* A record that was decoded from a copy of some bytes. */
+class Decoded
+{
+public:
+  explicit Decoded (const std::string &bytes)
+  {
+    tps_record_decoder_init (&decoder);
+    buffer_ = tps_buffer_new_copy (bytes.data (), bytes.size ());
+    const guint8 *data = tps_buffer_get_data (buffer_);
+    is_fine = bytes.size () >= TPS_LOG_RECORD_HEADER && tps_record_decode_head (data, &head_)
+              && head_.body_bytes == bytes.size () - TPS_LOG_RECORD_HEADER
+              && tps_record_check_body (&head_, data + TPS_LOG_RECORD_HEADER)
+              && tps_record_decode (&decoder, &head_, buffer_, TPS_LOG_RECORD_HEADER, nullptr);
+  }
+
+  ~Decoded ()
+  {
+    tps_record_decoder_clear (&decoder);
+    tps_buffer_unref (buffer_);
+  }
+
+  bool is_fine;
+  TpsRecordDecoder decoder;
+
+private:
+  TpsBuffer *buffer_;
+  TpsRecordHead head_ {};
+};
+
+TEST (LogRecord, AllKindsComeBackAsTheyWere)
+{
+  for (uint32_t seed = 0; seed < 40; seed++)
+    for (TpsCommandKind kind : kAllKinds)
+      {
+        RandomCommand command (seed, 1 + seed, kind, 5000);
+        std::string bytes = encode (&command.record);
+        Decoded decoded (bytes);
+
+        ASSERT_EQ (bytes.size () % TPS_LOG_RECORD_ALIGNMENT, 0u);
+        ASSERT_TRUE (decoded.is_fine) << "kind " << kind << " seed " << seed;
+        EXPECT_FALSE (decoded.decoder.is_hole);
+        EXPECT_EQ (decoded.decoder.command.kind, kind);
+        EXPECT_EQ (decoded.decoder.command.lsn, 1 + seed);
+        EXPECT_EQ (encode (&decoded.decoder.command), bytes) << "kind " << kind << " seed " << seed;
+      }
+}
+
+/* What re-encoding would not show if both sides forgot it. */
+TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
+{
+  RandomCommand rows (1, 7, TPS_COMMAND_APPLY_ROWS, 5000);
+  rows.record.id = { "trainer 3", 42, { { 1, 2, 3 } } };
+  rows.record.has_failed = TRUE;
+  Decoded decoded (encode (&rows.record));
+  const TpsCommand *command = &decoded.decoder.command;
+
+  ASSERT_TRUE (decoded.is_fine);
+  EXPECT_STREQ (command->id.client, "trainer 3");
+  EXPECT_EQ (command->id.sequence, 42);
+  EXPECT_EQ (command->id.digest.bytes[2], 3);
+  EXPECT_TRUE (command->has_failed);
+  ASSERT_EQ (command->n_tables, 1u);
+  EXPECT_STREQ (command->tables[0].name, rows.record.tables[0].name);
+  EXPECT_EQ (command->tables[0].incarnation, rows.record.tables[0].incarnation);
+  EXPECT_EQ (command->tables[0].is_skipped, rows.record.tables[0].is_skipped);
+  EXPECT_TRUE (tps_shape_equal (&command->rows.values.shape, &rows.record.rows.values.shape));
+  EXPECT_EQ (std::memcmp (command->rows.values.data, rows.record.rows.values.data,
+                          tps_shape_n_bytes (&command->rows.values.shape)),
+             0);
+  EXPECT_EQ (reinterpret_cast<uintptr_t> (command->rows.values.data) % TPS_BUFFER_ALIGNMENT, 0u);
+
+  RandomCommand create (2, 8, TPS_COMMAND_CREATE_TABLE, 0);
+  Decoded created (encode (&create.record));
+  ASSERT_TRUE (created.is_fine);
+  EXPECT_TRUE (tps_table_spec_equal (created.decoder.command.create, create.record.create));
+}
+
+TEST (LogRecord, AHoleHasItsLsnOnly)
+{
+  RandomCommand command (1, 99, TPS_COMMAND_APPLY_ROWS, 5000);
+  TpsRecordPlan plan;
+
+  tps_record_plan_init (&plan);
+  tps_record_plan_set (&plan, &command.record, FALSE);
+  ASSERT_EQ (plan.n_bytes, size_t { TPS_LOG_RECORD_HEADER });
+  std::string bytes (plan.n_bytes, '\0');
+  tps_record_encode (&plan, reinterpret_cast<guint8 *> (bytes.data ()));
+  tps_record_plan_clear (&plan);
+
+  Decoded decoded (bytes);
+  ASSERT_TRUE (decoded.is_fine);
+  EXPECT_TRUE (decoded.decoder.is_hole);
+  EXPECT_EQ (decoded.decoder.command.lsn, 99);
+}
+
+TEST (LogRecord, PartsAreTheSameBytesAsTheWhole)
+{
+  RandomCommand command (3, 5, TPS_COMMAND_APPLY_ROWS, 20000);
+  std::string whole = encode (&command.record), parts (whole.size (), '\0');
+  auto *to = reinterpret_cast<guint8 *> (parts.data ());
+  TpsRecordPlan plan;
+
+  tps_record_plan_init (&plan);
+  tps_record_plan_set (&plan, &command.record, TRUE);
+  tps_record_encode_begin (&plan);
+  for (size_t at = TPS_LOG_RECORD_HEADER, n = 64; at < whole.size (); n = n * 2 % 4096 + 64)
+    at += tps_record_encode_some (&plan, to + at, std::min (n, whole.size () - at));
+  tps_record_encode_end (&plan, to);
+  tps_record_plan_clear (&plan);
+  EXPECT_EQ (parts, whole);
+}
+
+TEST (LogRecord, AnyFlippedBitIsNoticed)
+{
+  RandomCommand command (4, 5, TPS_COMMAND_UPDATE_MODEL, 0);
+  std::string bytes = encode (&command.record);
+
+  for (size_t bit = 0; bit < bytes.size () * 8; bit += 3)
+    {
+      std::string flipped = bytes;
+
+      flipped[bit / 8] = static_cast<char> (flipped[bit / 8] ^ (1 << bit % 8));
+      EXPECT_FALSE (Decoded (flipped).is_fine) << "bit " << bit;
+    }
+}
+
+/* Bytes whose checksums are right, from a program that writes something else. */
+TEST (LogRecord, FieldsThatDoNotFitAreRefused)
+{
+  for (TpsCommandKind kind : kAllKinds)
+    {
+      RandomCommand command (5, 6, kind, 300);
+      std::string bytes = encode (&command.record);
+
+      for (size_t at = TPS_LOG_RECORD_HEADER; at < bytes.size (); at++)
+        {
+          std::string changed = bytes;
+          auto *data = reinterpret_cast<guint8 *> (changed.data ());
+
+          changed[at] = static_cast<char> (changed[at] + 0x7f);
+          guint32 crc = tps_crc32c (0, data + TPS_LOG_RECORD_HEADER,
+                                    changed.size () - TPS_LOG_RECORD_HEADER);
+          std::memcpy (data + 24, &crc, 4); /* FORMAT.md: body_crc, header_crc */
+          std::memset (data + 4, 0, 4);
+          crc = tps_crc32c (0, data, TPS_LOG_RECORD_HEADER);
+          std::memcpy (data + 4, &crc, 4);
+          Decoded decoded (changed);
+          if (decoded.is_fine) /* another value, then: it may be encoded again */
+            encode (&decoded.decoder.command);
+        }
+    }
+}
+
+TEST (LogHeads, ForeignAndEmptyAreNotDamaged)
+{
+  guint8 sector[TPS_DISK_SECTOR] = { 0 };
+  TpsGroupHead head = {
+    .stamp = 7, .offset = 8192, .n_bytes = 4096, .first_lsn = 3, .n_records = 1, .n_zero_sectors = 0
+  };
+  TpsGroupHead read;
+
+  EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_EMPTY);
+  tps_group_encode_head (sector, &head);
+  EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_OK);
+  EXPECT_EQ (read.first_lsn, 3);
+  EXPECT_EQ (tps_group_decode_head (sector, 8, 8192, &read), TPS_HEAD_FOREIGN);
+  EXPECT_EQ (tps_group_decode_head (sector, 7, 4096, &read), TPS_HEAD_FOREIGN);
+  sector[20] ^= 1;
+  EXPECT_EQ (tps_group_decode_head (sector, 7, 8192, &read), TPS_HEAD_DAMAGED);
+}
+
+TEST (LogHeads, TheMarkerComesBack)
+{
+  TpsLogId id = { { 0xab, 1, 2 } }, read {};
+  g_autofree gchar *text = tps_log_marker_to_text (&id);
+  guint version = 0;
+
+  ASSERT_TRUE (tps_log_marker_parse (text, &read, &version));
+  EXPECT_EQ (version, guint { TPS_LOG_VERSION });
+  EXPECT_EQ (std::memcmp (&id, &read, sizeof id), 0);
+  ASSERT_TRUE (tps_log_marker_parse ("thriftps log\nversion 2\nwhatever\n", &read, &version));
+  EXPECT_EQ (version, 2u);
+  EXPECT_FALSE (tps_log_marker_parse ("thriftps log\nversion 1\nid 00\n", &read, &version));
+  EXPECT_FALSE (tps_log_marker_parse ("", &read, &version));
+}
+
+TEST (LogHeads, NamesOfSegments)
+{
+  g_autofree gchar *name = tps_log_segment_name (7);
+
+  EXPECT_STREQ (name, "00000000000000000007.log");
+  EXPECT_EQ (tps_log_segment_number (name), 7u);
+  EXPECT_EQ (tps_log_segment_number ("7.log"), 0u);
+  EXPECT_EQ (tps_log_segment_number ("0000000000000000007a.log"), 0u);
+  EXPECT_EQ (tps_log_segment_number ("00000000000000000007.tmp"), 0u);
+  EXPECT_EQ (tps_log_segment_number ("99999999999999999999.log"), 0u);
+}
+
+TEST (Crc32c, CopyIsTheSame)
+{
+  std::string from (100001, 'x'), to (from.size (), '\0');
+
+  for (size_t i = 0; i < from.size (); i++)
+    from[i] = static_cast<char> (i * 7);
+  EXPECT_EQ (tps_crc32c (0, "123456789", 9), 0xe3069283u);
+  EXPECT_EQ (tps_crc32c_copy (5, to.data (), from.data (), from.size ()),
+             tps_crc32c (5, from.data (), from.size ()));
+  EXPECT_EQ (to, from);
+}
+
+} // namespace
+} // namespace thriftps

@@ -1,0 +1,97 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A disk in memory that fails as real ones do, by a seed.
+ *
+ * What was written and not synced is in a cache. A power cut keeps a random part of it: sectors
+ * of 512 bytes one by one, file sizes, and names of folders that were not synced. A failed sync
+ * keeps a random part as well and forgets the rest, so that a second sync succeeds without it,
+ * as on Linux. */
+
+#pragma once
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/server/log/disk.h"
+
+namespace thriftps {
+
+class SimulatedDisk
+{
+public:
+  explicit SimulatedDisk (uint32_t seed);
+  ~SimulatedDisk ();
+  SimulatedDisk (const SimulatedDisk &) = delete;
+  SimulatedDisk &operator= (const SimulatedDisk &) = delete;
+
+  TpsDisk *get ();
+
+  /* The power fails in the middle of the n-th operation from now that changes something; all
+   * later ones fail. */
+  void cut_after (uint64_t n_operations);
+  /* The n-th sync, write from now fails with EIO. */
+  void fail_sync (uint64_t n);
+  void fail_write (uint64_t n);
+  /* Room for all files together. */
+  void set_capacity (uint64_t n_bytes);
+
+  bool is_off () const;
+  uint64_t get_operations () const;
+
+  /* Cuts the power if it is on, loses what was not synced, and starts again: no file is open,
+   * nothing is locked. */
+  void restart ();
+
+  /* Flips a bit of what is on the medium, in a file whose name ends with `suffix`. Empty: there
+   * is none. */
+  std::string flip_bit (const std::string &suffix);
+
+  /* The contents of a file as the system sees it; for tests that damage it by hand. */
+  std::string &get_file (const std::string &path);
+  bool has_file (const std::string &path) const;
+  void remove_file (const std::string &path);
+
+private:
+  struct Inode
+  {
+    std::string data;       /* as the system sees it */
+    std::string durable;    /* on the medium */
+    std::set<size_t> dirty; /* sectors of `data` that a sync must write */
+  };
+  struct Disk;
+  struct File;
+  /* An operation on names that is not on the medium yet; a NULL inode removes the name. */
+  struct NameChange
+  {
+    std::vector<std::pair<std::string, std::shared_ptr<Inode>>> names;
+  };
+  using Names = std::map<std::string, std::shared_ptr<Inode>>;
+
+  bool step (GError **error, const char *operation, const std::string &path);
+  bool chance (double probability);
+  void keep_some (Inode *inode);
+  void write_sector (Inode *inode, size_t sector);
+  bool sync_inode (Inode *inode, const std::string &path, GError **error);
+  void change (NameChange change);
+  static void apply (Names *names, const NameChange &change);
+  uint64_t get_used () const;
+  static SimulatedDisk *of (TpsDisk *disk);
+  static TpsDisk make_functions ();
+
+  std::unique_ptr<Disk> disk_;
+  std::mt19937 random_;
+  Names names_, durable_names_;
+  std::vector<NameChange> changes_;
+  std::set<std::string> locks_;
+  uint64_t n_operations_ = 0, cut_at_ = UINT64_MAX;
+  uint64_t n_syncs_ = 0, fail_sync_at_ = UINT64_MAX;
+  uint64_t n_writes_ = 0, fail_write_at_ = UINT64_MAX;
+  uint64_t capacity_ = UINT64_MAX;
+  bool is_off_ = false;
+};
+
+} // namespace thriftps
