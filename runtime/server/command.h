@@ -80,7 +80,7 @@ typedef struct
 typedef struct
 {
   guint n_contributions;
-  guint n_parameters; /* of the model: gradients of each contribution */
+  guint n_parameters;                          /* of the model: gradients of each contribution */
   const TpsCommandContribution *contributions; /* in the order in which they were added up */
   guint n_ids;
   const TpsCommandId *ids; /* of the pushes that the update answers */
