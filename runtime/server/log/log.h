@@ -71,15 +71,16 @@ typedef struct
 
 void tps_log_found_clear (TpsLogFound *found);
 
-/* Opens the log of a folder, or makes an empty one, and starts its threads. `disk` is borrowed;
- * `options` and `found` may be NULL. Errors name the file, the offset, the LSN and a remedy:
+/* Opens the log in the folder `path`, or makes an empty one, and starts its threads. `disk` is
+ * borrowed; `options` and `found` may be NULL. Errors name the file, the offset, the LSN and a
+ * remedy:
  *   UNAVAILABLE         another process has the folder
  *   INVALID_ARGUMENT    the folder is not a log's, of another version, or lacks what `first_lsn`
  *                       needs
  *   ABORTED             a segment is missing, or a record that was acknowledged is damaged
  *   RESOURCE_EXHAUSTED  no room for a segment
  *   others              as the disk says */
-TpsLog *tps_log_open (TpsDisk *disk, const gchar *folder, const TpsLogOptions *options,
+TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                       TpsLogFound *found, GError **error);
 
 /* Writes and syncs what was appended, ends everything that waits (after a full disk or a

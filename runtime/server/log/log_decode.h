@@ -41,8 +41,8 @@ typedef struct
   guint32 meta_bytes;
 } TpsRecordHead;
 
-/* Reads TPS_LOG_RECORD_HEADER bytes. FALSE: they are damaged. */
-gboolean tps_record_decode_head (const guint8 *header, TpsRecordHead *record);
+/* Reads TPS_LOG_RECORD_HEADER of `bytes`. FALSE: they are damaged. */
+gboolean tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record);
 
 /* Whether head->body_bytes at `body` have the checksum that the head says. */
 gboolean tps_record_check_body (const TpsRecordHead *record, const guint8 *body);
