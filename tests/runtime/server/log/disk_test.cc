@@ -1,0 +1,187 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The real disks, one suite for both, and the log with its threads on them. */
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "tests/runtime/server/log/log_fixture.h"
+
+namespace thriftps {
+namespace {
+
+using testing::HasSubstr;
+
+class DiskTest : public testing::TestWithParam<bool>
+{
+protected:
+  void
+  SetUp () override
+  {
+    g_autoptr (GError) error = nullptr;
+    std::string pattern = std::string (g_getenv ("TEST_TMPDIR")) + "/diskXXXXXX";
+
+    disk_ = GetParam () ? tps_disk_new_uring (&error) : tps_disk_new_posix ();
+    if (disk_ == nullptr)
+      GTEST_SKIP () << "io_uring is refused here: " << error->message;
+    ASSERT_NE (g_mkdtemp (pattern.data ()), nullptr);
+    folder_ = pattern;
+  }
+
+  void
+  TearDown () override
+  {
+    g_clear_pointer (&disk_, tps_disk_free);
+    if (!folder_.empty ())
+      std::filesystem::remove_all (folder_);
+    g_clear_error (&error_);
+  }
+
+  std::string
+  path (const char *name)
+  {
+    return folder_ + "/" + name;
+  }
+
+  TpsDisk *disk_ = nullptr;
+  std::string folder_;
+  GError *error_ = nullptr;
+};
+
+TEST_P (DiskTest, WhatIsWrittenIsRead)
+{
+  TpsDiskFile *file = disk_->open (disk_, path ("a").c_str (), TPS_DISK_CREATE | TPS_DISK_DIRECT,
+                                   &error_);
+  auto *block = static_cast<guint8 *> (g_aligned_alloc (2, TPS_DISK_BLOCK, TPS_DISK_BLOCK));
+
+  ASSERT_NE (file, nullptr) << error_->message;
+  ASSERT_TRUE (disk_->preallocate (file, 1 << 20, &error_));
+  EXPECT_EQ (disk_->get_size (file, &error_), 1 << 20);
+  memset (block, 7, 2 * TPS_DISK_BLOCK);
+  ASSERT_TRUE (disk_->write (file, block, 2 * TPS_DISK_BLOCK, 8192, TRUE, &error_))
+      << error_->message;
+  ASSERT_TRUE (disk_->write (file, block, TPS_DISK_BLOCK, 65536, FALSE, &error_));
+  ASSERT_TRUE (disk_->sync (file, &error_));
+  EXPECT_EQ (disk_->read (file, block, 2 * TPS_DISK_BLOCK, 12288, &error_), 2 * TPS_DISK_BLOCK);
+  EXPECT_EQ (block[TPS_DISK_BLOCK - 1], 7);
+  EXPECT_EQ (block[TPS_DISK_BLOCK], 0) << "reserved room is zero";
+  EXPECT_EQ (disk_->read (file, block, 2 * TPS_DISK_BLOCK, (1 << 20) - TPS_DISK_BLOCK, &error_),
+             TPS_DISK_BLOCK);
+  ASSERT_TRUE (disk_->truncate (file, 12288, &error_));
+  EXPECT_EQ (disk_->get_size (file, &error_), 12288);
+  disk_->close (file);
+  g_aligned_free (block);
+}
+
+TEST_P (DiskTest, NamesAndTheirErrors)
+{
+  TpsDiskFile *file = disk_->open (disk_, path ("b").c_str (), TPS_DISK_CREATE, &error_);
+
+  ASSERT_NE (file, nullptr);
+  disk_->close (file);
+  EXPECT_EQ (disk_->open (disk_, path ("b").c_str (), TPS_DISK_CREATE, &error_), nullptr);
+  EXPECT_EQ (error_->code, TPS_ERROR_ALREADY_EXISTS);
+  g_clear_error (&error_);
+  ASSERT_TRUE (disk_->rename (disk_, path ("b").c_str (), path ("a").c_str (), &error_));
+  ASSERT_TRUE (disk_->make_folder (disk_, path ("c/d").c_str (), &error_));
+  ASSERT_TRUE (disk_->sync_folder (disk_, folder_.c_str (), &error_));
+  g_auto (GStrv) names = disk_->list (disk_, folder_.c_str (), &error_);
+  ASSERT_NE (names, nullptr);
+  EXPECT_STREQ (names[0], "a");
+  EXPECT_STREQ (names[1], "c");
+  EXPECT_EQ (names[2], nullptr);
+  ASSERT_TRUE (disk_->remove (disk_, path ("a").c_str (), &error_));
+  EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
+  EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
+  EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
+}
+
+TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)
+{
+  TpsDiskFile *lock = disk_->lock (disk_, path ("LOCK").c_str (), &error_);
+  std::string process = "process " + std::to_string (getpid ());
+
+  ASSERT_NE (lock, nullptr) << error_->message;
+  EXPECT_EQ (disk_->lock (disk_, path ("LOCK").c_str (), &error_), nullptr);
+  EXPECT_EQ (error_->code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_THAT (error_->message, HasSubstr (process));
+  g_clear_error (&error_);
+  disk_->close (lock);
+  lock = disk_->lock (disk_, path ("LOCK").c_str (), &error_);
+  ASSERT_NE (lock, nullptr);
+  disk_->close (lock);
+}
+
+/* With both threads: everything ends once, in order, and is found again. */
+TEST_P (DiskTest, TheLogWithItsThreads)
+{
+  constexpr gint64 kCommands = 400;
+  TpsLogOptions options { .segment_bytes = 1 << 20,
+                          .max_staged_bytes = 512 << 10,
+                          .interval_ns = 2000000 };
+  TpsLogFound found {};
+  std::vector<std::unique_ptr<RandomCommand>> commands;
+  Ends commits, others;
+  size_t n_commits = 0;
+  TpsLog *log = tps_log_open (disk_, path ("log").c_str (), &options, &found, &error_);
+
+  ASSERT_NE (log, nullptr) << error_->message;
+  tps_log_found_clear (&found);
+  std::thread follower ([log] {
+    g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log, 1, nullptr);
+    gint64 expected = 1;
+
+    while (expected <= kCommands)
+      {
+        for (gint64 lsn : read_lsns (cursor))
+          ASSERT_EQ (std::abs (lsn), expected++);
+        std::this_thread::yield ();
+      }
+  });
+  for (gint64 lsn = 1; lsn <= kCommands; lsn++)
+    {
+      TpsDurability durability = static_cast<TpsDurability> (1 + lsn % 3);
+      bool is_commit = durability == TPS_DURABILITY_COMMIT;
+
+      commands.push_back (std::make_unique<RandomCommand> (1, lsn, kAllKinds[lsn % 7],
+                                                           lsn % 50 == 0 ? 600000 : 20000));
+      n_commits += is_commit;
+      tps_log_append (log, &commands.back ()->record, durability, Ends::done,
+                      is_commit ? &commits : &others);
+    }
+  commits.wait_for (n_commits);
+  tps_log_flush (log, Ends::done, &others);
+  others.wait_for (kCommands - n_commits + 1);
+  EXPECT_TRUE (std::is_sorted (commits.lsns.begin (), commits.lsns.end ()));
+  EXPECT_GT (commits.lsns.front (), 0);
+  EXPECT_EQ (tps_log_get_durable_lsn (log), kCommands);
+  follower.join ();
+  tps_log_close (log);
+
+  log = tps_log_open (disk_, path ("log").c_str (), &options, &found, &error_);
+  ASSERT_NE (log, nullptr) << error_->message;
+  EXPECT_EQ (found.last_lsn, kCommands);
+  EXPECT_EQ (found.n_torn_bytes, 0);
+  tps_log_found_clear (&found);
+  g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log, 1, &error_);
+  TpsLogRecord record;
+  for (auto &command : commands)
+    {
+      ASSERT_TRUE (tps_log_cursor_next (cursor, &record, &error_)) << error_->message;
+      bool is_whole = record.command == nullptr
+                      || encode (record.command) == encode (&command->record);
+      EXPECT_TRUE (is_whole) << "LSN " << record.lsn;
+    }
+  g_clear_pointer (&cursor, tps_log_cursor_free);
+  tps_log_close (log);
+}
+
+INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values (false, true),
+                          [] (const auto &tested) { return tested.param ? "uring" : "posix"; });
+
+} // namespace
+} // namespace thriftps

@@ -1,0 +1,462 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The log step by step, on the simulated disk. */
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/server/log/log_fixture.h"
+#include "tests/runtime/server/log/simulated_disk.h"
+
+namespace thriftps {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr gint64 kSecond = TPS_LOG_RETRY_NS;
+
+class LogTest : public testing::Test
+{
+protected:
+  LogTest ()
+  {
+    options_.segment_bytes = 64 << 10;
+    options_.max_staged_bytes = 32 << 10;
+    options_.interval_ns = 1000;
+  }
+
+  ~LogTest () override
+  {
+    close ();
+    g_clear_error (&error_);
+    tps_log_found_clear (&found_);
+  }
+
+  bool
+  open ()
+  {
+    g_clear_error (&error_);
+    tps_log_found_clear (&found_);
+    log_ = tps_log_open_stepped (disk_.get (), "log", &options_, &found_, &error_);
+    if (log_ != nullptr)
+      lsn_ = found_.last_lsn;
+    return log_ != nullptr;
+  }
+
+  void
+  close ()
+  {
+    g_clear_pointer (&log_, tps_log_close);
+  }
+
+  const TpsCommand *
+  append (TpsDurability durability, size_t max_bytes = 100,
+          TpsCommandKind kind = TPS_COMMAND_DROP_TABLE)
+  {
+    commands_.push_back (std::make_unique<RandomCommand> (1, ++lsn_, kind, max_bytes));
+    tps_log_append (log_, &commands_.back ()->record, durability, Ends::done, &ends_);
+    return &commands_.back ()->record;
+  }
+
+  /* About `n_bytes`. */
+  void
+  append_rows (gsize n_bytes)
+  {
+    static gint64 indices[1];
+    static float values[64 << 10];
+    commands_.push_back (std::make_unique<RandomCommand> (1, ++lsn_, TPS_COMMAND_RESET_MODEL, 0));
+    TpsCommand *command = &commands_.back ()->record;
+    static const TpsCommandTable table = { "users", 1, FALSE };
+
+    command->kind = TPS_COMMAND_APPLY_ROWS;
+    command->n_tables = 1;
+    command->tables = &table;
+    command->rows.indices = { { TPS_DTYPE_INT64, 1, { 1 } }, indices };
+    command->rows.values = { { TPS_DTYPE_FLOAT32, 2, { 1, static_cast<gint64> (n_bytes / 4) } },
+                             values };
+    tps_log_append (log_, command, TPS_DURABILITY_COMMIT, Ends::done, &ends_);
+  }
+
+  void
+  flush ()
+  {
+    tps_log_flush (log_, Ends::done, &ends_);
+  }
+
+  /* Opens, is refused, and says why. */
+  std::string
+  refusal ()
+  {
+    if (open ())
+      return "it opens";
+    return error_->message;
+  }
+
+  std::string &
+  segment (int number)
+  {
+    g_autofree gchar *name = tps_log_segment_name (static_cast<guint64> (number));
+
+    return disk_.get_file (std::string ("log/") + name);
+  }
+
+  /* LSN 1 to 3, each in a group of its own at 4096, 8192, 12288. */
+  void
+  write_three ()
+  {
+    ASSERT_TRUE (open ());
+    for (int i = 0; i < 3; i++)
+      {
+        append (TPS_DURABILITY_COMMIT);
+        take_all_steps (log_);
+      }
+    close ();
+  }
+
+  SimulatedDisk disk_ { 1 };
+  TpsLogOptions options_ {};
+  TpsLogFound found_ {};
+  GError *error_ = nullptr;
+  TpsLog *log_ = nullptr;
+  Ends ends_;
+  std::vector<std::unique_ptr<RandomCommand>> commands_;
+  gint64 lsn_ = 0;
+};
+
+/* ---- when appends end ------------------------------------------------------------------------ */
+
+TEST_F (LogTest, EachDurabilityEndsInItsTime)
+{
+  gint64 wake_ns;
+
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_NONE);
+  append (TPS_DURABILITY_INTERVAL);
+  EXPECT_THAT (ends_.lsns, IsEmpty ()) << "never from within append()";
+  take_all_steps (log_, 500);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2));
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 0);
+  tps_log_writer_step (&log_->writer, 600, &wake_ns);
+  EXPECT_EQ (wake_ns, 1500) << "the interval, from the first record";
+
+  take_all_steps (log_, 1500);
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
+  EXPECT_THAT (read_lsns (log_, 1), ElementsAre (-1, 2));
+
+  append (TPS_DURABILITY_COMMIT);
+  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1600, &wake_ns));
+  EXPECT_EQ (ends_.lsns.size (), 2u) << "it is staged and not written";
+  ASSERT_TRUE (tps_log_writer_step (&log_->writer, 1600, &wake_ns));
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3));
+  EXPECT_EQ (wake_ns, G_MAXINT64);
+}
+
+TEST_F (LogTest, AFlushMakesDurableWhatWasAppendedBefore)
+{
+  ASSERT_TRUE (open ());
+  flush ();
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (0)) << "of an empty log";
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_NONE);
+  flush ();
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (0, 1, 2, 2));
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 2);
+}
+
+/* Group commit: what is queued together shares blocks and one sync. */
+TEST_F (LogTest, QueuedCommandsShareOneWrite)
+{
+  uint64_t n_before;
+
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT);
+  take_all_steps (log_);
+  n_before = disk_.get_operations ();
+  for (int i = 0; i < 8; i++)
+    append (TPS_DURABILITY_COMMIT);
+  take_all_steps (log_);
+  EXPECT_EQ (disk_.get_operations () - n_before, 2u) << "a write and its sync";
+  EXPECT_EQ (tps_log_get_written_bytes (log_), 2 * TPS_DISK_BLOCK);
+}
+
+TEST_F (LogTest, APushTakesLittleMoreThanItsBytes)
+{
+  options_.segment_bytes = 1 << 20;
+  options_.max_staged_bytes = 2 << 20;
+  ASSERT_TRUE (open ());
+  append_rows (2000 * 64 * sizeof (float) / 2); /* the fixture's largest */
+  take_all_steps (log_);
+  EXPECT_LT (static_cast<double> (tps_log_get_written_bytes (log_)), 1.1 * 256000);
+}
+
+TEST_F (LogTest, LongCommandsGoThroughABufferThatIsShorter)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT);
+  append_rows (40000);  /* more than a stage */
+  append_rows (200000); /* more than a segment */
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_, 1);
+  take_all_steps (log_, 10000);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4));
+  EXPECT_THAT (read_lsns (log_, 1), ElementsAre (1, 2, 3, 4));
+  close ();
+  ASSERT_TRUE (open ()) << error_->message;
+  EXPECT_EQ (found_.last_lsn, 4);
+  g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log_, 3, nullptr);
+  TpsLogRecord record;
+  ASSERT_TRUE (tps_log_cursor_next (cursor, &record, nullptr));
+  EXPECT_EQ (encode (record.command), encode (&commands_[2]->record));
+}
+
+TEST_F (LogTest, CloseWritesWhatIsStaged)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_INTERVAL);
+  append (TPS_DURABILITY_COMMIT);
+  close ();
+  EXPECT_EQ (ends_.lsns.size (), 2u);
+  ASSERT_TRUE (open ());
+  EXPECT_EQ (found_.last_lsn, 2);
+  EXPECT_EQ (found_.n_torn_bytes, 0);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+TEST_F (LogTest, AFailedSyncIsFinal)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT);
+  take_all_steps (log_);
+  disk_.fail_sync (1);
+  append (TPS_DURABILITY_COMMIT);
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 3, -2)) << "3 was not to wait";
+  EXPECT_THAT (ends_.message,
+               HasSubstr ("00000000000000000001.log: fdatasync failed: Input/output"));
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_);
+  EXPECT_EQ (ends_.lsns.back (), -4);
+  EXPECT_FALSE (tps_log_may_append (log_, 1, &error_));
+  EXPECT_EQ (error_->code, TPS_ERROR_INTERNAL);
+  EXPECT_EQ (tps_log_get_durable_lsn (log_), 1);
+}
+
+TEST_F (LogTest, AFullDiskIsSaidBeforehandAndAppendsGoOnWhenThereIsRoom)
+{
+  gint64 wake_ns;
+
+  ASSERT_TRUE (open ());
+  disk_.set_capacity (1 << 10);
+  EXPECT_TRUE (tps_log_may_append (log_, 1000, nullptr));
+  for (int i = 0; i < 3; i++)
+    append_rows (11000);
+  take_all_steps (log_, 7);
+  /* More than half of the segment is used: the next one could not be made. */
+  EXPECT_EQ (ends_.lsns.size (), 3u);
+  EXPECT_TRUE (tps_log_may_append (log_, 1000, nullptr)) << "there is room in this one";
+  append_rows (11000);
+  take_all_steps (log_, 7);
+  EXPECT_FALSE (tps_log_may_append (log_, 10000, &error_));
+  EXPECT_EQ (error_->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ (tps_error_get_retry_after_ms (error_), 1000);
+  EXPECT_THAT (error_->message, HasSubstr ("No space left on device"));
+
+  /* Whoever has an LSN already waits. */
+  append_rows (11000);
+  append_rows (11000);
+  take_all_steps (log_, 7);
+  EXPECT_EQ (ends_.lsns.size (), 5u);
+  EXPECT_FALSE (tps_log_writer_step (&log_->writer, 8, &wake_ns));
+  EXPECT_EQ (wake_ns, 7 + kSecond);
+
+  disk_.set_capacity (1 << 20);
+  EXPECT_FALSE (tps_log_writer_step (&log_->writer, 8, &wake_ns)) << "not before its time";
+  take_all_steps (log_, 7 + kSecond);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1, 2, 3, 4, 5, 6));
+  EXPECT_TRUE (tps_log_may_append (log_, 10000, nullptr));
+}
+
+TEST_F (LogTest, ADiskThatStaysFullEndsAppendsAtTheClose)
+{
+  ASSERT_TRUE (open ());
+  disk_.set_capacity (1 << 10);
+  for (int i = 0; i < 6; i++)
+    append_rows (11000);
+  take_all_steps (log_);
+  EXPECT_EQ (ends_.lsns.size (), 5u);
+  close ();
+  EXPECT_EQ (ends_.lsns.back (), -6);
+  EXPECT_THAT (ends_.message, HasSubstr ("No space left"));
+}
+
+/* ---- what a start refuses -------------------------------------------------------------------- */
+
+TEST_F (LogTest, DamageIsNamedWithFileOffsetAndLsn)
+{
+  write_three ();
+  segment (1)[8192 + 150] ^= 1;
+  EXPECT_THAT (refusal (),
+               HasSubstr ("00000000000000000001.log at 8256: the record of LSN 2 is damaged"));
+  segment (1)[8192 + 150] ^= 1;
+  segment (1)[8192 + 20] ^= 1;
+  EXPECT_THAT (refusal (),
+               HasSubstr ("00000000000000000001.log at 8192: the head of a group is damaged"));
+  segment (1)[8192 + 20] ^= 1;
+  EXPECT_TRUE (open ()) << error_->message;
+}
+
+/* Sectors that are gone though a later group proves that they were synced. */
+TEST_F (LogTest, LostSectorsInTheMiddleAreDamage)
+{
+  write_three ();
+  segment (1).replace (8192, 512, 512, '\0');
+  EXPECT_THAT (refusal (),
+               HasSubstr ("at 8192: a group is damaged: there is a later one at 12288"));
+}
+
+TEST_F (LogTest, ATornTailIsCutAndSaid)
+{
+  write_three ();
+  segment (1).replace (12288, 512, 512, '\0');
+  ASSERT_TRUE (open ()) << error_->message;
+  EXPECT_EQ (found_.last_lsn, 2);
+  EXPECT_EQ (found_.n_torn_bytes, 0) << "the group had one sector only";
+  EXPECT_EQ (segment (1).size (), 12288u);
+}
+
+TEST_F (LogTest, AMissingSegmentIsNamed)
+{
+  ASSERT_TRUE (open ());
+  for (int i = 0; i < 12; i++)
+    {
+      append_rows (12000);
+      take_all_steps (log_);
+    }
+  close ();
+  std::string third = segment (3);
+  disk_.remove_file ("log/00000000000000000002.log");
+  EXPECT_THAT (refusal (), HasSubstr ("log: segment 00000000000000000002.log is missing"));
+  segment (3) = segment (1);
+  disk_.remove_file ("log/00000000000000000001.log");
+  EXPECT_THAT (refusal (), HasSubstr ("the segment has another number than its file"));
+}
+
+TEST_F (LogTest, ForeignFoldersAreRefused)
+{
+  write_three ();
+  std::string marker = disk_.get_file ("log/LOG");
+  disk_.get_file ("log/LOG") = "thriftps log\nversion 2\n";
+  EXPECT_THAT (refusal (),
+               HasSubstr ("log/LOG: format version 2, and this program knows version 1"));
+  disk_.get_file ("log/LOG") = "something else";
+  EXPECT_THAT (refusal (), HasSubstr ("not the marker of a log"));
+  disk_.get_file ("log/LOG") = marker;
+  disk_.get_file ("log/LOG")[30] = disk_.get_file ("log/LOG")[30] == '1' ? '2' : '1';
+  EXPECT_THAT (refusal (), HasSubstr ("the segment belongs to another log"));
+  disk_.remove_file ("log/LOG");
+  EXPECT_THAT (refusal (), HasSubstr ("not the folder of a log: it has no file LOG, but 0000000"));
+}
+
+TEST_F (LogTest, ALockedFolderIsRefused)
+{
+  ASSERT_TRUE (open ());
+  EXPECT_EQ (tps_log_open_stepped (disk_.get (), "log", &options_, nullptr, &error_), nullptr);
+  EXPECT_EQ (error_->code, TPS_ERROR_UNAVAILABLE);
+}
+
+TEST_F (LogTest, ALogThatDoesNotReachTheSnapshotIsRefused)
+{
+  write_three ();
+  options_.first_lsn = 5;
+  EXPECT_THAT (refusal (),
+               HasSubstr ("commands are needed from LSN 5 on, but the log has LSN 1 to 3"));
+  options_.first_lsn = 4;
+  EXPECT_TRUE (open ()) << error_->message;
+}
+
+TEST_F (LogTest, AnEmptyLogBeginsWhereItIsTold)
+{
+  options_.first_lsn = 1000;
+  ASSERT_TRUE (open ());
+  EXPECT_EQ (found_.first_lsn, 1000);
+  EXPECT_EQ (found_.last_lsn, 999);
+  append (TPS_DURABILITY_COMMIT);
+  take_all_steps (log_);
+  EXPECT_THAT (ends_.lsns, ElementsAre (1000));
+  EXPECT_THAT (read_lsns (log_, 1000), ElementsAre (1000));
+}
+
+/* ---- reading and deleting -------------------------------------------------------------------- */
+
+TEST_F (LogTest, ACursorFollowsTheLog)
+{
+  ASSERT_TRUE (open ());
+  g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log_, 1, nullptr);
+  ASSERT_NE (cursor, nullptr);
+  EXPECT_THAT (read_lsns (cursor), IsEmpty ());
+  for (gint64 lsn = 1; lsn <= 30; lsn++)
+    {
+      append_rows (5000);
+      take_all_steps (log_);
+      ASSERT_THAT (read_lsns (cursor), ElementsAre (lsn));
+    }
+  append (TPS_DURABILITY_INTERVAL);
+  take_all_steps (log_);
+  EXPECT_THAT (read_lsns (cursor), IsEmpty ()) << "it is not durable";
+  EXPECT_EQ (tps_log_cursor_new (log_, 40, &error_), nullptr);
+  EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
+}
+
+TEST_F (LogTest, OldSegmentsAreDeletedAndLaterOnesStay)
+{
+  ASSERT_TRUE (open ());
+  for (int i = 0; i < 20; i++)
+    {
+      append_rows (11000);
+      take_all_steps (log_);
+    }
+  /* A segment has 5. */
+  ASSERT_TRUE (tps_log_delete_before (log_, 12, nullptr));
+  EXPECT_EQ (tps_log_get_first_lsn (log_), 11);
+  EXPECT_FALSE (disk_.has_file ("log/00000000000000000002.log"));
+  EXPECT_EQ (read_lsns (log_, 11).size (), 10u);
+  EXPECT_EQ (tps_log_cursor_new (log_, 10, &error_), nullptr);
+  EXPECT_THAT (error_->message, HasSubstr ("LSN 10 is not kept; LSN 11 to 20 are"));
+  ASSERT_TRUE (tps_log_delete_before (log_, 1000, nullptr));
+  EXPECT_EQ (tps_log_get_first_lsn (log_), 16) << "the newest one stays";
+  close ();
+  options_.first_lsn = 18;
+  ASSERT_TRUE (open ()) << error_->message;
+  EXPECT_EQ (found_.first_lsn, 16);
+  EXPECT_EQ (found_.last_lsn, 20);
+}
+
+/* Tensors of a model may be held for longer than the record. */
+TEST_F (LogTest, HoldersOfTensorsKeepTheirBytes)
+{
+  ASSERT_TRUE (open ());
+  append (TPS_DURABILITY_COMMIT, 0, TPS_COMMAND_UPDATE_MODEL);
+  for (int i = 0; i < 3; i++)
+    append_rows (12000);
+  take_all_steps (log_);
+  g_autoptr (TpsLogCursor) cursor = tps_log_cursor_new (log_, 1, nullptr);
+  TpsLogRecord record;
+  TpsTensor held {};
+  ASSERT_TRUE (tps_log_cursor_next (cursor, &record, nullptr));
+  tps_tensor_init_ref (&held, &record.command->update.contributions[0].gradients[0]);
+  std::string before (static_cast<const char *> (tps_tensor_data (&held)),
+                      tps_shape_n_bytes (&held.shape));
+  EXPECT_EQ (read_lsns (cursor).size (), 3u);
+  EXPECT_EQ (std::string (static_cast<const char *> (tps_tensor_data (&held)), before.size ()),
+             before);
+  tps_tensor_clear (&held);
+}
+
+} // namespace
+} // namespace thriftps
