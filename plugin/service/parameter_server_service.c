@@ -112,11 +112,12 @@ static void
 handle_reset_state (TpsCall *call, gpointer service)
 {
   const TpsParameterServers *servers = service;
+  g_autoptr (GError) error = NULL;
 
   tps_parameter_server_reset_state (servers->averaging);
-  tps_model_server_reset_state (servers->updating);
+  tps_model_server_reset_state (servers->updating, &error);
   tps_trace (&state_reset, tps_field_text ("peer", tps_call_get_peer (call)));
-  tps_call_reply (call, NULL, NULL);
+  tps_call_reply_done (call, error);
 }
 
 /* Copies and reads all parameters: on a worker. */
@@ -207,7 +208,7 @@ shut_down (gpointer object)
 
 static const TpsMethod methods[] = {
   { &tps_average_gradient_rpc, handle_average_gradient, FALSE },
-  { &tps_reset_state_rpc, handle_reset_state, FALSE },
+  { &tps_reset_state_rpc, handle_reset_state, TRUE }, /* may wait for a disk */
   { &tps_init_model_rpc, handle_init_model, TRUE },
   { &tps_get_model_rpc, handle_get_model, FALSE },
   { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, FALSE },

@@ -104,13 +104,10 @@ leave_turns (TpsOrdered *ordered)
 static void
 number (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
-  gboolean is_observed = sequencer->options.observe != NULL;
-
   ordered->command->lsn = ++sequencer->last_lsn;
-  ordered->is_complete = FALSE;
-  ordered->n_holds = is_observed ? 2 : 1;
-  if (!is_observed)
+  if (sequencer->options.observe == NULL)
     return;
+  ordered->is_complete = FALSE;
   ordered->next_admitted = NULL;
   if (sequencer->first_admitted == NULL)
     sequencer->first_admitted = ordered;
@@ -121,16 +118,11 @@ number (TpsSequencer *sequencer, TpsOrdered *ordered)
 
 /* ---- the end of a command -------------------------------------------------------------------- */
 
-static void
-release (TpsSequencer *sequencer, TpsOrdered *ordered)
+void
+tps_ordered_release (TpsOrdered *ordered, const GError *error)
 {
-  gboolean is_last;
-
-  tps_mutex_lock (&sequencer->lock);
-  is_last = --ordered->n_holds == 0;
-  tps_mutex_unlock (&sequencer->lock);
-  if (is_last && ordered->ended != NULL)
-    ordered->ended (ordered);
+  if (ordered->ended != NULL)
+    ordered->ended (ordered, error);
 }
 
 /* NULL: none is complete. The lock is held. */
@@ -145,44 +137,37 @@ take_complete (TpsSequencer *sequencer)
   return ordered;
 }
 
-/* Hands over what is complete, unless another thread is at it. */
+/* Hands over what is complete, unless another thread is at it. The lock is held; it is given up meanwhile. */
 static void
 observe (TpsSequencer *sequencer)
 {
   TpsOrdered *ordered;
 
-  tps_mutex_lock (&sequencer->lock);
   if (sequencer->is_observing)
-    {
-      tps_mutex_unlock (&sequencer->lock);
-      return;
-    }
+    return;
   sequencer->is_observing = TRUE;
   while ((ordered = take_complete (sequencer)) != NULL)
     {
       tps_mutex_unlock (&sequencer->lock);
-      sequencer->options.observe (sequencer->options.user_data, ordered->command);
-      release (sequencer, ordered);
+      sequencer->options.observe (sequencer->options.user_data, ordered);
       tps_mutex_lock (&sequencer->lock);
     }
   sequencer->is_observing = FALSE;
-  tps_mutex_unlock (&sequencer->lock);
 }
 
+/* The command is the observer's as soon as it is complete: it may end at once, by another thread. */
 void
 tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
   if (sequencer->options.observe == NULL)
     {
-      if (ordered->ended != NULL)
-        ordered->ended (ordered);
+      tps_ordered_release (ordered, NULL);
       return;
     }
   tps_mutex_lock (&sequencer->lock);
   ordered->is_complete = TRUE;
-  tps_mutex_unlock (&sequencer->lock);
-  release (sequencer, ordered);
   observe (sequencer);
+  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

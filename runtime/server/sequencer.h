@@ -5,8 +5,8 @@
  *   a request is checked completely, and everything that may fail is prepared
  *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that it touches
  *     -> run()                 when all of its turns have come: at once, or later on the thread that ended the turn before
- *     -> observer              in the order of the LSNs, when the record is complete
- *     -> ended()               the request is answered
+ *     -> observer              in the order of the LSNs, when the record is complete; it may keep the record
+ *     -> ended()               when the observer has released the record: the request is answered
  *
  * A command that waits for its turn holds no thread. Commands that touch different objects run at the same time.
  * Turns are queued under one lock, so two commands that share several objects have the same order in all of them, and no
@@ -58,12 +58,12 @@ struct TpsOrdered
   gboolean may_follow;
   /* The command takes effect. The record may be completed. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
-  /* The last call, after run() and after the observer: the storage may be freed. May be NULL. */
-  void (*ended) (TpsOrdered *ordered);
+  /* The last call, after run() and after the observer has released the command: the storage may be freed. `error` (borrowed;
+   * NULL: none) is that of the observer: the command has taken effect, but its record is lost. May be NULL. */
+  void (*ended) (TpsOrdered *ordered, const GError *error);
 
   /* private */
   guint n_waits; /* turns that have not come */
-  guint n_holds; /* run() and the observer */
   gboolean is_complete;
   gboolean has_begun;    /* run() has been called, where others may follow */
   gboolean is_following; /* the command before it had not ended */
@@ -72,8 +72,9 @@ struct TpsOrdered
 };
 
 /* Is handed every command that was admitted, complete, in the order of the LSNs: one call at a time, without a lock. The
- * record is borrowed for the call. No request is answered before the observer has seen its command. Must not block. */
-typedef void (*TpsCommandObserver) (gpointer user_data, const TpsCommand *command);
+ * observer may read the record until it calls tps_ordered_release(), which it must do once for each command. Must not
+ * block. */
+typedef void (*TpsCommandObserver) (gpointer user_data, TpsOrdered *ordered);
 
 typedef struct
 {
@@ -99,6 +100,10 @@ const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
  * tps_sequencer_finish() must follow without it. run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
+
+/* The observer no longer needs the record; calls ended() with `error` (borrowed; NULL: none), so that the request is
+ * answered. No lock may be held. Thread: any, in any order, also from within the observer. */
+void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 
 /* The LSN of the last command that was admitted; 0 = none. */
 gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);

@@ -1,15 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* What changes the model, as commands: each is admitted under the server's lock, where it takes effect, and finished without
- * it. Records hold references, so that they may outlive the round. The other way round, records are applied again. */
+ * it. Records hold references, so that they may outlive the round. Those whom an update answers are answered when its command
+ * has ended. The other way round, records are applied again. */
 
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 #include "runtime/server/model/model_server_private.h"
 
 struct TpsModelCommand
 {
   TpsOrdered ordered; /* first */
   TpsCommand command;
+  TpsModelServer *server;
+  TpsUpdateTicket
+      *answered; /* of an update: those whom it answers, and what else was answered with them */
+  TpsOutcome *outcome;        /* of a caller that waits; NULL: none does */
   TpsModelVersion *version;   /* of an initialisation */
   TpsOptimizerSpec optimizer; /* the same */
   guint n_contributions;
@@ -27,29 +33,55 @@ free_ids (TpsModelCommand *command)
   g_array_unref (command->ids);
 }
 
+/* What the record refers to. */
 static void
-command_ended (TpsOrdered *ordered)
+clear_record (TpsModelCommand *command)
 {
-  TpsModelCommand *command = (TpsModelCommand *) ordered;
-
   g_clear_pointer (&command->version, tps_model_version_unref);
   for (guint i = 0; i < command->n_contributions * command->n_parameters; i++)
     tps_tensor_clear (&command->gradients[i]);
   g_free (command->gradients);
   g_free (command->contributions);
   free_ids (command);
-  g_free (command);
 }
 
+static void
+answer (TpsModelCommand *command, const GError *error)
+{
+  for (TpsUpdateTicket *ticket = command->answered; error != NULL && ticket != NULL;
+       ticket = ticket->next)
+    if (ticket->error == NULL)
+      ticket->error = g_error_copy (error);
+  tps_model_step_answer (command->answered);
+  if (command->outcome != NULL)
+    tps_outcome_set (command->outcome, error);
+}
+
+/* The record goes before the answers: they give shared memory back. */
+static void
+command_ended (TpsOrdered *ordered, const GError *error)
+{
+  TpsModelCommand *command = (TpsModelCommand *) ordered;
+  TpsModelServer *server = command->server;
+
+  clear_record (command);
+  answer (command, error);
+  g_free (command);
+  tps_shell_end (&server->shell);
+}
+
+/* The lock is held. */
 static TpsModelCommand *
-command_new (TpsCommandKind kind)
+command_new (TpsModelServer *server, TpsCommandKind kind)
 {
   TpsModelCommand *command = g_new0 (TpsModelCommand, 1);
 
+  command->server = server;
   command->ordered.command = &command->command;
   command->ordered.ended = command_ended;
   command->command.kind = kind;
   command->ids = g_array_new (FALSE, FALSE, sizeof (TpsCommandId));
+  tps_shell_begin (&server->shell);
   return command;
 }
 
@@ -65,7 +97,7 @@ admit (TpsModelServer *server, TpsModelCommand *command)
 TpsModelCommand *
 tps_model_command_admit_init (TpsModelServer *server, const TpsTrainedModel *model)
 {
-  TpsModelCommand *command = command_new (TPS_COMMAND_INIT_MODEL);
+  TpsModelCommand *command = command_new (server, TPS_COMMAND_INIT_MODEL);
 
   command->version = tps_model_version_ref (tps_trained_model_get_newest (model));
   command->optimizer = *tps_trained_model_get_optimizer (model);
@@ -77,7 +109,7 @@ tps_model_command_admit_init (TpsModelServer *server, const TpsTrainedModel *mod
 TpsModelCommand *
 tps_model_command_admit_reset (TpsModelServer *server)
 {
-  return admit (server, command_new (TPS_COMMAND_RESET_MODEL));
+  return admit (server, command_new (server, TPS_COMMAND_RESET_MODEL));
 }
 
 static void
@@ -94,7 +126,7 @@ TpsModelCommand *
 tps_model_command_admit_update (TpsModelServer *server, const TpsUpdatingJob *job,
                                 guint n_parameters)
 {
-  TpsModelCommand *command = command_new (TPS_COMMAND_UPDATE_MODEL);
+  TpsModelCommand *command = command_new (server, TPS_COMMAND_UPDATE_MODEL);
 
   if (tps_sequencer_has_observer (server->sequencer))
     {
@@ -109,9 +141,10 @@ tps_model_command_admit_update (TpsModelServer *server, const TpsUpdatingJob *jo
 }
 
 void
-tps_model_command_add_ids (TpsModelCommand *command, TpsUpdateTicket *answered)
+tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *output)
 {
-  for (TpsUpdateTicket *ticket = answered; ticket != NULL; ticket = ticket->next)
+  command->answered = g_steal_pointer (&output->answered);
+  for (TpsUpdateTicket *ticket = command->answered; ticket != NULL; ticket = ticket->next)
     {
       const TpsModelCall *call = tps_model_call_of (ticket);
       TpsCommandId id = { NULL, call->sequence, ticket->digest };
@@ -124,10 +157,8 @@ tps_model_command_add_ids (TpsModelCommand *command, TpsUpdateTicket *answered)
 }
 
 void
-tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command)
+tps_model_command_finish (TpsModelCommand *command)
 {
-  if (command == NULL)
-    return;
   if (command->command.kind == TPS_COMMAND_UPDATE_MODEL)
     command->command.update = (TpsCommandUpdate) {
       .n_contributions = command->n_contributions,
@@ -136,7 +167,18 @@ tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command)
       .n_ids = command->ids->len,
       .ids = (const TpsCommandId *) (gconstpointer) command->ids->data,
     };
-  tps_sequencer_finish (server->sequencer, &command->ordered);
+  tps_sequencer_finish (command->server->sequencer, &command->ordered);
+}
+
+gboolean
+tps_model_command_finish_and_wait (TpsModelCommand *command, GError **error)
+{
+  TpsOutcome outcome;
+
+  tps_outcome_init (&outcome);
+  command->outcome = &outcome;
+  tps_model_command_finish (command);
+  return tps_outcome_wait (&outcome, error);
 }
 
 /* ---- applied again --------------------------------------------------------------------------- */
@@ -206,8 +248,7 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
   command = tps_model_command_admit_update (server, &job, newest->n_parameters);
   tps_mutex_unlock (&server->shell.lock);
   remember_ids (server, record, newest->version, server->lsn);
-  tps_model_command_finish (server, command);
-  return TRUE;
+  return tps_model_command_finish_and_wait (command, error);
 }
 
 gboolean
@@ -220,8 +261,7 @@ tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GErr
     case TPS_COMMAND_UPDATE_MODEL:
       return replay_update (server, &command->update, error);
     case TPS_COMMAND_RESET_MODEL:
-      tps_model_server_reset_state (server);
-      return TRUE;
+      return tps_model_server_reset_state (server, error);
     case TPS_COMMAND_CREATE_TABLE:
     case TPS_COMMAND_DROP_TABLE:
     case TPS_COMMAND_APPLY_ROWS:

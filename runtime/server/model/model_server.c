@@ -26,7 +26,8 @@ tps_model_server_new_reset_error (void)
 
 /* ---- the model ---- */
 
-/* Takes over `model`. */
+/* Takes over `model`. Returns when its record is kept. The lock of init_model() is held: a second one finds the model there, and must
+ * not be answered before the first record is kept. */
 static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
@@ -50,7 +51,8 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
         "there is a model already, which began with other parameters or another optimizer");
   tps_mutex_unlock (&server->shell.lock);
-  tps_model_command_finish (server, command);
+  if (command != NULL && !tps_model_command_finish_and_wait (command, &refusal))
+    g_assert (refusal != NULL);
   if (model != NULL)
     tps_trained_model_unref (model);
   if (refusal == NULL)
@@ -64,10 +66,16 @@ tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                              const TpsOptimizerSpec *optimizer, GError **error)
 {
   TpsTrainedModel *model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
+  gboolean ok;
 
   for (guint i = 0; i < n_parameters; i++)
     tps_named_tensor_clear (&parameters[i]);
-  return model != NULL && set_model (server, model, error);
+  if (model == NULL)
+    return FALSE;
+  tps_mutex_lock (&server->init_lock);
+  ok = set_model (server, model, error);
+  tps_mutex_unlock (&server->init_lock);
+  return ok;
 }
 
 TpsModelVersion *
@@ -136,12 +144,13 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->owns_sequencer = options->sequencer == NULL;
   server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   tps_update_news_init (&server->news, &server->options);
+  tps_mutex_init (&server->init_lock);
   tps_shell_init (&server->shell, server->workers, tps_model_step_expire, server);
   return server;
 }
 
-/* Ends all that waits and forgets the model. */
-static void
+/* Ends all that waits and forgets the model. Returns the command that did, NULL = there was no model. */
+static TpsModelCommand *
 end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {
   g_autoptr (GPtrArray)
@@ -164,16 +173,17 @@ end_all (TpsModelServer *server, const GError *error, gboolean is_end)
     tps_metrics_clear (server->metrics);
   tps_mutex_unlock (&server->shell.lock);
   tps_model_step_carry_out (server, &output, NULL);
-  tps_model_command_finish (server, command);
   g_clear_pointer (&model, tps_trained_model_unref);
+  return command;
 }
 
-void
-tps_model_server_reset_state (TpsModelServer *server)
+gboolean
+tps_model_server_reset_state (TpsModelServer *server, GError **error)
 {
-  g_autoptr (GError) error = tps_model_server_new_reset_error ();
+  g_autoptr (GError) answer = tps_model_server_new_reset_error ();
+  TpsModelCommand *command = end_all (server, answer, FALSE);
 
-  end_all (server, error, FALSE);
+  return command == NULL || tps_model_command_finish_and_wait (command, error);
 }
 
 void
@@ -197,5 +207,6 @@ tps_model_server_free (TpsModelServer *server)
   tps_update_news_clear (&server->news);
   tps_metrics_unref (server->metrics);
   tps_shell_clear (&server->shell);
+  tps_mutex_clear (&server->init_lock);
   g_free (server);
 }

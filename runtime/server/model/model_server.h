@@ -50,7 +50,8 @@ TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GErr
 /* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
 void tps_model_server_free (TpsModelServer *server);
 
-/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be resolved. */
+/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be resolved. Blocks until the sequencer's
+ * observer has released the command. */
 gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                                       guint n_parameters, const TpsOptimizerSpec *optimizer,
                                       GError **error);
@@ -70,8 +71,9 @@ void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);
 
-/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. */
-void tps_model_server_reset_state (TpsModelServer *server);
+/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. Blocks until the sequencer's observer
+ * has released the command. Errors: those of the observer. */
+gboolean tps_model_server_reset_state (TpsModelServer *server, GError **error);
 
 /* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. */
 void tps_model_server_shut_down (TpsModelServer *server);

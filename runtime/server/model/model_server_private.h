@@ -5,11 +5,11 @@
  * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock -> carry_out() without it:
  * answers are given; the update, if one is to be made, is computed here when it is small, else by the workers, with the
  * digests of large pushes -> finish_update() under the lock: the new version is the newest -> carry_out() again, which
- * answers those who took part.
+ * finishes the command; when that has ended, those who took part are answered.
  * A push id or a trainer that is there already: compare() takes the digests that are missing, on a worker, and tries again.
  * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
  *
- * Locks: the shell's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
+ * Locks: that of init_model(), then the shell's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
  * told, and no element is touched, under any of them. The push window's is never taken under it; the sequencer's is.
  */
 
@@ -59,6 +59,8 @@ struct TpsModelServer
   TpsSequencer *sequencer;
   gboolean owns_sequencer;
 
+  TpsMutex init_lock; /* see set_model() */
+
   TpsShell shell; /* its lock guards everything below */
   TpsUpdating *updating;
   TpsTrainedModel *model; /* NULL before init_model() */
@@ -84,6 +86,9 @@ void tps_model_step_expire (gpointer user_data);
 void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,
                                TpsModelStep *step);
 
+/* Answers the calls of a list of tickets; may be NULL. No lock is held. */
+void tps_model_step_answer (TpsUpdateTicket *first);
+
 /* -- model_push.c: calls and their push ids -- */
 
 static inline TpsModelCall *
@@ -104,10 +109,13 @@ TpsModelCommand *tps_model_command_admit_update (TpsModelServer *server, const T
                                                  guint n_parameters);
 TpsModelCommand *tps_model_command_admit_reset (TpsModelServer *server);
 
-/* The push ids of those that an update answers. The lock is held. */
-void tps_model_command_add_ids (TpsModelCommand *command, TpsUpdateTicket *answered);
+/* Those whom an update answers, and whatever else is answered in the same step, get their answers when the command has ended;
+ * their push ids belong to its record. The lock is held. */
+void tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *output);
 
-/* `command` may be NULL. */
-void tps_model_command_finish (TpsModelServer *server, TpsModelCommand *command);
+void tps_model_command_finish (TpsModelCommand *command);
+
+/* The same, and waits until it has ended. Errors: those of the observer. */
+gboolean tps_model_command_finish_and_wait (TpsModelCommand *command, GError **error);
 
 G_END_DECLS

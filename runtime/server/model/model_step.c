@@ -114,33 +114,35 @@ mark_gradients (TpsModelStep *step)
           step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
 }
 
-/* Takes back an update that was computed, or has failed; frees it. */
+/* Takes back an update that was computed, or has failed; frees it. `command`: what the update was, or NULL. */
 static TpsModelStep *
-finish_update (TpsModelStep *step, TpsUpdatingOutput *output)
+finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **command)
 {
   TpsModelServer *server = step->server;
   g_autoptr (GPtrArray)
       dropped = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_model_version_unref);
-  TpsModelCommand *command = NULL;
   TpsModelStep *next;
 
+  *command = NULL;
   if (step->error == NULL)
     mark_gradients (step);
   tps_updating_output_init (output);
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
-    command = install (server, step, dropped);
+    *command = install (server, step, dropped);
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
   give_model (server, output->answered);
-  if (command != NULL)
-    tps_model_command_add_ids (command, output->answered);
+  if (*command != NULL)
+    tps_model_command_take_answered (*command, output);
   next = tps_model_step_begin (server, output);
   tps_mutex_unlock (&server->shell.lock);
-  tps_model_command_finish (server, command);
   tps_trained_model_unref (step->model);
   g_free (step);
   return next;
 }
+
+static void carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *command,
+                       TpsModelStep *step);
 
 static void
 run_blocks (gpointer user_data, guint first_block, guint n_blocks)
@@ -156,9 +158,10 @@ blocks_done (gpointer user_data)
   TpsModelStep *step = user_data;
   TpsModelServer *server = step->server;
   TpsUpdatingOutput output;
-  TpsModelStep *next = finish_update (step, &output);
+  TpsModelCommand *command;
+  TpsModelStep *next = finish_update (step, &output, &command);
 
-  tps_model_step_carry_out (server, &output, next);
+  carry_out (server, &output, command, next);
   tps_shell_end (&server->shell);
 }
 
@@ -199,8 +202,8 @@ compute (TpsModelServer *server, TpsModelStep *step)
   return TRUE;
 }
 
-static void
-answer_tickets (TpsUpdateTicket *first)
+void
+tps_model_step_answer (TpsUpdateTicket *first)
 {
   TpsAnswers answers = { NULL, NULL };
 
@@ -209,8 +212,9 @@ answer_tickets (TpsUpdateTicket *first)
   tps_answers_give (&answers);
 }
 
-void
-tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelStep *step)
+static void
+carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *command,
+           TpsModelStep *step)
 {
   for (;;)
     {
@@ -218,12 +222,20 @@ tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, Tps
 
       tps_update_news_tell (&server->news);
       tps_updating_output_clear (output); /* before the answers: they give shared memory back */
-      answer_tickets (answered);
+      tps_model_step_answer (answered);
+      if (command != NULL)
+        tps_model_command_finish (command);
       if (step == NULL || !compute (server, step))
         return;
-      step = finish_update (step, output);
+      step = finish_update (step, output, &command);
       tps_shell_end (&server->shell);
     }
+}
+
+void
+tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelStep *step)
+{
+  carry_out (server, output, NULL, step);
 }
 
 void

@@ -7,7 +7,7 @@
  */
 
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
+#include "runtime/base/outcome.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/server/tables/apply.h"
 
@@ -100,10 +100,15 @@ run_push (TpsOrdered *ordered)
   push->command.has_failed = !tps_apply_run (&push->apply, &push->error);
 }
 
+/* `error`: the push has taken effect, but will not be there after a restart; its sender must not take it for done. */
 static void
-push_ended (TpsOrdered *ordered)
+push_ended (TpsOrdered *ordered, const GError *error)
 {
-  end_push ((Push *) ordered);
+  Push *push = (Push *) ordered;
+
+  if (error != NULL && push->error == NULL)
+    push->error = g_error_copy (error);
+  end_push (push);
 }
 
 static void
@@ -272,45 +277,20 @@ tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTabl
 
 /* ---- callers that wait ----------------------------------------------------------------------- */
 
-typedef struct
-{
-  TpsMutex lock;
-  TpsCond changed;
-  gboolean is_done;
-  GError *error;
-} Wait;
-
 static void
-wake (gpointer user_data, const GError *error)
+set_outcome (gpointer outcome, const GError *error)
 {
-  Wait *wait = user_data;
-
-  tps_mutex_lock (&wait->lock);
-  wait->error = error != NULL ? g_error_copy (error) : NULL;
-  wait->is_done = TRUE;
-  tps_cond_signal (&wait->changed);
-  tps_mutex_unlock (&wait->lock);
+  tps_outcome_set (outcome, error);
 }
 
 gboolean
 tps_table_store_push_and_wait (TpsTableStore *store, const TpsTablePush *push, GError **error)
 {
-  Wait wait = { .is_done = FALSE };
-  gboolean ok;
+  TpsOutcome outcome;
 
-  tps_mutex_init (&wait.lock);
-  tps_cond_init (&wait.changed);
-  tps_table_store_push (store, push, wake, &wait);
-  tps_mutex_lock (&wait.lock);
-  while (!wait.is_done)
-    tps_cond_wait (&wait.changed, &wait.lock);
-  tps_mutex_unlock (&wait.lock);
-  tps_cond_clear (&wait.changed);
-  tps_mutex_clear (&wait.lock);
-  ok = wait.error == NULL;
-  if (!ok)
-    g_propagate_error (error, wait.error);
-  return ok;
+  tps_outcome_init (&outcome);
+  tps_table_store_push (store, push, set_outcome, &outcome);
+  return tps_outcome_wait (&outcome, error);
 }
 
 gboolean

@@ -14,6 +14,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/host_memory.h"
+#include "runtime/base/outcome.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/tables/host/table.h"
 #include "runtime/server/tables/table_calls.h"
@@ -256,37 +257,46 @@ tps_table_store_list (TpsTableStore *store)
 
 /* -- commands -- */
 
-/* One that takes effect at once. */
+/* One that takes effect at once: a variable of its caller, who waits for its end. */
 typedef struct
 {
   TpsOrdered ordered; /* first */
   TpsCommand command;
   TpsTableSpec spec; /* of a creation; of a drop its name */
+  TpsOutcome outcome;
 } Change;
 
 static void
-change_ended (TpsOrdered *ordered)
+change_ended (TpsOrdered *ordered, const GError *error)
 {
-  Change *change = (Change *) ordered;
-
-  tps_table_spec_clear (&change->spec);
-  g_free (change);
+  tps_outcome_set (&((Change *) ordered)->outcome, error);
 }
 
-static Change *
-change_new (TpsCommandKind kind, const TpsTableSpec *spec)
+static void
+change_init (Change *change, TpsCommandKind kind, const TpsTableSpec *spec)
 {
-  Change *change = g_new0 (Change, 1);
-
-  change->ordered.command = &change->command;
-  change->ordered.ended = change_ended;
-  change->command.kind = kind;
+  *change = (Change) {
+    .ordered = { .command = &change->command, .ended = change_ended },
+    .command = { .kind = kind },
+  };
   tps_table_spec_copy (&change->spec, spec);
   if (kind == TPS_COMMAND_CREATE_TABLE)
     change->command.create = &change->spec;
   else
     change->command.drop = change->spec.name;
-  return change;
+  tps_outcome_init (&change->outcome);
+}
+
+/* Waits until it has ended, and clears it. */
+static gboolean
+change_finish (Change *change, TpsTableStore *store, GError **error)
+{
+  gboolean ok;
+
+  tps_sequencer_finish (store->sequencer, &change->ordered);
+  ok = tps_outcome_wait (&change->outcome, error);
+  tps_table_spec_clear (&change->spec);
+  return ok;
 }
 
 /* -- making and dropping -- */
@@ -320,24 +330,23 @@ begin_making (TpsTableStore *store, gchar *name)
   return table;
 }
 
-static void
-publish (TpsTableStore *store, TpsTable *table)
+static gboolean
+publish (TpsTableStore *store, TpsTable *table, GError **error)
 {
-  Change *creation = change_new (TPS_COMMAND_CREATE_TABLE, &table->spec);
+  Change creation;
 
+  change_init (&creation, TPS_COMMAND_CREATE_TABLE, &table->spec);
   tps_rw_lock_write (&store->tables_lock);
-  table->incarnation = tps_sequencer_admit (store->sequencer, &creation->ordered, NULL);
+  table->incarnation = tps_sequencer_admit (store->sequencer, &creation.ordered, NULL);
   g_hash_table_insert (store->tables, table->spec.name, table);
   tps_rw_lock_unlock (&store->tables_lock);
-  tps_sequencer_finish (store->sequencer, &creation->ordered);
+  return change_finish (&creation, store, error);
 }
 
-/* `table` may be NULL: it was not to be made. */
+/* Whoever waits for the name finds what was made of it. */
 static void
-end_making (TpsTableStore *store, const gchar *name, TpsTable *table)
+end_making (TpsTableStore *store, const gchar *name)
 {
-  if (table != NULL)
-    publish (store, table);
   tps_mutex_lock (&store->making_lock);
   g_hash_table_remove (store->making, name);
   tps_cond_broadcast (&store->made);
@@ -398,6 +407,7 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   g_auto (TpsTableSpec) resolved = { 0 };
   g_autoptr (TpsTable) present = NULL;
   TpsTable *table;
+  gboolean ok;
 
   tps_table_spec_copy (&resolved, spec);
   if (!tps_table_spec_resolve (&resolved, error))
@@ -413,13 +423,14 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
                tps_field_int ("rows", resolved.shard.rows), tps_field_int ("dim", resolved.dim),
                tps_field_text ("dtype", tps_dtype_name (resolved.dtype)),
                tps_field_text ("device", resolved.place.device));
-  end_making (store, resolved.name, table);
-  return table != NULL;
+  ok = table != NULL && publish (store, table, error);
+  end_making (store, resolved.name);
+  return ok;
 }
 
-/* The table without its name, with the command that dropped it; NULL = there is none. */
+/* The table without its name, and the command that dropped it; NULL = there is none. */
 static TpsTable *
-take_out (TpsTableStore *store, const gchar *name, Change **drop)
+take_out (TpsTableStore *store, const gchar *name, Change *drop)
 {
   TpsTable *table;
 
@@ -428,8 +439,8 @@ take_out (TpsTableStore *store, const gchar *name, Change **drop)
   if (table != NULL)
     {
       g_hash_table_steal (store->tables, name);
-      *drop = change_new (TPS_COMMAND_DROP_TABLE, &table->spec);
-      tps_sequencer_admit (store->sequencer, &(*drop)->ordered, &table->turns);
+      change_init (drop, TPS_COMMAND_DROP_TABLE, &table->spec);
+      tps_sequencer_admit (store->sequencer, &drop->ordered, &table->turns);
     }
   tps_rw_lock_unlock (&store->tables_lock);
   return table;
@@ -438,18 +449,19 @@ take_out (TpsTableStore *store, const gchar *name, Change **drop)
 gboolean
 tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
 {
-  Change *drop = NULL;
+  Change drop;
   TpsTable *dropped = take_out (store, table, &drop);
+  gboolean ok;
 
   if (dropped == NULL)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
       return FALSE;
     }
-  tps_sequencer_finish (store->sequencer, &drop->ordered);
+  ok = change_finish (&drop, store, error);
   tps_trace (&table_dropped, tps_field_text ("table", table));
   tps_table_unref (dropped);
-  return TRUE;
+  return ok;
 }
 
 /* -- memory -- */

@@ -175,7 +175,7 @@ TEST_P (RemoteModel, trainersGoOnTogetherWithTheBitsOfTheDefinition)
       std::vector<std::vector<Values>> gradients (4);
       std::vector<std::thread> trainers;
 
-      tps_model_server_reset_state (servers_.updating);
+      tps_model_server_reset_state (servers_.updating, nullptr);
       for (auto &round : gradients)
         {
           for (guint i = 0; i < N_TRAINERS; i++)

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/error.h"
+
 namespace thriftps {
 namespace {
 
@@ -30,7 +32,10 @@ public:
     both_.ordered.turns = turns_.data ();
     both_.ordered.n_turns = static_cast<guint> (turns_.size ());
     both_.ordered.run = [] (TpsOrdered *ordered) { of (ordered)->body_ (); };
-    both_.ordered.ended = [] (TpsOrdered *ordered) { of (ordered)->n_ended++; };
+    both_.ordered.ended = [] (TpsOrdered *ordered, const GError *error) {
+      of (ordered)->n_ended++;
+      of (ordered)->code = error != nullptr ? error->code : 0;
+    };
   }
 
   TpsOrdered *
@@ -41,6 +46,7 @@ public:
 
   TpsCommand record {};
   int n_ended = 0;
+  int code = 0; /* of the error that it ended with */
 
 private:
   struct Both
@@ -70,8 +76,14 @@ protected:
 
     options.user_data = this;
     if (is_observed)
-      options.observe = [] (gpointer self, const TpsCommand *command) {
-        static_cast<Sequencer *> (self)->observed.push_back (command->lsn);
+      options.observe = [] (gpointer user_data, TpsOrdered *ordered) {
+        auto *self = static_cast<Sequencer *> (user_data);
+
+        self->observed.push_back (ordered->command->lsn);
+        if (self->keeps)
+          self->kept.push_back (ordered);
+        else
+          tps_ordered_release (ordered, nullptr);
       };
     sequencer = tps_sequencer_new (&options);
   }
@@ -89,6 +101,8 @@ protected:
 
   TpsSequencer *sequencer = nullptr;
   Lsns observed;
+  bool keeps = false; /* what it observes */
+  std::vector<TpsOrdered *> kept;
   TpsTurnQueue a {}, b {};
 };
 
@@ -258,6 +272,35 @@ TEST_F (Sequencer, theObserverSeesCommandsInOrder)
   EXPECT_EQ (observed, (Lsns { 1, 2 }));
   EXPECT_EQ (other.n_ended, 1);
   EXPECT_EQ (first.n_ended, 1);
+}
+
+/* An observer that writes to a disk: the next command of the object takes effect meanwhile, and no request is answered before its
+ * record is released. */
+TEST_F (Sequencer, theObserverMayKeepARecord)
+{
+  g_autoptr (GError) lost = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "no disk");
+  int n_run = 0;
+  Command first ({ &a }, [&] { n_run++; }), second ({ &a }, [&] { n_run++; });
+  Command third ({}, [] {});
+
+  start (true);
+  keeps = true;
+  run (first);
+  run (second);
+  tps_sequencer_admit (sequencer, third.get (), nullptr);
+  tps_sequencer_finish (sequencer, third.get ());
+  EXPECT_EQ (n_run, 2);
+  ASSERT_EQ (observed, (Lsns { 1, 2, 3 }));
+  EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 0);
+
+  tps_ordered_release (kept[1], lost);
+  EXPECT_EQ (second.n_ended, 1);
+  EXPECT_EQ (second.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (first.n_ended + third.n_ended, 0) << "records are released in any order";
+  tps_ordered_release (kept[0], nullptr);
+  tps_ordered_release (kept[2], nullptr);
+  EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
+  EXPECT_EQ (first.code + third.code, 0);
 }
 
 TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)

@@ -80,7 +80,7 @@ local_update (TpsModelClient *base, const TpsTensor *gradients, guint n_gradient
 void
 local_cancel (TpsModelClient *base)
 {
-  tps_model_server_reset_state (reinterpret_cast<LocalModel *> (base)->server);
+  tps_model_server_reset_state (reinterpret_cast<LocalModel *> (base)->server, nullptr);
 }
 
 void

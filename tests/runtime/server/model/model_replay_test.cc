@@ -138,8 +138,9 @@ public:
 
     ordering.workers = workers;
     ordering.user_data = this;
-    ordering.observe = [] (gpointer self, const TpsCommand *command) {
-      static_cast<Server *> (self)->records.emplace_back (new Record (command));
+    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new Record (ordered->command));
+      tps_ordered_release (ordered, nullptr);
     };
     sequencer = tps_sequencer_new (&ordering);
     options.n_trainers = n_trainers;
@@ -219,7 +220,7 @@ train (Server *server, gint32 trainer, uint32_t seed)
       Values gradients = draw_values (kShapes, &random);
 
       if (random () % 12 == 0)
-        tps_model_server_reset_state (server->server);
+        tps_model_server_reset_state (server->server, nullptr);
       if (random () % 4 == 0)
         server->init (&random);
       server->push (trainer, gradients, random () % 2 == 0 ? client.c_str () : nullptr, step);
@@ -303,7 +304,7 @@ TEST (ModelReplay, ANewModelHasItsOwnIds)
 
   server.init (&random);
   ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
-  tps_model_server_reset_state (server.server);
+  tps_model_server_reset_state (server.server, nullptr);
   EXPECT_EQ (server.push (0, gradients, "c", 7), TPS_ERROR_NOT_FOUND);
   server.init (&random);
   EXPECT_EQ (server.push (0, gradients, "c", 7, &version), 0);

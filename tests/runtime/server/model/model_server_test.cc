@@ -351,7 +351,7 @@ TEST_F (ModelServer, aResetAbortsForgetsAndBeginsAgain)
   start ();
   ASSERT_EQ (init (SMALL, first), 0);
   Answer &a = push ({ 0, gradient, "c", 1 }), &repeat = push ({ 0, gradient, "c", 1 });
-  tps_model_server_reset_state (server_);
+  tps_model_server_reset_state (server_, nullptr);
   EXPECT_EQ (a.wait ().code, TPS_ERROR_ABORTED);
   EXPECT_EQ (repeat.wait ().code, TPS_ERROR_ABORTED);
   EXPECT_EQ (push ({ 0, gradient }).wait ().code, TPS_ERROR_NOT_FOUND);
@@ -377,7 +377,7 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
   threads.emplace_back ([&] {
     for (int n = 0; n < 10; n++)
       {
-        tps_model_server_reset_state (server_);
+        tps_model_server_reset_state (server_, nullptr);
         init (LARGE, first);
       }
   });
@@ -387,7 +387,7 @@ TEST_F (ModelServer, resetsWhileTrainersPushEndEveryCallOnce)
   std::thread resetter ([&] {
     while (!over)
       {
-        tps_model_server_reset_state (server_);
+        tps_model_server_reset_state (server_, nullptr);
         std::this_thread::yield ();
       }
   });

@@ -149,8 +149,9 @@ public:
     workers = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
     ordering.workers = workers;
     ordering.user_data = this;
-    ordering.observe = [] (gpointer self, const TpsCommand *command) {
-      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (command));
+    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (ordered->command));
+      tps_ordered_release (ordered, nullptr);
     };
     sequencer = tps_sequencer_new (&ordering);
     options.max_bytes = 64 << 20;
