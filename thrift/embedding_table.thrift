@@ -41,6 +41,18 @@ struct Initializer {
   6: optional i64 seed
 }
 
+// What an answer promises about a restart of the server, be it a crash or not. It counts for servers with a data directory; on
+// others every mode but NONE is refused with INVALID_ARGUMENT. A table itself, once created, is there after a restart whatever
+// its mode. Lookups may see a push before it is answered, and so one that a crash then undoes.
+enum DurabilityMode {
+  NONE = 1,      // nothing. After a restart any pushes may be missing, and the ids of pushes are forgotten: the table is as
+                 // it was created or as the last snapshot has it, with some of the later pushes that named other tables too
+  INTERVAL = 2,  // a crash loses at most the answered pushes of the server's interval (--durability=interval:MS, 100 ms),
+                 // the last ones, never one before another that is kept. A push sent again under its id is applied once
+  COMMIT = 3     // the answered push is on the disk: a crash or a power cut does not lose it. A push sent again under its
+                 // id, answered or not, is applied once
+}
+
 // A table, or the part of it that one server holds. Unsharded: neither first_row nor shard_count.
 //   By range: `shard_rows` rows from `first_row`.
 //   By hash: row r belongs to shard permute(r, rows) mod shard_count, where permute is the bijection of [0, rows) that
@@ -60,6 +72,7 @@ struct TableSpec {
   12: optional string device              // that works on the rows, e.g. "cuda:0"; absent = the server's default. Answered always
   13: optional bool host_memory           // of a device but "cpu": rows lie in the host's memory, and the device reads and
                                           // writes them there, for tables larger than its own
+  14: optional DurabilityMode durability  // absent = the server's. Answered by servers with a data directory
 }
 
 struct BagQuery {

@@ -35,6 +35,17 @@ static const TpsField initializer_fields[] = {
 
 static const TpsStruct initializer_struct = { "Initializer", initializer_fields };
 
+/* ---- Durability ----------------------------------------------------------------------------- */
+
+static const TpsEnumValue durabilities[] = {
+  { "NONE", TPS_DURABILITY_NONE },
+  { "INTERVAL", TPS_DURABILITY_INTERVAL },
+  { "COMMIT", TPS_DURABILITY_COMMIT },
+  { NULL },
+};
+
+static const TpsEnum durability_enum = { "DurabilityMode", durabilities };
+
 /* ---- TableSpec ------------------------------------------------------------------------------ */
 
 /* As it is on the wire, where the shard is fields of the spec. */
@@ -111,6 +122,7 @@ static const TpsField spec_fields[] = {
   SHARD (11, shard_rows, tps_kind_i64),
   SPEC (12, "device", spec.place.device, TPS_FIELD_OPTIONAL, device_kind, NULL),
   SPEC (13, "host_memory", spec.place.is_host_memory, TPS_FIELD_OPTIONAL, tps_kind_bool, NULL),
+  SPEC (14, "durability", spec.durability, TPS_FIELD_OPTIONAL, tps_kind_enum, &durability_enum),
   { NULL },
 };
 

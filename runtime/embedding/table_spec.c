@@ -80,6 +80,14 @@ check_fields (const TpsTableSpec *spec, GError **error)
                    "spec.dim: %d, at least 1 is expected", spec->dim);
       return FALSE;
     }
+  if (spec->durability != 0
+      && (spec->durability < TPS_DURABILITY_NONE || spec->durability > TPS_DURABILITY_COMMIT))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.durability: %d, expected NONE, INTERVAL or COMMIT",
+                   (gint) spec->durability);
+      return FALSE;
+    }
   if (!is_row_dtype (spec->dtype))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
@@ -248,6 +256,15 @@ place_difference (const TpsTablePlace *a, const TpsTablePlace *b)
   return g_strdup_printf ("device: %s, not %s", left, right);
 }
 
+static gchar *
+durability_difference (TpsDurability a, TpsDurability b)
+{
+  if (a == 0 || b == 0 || a == b)
+    return NULL;
+  return g_strdup_printf ("durability: %s, not %s", tps_durability_name (a),
+                          tps_durability_name (b));
+}
+
 gchar *
 tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
 {
@@ -274,7 +291,8 @@ tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b)
                             tps_optimizer_kind_name (a->optimizer.kind), a->optimizer.learning_rate,
                             tps_optimizer_kind_name (b->optimizer.kind),
                             b->optimizer.learning_rate);
-  return place_difference (&a->place, &b->place);
+  difference = place_difference (&a->place, &b->place);
+  return difference != NULL ? difference : durability_difference (a->durability, b->durability);
 }
 
 gboolean

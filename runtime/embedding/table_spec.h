@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "runtime/base/durability.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/embedding/sharding.h"
 #include "runtime/tensor/optimizer.h"
@@ -46,6 +47,7 @@ typedef struct
   TpsInitializer initializer;
   TpsOptimizerSpec optimizer;
   TpsTablePlace place;
+  TpsDurability durability; /* 0 = not said */
   gint64 bytes; /* in answers: memory held, with optimizer state and what the table takes besides */
 } TpsTableSpec;
 
@@ -59,7 +61,7 @@ void tps_table_spec_clear (TpsTableSpec *spec);
  * Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Of resolved ones; `bytes` does not count, nor does a place that one of them does not say. */
+/* Of resolved ones; `bytes` does not count, nor does a place or a durability that one of them does not say. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
 /* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are equal. g_free(). */

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "runtime/base/durability.h"
 #include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/push_window.h"
@@ -93,6 +94,8 @@ typedef struct
   TpsCommandId id;
   gboolean
       has_failed; /* the request was answered with an error: its push id is as if it had never been used */
+  TpsDurability
+      durability; /* the strongest of the tables that it changes; 0 = the server's. Not part of the record */
   guint n_tables;
   const TpsCommandTable *tables; /* those whose rows it changes, each once */
   union

@@ -338,6 +338,22 @@ tps_sequencer_has_observer (TpsSequencer *sequencer)
   return sequencer->options.observe != NULL;
 }
 
+gboolean
+tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error)
+{
+  const TpsSequencerOptions *options = &sequencer->options;
+
+  return options->may_admit == NULL || options->may_admit (options->user_data, n_bytes, error);
+}
+
+void
+tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn)
+{
+  tps_mutex_lock (&sequencer->lock);
+  sequencer->last_lsn = lsn;
+  tps_mutex_unlock (&sequencer->lock);
+}
+
 gint64
 tps_sequencer_get_lsn (TpsSequencer *sequencer)
 {

@@ -79,6 +79,8 @@ typedef void (*TpsCommandObserver) (gpointer user_data, TpsOrdered *ordered);
 typedef struct
 {
   TpsCommandObserver observe; /* optional */
+  /* Optional: whether a command whose record has about `n_bytes` may be admitted now. Must not block. Thread: any. */
+  gboolean (*may_admit) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;
   TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run what comes next */
 } TpsSequencerOptions;
@@ -90,6 +92,13 @@ void tps_sequencer_free (TpsSequencer *sequencer);
 
 /* Whether records are looked at, so that what only they need must be made. */
 gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
+
+/* To be asked before a request that changes state has any effect; a command that is admitted nevertheless is treated like others.
+ * FALSE: as options.may_admit() says. */
+gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error);
+
+/* The next command has `lsn` + 1: commands up to it are known to have taken effect. No command may be under way. */
+void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 
 /* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it returns or by another one.
  * Otherwise the first of its turns whose queue is closed; the command has no LSN and nothing else happens. */

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/durability.h"
 #include "runtime/server/command.h"
 #include "runtime/server/log/disk.h"
 
@@ -32,18 +33,6 @@ G_BEGIN_DECLS
 
 typedef struct TpsLog TpsLog;
 typedef struct TpsLogCursor TpsLogCursor;
-
-/* When done() is called. */
-typedef enum
-{
-  /* At once. Only the LSN of the command is recorded: readers see a hole. */
-  TPS_DURABILITY_NONE = 1,
-  /* When the record has been copied. It is on the disk at most `interval_ns` later, with all
-   * commands before it. */
-  TPS_DURABILITY_INTERVAL = 2,
-  /* When the record is on the disk. */
-  TPS_DURABILITY_COMMIT = 3,
-} TpsDurability;
 
 /* Zero = the default. */
 typedef struct
@@ -101,7 +90,12 @@ gboolean tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error);
 typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error);
 
 /* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until
- * done(), which is called once, also after failures. Thread: one call at a time. */
+ * done(), which is called once, also after failures:
+ *   NONE      at once; only the LSN of the command is recorded: readers see a hole
+ *   INTERVAL  when the record has been copied; it is on the disk at most `interval_ns` later, with
+ *             all commands before it
+ *   COMMIT    when the record is on the disk
+ * Thread: one call at a time. */
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,
                      TpsLogDone done, gpointer user_data);
 

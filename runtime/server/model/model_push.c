@@ -213,6 +213,16 @@ check_model (TpsModelServer *server, const TpsModelCall *call)
                                 : tps_model_server_new_reset_error ();
 }
 
+static gsize
+count_bytes (const TpsTensor *tensors, guint n_tensors)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_tensors; i++)
+    n_bytes += tps_shape_n_bytes (&tensors[i].shape);
+  return n_bytes;
+}
+
 static void
 take_part (TpsModelCall *call)
 {
@@ -221,6 +231,13 @@ take_part (TpsModelCall *call)
   GError *error = NULL;
   TpsModelStep *step = NULL;
 
+  if (!tps_sequencer_may_admit (server->sequencer,
+                                count_bytes (call->ticket.gradients, call->ticket.n_gradients),
+                                &error))
+    {
+      answer_call (call, error);
+      return;
+    }
   tps_updating_output_init (&output);
   tps_mutex_lock (&server->shell.lock);
   error = check_model (server, call);
@@ -243,16 +260,6 @@ prepare (TpsModelCall *call)
 {
   if (call->client == NULL || call->incarnation == 0 || enter_window (call))
     take_part (call);
-}
-
-static gsize
-count_bytes (const TpsTensor *tensors, guint n_tensors)
-{
-  gsize n_bytes = 0;
-
-  for (guint i = 0; i < n_tensors; i++)
-    n_bytes += tps_shape_n_bytes (&tensors[i].shape);
-  return n_bytes;
 }
 
 void

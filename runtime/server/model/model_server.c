@@ -61,13 +61,25 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
   return FALSE;
 }
 
+static gsize
+count_bytes (const TpsNamedTensor *parameters, guint n_parameters)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_parameters; i++)
+    n_bytes += tps_shape_n_bytes (&parameters[i].tensor.shape);
+  return n_bytes;
+}
+
 gboolean
 tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters, guint n_parameters,
                              const TpsOptimizerSpec *optimizer, GError **error)
 {
-  TpsTrainedModel *model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
+  TpsTrainedModel *model = NULL;
   gboolean ok;
 
+  if (tps_sequencer_may_admit (server->sequencer, count_bytes (parameters, n_parameters), error))
+    model = tps_trained_model_new (parameters, n_parameters, optimizer, error);
   for (guint i = 0; i < n_parameters; i++)
     tps_named_tensor_clear (&parameters[i]);
   if (model == NULL)
@@ -181,8 +193,11 @@ gboolean
 tps_model_server_reset_state (TpsModelServer *server, GError **error)
 {
   g_autoptr (GError) answer = tps_model_server_new_reset_error ();
-  TpsModelCommand *command = end_all (server, answer, FALSE);
+  TpsModelCommand *command;
 
+  if (!tps_sequencer_may_admit (server->sequencer, 0, error))
+    return FALSE;
+  command = end_all (server, answer, FALSE);
   return command == NULL || tps_model_command_finish_and_wait (command, error);
 }
 

@@ -8,7 +8,8 @@
  * outside the lock. Models are immutable once they are out: each update makes a new one, so that answers of old rounds
  * stay what they were.
  *
- * Rules and errors of all calls: those of the wire methods of the same name in thrift/parameter_server.thrift.
+ * Rules and errors of all calls: those of the wire methods of the same name in thrift/parameter_server.thrift; of calls that change
+ * the model also those of tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it.
  */
 
 #pragma once

@@ -245,6 +245,7 @@ describe_tables (TpsApply *apply)
 
       step->is_left_out = record != NULL && s < record->n_tables && record->tables[s].is_skipped;
       apply->turns[s].queue = &step->table->turns;
+      apply->durability = MAX (apply->durability, step->table->spec.durability);
       apply->tables[s] = (TpsCommandTable) {
         .name = step->table->spec.name,
         .incarnation = step->table->incarnation,
@@ -532,6 +533,7 @@ tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
   apply->n_parts = push->table != NULL ? 1 : push->n_gradients;
   apply->n_steps = 0;
   apply->n_on_devices = 0;
+  apply->durability = 0;
   apply->parts = NULL;
   tps_scratch_init (&apply->lists);
   tps_scratch_init (&apply->scratch);

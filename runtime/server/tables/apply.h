@@ -61,6 +61,7 @@ typedef struct TpsApply
   TpsCommandTable *tables;       /* [n_steps] */
   TpsDeviceGradient *on_devices; /* [n_parts] */
   const gint64 **maxima;         /* [n_parts], for the record; NULL = no part is MAX */
+  TpsDurability durability;      /* the strongest of the tables */
 } TpsApply;
 
 /* `push` is borrowed until clear(), which must follow in any case. Errors: see tps_table_store_push(). */

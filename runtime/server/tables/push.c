@@ -79,15 +79,22 @@ leave_window (Push *push)
     tps_push_window_fail (window, request->client, request->sequence, push->error);
 }
 
+/* Without what was prepared. */
 static void
-end_push (Push *push)
+end_unprepared (Push *push)
 {
-  tps_apply_clear (&push->apply);
   if (push->push.client != NULL)
     leave_window (push);
   push->done (push->user_data, push->error);
   g_clear_error (&push->error);
   g_free (push);
+}
+
+static void
+end_push (Push *push)
+{
+  tps_apply_clear (&push->apply);
+  end_unprepared (push);
 }
 
 /* ---- its turn -------------------------------------------------------------------------------- */
@@ -120,6 +127,7 @@ fill_record (Push *push)
   push->command = (TpsCommand) {
     .kind = request->table != NULL ? TPS_COMMAND_APPLY_ROWS : TPS_COMMAND_APPLY_BAGS,
     .id = { request->client, request->sequence, push->digest },
+    .durability = apply->durability,
     .n_tables = apply->n_steps,
     .tables = apply->tables,
   };
@@ -153,10 +161,33 @@ admit (Push *push)
   end_push (push);
 }
 
+static gsize
+count_view (TpsTensorView view)
+{
+  return view.data != NULL ? tps_shape_n_bytes (&view.shape) : 0;
+}
+
+/* Of its record, about. */
+static gsize
+count_bytes (const TpsTablePush *push)
+{
+  gsize n_bytes = count_view (push->indices) + count_view (push->values);
+
+  for (guint i = 0; i < push->n_gradients; i++)
+    n_bytes += count_view (push->gradients[i].query.indices)
+               + count_view (push->gradients[i].gradient);
+  return n_bytes;
+}
+
 static void
 prepare (Push *push)
 {
-  if (tps_apply_init (&push->apply, push->store, &push->push, &push->error))
+  TpsSequencer *sequencer = tps_table_store_get_sequencer (push->store);
+  gboolean may_admit = tps_sequencer_may_admit (sequencer, count_bytes (&push->push), &push->error);
+
+  if (!may_admit)
+    end_unprepared (push);
+  else if (tps_apply_init (&push->apply, push->store, &push->push, &push->error))
     admit (push);
   else
     end_push (push);

@@ -41,6 +41,7 @@ struct TpsTableStore
   TpsBufferPool *answers; /* of tables in the host's memory */
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
+  TpsDurability durability;
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
   TpsMutex making_lock; /* guards `making` and `lanes` */
@@ -126,6 +127,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   store->place = options->place;
   if (store->place.device[0] == '\0')
     g_strlcpy (store->place.device, HOST, sizeof store->place.device);
+  store->durability = options->durability;
   store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
@@ -280,6 +282,7 @@ change_init (Change *change, TpsCommandKind kind, const TpsTableSpec *spec)
     .command = { .kind = kind },
   };
   tps_table_spec_copy (&change->spec, spec);
+  change->command.durability = MAX (spec->durability, TPS_DURABILITY_INTERVAL);
   if (kind == TPS_COMMAND_CREATE_TABLE)
     change->command.create = &change->spec;
   else
@@ -401,6 +404,27 @@ make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
              : make_on_device (store, spec, error);
 }
 
+/* What the specification does not say. */
+static void
+fill_in (const TpsTableStore *store, TpsTableSpec *spec)
+{
+  if (spec->place.device[0] == '\0')
+    spec->place = store->place;
+  if (spec->durability == 0)
+    spec->durability = store->durability;
+}
+
+static gboolean
+check_durability (const TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  if (spec->durability <= TPS_DURABILITY_NONE || store->durability != 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "spec.durability: %s, but this server has no data directory",
+               tps_durability_name (spec->durability));
+  return FALSE;
+}
+
 gboolean
 tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
@@ -410,13 +434,13 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   gboolean ok;
 
   tps_table_spec_copy (&resolved, spec);
-  if (!tps_table_spec_resolve (&resolved, error))
+  if (!tps_table_spec_resolve (&resolved, error) || !check_durability (store, &resolved, error)
+      || !tps_sequencer_may_admit (store->sequencer, 0, error))
     return FALSE;
   present = begin_making (store, resolved.name);
   if (present != NULL)
     return check_same (present, &resolved, error);
-  if (resolved.place.device[0] == '\0')
-    resolved.place = store->place;
+  fill_in (store, &resolved);
   table = make_table (store, &resolved, error);
   if (table != NULL)
     tps_trace (&table_created, tps_field_text ("table", resolved.name),
@@ -450,9 +474,12 @@ gboolean
 tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
 {
   Change drop;
-  TpsTable *dropped = take_out (store, table, &drop);
+  TpsTable *dropped;
   gboolean ok;
 
+  if (!tps_sequencer_may_admit (store->sequencer, 0, error))
+    return FALSE;
+  dropped = take_out (store, table, &drop);
   if (dropped == NULL)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);

@@ -14,7 +14,8 @@
  * worker pool, if there is one.
  * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
  * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
- * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Thread: any.
+ * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Of calls that change
+ * something also those of tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. Thread: any.
  */
 
 #pragma once
@@ -51,6 +52,8 @@ typedef struct
   TpsPushWindowOptions pushes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
   TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
+  /* Of tables that do not say one; 0 = there is no log, and tables that want one are refused. */
+  TpsDurability durability;
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
@@ -62,8 +65,8 @@ TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
 /* No call may be under way. */
 void tps_table_store_free (TpsTableStore *store);
 
-/* Makes a table and fills its rows, which takes long for a large one: not on an I/O thread. Others find it only when it is
- * filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
+/* Makes a table and fills its rows, which takes long for a large one, and waits for the command to end: not on an I/O thread. Others
+ * find it only when it is filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
  * device), NOT_FOUND (no such device: the message says which there are, and why no others), ALREADY_EXISTS naming what
  * differs, RESOURCE_EXHAUSTED naming the bound, what is held and what would be needed, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);

@@ -26,6 +26,7 @@ expect_equal_specs (const TpsTableSpec &a, const TpsTableSpec &b)
   EXPECT_EQ (std::isnan (a.optimizer.beta1), std::isnan (b.optimizer.beta1));
   EXPECT_STREQ (a.place.device, b.place.device);
   EXPECT_EQ (a.place.is_host_memory, b.place.is_host_memory);
+  EXPECT_EQ (a.durability, b.durability);
 }
 
 TpsTableSpec
@@ -40,6 +41,7 @@ new_spec (const char *name, TpsShardKind kind)
   spec.initializer.seed = -7;
   spec.optimizer = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.125);
   tps_table_place_parse (kind == TPS_SHARD_RANGE ? "cuda:3" : "cuda:12/host", &spec.place);
+  spec.durability = kind == TPS_SHARD_WHOLE ? TpsDurability (0) : TPS_DURABILITY_INTERVAL;
   if (kind == TPS_SHARD_RANGE)
     tps_shard_init_range (&spec.shard, 1001, 10, 20, nullptr);
   if (kind == TPS_SHARD_HASH)
