@@ -18,6 +18,7 @@ tps_reader_init (TpsReader *in, const TpsMessage *message)
   in->position = 0;
   in->next_body = 0;
   in->bad = FALSE;
+  in->copies_shared = FALSE;
 }
 
 /* The charge is no part of what is read. */

@@ -27,6 +27,8 @@ typedef struct
   gsize position;
   guint next_body;
   gboolean bad;
+  gboolean
+      copies_shared; /* tensors in shared memory are to be copied, see plugin/wire/wire_tensor.h */
 } TpsReader;
 
 /* Borrowed bytes; `buffer` (borrowed) holds them where they are a body, NULL where they stand in the head. */

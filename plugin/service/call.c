@@ -21,6 +21,7 @@ struct TpsCall
   gpointer carried;
   const TpsRpc *rpc;             /* NULL: no such method */
   const TpsCallContext *context; /* borrowed */
+  gboolean copies_shared;
 
   /* What tps_call_run_on_worker() was asked for. */
   void (*work) (TpsCall *call, gpointer user_data);
@@ -43,6 +44,12 @@ tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops, 
     .message = message, .rpc = rpc, .ops = ops, .carried = carried, .context = context
   };
   return call;
+}
+
+void
+tps_call_copy_shared (TpsCall *call)
+{
+  call->copies_shared = TRUE;
 }
 
 /* The end of the call. Its bodies go before the carrier hears of it, so that what it then reads finds room. */
@@ -222,6 +229,7 @@ tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error)
   TpsReader in;
 
   tps_call_get_arguments (call, &in);
+  in.copies_shared = call->copies_shared;
   return tps_rpc_read_arguments (call->rpc, &in, arguments, error);
 }
 

@@ -82,7 +82,8 @@ typedef struct
 {
   const TpsRpc *rpc;
   void (*handle) (TpsCall *call, gpointer service);
-  gboolean may_block; /* TRUE: always runs on a worker */
+  gboolean may_block;    /* TRUE: always runs on a worker */
+  gboolean is_a_command; /* TRUE: a log may record its arguments */
 } TpsMethod;
 
 /* A service: its name in the multiplexed protocol, its methods (ended by a NULL rpc), the object they are given. */
@@ -98,6 +99,12 @@ typedef struct
   /* Optional, of one service: keeps an answer that no frame can hold, ended for a transfer, and sets the name under which it is
    * fetched. Takes over `answer` unless it fails. Does not block. Thread: any. */
   gboolean (*keep_answer) (gpointer object, TpsWriter *answer, gchar **name, GError **error);
+  /* Optional: whether calls are served now; FALSE: each is refused with the error. Does not block. Thread: any. */
+  gboolean (*may_serve) (gpointer gate, GError **error);
+  gpointer gate;
+  /* Arguments of commands must stay what they are until the call is answered: those in memory shared with the client are copied
+   * when they are read. */
+  gboolean has_log;
 } TpsService;
 
 G_END_DECLS

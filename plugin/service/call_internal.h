@@ -28,6 +28,9 @@ typedef struct
 TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
                        gpointer carried, const TpsCallContext *context);
 
+/* Arguments that lie in memory shared with the client are copied when they are read. */
+void tps_call_copy_shared (TpsCall *call);
+
 /* Answers with a TApplicationException. */
 void tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text);
 

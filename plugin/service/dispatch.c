@@ -10,7 +10,7 @@
 typedef struct
 {
   const TpsMethod *method;
-  gpointer object;
+  const TpsService *service; /* of the dispatcher's list */
   TpsCounter *requests;
 } Target;
 
@@ -26,12 +26,13 @@ struct TpsDispatcher
 /* ---- tables --------------------------------------------------------------------------------- */
 
 static void
-add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method, gpointer object)
+add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method,
+            const TpsService *service)
 {
   Target *target = g_new0 (Target, 1);
 
   target->method = method;
-  target->object = object;
+  target->service = service;
   g_hash_table_insert (dispatcher->targets, name, target);
 }
 
@@ -41,9 +42,9 @@ add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_d
   for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL; method++)
     {
       add_target (dispatcher, g_strdup_printf ("%s:%s", service->name, method->rpc->name), method,
-                  service->object);
+                  service);
       if (is_default)
-        add_target (dispatcher, g_strdup (method->rpc->name), method, service->object);
+        add_target (dispatcher, g_strdup (method->rpc->name), method, service);
     }
 }
 
@@ -75,11 +76,15 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
           return FALSE;
         }
       g_array_append_val (dispatcher->services, services[i]);
-      add_methods (dispatcher, &services[i], g_strcmp0 (services[i].name, default_service) == 0);
     }
-  for (guint i = 0; i < dispatcher->services->len; i++)
-    if (g_array_index (dispatcher->services, TpsService, i).keep_answer != NULL)
-      dispatcher->context.keeper = &g_array_index (dispatcher->services, TpsService, i);
+  for (guint i = 0; i < dispatcher->services->len; i++) /* the list does not move any more */
+    {
+      const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+
+      add_methods (dispatcher, service, g_strcmp0 (service->name, default_service) == 0);
+      if (service->keep_answer != NULL)
+        dispatcher->context.keeper = service;
+    }
   if (default_service == NULL
       || find_service (dispatcher, default_service, strlen (default_service)) != NULL)
     return TRUE;
@@ -242,12 +247,38 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   tps_call_reply_error (call, error);
 }
 
+/* FALSE: the call has been refused. */
+static gboolean
+open_service (TpsCall *call, const Target *target)
+{
+  const TpsService *service = target->service;
+  g_autoptr (GError) error = NULL;
+
+  if (service->has_log && target->method->is_a_command)
+    tps_call_copy_shared (call);
+  if (service->may_serve == NULL || service->may_serve (service->gate, &error))
+    return TRUE;
+  tps_call_reply_error (call, error);
+  return FALSE;
+}
+
 static void
 run_target (TpsCall *call, gpointer user_data)
 {
   const Target *target = user_data;
 
-  target->method->handle (call, target->object);
+  target->method->handle (call, target->service->object);
+}
+
+static void
+handle_target (TpsCall *call, Target *target)
+{
+  if (!open_service (call, target))
+    return;
+  if (target->method->may_block)
+    tps_call_run_on_worker (call, run_target, target, NULL);
+  else
+    target->method->handle (call, target->service->object);
 }
 
 void
@@ -268,8 +299,6 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
     refuse_bodies (call, message);
   else if (refuse != NULL)
     tps_call_reply_error (call, refuse);
-  else if (target->method->may_block)
-    tps_call_run_on_worker (call, run_target, target, NULL);
   else
-    target->method->handle (call, target->object);
+    handle_target (call, target);
 }

@@ -406,8 +406,8 @@ static const TpsMethod methods[] = {
   { &tps_drop_table_rpc, handle_drop_table, TRUE }, /* gives the memory back */
   { &tps_lookup_bags_rpc, handle_lookup_bags, FALSE },
   { &tps_lookup_rows_rpc, handle_lookup_rows, FALSE },
-  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, FALSE },
-  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, FALSE },
+  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, FALSE, TRUE },
+  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, FALSE, TRUE },
   { NULL },
 };
 

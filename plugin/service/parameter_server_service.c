@@ -211,7 +211,7 @@ static const TpsMethod methods[] = {
   { &tps_reset_state_rpc, handle_reset_state, TRUE }, /* may wait for a disk */
   { &tps_init_model_rpc, handle_init_model, TRUE },
   { &tps_get_model_rpc, handle_get_model, FALSE },
-  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, FALSE },
+  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, FALSE, TRUE },
   { NULL },
 };
 

@@ -210,7 +210,7 @@ take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received
                         tps_device_memory_of_buffer (buffer)->name);
       return NULL;
     }
-  if (steers_access (shape->dtype))
+  if (steers_access (shape->dtype) || in->copies_shared)
     return copy_shared (in, buffer, &at, error);
   return g_steal_pointer (&buffer);
 }

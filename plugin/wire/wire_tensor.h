@@ -5,7 +5,8 @@
  * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be zero before, and is
  * cleared by the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the value.
  * A large tensor keeps a reference of the buffer that it was received into; a small one is copied into a buffer of its own.
- * One in shared memory lies there, where its sender may change it: floating point only, integers are copied. That may be memory
+ * One in shared memory lies there, where its sender may change it: floating point only, integers are copied, and so is everything
+ * where the reader says so. That may be memory
  * of a device where it says so; elsewhere such tensors are refused.
  *
  * Encoding: writes the struct alone, without a field header. Elements go out from where they lie: the writer keeps

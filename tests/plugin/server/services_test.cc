@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
+#include "runtime/base/error.h"
 #include "tests/plugin/server/gradient_call.h"
 
 namespace thriftps_test {
@@ -109,6 +111,38 @@ TEST_F (ServicesTest, TrainersOnConnectionsOfTheirOwnGetTheMean)
     });
   for (auto &thread : threads)
     thread.join ();
+}
+
+// A server that reads its data back refuses the calls that need it, and answers others.
+TEST_F (ServicesTest, AServiceMayBeClosedForAWhile)
+{
+  static std::atomic<bool> is_open { false };
+  TpsServer *server = tps_server_new (nullptr);
+  TpsService gated = tps_rendezvous_service (rendezvous_), node = tps_node_service (&node_);
+  const std::string value = "v";
+
+  gated.may_serve = [] (gpointer, GError **error) -> gboolean {
+    if (!is_open)
+      {
+        g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "not yet");
+        tps_error_set_retry_after_ms (*error, 70);
+      }
+    return is_open;
+  };
+  tps_server_add_service (server, &gated);
+  tps_server_add_service (server, &node);
+  ASSERT_TRUE (tps_server_listen (server, "127.0.0.1:0", nullptr));
+  ASSERT_TRUE (tps_server_start (server, nullptr));
+  RawClient client (tps_server_get_addresses (server)[0]);
+
+  EXPECT_EQ (ErrorCode (client.Call ("Node:describe")), 0);
+  Message refused = client.Call ("Rendezvous:put", KeyField ("k", &value));
+  EXPECT_EQ (ErrorCode (refused), 8);
+  EXPECT_EQ (ErrorText (refused), "not yet");
+  is_open = true;
+  EXPECT_EQ (ErrorCode (client.Call ("Rendezvous:put", KeyField ("k", &value))), 0);
+  tps_server_stop (server);
+  g_object_unref (server);
 }
 
 TEST_F (ServicesTest, AllTrainersMayShareOneConnection)

@@ -95,10 +95,12 @@ protected:
     TpsReader *in = message.result (&type);
 
     const_cast<TpsMessage *> (in->message)->sharing = &fake.sharing;
+    in->copies_shared = copies_shared;
     return tps_struct_read (&tensor_struct, in, &path, &tensor, &error);
   }
 
   FakeSharing fake { 4096 };
+  bool copies_shared = false;
   TpsTensor tensor = {};
   GError *error = nullptr;
 };
@@ -129,6 +131,17 @@ TEST_F (SharedTensor, whatIsKeptIsTheReadersOwn)
 {
   memset (fake.bytes, 3, sizeof fake.bytes);
   ASSERT_TRUE (read (tps_kept_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
+  memset (fake.bytes, 9, sizeof fake.bytes);
+  EXPECT_FALSE (tps_buffer_is_shared (tensor.buffer));
+  EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
+}
+
+/* What a log records must not change while it is written. */
+TEST_F (SharedTensor, aReaderMayCopyAll)
+{
+  copies_shared = true;
+  memset (fake.bytes, 3, sizeof fake.bytes);
+  ASSERT_TRUE (read (tps_tensor_struct, shared_fields (TPS_DTYPE_FLOAT32, 16, 1, 64)));
   memset (fake.bytes, 9, sizeof fake.bytes);
   EXPECT_FALSE (tps_buffer_is_shared (tensor.buffer));
   EXPECT_EQ (static_cast<guint8 *> (tps_tensor_data (&tensor))[63], 3);
