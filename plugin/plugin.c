@@ -33,6 +33,7 @@ struct TpsPlugin
   gchar *name;
   TpsBudgets *budgets;
   TpsWorkerPool *workers;
+  TpsDurable *durable;     /* NULL = nothing survives */
   TpsSequencer *sequencer; /* of the commands of tables and the model */
   TpsMetrics *metrics;
   TpsParameterServers parameter_servers; /* owned */
@@ -90,13 +91,32 @@ add_service (TpsPlugin *plugin, TpsService service)
   tps_plugin_add_service (plugin, &service);
 }
 
+static gboolean
+may_serve (gpointer durable, GError **error)
+{
+  return tps_durable_check (durable, error);
+}
+
+/* One whose state is in the data directory, if there is one. */
+static void
+add_lasting_service (TpsPlugin *plugin, TpsService service)
+{
+  if (plugin->durable != NULL)
+    {
+      service.may_serve = may_serve;
+      service.gate = plugin->durable;
+      service.has_log = TRUE;
+    }
+  add_service (plugin, service);
+}
+
 static void
 add_services (TpsPlugin *plugin)
 {
   if (plugin->serves & SERVES_PARAMETER_SERVER)
-    add_service (plugin, tps_parameter_server_service (&plugin->parameter_servers));
+    add_lasting_service (plugin, tps_parameter_server_service (&plugin->parameter_servers));
   if (plugin->serves & SERVES_EMBEDDING_TABLE)
-    add_service (plugin, tps_embedding_table_service (plugin->embedding));
+    add_lasting_service (plugin, tps_embedding_table_service (plugin->embedding));
   if (plugin->serves & SERVES_RENDEZVOUS)
     add_service (plugin, tps_rendezvous_service (plugin->rendezvous));
   if (plugin->serves & SERVES_TRAINER)
@@ -176,6 +196,8 @@ make_sequencer (TpsPlugin *plugin)
 {
   TpsSequencerOptions options = { .workers = plugin->workers };
 
+  if (plugin->durable != NULL)
+    tps_durable_init_sequencer (plugin->durable, &options);
   plugin->sequencer = tps_sequencer_new (&options);
 }
 
@@ -188,6 +210,8 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
                                   .place = options->table_place,
                                   .pushes = options->pushes };
 
+  if (plugin->durable != NULL)
+    tables.durability = tps_durable_get_durability (plugin->durable);
   tables.pushes.budget = plugin->budgets->windows;
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables);
@@ -235,7 +259,31 @@ describe (TpsPlugin *plugin, const TpsPluginOptions *options)
     .metrics = plugin->metrics,
     .get_table_bytes = plugin->embedding != NULL ? tps_embedding_tables_get_bytes : NULL,
     .tables = plugin->embedding,
+    .durable = plugin->durable,
   };
+}
+
+static gboolean
+open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  if (options->durable.folder == NULL)
+    return TRUE;
+  plugin->durable = tps_durable_new (&options->durable, error);
+  return plugin->durable != NULL;
+}
+
+static gboolean
+start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  TpsDurableTargets targets = {
+    .sequencer = plugin->sequencer,
+    .tables = plugin->tables,
+    .model = plugin->parameter_servers.updating,
+    .recovered = options->recovered,
+    .user_data = options->user_data,
+  };
+
+  return plugin->durable == NULL || tps_durable_start (plugin->durable, &targets, error);
 }
 
 TpsPlugin *
@@ -247,7 +295,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->budgets = tps_budgets_new (&options->limits);
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
-  if (!choose_services (plugin, options, error))
+  if (!choose_services (plugin, options, error) || !open_data (plugin, options, error))
     return NULL;
   plugin->workers = tps_worker_pool_new ("tps-worker", options->n_workers > 0 ? options->n_workers
                                                                               : tps_cores_count ());
@@ -260,6 +308,8 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
     return NULL;
   describe (plugin, options);
   add_services (plugin);
+  if (!start_recovery (plugin, options, error))
+    return NULL;
   return g_steal_pointer (&plugin);
 }
 
@@ -268,11 +318,15 @@ tps_plugin_free (TpsPlugin *plugin)
 {
   if (plugin == NULL)
     return;
+  if (plugin->durable != NULL)
+    tps_durable_stop (plugin->durable);
   g_clear_pointer (&plugin->trainer, tps_trainer_free);
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
   g_clear_pointer (&plugin->rendezvous, tps_rendezvous_free);
   g_clear_pointer (&plugin->chunks, tps_chunks_free);
+  g_clear_pointer (&plugin->durable,
+                   tps_durable_free); /* after the model: its last update waits for the log */
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
@@ -295,6 +349,12 @@ tps_plugin_shut_down (TpsPlugin *plugin)
       if (service->shut_down != NULL)
         service->shut_down (service->object);
     }
+}
+
+gboolean
+tps_plugin_wait (TpsPlugin *plugin, GError **error)
+{
+  return plugin->durable == NULL || tps_durable_wait (plugin->durable, error);
 }
 
 TpsParameterServer *

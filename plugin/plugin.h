@@ -75,6 +75,7 @@
 #include "plugin/server/server.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/server/averaging/parameter_server.h"
+#include "runtime/server/durable/durable.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/server/tables/table_store.h"
 #include "runtime/server/push_window.h"
@@ -103,13 +104,19 @@ typedef struct
   TpsBudgetLimits limits;      /* of what peers make the process hold; all zero = the defaults */
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   TpsPushWindowOptions pushes; /* into embedding tables */
+  /* What makes tables, the model and push ids survive; without a folder nothing does. The log is applied again while the
+   * plugin is served already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
+  TpsDurableOptions durable;
+  /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or NULL. */
+  void (*recovered) (gpointer user_data, const GError *error);
+  gpointer user_data;
 } TpsPluginOptions;
 
 /* The services there are to choose from, ended by NULL. */
 const gchar *const *tps_plugin_list_services (void);
 
-/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of tps_parameter_server_new() and
- * tps_model_server_new(). */
+/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of tps_parameter_server_new(),
+ * tps_model_server_new() and tps_durable_new(). */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for work under way. Whoever serves the plugin must have stopped. */
@@ -117,6 +124,10 @@ void tps_plugin_free (TpsPlugin *plugin);
 
 /* Ends waiting calls with UNAVAILABLE; refuses later ones with it. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
+
+/* Waits until the data directory has been read; TRUE at once without one. FALSE: it cannot be, and all calls of the services that
+ * need it are refused; the error names the damage. Thread: any. */
+gboolean tps_plugin_wait (TpsPlugin *plugin, GError **error);
 
 /* Borrowed; the first three are NULL where their service is not served. */
 TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);

@@ -23,8 +23,9 @@ enum ErrorCode {
   STALE = 4,               // older than what the server still remembers or allows
   DUPLICATE = 5,           // this push id was used for other bytes
   DEADLINE_EXCEEDED = 6,   // others did not come in time; the message names who was missing
-  RESOURCE_EXHAUSTED = 7,  // too large, too many, no memory; see retry_after_ms
-  UNAVAILABLE = 8,         // shutting down, device lost, or a call that would wait where waiting is impossible
+  RESOURCE_EXHAUSTED = 7,  // too large, too many, no memory, no room on the disk; see retry_after_ms
+  UNAVAILABLE = 8,         // shutting down, recovering, device lost, read-only after a disk failed, or a call that would wait
+                           // where waiting is impossible; see retry_after_ms
   ABORTED = 9,             // a newer batch or a reset ended the round this call waited for
   UNAUTHENTICATED = 10,
   PERMISSION_DENIED = 11,
@@ -54,6 +55,24 @@ struct MetricSummary {
   11: optional binary samples_ms     // float64, little-endian, the newest 65,536, oldest first
 }
 
+// What a server with a data directory does with it.
+enum DurabilityPhase {
+  RECOVERING = 1,  // applies its log again; all calls of EmbeddingTable and ParameterServer get UNAVAILABLE with retry_after_ms
+  LIVE = 2,
+  FULL = 3,        // no room on the disk: changes get RESOURCE_EXHAUSTED, lookups are answered; goes on by itself
+  READ_ONLY = 4,   // a write to the disk failed: changes get UNAVAILABLE until the server is restarted
+  FAILED = 5       // the log cannot be applied: all calls get UNAVAILABLE; the message says why
+}
+
+struct DurabilityInfo {
+  1: DurabilityPhase phase
+  2: i64 lsn                      // of the last command that has been applied again (RECOVERING), or is on the disk
+  3: i64 end_lsn                  // of the last command that is to be applied, or was made
+  4: i64 bytes                    // of the log: applied again, or written since the start
+  5: optional i64 end_bytes       // of the log: to be applied
+  6: optional i64 remaining_ms    // of the recovery, an estimate
+}
+
 struct NodeInfo {
   1: string name                     // as given at start, e.g. "server2"
   2: string version                  // of ThriftPS, "major.minor.patch"
@@ -64,6 +83,7 @@ struct NodeInfo {
   7: optional i64 max_table_bytes    // what they may hold in all
   8: optional i64 max_shared_bytes   // of segments on the connection that asks; absent: none are offered, see memory.thrift
   9: optional binary shared_device   // UUID of the CUDA device in whose memory they may lie too, 16 bytes; absent: in none
+  10: optional DurabilityInfo durability  // absent: the server has no data directory
 }
 
 service Node {

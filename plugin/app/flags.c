@@ -44,6 +44,14 @@ parse_reduce (const gchar *text, gpointer field)
 }
 
 static gboolean
+parse_durability (const gchar *text, gpointer field)
+{
+  TpsDurableOptions *durable = field;
+
+  return tps_durability_parse (text, &durable->durability, &durable->interval_ns);
+}
+
+static gboolean
 parse_level (const gchar *text, gpointer field)
 {
   return tps_trace_parse_level (text, field);
@@ -92,6 +100,15 @@ static const TpsOption options[] = {
             "device works on" },
   { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
     .meaning = "0.8 of the memory", .help = "All embedding tables in host memory" },
+  { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
+    .help = "Directory in which tables, the model and push ids survive restarts; one server at a "
+            "time" },
+  { "durability", TPS_OPTION_OTHER, FIELD (plugin.durable), "MODE", "commit",
+    .parse = parse_durability, .expected = "none, interval, interval:MS (1 to 60000) or commit",
+    .help = "With --data-dir, of the model and of tables that say none: whether a change is on the "
+            "disk before it is answered (commit), at most MS later (100), or not promised" },
+  { "log-segment-mib", TPS_OPTION_MIB, FIELD (log_segment_bytes), "MIB", "256", .min = 1,
+    .max = 65536, .help = "Size of a file of the log; its room is taken at once" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Largest frame; larger messages come in chunks" },
@@ -222,6 +239,7 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
       flags->device = g_strdup ("cuda:0");
     }
   plugin->model_server.pushes = plugin->pushes;
+  plugin->durable.log.segment_bytes = (gint64) flags->log_segment_bytes;
   server->no_shared_memory = server->max_shared_bytes == 0;
   return TRUE;
 }

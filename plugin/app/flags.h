@@ -16,6 +16,7 @@ typedef struct
   GStrv services; /* names, each known, none twice, Node always */
   gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
   gchar *config;
+  gsize log_segment_bytes;
   TpsTraceLevel log_level;
   gboolean help; /* asked to print it and end; so with the next two */
   gboolean help_markdown;

@@ -85,6 +85,8 @@ find_device (const gchar *flag, const gchar *name, TpsDevice **found, GError **e
   return TRUE;
 }
 
+static void on_recovered (gpointer unused, const GError *error);
+
 static gboolean
 make_plugin (Program *program, TpsDevice *device, GError **error)
 {
@@ -97,6 +99,7 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   options.parameter_server.device = device;
   program->device_names = list_device_names ();
   options.devices = program->device_names;
+  options.recovered = on_recovered;
   program->plugin = tps_plugin_new (&options, error);
   if (program->plugin == NULL)
     return FALSE;
@@ -188,6 +191,19 @@ ensure_standard_streams (void)
   close (fd);
 }
 
+/* Written to the pipe in place of a signal. */
+#define RECOVERY_FAILED 0
+
+/* A server whose data cannot be read must not look like one that serves. */
+static void
+on_recovered (gpointer unused, const GError *error)
+{
+  const guint8 byte = RECOVERY_FAILED;
+
+  if (error != NULL && write (signal_pipe[1], &byte, 1) < 0)
+    _exit (1);
+}
+
 static void
 catch_signals (void)
 {
@@ -199,7 +215,8 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
-static void
+/* FALSE: the recovery failed. */
+static gboolean
 wait_for_signal (void)
 {
   pthread_t guard;
@@ -207,9 +224,12 @@ wait_for_signal (void)
 
   while (read (signal_pipe[0], &byte, 1) != 1)
     ;
+  if (byte == RECOVERY_FAILED)
+    return FALSE;
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
   if (pthread_create (&guard, NULL, end_anyway, NULL) == 0)
     pthread_detach (guard);
+  return TRUE;
 }
 
 static void
@@ -227,7 +247,12 @@ serve (const TpsServerFlags *flags)
     }
   is_serving = TRUE;
   say_ready (&program);
-  wait_for_signal ();
+  if (!wait_for_signal ())
+    {
+      tps_plugin_wait (program.plugin, &error);
+      clear (&program);
+      fail (1, error->message);
+    }
   clear (&program);
 }
 

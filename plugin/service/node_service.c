@@ -17,6 +17,24 @@ describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
 }
 
 static void
+describe_durability (TpsNodeInfo *info, TpsDurable *durable)
+{
+  TpsDurableStatus status;
+
+  tps_durable_get_status (durable, &status);
+  info->has_durability = TRUE;
+  info->durability = (TpsDurabilityInfo) {
+    .phase = status.phase,
+    .lsn = status.lsn,
+    .end_lsn = status.end_lsn,
+    .bytes = status.n_bytes_done,
+    .end_bytes = status.n_bytes,
+    .has_remaining_ms = status.remaining_ms >= 0,
+    .remaining_ms = status.remaining_ms,
+  };
+}
+
+static void
 handle_describe (TpsCall *call, gpointer service)
 {
   const TpsNode *node = service;
@@ -33,6 +51,8 @@ handle_describe (TpsCall *call, gpointer service)
     describe_sharing (&info, segments);
   if (node->get_table_bytes != NULL)
     node->get_table_bytes (node->tables, &info.table_bytes, &info.max_table_bytes);
+  if (node->durable != NULL)
+    describe_durability (&info, node->durable);
   info.has_table_bytes = info.max_table_bytes > 0;
   tps_call_reply_value (call, &info);
 }

@@ -6,6 +6,7 @@
 
 #include "plugin/service/call.h"
 #include "runtime/base/metrics.h"
+#include "runtime/server/durable/durable.h"
 
 G_BEGIN_DECLS
 
@@ -20,6 +21,7 @@ typedef struct
   /* What embedding tables hold and may hold; NULL = there are none. Thread: any. */
   void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
   gpointer tables;
+  TpsDurable *durable; /* NULL = the server has no data directory */
 } TpsNode;
 
 TpsService tps_node_service (TpsNode *node);

@@ -29,6 +29,31 @@ static const TpsList names = {
 
 static const gsize uuid_bytes = TPS_DEVICE_UUID_BYTES;
 
+static const TpsEnumValue phases[] = {
+  { "RECOVERING", 1 }, { "LIVE", 2 }, { "FULL", 3 }, { "READ_ONLY", 4 }, { "FAILED", 5 }, { NULL },
+};
+
+static const TpsEnum phase_enum = { "DurabilityPhase", phases };
+
+#define DURABILITY(id, field, presence, kind, of)                              \
+  {                                                                            \
+#field, id, presence, &kind, of, G_STRUCT_OFFSET(TpsDurabilityInfo, field) \
+  }
+
+static const TpsField durability_fields[] = {
+  DURABILITY (1, phase, TPS_FIELD_DEFAULT, tps_kind_open_enum, &phase_enum),
+  DURABILITY (2, lsn, TPS_FIELD_DEFAULT, tps_kind_i64, NULL),
+  DURABILITY (3, end_lsn, TPS_FIELD_DEFAULT, tps_kind_i64, NULL),
+  DURABILITY (4, bytes, TPS_FIELD_DEFAULT, tps_kind_i64, NULL),
+  DURABILITY (5, end_bytes, TPS_FIELD_OPTIONAL, tps_kind_i64, NULL),
+  { "remaining_ms", 6, TPS_FIELD_OPTIONAL, &tps_kind_i64, NULL,
+    G_STRUCT_OFFSET (TpsDurabilityInfo, remaining_ms),
+    G_STRUCT_OFFSET (TpsDurabilityInfo, has_remaining_ms) },
+  { NULL },
+};
+
+static const TpsStruct durability_struct = { "DurabilityInfo", durability_fields };
+
 #define INFO(id, field, presence, kind, of)                              \
   {                                                                      \
 #field, id, presence, &kind, of, G_STRUCT_OFFSET(TpsNodeInfo, field) \
@@ -47,6 +72,8 @@ static const TpsField info_fields[] = {
   { "shared_device", 9, TPS_FIELD_OPTIONAL, &tps_kind_array, &uuid_bytes,
     G_STRUCT_OFFSET (TpsNodeInfo, shared_device),
     G_STRUCT_OFFSET (TpsNodeInfo, has_shared_device) },
+  { "durability", 10, TPS_FIELD_OPTIONAL, &tps_kind_struct, &durability_struct,
+    G_STRUCT_OFFSET (TpsNodeInfo, durability), G_STRUCT_OFFSET (TpsNodeInfo, has_durability) },
   { NULL },
 };
 

@@ -12,6 +12,16 @@
 
 G_BEGIN_DECLS
 
+/* The numbers are those of the wire, and of TpsDurablePhase. */
+typedef struct
+{
+  gint32 phase;
+  gint64 lsn, end_lsn;
+  gint64 bytes, end_bytes; /* end_bytes: 0 = not said */
+  gboolean has_remaining_ms;
+  gint64 remaining_ms;
+} TpsDurabilityInfo;
+
 typedef struct
 {
   gchar *name;
@@ -25,6 +35,8 @@ typedef struct
   gint64 max_shared_bytes;    /* 0 = no shared memory is offered on this connection */
   gboolean has_shared_device; /* it may lie in memory of the device of that UUID */
   guint8 shared_device[TPS_DEVICE_UUID_BYTES];
+  gboolean has_durability; /* the server has a data directory */
+  TpsDurabilityInfo durability;
 } TpsNodeInfo;
 
 void tps_node_info_clear (TpsNodeInfo *info);

@@ -361,6 +361,7 @@ get_create (Body *body, TpsCommand *command)
   spec->initializer.seed = get_i64 (body);
   spec->optimizer = get_optimizer (body);
   get_place (body, &spec->place);
+  spec->durability = get_u8 (body);
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))
     body->is_bad = TRUE;
   command->create = spec;

@@ -1,0 +1,385 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/durable/durable.h"
+
+#include <pthread.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
+#include "runtime/server/durable/data_folder.h"
+#include "runtime/server/durable/recovery.h"
+
+/* What a client is told to wait for a recovery, if there is no estimate or a longer one. */
+#define MIN_RETRY_MS 50
+#define MAX_RETRY_MS 2000
+
+static TpsTraceEvent log_torn = TPS_TRACE_EVENT ("log_torn", TPS_TRACE_WARNING);
+static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
+static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
+
+static const struct
+{
+  const gchar *name;
+  guint next;
+} phases[] = {
+#define BIT(phase) (1u << (phase))
+  [TPS_DURABLE_RECOVERING] = { "recovering", BIT (TPS_DURABLE_LIVE) | BIT (TPS_DURABLE_FAILED) },
+  [TPS_DURABLE_LIVE] = { "live", BIT (TPS_DURABLE_FULL) | BIT (TPS_DURABLE_READ_ONLY) },
+  [TPS_DURABLE_FULL] = { "full", BIT (TPS_DURABLE_LIVE) | BIT (TPS_DURABLE_READ_ONLY) },
+  [TPS_DURABLE_READ_ONLY] = { "read-only", 0 },
+  [TPS_DURABLE_FAILED] = { "failed", 0 },
+#undef BIT
+};
+
+static TpsTraceEvent phase_changed = TPS_TRACE_EVENT ("durability_changed", TPS_TRACE_WARNING);
+
+struct TpsDurable
+{
+  TpsDurability durability;
+  TpsDisk *disk;
+  gboolean owns_disk;
+  TpsDataFolder *folder;
+  TpsLog *log;
+  TpsDurableTargets targets;
+  TpsRecovery recovery;
+  atomic_bool stops;
+  gboolean has_thread; /* one thread starts and stops */
+  pthread_t thread;
+
+  /* Changed under the lock; read without it. Whether there is room, and whether the disk works, is the log's to say: these two
+   * phases are what it said last. */
+  atomic_int phase;
+  TpsMutex lock;
+  TpsCond changed;
+  GError *error; /* of the recovery, guarded by the lock */
+};
+
+const gchar *
+tps_durable_phase_name (TpsDurablePhase phase)
+{
+  return phases[phase].name;
+}
+
+static TpsDurablePhase
+get_phase (TpsDurable *durable)
+{
+  return (TpsDurablePhase) atomic_load_explicit (&durable->phase, memory_order_acquire);
+}
+
+/* Threads may come with old news: a step that the table does not know is none. */
+static void
+enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error)
+{
+  TpsDurablePhase before;
+  gboolean is_step;
+
+  tps_mutex_lock (&durable->lock);
+  before = get_phase (durable);
+  is_step = (phases[before].next & (1u << phase)) != 0;
+  if (is_step)
+    atomic_store_explicit (&durable->phase, phase, memory_order_release);
+  if (is_step && phase == TPS_DURABLE_FAILED)
+    durable->error = g_error_copy (error);
+  tps_cond_broadcast (&durable->changed);
+  tps_mutex_unlock (&durable->lock);
+  if (is_step && before != TPS_DURABLE_RECOVERING)
+    tps_trace (&phase_changed, tps_field_text ("phase", phases[phase].name),
+               tps_field_text ("message", error != NULL ? error->message : NULL));
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+/* Replaces what the log says of a disk that failed: the caller's request is not at fault. */
+static GError *
+new_read_only_error (const GError *error)
+{
+  return g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                      "this server is read-only until it is restarted: %s", error->message);
+}
+
+static gboolean
+is_full (const GError *error)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED);
+}
+
+static gboolean
+ask_log (TpsDurable *durable, gsize n_bytes, GError **error)
+{
+  GError *refusal = NULL;
+
+  if (tps_log_may_append (durable->log, n_bytes, &refusal))
+    {
+      if (get_phase (durable) == TPS_DURABLE_FULL)
+        enter (durable, TPS_DURABLE_LIVE, NULL);
+      return TRUE;
+    }
+  enter (durable, is_full (refusal) ? TPS_DURABLE_FULL : TPS_DURABLE_READ_ONLY, refusal);
+  if (is_full (refusal))
+    g_propagate_error (error, refusal);
+  else
+    {
+      g_propagate_error (error, new_read_only_error (refusal));
+      g_error_free (refusal);
+    }
+  return FALSE;
+}
+
+/* Commands of the recovery are in the log already; services let no others through. */
+static gboolean
+may_admit (gpointer user_data, gsize n_bytes, GError **error)
+{
+  TpsDurable *durable = user_data;
+
+  switch (get_phase (durable))
+    {
+    case TPS_DURABLE_RECOVERING:
+      return TRUE;
+    case TPS_DURABLE_FAILED:
+      return tps_durable_check (durable, error);
+    case TPS_DURABLE_LIVE:
+    case TPS_DURABLE_FULL:
+    case TPS_DURABLE_READ_ONLY:
+      break;
+    }
+  return ask_log (durable, n_bytes, error);
+}
+
+static void
+release (gpointer user_data, gint64 lsn, const GError *error)
+{
+  g_autoptr (GError) lost = error != NULL ? new_read_only_error (error) : NULL;
+
+  tps_ordered_release (user_data, lost);
+}
+
+static void
+observe (gpointer user_data, TpsOrdered *ordered)
+{
+  TpsDurable *durable = user_data;
+  const TpsCommand *command = ordered->command;
+  TpsDurability durability = command->durability != 0 ? command->durability : durable->durability;
+
+  if (get_phase (durable) == TPS_DURABLE_RECOVERING)
+    tps_ordered_release (ordered, NULL);
+  else
+    tps_log_append (durable->log, command, durability, release, ordered);
+}
+
+void
+tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options)
+{
+  options->observe = observe;
+  options->may_admit = may_admit;
+  options->user_data = durable;
+}
+
+/* ---- recovery -------------------------------------------------------------------------------- */
+
+static void
+end_recovery (TpsDurable *durable, const GError *error)
+{
+  const TpsRecovery *recovery = &durable->recovery;
+
+  if (error == NULL)
+    tps_trace (
+        &recovery_done, tps_field_int ("lsn", recovery->last_lsn),
+        tps_field_int ("bytes", recovery->n_bytes),
+        tps_field_real ("seconds", (gdouble) (tps_clock_now_ns () - recovery->started_ns) / 1e9));
+  else
+    tps_trace (&recovery_failed,
+               tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
+               tps_field_text ("message", error->message));
+  enter (durable, error == NULL ? TPS_DURABLE_LIVE : TPS_DURABLE_FAILED, error);
+  if (durable->targets.recovered != NULL)
+    durable->targets.recovered (durable->targets.user_data, error);
+}
+
+static void *
+recover (void *user_data)
+{
+  TpsDurable *durable = user_data;
+  g_autoptr (GError) error = NULL;
+
+  tps_recovery_run (&durable->recovery, &error);
+  end_recovery (durable, error);
+  return NULL;
+}
+
+gboolean
+tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error)
+{
+  durable->targets = *targets;
+  durable->recovery.started_ns = tps_clock_now_ns ();
+  durable->has_thread = pthread_create (&durable->thread, NULL, recover, durable) == 0;
+  if (!durable->has_thread)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                         "no thread for the recovery");
+  return durable->has_thread;
+}
+
+gboolean
+tps_durable_wait (TpsDurable *durable, GError **error)
+{
+  tps_mutex_lock (&durable->lock);
+  while (get_phase (durable) == TPS_DURABLE_RECOVERING)
+    tps_cond_wait (&durable->changed, &durable->lock);
+  if (durable->error != NULL)
+    g_propagate_error (error, g_error_copy (durable->error));
+  tps_mutex_unlock (&durable->lock);
+  return get_phase (durable) != TPS_DURABLE_FAILED;
+}
+
+static gboolean
+refuse_while_recovering (TpsDurable *durable, GError **error)
+{
+  TpsDurableStatus status;
+  GError *refusal;
+  gint64 wait_ms;
+
+  tps_durable_get_status (durable, &status);
+  wait_ms = status.remaining_ms < 0 ? MIN_RETRY_MS : status.remaining_ms;
+  refusal = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                         "the server recovers: command %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                         " has been applied",
+                         status.lsn, status.end_lsn);
+  tps_error_set_retry_after_ms (refusal, (gint) CLAMP (wait_ms, MIN_RETRY_MS, MAX_RETRY_MS));
+  g_propagate_error (error, refusal);
+  return FALSE;
+}
+
+gboolean
+tps_durable_check (TpsDurable *durable, GError **error)
+{
+  switch (get_phase (durable))
+    {
+    case TPS_DURABLE_RECOVERING:
+      return refuse_while_recovering (durable, error);
+    case TPS_DURABLE_FAILED:
+      tps_mutex_lock (&durable->lock);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the recovery of %s failed: %s",
+                   tps_data_folder_get_path (durable->folder), durable->error->message);
+      tps_mutex_unlock (&durable->lock);
+      return FALSE;
+    case TPS_DURABLE_LIVE:
+    case TPS_DURABLE_FULL:
+    case TPS_DURABLE_READ_ONLY:
+      break;
+    }
+  return TRUE;
+}
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+void
+tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
+{
+  TpsRecovery *recovery = &durable->recovery;
+
+  if (get_phase (durable) != TPS_DURABLE_RECOVERING && get_phase (durable) != TPS_DURABLE_FAILED)
+    {
+      ask_log (durable, 0, NULL); /* a disk that had no room may have some now */
+      *status = (TpsDurableStatus) { .phase = get_phase (durable),
+                                     .lsn = tps_log_get_durable_lsn (durable->log),
+                                     .end_lsn = tps_sequencer_get_lsn (durable->targets.sequencer),
+                                     .n_bytes_done = tps_log_get_written_bytes (durable->log),
+                                     .remaining_ms = -1 };
+      return;
+    }
+  *status = (TpsDurableStatus) {
+    .phase = get_phase (durable),
+    .lsn = atomic_load (&recovery->lsn),
+    .end_lsn = recovery->last_lsn,
+    .n_bytes_done = atomic_load (&recovery->n_bytes_done),
+    .n_bytes = recovery->n_bytes,
+    .remaining_ms = tps_recovery_estimate_ms (recovery, tps_clock_now_ns ()),
+  };
+}
+
+void
+tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data)
+{
+  tps_log_flush (durable->log, done, user_data);
+}
+
+TpsLog *
+tps_durable_get_log (TpsDurable *durable)
+{
+  return durable->log;
+}
+
+TpsDurability
+tps_durable_get_durability (const TpsDurable *durable)
+{
+  return durable->durability;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static gboolean
+open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
+{
+  TpsLogOptions log = options->log;
+  g_auto (TpsLogFound) found = { 0 };
+
+  log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
+  log.first_lsn = 1;
+  durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
+                               &found, error);
+  if (durable->log == NULL)
+    return FALSE;
+  if (found.torn_position != NULL)
+    tps_trace (&log_torn, tps_field_text ("position", found.torn_position),
+               tps_field_int ("bytes", found.n_torn_bytes),
+               tps_field_int ("last_lsn", found.last_lsn));
+  durable->recovery.log = durable->log;
+  durable->recovery.targets = &durable->targets;
+  durable->recovery.stops = &durable->stops;
+  durable->recovery.first_lsn = log.first_lsn;
+  durable->recovery.last_lsn = found.last_lsn;
+  durable->recovery.n_bytes = found.n_bytes;
+  return TRUE;
+}
+
+TpsDurable *
+tps_durable_new (const TpsDurableOptions *options, GError **error)
+{
+  g_autoptr (TpsDurable) durable = g_new0 (TpsDurable, 1);
+
+  tps_mutex_init (&durable->lock);
+  tps_cond_init (&durable->changed);
+  atomic_init (&durable->phase, TPS_DURABLE_RECOVERING);
+  durable->durability = options->durability != 0 ? options->durability : TPS_DURABILITY_COMMIT;
+  durable->owns_disk = options->disk == NULL;
+  durable->disk = durable->owns_disk ? tps_disk_new () : options->disk;
+  durable->folder = tps_data_folder_open (durable->disk, options->folder, error);
+  if (durable->folder == NULL || !open_log (durable, options, error))
+    return NULL;
+  return g_steal_pointer (&durable);
+}
+
+void
+tps_durable_stop (TpsDurable *durable)
+{
+  atomic_store (&durable->stops, TRUE);
+  if (durable->has_thread)
+    pthread_join (durable->thread, NULL);
+  durable->has_thread = FALSE;
+}
+
+void
+tps_durable_free (TpsDurable *durable)
+{
+  if (durable == NULL)
+    return;
+  tps_durable_stop (durable);
+  g_clear_pointer (&durable->log, tps_log_close);
+  tps_data_folder_close (durable->folder);
+  if (durable->owns_disk)
+    tps_disk_free (durable->disk);
+  g_clear_error (&durable->error);
+  tps_cond_clear (&durable->changed);
+  tps_mutex_clear (&durable->lock);
+  g_free (durable);
+}

@@ -1,0 +1,116 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What makes the state of a server survive: a data directory with a log of its commands.
+ *
+ *   tps_durable_new()      opens the directory and its log; the sequencer is made with the functions below as options
+ *   tps_durable_start()    a thread applies the log again to tables and model, then the server is live
+ *   command -> observe()   the record is appended to the log; when it is as safe as the command wants it, the log releases
+ *                          it, and the request is answered
+ *   tps_durable_stop()     no more recovery; tables and model may be freed when their calls have ended
+ *   tps_durable_free()
+ *
+ * Phases:
+ *
+ *   recovering -> live       the log has been applied
+ *   recovering -> failed     a record is damaged, or cannot be applied: nothing is served
+ *   live <-> full            no room on the disk: changes are refused with RESOURCE_EXHAUSTED before they have an effect, lookups
+ *                            go on; the log looks for room every second
+ *   live, full -> read-only  a write or sync failed. What is on the disk can only be known by reading it again, so
+ *                            changes are refused with UNAVAILABLE until a restart, and lookups go on
+ *
+ * Thread: any, where not said otherwise.
+ */
+
+#pragma once
+
+#include "runtime/base/durability.h"
+#include "runtime/server/log/log.h"
+#include "runtime/server/model/model_server.h"
+#include "runtime/server/sequencer.h"
+#include "runtime/server/tables/table_store.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsDurable TpsDurable;
+
+/* The numbers are those of the wire. */
+typedef enum
+{
+  TPS_DURABLE_RECOVERING = 1,
+  TPS_DURABLE_LIVE = 2,
+  TPS_DURABLE_FULL = 3,
+  TPS_DURABLE_READ_ONLY = 4,
+  TPS_DURABLE_FAILED = 5,
+} TpsDurablePhase;
+
+/* "recovering", "live", "full", "read-only", "failed"; static. */
+const gchar *tps_durable_phase_name (TpsDurablePhase phase);
+
+typedef struct
+{
+  const gchar *folder;      /* the data directory; NULL = the server keeps nothing */
+  TpsDurability durability; /* of tables that say none, and of the model; 0 = COMMIT */
+  gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
+  TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
+  TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
+} TpsDurableOptions;
+
+/* Copies `options`; opens the directory and the log, which cuts off what a crash left half written. Blocks. Errors: those of
+ * tps_data_folder_open() and tps_log_open(). */
+TpsDurable *tps_durable_new (const TpsDurableOptions *options, GError **error);
+
+/* Resolved. */
+TpsDurability tps_durable_get_durability (const TpsDurable *durable);
+
+/* Fills in `observe`, `may_admit` and `user_data`. */
+void tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options);
+
+/* Borrowed until tps_durable_stop(); all empty. `tables` and `model` may be NULL if the log has no commands for them. */
+typedef struct
+{
+  TpsSequencer *sequencer;
+  TpsTableStore *tables;
+  TpsModelServer *model;
+  /* Optional: called once, when the recovery has ended, by its thread. `error` is borrowed; NULL: the server is live. */
+  void (*recovered) (gpointer user_data, const GError *error);
+  gpointer user_data;
+} TpsDurableTargets;
+
+/* Begins the recovery, on a thread of its own. Copies `targets`. Errors: RESOURCE_EXHAUSTED (no thread). */
+gboolean tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error);
+
+/* Waits until the recovery has ended. FALSE with its error. */
+gboolean tps_durable_wait (TpsDurable *durable, GError **error);
+
+/* Whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the server recovers. Takes no lock when
+ * they may. */
+gboolean tps_durable_check (TpsDurable *durable, GError **error);
+
+typedef struct
+{
+  TpsDurablePhase phase;
+  gint64 lsn;          /* of the last command that was applied again, or is on the disk */
+  gint64 end_lsn;      /* of the last one there is to apply, or that was admitted */
+  gint64 n_bytes_done; /* of the log: applied again, or written since the start */
+  gint64 n_bytes;      /* of the log: to be applied, or 0 */
+  gint64 remaining_ms; /* an estimate, of the recovery; -1 = there is none */
+} TpsDurableStatus;
+
+void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
+
+/* Calls `done`, from any thread, when everything that was answered before this call is on the disk. Not while the server
+ * recovers. */
+void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
+
+/* Borrowed; for readers. */
+TpsLog *tps_durable_get_log (TpsDurable *durable);
+
+/* Ends the recovery, if it is under way, and waits for its thread. May be called again. */
+void tps_durable_stop (TpsDurable *durable);
+
+/* Stops, writes and syncs what was appended, unlocks the directory. The sequencer admits nothing any more. NULL is fine. */
+void tps_durable_free (TpsDurable *durable);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurable, tps_durable_free)
+
+G_END_DECLS

@@ -1,0 +1,125 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/durable/recovery.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
+
+#define PROGRESS_NS ((gint64) 2 * 1000000000)
+
+static TpsTraceEvent recovery_started = TPS_TRACE_EVENT ("recovery_started", TPS_TRACE_INFO);
+static TpsTraceEvent recovery_progress = TPS_TRACE_EVENT ("recovery_progress", TPS_TRACE_INFO);
+
+static gboolean
+refuse (const gchar *what, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "this server does not serve %s, which the command needs", what);
+  return FALSE;
+}
+
+static gboolean
+apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **error)
+{
+  switch (command->kind)
+    {
+    case TPS_COMMAND_INIT_MODEL:
+    case TPS_COMMAND_UPDATE_MODEL:
+    case TPS_COMMAND_RESET_MODEL:
+      return targets->model != NULL ? tps_model_server_replay (targets->model, command, error)
+                                    : refuse ("ParameterServer", error);
+    case TPS_COMMAND_CREATE_TABLE:
+    case TPS_COMMAND_DROP_TABLE:
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      return targets->tables != NULL ? tps_table_store_replay (targets->tables, command, error)
+                                     : refuse ("EmbeddingTable", error);
+    }
+  return refuse ("commands of a later version", error);
+}
+
+/* A hole is a command of which nothing was promised. */
+static gboolean
+apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const TpsLogRecord *record,
+              GError **error)
+{
+  if (record->command == NULL)
+    {
+      tps_sequencer_set_lsn (sequencer, record->lsn);
+      return TRUE;
+    }
+  if (!apply (targets, record->command, error))
+    {
+      g_prefix_error (error, "command %" G_GINT64_FORMAT " of the log: ", record->lsn);
+      return FALSE;
+    }
+  if (tps_sequencer_get_lsn (sequencer) == record->lsn)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "command %" G_GINT64_FORMAT
+               " of the log: applied again it has LSN %" G_GINT64_FORMAT,
+               record->lsn, tps_sequencer_get_lsn (sequencer));
+  return FALSE;
+}
+
+static void
+trace_progress (TpsRecovery *recovery, TpsTraceEvent *event)
+{
+  tps_trace (
+      event, tps_field_int ("lsn", atomic_load (&recovery->lsn)),
+      tps_field_int ("last_lsn", recovery->last_lsn),
+      tps_field_int ("bytes", atomic_load (&recovery->n_bytes_done)),
+      tps_field_int ("all_bytes", recovery->n_bytes),
+      tps_field_int ("remaining_ms", tps_recovery_estimate_ms (recovery, tps_clock_now_ns ())));
+}
+
+static gboolean
+apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
+{
+  TpsLogRecord record;
+  gint64 traced_ns = recovery->started_ns;
+
+  while (atomic_load (&recovery->lsn) < recovery->last_lsn)
+    {
+      if (atomic_load (recovery->stops))
+        {
+          g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the server is shutting down");
+          return FALSE;
+        }
+      if (!tps_log_cursor_next (cursor, &record, error)
+          || !apply_record (recovery->targets->sequencer, recovery->targets, &record, error))
+        return FALSE;
+      atomic_store (&recovery->lsn, record.lsn);
+      atomic_fetch_add (&recovery->n_bytes_done, (gint64) record.n_bytes);
+      if (tps_clock_now_ns () - traced_ns < PROGRESS_NS)
+        continue;
+      traced_ns = tps_clock_now_ns ();
+      trace_progress (recovery, &recovery_progress);
+    }
+  return TRUE;
+}
+
+gboolean
+tps_recovery_run (TpsRecovery *recovery, GError **error)
+{
+  g_autoptr (TpsLogCursor) cursor = NULL;
+
+  tps_sequencer_set_lsn (recovery->targets->sequencer, recovery->first_lsn - 1);
+  if (recovery->last_lsn < recovery->first_lsn)
+    return TRUE;
+  trace_progress (recovery, &recovery_started);
+  cursor = tps_log_cursor_new (recovery->log, recovery->first_lsn, error);
+  return cursor != NULL && apply_all (recovery, cursor, error);
+}
+
+gint64
+tps_recovery_estimate_ms (TpsRecovery *recovery, gint64 now_ns)
+{
+  gint64 n_done = atomic_load (&recovery->n_bytes_done);
+  gdouble left = (gdouble) MAX (recovery->n_bytes - n_done, 0);
+
+  if (n_done == 0)
+    return -1;
+  return (gint64) (left / (gdouble) n_done * (gdouble) (now_ns - recovery->started_ns) / 1e6);
+}

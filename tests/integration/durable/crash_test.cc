@@ -1,0 +1,363 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The server is killed while clients push, and started again: everything that was acknowledged is there, nothing twice, and no
+ * push by half. ROUNDS=1000 in the environment does that more often than 5 times; SEED chooses another course. */
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/server/tables/table_store.h"
+#include "tests/integration/durable/data_server.h"
+#include "tests/runtime/server/tables/tables.h"
+
+namespace thriftps_test {
+namespace {
+
+using embedding_test::Floats;
+using embedding_test::Ids;
+using embedding_test::Query;
+using embedding_test::Spec;
+using embedding_test::view;
+
+constexpr int64_t kRows = 200;
+constexpr int32_t kDim = 8;
+constexpr size_t kClients = 4;
+constexpr size_t kSentAgain = 64;
+constexpr int kUnavailable = 8;
+
+unsigned
+from_environment (const char *name, unsigned otherwise)
+{
+  const char *text = getenv (name);
+
+  return text != nullptr ? static_cast<unsigned> (atoi (text)) : otherwise;
+}
+
+Ids
+all_rows ()
+{
+  Ids ids;
+
+  for (int64_t row = 0; row < kRows; row++)
+    ids.push_back (row);
+  return ids;
+}
+
+/* One push of bag gradients into several tables. */
+struct Push
+{
+  std::string client;
+  int64_t sequence = 0;
+  bool is_kept = true; /* the server promises something about it */
+  std::vector<Query> queries;
+  std::vector<Floats> gradients;
+
+  std::vector<TpsBagGradient>
+  views () const
+  {
+    std::vector<TpsBagGradient> list;
+
+    for (size_t i = 0; i < queries.size (); i++)
+      list.push_back ({ queries[i].get (), view (gradients[i], kDim) });
+    return list;
+  }
+
+  /* The error's code; -1: the connection was lost. */
+  int
+  send (RawClient &connection) const
+  {
+    std::vector<TpsBagGradient> list = views ();
+    TpsApplyBagGradientsArguments arguments = { static_cast<guint> (list.size ()),
+                                                list.data (),
+                                                { const_cast<gchar *> (client.c_str ()), sequence },
+                                                nullptr };
+    Message reply = connection.Call ("EmbeddingTable:apply_bag_gradients",
+                                     fields_of<tps_apply_bag_gradients_rpc> (&arguments));
+
+    return reply == nullptr ? -1 : ErrorCode (reply);
+  }
+};
+
+/* What a client pushes: small whole numbers into `shared`, where they add up exactly in any order, into its own table, and 1 into
+ * its row of `marks`; or into `none`, of which nothing is promised. */
+class Client
+{
+public:
+  Client (size_t number, unsigned seed)
+      : row (static_cast<int64_t> (number)), random_ (seed * 100 + number)
+  {
+    name = "client" + std::to_string (number);
+    own = "own" + std::to_string (number);
+  }
+
+  Push
+  next ()
+  {
+    Push push;
+    size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* on a worker, or not */
+
+    push.client = name;
+    push.sequence = ++sequence_;
+    push.is_kept = random_ () % 5 != 0;
+    if (!push.is_kept || random_ () % 3 == 0)
+      add (&push, "none", 4, TPS_POOLING_SUM);
+    if (!push.is_kept)
+      return push;
+    add (&push, "shared", max_bags, TPS_POOLING_SUM);
+    add (&push, own, max_bags, random_ () % 4 == 0 ? TPS_POOLING_MAX : TPS_POOLING_MEAN);
+    push.queries.push_back ({ "marks", { row }, { 0 } });
+    push.gradients.push_back (Floats (kDim, -1));
+    return push;
+  }
+
+  int64_t row;
+  std::string name, own;
+  std::deque<Push> sent; /* the newest; the last one may not be acknowledged */
+  bool is_last_acknowledged = true;
+
+private:
+  void
+  add (Push *push, const std::string &table, size_t max_bags, TpsPooling pooling)
+  {
+    Query query = embedding_test::random_query (random_, table, kRows, max_bags, 3, pooling, false);
+    Floats gradient (query.n_bags () * static_cast<size_t> (kDim));
+
+    for (float &value : gradient)
+      value = static_cast<float> (static_cast<int> (random_ () % 9) - 4);
+    push->queries.push_back (query);
+    push->gradients.push_back (gradient);
+  }
+
+  std::mt19937_64 random_;
+  int64_t sequence_ = 0;
+};
+
+/* The same tables in this process, with pushes applied once each. */
+class Reference
+{
+public:
+  Reference ()
+  {
+    TpsTableStoreOptions options = {};
+
+    options.max_bytes = 64 << 20;
+    store_ = tps_table_store_new (&options);
+  }
+  ~Reference ()
+  {
+    tps_table_store_free (store_);
+  }
+
+  void
+  create (const Spec &spec)
+  {
+    ASSERT_TRUE (tps_table_store_create (store_, &spec.value, nullptr));
+  }
+
+  void
+  apply (const Push &push)
+  {
+    std::vector<TpsBagGradient> list = push.views ();
+
+    if (!push.is_kept)
+      return;
+    ASSERT_TRUE (tps_table_store_apply_bags (store_, list.data (),
+                                             static_cast<guint> (list.size ()), nullptr));
+  }
+
+  std::string
+  rows (const std::string &table)
+  {
+    g_auto (TpsTensor) rows = {};
+    Ids ids = all_rows ();
+
+    EXPECT_TRUE (tps_table_store_lookup_rows (store_, table.c_str (), view (ids), &rows, nullptr));
+    return { static_cast<const char *> (tps_tensor_data (&rows)), tps_shape_n_bytes (&rows.shape) };
+  }
+
+private:
+  TpsTableStore *store_;
+};
+
+std::string
+rows_of (RawClient &connection, const std::string &table)
+{
+  g_auto (TpsTensor) rows = {}, indices = {};
+  Ids ids = all_rows ();
+  TpsLookupRowsArguments arguments = {};
+
+  tps_tensor_init_copy (&indices, view (ids));
+  arguments.table = const_cast<gchar *> (table.c_str ());
+  arguments.indices = indices;
+  EXPECT_TRUE (read_result<tps_lookup_rows_rpc> (
+      connection.Call ("EmbeddingTable:lookup_rows", fields_of<tps_lookup_rows_rpc> (&arguments)),
+      &rows))
+      << table;
+  return { static_cast<const char *> (tps_tensor_data (&rows)), tps_shape_n_bytes (&rows.shape) };
+}
+
+class Crash : public testing::Test
+{
+protected:
+  void
+  create (RawClient &connection, const Spec &spec)
+  {
+    EXPECT_EQ (ErrorCode (connection.Call ("EmbeddingTable:create_table",
+                                           fields_of<tps_create_table_rpc> (&spec.value))),
+               0);
+  }
+
+  void
+  create_tables ()
+  {
+    RawClient connection (server.address ());
+    Spec shared = Spec ("shared", kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+    Spec marks = Spec ("marks", kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+    Spec none = Spec ("none", kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+
+    none.value.durability = TPS_DURABILITY_NONE;
+    create (connection, shared);
+    create (connection, none);
+    create (connection, marks);
+    reference.create (shared);
+    reference.create (marks);
+    none.value.durability = {};
+    reference.create (none);
+    for (const Client &client : clients)
+      {
+        Spec own = Spec (client.own, kRows, kDim).normal (7).optimizer (TPS_OPTIMIZER_ADAM, 0.1);
+
+        create (connection, own);
+        reference.create (own);
+      }
+  }
+
+  /* Until the server is gone. */
+  void
+  push_until_killed (Client *client)
+  {
+    RawClient connection (server.address ());
+
+    for (;;)
+      {
+        client->sent.push_back (client->next ());
+        if (client->sent.size () > kSentAgain)
+          client->sent.pop_front ();
+        int code = client->sent.back ().send (connection);
+        client->is_last_acknowledged = code == 0;
+        ASSERT_TRUE (code == 0 || code == -1) << code;
+        std::lock_guard<std::mutex> guard (lock);
+        if (code == -1)
+          return;
+        reference.apply (client->sent.back ());
+        n_acknowledged++;
+        changed.notify_all ();
+      }
+  }
+
+  void
+  push_and_kill (unsigned n_pushes)
+  {
+    std::vector<std::thread> threads;
+
+    n_acknowledged = 0;
+    for (Client &client : clients)
+      threads.emplace_back ([this, &client] { push_until_killed (&client); });
+    {
+      std::unique_lock<std::mutex> guard (lock);
+      changed.wait (guard, [&] { return n_acknowledged >= n_pushes; });
+    }
+    server.kill ();
+    for (std::thread &thread : threads)
+      thread.join ();
+  }
+
+  static float
+  mark_of (const std::string &marks, const Client &client)
+  {
+    float value;
+
+    memcpy (&value, &marks[static_cast<size_t> (client.row * kDim) * sizeof value], sizeof value);
+    return value;
+  }
+
+  /* What was not acknowledged is there, or not, but in all of its tables. */
+  void
+  look_for_last_pushes (RawClient &connection)
+  {
+    for (Client &client : clients)
+      {
+        if (client.is_last_acknowledged)
+          continue;
+        if (mark_of (rows_of (connection, "marks"), client)
+            == mark_of (reference.rows ("marks"), client))
+          unapplied.push_back (client.sent.back ());
+        else
+          reference.apply (client.sent.back ());
+        client.is_last_acknowledged = true;
+      }
+  }
+
+  void
+  expect_equal (RawClient &connection)
+  {
+    EXPECT_EQ (rows_of (connection, "marks"), reference.rows ("marks"));
+    EXPECT_EQ (rows_of (connection, "shared"), reference.rows ("shared"));
+    for (const Client &client : clients)
+      EXPECT_EQ (rows_of (connection, client.own), reference.rows (client.own)) << client.own;
+  }
+
+  void
+  send_again (RawClient &connection)
+  {
+    for (const Client &client : clients)
+      for (const Push &push : client.sent)
+        ASSERT_EQ (push.send (connection), 0) << push.client << " " << push.sequence;
+    for (const Push &push : unapplied)
+      reference.apply (push);
+    unapplied.clear ();
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  unsigned n_acknowledged = 0;
+  unsigned seed = from_environment ("SEED", 1);
+  std::vector<Client> clients;
+  std::vector<Push> unapplied;
+  Reference reference;
+  DataServer server { new_folder () };
+};
+
+} // namespace
+
+TEST_F (Crash, tablesKeepWhatWasAcknowledged)
+{
+  std::mt19937 random (seed);
+
+  for (size_t i = 0; i < kClients; i++)
+    clients.emplace_back (i, seed);
+  ASSERT_TRUE (server.start ());
+  server.wait_until_live ();
+  create_tables ();
+  for (unsigned round = 0; round < from_environment ("ROUNDS", 5); round++)
+    {
+      push_and_kill (1 + random () % 200);
+      ASSERT_TRUE (server.start ());
+      server.wait_until_live ();
+      RawClient connection (server.address ());
+      look_for_last_pushes (connection);
+      expect_equal (connection);
+      send_again (connection);
+      expect_equal (connection);
+      ASSERT_FALSE (HasFailure ()) << "round " << round << " of SEED=" << seed;
+    }
+}
+
+} // namespace thriftps_test

@@ -1,0 +1,78 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "tests/integration/durable/data_server.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <thread>
+
+namespace thriftps_test {
+
+std::string
+new_folder ()
+{
+  const char *tmp = getenv ("TEST_TMPDIR");
+  std::string path = std::string (tmp != nullptr ? tmp : "/tmp") + "/data-XXXXXX";
+
+  EXPECT_NE (mkdtemp (&path[0]), nullptr) << path;
+  return path;
+}
+
+DataServer::DataServer (const std::string &folder, const std::vector<std::string> &flags)
+    : flags_ { "--listen=127.0.0.1:0", "--data-dir=" + folder, "--log-segment-mib=1" }
+{
+  flags_.insert (flags_.end (), flags.begin (), flags.end ());
+}
+
+bool
+DataServer::start ()
+{
+  process_.reset (new ServerProcess (flags_));
+  address_ = process_->ReadAddress ();
+  return !address_.empty ();
+}
+
+TpsNodeInfo
+DataServer::describe ()
+{
+  RawClient client (address_);
+  TpsNodeInfo info = {};
+
+  EXPECT_TRUE (read_result<tps_describe_rpc> (client.Call ("Node:describe"), &info));
+  return info;
+}
+
+void
+DataServer::wait_until_live ()
+{
+  for (;;)
+    {
+      g_auto (TpsNodeInfo) info = describe ();
+
+      ASSERT_TRUE (info.has_durability);
+      if (info.durability.phase != 1)
+        {
+          ASSERT_EQ (info.durability.phase, 2) << "live";
+          return;
+        }
+      std::this_thread::yield ();
+    }
+}
+
+void
+DataServer::kill ()
+{
+  process_->Signal (SIGKILL);
+  process_->Wait ();
+}
+
+int
+DataServer::stop ()
+{
+  process_->Signal (SIGTERM);
+  return process_->Wait ();
+}
+
+} // namespace thriftps_test

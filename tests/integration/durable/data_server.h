@@ -1,0 +1,80 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* thriftps_server over a data directory, as a process that may be killed and started again. */
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/wire/wire_embedding_table.h"
+#include "plugin/wire/wire_node.h"
+#include "plugin/wire/wire_parameter_server.h"
+#include "tests/integration/server/server_process.h"
+#include "tests/plugin/server/raw_client.h"
+#include "tests/plugin/wire/rpc_functions.h"
+
+namespace thriftps_test {
+
+/* A new empty folder of this test. */
+std::string new_folder ();
+
+/* The fields of a call's arguments. `arguments` must live until they are written. */
+template <const TpsRpc &rpc, typename Arguments>
+WriteFields
+fields_of (const Arguments *arguments)
+{
+  return [arguments] (TpsWriter *out) { tps_rpc_write_arguments (&rpc, out, arguments); };
+}
+
+/* The success value of a reply. False where it has none. */
+template <const TpsRpc &rpc, typename Result>
+bool
+read_result (const Message &reply, Result *result)
+{
+  TpsReader in;
+  TpsWireType type;
+  gint16 id;
+
+  if (ErrorCode (reply) != 0)
+    return false;
+  tps_reader_init (&in, reply.get ());
+  return tps_reader_field (&in, &id, &type)
+         && tps_rpc_read_result (&rpc, &in, type, result, nullptr);
+}
+
+class DataServer
+{
+public:
+  explicit DataServer (const std::string &folder, const std::vector<std::string> &flags = {});
+
+  /* Starts the process; waits until it listens. False where it ends instead. */
+  bool start ();
+  /* Waits until the recovery has ended, well. */
+  void wait_until_live ();
+  /* kill -9. */
+  void kill ();
+  /* SIGTERM; the exit code. */
+  int stop ();
+
+  TpsNodeInfo describe ();
+
+  const std::string &
+  address () const
+  {
+    return address_;
+  }
+  ServerProcess &
+  process ()
+  {
+    return *process_;
+  }
+
+private:
+  std::vector<std::string> flags_;
+  std::unique_ptr<ServerProcess> process_;
+  std::string address_;
+};
+
+} // namespace thriftps_test
