@@ -15,6 +15,11 @@ struct TpsSequencer
   gint64 last_lsn;
   TpsOrdered *first_admitted, *last_admitted; /* that the observer has not seen */
   gboolean is_observing;                      /* a thread hands commands to the observer */
+  /* Only with an observer: all commands up to `ended_lsn` have ended, and of the later ones those with has_ended[lsn &
+   * ended_mask]; there is room for all up to `last_lsn`. */
+  gint64 ended_lsn;
+  guint8 *has_ended;
+  gsize ended_mask;
 };
 
 /* ---- turns ----------------------------------------------------------------------------------- */
@@ -101,12 +106,29 @@ leave_turns (TpsOrdered *ordered)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
+/* Room to note the end of the last command. */
+static void
+grow_ended (TpsSequencer *sequencer)
+{
+  gsize mask = 2 * sequencer->ended_mask + 1;
+  guint8 *has_ended = g_new0 (guint8, mask + 1);
+
+  for (gint64 lsn = sequencer->ended_lsn + 1; lsn < sequencer->last_lsn; lsn++)
+    has_ended[(gsize) lsn & mask] = sequencer->has_ended[(gsize) lsn & sequencer->ended_mask];
+  g_free (sequencer->has_ended);
+  sequencer->has_ended = has_ended;
+  sequencer->ended_mask = mask;
+}
+
 static void
 number (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
   ordered->command->lsn = ++sequencer->last_lsn;
   if (sequencer->options.observe == NULL)
     return;
+  if ((gsize) (sequencer->last_lsn - sequencer->ended_lsn) > sequencer->ended_mask)
+    grow_ended (sequencer);
+  ordered->sequencer = sequencer;
   ordered->is_complete = FALSE;
   ordered->next_admitted = NULL;
   if (sequencer->first_admitted == NULL)
@@ -118,11 +140,28 @@ number (TpsSequencer *sequencer, TpsOrdered *ordered)
 
 /* ---- the end of a command -------------------------------------------------------------------- */
 
-void
-tps_ordered_release (TpsOrdered *ordered, const GError *error)
+static void
+end (TpsOrdered *ordered, const GError *error)
 {
   if (ordered->ended != NULL)
     ordered->ended (ordered, error);
+}
+
+void
+tps_ordered_release (TpsOrdered *ordered, const GError *error)
+{
+  TpsSequencer *sequencer = ordered->sequencer;
+  gint64 lsn = ordered->command->lsn;
+  guint8 *has_ended;
+
+  end (ordered, error);
+  tps_mutex_lock (&sequencer->lock);
+  has_ended = sequencer->has_ended;
+  has_ended[(gsize) lsn & sequencer->ended_mask] = TRUE;
+  while (sequencer->ended_lsn < sequencer->last_lsn
+         && has_ended[(gsize) (sequencer->ended_lsn + 1) & sequencer->ended_mask])
+    has_ended[(gsize) ++sequencer->ended_lsn & sequencer->ended_mask] = FALSE;
+  tps_mutex_unlock (&sequencer->lock);
 }
 
 /* NULL: none is complete. The lock is held. */
@@ -161,7 +200,7 @@ tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
   if (sequencer->options.observe == NULL)
     {
-      tps_ordered_release (ordered, NULL);
+      end (ordered, NULL);
       return;
     }
   tps_mutex_lock (&sequencer->lock);
@@ -329,6 +368,7 @@ void
 tps_sequencer_free (TpsSequencer *sequencer)
 {
   tps_mutex_clear (&sequencer->lock);
+  g_free (sequencer->has_ended);
   g_free (sequencer);
 }
 
@@ -351,6 +391,7 @@ tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn)
 {
   tps_mutex_lock (&sequencer->lock);
   sequencer->last_lsn = lsn;
+  sequencer->ended_lsn = lsn;
   tps_mutex_unlock (&sequencer->lock);
 }
 
@@ -361,6 +402,17 @@ tps_sequencer_get_lsn (TpsSequencer *sequencer)
 
   tps_mutex_lock (&sequencer->lock);
   lsn = sequencer->last_lsn;
+  tps_mutex_unlock (&sequencer->lock);
+  return lsn;
+}
+
+gint64
+tps_sequencer_get_ended_lsn (TpsSequencer *sequencer)
+{
+  gint64 lsn;
+
+  tps_mutex_lock (&sequencer->lock);
+  lsn = sequencer->ended_lsn;
   tps_mutex_unlock (&sequencer->lock);
   return lsn;
 }

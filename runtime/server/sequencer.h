@@ -63,7 +63,8 @@ struct TpsOrdered
   void (*ended) (TpsOrdered *ordered, const GError *error);
 
   /* private */
-  guint n_waits; /* turns that have not come */
+  TpsSequencer *sequencer; /* with an observer */
+  guint n_waits;           /* turns that have not come */
   gboolean is_complete;
   gboolean has_begun;    /* run() has been called, where others may follow */
   gboolean is_following; /* the command before it had not ended */
@@ -87,7 +88,7 @@ typedef struct
 
 /* Copies `options`. */
 TpsSequencer *tps_sequencer_new (const TpsSequencerOptions *options);
-/* No command may be under way. */
+/* No command may be under way, nor a call of tps_ordered_release(). */
 void tps_sequencer_free (TpsSequencer *sequencer);
 
 /* Whether records are looked at, so that what only they need must be made. */
@@ -116,6 +117,9 @@ void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 
 /* The LSN of the last command that was admitted; 0 = none. */
 gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
+
+/* The greatest LSN such that all commands up to it have ended: ended() has returned. 0 = none. There must be an observer. */
+gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSequencer, tps_sequencer_free)
 

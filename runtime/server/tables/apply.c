@@ -234,6 +234,14 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     }
 }
 
+/* Of a record. A table from a snapshot has the steps up to its progress. */
+static gboolean
+is_left_out (const TpsCommand *record, guint i, TpsTable *table)
+{
+  return (i < record->n_tables && record->tables[i].is_skipped)
+         || (table->lsns != NULL && record->lsn <= tps_table_get_progress (table).lsn);
+}
+
 static void
 describe_tables (TpsApply *apply)
 {
@@ -243,7 +251,7 @@ describe_tables (TpsApply *apply)
     {
       TpsApplyStep *step = &apply->steps[s];
 
-      step->is_left_out = record != NULL && s < record->n_tables && record->tables[s].is_skipped;
+      step->is_left_out = record != NULL && is_left_out (record, s, step->table);
       apply->turns[s].queue = &step->table->turns;
       apply->durability = MAX (apply->durability, step->table->spec.durability);
       apply->tables[s] = (TpsCommandTable) {
@@ -615,7 +623,7 @@ tps_apply_may_follow (const TpsApply *apply)
 }
 
 gboolean
-tps_apply_run (TpsApply *apply, GError **error)
+tps_apply_run (TpsApply *apply, gint64 lsn, GError **error)
 {
   if (apply->n_on_devices > 0 && !step_on_devices (apply, error))
     {
@@ -625,7 +633,7 @@ tps_apply_run (TpsApply *apply, GError **error)
   add_contributions (apply, TRUE);
   for (guint s = 0; s < apply->n_steps; s++)
     if (apply->steps[s].table->on_device == NULL && !apply->tables[s].is_skipped)
-      tps_table_step_run (&apply->steps[s].host, turn_beside_others (&apply->turns[s]),
+      tps_table_step_run (&apply->steps[s].host, lsn, turn_beside_others (&apply->turns[s]),
                           tps_table_store_get_workers (apply->store));
   return TRUE;
 }

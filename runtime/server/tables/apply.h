@@ -44,7 +44,7 @@ typedef struct
   gboolean has_weights;
   gsize max_bags;       /* of a MAX gradient */
   gboolean has_max;     /* contributions are known in the push's turn only */
-  gboolean is_left_out; /* a record says that the table did not take its step */
+  gboolean is_left_out; /* of a record: the table did not take its step, or has it already */
   TpsTableStep host;
 } TpsApplyStep;
 
@@ -73,8 +73,8 @@ void tps_apply_clear (TpsApply *apply);
  * them. */
 gboolean tps_apply_may_follow (const TpsApply *apply);
 
-/* Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without their step are marked in `tables`. Blocks where
+/* Of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without their step are marked in `tables`. Blocks where
  * tables are on devices. */
-gboolean tps_apply_run (TpsApply *apply, GError **error);
+gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
 
 G_END_DECLS

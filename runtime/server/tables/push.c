@@ -104,7 +104,7 @@ run_push (TpsOrdered *ordered)
 {
   Push *push = (Push *) ordered;
 
-  push->command.has_failed = !tps_apply_run (&push->apply, &push->error);
+  push->command.has_failed = !tps_apply_run (&push->apply, push->command.lsn, &push->error);
 }
 
 /* `error`: the push has taken effect, but will not be there after a restart; its sender must not take it for done. */
@@ -271,7 +271,7 @@ enter_window (Push *push)
 {
   const TpsTablePush *request = &push->push;
 
-  push->digest = request->record != NULL ? request->record->id.digest : digest_of (request);
+  push->digest = digest_of (request);
   switch (begin_in_window (push))
     {
     case TPS_PUSH_NEW:
@@ -340,52 +340,4 @@ tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradient
   TpsTablePush push = { .may_wait = TRUE, .gradients = gradients, .n_gradients = n_gradients };
 
   return tps_table_store_push_and_wait (store, &push, error);
-}
-
-/* ---- records --------------------------------------------------------------------------------- */
-
-static gboolean
-replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  TpsTablePush push = {
-    .client = command->has_failed ? NULL : command->id.client,
-    .sequence = command->id.sequence,
-    .may_wait = TRUE,
-    .record = command,
-  };
-
-  if (command->kind == TPS_COMMAND_APPLY_ROWS)
-    {
-      push.table = command->tables[0].name;
-      push.indices = command->rows.indices;
-      push.values = command->rows.values;
-    }
-  else
-    {
-      push.gradients = command->bags.gradients;
-      push.n_gradients = command->bags.n_gradients;
-    }
-  return tps_table_store_push_and_wait (store, &push, error);
-}
-
-gboolean
-tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error)
-{
-  switch (command->kind)
-    {
-    case TPS_COMMAND_CREATE_TABLE:
-      return tps_table_store_create (store, command->create, error);
-    case TPS_COMMAND_DROP_TABLE:
-      return tps_table_store_drop (store, command->drop, error);
-    case TPS_COMMAND_APPLY_ROWS:
-    case TPS_COMMAND_APPLY_BAGS:
-      return replay_push (store, command, error);
-    case TPS_COMMAND_INIT_MODEL:
-    case TPS_COMMAND_UPDATE_MODEL:
-    case TPS_COMMAND_RESET_MODEL:
-      break;
-    }
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change tables",
-               (gint) command->kind);
-  return FALSE;
 }

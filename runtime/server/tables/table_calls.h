@@ -6,6 +6,7 @@
 
 #include "runtime/server/tables/device/device_rows.h"
 #include "runtime/server/tables/host/bag_pool.h"
+#include "runtime/server/tables/table_snapshot.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
@@ -14,8 +15,6 @@ G_BEGIN_DECLS
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
 TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
-TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
-TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
 /* The LSN of the creation of the table; 0 = it is not there. `table` may be NULL. */
 gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name);
 /* Of the temporary space of lookups and pushes. */

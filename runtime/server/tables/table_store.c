@@ -42,6 +42,9 @@ struct TpsTableStore
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
   TpsDurability durability;
+  gboolean keeps_row_lsns;
+  gint64
+      snapshot_lsn; /* the last one that a restored snapshot may have traces of; 0 = none was restored */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
   TpsMutex making_lock; /* guards `making` and `lanes` */
@@ -128,6 +131,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   if (store->place.device[0] == '\0')
     g_strlcpy (store->place.device, HOST, sizeof store->place.device);
   store->durability = options->durability;
+  store->keeps_row_lsns = options->keeps_row_lsns;
   store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
@@ -399,9 +403,12 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 static TpsTable *
 make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
-  return g_str_equal (spec->place.device, HOST)
-             ? tps_table_new (spec, store->budget, store->workers, error)
-             : make_on_device (store, spec, error);
+  TpsTableOptions options = { .budget = store->budget,
+                              .workers = store->workers,
+                              .keeps_lsns = store->keeps_row_lsns };
+
+  return g_str_equal (spec->place.device, HOST) ? tps_table_new (spec, &options, error)
+                                                : make_on_device (store, spec, error);
 }
 
 /* What the specification does not say. */
@@ -451,6 +458,77 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   end_making (store, resolved.name);
   return ok;
 }
+
+/* -- snapshots -- */
+
+static gint
+compare_table_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
+}
+
+GPtrArray *
+tps_table_store_ref_tables (TpsTableStore *store)
+{
+  GPtrArray *all = g_ptr_array_new_with_free_func (table_unref);
+  GHashTableIter tables;
+  gpointer table;
+
+  tps_rw_lock_read (&store->tables_lock);
+  g_hash_table_iter_init (&tables, store->tables);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    g_ptr_array_add (all, tps_table_ref (table));
+  tps_rw_lock_unlock (&store->tables_lock);
+  g_ptr_array_sort (all, compare_table_names);
+  return all;
+}
+
+gboolean
+tps_table_store_keeps_row_lsns (TpsTableStore *store)
+{
+  return store->keeps_row_lsns;
+}
+
+TpsTable *
+tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  TpsTableOptions options = { .budget = store->budget,
+                              .workers = store->workers,
+                              .keeps_lsns = store->keeps_row_lsns,
+                              .is_unfilled = TRUE };
+
+  return tps_table_new (spec, &options, error);
+}
+
+gboolean
+tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error)
+{
+  gboolean is_new;
+
+  tps_rw_lock_write (&store->tables_lock);
+  is_new = !g_hash_table_contains (store->tables, table->spec.name);
+  if (is_new)
+    g_hash_table_insert (store->tables, table->spec.name, tps_table_ref (table));
+  tps_rw_lock_unlock (&store->tables_lock);
+  if (!is_new)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s: there is one already",
+                 table->spec.name);
+  return is_new;
+}
+
+void
+tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn)
+{
+  store->snapshot_lsn = lsn;
+}
+
+gint64
+tps_table_store_get_snapshot_lsn (TpsTableStore *store)
+{
+  return store->snapshot_lsn;
+}
+
+/* -- dropping -- */
 
 /* The table without its name, and the command that dropped it; NULL = there is none. */
 static TpsTable *

@@ -54,6 +54,8 @@ typedef struct
   TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
   /* Of tables that do not say one; 0 = there is no log, and tables that want one are refused. */
   TpsDurability durability;
+  /* Tables in the host's memory keep the LSN of each row's last change: 8 bytes a row, for snapshots. */
+  gboolean keeps_row_lsns;
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
@@ -140,7 +142,10 @@ gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
 gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
                                      guint n_gradients, GError **error);
 
-/* Applies the record of a command that changed tables; blocks. Records must come in the order of their LSNs. */
+/* Applies the record of a command that changed tables; blocks. Records must come in the order of their LSNs, and no other
+ * call may be under way: the sequencer's LSN becomes that of the record. After the restoration of a snapshot, changes that
+ * the snapshot contains are left out: of single rows, of tables, and of tables that were dropped while it was written.
+ * Errors: those of the command; NOT_FOUND also where a record names a table that the snapshot should have. */
 gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)

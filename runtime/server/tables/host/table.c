@@ -105,15 +105,25 @@ state_bytes (const TpsTable *table)
   return (gsize) table->spec.shard.n_rows * table->state_per_row * sizeof (gfloat);
 }
 
-static gboolean
-take_table_memory (TpsTable *table, GError **error)
+static gsize
+lsns_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
 {
+  return keeps_lsns ? (gsize) spec->shard.n_rows * sizeof (gint64) : 0;
+}
+
+static gboolean
+take_table_memory (TpsTable *table, gboolean keeps_lsns, GError **error)
+{
+  gsize n_lsns = lsns_bytes (&table->spec, keeps_lsns);
+
   if (rows_bytes (table) > 0)
     table->rows = take_memory (rows_bytes (table));
   if (state_bytes (table) > 0)
     table->state = take_memory (state_bytes (table));
+  if (n_lsns > 0)
+    table->lsns = take_memory (n_lsns);
   if ((rows_bytes (table) == 0 || table->rows != NULL)
-      && (state_bytes (table) == 0 || table->state != NULL))
+      && (state_bytes (table) == 0 || table->state != NULL) && (n_lsns == 0 || table->lsns != NULL))
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                "table %s: the system has no memory for %" G_GSIZE_FORMAT " bytes", table->spec.name,
@@ -181,12 +191,13 @@ overhead_of (const TpsTableSpec *spec)
 }
 
 gsize
-tps_table_count_bytes (const TpsTableSpec *spec)
+tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
 {
   gsize n_bytes = tps_table_spec_get_bytes (spec);
   gsize n_state = tps_optimizer_state_per_row (&spec->optimizer, (gsize) spec->dim)
                   * sizeof (gfloat) * (gsize) spec->shard.n_rows;
-  gsize payload = cost_of (n_bytes - n_state) + cost_of (n_state);
+  gsize payload = cost_of (n_bytes - n_state) + cost_of (n_state)
+                  + cost_of (lsns_bytes (spec, keeps_lsns));
   gsize overhead = overhead_of (spec) + count_versions (n_bytes) * sizeof (atomic_uint)
                    + count_presences (n_bytes) * sizeof (TpsTablePresence);
 
@@ -214,6 +225,7 @@ table_alloc (const TpsTableSpec *spec)
   TpsTable *table = g_new0 (TpsTable, 1);
 
   tps_refcount_init (&table->refcount);
+  tps_mutex_init (&table->progress_lock);
   tps_table_spec_copy (&table->spec, spec);
   table->dim = (gsize) spec->dim;
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
@@ -245,6 +257,9 @@ table_free (TpsTable *table)
   g_clear_pointer (&table->on_device, tps_device_rows_free);
   release_memory (table->rows, rows_bytes (table));
   release_memory (table->state, state_bytes (table));
+  if (table->lsns != NULL)
+    release_memory (table->lsns, lsns_bytes (&table->spec, TRUE));
+  tps_mutex_clear (&table->progress_lock);
   tps_table_spec_clear (&table->spec);
   g_aligned_free (table->presences);
   g_free (table->versions);
@@ -254,12 +269,13 @@ table_free (TpsTable *table)
 }
 
 TpsTable *
-tps_table_new (const TpsTableSpec *spec, TpsBudget *budget, TpsWorkerPool *workers, GError **error)
+tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error)
 {
   TpsCharge payload = { NULL, 0 };
   TpsTable *table;
 
-  if (!charge (&payload, budget, tps_table_count_bytes (spec), spec->name, error))
+  if (!charge (&payload, options->budget, tps_table_count_bytes (spec, options->keeps_lsns),
+               spec->name, error))
     return NULL;
   table = table_alloc (spec);
   table->payload = payload;
@@ -267,13 +283,14 @@ tps_table_new (const TpsTableSpec *spec, TpsBudget *budget, TpsWorkerPool *worke
   table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
   table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
   init_locks (table);
-  if (take_table_memory (table, error))
+  if (!take_table_memory (table, options->keeps_lsns, error))
     {
-      fill (table, workers);
-      return table;
+      table_free (table);
+      return NULL;
     }
-  table_free (table);
-  return NULL;
+  if (!options->is_unfilled)
+    fill (table, options->workers);
+  return table;
 }
 
 TpsTable *
@@ -300,6 +317,25 @@ tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBud
     return table;
   table_free (table);
   return NULL;
+}
+
+void
+tps_table_set_progress (TpsTable *table, TpsTableProgress progress)
+{
+  tps_mutex_lock (&table->progress_lock);
+  table->progress = progress;
+  tps_mutex_unlock (&table->progress_lock);
+}
+
+TpsTableProgress
+tps_table_get_progress (TpsTable *table)
+{
+  TpsTableProgress progress;
+
+  tps_mutex_lock (&table->progress_lock);
+  progress = table->progress;
+  tps_mutex_unlock (&table->progress_lock);
+  return progress;
 }
 
 TpsTable *

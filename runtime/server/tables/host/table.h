@@ -13,7 +13,7 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/device/device_rows.h"
-#include "runtime/server/tables/host/table_progress.h"
+#include "runtime/server/tables/host/table_pace.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
@@ -23,6 +23,22 @@ G_BEGIN_DECLS
 
 /* About how much may be read without a break while writers wait. */
 #define TPS_TABLE_QUIET_BYTES (256 << 10)
+
+/* How a table is made. */
+typedef struct
+{
+  TpsBudget *budget;      /* is charged with the memory; borrowed, it outlives the table */
+  TpsWorkerPool *workers; /* borrowed; may be NULL */
+  gboolean keeps_lsns;    /* of rows, for snapshots */
+  gboolean is_unfilled;   /* rows are 0; the caller writes them before others have the table */
+} TpsTableOptions;
+
+/* The last command whose step is complete in all rows, and the number of steps up to it. */
+typedef struct
+{
+  gint64 lsn; /* 0 = none */
+  gint64 n_steps;
+} TpsTableProgress;
 
 /* How many threads read without looking at versions; a cache line each, so that threads do not share one. */
 typedef struct
@@ -50,20 +66,22 @@ typedef struct
   atomic_uint
       *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
   gsize lock_mask;
-  gint64 n_steps;               /* changed by the command whose turn it is */
-  TpsTableProgress progress[2]; /* of the two pushes that may run at a time */
+  gint64 n_steps;       /* changed by the command whose turn it is */
+  TpsTablePace pace[2]; /* of the two pushes that may run at a time */
+  gint64 *lsns; /* [n_rows]: of the last change of each row, guarded as rows are; NULL = not kept */
+  TpsMutex progress_lock;
+  TpsTableProgress progress; /* guarded by `progress_lock`; only where `lsns` are kept */
   atomic_uint n_writers;
   TpsTablePresence *presences; /* [presence_mask + 1] */
   gsize presence_mask;
 } TpsTable;
 
-/* What a table in the host's memory is charged: rows, state, and what the object itself takes. `spec` is resolved. */
-gsize tps_table_count_bytes (const TpsTableSpec *spec);
+/* The charge for a table in the host's memory: rows, state, LSNs of rows if they are kept, and the object itself. `spec` is
+ * resolved. */
+gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 
-/* `spec` is resolved. Charges the memory to `budget` (borrowed; it outlives the table), takes it, fills the rows. Errors:
- * RESOURCE_EXHAUSTED. */
-TpsTable *tps_table_new (const TpsTableSpec *spec, TpsBudget *budget, TpsWorkerPool *workers,
-                         GError **error);
+/* `spec` is resolved. Charges the memory, takes it, fills the rows. Errors: RESOURCE_EXHAUSTED. */
+TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
 /* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are charged to `device_budget`,
  * the object to `budget`. `lanes` are borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED,
  * DEVICE_LOST. */
@@ -85,11 +103,30 @@ void tps_table_end_quiet_read (TpsTable *table);
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
+/* Where rows are copied to with everything that belongs to them. */
+typedef struct
+{
+  guint8 *rows;  /* [n, dim] of the table's dtype */
+  gfloat *state; /* [n, state_per_row]; not read where there is no state */
+  gint64 *lsns;  /* [n]; not read where the table keeps none */
+} TpsTableCopy;
+
+/* How many rows tps_table_copy_rows() takes at most, so that writers wait no longer than for a quiet read. */
+gsize tps_table_get_max_copied_rows (const TpsTable *table);
+
+/* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
+void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to);
+
+/* A step that is complete counts from now on. Every later copy of a row contains it. */
+void tps_table_set_progress (TpsTable *table, TpsTableProgress progress);
+TpsTableProgress tps_table_get_progress (TpsTable *table);
+
 /* Around updates; any number of threads at a time. Waits for quiet reads. */
 void tps_table_begin_updates (TpsTable *table);
 void tps_table_end_updates (TpsTable *table);
 
-/* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. */
+/* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. A row whose LSN is not below that of the command
+ * has the update already (it comes from a snapshot, and the command from a log): it is left as it is. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
 

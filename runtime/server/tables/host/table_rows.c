@@ -291,6 +291,58 @@ tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
     }
 }
 
+/* ---- whole rows with state and LSN ----------------------------------------------------------- */
+
+/* State is plain memory: it is read quietly, or under the lock of the row. */
+
+static gsize
+copied_row_bytes (const TpsTable *table)
+{
+  return table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
+}
+
+gsize
+tps_table_get_max_copied_rows (const TpsTable *table)
+{
+  return MAX (1, TPS_TABLE_QUIET_BYTES / copied_row_bytes (table));
+}
+
+/* Nobody writes to them. `i`: the first one's place in the copy. */
+static void
+copy_still_rows (const TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, gsize i)
+{
+  gsize state_per_row = table->state_per_row;
+
+  memcpy (to->rows + i * table->row_bytes, table->rows + slot * table->row_bytes,
+          n * table->row_bytes);
+  if (state_per_row > 0)
+    memcpy (to->state + i * state_per_row, table->state + slot * state_per_row,
+            n * state_per_row * sizeof (gfloat));
+  if (table->lsns != NULL)
+    memcpy (to->lsns + i, table->lsns + slot, n * sizeof (gint64));
+}
+
+void
+tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to)
+{
+  if (tps_table_begin_quiet_read (table))
+    {
+      copy_still_rows (table, slot, n, to, 0);
+      tps_table_end_quiet_read (table);
+      return;
+    }
+  for (gsize i = 0; i < n; i++)
+    {
+      atomic_uint *version = &table->versions[(slot + i) & table->lock_mask];
+      guint next = lock_version (version);
+
+      copy_still_rows (table, slot + i, 1, to, i);
+      unlock_version (version, next);
+    }
+}
+
+/* ---- updates --------------------------------------------------------------------------------- */
+
 void
 tps_table_prefetch_update (const TpsTable *table, gint64 slot)
 {
@@ -301,10 +353,12 @@ tps_table_prefetch_update (const TpsTable *table, gint64 slot)
     __builtin_prefetch (row + i, 1);
   for (gsize i = 0; i < table->state_per_row; i += CACHE_LINE / sizeof (gfloat))
     __builtin_prefetch (table->state + (gsize) slot * table->state_per_row + i, 1);
+  if (table->lsns != NULL)
+    __builtin_prefetch (table->lsns + slot, 1);
 }
 
 void
-tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                       const gfloat *gradient, gfloat *scratch)
 {
   gsize dim = table->dim;
@@ -314,12 +368,17 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot
   gfloat *state = table->state_per_row > 0 ? table->state + (gsize) slot * table->state_per_row
                                            : NULL;
   gpointer rounded = dtype == TPS_DTYPE_FLOAT32 ? scratch : scratch + dim;
-  guint next = lock_version (version);
+  guint next;
 
+  if (table->lsns != NULL && table->lsns[slot] >= lsn)
+    return;
+  next = lock_version (version);
   tps_cpu_cast (TPS_DTYPE_FLOAT32, scratch, dtype, row, dim);
   table->optimizer->update_row (step, scratch, gradient, state, dim);
   if (dtype != TPS_DTYPE_FLOAT32)
     tps_cpu_cast (dtype, rounded, TPS_DTYPE_FLOAT32, scratch, dim);
   store_row (row, rounded, table->row_bytes);
+  if (table->lsns != NULL)
+    table->lsns[slot] = lsn;
   unlock_version (version, next);
 }

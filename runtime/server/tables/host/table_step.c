@@ -205,13 +205,14 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
       const gfloat *sum;
 
       if (step->turn != NULL && u % REPORT_ROWS == 0)
-        tps_table_progress_publish (step->table->progress, step->turn, groups->ids[u]);
+        tps_table_pace_publish (step->table->pace, step->turn, groups->ids[u]);
       if (groups->ids[u] >= limit)
-        limit = tps_table_progress_wait (step->table->progress, step->turn, groups->ids[u]);
+        limit = tps_table_pace_wait (step->table->pace, step->turn, groups->ids[u]);
       if (u + AHEAD < end)
         prefetch_group (step, u + AHEAD);
       sum = add_up (step, u, &space);
-      tps_table_update_row (step->table, &step->optimizer_step, groups->ids[u], sum, space.scratch);
+      tps_table_update_row (step->table, &step->optimizer_step, step->lsn, groups->ids[u], sum,
+                            space.scratch);
     }
   tps_table_end_updates (step->table);
 }
@@ -229,7 +230,7 @@ step_part (gpointer user_data, gsize part)
 }
 
 static void
-step_shared (TpsTableStep *step, TpsWorkerPool *workers)
+update_rows (TpsTableStep *step, TpsWorkerPool *workers)
 {
   gsize n_groups = step->groups.n_groups;
 
@@ -245,26 +246,46 @@ count_step (TpsTableStep *step)
 {
   TpsTable *table = step->table;
 
-  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, ++table->n_steps);
+  step->number = ++table->n_steps;
+  tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, step->number);
+}
+
+static void
+set_progress (const TpsTableStep *step)
+{
+  if (step->table->lsns != NULL)
+    tps_table_set_progress (step->table, (TpsTableProgress) { step->lsn, step->number });
+}
+
+/* Beside the one before it, and the one after. Its progress is that of all steps up to it, so it waits for the one before. */
+static void
+run_beside_others (TpsTableStep *step)
+{
+  TpsTablePace *pace = step->table->pace;
+
+  tps_table_pace_wait (pace, step->turn, -1);
+  count_step (step);
+  tps_table_pace_begin (pace, step->turn);
+  update_rows (step, NULL);
+  if (step->table->lsns != NULL)
+    tps_table_pace_wait (pace, step->turn, G_MAXINT64 - 1);
+  set_progress (step);
+  tps_table_pace_publish (pace, step->turn, G_MAXINT64);
 }
 
 void
-tps_table_step_run (TpsTableStep *step, const TpsTurn *turn, TpsWorkerPool *workers)
+tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn, TpsWorkerPool *workers)
 {
-  TpsTableProgress *progress = step->table->progress;
-
+  step->lsn = lsn;
   step->turn = turn;
-  if (turn == NULL)
+  if (turn != NULL)
     {
-      count_step (step);
-      step_shared (step, workers);
+      run_beside_others (step);
       return;
     }
-  tps_table_progress_wait (progress, turn, -1);
   count_step (step);
-  tps_table_progress_begin (progress, turn);
-  step_shared (step, NULL);
-  tps_table_progress_publish (progress, turn, G_MAXINT64);
+  update_rows (step, workers);
+  set_progress (step);
 }
 
 gboolean

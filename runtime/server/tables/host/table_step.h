@@ -49,6 +49,7 @@ typedef struct
   TpsCpuGroups groups;
   TpsOptimizerStep optimizer_step;
   gsize n_parts;
+  gint64 lsn, number;  /* of the command, and of the step among those of the table */
   const TpsTurn *turn; /* where another step may run beside it */
 } TpsTableStep;
 
@@ -78,9 +79,11 @@ void tps_table_step_group (TpsTableStep *step);
 /* After group(): whether it is short enough for one thread, so that the next one need not wait for its end. */
 gboolean tps_table_step_is_short (const TpsTableStep *step);
 
-/* Takes the step. Contributions to a row are added in the order in which they came, as a tree (runtime/device/backend.h); each
- * product with a weight and each sum rounds once to float. `turn`: of the push whose only step this is, where that may follow and be followed, on this thread alone;
- * NULL: no other step of the table runs, and workers may help. Lookups may run beside it. */
-void tps_table_step_run (TpsTableStep *step, const TpsTurn *turn, TpsWorkerPool *workers);
+/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they came, as a tree
+ * (runtime/device/backend.h); each product with a weight and each sum rounds once to float. `turn`: of the push whose only step
+ * this is, where that may follow and be followed, on this thread alone; NULL: no other step of the table runs, and workers may
+ * help. Lookups may run beside it. */
+void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
+                         TpsWorkerPool *workers);
 
 G_END_DECLS

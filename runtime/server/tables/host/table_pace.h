@@ -19,20 +19,20 @@ typedef struct
 {
   _Alignas(64) atomic_ullong number; /* of the turn */
   atomic_llong slot;                 /* rows of lower slots are done */
-} TpsTableProgress;
+} TpsTablePace;
 
-/* `progress` [2] is the table's, all zero at first; `turn` is that of a command that may follow.
+/* `pace` [2] is the table's, all zero at first; `turn` is that of a command that may follow.
  *
  *   wait(-1) -> what must be in order as a whole -> begin() -> wait(), publish() as the rows go by -> publish(G_MAXINT64)
  *
  * What one command wrote before begin() is seen by the next one after wait(). */
-void tps_table_progress_begin (TpsTableProgress *progress, const TpsTurn *turn);
+void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
 
 /* Rows below `slot` are done. */
-void tps_table_progress_publish (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot);
+void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 /* Returns, when row `slot` may be changed, the slot below which all others may. -1: the command before has begun. Waits for a
  * thread that runs, for as long as that takes; others have the processor meanwhile. */
-gint64 tps_table_progress_wait (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot);
+gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 G_END_DECLS

@@ -6,24 +6,24 @@
  * further than the reader.
  */
 
-#include "runtime/server/tables/host/table_progress.h"
+#include "runtime/server/tables/host/table_pace.h"
 
 #include <sched.h>
 
 /* Looks before the processor is offered to others. */
 #define MAX_SPINS 64
 
-static TpsTableProgress *
-entry_of (TpsTableProgress *progress, guint64 number)
+static TpsTablePace *
+entry_of (TpsTablePace *pace, guint64 number)
 {
-  return &progress[number % 2];
+  return &pace[number % 2];
 }
 
 gint64
-tps_table_progress_wait (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot)
+tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
 {
   guint64 before = turn->number - 1;
-  TpsTableProgress *entry = entry_of (progress, before);
+  TpsTablePace *entry = entry_of (pace, before);
 
   if (!turn->ordered->is_following)
     return G_MAXINT64;
@@ -42,16 +42,16 @@ tps_table_progress_wait (TpsTableProgress *progress, const TpsTurn *turn, gint64
 }
 
 void
-tps_table_progress_begin (TpsTableProgress *progress, const TpsTurn *turn)
+tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn)
 {
-  TpsTableProgress *entry = entry_of (progress, turn->number);
+  TpsTablePace *entry = entry_of (pace, turn->number);
 
   atomic_store_explicit (&entry->slot, 0, memory_order_relaxed);
   atomic_store_explicit (&entry->number, turn->number, memory_order_release);
 }
 
 void
-tps_table_progress_publish (TpsTableProgress *progress, const TpsTurn *turn, gint64 slot)
+tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
 {
-  atomic_store_explicit (&entry_of (progress, turn->number)->slot, slot, memory_order_release);
+  atomic_store_explicit (&entry_of (pace, turn->number)->slot, slot, memory_order_release);
 }

@@ -1,0 +1,189 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Records of commands are applied again: all of them from an empty store on, or those that follow a snapshot.
+ *
+ * A snapshot is written while commands take effect, so records up to its end meet tables that are newer than they are. What
+ * a table has already is left out: rows by their LSNs (host/table_rows.c), steps by the table's progress (apply.c), and here
+ * tables by their incarnations. A table that a record names and that is not there was dropped, or dropped and made again,
+ * while the snapshot was written. */
+
+#include "runtime/base/error.h"
+#include "runtime/server/tables/apply.h"
+#include "runtime/server/tables/table_snapshot.h"
+
+/* Whether the snapshot that was restored may contain effects of the command. */
+static gboolean
+is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
+{
+  return command->lsn <= tps_table_store_get_snapshot_lsn (store);
+}
+
+static gboolean
+fail_missing (const gchar *table, const TpsCommand *command, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+               "record %" G_GINT64_FORMAT ": there is no table %s, or one of another incarnation",
+               command->lsn, table);
+  return FALSE;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static gboolean
+replay_create (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  gint64 present = tps_table_store_get_incarnation (store, command->create->name);
+
+  if (present >= command->lsn && is_in_snapshot (store, command))
+    return TRUE;
+  return tps_table_store_create (store, command->create, error);
+}
+
+static gboolean
+replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  gint64 present = tps_table_store_get_incarnation (store, command->drop);
+
+  if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
+    return TRUE;
+  return tps_table_store_drop (store, command->drop, error);
+}
+
+/* ---- pushes ---------------------------------------------------------------------------------- */
+
+/* The names of the record's tables that were dropped later: a set that borrows them; NULL where all are there. */
+static gboolean
+find_dropped (TpsTableStore *store, const TpsCommand *command, GHashTable **dropped, GError **error)
+{
+  *dropped = NULL;
+  for (guint i = 0; i < command->n_tables; i++)
+    {
+      const TpsCommandTable *table = &command->tables[i];
+
+      if (tps_table_store_get_incarnation (store, table->name) == table->incarnation)
+        continue;
+      if (!is_in_snapshot (store, command))
+        return fail_missing (table->name, command, error);
+      if (*dropped == NULL)
+        *dropped = g_hash_table_new (g_str_hash, g_str_equal);
+      g_hash_table_add (*dropped, (gpointer) (guintptr) table->name);
+    }
+  return TRUE;
+}
+
+static gboolean
+push_record (TpsTableStore *store, const TpsCommand *record, GError **error)
+{
+  TpsTablePush push = { .may_wait = TRUE, .record = record };
+
+  if (record->kind == TPS_COMMAND_APPLY_ROWS)
+    {
+      push.table = record->tables[0].name;
+      push.indices = record->rows.indices;
+      push.values = record->rows.values;
+    }
+  else
+    {
+      push.gradients = record->bags.gradients;
+      push.n_gradients = record->bags.n_gradients;
+    }
+  return tps_table_store_push_and_wait (store, &push, error);
+}
+
+/* The record without the tables that were dropped; the others keep their order. */
+static gboolean
+push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, GError **error)
+{
+  g_autofree TpsCommandTable *tables = g_new (TpsCommandTable, record->n_tables);
+  g_autofree TpsBagGradient *gradients = g_new (TpsBagGradient, record->bags.n_gradients);
+  g_autofree const gint64 **maxima = g_new0 (const gint64 *, record->bags.n_gradients);
+  TpsCommand rest = *record;
+
+  rest.n_tables = 0;
+  rest.tables = tables;
+  for (guint i = 0; i < record->n_tables; i++)
+    if (!g_hash_table_contains (dropped, record->tables[i].name))
+      tables[rest.n_tables++] = record->tables[i];
+  if (rest.n_tables == 0)
+    return TRUE;
+  rest.bags = (TpsCommandBags) { .gradients = gradients,
+                                 .maxima = record->bags.maxima != NULL ? maxima : NULL };
+  for (guint i = 0; i < record->bags.n_gradients; i++)
+    {
+      if (g_hash_table_contains (dropped, record->bags.gradients[i].query.table))
+        continue;
+      if (record->bags.maxima != NULL)
+        maxima[rest.bags.n_gradients] = record->bags.maxima[i];
+      gradients[rest.bags.n_gradients++] = record->bags.gradients[i];
+    }
+  return push_record (store, &rest, error);
+}
+
+/* The record says that the push was applied, so the window is not asked whether it may be. It may know the push already: from
+ * a snapshot. */
+static void
+remember_id (TpsTableStore *store, const TpsCommand *record)
+{
+  TpsPushWindow *window = tps_table_store_get_pushes (store);
+  TpsPushRequest request = { .client = record->id.client,
+                             .sequence = record->id.sequence,
+                             .digest = &record->id.digest,
+                             .incarnation = G_MAXINT64 };
+  gint64 unused;
+
+  for (guint i = 0; i < record->n_tables; i++)
+    request.incarnation = MIN (request.incarnation, record->tables[i].incarnation);
+  if (tps_push_window_begin (window, &request, &unused, NULL) == TPS_PUSH_NEW)
+    tps_push_window_end (window, request.client, request.sequence, 0, record->lsn);
+}
+
+static gboolean
+replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  g_autoptr (GHashTable) dropped = NULL;
+  gboolean ok;
+
+  if (!find_dropped (store, command, &dropped, error))
+    return FALSE;
+  if (dropped == NULL)
+    ok = push_record (store, command, error);
+  else
+    ok = command->kind == TPS_COMMAND_APPLY_ROWS || push_rest (store, command, dropped, error);
+  if (ok && command->id.client != NULL && !command->has_failed)
+    remember_id (store, command);
+  return ok;
+}
+
+static gboolean
+replay (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  switch (command->kind)
+    {
+    case TPS_COMMAND_CREATE_TABLE:
+      return replay_create (store, command, error);
+    case TPS_COMMAND_DROP_TABLE:
+      return replay_drop (store, command, error);
+    case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_APPLY_BAGS:
+      return replay_push (store, command, error);
+    case TPS_COMMAND_INIT_MODEL:
+    case TPS_COMMAND_UPDATE_MODEL:
+    case TPS_COMMAND_RESET_MODEL:
+      break;
+    }
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "command %d does not change tables",
+               (gint) command->kind);
+  return FALSE;
+}
+
+gboolean
+tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error)
+{
+  TpsSequencer *sequencer = tps_table_store_get_sequencer (store);
+
+  tps_sequencer_set_lsn (sequencer, command->lsn - 1);
+  if (!replay (store, command, error))
+    return FALSE;
+  tps_sequencer_set_lsn (sequencer, command->lsn);
+  return TRUE;
+}
