@@ -82,6 +82,7 @@ LAYERS = (
     "runtime/server/averaging runtime/server/model runtime/server/tables/device",
     "runtime/server/tables/host",
     "runtime/server/tables",
+    "runtime/server/snapshot",
     "runtime/server/durable",
     "runtime/trainer/ports",
     "runtime/trainer/compress runtime/trainer/group runtime/trainer/hooks",
