@@ -2,7 +2,7 @@
 
 /* Snapshots of the lasting state of a server: written while requests go on, and read back when a server starts.
  *
- *   write     complete LSN of the sequencer -> tables, model, push ids -> flush of the log -> manifest -> old ones deleted
+ *   write     LSN up to which all commands have ended -> tables, model, push ids -> flush of the log -> manifest -> old ones deleted
  *   restore   newest manifest -> tables, model, push ids; the caller then replays the log after info.lsn, in the order of
  *             the LSNs, by tps_table_store_replay() and tps_model_server_replay()
  *
@@ -23,13 +23,12 @@
 
 #pragma once
 
+#include "runtime/server/log/disk.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
-
-typedef struct TpsDisk TpsDisk; /* runtime/server/log/disk.h */
 
 typedef struct
 {
@@ -61,6 +60,8 @@ typedef struct
   gint64
       lsn; /* the log is replayed from the record after this one; its records up to here may be deleted */
   gint64 end_lsn; /* the greatest LSN of a command that may have left a trace */
+  gint64
+      oldest_lsn; /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
   guint n_tables;
   gboolean has_model;
   guint64 n_bytes; /* of its files */

@@ -1,0 +1,317 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/manifest.h"
+
+#include <string.h>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/spec_json.h"
+
+#define FORMAT "thriftps snapshot"
+#define TEMPORARY_NAME "manifest.tmp"
+#define MAX_BYTES ((gint64) 100 << 20)
+
+/* The text ends with its own checksum: of everything before this member. */
+#define TRAILER ",\"crc32c\":\"%08x\"}\n"
+#define TRAILER_BYTES 22
+#define TRAILER_CRC_AT 11
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void
+clear_table (gpointer data)
+{
+  TpsManifestTable *table = data;
+
+  g_free (table->file.name);
+  tps_table_spec_clear (&table->spec);
+}
+
+void
+tps_manifest_init (TpsManifest *manifest)
+{
+  *manifest = (TpsManifest) {
+    .tables = g_array_new (FALSE, TRUE, sizeof (TpsManifestTable)),
+  };
+  g_array_set_clear_func (manifest->tables, clear_table);
+}
+
+void
+tps_manifest_clear (TpsManifest *manifest)
+{
+  g_clear_pointer (&manifest->tables, g_array_unref);
+  g_clear_pointer (&manifest->table_pushes.name, g_free);
+}
+
+guint64
+tps_manifest_count_bytes (const TpsManifest *manifest)
+{
+  guint64 n_bytes = manifest->table_pushes.n_bytes;
+
+  for (guint i = 0; i < manifest->tables->len; i++)
+    n_bytes += g_array_index (manifest->tables, TpsManifestTable, i).file.n_bytes;
+  return n_bytes;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void
+append_file (GString *json, const TpsManifestFile *file)
+{
+  g_string_append (json, "{\"name\":");
+  tps_json_append_string (json, file->name);
+  g_string_append_printf (json, ",\"n_bytes\":%" G_GUINT64_FORMAT ",\"header_crc32c\":%u}",
+                          file->n_bytes, file->header_crc32c);
+}
+
+static void
+append_table (GString *json, const TpsManifestTable *table)
+{
+  g_string_append_printf (json,
+                          "{\"incarnation\":%" G_GINT64_FORMAT ",\"lsn\":%" G_GINT64_FORMAT
+                          ",\"n_steps\":%" G_GINT64_FORMAT ",\"spec\":",
+                          table->incarnation, table->progress.lsn, table->progress.n_steps);
+  tps_table_spec_append_json (json, &table->spec);
+  g_string_append (json, ",\"file\":");
+  append_file (json, &table->file);
+  g_string_append_c (json, '}');
+}
+
+GString *
+tps_manifest_to_text (const TpsManifest *manifest)
+{
+  GString *json = g_string_new (NULL);
+
+  g_string_append_printf (json,
+                          "{\"format\":\"" FORMAT "\",\"version\":%d,\n\"lsn\":%" G_GINT64_FORMAT
+                          ",\"end_lsn\":%" G_GINT64_FORMAT ",\n\"tables\":[",
+                          TPS_MANIFEST_VERSION, manifest->lsn, manifest->end_lsn);
+  for (guint i = 0; i < manifest->tables->len; i++)
+    {
+      g_string_append (json, i > 0 ? ",\n" : "\n");
+      append_table (json, &g_array_index (manifest->tables, TpsManifestTable, i));
+    }
+  g_string_append (json, "]");
+  if (manifest->table_pushes.name != NULL)
+    {
+      g_string_append (json, ",\n\"table_pushes\":");
+      append_file (json, &manifest->table_pushes);
+    }
+  g_string_append_printf (json, TRAILER, tps_crc32c (0, json->str, json->len));
+  return json;
+}
+
+static gboolean
+write_text (const GString *text, TpsDisk *disk, const gchar *path, GError **error)
+{
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE, error);
+  gboolean ok;
+
+  if (file == NULL)
+    return FALSE;
+  ok = disk->write (file, text->str, text->len, 0, TRUE, error);
+  disk->close (file);
+  return ok;
+}
+
+/* The names of the files are synced before the manifest has its own. */
+gboolean
+tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder, GError **error)
+{
+  g_autofree gchar *temporary = g_build_filename (folder, TEMPORARY_NAME, NULL);
+  g_autofree gchar *path = g_build_filename (folder, TPS_MANIFEST_NAME, NULL);
+  GString *text = tps_manifest_to_text (manifest);
+  gboolean ok = write_text (text, disk, temporary, error) && disk->sync_folder (disk, folder, error)
+                && disk->rename (disk, temporary, path, error)
+                && disk->sync_folder (disk, folder, error);
+
+  g_string_free (text, TRUE);
+  return ok;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static gboolean
+fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, what,
+               problem, offset);
+  return FALSE;
+}
+
+static void
+read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
+{
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "name"))
+      {
+        tps_json_read_string (json, key);
+        g_free (file->name);
+        file->name = g_strdup (key->str);
+      }
+    else if (g_str_equal (key->str, "n_bytes"))
+      file->n_bytes = (guint64) tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "header_crc32c"))
+      file->header_crc32c = (guint32) tps_json_read_i64 (json);
+    else
+      tps_json_fail (json, "a file with a member that is not known");
+  if (file->name == NULL || file->name[0] == '\0' || file->name[0] == '.'
+      || strchr (file->name, '/') != NULL)
+    tps_json_fail (json, "a file whose name is none");
+}
+
+static void
+read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
+{
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "incarnation"))
+      table->incarnation = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "lsn"))
+      table->progress.lsn = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "n_steps"))
+      table->progress.n_steps = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "spec"))
+      tps_table_spec_read_json (json, &table->spec);
+    else if (g_str_equal (key->str, "file"))
+      read_file (json, key, &table->file);
+    else
+      tps_json_fail (json, "a table with a member that is not known");
+  if (json->problem == NULL
+      && (table->file.name == NULL || table->spec.name == NULL || table->incarnation < 1
+          || table->progress.lsn < 0 || table->progress.n_steps < 0
+          || !tps_table_spec_resolve (&table->spec, NULL)))
+    tps_json_fail (json, "a table that is not complete");
+}
+
+static void
+read_tables (TpsJsonReader *json, GString *key, TpsManifest *manifest)
+{
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      g_array_set_size (manifest->tables, manifest->tables->len + 1);
+      read_table (json, key,
+                  &g_array_index (manifest->tables, TpsManifestTable, manifest->tables->len - 1));
+    }
+}
+
+static void
+read_version (TpsJsonReader *json)
+{
+  if (tps_json_read_i64 (json) != TPS_MANIFEST_VERSION)
+    tps_json_fail (json, "a version of the format that this program does not read");
+}
+
+static void
+read_format (TpsJsonReader *json, GString *text)
+{
+  tps_json_read_string (json, text);
+  if (!g_str_equal (text->str, FORMAT))
+    tps_json_fail (json, "not the manifest of a snapshot");
+}
+
+static void
+read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
+{
+  gboolean has_format = FALSE;
+
+  manifest->lsn = -1;
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "format"))
+      {
+        read_format (json, key);
+        has_format = TRUE;
+      }
+    else if (g_str_equal (key->str, "version"))
+      read_version (json);
+    else if (g_str_equal (key->str, "lsn"))
+      manifest->lsn = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "end_lsn"))
+      manifest->end_lsn = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "tables"))
+      read_tables (json, key, manifest);
+    else if (g_str_equal (key->str, "table_pushes"))
+      read_file (json, key, &manifest->table_pushes);
+    else if (g_str_equal (key->str, "crc32c"))
+      tps_json_skip (json);
+    else
+      tps_json_fail (json, "a manifest with a member that is not known");
+  if (!has_format || manifest->lsn < 0 || manifest->end_lsn < manifest->lsn)
+    tps_json_fail (json, "a manifest that is not complete");
+}
+
+/* A manifest of another version is told by its version, so it needs only have this checksum. */
+static gboolean
+check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **error)
+{
+  gchar trailer[TRAILER_BYTES + 1];
+  guint32 crc;
+
+  if (n_bytes < TRAILER_BYTES)
+    return fail (what, "the manifest is truncated", (gint64) n_bytes, error);
+  crc = tps_crc32c (0, text, n_bytes - TRAILER_BYTES);
+  g_snprintf (trailer, sizeof trailer, TRAILER, crc);
+  return memcmp (trailer, text + n_bytes - TRAILER_BYTES, TRAILER_BYTES) == 0
+         || fail (what, "the manifest is damaged: its checksum does not fit",
+                  (gint64) n_bytes - TRAILER_BYTES, error);
+}
+
+gboolean
+tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes, const gchar *what,
+                    GError **error)
+{
+  GString *key;
+  TpsJsonReader json;
+  gboolean ok;
+
+  if (!check_trailer (text, n_bytes, what, error))
+    return FALSE;
+  key = g_string_new (NULL);
+  tps_json_reader_init (&json, text, n_bytes);
+  read_manifest (&json, key, manifest);
+  ok = tps_json_end (&json, what, error);
+  g_string_free (key, TRUE);
+  return ok;
+}
+
+static gchar *
+read_text (TpsDiskFile *file, const gchar *path, gsize *n_bytes, GError **error)
+{
+  gint64 size = file->disk->get_size (file, error);
+  g_autofree gchar *text = NULL;
+  gssize n_read;
+
+  if (size < 0)
+    return NULL;
+  text = size <= MAX_BYTES ? g_try_malloc ((gsize) size + 1) : NULL;
+  if (text == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%s: a manifest of %" G_GINT64_FORMAT " bytes is too large", path, size);
+      return NULL;
+    }
+  n_read = file->disk->read (file, text, (gsize) size, 0, error);
+  if (n_read < 0)
+    return NULL;
+  *n_bytes = (gsize) n_read;
+  return g_steal_pointer (&text);
+}
+
+gboolean
+tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *folder, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, TPS_MANIFEST_NAME, NULL);
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, error);
+  g_autofree gchar *text = NULL;
+  gsize n_bytes;
+
+  if (file == NULL)
+    return FALSE;
+  text = read_text (file, path, &n_bytes, error);
+  disk->close (file);
+  return text != NULL && tps_manifest_parse (manifest, text, n_bytes, path, error);
+}

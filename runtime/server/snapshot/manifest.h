@@ -1,0 +1,64 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The manifest of a snapshot: JSON, written last. A folder without one is no snapshot. FORMAT.md describes every member. */
+
+#pragma once
+
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/log/disk.h"
+#include "runtime/server/tables/host/table.h"
+
+G_BEGIN_DECLS
+
+#define TPS_MANIFEST_NAME "manifest.json"
+#define TPS_MANIFEST_VERSION 1
+
+/* A file of the snapshot. */
+typedef struct
+{
+  gchar *name; /* in the snapshot's folder, without a slash; NULL = there is no file */
+  guint64 n_bytes;
+  guint32
+      header_crc32c; /* of everything before the elements; the header holds the checksums of these */
+} TpsManifestFile;
+
+typedef struct
+{
+  TpsManifestFile file;
+  TpsTableSpec spec; /* resolved */
+  gint64 incarnation;
+  TpsTableProgress progress; /* before the first row was read */
+} TpsManifestTable;
+
+typedef struct
+{
+  gint64 lsn, end_lsn;
+  GArray *tables; /* of TpsManifestTable */
+  TpsManifestFile table_pushes;
+} TpsManifest;
+
+void tps_manifest_init (TpsManifest *manifest);
+void tps_manifest_clear (TpsManifest *manifest);
+
+/* All files with their lengths. */
+guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
+
+/* The text; the caller frees it. */
+GString *tps_manifest_to_text (const TpsManifest *manifest);
+
+/* Reads a text; `what` names it in errors. `manifest` is initialised and empty; what was read before an error stays in it.
+ * Errors: ABORTED (damaged, another version). */
+gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes,
+                             const gchar *what, GError **error);
+
+/* Writes the manifest of folder `folder`, whose files are complete, and syncs their names and its own. Errors: those of the disk. */
+gboolean tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
+                             GError **error);
+
+/* Errors: those of the disk (NOT_FOUND: there is none), ABORTED. */
+gboolean tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
+                            GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsManifest, tps_manifest_clear)
+
+G_END_DECLS

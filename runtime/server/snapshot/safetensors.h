@@ -1,0 +1,121 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Files in the safetensors format: 8 bytes that say how long the header is, the header (JSON), and the elements of all
+ * tensors without holes. See FORMAT.md for what ThriftPS adds: padding, checksums, sharding.
+ *
+ * The writer takes the elements of several tensors at the same time, each in order, and writes the header last. The reader
+ * checks the header at once and a tensor's checksum when its last byte has been read. Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/disk.h"
+#include "runtime/tensor/tensor.h"
+
+G_BEGIN_DECLS
+
+/* The format's own limit. */
+#define TPS_SAFETENSORS_MAX_HEADER 100000000
+
+/* Elements begin at a multiple of this, so that they can be read and mapped directly. */
+#define TPS_SAFETENSORS_ALIGNMENT 4096
+
+typedef struct
+{
+  gchar *name;
+  const gchar *dtype; /* static: "F32", "BF16", "I64", "U8", ... */
+  gsize element_bytes;
+  guint n_dims;
+  gint64 dims[TPS_TENSOR_MAX_DIMS];
+  gint64 begin, end; /* in the file */
+  gboolean has_crc;
+  guint32 crc32c;
+} TpsSafetensor;
+
+/* "F32" for TPS_DTYPE_FLOAT32 and so on; static. */
+const gchar *tps_safetensors_dtype (TpsDType dtype);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct TpsSafetensorsWriter TpsSafetensorsWriter;
+
+/* Creates file `path` of `disk` (borrowed). Errors: those of the disk. */
+TpsSafetensorsWriter *tps_safetensors_writer_new (TpsDisk *disk, const gchar *path, GError **error);
+
+/* Closes the file, complete or not. */
+void tps_safetensors_writer_free (TpsSafetensorsWriter *writer);
+
+/* Adds a text to the metadata. Before begin(). */
+void tps_safetensors_writer_add_metadata (TpsSafetensorsWriter *writer, const gchar *key,
+                                          const gchar *value);
+
+/* Adds a tensor behind those before; returns its number. `dtype` as in TpsSafetensor. Names must differ. dims[0] of the last
+ * tensor may be -1: as many as are appended. `saved_offsets` [n_dims]: where it lies in the tensor of which it is a part
+ * (for torch.distributed.checkpoint); NULL = it is whole. Before begin(). */
+guint tps_safetensors_writer_add_tensor (TpsSafetensorsWriter *writer, const gchar *name,
+                                         const gchar *dtype, guint n_dims, const gint64 *dims,
+                                         const gint64 *saved_offsets);
+
+/* Decides where everything lies. Errors: INVALID_ARGUMENT (the header is too long), RESOURCE_EXHAUSTED. */
+gboolean tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error);
+
+/* The next `n_bytes` of a tensor; copied. At most five tensors of more than 4 KiB may be incomplete at a time. A failure of the
+ * disk is reported by finish(); FALSE: there was one, so that more need not be appended. */
+gboolean tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor,
+                                        gconstpointer data, gsize n_bytes);
+
+/* All elements have been appended: writes the header, and syncs the file. `n_bytes` and `header_crc32c` (may be NULL) describe
+ * it: the length, and the CRC32C of everything before the elements. Errors: those of the disk. */
+gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
+                                        guint32 *header_crc32c, GError **error);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct TpsSafetensorsReader TpsSafetensorsReader;
+
+/* Opens file `path` of `disk` (borrowed) and reads its header, which takes its own size in memory. Errors: those of the disk;
+ * ABORTED: not a safetensors file, holes, overlaps, a size that is not the file's; the offset is named. */
+TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
+void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
+
+/* The length of the file, and the CRC32C of everything before the elements. */
+guint64 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader);
+guint32 tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader);
+
+/* By number, in the order of the file; borrowed. */
+guint tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader);
+const TpsSafetensor *tps_safetensors_reader_get_tensor (TpsSafetensorsReader *reader, guint tensor);
+
+/* Borrowed; NULL = there is none. */
+const TpsSafetensor *tps_safetensors_reader_find_tensor (TpsSafetensorsReader *reader,
+                                                         const gchar *name);
+const gchar *tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key);
+
+/* The same, but dtype, `n_dims` and dims must be these (a dim of -1: any). Errors: ABORTED, naming file and tensor. */
+const TpsSafetensor *tps_safetensors_reader_require (TpsSafetensorsReader *reader,
+                                                     const gchar *name, const gchar *dtype,
+                                                     guint n_dims, const gint64 *dims,
+                                                     GError **error);
+
+/* Reads one tensor from front to back. */
+typedef struct
+{
+  TpsSafetensorsReader *reader;
+  const TpsSafetensor *tensor;
+  gint64 at; /* in the file */
+  guint32 crc32c;
+} TpsSafetensorStream;
+
+/* Borrows both. */
+void tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *reader,
+                                 const TpsSafetensor *tensor);
+
+/* The next `n_bytes`, which the tensor must have; with the last one its checksum is compared, if it has one. Errors: those of
+ * the disk, ABORTED naming file, tensor and offset. */
+gboolean tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_bytes,
+                                     GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSafetensorsWriter, tps_safetensors_writer_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSafetensorsReader, tps_safetensors_reader_free)
+
+G_END_DECLS

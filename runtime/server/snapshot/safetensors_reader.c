@@ -1,0 +1,406 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include <string.h>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/json_reader.h"
+#include "runtime/server/snapshot/safetensors.h"
+
+struct TpsSafetensorsReader
+{
+  gchar *path;
+  TpsDiskFile *file;
+  gint64 n_bytes;
+  gint64 data_begin;
+  guint32 header_crc32c;
+  GArray *tensors;      /* of TpsSafetensor, in the order of their elements */
+  GHashTable *by_name;  /* name -> number + 1 */
+  GHashTable *metadata; /* texts */
+};
+
+typedef struct
+{
+  const gchar *name;
+  gsize element_bytes;
+} DType;
+
+static const DType dtypes[] = {
+  { "F32", 4 }, { "F16", 2 }, { "BF16", 2 },    { "F64", 8 },     { "I64", 8 }, { "I32", 4 },
+  { "I16", 2 }, { "I8", 1 },  { "U8", 1 },      { "BOOL", 1 },    { "U16", 2 }, { "U32", 4 },
+  { "U64", 8 }, { "C64", 8 }, { "F8_E4M3", 1 }, { "F8_E5M2", 1 },
+};
+
+static gboolean
+fail (const gchar *path, gint64 offset, const gchar *problem, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s: %s at offset %" G_GINT64_FORMAT, path,
+               problem, offset);
+  return FALSE;
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+static void
+read_metadata (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
+{
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, text))
+    {
+      g_autofree gchar *key = g_strdup (text->str);
+
+      tps_json_read_string (json, text);
+      g_hash_table_insert (reader->metadata, g_steal_pointer (&key), g_strdup (text->str));
+    }
+}
+
+static void
+read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
+{
+  tps_json_read_string (json, text);
+  for (guint i = 0; i < G_N_ELEMENTS (dtypes); i++)
+    if (g_str_equal (text->str, dtypes[i].name))
+      {
+        tensor->dtype = dtypes[i].name;
+        tensor->element_bytes = dtypes[i].element_bytes;
+        return;
+      }
+  tps_json_fail (json, "an element type that is not known");
+}
+
+static void
+read_shape (TpsJsonReader *json, TpsSafetensor *tensor)
+{
+  tensor->n_dims = 0;
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      gint64 dim = tps_json_read_i64 (json);
+
+      if (tensor->n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
+        tps_json_fail (json, "a shape with a negative or with too many dimensions");
+      else
+        tensor->dims[tensor->n_dims++] = dim;
+    }
+}
+
+static void
+read_offsets (TpsJsonReader *json, TpsSafetensor *tensor)
+{
+  gint64 offsets[2] = { 0, -1 };
+  guint n = 0;
+
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      gint64 offset = tps_json_read_i64 (json);
+
+      if (n == G_N_ELEMENTS (offsets))
+        tps_json_fail (json, "more than two offsets");
+      else
+        offsets[n++] = offset;
+    }
+  tensor->begin = offsets[0];
+  tensor->end = offsets[1];
+}
+
+static gboolean
+has_its_size (const TpsSafetensor *tensor)
+{
+  gint64 n_bytes = (gint64) tensor->element_bytes;
+
+  for (guint i = 0; i < tensor->n_dims; i++)
+    if (__builtin_mul_overflow (n_bytes, tensor->dims[i], &n_bytes))
+      return FALSE;
+  return tensor->begin >= 0 && tensor->end >= tensor->begin
+         && tensor->end - tensor->begin == n_bytes;
+}
+
+static void
+read_tensor (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
+{
+  TpsSafetensor tensor = { .name = g_strdup (text->str), .end = -1 };
+
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, text))
+    if (g_str_equal (text->str, "dtype"))
+      read_dtype (json, text, &tensor);
+    else if (g_str_equal (text->str, "shape"))
+      read_shape (json, &tensor);
+    else if (g_str_equal (text->str, "data_offsets"))
+      read_offsets (json, &tensor);
+    else
+      tps_json_fail (json, "a tensor with a member that is not known");
+  if (json->problem == NULL && (tensor.dtype == NULL || !has_its_size (&tensor)))
+    tps_json_fail (json, "a tensor whose size is not that of its elements");
+  g_array_append_val (reader->tensors, tensor);
+}
+
+static gint
+compare_begins (gconstpointer a, gconstpointer b)
+{
+  const TpsSafetensor *left = a;
+  const TpsSafetensor *right = b;
+
+  if (left->begin != right->begin)
+    return left->begin < right->begin ? -1 : 1;
+  return (left->end > right->end) - (left->end < right->end); /* empty ones first */
+}
+
+/* Checksums are those of our own files; others have none. */
+static gboolean
+read_checksums (TpsSafetensorsReader *reader, GError **error)
+{
+  const gchar *map = g_hash_table_lookup (reader->metadata, "crc32c");
+  g_autofree gchar *what = g_strconcat (reader->path, ": checksums in the header", NULL);
+  GString *text;
+  TpsJsonReader json;
+  gboolean ok;
+
+  if (map == NULL)
+    return TRUE;
+  text = g_string_new (NULL);
+  tps_json_reader_init (&json, map, strlen (map));
+  tps_json_begin_object (&json);
+  while (tps_json_next_member (&json, text))
+    {
+      guint number = GPOINTER_TO_UINT (g_hash_table_lookup (reader->by_name, text->str));
+      guint64 crc;
+
+      tps_json_read_string (&json, text);
+      if (number == 0 || !g_ascii_string_to_unsigned (text->str, 16, 0, G_MAXUINT32, &crc, NULL))
+        {
+          tps_json_fail (&json, "not the checksum of a tensor");
+          continue;
+        }
+      g_array_index (reader->tensors, TpsSafetensor, number - 1).has_crc = TRUE;
+      g_array_index (reader->tensors, TpsSafetensor, number - 1).crc32c = (guint32) crc;
+    }
+  ok = tps_json_end (&json, what, error);
+  g_string_free (text, TRUE);
+  return ok;
+}
+
+/* Sorts tensors, and makes their offsets those in the file. */
+static gboolean
+place_tensors (TpsSafetensorsReader *reader, GError **error)
+{
+  gint64 end = 0;
+
+  g_array_sort (reader->tensors, compare_begins);
+  for (guint i = 0; i < reader->tensors->len; i++)
+    {
+      TpsSafetensor *tensor = &g_array_index (reader->tensors, TpsSafetensor, i);
+
+      if (tensor->begin != end)
+        return fail (reader->path, reader->data_begin + end, "a hole or an overlap of tensors",
+                     error);
+      end = tensor->end;
+      tensor->begin += reader->data_begin;
+      tensor->end += reader->data_begin;
+      if (!g_hash_table_insert (reader->by_name, tensor->name, GUINT_TO_POINTER (i + 1)))
+        return fail (reader->path, 8, "two tensors of one name in the header", error);
+    }
+  if (end != reader->n_bytes - reader->data_begin)
+    return fail (reader->path, reader->n_bytes,
+                 end > reader->n_bytes - reader->data_begin ? "the file ends before its tensors do"
+                                                            : "the file goes on after its tensors",
+                 error);
+  return TRUE;
+}
+
+static gboolean
+parse_header (TpsSafetensorsReader *reader, const gchar *header, gsize n_bytes, GError **error)
+{
+  g_autofree gchar *what = g_strconcat (reader->path, ": header", NULL);
+  GString *text = g_string_new (NULL);
+  TpsJsonReader json;
+  gboolean ok;
+
+  tps_json_reader_init (&json, header, n_bytes);
+  tps_json_begin_object (&json);
+  while (tps_json_next_member (&json, text))
+    if (g_str_equal (text->str, "__metadata__"))
+      read_metadata (reader, &json, text);
+    else
+      read_tensor (reader, &json, text);
+  ok = tps_json_end (&json, what, error);
+  g_string_free (text, TRUE);
+  return ok && place_tensors (reader, error) && read_checksums (reader, error);
+}
+
+static gboolean
+read_exactly (TpsSafetensorsReader *reader, gpointer data, gsize n_bytes, gint64 offset,
+              GError **error)
+{
+  gssize n_read = reader->file->disk->read (reader->file, data, n_bytes, offset, error);
+
+  if (n_read < 0)
+    return FALSE;
+  return (gsize) n_read == n_bytes
+         || fail (reader->path, offset + n_read, "the file is truncated", error);
+}
+
+static gboolean
+read_header (TpsSafetensorsReader *reader, GError **error)
+{
+  g_autofree gchar *header = NULL;
+  guint64 n_bytes;
+
+  reader->n_bytes = reader->file->disk->get_size (reader->file, error);
+  if (reader->n_bytes < 0 || !read_exactly (reader, &n_bytes, sizeof n_bytes, 0, error))
+    return FALSE;
+  reader->header_crc32c = tps_crc32c (0, &n_bytes, sizeof n_bytes);
+  n_bytes = GUINT64_FROM_LE (n_bytes);
+  if (n_bytes > TPS_SAFETENSORS_MAX_HEADER || n_bytes > (guint64) reader->n_bytes - sizeof n_bytes)
+    return fail (reader->path, 0, "the header is longer than the file or 100 MB", error);
+  header = g_try_malloc (n_bytes + 1);
+  if (header == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%s: no memory for a header of %" G_GUINT64_FORMAT " bytes", reader->path,
+                   n_bytes);
+      return FALSE;
+    }
+  if (!read_exactly (reader, header, n_bytes, sizeof n_bytes, error))
+    return FALSE;
+  reader->header_crc32c = tps_crc32c (reader->header_crc32c, header, n_bytes);
+  reader->data_begin = (gint64) (n_bytes + sizeof n_bytes);
+  return parse_header (reader, header, n_bytes, error);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void
+clear_tensor (gpointer tensor)
+{
+  g_free (((TpsSafetensor *) tensor)->name);
+}
+
+TpsSafetensorsReader *
+tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
+{
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, error);
+  g_autoptr (TpsSafetensorsReader) reader = NULL;
+
+  if (file == NULL)
+    return NULL;
+  reader = g_new0 (TpsSafetensorsReader, 1);
+  reader->path = g_strdup (path);
+  reader->file = file;
+  reader->tensors = g_array_new (FALSE, FALSE, sizeof (TpsSafetensor));
+  g_array_set_clear_func (reader->tensors, clear_tensor);
+  reader->by_name = g_hash_table_new (g_str_hash, g_str_equal);
+  reader->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  return read_header (reader, error) ? g_steal_pointer (&reader) : NULL;
+}
+
+void
+tps_safetensors_reader_free (TpsSafetensorsReader *reader)
+{
+  reader->file->disk->close (reader->file);
+  g_hash_table_unref (reader->metadata);
+  g_hash_table_unref (reader->by_name);
+  g_array_unref (reader->tensors);
+  g_free (reader->path);
+  g_free (reader);
+}
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+guint64
+tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader)
+{
+  return (guint64) reader->n_bytes;
+}
+
+guint32
+tps_safetensors_reader_get_header_crc32c (TpsSafetensorsReader *reader)
+{
+  return reader->header_crc32c;
+}
+
+guint
+tps_safetensors_reader_get_n_tensors (TpsSafetensorsReader *reader)
+{
+  return reader->tensors->len;
+}
+
+const TpsSafetensor *
+tps_safetensors_reader_get_tensor (TpsSafetensorsReader *reader, guint tensor)
+{
+  return &g_array_index (reader->tensors, TpsSafetensor, tensor);
+}
+
+const TpsSafetensor *
+tps_safetensors_reader_find_tensor (TpsSafetensorsReader *reader, const gchar *name)
+{
+  guint number = GPOINTER_TO_UINT (g_hash_table_lookup (reader->by_name, name));
+
+  return number > 0 ? tps_safetensors_reader_get_tensor (reader, number - 1) : NULL;
+}
+
+const gchar *
+tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key)
+{
+  return g_hash_table_lookup (reader->metadata, key);
+}
+
+static gboolean
+has_shape (const TpsSafetensor *tensor, guint n_dims, const gint64 *dims)
+{
+  if (tensor->n_dims != n_dims)
+    return FALSE;
+  for (guint i = 0; i < n_dims; i++)
+    if (dims[i] >= 0 && tensor->dims[i] != dims[i])
+      return FALSE;
+  return TRUE;
+}
+
+const TpsSafetensor *
+tps_safetensors_reader_require (TpsSafetensorsReader *reader, const gchar *name, const gchar *dtype,
+                                guint n_dims, const gint64 *dims, GError **error)
+{
+  const TpsSafetensor *tensor = tps_safetensors_reader_find_tensor (reader, name);
+
+  if (tensor != NULL && g_str_equal (tensor->dtype, dtype) && has_shape (tensor, n_dims, dims))
+    return tensor;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "%s: there is no tensor %s of type %s and the expected shape", reader->path, name,
+               dtype);
+  return NULL;
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+void
+tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *reader,
+                            const TpsSafetensor *tensor)
+{
+  *stream = (TpsSafetensorStream) { .reader = reader, .tensor = tensor, .at = tensor->begin };
+}
+
+gboolean
+tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_bytes,
+                            GError **error)
+{
+  const TpsSafetensor *tensor = stream->tensor;
+
+  if (n_bytes == 0)
+    return TRUE;
+  g_assert (stream->at + (gint64) n_bytes <= tensor->end);
+  if (!read_exactly (stream->reader, data, n_bytes, stream->at, error))
+    return FALSE;
+  stream->at += (gint64) n_bytes;
+  if (!tensor->has_crc)
+    return TRUE;
+  stream->crc32c = tps_crc32c (stream->crc32c, data, n_bytes);
+  if (stream->at < tensor->end || stream->crc32c == tensor->crc32c)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "%s: tensor %s at offset %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT
+               " is damaged: its CRC32C is %08x, the header says %08x",
+               stream->reader->path, tensor->name, tensor->begin, tensor->end, stream->crc32c,
+               tensor->crc32c);
+  return FALSE;
+}

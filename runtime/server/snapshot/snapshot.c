@@ -1,0 +1,219 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/snapshot.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/snapshot_folder.h"
+#include "runtime/server/snapshot/table_file.h"
+
+#define DEFAULT_KEEP 2
+
+static void
+set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
+{
+  *info = (TpsSnapshotInfo) { .lsn = manifest->lsn,
+                              .end_lsn = manifest->end_lsn,
+                              .oldest_lsn = manifest->lsn,
+                              .n_tables = manifest->tables->len,
+                              .n_bytes = tps_manifest_count_bytes (manifest) };
+  g_strlcpy (info->name, name, sizeof info->name);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  const TpsSnapshotOptions *options;
+  gchar name[TPS_SNAPSHOT_MAX_NAME + 1];
+  gchar *folder; /* of this snapshot */
+  TpsSnapshotPace pace;
+  TpsManifest manifest;
+} Writing;
+
+static gboolean
+write_table (Writing *writing, TpsTable *table, guint number, GError **error)
+{
+  TpsManifestTable entry = { .file.name = g_strdup_printf ("table-%06u.safetensors", number) };
+  g_autofree gchar *path = g_build_filename (writing->folder, entry.file.name, NULL);
+  gboolean ok = tps_table_file_write (table, writing->options->disk, path, &writing->pace, &entry,
+                                      error);
+
+  g_array_append_val (writing->manifest.tables, entry);
+  return ok;
+}
+
+static gboolean
+check_tables (const GPtrArray *tables, GError **error)
+{
+  for (guint i = 0; i < tables->len; i++)
+    {
+      const TpsTable *table = g_ptr_array_index (tables, i);
+
+      if (table->on_device == NULL)
+        continue;
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "table %s: snapshots hold tables in the host's memory, this one is on %s",
+                   table->spec.name, table->spec.place.device);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+write_tables (Writing *writing, GError **error)
+{
+  g_autoptr (GPtrArray) tables = tps_table_store_ref_tables (writing->options->tables);
+
+  if (!check_tables (tables, error))
+    return FALSE;
+  for (guint i = 0; i < tables->len; i++)
+    writing->pace.n_bytes += tps_table_file_estimate (g_ptr_array_index (tables, i));
+  for (guint i = 0; i < tables->len; i++)
+    if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* The manifest comes when the log holds every command that may have left a trace in the files. */
+static gboolean
+write_manifest (Writing *writing, GError **error)
+{
+  const TpsSnapshotOptions *options = writing->options;
+
+  writing->manifest.end_lsn = tps_sequencer_get_lsn (options->sequencer);
+  if (options->flush != NULL
+      && !options->flush (options->user_data, writing->manifest.end_lsn, error))
+    return FALSE;
+  return tps_manifest_write (&writing->manifest, options->disk, writing->folder, error);
+}
+
+static gboolean
+write_files (Writing *writing, GError **error)
+{
+  const TpsSnapshotOptions *options = writing->options;
+
+  return options->disk->make_folder (options->disk, writing->folder, error)
+         && options->disk->sync_folder (options->disk, options->folder, error)
+         && (options->tables == NULL || write_tables (writing, error))
+         && write_manifest (writing, error);
+}
+
+static gboolean
+check_options (const TpsSnapshotOptions *options, GError **error)
+{
+  if (options->tables == NULL || tps_table_store_keeps_row_lsns (options->tables))
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                       "snapshots need a store of tables that keeps the LSNs of rows");
+  return FALSE;
+}
+
+static gboolean
+write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
+{
+  const TpsSnapshotOptions *options = writing->options;
+  guint keep = options->keep > 0 ? options->keep : DEFAULT_KEEP;
+
+  if (!write_files (writing, error))
+    return FALSE;
+  set_info (info, writing->name, &writing->manifest);
+  return tps_snapshot_folder_delete_old (options->disk, options->folder, keep, &info->oldest_lsn,
+                                         error);
+}
+
+gboolean
+tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
+{
+  Writing writing = { .options = options, .pace.options = options };
+  gint64 lsn;
+  gboolean ok;
+
+  if (!check_options (options, error)
+      || !options->disk->make_folder (options->disk, options->folder, error)
+      || !tps_snapshot_folder_delete_incomplete (options->disk, options->folder, error))
+    return FALSE;
+  lsn = tps_sequencer_get_ended_lsn (options->sequencer);
+  tps_snapshot_folder_name (lsn, writing.name);
+  if (tps_snapshot_folder_has (options->disk, options->folder, writing.name))
+    return tps_snapshot_find (options, info, error); /* nothing has changed since */
+  writing.folder = g_build_filename (options->folder, writing.name, NULL);
+  tps_manifest_init (&writing.manifest);
+  writing.manifest.lsn = lsn;
+  ok = write_snapshot (&writing, info, error);
+  tps_manifest_clear (&writing.manifest);
+  g_free (writing.folder);
+  return ok;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+gboolean
+tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
+{
+  g_auto (GStrv) names = tps_snapshot_folder_list (options->disk, options->folder, error);
+  g_auto (TpsManifest) manifest = { 0 };
+  g_autofree gchar *folder = NULL;
+  guint n;
+
+  *info = (TpsSnapshotInfo) { 0 };
+  if (names == NULL)
+    return FALSE;
+  n = g_strv_length (names);
+  if (n == 0)
+    return TRUE;
+  folder = g_build_filename (options->folder, names[n - 1], NULL);
+  tps_manifest_init (&manifest);
+  if (!tps_manifest_read (&manifest, options->disk, folder, error))
+    return FALSE;
+  set_info (info, names[n - 1], &manifest);
+  info->oldest_lsn = tps_snapshot_folder_get_lsn (names[0]);
+  return TRUE;
+}
+
+static gboolean
+restore_table (const TpsSnapshotOptions *options, const gchar *folder,
+               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (TpsTable) table = tps_table_store_make_unfilled (options->tables, &entry->spec, error);
+
+  return table != NULL && tps_table_file_read (table, options->disk, folder, entry, pace, error)
+         && tps_table_store_adopt (options->tables, table, error);
+}
+
+static gboolean
+restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const TpsManifest *manifest,
+                TpsSnapshotPace *pace, GError **error)
+{
+  if (options->tables == NULL && manifest->tables->len > 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: the snapshot holds %u tables, and this server has none", folder,
+                   manifest->tables->len);
+      return FALSE;
+    }
+  for (guint i = 0; i < manifest->tables->len; i++)
+    if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
+                        pace, error))
+      return FALSE;
+  if (options->tables != NULL)
+    tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);
+  return TRUE;
+}
+
+gboolean
+tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *info,
+                      GError **error)
+{
+  g_autofree gchar *folder = g_build_filename (options->folder, info->name, NULL);
+  g_auto (TpsManifest) manifest = { 0 };
+  TpsSnapshotPace pace = { .options = options, .n_bytes = info->n_bytes };
+
+  tps_manifest_init (&manifest);
+  if (!tps_manifest_read (&manifest, options->disk, folder, error)
+      || !restore_tables (options, folder, &manifest, &pace, error))
+    return FALSE;
+  tps_sequencer_set_lsn (options->sequencer, manifest.lsn);
+  return TRUE;
+}

@@ -1,0 +1,140 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/snapshot_folder.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/manifest.h"
+
+#define PREFIX "snapshot-"
+#define N_DIGITS 20
+
+void
+tps_snapshot_folder_name (gint64 lsn, gchar name[TPS_SNAPSHOT_MAX_NAME + 1])
+{
+  g_snprintf (name, TPS_SNAPSHOT_MAX_NAME + 1, PREFIX "%0*" G_GINT64_FORMAT, N_DIGITS, lsn);
+}
+
+gint64
+tps_snapshot_folder_get_lsn (const gchar *name)
+{
+  return g_ascii_strtoll (name + strlen (PREFIX), NULL, 10);
+}
+
+static gboolean
+is_snapshot_name (const gchar *name)
+{
+  if (!g_str_has_prefix (name, PREFIX) || strlen (name) != strlen (PREFIX) + N_DIGITS)
+    return FALSE;
+  for (const gchar *digit = name + strlen (PREFIX); *digit != '\0'; digit++)
+    if (!g_ascii_isdigit (*digit))
+      return FALSE;
+  return TRUE;
+}
+
+/* Names of snapshots, complete ones or the others. */
+static GStrv
+list (TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
+{
+  GError *failure = NULL;
+  g_auto (GStrv) names = disk->list (disk, folder, &failure);
+  GPtrArray *found = g_ptr_array_new ();
+
+  if (names == NULL && !g_error_matches (failure, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    {
+      g_ptr_array_unref (found);
+      g_propagate_error (error, failure);
+      return NULL;
+    }
+  g_clear_error (&failure);
+  for (guint i = 0; names != NULL && names[i] != NULL; i++)
+    if (is_snapshot_name (names[i])
+        && tps_snapshot_folder_has (disk, folder, names[i]) == is_complete)
+      g_ptr_array_add (found, g_strdup (names[i]));
+  g_ptr_array_add (found, NULL);
+  return (GStrv) g_ptr_array_free (found, FALSE);
+}
+
+GStrv
+tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
+{
+  return list (disk, folder, TRUE, error);
+}
+
+gboolean
+tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name)
+{
+  g_autofree gchar *path = g_build_filename (folder, name, TPS_MANIFEST_NAME, NULL);
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, NULL);
+
+  if (file == NULL)
+    return FALSE;
+  disk->close (file);
+  return TRUE;
+}
+
+static gboolean
+remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, name, NULL);
+
+  return disk->remove (disk, path, error);
+}
+
+/* The files of one snapshot, which has no manifest any more, and its folder. */
+static gboolean
+delete_files (TpsDisk *disk, const gchar *path, GError **error)
+{
+  g_auto (GStrv) names = disk->list (disk, path, error);
+
+  if (names == NULL)
+    return FALSE;
+  for (guint i = 0; names[i] != NULL; i++)
+    if (!remove_in (disk, path, names[i], error))
+      return FALSE;
+  return disk->remove (disk, path, error);
+}
+
+/* The manifest goes first, for good, so that half a snapshot is never taken for a whole one. */
+static gboolean
+delete_snapshot (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
+{
+  g_autofree gchar *path = g_build_filename (folder, name, NULL);
+
+  return remove_in (disk, path, TPS_MANIFEST_NAME, error) && disk->sync_folder (disk, path, error)
+         && delete_files (disk, path, error);
+}
+
+gboolean
+tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error)
+{
+  g_auto (GStrv) names = list (disk, folder, FALSE, error);
+
+  if (names == NULL)
+    return FALSE;
+  for (guint i = 0; names[i] != NULL; i++)
+    {
+      g_autofree gchar *path = g_build_filename (folder, names[i], NULL);
+
+      if (!delete_files (disk, path, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep, gint64 *oldest_lsn,
+                                GError **error)
+{
+  g_auto (GStrv) names = list (disk, folder, TRUE, error);
+  guint n = names != NULL ? g_strv_length (names) : 0;
+
+  if (names == NULL)
+    return FALSE;
+  for (guint i = 0; i + keep < n; i++)
+    if (!delete_snapshot (disk, folder, names[i], error))
+      return FALSE;
+  *oldest_lsn = tps_snapshot_folder_get_lsn (names[n > keep ? n - keep : 0]);
+  return TRUE;
+}

@@ -1,0 +1,258 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/spec_json.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct
+{
+  const gchar *name;
+  gsize offset;
+} Number;
+
+static const Number optimizer_numbers[] = {
+  { "learning_rate", G_STRUCT_OFFSET (TpsOptimizerSpec, learning_rate) },
+  { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum) },
+  { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay) },
+  { "epsilon", G_STRUCT_OFFSET (TpsOptimizerSpec, epsilon) },
+  { "beta1", G_STRUCT_OFFSET (TpsOptimizerSpec, beta1) },
+  { "beta2", G_STRUCT_OFFSET (TpsOptimizerSpec, beta2) },
+  { "l1", G_STRUCT_OFFSET (TpsOptimizerSpec, l1) },
+  { "l2", G_STRUCT_OFFSET (TpsOptimizerSpec, l2) },
+  { "beta", G_STRUCT_OFFSET (TpsOptimizerSpec, beta) },
+};
+
+static const Number initializer_numbers[] = {
+  { "low", G_STRUCT_OFFSET (TpsInitializer, low) },
+  { "high", G_STRUCT_OFFSET (TpsInitializer, high) },
+  { "mean", G_STRUCT_OFFSET (TpsInitializer, mean) },
+  { "stdev", G_STRUCT_OFFSET (TpsInitializer, stdev) },
+};
+
+static void
+append_numbers (GString *json, gconstpointer object, const Number *numbers, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      gdouble value = G_STRUCT_MEMBER (gdouble, object, numbers[i].offset);
+
+      if (isnan (value))
+        continue;
+      g_string_append_printf (json, ",\"%s\":", numbers[i].name);
+      tps_json_append_double (json, value);
+    }
+}
+
+static void
+clear_numbers (gpointer object, const Number *numbers, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    G_STRUCT_MEMBER (gdouble, object, numbers[i].offset) = NAN;
+}
+
+/* FALSE: `key` is none of them. */
+static gboolean
+read_number (TpsJsonReader *json, const gchar *key, gpointer object, const Number *numbers, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (key, numbers[i].name))
+      {
+        G_STRUCT_MEMBER (gdouble, object, numbers[i].offset) = tps_json_read_double (json);
+        return TRUE;
+      }
+  return FALSE;
+}
+
+static gint32
+read_i32 (TpsJsonReader *json)
+{
+  gint64 value = tps_json_read_i64 (json);
+
+  if (value < G_MININT32 || value > G_MAXINT32)
+    tps_json_fail (json, "expected an integer of 32 bits");
+  return (gint32) value;
+}
+
+/* ---- optimizers ------------------------------------------------------------------------------ */
+
+void
+tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec)
+{
+  g_string_append_printf (json, "{\"kind\":%d", (gint) spec->kind);
+  append_numbers (json, spec, optimizer_numbers, G_N_ELEMENTS (optimizer_numbers));
+  g_string_append_c (json, '}');
+}
+
+void
+tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec)
+{
+  GString *key = g_string_new (NULL);
+
+  clear_numbers (spec, optimizer_numbers, G_N_ELEMENTS (optimizer_numbers));
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "kind"))
+      spec->kind = (TpsOptimizerKind) read_i32 (json);
+    else if (!read_number (json, key->str, spec, optimizer_numbers,
+                           G_N_ELEMENTS (optimizer_numbers)))
+      tps_json_fail (json, "an optimizer with a member that is not known");
+  g_string_free (key, TRUE);
+}
+
+guint
+tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
+                     TpsStatePart parts[TPS_STATE_MAX_PARTS])
+{
+  static const gchar *const names[][TPS_STATE_MAX_PARTS] = {
+    [TPS_OPTIMIZER_SGD] = { "momentum_buffer" }, [TPS_OPTIMIZER_ADAGRAD] = { "sum" },
+    [TPS_OPTIMIZER_ROWWISE_ADAGRAD] = { "sum" }, [TPS_OPTIMIZER_ADAM] = { "exp_avg", "exp_avg_sq" },
+    [TPS_OPTIMIZER_FTRL] = { "z", "n" },
+  };
+  gsize n_floats = tps_optimizer_state_per_row (spec, dim);
+  guint n = 0;
+
+  if (n_floats == 0)
+    return 0;
+  while (n < TPS_STATE_MAX_PARTS && names[spec->kind][n] != NULL)
+    n++;
+  for (guint i = 0; i < n; i++)
+    parts[i] = (TpsStatePart) { names[spec->kind][i], n_floats / n };
+  return n;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void
+append_initializer (GString *json, const TpsInitializer *initializer)
+{
+  g_string_append_printf (json, "{\"kind\":%d,\"seed\":%" G_GINT64_FORMAT, (gint) initializer->kind,
+                          initializer->seed);
+  append_numbers (json, initializer, initializer_numbers, G_N_ELEMENTS (initializer_numbers));
+  g_string_append_c (json, '}');
+}
+
+static void
+read_initializer (TpsJsonReader *json, GString *key, TpsInitializer *initializer)
+{
+  clear_numbers (initializer, initializer_numbers, G_N_ELEMENTS (initializer_numbers));
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "kind"))
+      initializer->kind = (TpsInitializerKind) read_i32 (json);
+    else if (g_str_equal (key->str, "seed"))
+      initializer->seed = tps_json_read_i64 (json);
+    else if (!read_number (json, key->str, initializer, initializer_numbers,
+                           G_N_ELEMENTS (initializer_numbers)))
+      tps_json_fail (json, "an initializer with a member that is not known");
+}
+
+static void
+append_shard (GString *json, const TpsShard *shard)
+{
+  g_string_append_printf (
+      json,
+      "{\"kind\":%d,\"rows\":%" G_GINT64_FORMAT ",\"first_row\":%" G_GINT64_FORMAT
+      ",\"n_rows\":%" G_GINT64_FORMAT ",\"index\":%d,\"count\":%d}",
+      (gint) shard->kind, shard->rows, shard->first_row, shard->n_rows, shard->index, shard->count);
+}
+
+/* Only what its kind allows. */
+static void
+check_shard (TpsJsonReader *json, const TpsShard *shard)
+{
+  TpsShard same = { 0 };
+  gboolean ok = shard->rows >= 1;
+
+  if (ok && shard->kind == TPS_SHARD_WHOLE)
+    tps_shard_init_whole (&same, shard->rows);
+  else if (ok && shard->kind == TPS_SHARD_RANGE)
+    ok = tps_shard_init_range (&same, shard->rows, shard->first_row, shard->n_rows, NULL);
+  else
+    ok = ok && shard->kind == TPS_SHARD_HASH
+         && tps_shard_init_hash (&same, shard->rows, shard->index, shard->count, NULL);
+  if (!ok || !tps_shard_equal (&same, shard))
+    tps_json_fail (json, "a shard that is none");
+}
+
+static void
+read_shard (TpsJsonReader *json, GString *key, TpsShard *shard)
+{
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "kind"))
+      shard->kind = (TpsShardKind) read_i32 (json);
+    else if (g_str_equal (key->str, "rows"))
+      shard->rows = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "first_row"))
+      shard->first_row = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "n_rows"))
+      shard->n_rows = tps_json_read_i64 (json);
+    else if (g_str_equal (key->str, "index"))
+      shard->index = read_i32 (json);
+    else if (g_str_equal (key->str, "count"))
+      shard->count = read_i32 (json);
+    else
+      tps_json_fail (json, "a shard with a member that is not known");
+  if (json->problem == NULL)
+    check_shard (json, shard);
+}
+
+void
+tps_table_spec_append_json (GString *json, const TpsTableSpec *spec)
+{
+  g_autofree gchar *place = tps_table_place_to_string (&spec->place);
+
+  g_string_append (json, "{\"name\":");
+  tps_json_append_string (json, spec->name);
+  g_string_append_printf (json, ",\"dim\":%d,\"dtype\":%d,\"shard\":", spec->dim,
+                          (gint) spec->dtype);
+  append_shard (json, &spec->shard);
+  g_string_append (json, ",\"initializer\":");
+  append_initializer (json, &spec->initializer);
+  g_string_append (json, ",\"optimizer\":");
+  tps_optimizer_spec_append_json (json, &spec->optimizer);
+  g_string_append_printf (json, ",\"durability\":%d,\"place\":", (gint) spec->durability);
+  tps_json_append_string (json, place);
+  g_string_append_c (json, '}');
+}
+
+static void
+read_place (TpsJsonReader *json, GString *text, TpsTablePlace *place)
+{
+  tps_json_read_string (json, text);
+  if (json->problem == NULL && !tps_table_place_parse (text->str, place))
+    tps_json_fail (json, "a place that is none");
+}
+
+void
+tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec)
+{
+  GString *key = g_string_new (NULL);
+
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    if (g_str_equal (key->str, "name"))
+      {
+        tps_json_read_string (json, key);
+        g_free (spec->name);
+        spec->name = g_strdup (key->str);
+      }
+    else if (g_str_equal (key->str, "dim"))
+      spec->dim = read_i32 (json);
+    else if (g_str_equal (key->str, "dtype"))
+      spec->dtype = (TpsDType) read_i32 (json);
+    else if (g_str_equal (key->str, "durability"))
+      spec->durability = (TpsDurability) read_i32 (json);
+    else if (g_str_equal (key->str, "shard"))
+      read_shard (json, key, &spec->shard);
+    else if (g_str_equal (key->str, "initializer"))
+      read_initializer (json, key, &spec->initializer);
+    else if (g_str_equal (key->str, "optimizer"))
+      tps_optimizer_spec_read_json (json, &spec->optimizer);
+    else if (g_str_equal (key->str, "place"))
+      read_place (json, key, &spec->place);
+    else
+      tps_json_fail (json, "a table with a member that is not known");
+  g_string_free (key, TRUE);
+}

@@ -1,0 +1,33 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are the numbers of the wire;
+ * values that are not said have no member. */
+
+#pragma once
+
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/snapshot/json_reader.h"
+
+G_BEGIN_DECLS
+
+void tps_table_spec_append_json (GString *json, const TpsTableSpec *spec);
+/* Fills `spec`, which is all zero, from the next value. The caller resolves it. */
+void tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec);
+
+void tps_optimizer_spec_append_json (GString *json, const TpsOptimizerSpec *spec);
+void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
+
+/* A part of the optimizer's state of rows of `dim` values: `n_columns` floats of each row. */
+typedef struct
+{
+  const gchar *name; /* static, as PyTorch calls it: "exp_avg" */
+  gsize n_columns;
+} TpsStatePart;
+
+#define TPS_STATE_MAX_PARTS 2
+
+/* In the order in which they lie in the state of a row. Returns how many there are. */
+guint tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
+                           TpsStatePart parts[TPS_STATE_MAX_PARTS]);
+
+G_END_DECLS

@@ -1,0 +1,344 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are dealt out to the tensors of the
+ * file, which all grow at the same time. */
+
+#include "runtime/server/snapshot/table_file.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/spec_json.h"
+
+#define READ_BYTES ((gsize) 4 << 20)
+#define NO_TENSOR G_MAXUINT
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static gchar *
+name_of (const TpsTable *table, const gchar *what)
+{
+  return g_strconcat (table->spec.name, ".", what, NULL);
+}
+
+static gchar *
+name_of_part (const TpsTable *table, const TpsStatePart *part)
+{
+  return g_strconcat (table->spec.name, ".state.", part->name, NULL);
+}
+
+/* Where the rows of this shard lie in the tensor of all of them: in the order of the ids, or, of hash shards, one shard after
+ * the other. */
+static gint64
+first_place_of (const TpsShard *shard)
+{
+  if (shard->kind == TPS_SHARD_RANGE)
+    return shard->first_row;
+  if (shard->kind != TPS_SHARD_HASH)
+    return 0;
+  return shard->rows / shard->count * shard->index + MIN (shard->index, shard->rows % shard->count);
+}
+
+guint64
+tps_table_file_estimate (const TpsTable *table)
+{
+  return (guint64) table->spec.shard.n_rows
+         * (table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64));
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsTable *table;
+  TpsSafetensorsWriter *file;
+  guint n_parts;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  guint lsns, row_ids, weight; /* numbers of tensors */
+  guint states[TPS_STATE_MAX_PARTS];
+  TpsTableCopy copy;
+  gfloat *columns; /* [n, n_columns]: a part of the state */
+  gint64 *ids;
+} Writing;
+
+static guint
+add_tensor (Writing *writing, const gchar *name, const gchar *dtype, gsize n_columns)
+{
+  const TpsShard *shard = &writing->table->spec.shard;
+  gint64 dims[2] = { shard->n_rows, (gint64) n_columns };
+  gint64 offsets[2] = { first_place_of (shard), 0 };
+
+  return tps_safetensors_writer_add_tensor (writing->file, name, dtype, n_columns > 0 ? 2 : 1, dims,
+                                            offsets);
+}
+
+static guint
+add_ids (Writing *writing, const gchar *what)
+{
+  g_autofree gchar *name = name_of (writing->table, what);
+
+  return add_tensor (writing, name, "I64", 0);
+}
+
+/* The widest elements first, so that all are aligned to their size. */
+static void
+add_tensors (Writing *writing)
+{
+  TpsTable *table = writing->table;
+  g_autofree gchar *weight = name_of (table, "weight");
+  GString *spec = g_string_new (NULL);
+
+  tps_table_spec_append_json (spec, &table->spec);
+  tps_safetensors_writer_add_metadata (writing->file, "thriftps_table", spec->str);
+  g_string_free (spec, TRUE);
+  writing->lsns = add_ids (writing, "lsn");
+  writing->row_ids = table->spec.shard.kind == TPS_SHARD_HASH ? add_ids (writing, "row_ids")
+                                                              : NO_TENSOR;
+  writing->n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, writing->parts);
+  for (guint i = 0; i < writing->n_parts; i++)
+    {
+      g_autofree gchar *name = name_of_part (table, &writing->parts[i]);
+
+      writing->states[i] = add_tensor (writing, name, "F32", writing->parts[i].n_columns);
+    }
+  writing->weight = add_tensor (writing, weight, tps_safetensors_dtype (table->spec.dtype),
+                                table->dim);
+}
+
+/* Columns [first, first + n_columns) of all rows. */
+static const gfloat *
+gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_columns)
+{
+  gsize n_floats = writing->table->state_per_row;
+
+  if (n_columns == n_floats)
+    return writing->copy.state;
+  for (gsize i = 0; i < n_rows; i++)
+    memcpy (writing->columns + i * n_columns, writing->copy.state + i * n_floats + first,
+            n_columns * sizeof (gfloat));
+  return writing->columns;
+}
+
+static gboolean
+append_piece (Writing *writing, gsize slot, gsize n)
+{
+  TpsTable *table = writing->table;
+  TpsSafetensorsWriter *file = writing->file;
+  gboolean ok = tps_safetensors_writer_append (file, writing->lsns, writing->copy.lsns,
+                                               n * sizeof (gint64));
+  gsize column = 0;
+
+  for (gsize i = 0; writing->row_ids != NO_TENSOR && i < n; i++)
+    writing->ids[i] = tps_shard_get_row (&table->spec.shard, (gint64) (slot + i));
+  if (writing->row_ids != NO_TENSOR)
+    ok &= tps_safetensors_writer_append (file, writing->row_ids, writing->ids, n * sizeof (gint64));
+  for (guint i = 0; i < writing->n_parts; i++)
+    {
+      gsize n_columns = writing->parts[i].n_columns;
+
+      ok &= tps_safetensors_writer_append (file, writing->states[i],
+                                           gather_columns (writing, n, column, n_columns),
+                                           n * n_columns * sizeof (gfloat));
+      column += n_columns;
+    }
+  return ok
+         & tps_safetensors_writer_append (file, writing->weight, writing->copy.rows,
+                                          n * table->row_bytes);
+}
+
+static gboolean
+append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
+{
+  TpsTable *table = writing->table;
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+  gsize max_rows = tps_table_get_max_copied_rows (table);
+  gsize row_bytes = (gsize) (tps_table_file_estimate (table) / MAX (n_rows, 1));
+
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (max_rows, n_rows - slot);
+      tps_table_copy_rows (table, slot, n, &writing->copy);
+      if (!append_piece (writing, slot, n))
+        return TRUE; /* finish() says why */
+      if (!tps_snapshot_pace (pace, n * row_bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+provide_pieces (Writing *writing, GError **error)
+{
+  const TpsTable *table = writing->table;
+  gsize n = MIN (tps_table_get_max_copied_rows (table), (gsize) MAX (table->spec.shard.n_rows, 1));
+
+  writing->copy = (TpsTableCopy) {
+    .rows = g_try_malloc (n * table->row_bytes),
+    .state = g_try_new (gfloat, n * table->state_per_row + 1),
+    .lsns = g_try_new0 (gint64, n),
+  };
+  writing->columns = g_try_new (gfloat, n * table->state_per_row + 1);
+  writing->ids = g_try_new (gint64, n);
+  if (writing->copy.rows != NULL && writing->copy.state != NULL && writing->copy.lsns != NULL
+      && writing->columns != NULL && writing->ids != NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "table %s: no memory for a snapshot of %" G_GSIZE_FORMAT " rows at a time",
+               table->spec.name, n);
+  return FALSE;
+}
+
+static void
+clear_writing (Writing *writing)
+{
+  g_clear_pointer (&writing->file, tps_safetensors_writer_free);
+  g_free (writing->copy.rows);
+  g_free (writing->copy.state);
+  g_free (writing->copy.lsns);
+  g_free (writing->columns);
+  g_free (writing->ids);
+}
+
+gboolean
+tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path, TpsSnapshotPace *pace,
+                      TpsManifestTable *entry, GError **error)
+{
+  Writing writing = { .table = table };
+  gboolean ok;
+
+  entry->incarnation = table->incarnation;
+  entry->progress = tps_table_get_progress (table); /* before the rows: they have it all */
+  tps_table_spec_copy (&entry->spec, &table->spec);
+  writing.file = tps_safetensors_writer_new (disk, path, error);
+  if (writing.file == NULL)
+    return FALSE;
+  add_tensors (&writing);
+  ok = provide_pieces (&writing, error) && tps_safetensors_writer_begin (writing.file, error)
+       && append_rows (&writing, pace, error)
+       && tps_safetensors_writer_finish (writing.file, &entry->file.n_bytes,
+                                         &entry->file.header_crc32c, error);
+  clear_writing (&writing);
+  return ok;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A tensor that lies in memory as it does in the file. */
+static gboolean
+read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
+            TpsSnapshotPace *pace, GError **error)
+{
+  gsize n_bytes = (gsize) (tensor->end - tensor->begin);
+  TpsSafetensorStream stream;
+
+  tps_safetensor_stream_init (&stream, file, tensor);
+  for (gsize at = 0, n; at < n_bytes; at += n)
+    {
+      n = MIN (READ_BYTES, n_bytes - at);
+      if (!tps_safetensor_stream_read (&stream, to + at, n, error)
+          || !tps_snapshot_pace (pace, n, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static const TpsSafetensor *
+require (TpsSafetensorsReader *file, const TpsTable *table, const gchar *name, const gchar *dtype,
+         gsize n_columns, GError **error)
+{
+  gint64 dims[2] = { table->spec.shard.n_rows, (gint64) n_columns };
+
+  return tps_safetensors_reader_require (file, name, dtype, n_columns > 0 ? 2 : 1, dims, error);
+}
+
+/* Columns [first, first + n_columns) of the state of all rows. */
+static gboolean
+read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *tensor, gsize first,
+              gsize n_columns, TpsSnapshotPace *pace, GError **error)
+{
+  gsize n_rows = (gsize) table->spec.shard.n_rows;
+  gsize row_bytes = n_columns * sizeof (gfloat);
+  gsize max_rows = MAX (1, READ_BYTES / row_bytes);
+  g_autofree guint8 *piece = g_try_malloc (MIN (max_rows, n_rows + 1) * row_bytes);
+  TpsSafetensorStream stream;
+
+  if (piece == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "table %s: no memory to read its state", table->spec.name);
+      return FALSE;
+    }
+  tps_safetensor_stream_init (&stream, file, tensor);
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (max_rows, n_rows - slot);
+      if (!tps_safetensor_stream_read (&stream, piece, n * row_bytes, error)
+          || !tps_snapshot_pace (pace, n * row_bytes, error))
+        return FALSE;
+      for (gsize i = 0; i < n; i++)
+        memcpy (table->state + (slot + i) * table->state_per_row + first, piece + i * row_bytes,
+                row_bytes);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_state (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
+{
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  guint n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, parts);
+  gsize column = 0;
+
+  for (guint i = 0; i < n_parts; i++)
+    {
+      g_autofree gchar *name = name_of_part (table, &parts[i]);
+      const TpsSafetensor *tensor = require (file, table, name, "F32", parts[i].n_columns, error);
+
+      if (tensor == NULL)
+        return FALSE;
+      if (n_parts == 1)
+        return read_plain (file, tensor, (guint8 *) table->state, pace, error);
+      if (!read_columns (table, file, tensor, column, parts[i].n_columns, pace, error))
+        return FALSE;
+      column += parts[i].n_columns;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_lsns (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
+{
+  g_autofree gchar *name = name_of (table, "lsn");
+  const TpsSafetensor *tensor;
+
+  if (table->lsns == NULL)
+    return TRUE;
+  tensor = require (file, table, name, "I64", 0, error);
+  return tensor != NULL && read_plain (file, tensor, (guint8 *) table->lsns, pace, error);
+}
+
+static gboolean
+read_rows (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, GError **error)
+{
+  g_autofree gchar *name = name_of (table, "weight");
+  const TpsSafetensor *tensor = require (
+      file, table, name, tps_safetensors_dtype (table->spec.dtype), table->dim, error);
+
+  return tensor != NULL && read_plain (file, tensor, table->rows, pace, error);
+}
+
+gboolean
+tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
+                     const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (TpsSafetensorsReader)
+      file = tps_snapshot_open_file (disk, folder, &entry->file, error);
+
+  if (file == NULL || !read_lsns (table, file, pace, error)
+      || !read_state (table, file, pace, error) || !read_rows (table, file, pace, error))
+    return FALSE;
+  table->incarnation = entry->incarnation;
+  table->n_steps = entry->progress.n_steps;
+  tps_table_set_progress (table, entry->progress);
+  return TRUE;
+}

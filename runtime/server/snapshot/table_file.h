@@ -1,0 +1,24 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*, `name`.weight. */
+
+#pragma once
+
+#include "runtime/server/snapshot/snapshot_io.h"
+#include "runtime/server/tables/table_snapshot.h"
+
+G_BEGIN_DECLS
+
+/* About how many bytes its file has, for progress. */
+guint64 tps_table_file_estimate (const TpsTable *table);
+
+/* Writes file `path` while pushes go on, and fills `entry` but for the name of the file. Errors: those of the disk, ABORTED. */
+gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
+                               TpsSnapshotPace *pace, TpsManifestTable *entry, GError **error);
+
+/* Reads the file of `entry` in `folder` into a table of the same specification that tps_table_store_make_unfilled() has made. Errors: those of the
+ * disk, ABORTED. */
+gboolean tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
+                              const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error);
+
+G_END_DECLS

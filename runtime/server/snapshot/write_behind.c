@@ -1,0 +1,167 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/write_behind.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+typedef struct
+{
+  guint8 *block;
+  gsize n_bytes;
+  gint64 offset;
+} Write;
+
+struct TpsWriteBehind
+{
+  TpsDiskFile *file;
+  TpsThread thread;
+
+  TpsMutex lock; /* guards the following */
+  TpsCond changed;
+  guint8
+      *blocks[TPS_WRITE_BEHIND_BLOCKS]; /* [n_free], those that are free; made when first needed */
+  guint n_free, n_made;
+  Write queue[TPS_WRITE_BEHIND_BLOCKS]; /* from `first` on, round the end */
+  guint first, n_queued;                /* with the one that is being written */
+  gboolean is_end;
+  GError *error;
+};
+
+/* The lock is held, and is given up while the disk works. */
+static void
+write_first (TpsWriteBehind *behind)
+{
+  Write write = behind->queue[behind->first];
+  gboolean has_failed = behind->error != NULL;
+  GError *error = NULL;
+
+  tps_mutex_unlock (&behind->lock);
+  if (!has_failed)
+    behind->file->disk->write (behind->file, write.block, write.n_bytes, write.offset, FALSE,
+                               &error);
+  tps_mutex_lock (&behind->lock);
+  if (error != NULL)
+    behind->error = error;
+  behind->first = (behind->first + 1) % TPS_WRITE_BEHIND_BLOCKS;
+  behind->n_queued--;
+  behind->blocks[behind->n_free++] = write.block;
+  tps_cond_broadcast (&behind->changed);
+}
+
+static gpointer
+write_all (gpointer user_data)
+{
+  TpsWriteBehind *behind = user_data;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0 || !behind->is_end)
+    if (behind->n_queued > 0)
+      write_first (behind);
+    else
+      tps_cond_wait (&behind->changed, &behind->lock);
+  tps_mutex_unlock (&behind->lock);
+  return NULL;
+}
+
+TpsWriteBehind *
+tps_write_behind_new (TpsDiskFile *file, GError **error)
+{
+  TpsWriteBehind *behind = g_new0 (TpsWriteBehind, 1);
+  int rc;
+
+  behind->file = file;
+  tps_mutex_init (&behind->lock);
+  tps_cond_init (&behind->changed);
+  rc = pthread_create (&behind->thread, NULL, write_all, behind);
+  if (rc == 0)
+    return behind;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "the system has no thread that writes files: %s", g_strerror (rc));
+  tps_cond_clear (&behind->changed);
+  tps_mutex_clear (&behind->lock);
+  g_free (behind);
+  return NULL;
+}
+
+void
+tps_write_behind_free (TpsWriteBehind *behind)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->is_end = TRUE;
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+  tps_sync_check (pthread_join (behind->thread, NULL));
+  for (guint i = 0; i < behind->n_free; i++)
+    g_aligned_free (behind->blocks[i]);
+  g_clear_error (&behind->error);
+  tps_cond_clear (&behind->changed);
+  tps_mutex_clear (&behind->lock);
+  g_free (behind);
+}
+
+guint8 *
+tps_write_behind_take (TpsWriteBehind *behind)
+{
+  guint8 *block;
+
+  tps_mutex_lock (&behind->lock);
+  if (behind->n_free == 0 && behind->n_made < TPS_WRITE_BEHIND_BLOCKS)
+    {
+      behind->blocks[behind->n_free++] = g_aligned_alloc (1, TPS_WRITE_BEHIND_BYTES,
+                                                          TPS_DISK_BLOCK);
+      behind->n_made++;
+    }
+  while (behind->n_free == 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  block = behind->blocks[--behind->n_free];
+  tps_mutex_unlock (&behind->lock);
+  return block;
+}
+
+void
+tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->queue[(behind->first + behind->n_queued++) % TPS_WRITE_BEHIND_BLOCKS] = (Write) {
+    block, n_bytes, offset
+  };
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+}
+
+void
+tps_write_behind_return (TpsWriteBehind *behind, guint8 *block)
+{
+  tps_mutex_lock (&behind->lock);
+  behind->blocks[behind->n_free++] = block;
+  tps_cond_broadcast (&behind->changed);
+  tps_mutex_unlock (&behind->lock);
+}
+
+gboolean
+tps_write_behind_has_failed (TpsWriteBehind *behind)
+{
+  gboolean has_failed;
+
+  tps_mutex_lock (&behind->lock);
+  has_failed = behind->error != NULL;
+  tps_mutex_unlock (&behind->lock);
+  return has_failed;
+}
+
+gboolean
+tps_write_behind_drain (TpsWriteBehind *behind, GError **error)
+{
+  GError *failure;
+
+  tps_mutex_lock (&behind->lock);
+  while (behind->n_queued > 0)
+    tps_cond_wait (&behind->changed, &behind->lock);
+  failure = behind->error != NULL ? g_error_copy (behind->error) : NULL;
+  tps_mutex_unlock (&behind->lock);
+  if (failure == NULL)
+    return TRUE;
+  g_propagate_error (error, failure);
+  return FALSE;
+}

@@ -1,0 +1,44 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Writes to one file by a thread of its own, so that the next piece is made while the last one goes to the disk. Memory: at
+ * most TPS_WRITE_BEHIND_BLOCKS blocks of TPS_WRITE_BEHIND_BYTES.
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/disk.h"
+
+G_BEGIN_DECLS
+
+#define TPS_WRITE_BEHIND_BYTES ((gsize) 2 << 20)
+#define TPS_WRITE_BEHIND_BLOCKS 8
+
+typedef struct TpsWriteBehind TpsWriteBehind;
+
+/* `file` is borrowed, and used by nobody else until tps_write_behind_free(). Errors: RESOURCE_EXHAUSTED (no thread). */
+TpsWriteBehind *tps_write_behind_new (TpsDiskFile *file, GError **error);
+
+/* Waits for the writes that are queued. */
+void tps_write_behind_free (TpsWriteBehind *behind);
+
+/* A block of TPS_WRITE_BEHIND_BYTES, aligned for direct writes, contents undefined. Waits until one is free. There must be
+ * fewer than TPS_WRITE_BEHIND_BLOCKS taken and not submitted. */
+guint8 *tps_write_behind_take (TpsWriteBehind *behind);
+
+/* Queues the write of the first `n_bytes` of a block; the block is given back. After a failure nothing is written. */
+void tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset);
+
+/* Gives a block back. */
+void tps_write_behind_return (TpsWriteBehind *behind, guint8 *block);
+
+/* Whether a write has failed. Does not wait. */
+gboolean tps_write_behind_has_failed (TpsWriteBehind *behind);
+
+/* Waits for the writes that are queued. Errors: the first one of the disk. */
+gboolean tps_write_behind_drain (TpsWriteBehind *behind, GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWriteBehind, tps_write_behind_free)
+
+G_END_DECLS

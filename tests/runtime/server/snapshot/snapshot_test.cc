@@ -1,0 +1,439 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Snapshots of tables. The central property: a snapshot that was written while commands took effect, with the records after
+ * its LSN, gives the bits of the server that went on.
+ *
+ *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
+ */
+
+#include "runtime/server/snapshot/snapshot.h"
+
+#include "tests/runtime/server/snapshot/memory_disk.h"
+#include "tests/runtime/server/tables/histories.h"
+
+using namespace embedding_test;
+using snapshot_test::MemoryDisk;
+
+namespace {
+
+TpsSnapshotOptions
+options_of (MemoryDisk &disk, Server &server)
+{
+  TpsSnapshotOptions options {};
+
+  options.disk = disk.get ();
+  options.folder = "snapshots";
+  options.sequencer = server.sequencer;
+  options.tables = server.store;
+  return options;
+}
+
+std::string
+write (const TpsSnapshotOptions &options, TpsSnapshotInfo *info)
+{
+  GError *error = nullptr;
+
+  return tps_snapshot_write (&options, info, &error) ? "" : describe (error);
+}
+
+std::string
+restore (const TpsSnapshotOptions &options, TpsSnapshotInfo *info)
+{
+  GError *error = nullptr;
+  bool ok = tps_snapshot_find (&options, info, &error)
+            && tps_snapshot_restore (&options, info, &error);
+
+  return ok ? "" : describe (error);
+}
+
+/* The records after the snapshot. */
+void
+replay_rest (const Server &from, Server &to, gint64 lsn)
+{
+  for (const auto &record : from.records)
+    {
+      GError *error = nullptr;
+
+      if (record->command.lsn <= lsn)
+        continue;
+      ASSERT_TRUE (tps_table_store_replay (to.store, &record->command, &error))
+          << "lsn " << record->command.lsn << ": " << describe (error);
+      ASSERT_EQ (tps_sequencer_get_lsn (to.sequencer), record->command.lsn);
+    }
+}
+
+/* ---- round trips ----------------------------------------------------------------------------- */
+
+struct RoundTrip
+{
+  TpsOptimizerKind kind;
+  TpsDType dtype;
+};
+
+class RoundTrips : public testing::TestWithParam<RoundTrip>
+{
+};
+
+/* Sizes that are no multiples of blocks, more than one piece, all kinds of shards. */
+TEST_P (RoundTrips, AreExact)
+{
+  const TpsShard shards[] = { whole (5000), range_shard (15000, 1, 3), hash_shard (9999, 1, 2) };
+  const int32_t dims[] = { 1, 7, 33 };
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  TpsSnapshotInfo info;
+  std::vector<std::string> names;
+  Random random (1);
+
+  for (int i = 0; i < 3; i++)
+    {
+      std::string name = "table/" + std::to_string (i);
+      Spec spec = spec_of (name, shards[i].rows, dims[i], GetParam ().kind);
+      Ids ids;
+
+      spec.shard (shards[i]).dtype (GetParam ().dtype);
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+      for (int64_t slot = 0; slot < shards[i].n_rows; slot += 3)
+        ids.push_back (tps_shard_get_row (&shards[i], slot));
+      for (int step = 0; step < 2; step++)
+        {
+          Floats values = rough_floats (random, ids.size () * static_cast<size_t> (dims[i]));
+
+          ASSERT_TRUE (tps_table_store_apply_rows (server.store, name.c_str (), view (ids),
+                                                   view (values, dims[i]), nullptr));
+        }
+    }
+  ASSERT_EQ (write (options_of (disk, server), &info), "");
+  EXPECT_EQ (info.lsn, 9);
+  EXPECT_EQ (info.end_lsn, 9);
+  EXPECT_EQ (info.n_tables, 3u);
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  EXPECT_EQ (tps_sequencer_get_lsn (other.sequencer), 9);
+  ASSERT_EQ (server.list (), other.list ());
+  for (int i = 0; i < 3; i++)
+    {
+      std::string name = "table/" + std::to_string (i);
+      Ids ids;
+
+      for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
+        ids.push_back (tps_shard_get_row (&shards[i], slot));
+      EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
+      EXPECT_TRUE (server.state_of (name) == other.state_of (name));
+      server.probe (name, ids, dims[i]);
+      other.probe (name, ids, dims[i]);
+      EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P (All, RoundTrips,
+                          testing::Values (RoundTrip { TPS_OPTIMIZER_SGD, TPS_DTYPE_FLOAT32 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAGRAD, TPS_DTYPE_FLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+                                                       TPS_DTYPE_BFLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_FLOAT32 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_BFLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_FTRL, TPS_DTYPE_FLOAT32 }));
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+/* Commands of a history that take effect between two pieces of the snapshot, by the thread that writes it. */
+struct Between
+{
+  Caller *caller;
+  Random random;
+};
+
+void
+run_history (uint64_t seed)
+{
+  Random random (seed);
+  Plan plan (random, false);
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Caller caller (server, plan, seed, 0);
+  Between between { &caller, Random (seed + 1) };
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+
+  options.user_data = &between;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Between *self = static_cast<Between *> (data);
+
+    self->caller->run (static_cast<int> (self->random () % 12));
+    return FALSE;
+  };
+  for (const char *name : kNames)
+    {
+      Spec spec = plan.draw_spec (random, name);
+
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    }
+  caller.run (20);
+  for (unsigned i = 0; i < 1 + random () % 3; i++)
+    {
+      ASSERT_EQ (write (options, &info), "");
+      caller.run (static_cast<int> (random () % 20));
+    }
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  replay_rest (server, other, info.lsn);
+  compare (server, other, plan);
+}
+
+TEST (Histories, HaveTheSameBitsAfterASnapshotAndReplay)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 200); seed++)
+    {
+      run_history (seed);
+      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+}
+
+/* Several pieces of one table, with pushes between them. */
+TEST (Histories, PiecesOfATableAreOfDifferentTimes)
+{
+  constexpr int64_t n_rows = 6000;
+  constexpr int32_t dim = 16;
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec spec = Spec ("emb", n_rows, dim).optimizer (TPS_OPTIMIZER_ADAM, 0.1);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  Ids all (n_rows);
+  struct Pushes
+  {
+    Server *server;
+    Random random { 7 };
+    int n = 0;
+  } pushes { &server };
+
+  for (int64_t i = 0; i < n_rows; i++)
+    all[static_cast<size_t> (i)] = i;
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  server.probe ("emb", all, dim);
+  options.user_data = &pushes;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Pushes *self = static_cast<Pushes *> (data);
+    Ids ids (500);
+    Floats values = rough_floats (self->random, ids.size () * dim);
+
+    for (int64_t &id : ids)
+      id = static_cast<int64_t> (self->random () % n_rows);
+    EXPECT_TRUE (tps_table_store_apply_rows (self->server->store, "emb", view (ids),
+                                             view (values, dim), nullptr));
+    self->n++;
+    return FALSE;
+  };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_GE (pushes.n, 4);
+  EXPECT_EQ (info.end_lsn, info.lsn + pushes.n);
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  EXPECT_FALSE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
+  replay_rest (server, other, info.lsn);
+  EXPECT_TRUE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
+  EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
+}
+
+/* The same with threads; the log's end is what the observer has seen. Run it with --config=tsan too. */
+TEST (Histories, HaveTheSameBitsUnderThreads)
+{
+  MemoryDisk disk;
+  Random random (3);
+  Plan plan (random, false);
+  Server server (2, true), other (0, true);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  std::atomic<int> n_left { 4 };
+  std::vector<std::thread> threads;
+  int n_snapshots = 0;
+
+  for (const char *name : kNames)
+    {
+      Spec spec = plan.draw_spec (random, name);
+
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    }
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back ([&, i] {
+      Plan mine (plan);
+
+      Caller (server, mine, static_cast<uint64_t> (i), i).run (300);
+      n_left--;
+    });
+  do
+    {
+      std::string problem = write (options, &info);
+
+      ASSERT_EQ (problem, "");
+      n_snapshots++;
+    }
+  while (n_left > 0 && n_snapshots < 1000);
+  for (std::thread &thread : threads)
+    thread.join ();
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  replay_rest (server, other, info.lsn);
+  compare (server, other, plan);
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+class Folders : public testing::Test
+{
+protected:
+  Folders ()
+  {
+    Spec spec = Spec ("emb", 100, 4).optimizer (TPS_OPTIMIZER_ADAGRAD, 0.1);
+
+    EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    options = options_of (disk, server);
+  }
+
+  void
+  push ()
+  {
+    server.probe ("emb", { 1, 2, 3 }, 4);
+  }
+
+  /* What a restoration says; the store is a new one. */
+  std::string
+  restored ()
+  {
+    Server other (0, true);
+    TpsSnapshotInfo found;
+
+    return restore (options_of (disk, other), &found);
+  }
+
+  std::string &
+  file (const std::string &name)
+  {
+    return *disk.files.at (std::string ("snapshots/") + info.name + "/" + name);
+  }
+
+  MemoryDisk disk;
+  Server server { 0, true };
+  TpsSnapshotOptions options;
+  TpsSnapshotInfo info;
+};
+
+TEST_F (Folders, MayBeEmpty)
+{
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_STREQ (info.name, "");
+}
+
+TEST_F (Folders, KeepTheNewest)
+{
+  options.keep = 2;
+  for (int i = 0; i < 4; i++)
+    {
+      push ();
+      ASSERT_EQ (write (options, &info), "");
+    }
+  EXPECT_EQ (info.lsn, 5);
+  EXPECT_EQ (info.oldest_lsn, 4);
+  EXPECT_EQ (disk.paths (),
+             (std::vector<std::string> {
+                 "snapshots/snapshot-00000000000000000004/manifest.json",
+                 "snapshots/snapshot-00000000000000000004/table-000000.safetensors",
+                 "snapshots/snapshot-00000000000000000005/manifest.json",
+                 "snapshots/snapshot-00000000000000000005/table-000000.safetensors" }));
+  EXPECT_EQ (disk.folders.size (), 3u);
+}
+
+TEST_F (Folders, AreLeftAsTheyAreWhereNothingHasChanged)
+{
+  TpsSnapshotInfo again;
+
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (write (options, &again), "");
+  EXPECT_STREQ (info.name, again.name);
+}
+
+TEST_F (Folders, LoseIncompleteSnapshots)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push ();
+  disk.writes_left = 1;
+  EXPECT_EQ (write (options, &info), "RESOURCE_EXHAUSTED write: no space left");
+  disk.writes_left = -1;
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_EQ (info.lsn, 1); /* the one before is whole */
+  EXPECT_EQ (restored (), "");
+  push ();
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (disk.folders.size (), 3u);
+}
+
+TEST_F (Folders, WaitForTheLog)
+{
+  options.flush = [] (gpointer, gint64 lsn, GError **error) -> gboolean {
+    EXPECT_EQ (lsn, 1);
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the log is broken");
+    return FALSE;
+  };
+  EXPECT_EQ (write (options, &info), "INTERNAL the log is broken");
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_STREQ (info.name, "");
+}
+
+TEST_F (Folders, MayBeCancelled)
+{
+  options.is_cancelled = [] (gpointer) -> gboolean { return TRUE; };
+  EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
+}
+
+/* Each byte of each file, damaged, is noticed. */
+TEST_F (Folders, NoticeDamage)
+{
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (restored (), "");
+  for (const char *name : { "manifest.json", "table-000000.safetensors" })
+    {
+      std::string &bytes = file (name);
+
+      for (size_t at = 0; at < bytes.size (); at += at < 600 || at > 4000 ? 1 : 97)
+        {
+          std::string whole = bytes;
+
+          bytes[at] = static_cast<char> (bytes[at] ^ 4);
+          ASSERT_NE (restored (), "") << name << " at " << at;
+          bytes = whole;
+        }
+    }
+}
+
+TEST_F (Folders, NameWhatIsWrong)
+{
+  std::string table = "table-000000.safetensors";
+  std::string folder, whole;
+
+  ASSERT_EQ (write (options, &info), "");
+  folder = std::string ("snapshots/") + info.name + "/";
+  whole = file (table);
+  file (table).resize (whole.size () - 1);
+  EXPECT_EQ (restored (), "ABORTED " + folder + table
+                              + ": the file ends before its tensors do at offset "
+                              + std::to_string (whole.size () - 1));
+  file (table) = whole;
+  file (table)[4096] ^= 1;
+  EXPECT_THAT (restored (),
+               testing::AllOf (testing::HasSubstr (folder + table),
+                               testing::HasSubstr ("tensor emb.lsn at offset 4096 to 4896")));
+  disk.files.erase (folder + table);
+  EXPECT_EQ (restored (), "NOT_FOUND open " + folder + table);
+  file ("manifest.json").resize (10);
+  EXPECT_EQ (restored (),
+             "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
+}
+
+TEST_F (Folders, NeedRowsWithLsns)
+{
+  Server plain (0);
+
+  EXPECT_EQ (write (options_of (disk, plain), &info),
+             "INVALID_ARGUMENT snapshots need a store of tables that keeps the LSNs of rows");
+}
+
+} // namespace

@@ -1,0 +1,385 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Histories: random commands of several threads on the tables of one store, and the records that its observer was handed. */
+
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "runtime/server/sequencer.h"
+#include "tests/runtime/fake_device/fake_device.h"
+#include "tests/runtime/server/tables/recorded_command.h"
+#include "tests/runtime/server/tables/table_state.h"
+
+namespace embedding_test {
+
+using Random = std::mt19937_64;
+
+constexpr int64_t kRows = 24;
+inline const char *const kNames[] = { "a", "b", "c", "d" };
+
+inline TpsDevice *
+find_fake_device (const gchar *, GError **)
+{
+  return tps_fake_device_get (0);
+}
+
+inline unsigned long
+number_of (const char *variable, unsigned long otherwise)
+{
+  const char *text = getenv (variable);
+
+  return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
+}
+
+/* Sums of these depend on their order. */
+inline Floats
+rough_floats (Random &random, size_t n)
+{
+  Floats values (n);
+
+  for (float &value : values)
+    value = static_cast<float> (random () % 100000) / 7777.0f - 6.0f;
+  return values;
+}
+
+/* Every name has one dim and one shard for a history, so that pushes mostly fit, and changes everything else. */
+class Plan
+{
+public:
+  explicit Plan (Random &random, bool has_devices = true) : has_devices_ (has_devices)
+  {
+    for (const char *name : kNames)
+      {
+        dims[name] = static_cast<int32_t> (1 + random () % 33);
+        switch (random () % 3)
+          {
+          case 0:
+            shards[name] = whole (kRows);
+            break;
+          case 1:
+            shards[name] = range_shard (kRows, 1, 3);
+            break;
+          default:
+            shards[name] = hash_shard (kRows, 0, 2);
+            break;
+          }
+        for (int64_t row = 0; row < kRows; row++)
+          if (is_here (name, row))
+            rows[name].push_back (row);
+      }
+  }
+
+  Spec
+  draw_spec (Random &random, const std::string &name)
+  {
+    static const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                              TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                              TPS_OPTIMIZER_FTRL };
+    static const TpsDType dtypes[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16,
+                                       TPS_DTYPE_BFLOAT16 };
+    Spec spec = spec_of (name, kRows, dims[name], kinds[random () % 5]);
+
+    spec.shard (shards[name]);
+    if (random () % 4 == 0 && has_devices_)
+      spec.on ("fake:0");
+    else
+      spec.dtype (dtypes[random () % 4]);
+    return spec;
+  }
+
+  /* Two of them are hot. */
+  int64_t
+  draw_row (Random &random, const std::string &name)
+  {
+    const Ids &here = rows[name];
+
+    return here[random ()
+                % (random () % 2 == 0 ? std::min<size_t> (2, here.size ()) : here.size ())];
+  }
+
+  Query
+  draw_query (Random &random, const std::string &name)
+  {
+    TpsPooling pooling = static_cast<TpsPooling> (1 + random () % 3);
+    Query query = random_query (random, name, kRows, 4, 5, pooling,
+                                pooling == TPS_POOLING_SUM && random () % 2 == 0);
+
+    for (int64_t &id : query.indices)
+      id = draw_row (random, name);
+    return query;
+  }
+
+  std::map<std::string, int32_t> dims;
+  std::map<std::string, Ids> rows;
+
+private:
+  bool
+  is_here (const std::string &name, int64_t row)
+  {
+    const TpsShard &shard = shards[name];
+
+    return shard.kind == TPS_SHARD_HASH
+               ? tps_shard_get_slot (&shard, row) >= 0
+               : row >= shard.first_row && row < shard.first_row + shard.n_rows;
+  }
+
+  std::map<std::string, TpsShard> shards;
+  bool has_devices_;
+};
+
+/* A store, its sequencer and what its observer was handed. */
+class Server
+{
+public:
+  explicit Server (unsigned n_workers, bool keeps_row_lsns = false)
+  {
+    TpsTableStoreOptions options {};
+    TpsSequencerOptions ordering {};
+
+    workers = n_workers > 0 ? tps_worker_pool_new ("tables", n_workers) : nullptr;
+    ordering.workers = workers;
+    ordering.user_data = this;
+    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new RecordedCommand (ordered->command));
+      tps_ordered_release (ordered, nullptr);
+    };
+    sequencer = tps_sequencer_new (&ordering);
+    options.max_bytes = 64 << 20;
+    options.sequencer = sequencer;
+    options.workers = workers;
+    options.find_device = find_fake_device;
+    options.keeps_row_lsns = keeps_row_lsns;
+    store = tps_table_store_new (&options);
+  }
+
+  ~Server ()
+  {
+    if (workers != nullptr)
+      tps_worker_pool_free (workers);
+    tps_table_store_free (store);
+    tps_sequencer_free (sequencer);
+  }
+
+  std::vector<std::string>
+  list ()
+  {
+    g_autoptr (GArray) specs = tps_table_store_list (store);
+    std::vector<std::string> names;
+
+    for (guint i = 0; i < specs->len; i++)
+      names.push_back (g_array_index (specs, TpsTableSpec, i).name);
+    return names;
+  }
+
+  std::string
+  rows_of (const std::string &name, const Ids &ids)
+  {
+    g_auto (TpsTensor) rows = {};
+
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, name.c_str (), view (ids), &rows, nullptr));
+    return std::string (static_cast<const char *> (tps_tensor_data (&rows)),
+                        tps_shape_n_bytes (&rows.shape));
+  }
+
+  std::string
+  state_of (const std::string &name)
+  {
+    gsize n_bytes;
+    gint64 n_steps;
+    g_autofree char *state = static_cast<char *> (
+        tps_test_dup_table_state (store, name.c_str (), &n_bytes, &n_steps));
+
+    return std::to_string (n_steps) + " steps, "
+           + (state != nullptr ? std::string (state, n_bytes) : "");
+  }
+
+  /* Changes every row by what its state says. */
+  void
+  probe (const std::string &name, const Ids &ids, int32_t dim)
+  {
+    Floats values (ids.size () * static_cast<size_t> (dim), 0.375f);
+
+    EXPECT_TRUE (
+        tps_table_store_apply_rows (store, name.c_str (), view (ids), view (values, dim), nullptr));
+  }
+
+  TpsWorkerPool *workers;
+  TpsSequencer *sequencer;
+  TpsTableStore *store;
+  std::vector<std::unique_ptr<RecordedCommand>> records; /* one at a time */
+};
+
+/* One thread's calls. Errors that other threads cause are expected: no table of the name, other sizes. */
+class Caller
+{
+public:
+  Caller (Server &server, Plan &plan, uint64_t seed, int number)
+      : server_ (server), plan_ (plan), random_ (seed), number_ (number)
+  {
+  }
+
+  void
+  run (int n_calls)
+  {
+    for (int i = 0; i < n_calls; i++)
+      switch (random_ () % 20)
+        {
+        case 0:
+          create ();
+          break;
+        case 1:
+          if (random_ () % 2 == 0)
+            tps_table_store_drop (server_.store, draw_name ().c_str (), nullptr);
+          break;
+        case 2:
+          look_up ();
+          break;
+        default:
+          if (random_ () % 2 == 0)
+            push_rows ();
+          else
+            push_bags ();
+          break;
+        }
+  }
+
+private:
+  std::string
+  draw_name ()
+  {
+    return kNames[random_ () % 4];
+  }
+
+  void
+  create ()
+  {
+    Spec spec = plan_.draw_spec (random_, draw_name ());
+
+    tps_table_store_create (server_.store, &spec.value, nullptr);
+  }
+
+  void
+  look_up ()
+  {
+    std::string name = draw_name ();
+    Query query = plan_.draw_query (random_, name);
+    TpsBagQuery asked = query.get ();
+    TpsTensor output {};
+
+    if (tps_table_store_lookup_bags (server_.store, &asked, 1, &output, nullptr))
+      tps_tensor_clear (&output);
+  }
+
+  /* Sometimes twice, as by a client that has heard nothing. */
+  void
+  push (TpsTablePush *push)
+  {
+    std::string client = "client" + std::to_string (number_);
+
+    push->may_wait = TRUE;
+    push->is_small = random_ () % 2 == 0;
+    if (random_ () % 3 == 0)
+      {
+        push->client = client.c_str ();
+        push->sequence = ++sequence_;
+      }
+    tps_table_store_push_and_wait (server_.store, push, nullptr);
+    if (push->client != nullptr && random_ () % 2 == 0)
+      tps_table_store_push_and_wait (server_.store, push, nullptr);
+  }
+
+  void
+  push_rows ()
+  {
+    std::string name = draw_name ();
+    size_t n = random_ () % 60;
+    Ids ids (n);
+    Floats values = rough_floats (random_, n * static_cast<size_t> (plan_.dims[name]));
+    TpsTablePush request {};
+
+    for (int64_t &id : ids)
+      id = plan_.draw_row (random_, name);
+    request.table = name.c_str ();
+    request.indices = view (ids);
+    request.values = view (values, plan_.dims[name]);
+    push (&request);
+  }
+
+  void
+  push_bags ()
+  {
+    size_t n = 1 + random_ () % 4;
+    std::vector<Query> queries;
+    std::vector<Floats> values;
+    std::vector<TpsBagGradient> gradients;
+    TpsTablePush request {};
+
+    for (size_t i = 0; i < n; i++)
+      {
+        std::string name = draw_name ();
+
+        queries.push_back (plan_.draw_query (random_, name));
+        values.push_back (
+            rough_floats (random_, queries[i].n_bags () * static_cast<size_t> (plan_.dims[name])));
+      }
+    for (size_t i = 0; i < n; i++)
+      gradients.push_back ({ queries[i].get (), view (values[i], plan_.dims[queries[i].table]) });
+    request.gradients = gradients.data ();
+    request.n_gradients = static_cast<guint> (n);
+    push (&request);
+  }
+
+  Server &server_;
+  Plan &plan_;
+  Random random_;
+  int number_;
+  gint64 sequence_ = 0;
+};
+
+inline void
+check_lsns (const Server &server)
+{
+  gint64 lsn = 0;
+
+  for (const auto &record : server.records)
+    ASSERT_EQ (record->command.lsn, ++lsn);
+  ASSERT_EQ (tps_sequencer_get_lsn (server.sequencer), lsn);
+}
+
+inline void
+replay (const Server &from, Server &to)
+{
+  for (const auto &record : from.records)
+    {
+      GError *error = nullptr;
+
+      ASSERT_TRUE (tps_table_store_replay (to.store, &record->command, &error))
+          << "lsn " << record->command.lsn << ": " << describe (error);
+      ASSERT_EQ (tps_sequencer_get_lsn (to.sequencer), record->command.lsn);
+    }
+}
+
+inline void
+compare (Server &one, Server &other, Plan &plan)
+{
+  ASSERT_EQ (one.list (), other.list ());
+  for (const std::string &name : one.list ())
+    for (int i = 0; i < 3; i++)
+      {
+        ASSERT_TRUE (one.rows_of (name, plan.rows[name]) == other.rows_of (name, plan.rows[name]))
+            << "rows of table " << name << " after " << i << " probes";
+        ASSERT_TRUE (one.state_of (name) == other.state_of (name)) << "state of table " << name;
+        one.probe (name, plan.rows[name], plan.dims[name]);
+        other.probe (name, plan.rows[name], plan.dims[name]);
+      }
+}
+
+} // namespace embedding_test
