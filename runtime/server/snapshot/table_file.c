@@ -258,7 +258,7 @@ read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *
 {
   gsize n_rows = (gsize) table->spec.shard.n_rows;
   gsize row_bytes = n_columns * sizeof (gfloat);
-  gsize max_rows = MAX (1, READ_BYTES / row_bytes);
+  gsize max_rows = MAX (1, READ_BYTES / MAX (row_bytes, 1));
   g_autofree guint8 *piece = g_try_malloc (MIN (max_rows, n_rows + 1) * row_bytes);
   TpsSafetensorStream stream;
 

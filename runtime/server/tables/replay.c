@@ -8,7 +8,7 @@
  * while the snapshot was written. */
 
 #include "runtime/base/error.h"
-#include "runtime/server/tables/apply.h"
+#include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 
 /* Whether the snapshot that was restored may contain effects of the command. */
