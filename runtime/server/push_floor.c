@@ -11,7 +11,9 @@ typedef struct
   TpsPushDigest name; /* hash of the client's name; first, the key */
   TpsPushFloor floor;
   gint64 heard_ns;
-  GList link; /* in `recent` */
+  GList link;        /* in `recent` */
+  GList export_link; /* in sides[side] */
+  TpsExportSide side;
 } Entry;
 
 struct TpsPushFloors
@@ -21,6 +23,8 @@ struct TpsPushFloors
   TpsCharge charge;
   GHashTable *entries; /* a set of Entry */
   GQueue recent;       /* of Entry, the one heard of longest ago first */
+  GQueue sides[2];     /* of Entry */
+  TpsExportSide passed_side;
 };
 
 static guint
@@ -91,6 +95,8 @@ tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget)
   floors->charge.budget = budget;
   floors->entries = g_hash_table_new_full (hash_entry, is_same_entry, g_free, NULL);
   g_queue_init (&floors->recent);
+  g_queue_init (&floors->sides[0]);
+  g_queue_init (&floors->sides[1]);
   return floors;
 }
 
@@ -106,6 +112,7 @@ static void
 remove_entry (TpsPushFloors *floors, Entry *entry)
 {
   g_queue_unlink (&floors->recent, &entry->link);
+  g_queue_unlink (&floors->sides[entry->side], &entry->export_link);
   g_hash_table_remove (floors->entries, entry);
   tps_charge_set (&floors->charge, floors->charge.n_bytes - TPS_PUSH_FLOOR_BYTES, NULL);
 }
@@ -149,23 +156,34 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-gboolean
-tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                     gint64 now_ns)
+/* `made` has its name. */
+static gboolean
+add_entry (TpsPushFloors *floors, const Entry *made, gint64 now_ns)
 {
   Entry *entry;
 
   if (!tps_push_floors_has_room (floors, now_ns)
       || !tps_charge_add (&floors->charge, TPS_PUSH_FLOOR_BYTES, NULL))
     return FALSE;
-  entry = g_new0 (Entry, 1);
-  *entry = key_of (client);
-  entry->floor = *floor;
-  entry->heard_ns = now_ns;
-  entry->link.data = entry;
+  entry = g_new (Entry, 1);
+  *entry = *made;
+  entry->link.data = entry->export_link.data = entry;
   g_queue_push_tail_link (&floors->recent, &entry->link);
+  g_queue_push_tail_link (&floors->sides[entry->side], &entry->export_link);
   g_hash_table_add (floors->entries, entry);
   return TRUE;
+}
+
+gboolean
+tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
+                     TpsExportSide side, gint64 now_ns)
+{
+  Entry entry = key_of (client);
+
+  entry.floor = *floor;
+  entry.heard_ns = now_ns;
+  entry.side = side;
+  return add_entry (floors, &entry, now_ns);
 }
 
 const TpsPushFloor *
@@ -196,4 +214,55 @@ guint
 tps_push_floors_get_n (const TpsPushFloors *floors)
 {
   return floors->recent.length;
+}
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+TpsExportSide
+tps_push_floors_get_passed_side (const TpsPushFloors *floors)
+{
+  return floors->passed_side;
+}
+
+TpsExportSide
+tps_push_floors_get_side (const TpsPushFloor *floor)
+{
+  return ((const Entry *) ((const guint8 *) floor - G_STRUCT_OFFSET (Entry, floor)))->side;
+}
+
+void
+tps_push_floors_begin_export (TpsPushFloors *floors)
+{
+  floors->passed_side = 1 - floors->passed_side;
+}
+
+gboolean
+tps_push_floors_export_next (TpsPushFloors *floors, gint64 now_ns, TpsExportedFloor *floor)
+{
+  GList *link = g_queue_pop_head_link (&floors->sides[1 - floors->passed_side]);
+  Entry *entry;
+
+  if (link == NULL)
+    return FALSE;
+  entry = link->data;
+  entry->side = floors->passed_side;
+  g_queue_push_tail_link (&floors->sides[entry->side], link);
+  *floor = (TpsExportedFloor) { .floor = entry->floor, .idle_ns = now_ns - entry->heard_ns };
+  memcpy (floor->name, entry->name.bytes, sizeof floor->name);
+  return TRUE;
+}
+
+gboolean
+tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns, const TpsExportedFloor *floor)
+{
+  Entry entry = { .floor = floor->floor,
+                  .heard_ns = now_ns - floor->idle_ns,
+                  .side = floors->passed_side };
+  Entry *known;
+
+  memcpy (entry.name.bytes, floor->name, sizeof floor->name);
+  known = g_hash_table_lookup (floors->entries, &entry);
+  if (known != NULL)
+    remove_entry (floors, known);
+  return add_entry (floors, &entry, now_ns);
 }

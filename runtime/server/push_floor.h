@@ -15,7 +15,7 @@
 G_BEGIN_DECLS
 
 /* What a floor is charged, with its place in the table. */
-#define TPS_PUSH_FLOOR_BYTES 160
+#define TPS_PUSH_FLOOR_BYTES 192
 
 typedef struct TpsPushFloors TpsPushFloors;
 
@@ -50,6 +50,11 @@ void tps_push_floor_begin_anew (TpsPushFloor *floor);
 const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence,
                                                gint64 incarnation);
 
+/* An export goes through clients and floors, which change meanwhile: each is on one of two sides. When an export begins, all are on
+ * the side that is to be visited, and the other one is the passed side. What is new goes to the passed side; what comes from
+ * something else, a floor of a window or the other way round, is on the side of that. */
+typedef guint8 TpsExportSide;
+
 /* `budget` is borrowed; floors take its limit at most. */
 TpsPushFloors *tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget);
 void tps_push_floors_free (TpsPushFloors *floors);
@@ -60,7 +65,7 @@ gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
 
 /* FALSE: there is no room. `client` has none. */
 gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                              gint64 now_ns);
+                              TpsExportSide side, gint64 now_ns);
 
 /* NULL is a normal answer. Borrowed until the next call. The client has been heard of. */
 const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
@@ -68,6 +73,31 @@ const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *cl
 void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);
 
 guint tps_push_floors_get_n (const TpsPushFloors *floors);
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+TpsExportSide tps_push_floors_get_passed_side (const TpsPushFloors *floors);
+/* `floor` is from tps_push_floors_find(). */
+TpsExportSide tps_push_floors_get_side (const TpsPushFloor *floor);
+
+/* All floors, and all windows, which go by the same sides, are to be visited. */
+void tps_push_floors_begin_export (TpsPushFloors *floors);
+
+/* A floor with the hash of its client's name and the time for which the client has not been heard of. */
+typedef struct
+{
+  guint8 name[16];
+  TpsPushFloor floor;
+  gint64 idle_ns;
+} TpsExportedFloor;
+
+/* FALSE: all have been visited. */
+gboolean tps_push_floors_export_next (TpsPushFloors *floors, gint64 now_ns,
+                                      TpsExportedFloor *floor);
+
+/* Puts one back, as the one that was heard of last. FALSE: there is no room. */
+gboolean tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns,
+                                 const TpsExportedFloor *floor);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPushFloors, tps_push_floors_free)
 

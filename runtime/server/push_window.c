@@ -6,20 +6,11 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/server/push_floor.h"
+#include "runtime/server/push_window_private.h"
 
 /* Entries of hash tables, headers of blocks, and the pushes of a client that run. */
 #define CLIENT_OVERHEAD_BYTES 256
 #define MIN_CAPACITY 8
-
-/* A push that was applied. Millions of these may be remembered: nothing in them that only running ones need. */
-typedef struct
-{
-  gint64 sequence;
-  gint64 answer;
-  gint64 lsn;
-  TpsPushDigest digest;
-} Push;
 
 typedef struct
 {
@@ -38,34 +29,10 @@ typedef struct
   GArray *waiters; /* of Waiter; NULL = nobody waits */
 } Running;
 
-typedef struct
-{
-  gchar *name;
-  GList link;   /* in `recent` */
-  Push *pushes; /* [n_pushes], ascending; the last one is the newest */
-  guint n_pushes, capacity;
-  GArray *running;        /* of Running; a client has few at a time */
-  TpsPushFloor floor;     /* what was forgotten */
-  gboolean is_floor_kept; /* by `floors` too: nothing was applied since */
-  gint64 last_lsn;        /* of all that was applied */
-  gsize n_bytes;          /* charged */
-} Client;
-
-struct TpsPushWindow
-{
-  TpsPushWindowOptions options;
-  TpsMutex lock;       /* guards everything below; nobody is called back with it held */
-  GHashTable *clients; /* by name */
-  GQueue recent;       /* of Client, the one least recently heard of first */
-  TpsBudget *floor_budget;
-  TpsPushFloors *floors;
-  gsize n_remembered;
-};
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static gboolean
-charge (TpsPushWindow *window, Client *client, gsize n_bytes)
+charge (TpsPushWindow *window, TpsPushClient *client, gsize n_bytes)
 {
   if (!tps_budget_charge (window->options.budget, n_bytes, NULL))
     return FALSE;
@@ -74,7 +41,7 @@ charge (TpsPushWindow *window, Client *client, gsize n_bytes)
 }
 
 static void
-free_client (TpsPushWindow *window, Client *client)
+free_client (TpsPushWindow *window, TpsPushClient *client)
 {
   gsize n_bytes = client->n_bytes;
 
@@ -86,16 +53,17 @@ free_client (TpsPushWindow *window, Client *client)
 }
 
 static void
-drop_client (TpsPushWindow *window, Client *client)
+drop_client (TpsPushWindow *window, TpsPushClient *client)
 {
   window->n_remembered -= client->n_pushes;
   g_queue_unlink (&window->recent, &client->link);
+  g_queue_unlink (&window->sides[client->side], &client->export_link);
   g_hash_table_remove (window->clients, client->name);
   free_client (window, client);
 }
 
 static void
-touch_client (TpsPushWindow *window, Client *client)
+touch_client (TpsPushWindow *window, TpsPushClient *client)
 {
   g_queue_unlink (&window->recent, &client->link);
   g_queue_push_tail_link (&window->recent, &client->link);
@@ -105,7 +73,7 @@ touch_client (TpsPushWindow *window, Client *client)
 
 /* Forgets the oldest `n` pushes. */
 static void
-forget (TpsPushWindow *window, Client *client, guint n)
+forget (TpsPushWindow *window, TpsPushClient *client, guint n)
 {
   for (guint i = 0; i < n; i++)
     tps_push_floor_raise (&client->floor, client->pushes[i].sequence, client->pushes[i].lsn);
@@ -116,14 +84,14 @@ forget (TpsPushWindow *window, Client *client, guint n)
 
 /* Whether something is known of the client that is not kept elsewhere. */
 static gboolean
-is_needed (const Client *client)
+is_needed (const TpsPushClient *client)
 {
   return client->n_pushes > 0 || (tps_push_floor_is_set (&client->floor) && !client->is_floor_kept);
 }
 
 /* FALSE: there is no room for its floor. */
 static gboolean
-shrink_to_floor (TpsPushWindow *window, Client *client, gint64 now_ns)
+shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
 {
   if (is_needed (client))
     {
@@ -131,7 +99,7 @@ shrink_to_floor (TpsPushWindow *window, Client *client, gint64 now_ns)
       /* The budget may be full, and the window is charged until the floor is there: the floor takes a part of that over. */
       tps_budget_release (window->options.budget, TPS_PUSH_FLOOR_BYTES);
       client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
-      if (!tps_push_floors_add (window->floors, client->name, &client->floor, now_ns))
+      if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side, now_ns))
         return FALSE;
     }
   drop_client (window, client);
@@ -141,7 +109,7 @@ shrink_to_floor (TpsPushWindow *window, Client *client, gint64 now_ns)
 /* Gives up the window least recently heard of, but not `keep` nor one of a push that runs. FALSE: there is none, or no room
  * for its floor. */
 static gboolean
-give_up_one (TpsPushWindow *window, const Client *keep)
+give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
 {
   gint64 now_ns = window->options.get_now_ns ();
 
@@ -149,7 +117,7 @@ give_up_one (TpsPushWindow *window, const Client *keep)
     return FALSE;
   for (GList *item = window->recent.head; item != NULL; item = item->next)
     {
-      Client *client = item->data;
+      TpsPushClient *client = item->data;
 
       if (client != keep && client->running->len == 0)
         return shrink_to_floor (window, client, now_ns);
@@ -161,7 +129,7 @@ give_up_one (TpsPushWindow *window, const Client *keep)
 
 /* Where a push of this sequence stands or would stand. */
 static guint
-find_place (const Client *client, gint64 sequence)
+find_place (const TpsPushClient *client, gint64 sequence)
 {
   guint begin = 0;
   guint end = client->n_pushes;
@@ -180,8 +148,8 @@ find_place (const Client *client, gint64 sequence)
   return begin;
 }
 
-static Push *
-find_push (const Client *client, gint64 sequence)
+static TpsRememberedPush *
+find_push (const TpsPushClient *client, gint64 sequence)
 {
   guint place = find_place (client, sequence);
 
@@ -191,7 +159,7 @@ find_push (const Client *client, gint64 sequence)
 }
 
 static Running *
-find_running (const Client *client, gint64 sequence)
+find_running (const TpsPushClient *client, gint64 sequence)
 {
   for (guint i = 0; i < client->running->len; i++)
     {
@@ -205,7 +173,7 @@ find_running (const Client *client, gint64 sequence)
 
 /* Unsigned, so that no distance overflows. */
 static gboolean
-is_below_window (const TpsPushWindow *window, const Client *client, gint64 sequence)
+is_below_window (const TpsPushWindow *window, const TpsPushClient *client, gint64 sequence)
 {
   gint64 newest;
 
@@ -219,7 +187,7 @@ is_below_window (const TpsPushWindow *window, const Client *client, gint64 seque
 
 /* How many pushes lie below the window. */
 static guint
-count_old (const TpsPushWindow *window, const Client *client)
+count_old (const TpsPushWindow *window, const TpsPushClient *client)
 {
   guint64 reach = window->options.window - 1;
   gint64 newest;
@@ -234,7 +202,7 @@ count_old (const TpsPushWindow *window, const Client *client)
 
 /* When it is worth moving the rest. */
 static void
-forget_old (TpsPushWindow *window, Client *client)
+forget_old (TpsPushWindow *window, TpsPushClient *client)
 {
   guint n_old = count_old (window, client);
 
@@ -245,18 +213,23 @@ forget_old (TpsPushWindow *window, Client *client)
 /* Makes room for one more than run and are remembered now, so that a push that was applied can always be remembered. FALSE:
  * there is no room. */
 static gboolean
-grow (TpsPushWindow *window, Client *client)
+grow (TpsPushWindow *window, TpsPushClient *client)
 {
-  guint n_wanted = client->n_pushes + client->running->len + 1;
+  return tps_push_client_reserve (window, client, client->n_pushes + client->running->len + 1);
+}
+
+gboolean
+tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n)
+{
   guint capacity = MAX (client->capacity, MIN_CAPACITY);
 
-  while (capacity < n_wanted)
+  while (capacity < n)
     capacity *= 2;
   if (capacity == client->capacity)
     return TRUE;
-  if (!charge (window, client, (capacity - client->capacity) * sizeof (Push)))
+  if (!charge (window, client, (capacity - client->capacity) * sizeof (TpsRememberedPush)))
     return FALSE;
-  client->pushes = g_renew (Push, client->pushes, capacity);
+  client->pushes = g_renew (TpsRememberedPush, client->pushes, capacity);
   client->capacity = capacity;
   return TRUE;
 }
@@ -269,7 +242,7 @@ has_too_many (const TpsPushWindow *window)
 
 /* Others give up their windows first, then the client its own oldest pushes. FALSE: it has none. */
 static gboolean
-make_room (TpsPushWindow *window, Client *client)
+make_room (TpsPushWindow *window, TpsPushClient *client)
 {
   while (!grow (window, client))
     {
@@ -290,17 +263,18 @@ make_room (TpsPushWindow *window, Client *client)
 
 /* The window begins anew: everything in it was applied before what the push changes was created. */
 static void
-start_again (TpsPushWindow *window, Client *client)
+start_again (TpsPushWindow *window, TpsPushClient *client)
 {
   forget (window, client, client->n_pushes);
   tps_push_floor_begin_anew (&client->floor);
 }
 
 static void
-remember (TpsPushWindow *window, Client *client, const Running *running, gint64 answer, gint64 lsn)
+remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, gint64 answer,
+          gint64 lsn)
 {
-  Push push = { running->sequence, answer, lsn, running->digest };
-  Push *known;
+  TpsRememberedPush push = { running->sequence, answer, lsn, running->digest };
+  TpsRememberedPush *known;
   guint place;
 
   if (is_below_window (window, client, push.sequence))
@@ -346,7 +320,7 @@ refuse_duplicate (const TpsPushRequest *request, GError **error)
 }
 
 static TpsPushVerdict
-refuse_below_window (const TpsPushWindow *window, const Client *client,
+refuse_below_window (const TpsPushWindow *window, const TpsPushClient *client,
                      const TpsPushRequest *request, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
@@ -390,7 +364,8 @@ judge_running (const Running *running, const TpsPushRequest *request, GError **e
 
 /* `push` was applied to what the request changes. */
 static TpsPushVerdict
-judge_applied (const Push *push, const TpsPushRequest *request, gint64 *answer, GError **error)
+judge_applied (const TpsRememberedPush *push, const TpsPushRequest *request, gint64 *answer,
+               GError **error)
 {
   if (request->digest == NULL)
     return TPS_PUSH_UNDECIDED;
@@ -401,11 +376,11 @@ judge_applied (const Push *push, const TpsPushRequest *request, gint64 *answer, 
 }
 
 static TpsPushVerdict
-judge (const TpsPushWindow *window, const Client *client, const TpsPushRequest *request,
+judge (const TpsPushWindow *window, const TpsPushClient *client, const TpsPushRequest *request,
        gint64 *answer, GError **error)
 {
   const Running *running = find_running (client, request->sequence);
-  const Push *push;
+  const TpsRememberedPush *push;
 
   if (running != NULL)
     return judge_running (running, request, error);
@@ -432,14 +407,16 @@ refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **er
   return TPS_PUSH_REFUSED;
 }
 
-/* With the floor that is left of an earlier window, if any. NULL: there is no room. */
-static Client *
-add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor)
+/* With the floor that is left of an earlier window, if any. */
+TpsPushClient *
+tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor,
+                            TpsExportSide side)
 {
-  Client *client = g_new0 (Client, 1);
+  TpsPushClient *client = g_new0 (TpsPushClient, 1);
 
   client->name = g_strdup (name);
-  client->link.data = client;
+  client->link.data = client->export_link.data = client;
+  client->side = side;
   client->running = g_array_new (FALSE, FALSE, sizeof (Running));
   client->floor = *floor;
   client->is_floor_kept = tps_push_floor_is_set (floor);
@@ -453,11 +430,13 @@ add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor)
       }
   g_hash_table_insert (window->clients, client->name, client);
   g_queue_push_tail_link (&window->recent, &client->link);
+  g_queue_push_tail_link (&window->sides[side], &client->export_link);
   return client;
 }
 
 static TpsPushVerdict
-begin_new (TpsPushWindow *window, Client *client, const TpsPushRequest *request, GError **error)
+begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
+           GError **error)
 {
   Running running = { .sequence = request->sequence,
                       .incarnation = request->incarnation,
@@ -482,13 +461,18 @@ begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **er
   const TpsPushFloor *found = tps_push_floors_find (window->floors, request->client,
                                                     window->options.get_now_ns ());
   TpsPushFloor floor = { 0 };
-  Client *client;
+  TpsPushClient *client;
+
+  TpsExportSide side = tps_push_floors_get_passed_side (window->floors);
 
   if (found != NULL)
-    floor = *found;
+    {
+      floor = *found;
+      side = tps_push_floors_get_side (found);
+    }
   if (judge_by_floor (&floor, request, error) == TPS_PUSH_REFUSED)
     return TPS_PUSH_REFUSED;
-  client = add_client (window, request->client, &floor);
+  client = tps_push_window_add_client (window, request->client, &floor, side);
   if (client == NULL)
     return refuse_client (window, request, error);
   return begin_new (window, client, request, error);
@@ -514,6 +498,8 @@ tps_push_window_new (const TpsPushWindowOptions *options)
   tps_mutex_init (&window->lock);
   window->clients = g_hash_table_new (g_str_hash, g_str_equal);
   g_queue_init (&window->recent);
+  g_queue_init (&window->sides[0]);
+  g_queue_init (&window->sides[1]);
   window->floor_budget = tps_budget_new (
       own->budget, "push floors", own->budget != NULL ? tps_budget_get_max (own->budget) / 2 : 0);
   window->floors = tps_push_floors_new (own->max_floors, own->floor_idle_ns, window->floor_budget);
@@ -544,8 +530,8 @@ add_waiter (Running *running, const TpsPushRequest *request)
 }
 
 static TpsPushVerdict
-begin_known (TpsPushWindow *window, Client *client, const TpsPushRequest *request, gint64 *answer,
-             GError **error)
+begin_known (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *request,
+             gint64 *answer, GError **error)
 {
   TpsPushVerdict verdict = judge (window, client, request, answer, error);
 
@@ -560,7 +546,7 @@ tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request, gin
                        GError **error)
 {
   TpsPushVerdict verdict;
-  Client *client;
+  TpsPushClient *client;
 
   tps_mutex_lock (&window->lock);
   client = g_hash_table_lookup (window->clients, request->client);
@@ -584,7 +570,7 @@ tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 s
 }
 
 static Running
-take_running (Client *client, gint64 sequence)
+take_running (TpsPushClient *client, gint64 sequence)
 {
   Running *running = find_running (client, sequence);
   Running taken = *running;
@@ -617,7 +603,7 @@ tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence
                      gint64 lsn)
 {
   Running running;
-  Client *known;
+  TpsPushClient *known;
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);
@@ -632,7 +618,7 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
                       const GError *error)
 {
   Running running;
-  Client *known;
+  TpsPushClient *known;
 
   tps_mutex_lock (&window->lock);
   known = g_hash_table_lookup (window->clients, client);

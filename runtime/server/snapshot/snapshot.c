@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/server/snapshot/push_file.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
 #include "runtime/server/snapshot/table_file.h"
 
@@ -73,7 +74,10 @@ write_tables (Writing *writing, GError **error)
   for (guint i = 0; i < tables->len; i++)
     if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
       return FALSE;
-  return TRUE;
+  writing->manifest.table_pushes.name = g_strdup ("table-pushes.safetensors");
+  return tps_push_file_write (tps_table_store_get_pushes (writing->options->tables),
+                              writing->options->disk, writing->folder, &writing->pace,
+                              &writing->manifest.table_pushes, error);
 }
 
 /* The manifest comes when the log holds every command that may have left a trace in the files. */
@@ -197,9 +201,12 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
     if (!restore_table (options, folder, &g_array_index (manifest->tables, TpsManifestTable, i),
                         pace, error))
       return FALSE;
-  if (options->tables != NULL)
-    tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);
-  return TRUE;
+  if (options->tables == NULL)
+    return TRUE;
+  tps_table_store_set_snapshot_lsn (options->tables, manifest->end_lsn);
+  return manifest->table_pushes.name == NULL
+         || tps_push_file_read (tps_table_store_get_pushes (options->tables), options->disk, folder,
+                                &manifest->table_pushes, pace, error);
 }
 
 gboolean

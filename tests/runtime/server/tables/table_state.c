@@ -2,7 +2,7 @@
 
 #include "tests/runtime/server/tables/table_state.h"
 
-#include "runtime/server/tables/host/table.h"
+#include "runtime/server/tables/table_snapshot.h"
 
 /* Of runtime/server/tables/table_calls.h, which is private to that folder. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
@@ -15,4 +15,10 @@ tps_test_dup_table_state (TpsTableStore *store, const gchar *name, gsize *n_byte
   *n_bytes = (gsize) table->spec.shard.n_rows * table->state_per_row * sizeof (gfloat);
   *n_steps = table->on_device != NULL ? table->on_device->n_steps : table->n_steps;
   return table->on_device != NULL ? NULL : g_memdup2 (table->state, *n_bytes);
+}
+
+TpsPushWindow *
+tps_test_get_pushes (TpsTableStore *store)
+{
+  return tps_table_store_get_pushes (store);
 }

@@ -12,4 +12,7 @@ G_BEGIN_DECLS
 gpointer tps_test_dup_table_state (TpsTableStore *store, const gchar *table, gsize *n_bytes,
                                    gint64 *n_steps);
 
+/* The window of the store's push ids, borrowed. */
+TpsPushWindow *tps_test_get_pushes (TpsTableStore *store);
+
 G_END_DECLS

@@ -1,0 +1,56 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What push_window.c and push_export.c share. Internal to this folder. */
+
+#pragma once
+
+#include "runtime/base/sync.h"
+#include "runtime/server/push_floor.h"
+#include "runtime/server/push_window.h"
+
+G_BEGIN_DECLS
+
+/* A push that was applied. Millions of these may be remembered: nothing in them that only running ones need. */
+typedef struct
+{
+  gint64 sequence;
+  gint64 answer;
+  gint64 lsn;
+  TpsPushDigest digest;
+} TpsRememberedPush;
+
+typedef struct
+{
+  gchar *name;
+  GList link;        /* in `recent` */
+  GList export_link; /* in sides[side] */
+  TpsExportSide side;
+  TpsRememberedPush *pushes; /* [n_pushes], ascending; the last one is the newest */
+  guint n_pushes, capacity;
+  GArray *running;        /* of pushes that are being applied; a client has few at a time */
+  TpsPushFloor floor;     /* what was forgotten */
+  gboolean is_floor_kept; /* by `floors` too: nothing was applied since */
+  gint64 last_lsn;        /* of all that was applied */
+  gsize n_bytes;          /* charged */
+} TpsPushClient;
+
+struct TpsPushWindow
+{
+  TpsPushWindowOptions options;
+  TpsMutex lock;       /* guards everything below; nobody is called back with it held */
+  GHashTable *clients; /* by name */
+  GQueue recent;       /* of TpsPushClient, the one least recently heard of first */
+  GQueue sides[2];     /* of TpsPushClient */
+  TpsBudget *floor_budget;
+  TpsPushFloors *floors;
+  gsize n_remembered;
+};
+
+/* A client without pushes, with its floor, which `floors` may keep too. NULL: there is no room. The lock is held. */
+TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
+                                           const TpsPushFloor *floor, TpsExportSide side);
+
+/* Room for `n` pushes; FALSE: there is none. The lock is held. */
+gboolean tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n);
+
+G_END_DECLS

@@ -1,0 +1,20 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The push ids of one window as one safetensors file: a tensor of bytes, the records of runtime/server/push_export.h. */
+
+#pragma once
+
+#include "runtime/server/push_window.h"
+#include "runtime/server/snapshot/snapshot_io.h"
+
+G_BEGIN_DECLS
+
+/* Writes `file->name` in `folder` while pushes go on, and fills in the rest of `file`. Errors: those of the disk, ABORTED. */
+gboolean tps_push_file_write (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
+                              TpsSnapshotPace *pace, TpsManifestFile *file, GError **error);
+
+/* Into a window that serves nobody yet. Errors: those of the disk, ABORTED. */
+gboolean tps_push_file_read (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
+                             const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error);
+
+G_END_DECLS
