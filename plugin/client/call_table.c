@@ -2,7 +2,7 @@
 
 #include "plugin/client/call_table.h"
 
-#include "plugin/client/client_private.h"
+#include "plugin/client/client_call.h"
 
 static guint
 list_of (gint32 seqid)
@@ -17,7 +17,7 @@ tps_call_table_insert (TpsCallTable *table, TpsClientCall *call)
 
   call->next_in_table = *list;
   *list = call;
-  table->n_calls += call->bound == NULL;
+  table->n_calls += call->bound == 0;
 }
 
 TpsClientCall *
@@ -40,7 +40,7 @@ tps_call_table_remove (TpsCallTable *table, TpsClientCall *call)
   if (*link == NULL)
     return;
   *link = call->next_in_table;
-  table->n_calls -= call->bound == NULL;
+  table->n_calls -= call->bound == 0;
 }
 
 TpsClientCall *

@@ -2,7 +2,11 @@
 
 #include "plugin/client/client.h"
 
-#include "plugin/client/client_private.h"
+#include "plugin/client/channel.h"
+#include "plugin/client/client_call.h"
+#include "plugin/client/client_chunks.h"
+#include "plugin/client/client_sharing.h"
+#include "plugin/client/deadlines.h"
 #include "runtime/base/error.h"
 
 #define DEFAULT_MAX_MESSAGE_BYTES \
@@ -36,6 +40,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   client->loop = loop;
   client->where = tps_address_to_string (&address);
   client->max_shared_bytes = max_shared_bytes (options, &address);
+  client->wake_pool = tps_client_wake_pool;
   client->address = address;
   address = (TpsAddress) { 0 };
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
@@ -51,31 +56,6 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   tps_cond_init (&client->idle);
   client->wake_ns = TPS_CLIENT_NEVER;
   return client;
-}
-
-static GError *
-cancelled_error (const TpsClient *client)
-{
-  return g_error_new (TPS_ERROR, TPS_ERROR_ABORTED, "the client of %s was cancelled",
-                      client->where);
-}
-
-/* Everything that uses the client from outside its loop stands between these two: freeing waits for them. */
-static void
-client_enter (TpsClient *client)
-{
-  tps_mutex_lock (&client->lock);
-  client->n_callers++;
-  tps_mutex_unlock (&client->lock);
-}
-
-static void
-client_leave (TpsClient *client)
-{
-  tps_mutex_lock (&client->lock);
-  if (--client->n_callers == 0)
-    tps_cond_broadcast (&client->idle);
-  tps_mutex_unlock (&client->lock);
 }
 
 static GPtrArray *
@@ -96,9 +76,9 @@ void
 tps_client_cancel (TpsClient *client)
 {
   g_autoptr (GPtrArray) delays = NULL;
-  g_autoptr (GError) error = cancelled_error (client);
+  g_autoptr (GError) error = tps_channel_cancelled_error (client);
 
-  client_enter (client);
+  tps_channel_enter (client);
   tps_mutex_lock (&client->lock);
   client->cancelled = TRUE;
   delays = take_delays (client);
@@ -106,7 +86,7 @@ tps_client_cancel (TpsClient *client)
   for (guint i = 0; i < delays->len; i++)
     tps_client_call_fail (delays->pdata[i], g_error_copy (error));
   tps_client_lose_link (client, NULL, error);
-  client_leave (client);
+  tps_channel_leave (client);
 }
 
 void
@@ -119,7 +99,7 @@ tps_client_free (TpsClient *client)
   while (client->n_callers > 0 || client->n_calls > 0 || client->n_links > 0)
     tps_cond_wait (&client->idle, &client->lock);
   tps_mutex_unlock (&client->lock);
-  tps_loop_post (client->loop, tps_client_clear_timer, client);
+  tps_loop_post (client->loop, tps_deadlines_clear_timer, client);
   tps_loop_free (client->loop);
   tps_cond_clear (&client->idle);
   tps_mutex_clear (&client->lock);
@@ -129,233 +109,50 @@ tps_client_free (TpsClient *client)
   g_free (client);
 }
 
-/* A background call is never refused: the two sides would not agree any more on whose a segment is. */
-static GError *
-check_in_flight (const TpsClientCall *call)
-{
-  const TpsClient *client = call->client;
-
-  if (call->bound != NULL || client->calls.n_calls < client->max_in_flight)
-    return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                      "%u calls to %s are in flight, no more are allowed", client->max_in_flight,
-                      client->where);
-}
-
-/* Counts the call and gives it a sequence id. Never 0: that is what peers use that do not tell calls apart. */
-static GError *
-call_register (TpsClientCall *call)
-{
-  TpsClient *client = call->client;
-  GError *error = NULL;
-
-  tps_mutex_lock (&client->lock);
-  if (client->cancelled)
-    error = cancelled_error (client);
-  else
-    error = check_in_flight (call);
-  client->n_calls++;
-  do
-    call->seqid = (gint32) ++client->n_issued;
-  while (call->seqid == 0 || tps_call_table_find (&client->calls, call->seqid) != NULL);
-  tps_mutex_unlock (&client->lock);
-  return error;
-}
-
-/* For tensors that are about to be written. The link is made now, so that they can be for it. */
-static void
-call_take_lease (TpsClientCall *call)
-{
-  TpsClient *client = call->client;
-  g_autoptr (TpsSegmentPool) pool = NULL;
-  guint64 number = 0;
-
-  if (client->max_shared_bytes == 0 || call->bound != NULL)
-    return;
-  tps_mutex_lock (&client->lock);
-  if (client->link == NULL && !client->cancelled)
-    client->link = tps_client_link_new (client);
-  if (client->link != NULL && client->link->pool != NULL)
-    {
-      pool = tps_segment_pool_ref (client->link->pool);
-      number = client->link->number;
-    }
-  tps_mutex_unlock (&client->lock);
-  if (pool == NULL)
-    return;
-  /* What was let go of is the server's again before it has the call. */
-  tps_client_share_memory (client, pool, number);
-  call->lease = tps_segment_pool_lease (pool);
-}
-
-static void call_unwrite (TpsClientCall *call);
-
+/* Writes the message; once more, as a large one, where it may not fit into a frame. */
 static GError *
 call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
   GError *error = NULL;
 
-  if (call->deadline_ns <= call->started_ns)
-    return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
-                        "%s: the deadline had passed before the call was made", call->name->str);
-  call->writer = tps_writer_new (call->is_large ? TPS_PROTOCOL_BINARY : call->client->protocol,
-                                 TRUE);
-  if (!call->is_large)
-    call_take_lease (call);
-  tps_writer_set_sharing (call->writer, call->lease);
-  tps_writer_message_begin (call->writer, call->name->str, TPS_MESSAGE_CALL, call->seqid);
-  tps_writer_struct_begin (call->writer);
-  if (write != NULL)
-    write (call->writer, write_data);
-  tps_writer_struct_end (call->writer);
-  if (call->lease != NULL)
-    tps_segment_lease_written (call->lease);
-  if (!call->is_large
-      && (!tps_writer_message_end (call->writer, NULL) || tps_client_call_may_be_too_large (call)))
+  tps_client_call_take_lease (call);
+  tps_client_call_write (call, write, write_data);
+  if (!tps_writer_message_end (call->writer, NULL) || tps_client_call_may_be_too_large (call))
     {
-      call_unwrite (call);
+      tps_client_call_unwrite (call);
       call->is_large = TRUE;
-      return call_write (call, write, write_data);
+      tps_client_call_write (call, write, write_data);
+      if (!tps_client_call_end_large (call, &error))
+        return error;
     }
-  if (call->is_large && !tps_client_call_end_large (call, &error))
-    {
-      g_clear_pointer (&call->writer, tps_writer_free);
-      return error;
-    }
-  tps_refcount_inc (&call->holds);
-  tps_writer_set_released (call->writer, tps_client_call_writer_released, call);
+  tps_client_call_written (call);
   return NULL;
 }
 
-/* Back to before the call was written. */
-static void
-call_unwrite (TpsClientCall *call)
-{
-  g_clear_pointer (&call->writer, tps_writer_free);
-  atomic_store (&call->writer_released, FALSE);
-  if (call->lease != NULL)
-    tps_segment_lease_end (call->lease, TRUE);
-  g_clear_pointer (&call->lease, tps_sharing_unref);
-}
-
-/* Under the lock. Whether the client's link is not the one that the call was written for. */
+/* FALSE: the link that the call was written for has gone, it is to be written again. */
 static gboolean
-call_is_for_another_link (const TpsClientCall *call)
+call_send (TpsClientCall *call)
 {
-  const TpsClientLink *link = call->client->link;
-
-  return call->lease != NULL
-         && (link == NULL || !tps_segment_lease_is_of (call->lease, link->pool));
-}
-
-static GError *
-check_bound (const TpsClientCall *call)
-{
-  const TpsClient *client = call->client;
-
-  if (call->bound == NULL || (client->link != NULL && client->link->pool == call->bound))
-    return NULL;
-  return g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection of %s has gone",
-                      call->name->str);
-}
-
-/* Puts the call into the table, and into the link's queue while that is not up. Sets `connection` (a reference) where
- * the caller is to send, and `wake` where the timer stands too late. */
-static GError *
-call_enter_table (TpsClientCall *call, TpsConnection **connection, gboolean *wake)
-{
-  TpsClient *client = call->client;
-  TpsClientLink *link;
-  GError *error = client->cancelled ? cancelled_error (client) : check_in_flight (call);
-
-  if (error == NULL)
-    error = check_bound (call);
-  if (error != NULL)
-    return error;
-  tps_call_table_insert (&client->calls, call);
-  *wake = call->deadline_ns < client->wake_ns;
-  if (*wake)
-    client->wake_ns = call->deadline_ns;
-  if (call->delayed != NULL)
-    return NULL;
-  if (client->link == NULL)
-    client->link = tps_client_link_new (client);
-  call->link = link = client->link;
-  if (link->pool != NULL && call->lease == NULL && call->bound == NULL)
-    call->lease = tps_segment_pool_lease (link->pool); /* a large call: its answer may be shared */
-  if (link->up)
-    *connection = tps_connection_ref (link->connection);
-  else
-    {
-      g_queue_push_tail_link (&link->unsent, &call->node);
-      call->queued = TRUE;
-    }
-  return NULL;
-}
-
-/* From here on the loop may end the call at any time. With FALSE nothing has happened. */
-gboolean
-tps_client_call_submit (TpsClientCall *call)
-{
-  TpsClient *client = call->client;
-  g_autoptr (TpsConnection) connection = NULL;
-  gboolean wake = FALSE;
-  GError *error;
-
-  tps_mutex_lock (&client->lock);
-  if (!client->cancelled && call_is_for_another_link (call))
-    {
-      tps_mutex_unlock (&client->lock);
-      return FALSE;
-    }
-  error = call_enter_table (call, &connection, &wake);
-  tps_mutex_unlock (&client->lock);
-  if (wake)
-    tps_loop_post (client->loop, tps_client_set_timer, client);
-  if (connection != NULL)
-    tps_client_call_send (call, connection);
-  if (error == NULL)
-    return TRUE;
-  g_clear_pointer (&call->writer, tps_writer_free);
-  call->error = error;
-  tps_loop_post (client->loop, tps_client_call_finish, call);
+  if (!call->is_large)
+    return tps_channel_submit (call);
+  tps_client_call_send_large (call);
   return TRUE;
 }
 
 static void
 call_start (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
-  TpsClient *client = call->client;
+  GError *error = tps_channel_register (call);
 
-  client_enter (client);
-  call->error = call_register (call);
-  for (;;)
+  while (error == NULL)
     {
-      if (call->error == NULL && call->delayed == NULL)
-        call->error = call_write (call, write, write_data);
-      if (call->error != NULL)
-        {
-          tps_loop_post (client->loop, tps_client_call_finish, call);
-          break;
-        }
-      if (call->is_large)
-        {
-          tps_client_call_send_large (call);
-          break;
-        }
-      if (tps_client_call_submit (call))
-        break;
-      call_unwrite (call);
+      error = call_write (call, write, write_data);
+      if (error == NULL && call_send (call))
+        return;
+      if (error == NULL)
+        tps_client_call_unwrite (call);
     }
-  client_leave (client);
-}
-
-static void
-call_set_name (TpsClientCall *call, const gchar *service, const gchar *method)
-{
-  g_string_append (call->name, service);
-  g_string_append_c (call->name, ':');
-  g_string_append (call->name, method);
+  tps_channel_refuse (call, error);
 }
 
 void
@@ -365,9 +162,12 @@ tps_client_call (TpsClient *client, const gchar *service, const gchar *method,
 {
   TpsClientCall *call = tps_client_call_new (client, deadline_ns, user_data);
 
-  call_set_name (call, service, method);
+  tps_client_call_set_name (call, service, method);
   call->done = done;
+  call->goes_on = tps_client_call_fetch_answer;
+  tps_channel_enter (client);
   call_start (call, write, write_data);
+  tps_channel_leave (client);
 }
 
 void
@@ -383,31 +183,5 @@ tps_client_call_rpc (TpsClient *client, const TpsRpc *rpc, gconstpointer argumen
 void
 tps_client_delay (TpsClient *client, gint64 until_ns, TpsClientDelayed func, gpointer user_data)
 {
-  TpsClientCall *call = tps_client_call_new (client, until_ns, user_data);
-
-  call->delayed = func;
-  call_start (call, NULL, NULL);
-}
-
-void
-tps_client_call_bound (TpsClient *client, TpsSegmentPool *pool, const TpsRpc *rpc,
-                       gconstpointer arguments, TpsClientDone done, gpointer user_data)
-{
-  TpsClientCall *call = tps_client_call_new (client, TPS_CLIENT_NEVER, user_data);
-  TpsRpcValue value = { rpc, arguments };
-
-  call_set_name (call, rpc->service, rpc->name);
-  call->bound = tps_segment_pool_ref (pool);
-  call->done = done;
-  call_start (call, tps_rpc_value_write_arguments, &value);
-}
-
-void
-tps_client_get_sharing_stats (TpsClient *client, TpsSharingStats *stats)
-{
-  tps_mutex_lock (&client->lock);
-  *stats = client->past_stats;
-  if (client->link != NULL && client->link->pool != NULL)
-    tps_segment_pool_add_stats (client->link->pool, stats);
-  tps_mutex_unlock (&client->lock);
+  tps_channel_delay (client, until_ns, func, user_data);
 }

@@ -1,12 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/client_private.h"
+#include "plugin/client/client_call.h"
 
 #include "plugin/client/reply.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
-
-/* Calls ---------------------------------------------------------------------------------------------------------- */
 
 static void
 destroy (gpointer data)
@@ -47,7 +45,6 @@ call_free (TpsClientCall *call)
 {
   g_clear_pointer (&call->reply, tps_message_free);
   g_clear_pointer (&call->lease, tps_sharing_unref);
-  g_clear_pointer (&call->bound, tps_segment_pool_unref);
   g_clear_error (&call->error);
   tps_magazine_put (&magazine, &depot, call);
 }
@@ -91,7 +88,7 @@ tps_client_call_finish (gpointer user_data)
       call->answered = FALSE;
     }
   call_end_lease (call);
-  if (tps_client_call_fetch_answer (call))
+  if (call->goes_on != NULL && call->goes_on (call))
     return;
   call_report (call);
   call_free (call);
@@ -119,9 +116,34 @@ tps_client_call_fail (TpsClientCall *call, GError *error_taken)
   tps_client_call_decided (call);
 }
 
-/* The writer was freed, perhaps by the connection with a lock held: so never finishes here. */
+/* ---- the message ---------------------------------------------------------------------------- */
+
 void
-tps_client_call_writer_released (gpointer user_data)
+tps_client_call_set_name (TpsClientCall *call, const gchar *service, const gchar *method)
+{
+  g_string_append (call->name, service);
+  g_string_append_c (call->name, ':');
+  g_string_append (call->name, method);
+}
+
+void
+tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
+{
+  call->writer = tps_writer_new (call->is_large ? TPS_PROTOCOL_BINARY : call->client->protocol,
+                                 TRUE);
+  tps_writer_set_sharing (call->writer, call->lease);
+  tps_writer_message_begin (call->writer, call->name->str, TPS_MESSAGE_CALL, call->seqid);
+  tps_writer_struct_begin (call->writer);
+  if (write != NULL)
+    write (call->writer, write_data);
+  tps_writer_struct_end (call->writer);
+  if (call->lease != NULL)
+    tps_segment_lease_written (call->lease);
+}
+
+/* The writer was freed, perhaps by the connection with a lock held: so never finishes here. */
+static void
+call_writer_released (gpointer user_data)
 {
   TpsClientCall *call = user_data;
 
@@ -129,6 +151,25 @@ tps_client_call_writer_released (gpointer user_data)
   if (tps_refcount_dec (&call->holds))
     tps_loop_post (call->client->loop, tps_client_call_finish, call);
 }
+
+void
+tps_client_call_written (TpsClientCall *call)
+{
+  tps_refcount_inc (&call->holds);
+  tps_writer_set_released (call->writer, call_writer_released, call);
+}
+
+void
+tps_client_call_unwrite (TpsClientCall *call)
+{
+  g_clear_pointer (&call->writer, tps_writer_free);
+  atomic_store (&call->writer_released, FALSE);
+  if (call->lease != NULL)
+    tps_segment_lease_end (call->lease, TRUE);
+  g_clear_pointer (&call->lease, tps_sharing_unref);
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
 
 static gboolean
 call_claim_writer (TpsClientCall *call, int as)
@@ -149,10 +190,10 @@ tps_client_call_send (TpsClientCall *call, TpsConnection *connection)
       return;
     }
   /* A background call lends the writer nothing, and what comes in behind its answer counts on that being known. */
-  if (call->bound != NULL)
+  if (call->bound != 0)
     {
       tps_writer_set_released (writer, NULL, NULL);
-      tps_client_call_writer_released (call);
+      call_writer_released (call);
     }
   tps_connection_send (connection, writer);
 }
@@ -162,10 +203,10 @@ tps_client_call_forget (TpsClientCall *call)
 {
   TpsWriter *orphan = NULL;
 
-  if (call->queued)
+  if (call->queue != NULL)
     {
-      g_queue_unlink (&call->link->unsent, &call->node);
-      call->queued = FALSE;
+      g_queue_unlink (call->queue, &call->node);
+      call->queue = NULL;
       orphan = call->writer;
     }
   if (call->writer != NULL)
@@ -174,116 +215,9 @@ tps_client_call_forget (TpsClientCall *call)
   return orphan;
 }
 
-/* Deadlines ------------------------------------------------------------------------------------------------------ */
-
-/* One timer for all calls, at or before the earliest deadline: calls that follow each other with the same patience do not
- * touch it at all. */
-static void on_deadline (gpointer user_data);
-
-void
-tps_client_set_timer (gpointer user_data)
-{
-  TpsClient *client = user_data;
-  gint64 wake_ns;
-
-  tps_mutex_lock (&client->lock);
-  wake_ns = client->wake_ns;
-  tps_mutex_unlock (&client->lock);
-  if (client->timer_id != 0)
-    tps_loop_cancel_timer (client->loop, client->timer_id);
-  client->timer_id = wake_ns == TPS_CLIENT_NEVER
-                         ? 0
-                         : tps_loop_add_timer (client->loop, wake_ns, on_deadline, client);
-}
-
-void
-tps_client_clear_timer (gpointer user_data)
-{
-  TpsClient *client = user_data;
-
-  tps_mutex_lock (&client->lock);
-  client->wake_ns = TPS_CLIENT_NEVER;
-  tps_mutex_unlock (&client->lock);
-  tps_client_set_timer (client);
-}
-
-/* TRUE when the connection holds bytes of the call's arguments. */
-static gboolean
-call_is_being_sent (TpsClientCall *call)
+gboolean
+tps_client_call_is_being_sent (const TpsClientCall *call)
 {
   return call->writer != NULL && atomic_load (&call->sending) == TPS_CLIENT_WRITER_GIVEN
          && !atomic_load (&call->writer_released);
-}
-
-static GPtrArray *
-take_expired (TpsClient *client, GPtrArray *orphans)
-{
-  gint64 now_ns = tps_clock_now_ns ();
-  GPtrArray *expired = g_ptr_array_new ();
-  TpsClientCall *next = NULL;
-
-  tps_mutex_lock (&client->lock);
-  client->wake_ns = TPS_CLIENT_NEVER;
-  while ((next = tps_call_table_get_next (&client->calls, next)) != NULL)
-    if (next->deadline_ns <= now_ns)
-      g_ptr_array_add (expired, next);
-    else
-      client->wake_ns = MIN (client->wake_ns, next->deadline_ns);
-  for (guint i = 0; i < expired->len; i++)
-    {
-      TpsClientCall *call = expired->pdata[i];
-      TpsWriter *orphan = call->answered ? NULL : tps_client_call_forget (call);
-
-      if (call_is_being_sent (call))
-        call->blocked_link = call->link;
-      if (call->answered)
-        call->deadline_ns = TPS_CLIENT_NEVER; /* stays in the table until it is finished */
-      if (orphan != NULL)
-        g_ptr_array_add (orphans, orphan);
-    }
-  tps_mutex_unlock (&client->lock);
-  return expired;
-}
-
-static GError *
-deadline_error (const TpsClientCall *call)
-{
-  return g_error_new (TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED, "%s: no answer from %s within %.3g s",
-                      call->name->str, call->client->where,
-                      (gdouble) (call->deadline_ns - call->started_ns) / 1000000000);
-}
-
-static void
-expire (TpsClientCall *call)
-{
-  if (call->delayed != NULL)
-    {
-      tps_client_call_decided (call);
-      return;
-    }
-  if (call->blocked_link != NULL)
-    {
-      g_autoptr (GError) error = g_error_new (
-          TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-          "closed: %s does not read, and the deadline of %s passed with bytes unsent",
-          call->client->where, call->name->str);
-
-      tps_client_lose_link (call->client, call->blocked_link, error);
-    }
-  if (!call->answered)
-    tps_client_call_fail (call, deadline_error (call));
-}
-
-static void
-on_deadline (gpointer user_data)
-{
-  TpsClient *client = user_data;
-  g_autoptr (GPtrArray) orphans = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_writer_free);
-  g_autoptr (GPtrArray) expired = take_expired (client, orphans);
-
-  client->timer_id = 0;
-  g_ptr_array_set_size (orphans, 0);
-  for (guint i = 0; i < expired->len; i++)
-    expire (expired->pdata[i]);
-  tps_client_set_timer (client);
 }

@@ -1,19 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls and answers that no frame can hold: whoever made the call sees nothing of it.
- *
- * A large message is written in binary protocol and inline. It goes in a frame where the server reads such frames, which it is
- * asked once a connection, and in chunks otherwise. An answer that says where the real one waits is replaced by that. */
+#include "plugin/client/client_chunks.h"
 
+#include "plugin/client/channel.h"
 #include "plugin/client/chunked_call.h"
-#include "plugin/client/client_private.h"
+#include "plugin/client/client_call.h"
+#include "plugin/client/negotiation.h"
 #include "plugin/client/reply.h"
 #include "runtime/base/error.h"
 
-#define CHUNKS_SERVICE "Chunks"
 #define FRAME_LENGTH_BYTES 4
-#define MIN_ASK_BYTES 512 /* Node.describe has fewer */
-#define MAX_LIMITS_LOST 2 /* questions that cost the connection, before no more are asked */
 
 /* ---- what chunks need of a client ----------------------------------------------------------- */
 
@@ -21,13 +17,13 @@ static void
 call_chunks (gpointer client, const TpsRpc *rpc, gconstpointer arguments, gint64 deadline_ns,
              TpsClientDone done, gpointer user_data)
 {
-  tps_client_call_rpc (client, rpc, arguments, deadline_ns, done, user_data);
+  tps_channel_call (client, rpc, arguments, deadline_ns, done, user_data);
 }
 
 static void
 delay_chunks (gpointer client, gint64 until_ns, TpsClientDelayed func, gpointer user_data)
 {
-  tps_client_delay (client, until_ns, func, user_data);
+  tps_channel_delay (client, until_ns, func, user_data);
 }
 
 static gint64
@@ -87,16 +83,15 @@ tps_client_call_may_be_too_large (TpsClientCall *call)
   TpsClient *client = call->client;
   gsize n_bytes = get_frame_bytes (call);
   TpsPeerFacts facts;
-  guint64 number;
+  gboolean fits_frame;
 
-  /* Neither the question nor a chunk can be a reason to ask. */
-  if (n_bytes <= MAX (client->ask_bytes, MIN_ASK_BYTES)
-      || g_str_has_prefix (call->name->str, CHUNKS_SERVICE ":"))
+  if (n_bytes <= client->ask_bytes)
     return FALSE;
   tps_mutex_lock (&client->lock);
-  number = client->link != NULL ? client->link->number : 0;
+  fits_frame = client->link != NULL && tps_negotiation_get (client->link, &facts)
+               && fits (&facts, n_bytes);
   tps_mutex_unlock (&client->lock);
-  return number == 0 || !tps_client_get_facts (client, number, &facts) || !fits (&facts, n_bytes);
+  return !fits_frame;
 }
 
 gboolean
@@ -129,25 +124,20 @@ send_in_chunks (TpsClientCall *call, const TpsPeerFacts *facts)
     on_sent (call, NULL, error);
 }
 
-/* Some servers close the connection when they are asked for a service that they do not have: they read what they read. */
+/* A server that closes the connection when it is asked reads what it reads. */
 static gboolean
-is_silent (TpsClientCall *call, const GError *error)
+is_silent (const TpsClientCall *call, const GError *error)
 {
-  if (!call->is_framable || !g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
-    return FALSE;
-  atomic_fetch_add (&call->client->n_limits_lost, 1);
-  return TRUE;
+  return call->is_framable && g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST);
 }
 
 static void
-on_limit_known (gpointer user_data, const TpsPeerFacts *facts, const GError *error)
+on_negotiated (TpsClientCall *call, const TpsPeerFacts *facts, const GError *error)
 {
-  TpsClientCall *call = user_data;
-
   if (error != NULL && !is_silent (call, error))
     on_sent (call, NULL, g_error_copy (error));
   else if (error != NULL || (call->is_framable && fits (facts, get_frame_bytes (call))))
-    tps_client_call_submit (call);
+    tps_channel_submit (call);
   else
     send_in_chunks (call, facts);
 }
@@ -155,12 +145,7 @@ on_limit_known (gpointer user_data, const TpsPeerFacts *facts, const GError *err
 void
 tps_client_call_send_large (TpsClientCall *call)
 {
-  TpsClient *client = call->client;
-
-  if (call->is_framable && atomic_load (&client->n_limits_lost) >= MAX_LIMITS_LOST)
-    tps_client_call_submit (call);
-  else
-    tps_client_ask_peer (client, call->deadline_ns, on_limit_known, call);
+  tps_negotiation_await (call, on_negotiated);
 }
 
 /* ---- large answers -------------------------------------------------------------------------- */

@@ -1,15 +1,25 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/client/client_private.h"
+#include "plugin/client/client_link.h"
 
+#include "plugin/client/client_call.h"
 #include "plugin/client/reply.h"
 #include "runtime/base/error.h"
 
-static void
-link_free (TpsClientLink *link)
+TpsClientLink *
+tps_client_link_ref (TpsClientLink *link)
+{
+  tps_refcount_inc (&link->refcount);
+  return link;
+}
+
+void
+tps_client_link_unref (TpsClientLink *link)
 {
   TpsClient *client = link->client;
 
+  if (!tps_refcount_dec (&link->refcount))
+    return;
   g_clear_pointer (&link->connection, tps_connection_unref);
   g_clear_pointer (&link->pool, tps_segment_pool_unref);
   g_free (link);
@@ -28,9 +38,9 @@ link_tear_down (gpointer user_data)
   link->torn_down = TRUE;
   g_clear_pointer (&link->connector, tps_connector_free);
   if (link->phase == TPS_CLIENT_LINK_UP)
-    tps_connection_close (link->connection); /* on_closed() frees */
+    tps_connection_close (link->connection); /* the last event is on_closed() */
   else
-    link_free (link);
+    tps_client_link_unref (link);
 }
 
 /* Under the lock: takes the link down. Its calls leave the table into `calls`, writers that nobody else will free go to
@@ -47,7 +57,10 @@ link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
   if (client->link == link)
     client->link = NULL;
   if (link->pool != NULL)
-    tps_client_end_pool (link);
+    {
+      tps_segment_pool_add_stats (link->pool, &client->past_stats);
+      tps_segment_pool_shut_down (link->pool); /* no wake comes after this */
+    }
   while ((call = tps_call_table_get_next (&client->calls, call)) != NULL)
     if (call->link == link && !call->answered)
       g_ptr_array_add (calls, call);
@@ -164,7 +177,7 @@ on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
   link->phase = TPS_CLIENT_LINK_CLOSED;
   if (link->torn_down)
     {
-      link_free (link);
+      tps_client_link_unref (link);
       return;
     }
   link_lose_with (link, "connection to %s lost: %s", link->client->where,
@@ -182,7 +195,7 @@ pop_unsent (TpsClientLink *link)
   if (node != NULL)
     {
       call = node->data;
-      call->queued = FALSE;
+      call->queue = NULL;
     }
   tps_mutex_unlock (&link->client->lock);
   return call;
@@ -233,10 +246,21 @@ link_connect (gpointer user_data)
   down = link->down;
   tps_mutex_unlock (&client->lock);
   if (down)
-    return; /* link_tear_down() was posted and frees */
+    return; /* link_tear_down() was posted */
   link->phase = TPS_CLIENT_LINK_CONNECTING;
   link->connector = tps_connector_new (client->loop, &client->address, client->connect_timeout_ns,
                                        on_connected, link);
+}
+
+/* NULL where memory is not shared. */
+static TpsSegmentPool *
+make_pool (TpsClientLink *link)
+{
+  TpsSegmentPoolOptions options = { .max_bytes = link->client->max_shared_bytes,
+                                    .wake = link->client->wake_pool,
+                                    .user_data = link };
+
+  return options.max_bytes > 0 ? tps_segment_pool_new (&options) : NULL;
 }
 
 TpsClientLink *
@@ -244,11 +268,12 @@ tps_client_link_new (TpsClient *client)
 {
   TpsClientLink *link = g_new0 (TpsClientLink, 1);
 
+  tps_refcount_init (&link->refcount);
   link->client = client;
   g_queue_init (&link->unsent);
   client->n_links++;
   link->number = ++client->n_links_made;
-  link->pool = tps_client_make_pool (link);
+  link->pool = make_pool (link);
   tps_loop_post (client->loop, link_connect, link);
   return link;
 }

@@ -310,6 +310,28 @@ tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_de
   tps_mutex_unlock (&pool->lock);
 }
 
+/* Demands are overlooked for a while, each time for longer. */
+static void
+back_off (TpsPoolKind *kind)
+{
+  kind->n_overlooked = kind->n_backoff;
+  kind->n_backoff = MIN (kind->n_backoff * 2, MAX_BACKOFF);
+  memset (kind->demands, 0, sizeof kind->demands);
+}
+
+void
+tps_segment_pool_offer_failed (TpsSegmentPool *pool)
+{
+  tps_mutex_lock (&pool->lock);
+  if (pool->offer == TPS_OFFER_ASKED)
+    {
+      pool->offer = TPS_OFFER_UNKNOWN;
+      for (guint kind = 0; kind < TPS_SEGMENT_N_KINDS; kind++)
+        back_off (&pool->kinds[kind]);
+    }
+  tps_mutex_unlock (&pool->lock);
+}
+
 gboolean
 tps_segment_pool_may_take (TpsSegmentPool *pool, TpsDevice *device)
 {
@@ -461,9 +483,7 @@ tps_segment_pool_open_failed (TpsSegmentPool *pool, gboolean later)
     kind->is_ended = TRUE;
   drop_descriptor (pool);
   pool->open_out = FALSE;
-  kind->n_overlooked = kind->n_backoff;
-  kind->n_backoff = MIN (kind->n_backoff * 2, MAX_BACKOFF);
-  memset (kind->demands, 0, sizeof kind->demands);
+  back_off (kind);
   tps_segment_pool_wake (pool);
   tps_mutex_unlock (&pool->lock);
 }

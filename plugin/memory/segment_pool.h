@@ -68,6 +68,9 @@ void tps_segment_request_clear (TpsSegmentRequest *request);
 /* OFFER: what the server lets the connection have of each kind; 0 = no shared memory. `has_device`: of kind CUDA_IPC too. */
 void tps_segment_pool_offered (TpsSegmentPool *pool, gsize max_bytes, gboolean has_device);
 
+/* OFFER: the server has not said; it is worth asking again after a while. */
+void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
+
 /* A descriptor came; takes it over. FALSE: nobody asked for it, the server is not to be trusted. */
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 

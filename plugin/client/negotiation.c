@@ -1,0 +1,213 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/client/negotiation.h"
+
+#include "plugin/client/channel.h"
+#include "plugin/client/client_call.h"
+#include "plugin/client/deadlines.h"
+#include "plugin/wire/wire_node.h"
+#include "runtime/base/error.h"
+
+#define MAX_QUESTIONS_LOST 2
+#define FIRST_LINKS_TO_SPARE 4u /* twice as many after each further question that was lost */
+#define MAX_DOUBLINGS 4
+
+/* ---- the question --------------------------------------------------------------------------- */
+
+static gboolean
+read_facts (TpsReader *result, TpsWireType type, TpsPeerFacts *facts, GError **error)
+{
+  g_auto (TpsNodeInfo) info = { 0 };
+  g_autoptr (GError) why = NULL;
+
+  if (!tps_rpc_read_result (&tps_describe_rpc, result, type, &info, &why))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                   "the answer to Node:describe cannot be understood: %s", why->message);
+      return FALSE;
+    }
+  facts->max_frame_bytes = MAX (info.max_frame_bytes, 0);
+  facts->max_shared_bytes = MAX (info.max_shared_bytes, 0);
+  facts->shares_device = info.has_shared_device;
+  return TRUE;
+}
+
+/* Under the lock. A link that did not come up has not broken on the question. */
+static void
+note_outcome (const TpsClientLink *link, const GError *error)
+{
+  TpsClient *client = link->client;
+  guint n_doublings;
+
+  if (g_error_matches (error, TPS_ERROR, TPS_ERROR_ABORTED))
+    return;
+  if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
+    client->n_questions_lost = 0;
+  else if (link->up && ++client->n_questions_lost >= MAX_QUESTIONS_LOST)
+    {
+      n_doublings = MIN (client->n_questions_lost - MAX_QUESTIONS_LOST, MAX_DOUBLINGS);
+      client->n_links_to_spare = FIRST_LINKS_TO_SPARE << n_doublings;
+    }
+}
+
+/* Under the lock: takes the calls that wait out of the table. */
+static GPtrArray *
+take_waiting (TpsClientLink *link)
+{
+  GPtrArray *calls = g_ptr_array_new ();
+  GList *node;
+
+  while ((node = g_queue_pop_head_link (&link->negotiation.waiting)) != NULL)
+    {
+      TpsClientCall *call = node->data;
+
+      call->queue = NULL;
+      tps_call_table_remove (&link->client->calls, call);
+      g_ptr_array_add (calls, call);
+    }
+  return calls;
+}
+
+/* All facts are zero with a failure. A peer that answers nonsense offers nothing. */
+static void
+tell_pool (TpsSegmentPool *pool, const TpsPeerFacts *facts, const GError *failure)
+{
+  if (g_error_matches (failure, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
+      || g_error_matches (failure, TPS_ERROR, TPS_ERROR_UNAVAILABLE))
+    tps_segment_pool_offer_failed (pool);
+  else
+    tps_segment_pool_offered (pool, (gsize) facts->max_shared_bytes, facts->shares_device);
+}
+
+static void
+on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
+{
+  g_autoptr (TpsClientLink) link = user_data;
+  g_autoptr (GPtrArray) calls = NULL;
+  g_autoptr (GError) failure = NULL;
+  TpsPeerFacts facts = { 0 };
+
+  if (error == NULL)
+    read_facts (result, type, &facts, &failure);
+  else if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
+    failure = g_error_copy (error);
+  tps_mutex_lock (&link->client->lock);
+  note_outcome (link, failure);
+  link->negotiation.state = failure == NULL ? TPS_NEGOTIATION_DONE : TPS_NEGOTIATION_NONE;
+  link->negotiation.facts = facts;
+  calls = take_waiting (link);
+  tps_mutex_unlock (&link->client->lock);
+  if (link->pool != NULL)
+    tell_pool (link->pool, &facts, failure);
+  for (guint i = 0; i < calls->len; i++)
+    {
+      TpsClientCall *call = calls->pdata[i];
+
+      call->negotiated (call, failure == NULL ? &facts : NULL, failure);
+    }
+}
+
+/* Under the lock. TRUE: the caller must ask the peer. */
+static gboolean
+begin (TpsClientLink *link)
+{
+  TpsClient *client = link->client;
+
+  if (link->negotiation.state != TPS_NEGOTIATION_NONE)
+    return FALSE;
+  if (client->n_links_to_spare > 0)
+    {
+      client->n_links_to_spare--;
+      link->negotiation.state = TPS_NEGOTIATION_DONE;
+      return FALSE;
+    }
+  link->negotiation.state = TPS_NEGOTIATION_ASKED;
+  return TRUE;
+}
+
+static void
+ask (TpsClientLink *link)
+{
+  tps_channel_call_on (link, &tps_describe_rpc, NULL, on_described, tps_client_link_ref (link));
+}
+
+/* ---- its users ------------------------------------------------------------------------------ */
+
+gboolean
+tps_negotiation_get (const TpsClientLink *link, TpsPeerFacts *facts)
+{
+  *facts = link->negotiation.facts;
+  return link->negotiation.state == TPS_NEGOTIATION_DONE;
+}
+
+gboolean
+tps_negotiation_may_offer (const TpsClient *client)
+{
+  return client->n_links_to_spare == 0;
+}
+
+void
+tps_negotiation_offer (TpsClientLink *link)
+{
+  gboolean must_ask, is_known;
+  TpsPeerFacts facts;
+
+  tps_mutex_lock (&link->client->lock);
+  must_ask = begin (link);
+  is_known = tps_negotiation_get (link, &facts);
+  tps_mutex_unlock (&link->client->lock);
+  if (must_ask)
+    ask (link);
+  else if (is_known)
+    tell_pool (link->pool, &facts, NULL);
+}
+
+/* The facts were known when the call began to wait. */
+static void
+on_known (gpointer user_data)
+{
+  g_autoptr (TpsClientLink) link = user_data;
+  g_autoptr (GPtrArray) calls = NULL;
+
+  tps_mutex_lock (&link->client->lock);
+  calls = take_waiting (link);
+  tps_mutex_unlock (&link->client->lock);
+  for (guint i = 0; i < calls->len; i++)
+    {
+      TpsClientCall *call = calls->pdata[i];
+
+      call->negotiated (call, &link->negotiation.facts, NULL);
+    }
+}
+
+void
+tps_negotiation_await (TpsClientCall *call,
+                       void (*done) (TpsClientCall *call, const TpsPeerFacts *facts,
+                                     const GError *error))
+{
+  TpsClient *client = call->client;
+  g_autoptr (TpsClientLink) link = NULL;
+  gboolean must_ask = FALSE;
+  gboolean wake = FALSE;
+  GError *error;
+
+  call->negotiated = done;
+  tps_mutex_lock (&client->lock);
+  error = tps_channel_enter_table (call, &wake);
+  if (error == NULL)
+    {
+      link = tps_client_link_ref (tps_channel_get_link (client));
+      must_ask = begin (link);
+      if (link->negotiation.state == TPS_NEGOTIATION_DONE)
+        tps_loop_post (client->loop, on_known, tps_client_link_ref (link));
+      call->queue = &link->negotiation.waiting;
+      g_queue_push_tail_link (call->queue, &call->node);
+    }
+  tps_mutex_unlock (&client->lock);
+  if (wake)
+    tps_loop_post (client->loop, tps_deadlines_set_timer, client);
+  if (must_ask)
+    ask (link);
+  if (error != NULL)
+    tps_channel_refuse (call, error);
+}
