@@ -227,7 +227,7 @@ static void
 on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
   ChunkedCall *call = user_data;
-  g_autoptr (GError) unclear = NULL;
+  GError *unclear = NULL;
   gint32 n_received = 0;
 
   call->n_in_flight--;
@@ -235,11 +235,12 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
     fail (call, no_service_error (call, error));
   else if (error != NULL)
     note_error (call, error, call->was_begun && is_lost (error));
-  else if (!tps_rpc_read_result (&tps_begin_transfer_rpc, result, type, &n_received, &unclear)
-           || n_received < 0 || n_received > call->layout.n_chunks)
-    fail (call, g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                             "the answer to begin_transfer cannot be understood: %s",
-                             unclear != NULL ? unclear->message : "more chunks than there are"));
+  else if (!tps_rpc_read_answer (&tps_begin_transfer_rpc, result, type, &n_received, &unclear))
+    fail (call, unclear);
+  else if (n_received < 0 || n_received > call->layout.n_chunks)
+    fail (call,
+          g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL, "the peer says that it has %d of %d chunks",
+                       n_received, call->layout.n_chunks));
   else
     {
       call->was_begun = TRUE;
@@ -340,7 +341,7 @@ on_run (gpointer user_data, TpsReader *result, TpsWireType type, const GError *e
     fail (call, forgotten_error (error));
   else if (error != NULL)
     note_error (call, error, is_lost (error));
-  else if (tps_rpc_read_result (&tps_run_transfer_rpc, result, type, &large, &unclear))
+  else if (tps_rpc_read_answer (&tps_run_transfer_rpc, result, type, &large, &unclear))
     {
       note_progress (call);
       take_large_answer (call, &large);
@@ -369,7 +370,7 @@ take_chunk (ChunkedCall *call, TpsReader *result, TpsWireType type)
   g_autoptr (GError) error = NULL;
   gboolean may_help = FALSE;
 
-  if (!tps_rpc_read_result (&tps_get_chunk_rpc, result, type, &chunk, &error)
+  if (!tps_rpc_read_answer (&tps_get_chunk_rpc, result, type, &chunk, &error)
       || !tps_assembly_put (call->assembly, &chunk, &may_help, &error))
     note_error (call, error, may_help);
   else if (tps_assembly_get_n_received (call->assembly) > n_before)

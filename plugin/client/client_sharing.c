@@ -8,13 +8,6 @@
 #include "plugin/wire/wire_memory.h"
 #include "runtime/base/error.h"
 
-/* A segment that is being opened. */
-typedef struct
-{
-  TpsClientLink *link; /* a reference */
-  TpsSegmentKind kind;
-} Opening;
-
 /* ---- what became of a request --------------------------------------------------------------- */
 
 /* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why tensors take the longer way. Once
@@ -36,43 +29,21 @@ warn (TpsClient *client, const GError *why)
                why->message);
 }
 
-/* FALSE: it is of no use, for the reason that stands in `error`. */
-static gboolean
-take_opened (const Opening *opening, TpsReader *result, TpsWireType type, GError **error)
-{
-  TpsSegmentInfo info = { 0 };
-
-  if (!tps_rpc_read_result (&tps_open_segment_rpc, result, type, &info, error))
-    {
-      tps_segment_pool_open_failed (opening->link->pool, FALSE);
-      return FALSE;
-    }
-  if (opening->kind == TPS_SEGMENT_MEMFD)
-    return tps_segment_pool_opened (opening->link->pool, info.id, info.n_bytes, error);
-  if (info.has_handle)
-    return tps_segment_pool_opened_exported (opening->link->pool, info.id, info.n_bytes,
-                                             info.handle, error);
-  tps_segment_pool_open_failed (opening->link->pool, FALSE);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                       "the server opened memory of its device and sent no handle of it");
-  return FALSE;
-}
-
 static void
 on_opened (gpointer user_data, TpsReader *result, TpsWireType type, const GError *error)
 {
-  Opening *opening = user_data;
+  g_autoptr (TpsClientLink) link = user_data;
   gboolean later = g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED);
   g_autoptr (GError) unusable = NULL;
+  TpsSegmentInfo info = { 0 };
 
-  if (error != NULL)
-    tps_segment_pool_open_failed (opening->link->pool, later);
+  if (error != NULL || !tps_rpc_read_answer (&tps_open_segment_rpc, result, type, &info, &unusable))
+    tps_segment_pool_open_failed (link->pool, later);
   else
-    take_opened (opening, result, type, &unusable);
+    tps_segment_pool_opened (link->pool, info.id, info.n_bytes,
+                             info.has_handle ? info.handle : NULL, &unusable);
   if (unusable != NULL || (error != NULL && !later))
-    warn (opening->link->client, unusable != NULL ? unusable : error);
-  tps_client_link_unref (opening->link);
-  g_free (opening);
+    warn (link->client, unusable != NULL ? unusable : error);
 }
 
 static void
@@ -97,10 +68,9 @@ static void
 ask_open (TpsClientLink *link, const TpsSegmentRequest *request)
 {
   TpsOpenSegmentArguments arguments = { request->kind, request->use, (gint64) request->n_bytes };
-  Opening *opening = g_new (Opening, 1);
 
-  *opening = (Opening) { tps_client_link_ref (link), request->kind };
-  tps_channel_call_on (link, &tps_open_segment_rpc, &arguments, on_opened, opening);
+  tps_channel_call_on (link, &tps_open_segment_rpc, &arguments, on_opened,
+                       tps_client_link_ref (link));
 }
 
 /* Asks for whatever the pool wants now. Thread: any. */

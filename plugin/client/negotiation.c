@@ -14,22 +14,17 @@
 
 /* ---- the question --------------------------------------------------------------------------- */
 
-static gboolean
-read_facts (TpsReader *result, TpsWireType type, TpsPeerFacts *facts, GError **error)
+/* Zero with an error. */
+static TpsPeerFacts
+read_facts (TpsReader *result, TpsWireType type, GError **error)
 {
   g_auto (TpsNodeInfo) info = { 0 };
-  g_autoptr (GError) why = NULL;
 
-  if (!tps_rpc_read_result (&tps_describe_rpc, result, type, &info, &why))
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
-                   "the answer to Node:describe cannot be understood: %s", why->message);
-      return FALSE;
-    }
-  facts->max_frame_bytes = MAX (info.max_frame_bytes, 0);
-  facts->max_shared_bytes = MAX (info.max_shared_bytes, 0);
-  facts->shares_device = info.has_shared_device;
-  return TRUE;
+  if (!tps_rpc_read_answer (&tps_describe_rpc, result, type, &info, error))
+    return (TpsPeerFacts) { 0 };
+  return (TpsPeerFacts) { .max_frame_bytes = MAX (info.max_frame_bytes, 0),
+                          .max_shared_bytes = MAX (info.max_shared_bytes, 0),
+                          .shares_device = info.has_shared_device };
 }
 
 /* Under the lock. A link that did not come up has not broken on the question. */
@@ -88,7 +83,7 @@ on_described (gpointer user_data, TpsReader *result, TpsWireType type, const GEr
   TpsPeerFacts facts = { 0 };
 
   if (error == NULL)
-    read_facts (result, type, &facts, &failure);
+    facts = read_facts (result, type, &failure);
   else if (!g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     failure = g_error_copy (error);
   tps_mutex_lock (&link->client->lock);

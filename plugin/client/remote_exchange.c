@@ -40,21 +40,12 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
   Push *push = user_data;
   g_auto (TpsGradient) average = { 0 };
   g_autoptr (GError) unclear = NULL;
-  g_autoptr (GError) why = NULL;
 
-  if (error != NULL)
-    {
-      finish (push, NULL, error);
-      return;
-    }
-  if (tps_rpc_read_result (&tps_average_gradient_rpc, result, type, &average, &why))
-    {
-      finish (push, &average, NULL);
-      return;
-    }
-  unclear = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the answer of a parameter server cannot be understood: %s", why->message);
-  finish (push, NULL, unclear);
+  if (error == NULL
+      && tps_rpc_read_answer (&tps_average_gradient_rpc, result, type, &average, &unclear))
+    finish (push, &average, NULL);
+  else
+    finish (push, NULL, error != NULL ? error : unclear);
 }
 
 static void

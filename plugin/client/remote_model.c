@@ -52,21 +52,10 @@ on_answer (gpointer user_data, TpsReader *result, TpsWireType type, const GError
   Call *call = user_data;
   g_autoptr (TpsModelVersion) model = NULL;
   g_autoptr (GError) unclear = NULL;
-  g_autoptr (GError) why = NULL;
 
-  if (error != NULL || !call->has_model)
-    {
-      finish (call, NULL, error);
-      return;
-    }
-  if (tps_rpc_read_result (&tps_get_model_rpc, result, type, &model, &why))
-    {
-      finish (call, model, NULL);
-      return;
-    }
-  unclear = g_error_new (TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the model of a parameter server cannot be understood: %s", why->message);
-  finish (call, NULL, unclear);
+  if (error == NULL && call->has_model)
+    tps_rpc_read_answer (&tps_get_model_rpc, result, type, &model, &unclear);
+  finish (call, unclear == NULL ? model : NULL, error != NULL ? error : unclear);
 }
 
 static void

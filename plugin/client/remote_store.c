@@ -26,44 +26,40 @@ forgive (const GError *error, guint *n_lost)
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
 }
 
+/* Puts the value, or without one removes the keys that begin with `key`. */
 static gboolean
-remote_store_put (TpsStore *base, const gchar *key, GBytes *value, GError **error)
+change (TpsStore *base, const gchar *key, GBytes *value, GError **error)
 {
   RemoteStore *store = (RemoteStore *) base;
   gint64 deadline_ns = tps_clock_now_ns () + store->timeout_ns;
   g_autoptr (GError) local_error = NULL;
   guint n_lost = 0;
 
-  while (!tps_remote_put (store->client, key, value, deadline_ns, &local_error))
+  do
     {
-      if (!forgive (local_error, &n_lost))
-        {
-          g_propagate_error (error, g_steal_pointer (&local_error));
-          return FALSE;
-        }
       g_clear_error (&local_error);
+      if (value != NULL)
+        tps_remote_put (store->client, key, value, deadline_ns, &local_error);
+      else
+        tps_remote_remove (store->client, key, deadline_ns, &local_error);
     }
-  return TRUE;
+  while (forgive (local_error, &n_lost));
+  if (local_error == NULL)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&local_error));
+  return FALSE;
+}
+
+static gboolean
+remote_store_put (TpsStore *base, const gchar *key, GBytes *value, GError **error)
+{
+  return change (base, key, value, error);
 }
 
 static gboolean
 remote_store_remove (TpsStore *base, const gchar *prefix, GError **error)
 {
-  RemoteStore *store = (RemoteStore *) base;
-  gint64 deadline_ns = tps_clock_now_ns () + store->timeout_ns;
-  g_autoptr (GError) local_error = NULL;
-  guint n_lost = 0;
-
-  while (!tps_remote_remove (store->client, prefix, deadline_ns, &local_error))
-    {
-      if (!forgive (local_error, &n_lost))
-        {
-          g_propagate_error (error, g_steal_pointer (&local_error));
-          return FALSE;
-        }
-      g_clear_error (&local_error);
-    }
-  return TRUE;
+  return change (base, prefix, NULL, error);
 }
 
 /* Never 0, which would mean "do not wait". */

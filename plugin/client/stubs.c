@@ -13,18 +13,12 @@ typedef struct
   gpointer result;
 } Answer;
 
-/* The descriptors say INVALID_ARGUMENT, which would be the caller's fault. A bad answer is not. */
 static gboolean
 read_answer (TpsReader *in, TpsWireType type, gpointer user_data, GError **error)
 {
   const Answer *answer = user_data;
-  g_autoptr (GError) local_error = NULL;
 
-  if (tps_rpc_read_result (answer->rpc, in, type, answer->result, &local_error))
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the answer to %s:%s cannot be understood: %s",
-               answer->rpc->service, answer->rpc->name, local_error->message);
-  return FALSE;
+  return tps_rpc_read_answer (answer->rpc, in, type, answer->result, error);
 }
 
 /* Waits. `result` is zero before; what is in it after a failure is to be cleared. */

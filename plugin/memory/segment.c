@@ -15,7 +15,6 @@
 
 #include "runtime/device/device_memory.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sync.h"
 
 #define EXPORT_BYTES ((gsize) 2 << 20) /* what devices share is in blocks of this size */
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
@@ -23,7 +22,6 @@
 
 struct TpsSegment
 {
-  TpsRefcount refcount;
   TpsSegmentUse use;
   gsize n_bytes;
   guint8 *data;
@@ -55,7 +53,6 @@ segment_new (TpsSegmentUse use, gsize n_bytes, gpointer data)
 {
   TpsSegment *segment = g_new0 (TpsSegment, 1);
 
-  tps_refcount_init (&segment->refcount);
   segment->use = use;
   segment->n_bytes = n_bytes;
   segment->data = data;
@@ -224,12 +221,6 @@ tps_segment_get_kind (const TpsSegment *segment)
   return segment->exported != NULL ? TPS_SEGMENT_CUDA_IPC : TPS_SEGMENT_MEMFD;
 }
 
-TpsDevice *
-tps_segment_get_device (const TpsSegment *segment)
-{
-  return segment->exported != NULL ? tps_buffer_get_device (segment->exported) : NULL;
-}
-
 TpsBuffer *
 tps_segment_show (const TpsSegment *segment, gsize offset, gsize length, GDestroyNotify free_func,
                   gpointer user_data)
@@ -260,18 +251,9 @@ tps_segment_get_data (const TpsSegment *segment)
   return segment->data;
 }
 
-TpsSegment *
-tps_segment_ref (TpsSegment *segment)
-{
-  tps_refcount_inc (&segment->refcount);
-  return segment;
-}
-
 void
-tps_segment_unref (TpsSegment *segment)
+tps_segment_free (TpsSegment *segment)
 {
-  if (!tps_refcount_dec (&segment->refcount))
-    return;
   if (segment->exported != NULL)
     tps_buffer_unref (segment->exported);
   else

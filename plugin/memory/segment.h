@@ -54,16 +54,13 @@ gsize tps_segment_get_size (const TpsSegment *segment); /* rounded */
 /* Borrowed; mapped for reading only on the side that reads. Of kind CUDA_IPC an address of the device. */
 guint8 *tps_segment_get_data (const TpsSegment *segment);
 
-/* NULL for MEMFD. */
-TpsDevice *tps_segment_get_device (const TpsSegment *segment);
-
 /* Bytes [offset, offset + length) as a buffer that its peer may change at any time: shared host memory, or the device's. */
 TpsBuffer *tps_segment_show (const TpsSegment *segment, gsize offset, gsize length,
                              GDestroyNotify free_func, gpointer user_data);
 
-TpsSegment *tps_segment_ref (TpsSegment *segment);
-void tps_segment_unref (TpsSegment *segment);
+/* Unmaps it, or closes the exported memory; the peer's mapping stays. */
+void tps_segment_free (TpsSegment *segment);
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegment, tps_segment_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSegment, tps_segment_free)
 
 G_END_DECLS

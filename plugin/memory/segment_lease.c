@@ -186,18 +186,6 @@ tps_segment_lease_written (TpsSharing *sharing)
 }
 
 gboolean
-tps_segment_lease_is_used (TpsSharing *sharing)
-{
-  Lease *lease = (Lease *) sharing;
-  gboolean is_used;
-
-  tps_mutex_lock (&lease->pool->lock);
-  is_used = lease->segments != NULL;
-  tps_mutex_unlock (&lease->pool->lock);
-  return is_used;
-}
-
-gboolean
 tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool)
 {
   return ((Lease *) sharing)->pool == pool;

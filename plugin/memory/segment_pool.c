@@ -117,7 +117,7 @@ void
 tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held)
 {
   g_ptr_array_remove_fast (pool->segments, held);
-  g_clear_pointer (&held->segment, tps_segment_unref);
+  g_clear_pointer (&held->segment, tps_segment_free);
   g_free (held);
 }
 
@@ -239,7 +239,7 @@ next_close (TpsSegmentPool *pool, TpsSegmentRequest *request)
         continue;
       held->phase = TPS_POOL_SEGMENT_CLOSING;
       if (held->kind == TPS_SEGMENT_CUDA_IPC)
-        g_clear_pointer (&held->segment, tps_segment_unref);
+        g_clear_pointer (&held->segment, tps_segment_free);
       if (ids == NULL)
         ids = g_array_new (FALSE, FALSE, sizeof (gint64));
       g_array_append_val (ids, held->id);
@@ -373,17 +373,39 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
   return FALSE;
 }
 
-/* Maps what was sent; it is checked there. Without the lock: filling page tables takes its time. */
+/* Maps the file that was sent, which is checked there. Without the lock: filling page tables takes its time. */
 static TpsSegment *
-map_segment (TpsSegmentUse use, gsize n_asked, gint64 n_bytes, gint fd, GError **error)
+open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
 {
+  TpsSegment *segment = NULL;
+  gint fd;
+
+  tps_mutex_lock (&pool->lock);
+  fd = pool->descriptor;
+  pool->descriptor = -1;
+  tps_mutex_unlock (&pool->lock);
   if (fd < 0)
     {
       g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                            "the server opened a segment and sent no descriptor of it");
       return NULL;
     }
-  return check_size (n_bytes, n_asked, error) ? tps_segment_open (use, n_asked, fd, error) : NULL;
+  if (check_size (n_bytes, pool->n_opening_bytes, error))
+    segment = tps_segment_open (pool->opening_use, pool->n_opening_bytes, fd, error);
+  close (fd);
+  return segment;
+}
+
+static TpsSegment *
+open_exported (TpsSegmentPool *pool, gint64 n_bytes, const guint8 *handle, GError **error)
+{
+  if (handle == NULL)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL,
+                         "the server opened memory of its device and sent no handle of it");
+  if (handle == NULL || !check_size (n_bytes, pool->n_opening_bytes, error))
+    return NULL;
+  return tps_segment_open_exported (pool->device, pool->opening_use, pool->n_opening_bytes, handle,
+                                    error);
 }
 
 static gboolean
@@ -434,7 +456,7 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
 
   tps_mutex_lock (&pool->lock);
   if (!add_opened (pool, id, segment, segment != NULL ? error : NULL))
-    g_clear_pointer (&segment, tps_segment_unref);
+    g_clear_pointer (&segment, tps_segment_free);
   if (segment == NULL)
     kind->is_ended = TRUE;
   kind->n_backoff = FIRST_BACKOFF;
@@ -443,32 +465,17 @@ end_opening (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **erro
   return segment != NULL;
 }
 
+/* Of one request nobody else changes what is being opened. */
 gboolean
-tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError **error)
+tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, const guint8 *handle,
+                         GError **error)
 {
   TpsSegment *segment;
-  gint fd;
 
-  tps_mutex_lock (&pool->lock);
-  fd = pool->descriptor;
-  pool->descriptor = -1;
-  tps_mutex_unlock (&pool->lock);
-  /* Of one request nobody else changes these. */
-  segment = map_segment (pool->opening_use, pool->n_opening_bytes, n_bytes, fd, error);
-  if (fd >= 0)
-    close (fd);
-  return end_opening (pool, id, segment, error);
-}
-
-gboolean
-tps_segment_pool_opened_exported (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
-                                  const guint8 *handle, GError **error)
-{
-  TpsSegment *segment = NULL;
-
-  if (check_size (n_bytes, pool->n_opening_bytes, error))
-    segment = tps_segment_open_exported (pool->device, pool->opening_use, pool->n_opening_bytes,
-                                         handle, error);
+  if (pool->opening_kind == TPS_SEGMENT_MEMFD)
+    segment = open_sent (pool, n_bytes, error);
+  else
+    segment = open_exported (pool, n_bytes, handle, error);
   return end_opening (pool, id, segment, error);
 }
 

@@ -74,13 +74,11 @@ void tps_segment_pool_offer_failed (TpsSegmentPool *pool);
 /* A descriptor came; takes it over. FALSE: nobody asked for it, the server is not to be trusted. */
 gboolean tps_segment_pool_add_descriptor (TpsSegmentPool *pool, gint fd);
 
-/* OPEN: the server has answered with this segment; its descriptor is there. FALSE (INTERNAL, RESOURCE_EXHAUSTED): it cannot
- * be used; it will be closed, and no other of its kind is opened. */
-gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes, GError **error);
-
-/* The same of kind CUDA_IPC, which is opened by `handle` [TPS_EXPORT_HANDLE_BYTES]. Errors: also UNAVAILABLE. May block. */
-gboolean tps_segment_pool_opened_exported (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
-                                           const guint8 *handle, GError **error);
+/* OPEN: the server has answered with this segment. Its descriptor is there, or it is opened by `handle`
+ * [TPS_EXPORT_HANDLE_BYTES], NULL if there was none. FALSE (INTERNAL, RESOURCE_EXHAUSTED; of a device also UNAVAILABLE): it
+ * cannot be used; it will be closed, and no other of its kind is opened. May block for memory of a device. */
+gboolean tps_segment_pool_opened (TpsSegmentPool *pool, gint64 id, gint64 n_bytes,
+                                  const guint8 *handle, GError **error);
 
 /* OPEN: no segment. `later`: for want of room, so it is worth asking again after a while; else nothing of the kind is
  * opened any more. */
@@ -101,9 +99,6 @@ TpsSharing *tps_segment_pool_lease (TpsSegmentPool *pool);
 
 /* All tensors of the call have been written: what did not find room counts as wanted. */
 void tps_segment_lease_written (TpsSharing *sharing);
-
-/* Whether a tensor lies in shared memory: the call can go out on this connection only. */
-gboolean tps_segment_lease_is_used (TpsSharing *sharing);
 
 /* Whether the lease is of this pool. */
 gboolean tps_segment_lease_is_of (TpsSharing *sharing, const TpsSegmentPool *pool);

@@ -55,7 +55,7 @@ tps_segment_entry_unref (TpsSegmentEntry *entry)
 {
   if (!tps_refcount_dec (&entry->refcount))
     return;
-  tps_segment_unref (entry->segment);
+  tps_segment_free (entry->segment);
   tps_segment_charge_unref (entry->charge);
   g_free (entry);
 }

@@ -2,6 +2,8 @@
 
 #include "plugin/wire/rpc.h"
 
+#include "runtime/base/error.h"
+
 static const TpsField no_fields[] = { { NULL } };
 
 gboolean
@@ -37,6 +39,19 @@ tps_rpc_read_result (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointe
          || (tps_field_check_type (&path, type, field->kind->type, error)
              && field->kind->read (in, &path, field, result, error)
              && tps_field_check_reader (in, &path, error));
+}
+
+gboolean
+tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
+                     GError **error)
+{
+  g_autoptr (GError) why = NULL;
+
+  if (tps_rpc_read_result (rpc, in, type, result, &why))
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the answer to %s:%s cannot be understood: %s",
+               rpc->service, rpc->name, why->message);
+  return FALSE;
 }
 
 void

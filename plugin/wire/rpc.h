@@ -42,6 +42,10 @@ void tps_rpc_value_write_arguments (TpsWriter *out, gconstpointer rpc_value);
 gboolean tps_rpc_read_result (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
                               GError **error);
 
+/* The same for a client, whose server is at fault. Errors: INTERNAL, naming the method. */
+gboolean tps_rpc_read_answer (const TpsRpc *rpc, TpsReader *in, TpsWireType type, gpointer result,
+                              GError **error);
+
 /* Field 0 and its value; nothing for void. */
 void tps_rpc_write_result (const TpsRpc *rpc, TpsWriter *out, gconstpointer result);
 

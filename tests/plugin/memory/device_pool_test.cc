@@ -325,7 +325,7 @@ TEST_F (DevicePool, MemoryOfAnotherSizeIsNotUsed)
   ASSERT_EQ (pair_->asked.front ().kind, TPS_SEGMENT_CUDA_IPC);
   tps_segment_request_clear (&pair_->asked.front ());
   pair_->asked.clear ();
-  EXPECT_FALSE (tps_segment_pool_opened_exported (pair_->pool, 99, 4 * MIB, handle, &error));
+  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 99, 4 * MIB, handle, &error));
   EXPECT_EQ (error->code, TPS_ERROR_INTERNAL);
   EXPECT_FALSE (tps_segment_pool_may_take (pair_->pool, ExportingDevice::get ()));
   pair_->ask ();

@@ -202,7 +202,7 @@ private:
                                             handle, &error))
       {
         sizes_[id] = size;
-        tps_segment_pool_opened_exported (pool, id, static_cast<gint64> (size), handle, nullptr);
+        tps_segment_pool_opened (pool, id, static_cast<gint64> (size), handle, nullptr);
       }
     else
       tps_segment_pool_open_failed (pool, error->code == TPS_ERROR_RESOURCE_EXHAUSTED);
@@ -230,7 +230,7 @@ private:
       }
     sizes_[id] = size;
     EXPECT_TRUE (tps_segment_pool_add_descriptor (pool, fd));
-    EXPECT_TRUE (tps_segment_pool_opened (pool, id, static_cast<gint64> (size), nullptr));
+    EXPECT_TRUE (tps_segment_pool_opened (pool, id, static_cast<gint64> (size), nullptr, nullptr));
   }
 
   std::map<gint64, gsize> sizes_; /* by id */

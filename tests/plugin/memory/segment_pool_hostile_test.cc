@@ -129,7 +129,7 @@ TEST_F (HostileOpen, NoDescriptor)
 {
   g_autoptr (GError) error = nullptr;
 
-  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, MIB, &error));
+  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr, &error));
   EXPECT_EQ (error->code, TPS_ERROR_INTERNAL);
   expect_ended (true);
 }
@@ -143,7 +143,7 @@ TEST_F (HostileOpen, TwoDescriptors)
 TEST_F (HostileOpen, DescriptorOfSomethingElse)
 {
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, open ("/dev/null", O_RDONLY)));
-  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr));
+  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr, nullptr));
   expect_ended (true);
 }
 
@@ -153,7 +153,7 @@ TEST_F (HostileOpen, AnotherSizeThanAskedFor)
   g_autoptr (TpsSegment) segment = tps_segment_create (TPS_SEGMENT_REQUESTS, 2 * MIB, &fd, nullptr);
 
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
-  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, 2 * MIB, nullptr));
+  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, 2 * MIB, nullptr, nullptr));
   expect_ended (true);
 }
 
@@ -164,7 +164,7 @@ TEST_F (HostileOpen, AnIdThatIsThereAlready)
   g_autoptr (TpsSegment) first = tps_segment_create (TPS_SEGMENT_REQUESTS, MIB, &fd, nullptr);
 
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
-  EXPECT_TRUE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr));
+  EXPECT_TRUE (tps_segment_pool_opened (pair_->pool, 5, MIB, nullptr, nullptr));
   push (2 * MIB); /* a larger segment is asked for */
   pair_->ask ();
   ASSERT_EQ (pair_->asked.size (), 1u);
@@ -172,7 +172,8 @@ TEST_F (HostileOpen, AnIdThatIsThereAlready)
   g_autoptr (TpsSegment) second = tps_segment_create (TPS_SEGMENT_REQUESTS, size, &fd, nullptr);
   pair_->asked.clear ();
   EXPECT_TRUE (tps_segment_pool_add_descriptor (pair_->pool, fd));
-  EXPECT_FALSE (tps_segment_pool_opened (pair_->pool, 5, static_cast<gint64> (size), &error));
+  EXPECT_FALSE (
+      tps_segment_pool_opened (pair_->pool, 5, static_cast<gint64> (size), nullptr, &error));
   EXPECT_STREQ (error->message, "the server opened segment 5 twice");
 }
 

@@ -82,7 +82,7 @@ public:
   ~ScriptedServer ()
   {
     for (auto &segment : segments)
-      tps_segment_unref (segment.second);
+      tps_segment_free (segment.second);
     EXPECT_EQ (std::string (), unexpected);
   }
 
