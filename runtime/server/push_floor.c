@@ -156,15 +156,16 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-/* `made` has its name. */
+/* `made` has its name. Its charge comes from `payer`; NULL: it is a new one. */
 static gboolean
-add_entry (TpsPushFloors *floors, const Entry *made, gint64 now_ns)
+add_entry (TpsPushFloors *floors, const Entry *made, TpsBudget *payer, gint64 now_ns)
 {
   Entry *entry;
 
   if (!tps_push_floors_has_room (floors, now_ns)
-      || !tps_charge_add (&floors->charge, TPS_PUSH_FLOOR_BYTES, NULL))
+      || !tps_budget_move (payer, floors->charge.budget, TPS_PUSH_FLOOR_BYTES))
     return FALSE;
+  floors->charge.n_bytes += TPS_PUSH_FLOOR_BYTES;
   entry = g_new (Entry, 1);
   *entry = *made;
   entry->link.data = entry->export_link.data = entry;
@@ -176,14 +177,14 @@ add_entry (TpsPushFloors *floors, const Entry *made, gint64 now_ns)
 
 gboolean
 tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                     TpsExportSide side, gint64 now_ns)
+                     TpsExportSide side, TpsBudget *payer, gint64 now_ns)
 {
   Entry entry = key_of (client);
 
   entry.floor = *floor;
   entry.heard_ns = now_ns;
   entry.side = side;
-  return add_entry (floors, &entry, now_ns);
+  return add_entry (floors, &entry, payer, now_ns);
 }
 
 const TpsPushFloor *
@@ -264,5 +265,5 @@ tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns, const TpsExportedF
   known = g_hash_table_lookup (floors->entries, &entry);
   if (known != NULL)
     remove_entry (floors, known);
-  return add_entry (floors, &entry, now_ns);
+  return add_entry (floors, &entry, NULL, now_ns);
 }

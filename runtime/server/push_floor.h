@@ -59,13 +59,13 @@ typedef guint8 TpsExportSide;
 TpsPushFloors *tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget);
 void tps_push_floors_free (TpsPushFloors *floors);
 
-/* Forgets floors whose time has come; then, whether there is room for another one, provided that the budgets above have
- * TPS_PUSH_FLOOR_BYTES. */
+/* Forgets floors whose time has come; then, whether there is room for another one. */
 gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
 
-/* FALSE: there is no room. `client` has none. */
+/* Adds the floor of a client that has none. Its charge of TPS_PUSH_FLOOR_BYTES moves here from `payer`, which the caller has
+ * charged: a full budget never refuses a floor. FALSE: there is no room, and nothing has moved. */
 gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
-                              TpsExportSide side, gint64 now_ns);
+                              TpsExportSide side, TpsBudget *payer, gint64 now_ns);
 
 /* NULL is a normal answer. Borrowed until the next call. The client has been heard of. */
 const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,

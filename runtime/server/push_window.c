@@ -96,11 +96,11 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
   if (is_needed (client))
     {
       forget (window, client, client->n_pushes);
-      /* The budget may be full, and the window is charged until the floor is there: the floor takes a part of that over. */
-      tps_budget_release (window->options.budget, TPS_PUSH_FLOOR_BYTES);
-      client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
-      if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side, now_ns))
+      /* The floor takes over a part of the window's charge: the budget may be full. */
+      if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side,
+                                window->options.budget, now_ns))
         return FALSE;
+      client->n_bytes -= TPS_PUSH_FLOOR_BYTES;
     }
   drop_client (window, client);
   return TRUE;
@@ -274,19 +274,23 @@ remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, 
           gint64 lsn)
 {
   TpsRememberedPush push = { running->sequence, answer, lsn, running->digest };
+  gint64 last_lsn = client->last_lsn;
   TpsRememberedPush *known;
   guint place;
 
-  if (is_below_window (window, client, push.sequence))
-    {
-      if (running->incarnation <= client->last_lsn)
-        return; /* the window has moved on while it ran */
-      start_again (window, client);
-    }
   if (client->is_floor_kept)
     tps_push_floors_remove (window->floors, client->name);
   client->is_floor_kept = FALSE;
   client->last_lsn = MAX (client->last_lsn, lsn);
+  if (is_below_window (window, client, push.sequence))
+    {
+      if (running->incarnation <= last_lsn) /* the window moved on while the push ran */
+        {
+          tps_push_floor_raise (&client->floor, push.sequence, lsn);
+          return;
+        }
+      start_again (window, client);
+    }
   known = find_push (client, push.sequence);
   if (known != NULL)
     {

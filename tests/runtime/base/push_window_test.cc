@@ -508,7 +508,54 @@ TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
     }
 }
 
+/* Another thread takes every byte that becomes free: a window still becomes a floor, since its charge is not given up in between. */
+TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeWhatIsFree)
+{
+  TpsBudget *process = tps_budget_new (nullptr, "process", 64 << 10);
+  TpsBudget *windows = tps_budget_new (process, "windows", 0);
+  TpsPushWindowOptions options = { .max_clients = 16, .budget = windows };
+  TpsPushWindow *window = tps_push_window_new (&options);
+  TpsPushDigest digest = digest_of (0);
+  std::atomic<bool> stop (false);
+  gsize n_taken = 0;
+  int n_refused = 0;
+  std::thread other ([&] {
+    while (!stop)
+      if (tps_budget_charge (process, 16, nullptr))
+        n_taken += 16;
+  });
+
+  for (int i = 0; i < 200000 && n_refused < 2000; i++)
+    {
+      std::string name = "n" + std::to_string (i);
+      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr };
+      gint64 answer;
+
+      if (tps_push_window_begin (window, &request, &answer, nullptr) == TPS_PUSH_NEW)
+        tps_push_window_end (window, name.c_str (), 1, 0, 0);
+      else
+        n_refused++;
+    }
+  stop = true;
+  other.join ();
+  tps_push_window_free (window);
+  EXPECT_EQ (tps_budget_get_held (process), n_taken);
+  tps_budget_release (process, n_taken);
+  tps_budget_unref (windows);
+  tps_budget_unref (process);
+}
+
 /* ---- incarnations --------------------------------------------------------------------------- */
+
+/* It was admitted after the others had ended, to something that was created after them. */
+TEST_F (PushWindow, aRunningPushThatTheWindowLeftBehindIsNotNewAgain)
+{
+  EXPECT_EQ (begin ("a", 1), NEW);
+  EXPECT_EQ (push_to (1, "a", 100000, 10), NEW);
+  end ("a", 1, 0, 30);
+  EXPECT_EQ (begin ("a", 1, 0, nullptr, 20), STALE);
+  EXPECT_EQ (begin ("a", 1, 0, nullptr, 31), NEW) << "created after it";
+}
 
 TEST_F (PushWindow, aPushToWhatCameLaterIsNew)
 {
