@@ -183,6 +183,7 @@ make_parameter_servers (TpsPlugin *plugin, const TpsPluginOptions *options, GErr
     updating.workers = plugin->workers;
   if (updating.sequencer == NULL)
     updating.sequencer = plugin->sequencer;
+  updating.pushes.budget = plugin->budgets->windows;
   if (updating.n_trainers == 0)
     updating.n_trainers = averaging.n_trainers;
   if (updating.round_timeout_ns == 0)
@@ -236,10 +237,7 @@ make_objects (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   if (plugin->serves & SERVES_EMBEDDING_TABLE)
     make_tables (plugin, options);
   if (plugin->serves & SERVES_RENDEZVOUS)
-    {
-      plugin->rendezvous = tps_rendezvous_new (plugin->workers);
-      tps_rendezvous_set_budget (plugin->rendezvous, plugin->budgets->rendezvous);
-    }
+    plugin->rendezvous = tps_rendezvous_new (plugin->workers, plugin->budgets);
   if (plugin->serves & SERVES_TRAINER)
     plugin->trainer = tps_trainer_new (options->trainer_links, plugin->metrics);
   make_chunks (plugin);

@@ -59,18 +59,12 @@ on_timer (gpointer data)
   tps_mutex_unlock (&rendezvous->lock);
 }
 
-void
-tps_rendezvous_set_budget (TpsRendezvous *rendezvous, TpsBudget *budget)
-{
-  tps_rendezvous_store_set_budget (rendezvous->store, budget);
-}
-
 TpsRendezvous *
-tps_rendezvous_new (TpsWorkerPool *workers)
+tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets)
 {
   TpsRendezvous *rendezvous = g_new0 (TpsRendezvous, 1);
 
-  rendezvous->store = tps_rendezvous_store_new ();
+  rendezvous->store = tps_rendezvous_store_new (budgets);
   rendezvous->workers = workers;
   tps_mutex_init (&rendezvous->lock);
   tps_cond_init (&rendezvous->fired);

@@ -6,18 +6,14 @@
 
 #include "plugin/service/call.h"
 #include "plugin/service/rendezvous_store.h"
-#include "runtime/base/budget.h"
 #include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 
 typedef struct TpsRendezvous TpsRendezvous;
 
-/* `workers` (borrowed, outlives the object) runs the timers of waiting calls. */
-TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers);
-
-/* What keys and values are charged to; a reference is taken. Must be called before the service is served. */
-void tps_rendezvous_set_budget (TpsRendezvous *rendezvous, TpsBudget *budget);
+/* `workers` (borrowed, outlives the object) runs the timers of waiting calls. `budgets` as for tps_rendezvous_store_new(). */
+TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *budgets);
 
 /* Ends what waits with UNAVAILABLE. */
 void tps_rendezvous_free (TpsRendezvous *rendezvous);

@@ -10,14 +10,14 @@
 #include "runtime/base/sync.h"
 
 #define MAX_KEY_BYTES 255
-#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key and its value in the table */
+#define KEY_OVERHEAD_BYTES ((gsize) 256) /* of a key and its value in the tree */
 
 struct TpsRendezvousStore
 {
-  TpsMutex lock;      /* guards everything below; nobody is called back with it held */
-  GHashTable *values; /* gchar * to GBytes */
+  TpsMutex lock; /* guards everything below; nobody is called back with it held */
+  GTree *values; /* gchar * to GBytes, in the order of the keys */
   gsize n_bytes;
-  TpsCharge charge; /* of keys and values; with a reference of the budget */
+  TpsBudget *budget; /* of keys, values and waiters */
   TpsRendezvousWaiters waiters;
   TpsPushWindow *pushes;
   gboolean down;
@@ -60,6 +60,45 @@ refuse_growth (GError **error, const gchar *key, const gchar *limit)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
+/* The bytes of a GBytes, with what is charged for it and its key. Replies may keep it after its key has gone. */
+typedef struct
+{
+  TpsBudget *budget; /* a reference */
+  gsize n_charged;
+  guint8 bytes[];
+} Value;
+
+static void
+free_value (gpointer data)
+{
+  Value *value = data;
+  TpsBudget *budget = value->budget;
+  gsize n_charged = value->n_charged;
+
+  g_free (value);
+  tps_budget_release (budget, n_charged);
+  tps_budget_unref (budget);
+}
+
+/* A copy, as the value may lie in a buffer that is charged to requests under way. */
+static GBytes *
+copy_value (TpsBudget *budget, const gchar *key, GBytes *value, GError **error)
+{
+  gsize n_bytes;
+  gconstpointer bytes = g_bytes_get_data (value, &n_bytes);
+  gsize n_charged = KEY_OVERHEAD_BYTES + strlen (key) + n_bytes;
+  Value *copy;
+
+  if (!tps_budget_charge (budget, n_charged, error))
+    return NULL;
+  copy = g_malloc (sizeof *copy + n_bytes);
+  copy->budget = tps_budget_ref (budget);
+  copy->n_charged = n_charged;
+  if (n_bytes > 0)
+    memcpy (copy->bytes, bytes, n_bytes);
+  return g_bytes_new_with_free_func (copy->bytes, n_bytes, free_value, copy);
+}
+
 static gsize
 count_bytes (const gchar *key, GBytes *value)
 {
@@ -74,7 +113,7 @@ check_room (const TpsRendezvousStore *store, const gchar *key, GBytes *value, GB
 
   if (g_bytes_get_size (value) > TPS_RENDEZVOUS_MAX_VALUE_BYTES)
     return refuse_growth (error, key, "1 MiB per value");
-  if (old == NULL && g_hash_table_size (store->values) >= TPS_RENDEZVOUS_MAX_KEYS)
+  if (old == NULL && (guint) g_tree_nnodes (store->values) >= TPS_RENDEZVOUS_MAX_KEYS)
     return refuse_growth (error, key, "65,536 keys");
   if (store->n_bytes - n_old + count_bytes (key, value) > TPS_RENDEZVOUS_MAX_BYTES)
     return refuse_growth (error, key, "256 MiB");
@@ -86,52 +125,49 @@ static gboolean
 set_value (TpsRendezvousStore *store, const gchar *key, GBytes *value, GQueue *ended,
            GError **error)
 {
-  GBytes *old = g_hash_table_lookup (store->values, key);
-  guint n_keys = g_hash_table_size (store->values) + (old == NULL);
-  gsize n_bytes = store->n_bytes;
+  GBytes *old = g_tree_lookup (store->values, key);
   GBytes *copy;
 
   if (!check_room (store, key, value, old, error))
     return FALSE;
-  n_bytes += count_bytes (key, value) - (old != NULL ? count_bytes (key, old) : 0);
-  if (!tps_charge_set (&store->charge, n_bytes + n_keys * KEY_OVERHEAD_BYTES, error))
+  copy = copy_value (store->budget, key, value, error);
+  if (copy == NULL)
     return FALSE;
-  /* A copy, as the value may lie in a buffer that is charged to requests under way. */
-  copy = g_bytes_new (g_bytes_get_data (value, NULL), g_bytes_get_size (value));
-  store->n_bytes = n_bytes;
-  g_hash_table_replace (store->values, g_strdup (key), copy);
+  store->n_bytes += count_bytes (key, copy) - (old != NULL ? count_bytes (key, old) : 0);
+  g_tree_replace (store->values, g_strdup (key), copy);
   tps_rendezvous_waiters_take_key (&store->waiters, key, copy, ended);
   return TRUE;
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-TpsRendezvousStore *
-tps_rendezvous_store_new (void)
+static gint
+compare_keys (gconstpointer a, gconstpointer b, gpointer unused)
 {
+  return strcmp (a, b);
+}
+
+TpsRendezvousStore *
+tps_rendezvous_store_new (const TpsBudgets *budgets)
+{
+  const TpsBudgets *charged = tps_budgets_or_none (budgets);
+  TpsPushWindowOptions pushes = { .budget = charged->windows };
   TpsRendezvousStore *store = g_new0 (TpsRendezvousStore, 1);
 
   tps_mutex_init (&store->lock);
-  store->values = g_hash_table_new_full (g_str_hash, g_str_equal, g_free,
-                                         (GDestroyNotify) g_bytes_unref);
-  tps_rendezvous_waiters_init (&store->waiters);
-  store->pushes = tps_push_window_new (NULL);
+  store->budget = tps_budget_ref (charged->rendezvous);
+  store->values = g_tree_new_full (compare_keys, NULL, g_free, (GDestroyNotify) g_bytes_unref);
+  tps_rendezvous_waiters_init (&store->waiters, store->budget);
+  store->pushes = tps_push_window_new (&pushes);
   return store;
-}
-
-void
-tps_rendezvous_store_set_budget (TpsRendezvousStore *store, TpsBudget *budget)
-{
-  store->charge.budget = tps_budget_ref (budget);
 }
 
 void
 tps_rendezvous_store_free (TpsRendezvousStore *store)
 {
   tps_rendezvous_waiters_clear (&store->waiters);
-  tps_charge_clear (&store->charge);
-  tps_budget_unref (store->charge.budget);
-  g_hash_table_unref (store->values);
+  g_tree_unref (store->values);
+  tps_budget_unref (store->budget);
   tps_push_window_free (store->pushes);
   tps_mutex_clear (&store->lock);
   g_free (store);
@@ -163,7 +199,7 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
   tps_mutex_lock (&store->lock);
   if (check_up (store, error))
     {
-      value = g_hash_table_lookup (store->values, key);
+      value = g_tree_lookup (store->values, key);
       if (value != NULL)
         g_bytes_ref (value);
       else
@@ -186,7 +222,7 @@ tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
       tps_mutex_lock (&store->lock);
       if (check_up (store, &error))
         {
-          value = g_hash_table_lookup (store->values, key);
+          value = g_tree_lookup (store->values, key);
           if (value != NULL)
             g_bytes_ref (value);
           else
@@ -230,7 +266,7 @@ add_to_value (TpsRendezvousStore *store, const gchar *key, gint64 amount, gint64
               GQueue *ended, GError **error)
 {
   g_autoptr (GBytes) value = NULL;
-  GBytes *old = g_hash_table_lookup (store->values, key);
+  GBytes *old = g_tree_lookup (store->values, key);
   gint64 number = 0;
   gchar *text;
 
@@ -305,24 +341,19 @@ tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 am
 gboolean
 tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GError **error)
 {
-  GHashTableIter iter;
-  gpointer key;
-  gpointer value;
+  GTreeNode *node;
   gboolean ok;
 
   if (!check_key (prefix, "prefix", error))
     return FALSE;
   tps_mutex_lock (&store->lock);
   ok = check_up (store, error);
-  g_hash_table_iter_init (&iter, store->values);
-  while (ok && g_hash_table_iter_next (&iter, &key, &value))
-    if (g_str_has_prefix (key, prefix))
-      {
-        store->n_bytes -= count_bytes (key, value);
-        g_hash_table_iter_remove (&iter);
-      }
-  tps_charge_set (&store->charge,
-                  store->n_bytes + g_hash_table_size (store->values) * KEY_OVERHEAD_BYTES, NULL);
+  while (ok && (node = g_tree_lower_bound (store->values, prefix)) != NULL
+         && g_str_has_prefix (g_tree_node_key (node), prefix))
+    {
+      store->n_bytes -= count_bytes (g_tree_node_key (node), g_tree_node_value (node));
+      g_tree_remove (store->values, g_tree_node_key (node));
+    }
   tps_mutex_unlock (&store->lock);
   return ok;
 }

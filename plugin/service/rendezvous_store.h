@@ -8,9 +8,8 @@
 
 #pragma once
 
-#include "runtime/base/budget.h"
-
 #include "runtime/base/error.h"
+#include "runtime/server/budgets.h"
 
 G_BEGIN_DECLS
 
@@ -42,10 +41,9 @@ typedef struct
   gint64 sequence;
 } TpsRendezvousPush;
 
-TpsRendezvousStore *tps_rendezvous_store_new (void);
-
-/* What keys and values are charged to; a reference is taken. Must be called before the store is used. */
-void tps_rendezvous_store_set_budget (TpsRendezvousStore *store, TpsBudget *budget);
+/* Keys, values and waiters are charged to the rendezvous budget, push ids to that of windows. A value stays charged until its
+ * last reader has released it. `budgets` NULL = nothing is charged; references are taken. */
+TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
 
 /* Nobody may wait any more: shut down first. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);

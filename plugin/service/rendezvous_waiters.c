@@ -2,6 +2,9 @@
 
 #include "plugin/service/rendezvous_waiters.h"
 
+/* A waiter with its call, its key twice, two queues and a node of the tree. */
+#define WAITER_BYTES ((gsize) 1536)
+
 typedef struct
 {
   GList of_key;   /* in the queue of its key */
@@ -25,12 +28,13 @@ compare_deadlines (gconstpointer a, gconstpointer b, gpointer unused)
 }
 
 void
-tps_rendezvous_waiters_init (TpsRendezvousWaiters *waiters)
+tps_rendezvous_waiters_init (TpsRendezvousWaiters *waiters, TpsBudget *budget)
 {
   *waiters = (TpsRendezvousWaiters) {
     .by_key = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free),
     .by_owner = g_hash_table_new_full (NULL, NULL, NULL, g_free),
     .by_deadline = g_tree_new_full (compare_deadlines, NULL, NULL, NULL),
+    .charge = { tps_budget_ref (budget), 0 },
   };
 }
 
@@ -41,6 +45,7 @@ tps_rendezvous_waiters_clear (TpsRendezvousWaiters *waiters)
   g_hash_table_unref (waiters->by_key);
   g_hash_table_unref (waiters->by_owner);
   g_tree_unref (waiters->by_deadline);
+  tps_budget_unref (waiters->charge.budget);
 }
 
 /* ---- in ------------------------------------------------------------------------------------- */
@@ -88,7 +93,8 @@ tps_rendezvous_waiters_add (TpsRendezvousWaiters *waiters, const gchar *key,
 {
   Waiter *waiter;
 
-  if (!check_room (waiters, key, wait->owner, error))
+  if (!check_room (waiters, key, wait->owner, error)
+      || !tps_charge_add (&waiters->charge, WAITER_BYTES, error))
     return FALSE;
   waiter = g_new0 (Waiter, 1);
   waiter->id = ++waiters->last_id;
@@ -124,6 +130,7 @@ take (TpsRendezvousWaiters *waiters, Waiter *waiter, GQueue *ended)
     leave_queue (waiters->by_owner, waiter->wait.owner, &waiter->of_owner);
   g_tree_remove (waiters->by_deadline, waiter);
   waiters->n_waiters--;
+  tps_charge_set (&waiters->charge, waiters->n_waiters * WAITER_BYTES, NULL);
   g_queue_push_tail_link (ended, &waiter->ended);
 }
 

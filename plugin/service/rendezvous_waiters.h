@@ -17,14 +17,16 @@ typedef struct
   GTree *by_deadline;   /* waiter -> waiter, the earliest first */
   guint64 last_id;
   guint n_waiters;
+  TpsCharge charge; /* of all; with a reference of the budget */
 } TpsRendezvousWaiters;
 
-void tps_rendezvous_waiters_init (TpsRendezvousWaiters *waiters);
+/* `budget` is what waiters are charged to; a reference is taken. */
+void tps_rendezvous_waiters_init (TpsRendezvousWaiters *waiters, TpsBudget *budget);
 
 /* Nobody waits any more. */
 void tps_rendezvous_waiters_clear (TpsRendezvousWaiters *waiters);
 
-/* Errors: RESOURCE_EXHAUSTED, with retry_after_ms (TPS_RENDEZVOUS_MAX_WAITERS, TPS_RENDEZVOUS_MAX_OWNER_WAITERS). */
+/* Errors: RESOURCE_EXHAUSTED, with retry_after_ms (TPS_RENDEZVOUS_MAX_WAITERS, TPS_RENDEZVOUS_MAX_OWNER_WAITERS, the budget). */
 gboolean tps_rendezvous_waiters_add (TpsRendezvousWaiters *waiters, const gchar *key,
                                      const TpsRendezvousWait *wait, GError **error);
 

@@ -62,7 +62,7 @@ protected:
     updating.workers = tps_server_get_workers (server_);
     updating.metrics = metrics_;
     servers_.updating = tps_model_server_new (&updating, &error);
-    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
+    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_), nullptr);
     node_.name = "server2";
     node_.max_frame_bytes = 1 << 28;
     node_.services = names_;

@@ -44,7 +44,7 @@ protected:
     updating.n_trainers = 2;
     updating.workers = tps_server_get_workers (server_);
     servers_.updating = tps_model_server_new (&updating, nullptr);
-    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
+    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_), nullptr);
     for (const TpsService &service :
          { tps_parameter_server_service (&servers_), tps_rendezvous_service (rendezvous_) })
       tps_server_add_service (server_, &service);

@@ -61,7 +61,7 @@ protected:
     updating.n_trainers = kTrainers;
     updating.workers = tps_server_get_workers (server_);
     servers_.updating = tps_model_server_new (&updating, nullptr);
-    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_));
+    rendezvous_ = tps_rendezvous_new (tps_server_get_workers (server_), nullptr);
     node_.name = "node7";
     node_.max_frame_bytes = 123;
     node_.metrics = tps_parameter_server_get_metrics (servers_.averaging);

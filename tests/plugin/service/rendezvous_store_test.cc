@@ -47,7 +47,7 @@ protected:
   void
   SetUp () override
   {
-    store_ = tps_rendezvous_store_new ();
+    store_ = tps_rendezvous_store_new (nullptr);
   }
   void
   TearDown () override
@@ -102,18 +102,78 @@ protected:
   std::deque<Answer> answers_; // outlive what waits
 };
 
-TEST_F (RendezvousStoreTest, KeysAndValuesAreCharged)
+// With budgets.
+class ChargedRendezvousStoreTest : public RendezvousStoreTest
 {
-  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "rendezvous", 10000);
+protected:
+  void
+  SetUp () override
+  {
+    budgets_.windows = tps_budget_new (nullptr, "windows", 1 << 20);
+    budgets_.rendezvous = tps_budget_new (nullptr, "rendezvous", 10000);
+    store_ = tps_rendezvous_store_new (&budgets_);
+  }
+  void
+  TearDown () override
+  {
+    RendezvousStoreTest::TearDown ();
+    EXPECT_EQ (tps_budget_get_held (budgets_.windows), 0u);
+    EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous), 0u);
+    tps_budget_unref (budgets_.windows);
+    tps_budget_unref (budgets_.rendezvous);
+  }
 
-  tps_rendezvous_store_set_budget (store_, budget);
+  TpsBudgets budgets_ = {};
+};
+
+TEST_F (ChargedRendezvousStoreTest, KeysAndValuesAreCharged)
+{
   EXPECT_EQ (Put ("a", std::string (5000, 'x')), 0);
-  EXPECT_GT (tps_budget_get_held (budget), 5000u);
+  EXPECT_GT (tps_budget_get_held (budgets_.rendezvous), 5000u);
   EXPECT_EQ (Put ("b", std::string (5000, 'x')), 107);
   EXPECT_EQ (Peek ("b"), "error 102");
   EXPECT_TRUE (tps_rendezvous_store_remove (store_, "a", nullptr));
-  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+  EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous), 0u);
   EXPECT_EQ (Put ("b", std::string (5000, 'x')), 0);
+}
+
+/* Replies that nobody reads keep values that were removed. */
+TEST_F (ChargedRendezvousStoreTest, AValueIsChargedUntilItsLastReaderHasReleasedIt)
+{
+  EXPECT_EQ (Put ("a", std::string (5000, 'x')), 0);
+  GBytes *value = tps_rendezvous_store_peek (store_, "a", nullptr);
+  EXPECT_TRUE (tps_rendezvous_store_remove (store_, "a", nullptr));
+  EXPECT_EQ (Put ("b", std::string (5000, 'x')), 107);
+  g_bytes_unref (value);
+  EXPECT_EQ (Put ("b", std::string (5000, 'x')), 0);
+}
+
+TEST_F (ChargedRendezvousStoreTest, WaitersAreCharged)
+{
+  int n = 0;
+
+  while (NewAnswer ().n_calls == 0 && n < 100)
+    {
+      Get (("a" + std::to_string (n)).c_str (), 1000, &answers_.back ());
+      n++;
+      if (answers_.back ().n_calls > 0)
+        break;
+    }
+  EXPECT_EQ (answers_.back ().code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_LT (n, 10);
+  tps_rendezvous_store_expire (store_, 1000);
+  EXPECT_EQ (tps_budget_get_held (budgets_.rendezvous), 0u);
+}
+
+/* Ever new names of clients. */
+TEST_F (ChargedRendezvousStoreTest, PushIdsAreCharged)
+{
+  int n = 0;
+
+  while (n < 20000 && Add ("a", 1, ("client" + std::to_string (n)).c_str (), 1) > 0)
+    n++;
+  EXPECT_LT (n, 20000);
+  EXPECT_LE (tps_budget_get_peak (budgets_.windows), gsize { 1 } << 20);
 }
 
 /* The bytes that are put may lie in a buffer that requests under way need. */
