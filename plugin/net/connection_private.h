@@ -22,6 +22,9 @@ G_BEGIN_DECLS
 /* Read or send at most so much before others get their turn. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
+/* The same as time: messages may be costly. Looked at after every eighth message. */
+#define TPS_CONNECTION_FAIR_NS ((gint64) 1000000)
+#define TPS_CONNECTION_LOOK_MESSAGES 8
 
 /* What a queued writer counts beside its bytes: a connection that takes none of its replies is not read when four
  * thousand small ones wait. */
@@ -51,6 +54,8 @@ struct TpsConnection
   guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
   gsize n_turn_bytes;   /* received in this turn of the loop */
   guint n_turn_messages;
+  guint n_next_look;    /* messages of the turn after which the clock is looked at */
+  gint64 turn_began_ns; /* 0 = it has not been looked at yet */
   TpsProgress receive_progress;
   TpsProgress send_progress;
   TpsProgress half_closed_progress;

@@ -52,6 +52,32 @@ keep_leftover (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 }
 
 static void
+begin_turn (TpsConnection *connection)
+{
+  connection->n_turn_bytes = 0;
+  connection->n_turn_messages = 0;
+  connection->n_next_look = TPS_CONNECTION_LOOK_MESSAGES;
+  connection->turn_began_ns = 0;
+}
+
+/* Whether the messages of this turn have taken their time. */
+static gboolean
+is_late (TpsConnection *connection)
+{
+  gint64 now_ns;
+
+  if (G_LIKELY (connection->n_turn_messages < connection->n_next_look))
+    return FALSE;
+  now_ns = tps_clock_now_ns ();
+  if (connection->turn_began_ns == 0)
+    connection->turn_began_ns = now_ns;
+  else if (now_ns - connection->turn_began_ns >= TPS_CONNECTION_FAIR_NS)
+    return TRUE;
+  connection->n_next_look = connection->n_turn_messages + TPS_CONNECTION_LOOK_MESSAGES;
+  return FALSE;
+}
+
+static void
 feed (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 {
   GError *error = NULL;
@@ -59,7 +85,7 @@ feed (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
 
   while (n_bytes > 0)
     {
-      if (!tps_connection_may_read (connection))
+      if (!tps_connection_may_read (connection) || is_late (connection))
         {
           keep_leftover (connection, bytes, n_bytes);
           return;
@@ -228,12 +254,11 @@ receive (TpsConnection *connection)
   return (gsize) n_bytes < n_asked ? 0 : (gsize) n_bytes;
 }
 
-/* Small messages take their time by their number. */
 static gboolean
-is_others_turn (const TpsConnection *connection)
+is_others_turn (TpsConnection *connection)
 {
   return connection->n_turn_bytes >= TPS_CONNECTION_FAIR_BYTES
-         || connection->n_turn_messages >= TPS_CONNECTION_FAIR_MESSAGES;
+         || connection->n_turn_messages >= TPS_CONNECTION_FAIR_MESSAGES || is_late (connection);
 }
 
 static void
@@ -264,8 +289,7 @@ on_readable (TpsConnection *connection)
 {
   guint n_lingered = 0;
 
-  connection->n_turn_bytes = 0;
-  connection->n_turn_messages = 0;
+  begin_turn (connection);
   receive_all (connection);
   while (n_lingered < MAX_LINGERED && linger (connection))
     n_lingered++;
@@ -288,6 +312,7 @@ tps_connection_continue_reading (gpointer data)
   if (!allowed)
     return;
   leftover = g_steal_pointer (&connection->leftover);
+  begin_turn (connection);
   if (leftover != NULL)
     feed_corked (connection, leftover->data, leftover->len);
 }

@@ -234,6 +234,12 @@ tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error)
 }
 
 gboolean
+tps_call_charge (TpsCall *call, gsize n_bytes, GError **error)
+{
+  return tps_message_charge (call->message, n_bytes, error);
+}
+
+gboolean
 tps_call_may_wait (TpsCall *call)
 {
   return call->ops->may_wait (call->carried);

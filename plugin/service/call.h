@@ -28,6 +28,9 @@ void tps_call_get_arguments (TpsCall *call, TpsReader *in);
 /* Reads them as the method's descriptor says. Errors: INVALID_ARGUMENT. */
 gboolean tps_call_read_arguments (TpsCall *call, gpointer arguments, GError **error);
 
+/* Charges `n_bytes` of memory that the handler takes to the call, until it is answered. Errors: RESOURCE_EXHAUSTED. */
+gboolean tps_call_charge (TpsCall *call, gsize n_bytes, GError **error);
+
 /* Whether the call may be answered later. FALSE under servers that would block all their clients: a handler that would
  * have to wait for others then answers UNAVAILABLE. */
 gboolean tps_call_may_wait (TpsCall *call);

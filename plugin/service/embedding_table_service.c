@@ -79,7 +79,8 @@ handle_list_tables (TpsCall *call, gpointer service)
   g_autoptr (GArray) specs = NULL;
   g_autoptr (GError) error = NULL;
 
-  if (!check_up (tables, &error))
+  if (!check_up (tables, &error)
+      || !tps_call_charge (call, tps_table_store_get_list_bytes (tables->store), &error))
     {
       tps_call_reply_error (call, error);
       return;
@@ -402,8 +403,8 @@ shut_down (gpointer object)
 
 static const TpsMethod methods[] = {
   { &tps_create_table_rpc, handle_create_table, TRUE }, /* fills the rows */
-  { &tps_list_tables_rpc, handle_list_tables, FALSE },
-  { &tps_drop_table_rpc, handle_drop_table, TRUE }, /* gives the memory back */
+  { &tps_list_tables_rpc, handle_list_tables, TRUE },   /* there may be very many */
+  { &tps_drop_table_rpc, handle_drop_table, TRUE },     /* gives the memory back */
   { &tps_lookup_bags_rpc, handle_lookup_bags, FALSE },
   { &tps_lookup_rows_rpc, handle_lookup_rows, FALSE },
   { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, FALSE, TRUE },

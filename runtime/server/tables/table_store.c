@@ -27,6 +27,8 @@ static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE
 #define DEFAULT_SCRATCH_PART 4
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
 #define HOST "cpu"
+/* Of a table in a list: its specification with the name, and a reference. */
+#define LISTED_BYTES (sizeof (TpsTableSpec) + 288 + sizeof (gpointer))
 
 struct TpsTableStore
 {
@@ -230,7 +232,23 @@ tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
 static gint
 compare_names (gconstpointer a, gconstpointer b)
 {
-  return strcmp (((const TpsTableSpec *) a)->name, ((const TpsTableSpec *) b)->name);
+  return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
+}
+
+/* References. The lock is held for as long as these take, and not while specifications are copied. */
+static GPtrArray *
+ref_tables (TpsTableStore *store)
+{
+  GPtrArray *refs = g_ptr_array_new_with_free_func (table_unref);
+  GHashTableIter tables;
+  gpointer table;
+
+  tps_rw_lock_read (&store->tables_lock);
+  g_hash_table_iter_init (&tables, store->tables);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    g_ptr_array_add (refs, tps_table_ref (table));
+  tps_rw_lock_unlock (&store->tables_lock);
+  return refs;
 }
 
 static void
@@ -242,23 +260,30 @@ clear_spec (gpointer spec)
 GArray *
 tps_table_store_list (TpsTableStore *store)
 {
-  GArray *specs = g_array_new (FALSE, FALSE, sizeof (TpsTableSpec));
-  GHashTableIter tables;
-  gpointer table;
+  g_autoptr (GPtrArray) tables = ref_tables (store);
+  GArray *specs = g_array_sized_new (FALSE, FALSE, sizeof (TpsTableSpec), tables->len);
 
   g_array_set_clear_func (specs, clear_spec);
-  tps_rw_lock_read (&store->tables_lock);
-  g_hash_table_iter_init (&tables, store->tables);
-  while (g_hash_table_iter_next (&tables, NULL, &table))
+  g_ptr_array_sort (tables, compare_names);
+  for (guint i = 0; i < tables->len; i++)
     {
       TpsTableSpec spec;
 
-      tps_table_spec_copy (&spec, &((const TpsTable *) table)->spec);
+      tps_table_spec_copy (&spec, &((const TpsTable *) tables->pdata[i])->spec);
       g_array_append_val (specs, spec);
     }
-  tps_rw_lock_unlock (&store->tables_lock);
-  g_array_sort (specs, compare_names);
   return specs;
+}
+
+gsize
+tps_table_store_get_list_bytes (TpsTableStore *store)
+{
+  guint n_tables;
+
+  tps_rw_lock_read (&store->tables_lock);
+  n_tables = g_hash_table_size (store->tables);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return n_tables * LISTED_BYTES;
 }
 
 /* -- commands -- */

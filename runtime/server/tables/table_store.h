@@ -77,6 +77,9 @@ gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError 
 /* Specifications in the order of their names, `bytes` and `place` filled in: an array of TpsTableSpec that clears its elements. */
 GArray *tps_table_store_list (TpsTableStore *store);
 
+/* What such an array takes at most: to be charged first. */
+gsize tps_table_store_get_list_bytes (TpsTableStore *store);
+
 /* In the host's memory, and in that of devices. */
 gsize tps_table_store_get_bytes (TpsTableStore *store);
 gsize tps_table_store_get_device_bytes (TpsTableStore *store);

@@ -123,6 +123,24 @@ TEST_F (FairnessTest, AConnectionWithManyCallsDelaysItsOwn)
   EXPECT_LE (turn, 2); // one call runs already, one more of the other connection may come first
 }
 
+// Both connections are of one loop. What came in one piece is not worked through in one turn.
+TEST_F (FairnessTest, CostlyMessagesOfOneConnectionLeaveTurnsToOthers)
+{
+  RawClient greedy (tcp_), other_loop (tcp_), modest (tcp_);
+  std::string calls;
+
+  for (int call = 0; call < 100; call++)
+    calls += MessageBytes ({}, "Test:compute", call, IntField (1000 + call));
+  ASSERT_LT (calls.size (), 4096u);
+  ASSERT_TRUE (greedy.SendBytes (calls));
+  service_.WaitForWorking (1); // and the loop with it
+  modest.Send ("Test:compute", 1, IntField (1));
+  service_.LetGo ();
+  EXPECT_EQ (IntResult (modest.Receive ()), 1);
+  std::vector<gint32> begun = service_.Begun ();
+  EXPECT_LE (std::find (begun.begin (), begun.end (), 1) - begun.begin (), 40);
+}
+
 TEST_F (FairnessTest, RoundsEndInTimeThoughAllWorkersAreBusy)
 {
   RawClient busy (tcp_), trainer (tcp_);

@@ -5,6 +5,7 @@
 //   echo (1: i32)     answers at once with the argument
 //   hold (1: i32)     answers when the test says so
 //   work (1: i32)     runs on a worker until the test lets it go, then answers with the argument
+//   compute (1: i32)  the same on the I/O thread, which it then occupies for 200 us
 //   make (1: i32)     answers at once with so many bytes
 //   take (1: binary)  keeps the call, and its body, until the test says so
 
@@ -58,12 +59,16 @@ public:
     static const TpsRpc rpcs[] = {
       { "Test", "echo", nullptr, nullptr }, { "Test", "hold", nullptr, nullptr },
       { "Test", "work", nullptr, nullptr }, { "Test", "make", nullptr, nullptr },
-      { "Test", "take", nullptr, nullptr },
+      { "Test", "take", nullptr, nullptr }, { "Test", "compute", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], HandleEcho, FALSE }, { &rpcs[1], HandleHold, FALSE },
-      { &rpcs[2], HandleWork, TRUE },  { &rpcs[3], HandleMake, FALSE },
-      { &rpcs[4], HandleHold, FALSE }, {},
+      { &rpcs[0], HandleEcho, FALSE },
+      { &rpcs[1], HandleHold, FALSE },
+      { &rpcs[2], HandleWork, TRUE },
+      { &rpcs[3], HandleMake, FALSE },
+      { &rpcs[4], HandleHold, FALSE },
+      { &rpcs[5], HandleCompute, FALSE },
+      {},
     };
     TpsService service = {};
     service.name = name;
@@ -191,6 +196,13 @@ private:
       service->changed_.wait (guard, [&] { return service->let_go_; });
     }
     tps_call_reply (call, WriteInt, &value);
+  }
+  static void
+  HandleCompute (TpsCall *call, gpointer object)
+  {
+    HandleWork (call, object);
+    for (gint64 begin_us = g_get_monotonic_time (); g_get_monotonic_time () - begin_us < 200;)
+      ;
   }
   static void
   RefuseUnavailable (TpsCall *call)

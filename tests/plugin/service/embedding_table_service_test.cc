@@ -131,6 +131,15 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
+/* There may be so many that listing them would hold up the other connections of a thread. */
+TEST_F (Tables, listsAreForWorkers)
+{
+  int n_before = n_on_workers;
+
+  EXPECT_EQ (list (), std::vector<std::string> ());
+  EXPECT_EQ (n_on_workers, n_before + 1);
+}
+
 TEST_F (Tables, callsThatWaitForADeviceAreForWorkers)
 {
   std::vector<gint64> few = { 1 }, zero = { 0 };
