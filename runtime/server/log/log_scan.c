@@ -94,6 +94,15 @@ tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error
   return TRUE;
 }
 
+gboolean
+tps_log_scan_begin (TpsLogScan *scan, guint64 number, gint64 *lsn, GError **error)
+{
+  if (!open_segment (scan, number, lsn, error))
+    return FALSE;
+  scan->lsn = *lsn;
+  return TRUE;
+}
+
 static gboolean
 go_on (TpsLogScan *scan, GError **error)
 {

@@ -30,6 +30,10 @@ void tps_log_scan_clear (TpsLogScan *scan);
 /* Goes to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
 
+/* Goes to the first record of segment `number`. `lsn`: its LSN; 0: there is none. Errors: as
+ * tps_log_cursor_next(). */
+gboolean tps_log_scan_begin (TpsLogScan *scan, guint64 number, gint64 *lsn, GError **error);
+
 /* Reads the next record, which must be on the disk. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_next (TpsLogScan *scan, TpsLogRecord *record, GError **error);
 

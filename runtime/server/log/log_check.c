@@ -1,0 +1,189 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/log/log_check.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_folder.h"
+#include "runtime/server/log/log_scan.h"
+
+void
+tps_log_report_clear (TpsLogReport *report)
+{
+  g_clear_pointer (&report->torn_position, g_free);
+}
+
+static TpsBufferPool *
+get_pool (void)
+{
+  return tps_buffer_pool_get_default ();
+}
+
+/* FALSE without an error: there is no record. */
+static gboolean
+begin (TpsLogScan *scan, const TpsLogFolder *folder, GError **error)
+{
+  const GArray *segments = folder->segments;
+  gint64 lsn = 0;
+
+  tps_log_scan_init (scan, folder, get_pool ());
+  return segments->len > 0
+         && tps_log_scan_begin (scan, g_array_index (segments, TpsSegmentInfo, 0).number, &lsn,
+                                error)
+         && lsn != 0;
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+/* Reads up to `last_lsn`, or an error. */
+static gboolean
+visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_data,
+           TpsLogReport *report, GError **error)
+{
+  TpsLogRecord record;
+
+  while (scan->lsn <= last_lsn)
+    {
+      if (!tps_log_scan_next (scan, &record, error))
+        return FALSE;
+      if (report->first_lsn == 0)
+        report->first_lsn = record.lsn;
+      report->last_lsn = record.lsn;
+      report->n_bytes += (gint64) record.n_bytes;
+      if (visit != NULL && !visit (user_data, &record, report))
+        return TRUE;
+    }
+  return TRUE;
+}
+
+/* If the end cannot be found, everything is read that is whole, to say where that ends. */
+static gboolean
+check_folder (TpsLogFolder *folder, TpsLogVisit visit, gpointer user_data, TpsLogReport *report,
+              GError **error)
+{
+  g_auto (TpsLogEnd) end = { 0 };
+  g_autoptr (GError) no_end = NULL;
+  g_autoptr (GError) damage = NULL;
+  TpsLogScan scan;
+
+  if (!tps_log_folder_find_end (folder, get_pool (), &end, &no_end))
+    end.last_lsn = G_MAXINT64;
+  if (begin (&scan, folder, &damage))
+    visit_all (&scan, end.last_lsn, visit, user_data, report, &damage);
+  tps_log_scan_clear (&scan);
+  if (no_end != NULL)
+    g_propagate_error (error, g_steal_pointer (&no_end));
+  else if (damage != NULL)
+    g_propagate_error (error, g_steal_pointer (&damage));
+  else
+    {
+      report->n_torn_bytes = end.n_torn_bytes;
+      report->torn_position = g_steal_pointer (&end.torn_position);
+      return TRUE;
+    }
+  return FALSE;
+}
+
+gboolean
+tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer user_data,
+               TpsLogReport *report, GError **error)
+{
+  g_auto (TpsLogFolder) folder = { 0 };
+
+  *report = (TpsLogReport) { 0 };
+  return tps_log_folder_open (&folder, disk, path, FALSE, error)
+         && check_folder (&folder, visit, user_data, report, error);
+}
+
+/* ---- truncating ------------------------------------------------------------------------------ */
+
+/* The group of the last record without the records behind it. The new head is written first: it
+ * says that they are not there, whatever is lost of the zeros that take their place. */
+static gboolean
+write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gint64 n_used,
+               GError **error)
+{
+  TpsDisk *disk = file->disk;
+  gint64 n_bytes = (n_used + TPS_DISK_BLOCK - 1) & ~(gint64) (TPS_DISK_BLOCK - 1);
+  g_autofree guint8 *data = g_malloc0 ((gsize) n_bytes);
+  TpsGroupHead head = *old;
+  gssize n_read = disk->read (file, data, (gsize) n_used, old->offset, error);
+
+  if (n_read != n_used)
+    return FALSE;
+  head.n_bytes = n_bytes;
+  head.n_records = n_records;
+  head.n_zero_sectors = tps_group_count_zero_sectors (data, (gsize) n_bytes);
+  tps_group_encode_head (data, &head);
+  return disk->write (file, data, TPS_DISK_SECTOR, old->offset, TRUE, error)
+         && disk->write (file, data + n_used, (gsize) (n_bytes - n_used), old->offset + n_used,
+                         TRUE, error);
+}
+
+static gboolean
+shorten_group (TpsLogFolder *folder, const TpsSegmentReader *reader, GError **error)
+{
+  TpsDisk *disk = folder->disk;
+  g_autofree gchar *path = g_build_filename (folder->path, reader->name, NULL);
+  TpsDiskFile *file = disk->open (disk, path, 0, error);
+  gboolean is_written;
+
+  if (file == NULL)
+    return FALSE;
+  is_written = write_shorter (file, &reader->group, reader->group.n_records - reader->n_left,
+                              reader->offset - reader->group.offset, error);
+  disk->close (file);
+  return is_written;
+}
+
+/* Reads up to `last_lsn`, where the scan then stands. */
+static gboolean
+find_record (TpsLogFolder *folder, TpsLogScan *scan, gint64 last_lsn, GError **error)
+{
+  g_autoptr (GError) failure = NULL;
+
+  if (begin (scan, folder, &failure) && scan->lsn <= last_lsn)
+    {
+      while (scan->lsn <= last_lsn && tps_log_scan_check (scan, &failure))
+        ;
+      if (failure == NULL)
+        return TRUE;
+    }
+  if (failure != NULL)
+    g_propagate_prefixed_error (error, g_steal_pointer (&failure),
+                                "LSN %" G_GINT64_FORMAT " was not reached: ", last_lsn);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+                 "%s: there is no record of LSN %" G_GINT64_FORMAT, folder->path, last_lsn);
+  return FALSE;
+}
+
+static gboolean
+truncate_folder (TpsLogFolder *folder, gint64 last_lsn, GError **error)
+{
+  TpsLogScan scan;
+  gint64 offset;
+  gboolean is_done;
+
+  if (last_lsn == 0)
+    return tps_log_folder_cut (folder, 0, 0, error);
+  is_done = find_record (folder, &scan, last_lsn, error)
+            && (scan.reader.n_left == 0 || shorten_group (folder, &scan.reader, error));
+  offset = is_done ? scan.reader.offset : 0;
+  /* Groups end with a block. */
+  offset = (offset + TPS_DISK_BLOCK - 1) & ~(gint64) (TPS_DISK_BLOCK - 1);
+  is_done = is_done && tps_log_folder_cut (folder, scan.number, offset, error);
+  tps_log_scan_clear (&scan);
+  return is_done;
+}
+
+gboolean
+tps_log_truncate (TpsDisk *disk, const gchar *path, gint64 last_lsn, GError **error)
+{
+  g_auto (TpsLogFolder) folder = { 0 };
+
+  return tps_log_folder_open (&folder, disk, path, FALSE, error)
+         && truncate_folder (&folder, last_lsn, error);
+}
