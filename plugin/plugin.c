@@ -261,6 +261,16 @@ describe (TpsPlugin *plugin, const TpsPluginOptions *options)
   };
 }
 
+/* Before any other thread is there. */
+static void
+make_budgets (TpsPlugin *plugin, const TpsPluginOptions *options)
+{
+  plugin->budgets = tps_budgets_new (&options->limits);
+  if (options->has_process)
+    tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), plugin->budgets->passes,
+                                 plugin->budgets->kept);
+}
+
 static gboolean
 open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -290,7 +300,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   g_autoptr (TpsPlugin) plugin = g_new0 (TpsPlugin, 1);
 
   plugin->name = g_strdup (options->name != NULL ? options->name : "thriftps");
-  plugin->budgets = tps_budgets_new (&options->limits);
+  make_budgets (plugin, options);
   plugin->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   plugin->service_names = g_ptr_array_new ();
   if (!choose_services (plugin, options, error) || !open_data (plugin, options, error))

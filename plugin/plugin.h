@@ -101,7 +101,9 @@ typedef struct
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
       model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
-  TpsBudgetLimits limits;      /* of what peers make the process hold; all zero = the defaults */
+  TpsBudgetLimits limits; /* of what peers make the process hold; all zero = the defaults */
+  /* The process is the plugin's alone: buffers of the default pool are charged to the budgets too. */
+  gboolean has_process;
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   TpsPushWindowOptions pushes; /* into embedding tables */
   /* What makes tables, the model and push ids survive; without a folder nothing does. The log is applied again while the

@@ -93,19 +93,15 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   const TpsServerFlags *flags = program->flags;
   TpsTrainerLinks links = tps_trainer_links (NULL);
   TpsPluginOptions options = flags->plugin;
-  const TpsBudgets *budgets;
 
   options.trainer_links = &links;
   options.parameter_server.device = device;
   program->device_names = list_device_names ();
   options.devices = program->device_names;
   options.recovered = on_recovered;
+  options.has_process = TRUE;
   program->plugin = tps_plugin_new (&options, error);
-  if (program->plugin == NULL)
-    return FALSE;
-  budgets = tps_plugin_get_budgets (program->plugin);
-  tps_buffer_pool_set_budgets (tps_buffer_pool_get_default (), budgets->passes, budgets->kept);
-  return TRUE;
+  return program->plugin != NULL;
 }
 
 static gboolean

@@ -9,7 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -241,10 +241,8 @@ protected:
 
   /* Until the server is gone. */
   void
-  push_until_killed (Client *client)
+  push_until_killed (Client *client, RawClient &connection)
   {
-    RawClient connection (server.address ());
-
     for (;;)
       {
         client->sent.push_back (client->next ());
@@ -265,11 +263,14 @@ protected:
   void
   push_and_kill (unsigned n_pushes)
   {
+    std::vector<std::unique_ptr<RawClient>> connections;
     std::vector<std::thread> threads;
 
     n_acknowledged = 0;
-    for (Client &client : clients)
-      threads.emplace_back ([this, &client] { push_until_killed (&client); });
+    for (size_t i = 0; i < clients.size (); i++)
+      connections.emplace_back (new RawClient (server.address ()));
+    for (size_t i = 0; i < clients.size (); i++)
+      threads.emplace_back ([&, i] { push_until_killed (&clients[i], *connections[i]); });
     {
       std::unique_lock<std::mutex> guard (lock);
       changed.wait (guard, [&] { return n_acknowledged >= n_pushes; });
@@ -349,7 +350,7 @@ TEST_F (Crash, tablesKeepWhatWasAcknowledged)
   for (unsigned round = 0; round < from_environment ("ROUNDS", 5); round++)
     {
       push_and_kill (1 + random () % 200);
-      ASSERT_TRUE (server.start ());
+      ASSERT_TRUE (server.start ()) << "round " << round << ": " << server.process ().ReadErrors ();
       server.wait_until_live ();
       RawClient connection (server.address ());
       look_for_last_pushes (connection);

@@ -72,6 +72,8 @@ public:
   }
 
 private:
+  int get_phase ();
+
   std::vector<std::string> flags_;
   std::unique_ptr<ServerProcess> process_;
   std::string address_;
