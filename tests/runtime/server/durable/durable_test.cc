@@ -1,0 +1,514 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables and a model over a data directory in this process, on a disk that can be full or fail. */
+
+#include "runtime/server/durable/durable.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "tests/runtime/server/model/models.h"
+#include "tests/runtime/server/tables/tables.h"
+
+namespace thriftps {
+namespace {
+
+using embedding_test::Floats;
+using embedding_test::Ids;
+using embedding_test::Spec;
+using embedding_test::view;
+using testing::HasSubstr;
+using updating_test::Values;
+
+constexpr int64_t kRows = 64;
+constexpr int32_t kDim = 16;
+constexpr gint64 kSegmentBytes = 128 << 10;
+
+/* Files of the system; one disk at a time. */
+class FaultyDisk
+{
+public:
+  FaultyDisk ()
+  {
+    disk_ = tps_disk_new_posix ();
+    preallocate_ = disk_->preallocate;
+    write_ = disk_->write;
+    disk_->preallocate = preallocate;
+    disk_->write = write;
+    is_full = fails = false;
+  }
+  ~FaultyDisk ()
+  {
+    tps_disk_free (disk_);
+  }
+
+  TpsDisk *
+  get ()
+  {
+    return disk_;
+  }
+
+  static std::atomic<bool> is_full, fails;
+
+private:
+  static gboolean
+  preallocate (TpsDiskFile *file, gint64 n_bytes, GError **error)
+  {
+    if (!is_full)
+      return preallocate_ (file, n_bytes, error);
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no room here");
+    return FALSE;
+  }
+
+  static gboolean
+  write (TpsDiskFile *file, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
+         GError **error)
+  {
+    if (!fails)
+      return write_ (file, data, n_bytes, offset, is_sync, error);
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "a bad sector");
+    return FALSE;
+  }
+
+  static decltype (TpsDisk::preallocate) preallocate_;
+  static decltype (TpsDisk::write) write_;
+  TpsDisk *disk_;
+};
+
+std::atomic<bool> FaultyDisk::is_full, FaultyDisk::fails;
+decltype (TpsDisk::preallocate) FaultyDisk::preallocate_;
+decltype (TpsDisk::write) FaultyDisk::write_;
+
+/* A server between its start and its end. */
+class Server
+{
+public:
+  Server (TpsDisk *disk, const std::string &folder, TpsDurability durability)
+  {
+    TpsDurableOptions options = {};
+    TpsSequencerOptions ordering = {};
+    TpsTableStoreOptions tables = {};
+    TpsModelServerOptions updating = {};
+    GError *error = nullptr;
+
+    options.folder = folder.c_str ();
+    options.durability = durability;
+    options.disk = disk;
+    options.log.segment_bytes = kSegmentBytes;
+    durable = tps_durable_new (&options, &error);
+    EXPECT_NE (durable, nullptr) << (error != nullptr ? error->message : "");
+    workers = tps_worker_pool_new ("durable", 2);
+    ordering.workers = workers;
+    tps_durable_init_sequencer (durable, &ordering);
+    sequencer = tps_sequencer_new (&ordering);
+    tables.max_bytes = 64 << 20;
+    tables.sequencer = sequencer;
+    tables.workers = workers;
+    tables.durability = tps_durable_get_durability (durable);
+    store = tps_table_store_new (&tables);
+    updating.n_trainers = 1;
+    updating.workers = workers;
+    updating.sequencer = sequencer;
+    model = tps_model_server_new (&updating, nullptr);
+  }
+
+  ~Server ()
+  {
+    tps_durable_stop (durable);
+    tps_model_server_free (model);
+    tps_durable_free (durable);
+    tps_table_store_free (store);
+    tps_worker_pool_free (workers);
+    tps_sequencer_free (sequencer);
+  }
+
+  /* What went wrong. */
+  std::string
+  recover ()
+  {
+    TpsDurableTargets targets = { sequencer, store, model, nullptr, nullptr };
+    g_autoptr (GError) error = nullptr;
+
+    EXPECT_TRUE (tps_durable_start (durable, &targets, nullptr));
+    return tps_durable_wait (durable, &error) ? "" : error->message;
+  }
+
+  TpsDurablePhase
+  phase ()
+  {
+    TpsDurableStatus status;
+
+    tps_durable_get_status (durable, &status);
+    return status.phase;
+  }
+
+  /* The error's code. */
+  int
+  create (const std::string &name, TpsDurability durability = {})
+  {
+    Spec spec = Spec (name, kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+    g_autoptr (GError) error = nullptr;
+
+    spec.value.durability = durability;
+    return tps_table_store_create (store, &spec.value, &error) ? 0 : error->code;
+  }
+
+  Floats
+  row (const std::string &table)
+  {
+    g_auto (TpsTensor) rows = {};
+    Ids ids { 3 };
+
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, table.c_str (), view (ids), &rows, nullptr));
+    auto data = static_cast<const float *> (tps_tensor_data (&rows));
+    return { data, data + kDim };
+  }
+
+  TpsDurable *durable;
+  TpsWorkerPool *workers;
+  TpsSequencer *sequencer;
+  TpsTableStore *store;
+  TpsModelServer *model;
+};
+
+/* Pushes -1 to row 3 of a table, and to all others. */
+class Pushes
+{
+public:
+  explicit Pushes (const std::string &table) : table_ (table)
+  {
+    for (int64_t row = 0; row < kRows; row++)
+      ids_.push_back (row);
+    values_.assign (static_cast<size_t> (kRows * kDim), -1.0f);
+  }
+
+  void
+  send (Server &server)
+  {
+    TpsTablePush push = {};
+
+    push.may_wait = TRUE;
+    push.table = table_.c_str ();
+    push.indices = view (ids_);
+    push.values = view (values_, kDim);
+    n_sent++;
+    tps_table_store_push (server.store, &push, ended, this);
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [this] { return n_ended == n_sent; });
+  }
+
+  std::string
+  message ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return message_;
+  }
+
+  int
+  n_applied ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return n_ended - n_failed;
+  }
+
+  int n_sent = 0, n_ended = 0, n_failed = 0, code = 0;
+
+private:
+  static void
+  ended (gpointer user_data, const GError *error)
+  {
+    auto *self = static_cast<Pushes *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock_);
+
+    self->n_ended++;
+    if (error != nullptr)
+      {
+        self->n_failed++;
+        self->code = error->code;
+        self->message_ = error->message;
+      }
+    self->changed_.notify_all ();
+  }
+
+  std::string table_;
+  Ids ids_;
+  Floats values_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::string message_;
+};
+
+Floats
+all (int value)
+{
+  return Floats (kDim, static_cast<float> (value));
+}
+
+class Durable : public testing::Test
+{
+protected:
+  Durable ()
+  {
+    const char *tmp = getenv ("TEST_TMPDIR");
+
+    folder = std::string (tmp != nullptr ? tmp : "/tmp") + "/durable-XXXXXX";
+    EXPECT_NE (mkdtemp (&folder[0]), nullptr);
+    start ();
+  }
+
+  void
+  start (TpsDurability durability = TPS_DURABILITY_COMMIT)
+  {
+    server.reset ();
+    server.reset (new Server (disk.get (), folder, durability));
+    EXPECT_EQ (server->recover (), "");
+  }
+
+  std::string folder;
+  FaultyDisk disk;
+  std::unique_ptr<Server> server;
+};
+
+} // namespace
+
+TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
+{
+  Pushes pushes ("emb");
+
+  EXPECT_EQ (server->create ("gone"), 0);
+  EXPECT_EQ (server->create ("emb"), 0);
+  EXPECT_TRUE (tps_table_store_drop (server->store, "gone", nullptr));
+  for (int i = 0; i < 100; i++) /* several segments */
+    pushes.send (*server);
+  pushes.wait ();
+  EXPECT_EQ (pushes.n_failed, 0);
+  for (int i = 0; i < 3; i++)
+    {
+      start ();
+      EXPECT_EQ (server->row ("emb"), all (100));
+      EXPECT_EQ (tps_sequencer_get_lsn (server->sequencer), 103);
+      EXPECT_EQ (tps_table_store_get_rows (server->store, "gone"), 0);
+    }
+}
+
+TEST_F (Durable, nothingIsServedBeforeTheRecoveryHasEnded)
+{
+  g_autoptr (GError) error = nullptr;
+
+  server.reset ();
+  server.reset (new Server (disk.get (), folder, TPS_DURABILITY_COMMIT));
+  EXPECT_FALSE (tps_durable_check (server->durable, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_GT (tps_error_get_retry_after_ms (error), 0);
+  EXPECT_EQ (server->recover (), "");
+  EXPECT_TRUE (tps_durable_check (server->durable, nullptr));
+  EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
+}
+
+TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
+{
+  Pushes kept ("emb"), refused ("emb");
+  auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  disk.is_full = true;
+  while (server->phase () != TPS_DURABLE_FULL && std::chrono::steady_clock::now () < deadline)
+    kept.send (*server); /* those that have an LSN wait for room */
+  EXPECT_EQ (server->phase (), TPS_DURABLE_FULL);
+  refused.send (*server);
+  refused.wait ();
+  EXPECT_EQ (refused.code, TPS_ERROR_RESOURCE_EXHAUSTED) << refused.message ();
+  EXPECT_EQ (server->create ("more"), TPS_ERROR_RESOURCE_EXHAUSTED);
+  server->row ("emb");
+
+  disk.is_full = false;
+  kept.wait ();
+  EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
+  refused.send (*server);
+  refused.wait ();
+  EXPECT_EQ (refused.n_applied (), 1);
+  Floats expected = all (kept.n_applied () + 1);
+  EXPECT_EQ (server->row ("emb"), expected);
+  start ();
+  EXPECT_EQ (server->row ("emb"), expected);
+}
+
+TEST_F (Durable, aFailedWriteMakesTheServerReadOnly)
+{
+  Pushes kept ("emb"), lost ("emb"), refused ("emb");
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  kept.send (*server);
+  kept.wait ();
+  disk.fails = true;
+  lost.send (*server);
+  lost.wait ();
+  EXPECT_EQ (lost.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_THAT (lost.message (), HasSubstr ("read-only"));
+  EXPECT_THAT (lost.message (), HasSubstr ("a bad sector"));
+
+  disk.fails = false; /* nobody tries again */
+  refused.send (*server);
+  refused.wait ();
+  EXPECT_EQ (refused.code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (server->create ("more"), TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (server->phase (), TPS_DURABLE_READ_ONLY);
+  EXPECT_EQ (server->row ("emb"), all (2)) << "what was lost can still be seen";
+  start ();
+  EXPECT_EQ (server->row ("emb"), all (1));
+}
+
+TEST_F (Durable, aTableOfNoDurabilityIsThereAsItBegan)
+{
+  Pushes pushes ("none"), later ("emb");
+
+  EXPECT_EQ (server->create ("none", TPS_DURABILITY_NONE), 0);
+  pushes.send (*server);
+  pushes.send (*server);
+  pushes.wait ();
+  EXPECT_EQ (server->create ("emb"), 0);
+  later.send (*server);
+  later.wait ();
+  pushes.send (*server);
+  pushes.wait ();
+  start ();
+  EXPECT_EQ (server->row ("none"), all (0));
+  EXPECT_EQ (server->row ("emb"), all (1));
+  EXPECT_GE (tps_sequencer_get_lsn (server->sequencer), 5);
+}
+
+/* The mode of the server counts for tables that said none when they were made. */
+TEST_F (Durable, aTableKeepsTheDurabilityThatItWasMadeWith)
+{
+  Pushes pushes ("emb");
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  start (TPS_DURABILITY_NONE);
+  EXPECT_EQ (server->create ("emb"), 0) << "it is there; nothing else was said";
+  EXPECT_EQ (server->create ("emb", TPS_DURABILITY_NONE), TPS_ERROR_ALREADY_EXISTS);
+  pushes.send (*server);
+  pushes.wait ();
+  start (TPS_DURABILITY_NONE);
+  EXPECT_EQ (server->row ("emb"), all (1));
+}
+
+TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
+{
+  TpsTableStoreOptions options = {};
+  TpsTableStore *store = tps_table_store_new (&options);
+  Spec spec ("emb", kRows, kDim);
+  g_autoptr (GError) error = nullptr;
+
+  spec.value.durability = TPS_DURABILITY_INTERVAL;
+  EXPECT_FALSE (tps_table_store_create (store, &spec.value, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT (error->message, HasSubstr ("no data directory"));
+  spec.value.durability = TPS_DURABILITY_NONE;
+  EXPECT_TRUE (tps_table_store_create (store, &spec.value, nullptr));
+  tps_table_store_free (store);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+namespace {
+
+struct Update
+{
+  explicit Update (Server &server, gint64 sequence, float value)
+  {
+    auto gradients = updating_test::to_tensors ({ { 4 } }, { { value, 0, -value, 1 } });
+
+    tps_model_server_update_and_fetch (server.model, 0, gradients.data (), 1, "trainer", sequence,
+                                       0, TRUE, ended, this);
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return has_ended; });
+  }
+
+  static void
+  ended (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto *self = static_cast<Update *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->has_ended = true;
+    self->code = error != nullptr ? error->code : 0;
+    if (model != nullptr)
+      {
+        self->version = model->version;
+        self->values = updating_test::to_values (model);
+      }
+    self->changed.notify_all ();
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_ended = false;
+  int code = 0;
+  gint64 version = 0;
+  Values values;
+};
+
+int
+init_model (Server &server)
+{
+  auto parameters = updating_test::to_parameters ({ { 4 } }, { { 1, 2, 3, 4 } });
+  TpsOptimizerSpec optimizer = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.5);
+  g_autoptr (GError) error = nullptr;
+
+  return tps_model_server_init_model (server.model, parameters.data (), 1, &optimizer, &error)
+             ? 0
+             : error->code;
+}
+
+} // namespace
+
+TEST_F (Durable, theModelAndItsPushIdsAreThereAfterARestart)
+{
+  EXPECT_EQ (init_model (*server), 0);
+  Update first (*server, 1, 0.5f), second (*server, 2, 0.25f);
+  EXPECT_EQ (second.version, 3);
+  for (int i = 0; i < 2; i++)
+    {
+      start ();
+      EXPECT_EQ (init_model (*server), 0);
+      Update again (*server, 2, 0.25f);
+      EXPECT_EQ (again.code, 0);
+      EXPECT_EQ (again.version, 3) << "it was applied before the restart";
+      EXPECT_EQ (again.values, second.values);
+    }
+  EXPECT_EQ (Update (*server, 2, 0.125f).code, TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (Update (*server, 3, 0.125f).version, 4);
+  EXPECT_TRUE (tps_model_server_reset_state (server->model, nullptr));
+  start ();
+  EXPECT_EQ (tps_model_server_get_model (server->model, nullptr), nullptr);
+}
+
+TEST_F (Durable, anUpdateThatIsLostIsNotAnswered)
+{
+  EXPECT_EQ (init_model (*server), 0);
+  disk.fails = true;
+  EXPECT_EQ (Update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (Update (*server, 1, 0.5f).code, TPS_ERROR_UNAVAILABLE);
+  EXPECT_EQ (init_model (*server), TPS_ERROR_UNAVAILABLE);
+  disk.fails = false;
+  start ();
+  EXPECT_EQ (Update (*server, 1, 0.5f).version, 2);
+}
+
+} // namespace thriftps
