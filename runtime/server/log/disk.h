@@ -77,6 +77,7 @@ struct TpsDisk
 
   /* Replaces `to` if there is one. */
   gboolean (*rename) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
+  /* Of a file, or of a folder that is empty. */
   gboolean (*remove) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Creates a folder, and those above it; there may be one already. */

@@ -194,7 +194,7 @@ posix_rename (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
 static gboolean
 posix_remove (TpsDisk *disk, const gchar *path, GError **error)
 {
-  return unlink (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
+  return remove (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
 }
 
 static gboolean

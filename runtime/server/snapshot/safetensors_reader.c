@@ -280,7 +280,7 @@ clear_tensor (gpointer tensor)
 TpsSafetensorsReader *
 tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
 {
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, error);
+  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, error);
   g_autoptr (TpsSafetensorsReader) reader = NULL;
 
   if (file == NULL)

@@ -608,6 +608,31 @@ TEST_F (Folders, NameWhatIsWrong)
              "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
 }
 
+/* Direct writes, folders that are removed, and lengths that are no multiples of blocks, on a real file system. */
+TEST_F (Folders, MayBeOnARealDisk)
+{
+  g_autoptr (TpsDisk) real = tps_disk_new_posix ();
+  std::string folder = testing::TempDir () + "/snapshots";
+  Server other (0, true);
+  TpsSnapshotInfo found;
+
+  options.disk = real;
+  options.folder = folder.c_str ();
+  options.keep = 1;
+  for (int i = 0; i < 3; i++)
+    {
+      push ();
+      ASSERT_EQ (write (options, &info), "");
+    }
+  g_auto (GStrv) names = real->list (real, folder.c_str (), nullptr);
+  ASSERT_EQ (g_strv_length (names), 1u);
+  TpsSnapshotOptions others = options_of (disk, other);
+  others.disk = real;
+  others.folder = folder.c_str ();
+  ASSERT_EQ (restore (others, &found), "");
+  EXPECT_EQ (server.rows_of ("emb", { 0, 1, 2, 3 }), other.rows_of ("emb", { 0, 1, 2, 3 }));
+}
+
 TEST_F (Folders, NeedRowsWithLsns)
 {
   Server plain (0);
