@@ -15,8 +15,7 @@ typedef struct
   TpsSegmentPool *pool;
 
   /* pool->lock */
-  GList node; /* in pool->leases */
-  guint64 number;
+  TpsPoolLease in_pool;
   gboolean ended;
   GPtrArray *segments; /* of TpsPoolSegment, LEASED; NULL = none */
   gsize n_wanted
@@ -27,13 +26,6 @@ typedef struct
 /* Every call of such a client has one, its small calls too. */
 static TpsDepot depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine magazine;
-
-guint64
-tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool)
-{
-  return pool->leases.head != NULL ? ((const Lease *) pool->leases.head->data)->number
-                                   : G_MAXUINT64;
-}
 
 /* ---- placing -------------------------------------------------------------------------------- */
 
@@ -223,7 +215,7 @@ tps_segment_lease_end (TpsSharing *sharing, gboolean given_back)
   if (!lease->ended)
     {
       lease->ended = TRUE;
-      g_queue_unlink (&pool->leases, &lease->node);
+      g_queue_unlink (&pool->leases, &lease->in_pool.node);
       if (is_large (lease))
         pool->n_large--;
       if (lease->segments != NULL)
@@ -264,11 +256,11 @@ tps_segment_pool_lease (TpsSegmentPool *pool)
     lease = g_new (Lease, 1);
   *lease = (Lease) { .base.ops = &ops,
                      .pool = tps_segment_pool_ref (pool),
-                     .node = { .data = lease } };
+                     .in_pool = { .node = { .data = &lease->in_pool } } };
   tps_refcount_init (&lease->refcount);
   tps_mutex_lock (&pool->lock);
-  lease->number = ++pool->n_leases_made;
-  g_queue_push_tail_link (&pool->leases, &lease->node);
+  lease->in_pool.number = ++pool->n_leases_made;
+  g_queue_push_tail_link (&pool->leases, &lease->in_pool.node);
   tps_mutex_unlock (&pool->lock);
   return &lease->base;
 }

@@ -1,7 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of the pool share: segment_pool.c asks the server, segment_demand.c decides what to open,
- * segment_lease.c serves calls, segment_view.c answers. Only for them. */
+/* What the parts of the pool share, only for them. Each calls only those below it:
+ *
+ *   segment_requests.c   what is asked of the server
+ *   segment_lease.c      the memory of calls
+ *   segment_view.c       the memory of answers
+ *   segment_demand.c     which segment to open next
+ *   segment_pool.c       the state of the pool */
 
 #pragma once
 
@@ -11,6 +16,7 @@
 G_BEGIN_DECLS
 
 #define TPS_POOL_SEGMENT_MIN_BYTES ((gsize) 1 << 20)
+#define TPS_POOL_FIRST_BACKOFF 16 /* demands to overlook after a refusal; doubles with each */
 
 /* A segment is used by
  *   FREE      REQUESTS: nobody. ANSWERS: the server, who may put an answer there
@@ -59,6 +65,13 @@ typedef struct
   guint64 last_lease; /* DRAINING: the last call that may be answered there */
 } TpsPoolSegment;
 
+/* A call that has not ended. */
+typedef struct
+{
+  GList node;     /* in pool->leases */
+  guint64 number; /* its position among all calls */
+} TpsPoolLease;
+
 typedef enum
 {
   TPS_OFFER_UNKNOWN, /* nobody has missed shared memory yet */
@@ -98,7 +111,7 @@ struct TpsSegmentPool
       device; /* whose memory segments of kind CUDA_IPC are opened for; NULL: nobody has missed any */
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
-  GQueue leases;       /* of calls that have not ended, by age */
+  GQueue leases;       /* of TpsPoolLease, by age */
   guint n_large;       /* of them with a tensor for shared memory */
   guint64 n_leases_made;
   gboolean open_out;
@@ -140,8 +153,8 @@ void tps_segment_pool_drop (TpsSegmentPool *pool, TpsPoolSegment *held);
 /* Drops the segments that no call can be answered into any more. */
 void tps_segment_pool_reap (TpsSegmentPool *pool);
 
-/* The age of a call: its position among all. The oldest that has not ended; G_MAXUINT64 = none. */
-guint64 tps_segment_pool_get_oldest_lease (const TpsSegmentPool *pool);
+/* Closes the descriptor that came for a segment, if there is one. */
+void tps_segment_pool_drop_descriptor (TpsSegmentPool *pool);
 
 static inline void
 tps_sharing_count_add (TpsSharingCount *count, guint64 n_bytes)

@@ -124,7 +124,6 @@ FILE_CIRCLES = (
     "bench/parameter_server",
     "cuda/device",
     "plugin/host",
-    "plugin/memory",
     "plugin/net",
     "plugin/service/chunks",
     "runtime/base",
