@@ -132,11 +132,11 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->depth = 0;
 }
 
-gboolean
-tps_writer_set_budget (TpsWriter *out, TpsBudget *budget, GError **error)
+void
+tps_writer_set_budget (TpsWriter *out, TpsBudget *budget)
 {
-  out->charge.budget = tps_budget_ref (budget);
-  return tps_charge_set (&out->charge, WRITER_BYTES + out->n_allocated, error);
+  out->charge = (TpsCharge) { tps_budget_ref (budget), 0 };
+  tps_charge_set (&out->charge, WRITER_BYTES + out->n_allocated, NULL);
 }
 
 gboolean

@@ -23,10 +23,11 @@ void tps_writer_free (TpsWriter *out);
 /* As new, but with the memory that it has. Lets go of what it borrowed and holds. */
 void tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed);
 
-/* Charges `budget` for the writer and the bytes that it copies, until it is freed or reset; takes a reference. A message for
- * which there is no memory fails, see tps_writer_fail(). What is borrowed or referenced is not charged here. Errors: as
- * tps_budget_charge(), for the writer itself, which can be used nevertheless. Must be called before anything is written. */
-gboolean tps_writer_set_budget (TpsWriter *out, TpsBudget *budget, GError **error);
+/* Charges `budget` for the writer and the bytes that it copies, until it is freed or reset; takes a reference. What is borrowed
+ * or referenced is not charged here. What the writer has allocated at the time of the call is charged only if there is room:
+ * a small reply must leave whatever the budget says. A message that then needs more than there is memory for fails, see
+ * tps_writer_fail(). */
+void tps_writer_set_budget (TpsWriter *out, TpsBudget *budget);
 
 /* A node, with the writer as its data, for the one queue that it may stand in. The writer's. */
 GList *tps_writer_get_link (TpsWriter *out);

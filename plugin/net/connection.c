@@ -16,8 +16,11 @@
 gboolean
 tps_connection_is_queue_full (const TpsConnection *connection)
 {
-  return connection->n_queued + (gsize) connection->queue.length * TPS_CONNECTION_WRITER_BYTES
-         > connection->max_queued;
+  gsize n_bytes = connection->n_queued
+                  + (gsize) connection->queue.length * TPS_CONNECTION_WRITER_BYTES;
+
+  return n_bytes > 0
+         && n_bytes > MIN (connection->max_queued, tps_budget_get_free (connection->replies));
 }
 
 gboolean
@@ -171,6 +174,7 @@ tps_connection_unref (TpsConnection *connection)
   g_clear_error (&connection->close_error);
   g_clear_pointer (&connection->scanner, tps_scanner_free);
   g_clear_pointer (&connection->leftover, g_byte_array_unref);
+  tps_budget_unref (connection->replies);
   tps_mutex_clear (&connection->lock);
   g_free (connection);
 }
@@ -207,9 +211,11 @@ tps_connection_get_n_bytes_queued (TpsConnection *connection)
 }
 
 void
-tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes)
+tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudget *replies)
 {
   tps_mutex_lock (&connection->lock);
+  tps_budget_unref (connection->replies);
+  connection->replies = tps_budget_ref (replies);
   connection->max_queued = n_bytes;
   tps_connection_update_interest (connection);
   tps_mutex_unlock (&connection->lock);

@@ -53,9 +53,9 @@ void tps_connection_send (TpsConnection *connection, TpsWriter *out);
 /* Bytes queued and not yet taken by the socket. Thread: any. */
 gsize tps_connection_get_n_bytes_queued (TpsConnection *connection);
 
-/* While more than that is queued the connection is not read, so that a peer that does not read its answers cannot ask
- * for more. No limit at first. Thread: any. */
-void tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes);
+/* While more than `n_bytes` are queued, or more than are free in `replies` (a reference is taken; NULL = no budget), the connection
+ * is not read, so that a peer that does not read its answers cannot ask for more. No limit at first. Thread: any. */
+void tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudget *replies);
 
 /* How long a connection may stay without progress. */
 typedef struct

@@ -89,6 +89,7 @@ struct TpsConnection
   gsize n_before_piece;
   gsize n_queued;
   gsize max_queued;
+  TpsBudget *replies; /* a reference; NULL = without a limit */
   guint64 n_sent;
 };
 

@@ -24,6 +24,8 @@ static TpsTraceEvent connection_lost = TPS_TRACE_EVENT ("connection_lost", TPS_T
 static TpsTraceEvent half_closed_refused = TPS_TRACE_EVENT ("half_closed_refused", TPS_TRACE_INFO);
 static TpsTraceEvent connection_closed = TPS_TRACE_EVENT ("connection_closed", TPS_TRACE_WARNING);
 
+#define SMALL_REPLY_BYTES ((gsize) 64 << 10)
+
 typedef enum
 {
   CALL_RUNNING = 0,
@@ -60,8 +62,9 @@ struct TpsSession
   atomic_bool closed;
   gboolean half_closed; /* counted as such; the loop's thread only */
 
-  TpsMutex lock; /* guards everything below; taken before the connection's */
-  GQueue calls;  /* of Call, in order of arrival */
+  TpsMutex lock;  /* guards everything below; taken before the connection's */
+  GQueue calls;   /* of Call, in order of arrival */
+  gsize n_unsent; /* bytes of replies that wait for earlier ones */
   gboolean framed;
   gboolean paused;
   gboolean ended; /* no call will come: the connection closes with the last answer */
@@ -160,6 +163,17 @@ leave_call (TpsSession *session, Call *call)
     tps_connection_close_when_sent (session->connection);
 }
 
+static gsize
+count_reply (const Call *call)
+{
+  gsize n_bytes = 0;
+  guint n_pieces;
+
+  if (call->reply != NULL)
+    tps_writer_get_pieces (call->reply, &n_pieces, &n_bytes);
+  return n_bytes;
+}
+
 /* With the lock held, released meanwhile: sends what may be sent now. The number of calls that left. */
 static guint
 send_answers (TpsSession *session)
@@ -170,6 +184,7 @@ send_answers (TpsSession *session)
   while ((call = find_sendable (session)) != NULL)
     {
       call->state = CALL_SENDING;
+      session->n_unsent -= count_reply (call);
       tps_mutex_unlock (&session->lock);
       if (call->reply != NULL)
         tps_connection_send (session->connection, call->reply);
@@ -249,6 +264,7 @@ finish_call (gpointer carried, TpsWriter *reply)
 
   tps_mutex_lock (&call->session->lock);
   call->reply = reply;
+  call->session->n_unsent += count_reply (call);
   call->ordered = call->ordered && reply != NULL;
   drop_awaited (call);
 }
@@ -275,8 +291,38 @@ get_reply_budget (gpointer carried)
   return ((const Call *) carried)->session->core->replies;
 }
 
+static gsize
+count_unread (TpsSession *session)
+{
+  gsize n_bytes = tps_connection_get_n_bytes_queued (session->connection);
+
+  tps_mutex_lock (&session->lock);
+  n_bytes += session->n_unsent;
+  tps_mutex_unlock (&session->lock);
+  return n_bytes;
+}
+
+/* Connections that do not read must not take all that there is for replies. When more than half of it is taken, a connection
+ * with unread replies may add a part of what is left, and the last eighth is for small first replies. */
+static gboolean
+has_room (gpointer carried, gsize n_bytes)
+{
+  TpsSession *session = ((const Call *) carried)->session;
+  gsize n_free = tps_budget_get_free (session->core->replies);
+  gsize n_max = tps_budget_get_max (session->core->replies);
+  gsize n_unread;
+
+  if (n_free >= n_max / 2)
+    return TRUE;
+  n_unread = count_unread (session);
+  if (n_unread == 0)
+    return n_bytes <= SMALL_REPLY_BYTES || n_free >= n_max / 8;
+  return n_unread + n_bytes <= n_free / 8;
+}
+
 static const TpsCarrierOps carrier_ops = {
   .get_reply_budget = get_reply_budget,
+  .has_room = has_room,
   .get_peer = get_peer,
   .may_wait = may_wait,
   .is_wanted = is_wanted,
@@ -446,7 +492,7 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
   session->link.data = session;
   offer_sharing (session, fd);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
-  tps_connection_set_max_queued (session->connection, limits->max_queued_bytes);
+  tps_connection_set_max_queued (session->connection, limits->max_queued_bytes, io->core->replies);
   tps_loop_post (io->loop, start_session, session);
 }
 

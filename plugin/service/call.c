@@ -14,6 +14,9 @@
 static TpsTraceEvent request_failed = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_INFO);
 static TpsTraceEvent request_failed_here = TPS_TRACE_EVENT ("request_failed", TPS_TRACE_ERROR);
 
+/* Replies of this size leave whatever else their connection has not read: a command that took effect must not look refused. */
+#define MAX_SMALL_BYTES 4096
+
 struct TpsCall
 {
   TpsMessage *message;
@@ -116,11 +119,27 @@ end_answer (const TpsMessage *message, TpsWriter *out, GError **error)
                               : tps_writer_message_end (out, error);
 }
 
+static TpsBudget *
+get_reply_budget (TpsCall *call)
+{
+  return call->ops->get_reply_budget != NULL ? call->ops->get_reply_budget (call->carried) : NULL;
+}
+
+/* Errors must leave when there is no memory for anything else: they are charged if there is room. A connection that does not
+ * take them is not read (plugin/net). */
+static TpsWriter *
+end_error (TpsCall *call, TpsWriter *out)
+{
+  end_answer (call->message, out, NULL);
+  tps_writer_set_budget (out, get_reply_budget (call));
+  return out;
+}
+
 /* `transfer` may be NULL. */
 static TpsWriter *
-write_service_error (const TpsMessage *message, const GError *failure, const gchar *transfer)
+write_service_error (TpsCall *call, const GError *failure, const gchar *transfer)
 {
-  TpsWriter *out = begin_answer (message, TPS_MESSAGE_REPLY);
+  TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_REPLY);
   gint retry_after_ms = failure->domain == TPS_ERROR ? tps_error_get_retry_after_ms (failure) : -1;
   TpsServiceError value = {
     .code = tps_error_to_wire_code (failure),
@@ -131,8 +150,7 @@ write_service_error (const TpsMessage *message, const GError *failure, const gch
   };
 
   tps_field_write (&tps_failure_field, out, &value);
-  end_answer (message, out, NULL);
-  return out;
+  return end_error (call, out);
 }
 
 /* Where large tensors of the answer may lie; NULL: nowhere but in the answer. */
@@ -156,40 +174,56 @@ keep_answer (TpsCall *call, TpsWriter *out, const GError *too_long)
   if (keeper == NULL)
     {
       trace_failure (call, tps_error_to_wire_code (too_long), too_long->message);
-      return write_service_error (call->message, too_long, NULL);
+      return write_service_error (call, too_long, NULL);
     }
   if (!tps_writer_message_end_transferred (answer, &error)
       || !keeper->keep_answer (keeper->object, answer, &name, &error))
     {
       trace_failure (call, tps_error_to_wire_code (error), error->message);
-      return write_service_error (call->message, error, NULL);
+      return write_service_error (call, error, NULL);
     }
   g_steal_pointer (&answer); /* the keeper's now */
-  return write_service_error (call->message, too_long, name);
+  return write_service_error (call, too_long, name);
 }
 
-static TpsBudget *
-get_reply_budget (TpsCall *call)
-{
-  return call->ops->get_reply_budget != NULL ? call->ops->get_reply_budget (call->carried) : NULL;
-}
-
-/* The answer; with an error where it is longer than a message can be, or there is no memory for it. Errors themselves are
- * not charged: a connection that does not take them is not read (plugin/net). */
+/* The answer; with an error where it is longer than a message can be, or there is no memory for it. */
 static TpsWriter *
 write_to (TpsCall *call, TpsSharing *place, TpsWriteResult write, gconstpointer user_data,
           GError **error)
 {
   TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_REPLY);
-  GError *no_room = NULL;
 
-  if (!tps_writer_set_budget (out, get_reply_budget (call), &no_room))
-    tps_writer_fail (out, no_room);
+  tps_writer_set_budget (out, get_reply_budget (call));
   tps_writer_set_sharing (out, place);
   if (write != NULL)
     write (out, user_data);
   end_answer (call->message, out, error);
   return out;
+}
+
+static gboolean
+has_room (TpsCall *call, TpsWriter *out)
+{
+  guint n_pieces;
+  gsize n_bytes;
+
+  tps_writer_get_pieces (out, &n_pieces, &n_bytes);
+  return n_bytes <= MAX_SMALL_BYTES || call->ops->has_room == NULL
+         || call->ops->has_room (call->carried, n_bytes);
+}
+
+/* Takes over `out`, for which there is no room among the replies that have not been read. */
+static TpsWriter *
+refuse_unread (TpsCall *call, TpsWriter *out)
+{
+  g_autoptr (GError)
+      error = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                   "no room for the reply: too many replies have not been read");
+
+  tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
+  tps_writer_free (out);
+  trace_failure (call, tps_error_to_wire_code (error), error->message);
+  return write_service_error (call, error, NULL);
 }
 
 static TpsWriter *
@@ -201,6 +235,8 @@ write_result (TpsCall *call, TpsWriteResult write, gconstpointer user_data)
 
   if (too_long == NULL)
     {
+      if (!has_room (call, out))
+        return refuse_unread (call, out);
       if (place != NULL)
         tps_segment_registry_commit (place);
       return out;
@@ -267,6 +303,14 @@ tps_call_get_connection (TpsCall *call)
   return call->ops->get_connection != NULL ? call->ops->get_connection (call->carried) : NULL;
 }
 
+/* Nobody wants its answer. */
+static void
+cancel (TpsCall *call)
+{
+  tps_counter_add (call->context->cancelled, 1);
+  finish (call, NULL);
+}
+
 static void
 run_work (gpointer data)
 {
@@ -279,12 +323,10 @@ static void
 cancel_work (gpointer data)
 {
   TpsCall *call = data;
-  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
-                                                  "the connection closed before the call began");
 
   if (call->release_work != NULL)
     call->release_work (call->work_data);
-  tps_call_reply_error (call, error);
+  cancel (call);
 }
 
 void
@@ -350,10 +392,15 @@ tps_call_reply_value_of (TpsCall *call, gconstpointer value, const TpsLender *le
 void
 tps_call_reply_error (TpsCall *call, const GError *error)
 {
-  TpsWriter *out = wants_answer (call) ? write_service_error (call->message, error, NULL) : NULL;
+  gboolean is_wanted = wants_answer (call);
 
+  if (!is_wanted && g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST))
+    {
+      cancel (call);
+      return;
+    }
   trace_failure (call, tps_error_to_wire_code (error), error->message);
-  finish (call, out);
+  finish (call, is_wanted ? write_service_error (call, error, NULL) : NULL);
 }
 
 void
@@ -376,7 +423,7 @@ tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *tex
     {
       out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);
       tps_application_exception_write (out, &exception);
-      end_answer (call->message, out, NULL);
+      end_error (call, out);
     }
   finish (call, out);
 }

@@ -20,6 +20,7 @@ typedef enum
 typedef struct
 {
   const TpsService *keeper; /* keeps an answer that no frame can hold; NULL = nobody does */
+  TpsCounter *cancelled;    /* because their connections closed */
   TpsCounter *failed[TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE
                      + 1]; /* by the wire's code; 0 = TApplicationException */
 } TpsCallContext;

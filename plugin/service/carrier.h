@@ -44,6 +44,10 @@ typedef struct
   /* Optional, NULL = no limit: what is charged for the bytes of replies until they are sent; borrowed. Does not block. */
   TpsBudget *(*get_reply_budget) (gpointer carried);
 
+  /* Optional, NULL = yes: whether a reply of `n_bytes`, which has been charged, may join those of the connection that have not
+   * been sent. FALSE: the call fails with RESOURCE_EXHAUSTED. Not asked for small replies. Does not block. */
+  gboolean (*has_room) (gpointer carried, gsize n_bytes);
+
   /* Optional, NULL = none: identifies the call's connection among those that are open, for TpsService.connection_closed. */
   gconstpointer (*get_connection) (gpointer carried);
 } TpsCarrierOps;

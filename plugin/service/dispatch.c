@@ -134,6 +134,8 @@ tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
     dispatcher->metrics = tps_metrics_ref (metrics);
   for (guint i = 0; i < dispatcher->services->len; i++)
     count_methods (dispatcher, &g_array_index (dispatcher->services, TpsService, i), counters);
+  dispatcher->context.cancelled = tps_counters_get_counter (counters, "requests_cancelled_total",
+                                                            NULL, NULL);
   for (gint code = 0; code < (gint) G_N_ELEMENTS (dispatcher->context.failed); code++)
     dispatcher->context.failed[code] = tps_counters_get_counter (
         counters, "requests_failed_total", "code",

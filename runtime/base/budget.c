@@ -383,6 +383,14 @@ tps_budget_get_max (TpsBudget *budget)
   return budget != NULL ? tightest_of (budget)->max_bytes : G_MAXSIZE;
 }
 
+gsize
+tps_budget_get_free (TpsBudget *budget)
+{
+  if (budget == NULL || budget->max_bytes == G_MAXSIZE)
+    return G_MAXSIZE;
+  return budget->max_bytes - tps_budget_get_held (budget);
+}
+
 void
 tps_budget_visit (TpsBudget *budget, TpsBudgetVisit visit, gpointer user_data)
 {

@@ -91,6 +91,9 @@ gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
+/* How many bytes are left of its own limit, whatever the budgets above hold; G_MAXSIZE when it has none. */
+gsize tps_budget_get_free (TpsBudget *budget);
+
 /* Calls `visit` for every budget of the tree in the order of creation, so that parents precede their children. The
  * tree's lock is held: `visit` must neither charge, nor create or free a budget. */
 typedef void (*TpsBudgetVisit) (TpsBudget *budget, gpointer user_data);

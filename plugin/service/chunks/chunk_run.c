@@ -187,7 +187,16 @@ get_peer (gpointer carried)
   return tps_call_get_peer (run->lender);
 }
 
+static TpsBudget *
+get_reply_budget (gpointer carried)
+{
+  const Run *run = carried;
+
+  return run->chunks->replies;
+}
+
 static const TpsCarrierOps run_ops = {
+  .get_reply_budget = get_reply_budget,
   .get_peer = get_peer,
   .may_wait = may_wait,
   .run_on_worker = run_on_worker,

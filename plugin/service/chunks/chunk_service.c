@@ -78,6 +78,7 @@ tps_chunks_new (const TpsChunksOptions *options)
     chunks->metrics = tps_metrics_ref (options->metrics);
   chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                                "this server is shutting down");
+  chunks->replies = tps_budget_ref (store.budget);
   chunks->store = tps_transfer_store_new (&store);
   chunks->feeds = g_hash_table_new (NULL, NULL);
   chunks->runs = g_hash_table_new (NULL, NULL);
@@ -95,6 +96,7 @@ tps_chunks_free (TpsChunks *chunks)
     tps_cond_wait (&chunks->fired, &chunks->lock);
   tps_mutex_unlock (&chunks->lock);
   tps_transfer_store_free (chunks->store);
+  tps_budget_unref (chunks->replies);
   g_hash_table_unref (chunks->feeds);
   g_hash_table_unref (chunks->runs);
   g_clear_pointer (&chunks->dispatcher, tps_dispatcher_unref);

@@ -30,6 +30,7 @@ struct TpsChunks
   TpsWorkerPool *workers;
   gsize answer_chunk_bytes;
   TpsMetrics *metrics; /* NULL = none */
+  TpsBudget *replies;  /* of calls that came in transfers; a reference */
   GError *closing_error;
 
   TpsMutex lock; /* guards everything below */

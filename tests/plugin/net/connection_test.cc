@@ -140,7 +140,7 @@ TEST_F (ConnectionTest, DoesNotReadWhileTooMuchIsQueued)
   on_message_ = [this] (TpsMessage *message) {
     tps_connection_send (connection_, NewMessage (message->seqid, 1 << 20));
   };
-  tps_connection_set_max_queued (connection_, 1000);
+  tps_connection_set_max_queued (connection_, 1000, nullptr);
   Start ();
   for (int i = 0; i < 5; i++)
     PeerSends (ToBytes (i, 5000));
@@ -158,7 +158,7 @@ TEST_F (ConnectionTest, DoesNotReadWhileTooManyMessagesAreQueued)
 {
   constexpr int kMessages = 5000;
   size_t n_bytes = 0;
-  tps_connection_set_max_queued (connection_, 1 << 20);
+  tps_connection_set_max_queued (connection_, 1 << 20, nullptr);
   Start ();
   for (int i = 0; i < kMessages; i++)
     {

@@ -40,6 +40,84 @@ protected:
   }
 };
 
+// Little memory for replies, and clients that do not read theirs.
+class UnreadTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsServerOptions options = {};
+    budgets_ = tps_budgets_new (nullptr);
+    tps_budget_unref (budgets_->replies);
+    budgets_->replies = tps_budget_new (budgets_->process, "replies", 4 << 20);
+    options.n_io_threads = 2;
+    options.budgets = budgets_;
+    return options;
+  }
+  void
+  TearDown () override
+  {
+    ServerTest::TearDown ();
+    EXPECT_EQ (tps_budget_get_held (budgets_->replies), 0u);
+    tps_budgets_free (budgets_);
+  }
+  // Whether so much is held before long.
+  bool
+  WaitForHeld (gsize n_bytes)
+  {
+    gint64 end_us = g_get_monotonic_time () + 30 * G_USEC_PER_SEC;
+    while (tps_budget_get_held (budgets_->replies) < n_bytes && g_get_monotonic_time () < end_us)
+      std::this_thread::yield ();
+    return tps_budget_get_held (budgets_->replies) >= n_bytes;
+  }
+
+  TpsBudgets *budgets_ = nullptr;
+};
+
+TEST_F (UnreadTest, ErrorsAreCharged)
+{
+  RawClient client (unix_);
+  std::string calls;
+
+  for (int i = 0; i < 2000; i++)
+    calls += MessageBytes ({}, "Test:" + std::string (400, 'x'), i, IntField (i));
+  std::thread sender ([&] { client.SendBytes (calls); });
+  EXPECT_TRUE (WaitForHeld (50000));
+  for (int i = 0; i < 2000; i++)
+    EXPECT_EQ (client.Receive ()->kind, TPS_MESSAGE_EXCEPTION);
+  sender.join ();
+}
+
+TEST_F (UnreadTest, ConnectionsThatDoNotReadLeaveRoomForOthers)
+{
+  std::vector<std::unique_ptr<RawClient>> hogs;
+
+  for (int i = 0; i < 20; i++)
+    {
+      hogs.push_back (std::make_unique<RawClient> (unix_));
+      for (int call = 0; call < 16; call++)
+        hogs.back ()->Send ("Test:make", call, IntField (250 << 10));
+      RawClient honest (unix_);
+      for (int call = 0; call < 4; call++)
+        {
+          Message answer = honest.Call ("Test:make", IntField (50000), call);
+          EXPECT_NE (ErrorCode (answer), 7) << i << ": " << ErrorText (answer);
+        }
+    }
+  EXPECT_TRUE (WaitForHeld (1 << 20));
+}
+
+// A command that took effect must not look as if it had been refused.
+TEST_F (UnreadTest, SmallRepliesNeedNoRoom)
+{
+  RawClient client (unix_);
+
+  ASSERT_TRUE (tps_budget_charge (budgets_->replies, 4 << 20, nullptr));
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
+  tps_budget_release (budgets_->replies, 4 << 20);
+}
+
 TEST_F (BoundsTest, ReadsNoMoreThanItsCallsInFlight)
 {
   RawClient flooding (tcp_);

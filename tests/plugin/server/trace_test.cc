@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <thread>
 
 #include "runtime/base/metrics.h"
 #include "tests/plugin/server/test_service.h"
@@ -29,6 +30,7 @@ protected:
     options.max_pending_bytes = 4 << 20;
     options.max_connections = 1;
     options.metrics = metrics_;
+    options.n_workers = 1;
     return options;
   }
   ~TraceTest () override
@@ -89,6 +91,28 @@ TEST_F (TraceTest, FailedRequestsAreLinesAndOthersAreCounted)
   EXPECT_EQ (Count ("requests_failed_total", "UNAVAILABLE"), 1);
   EXPECT_EQ (Count ("requests_failed_total", "TApplicationException"), 1);
   EXPECT_EQ (Count ("requests_failed_total", "INTERNAL"), 0);
+}
+
+// The server has not failed, and nobody wants the answer.
+TEST_F (TraceTest, CancelledCallsAreCountedAndNoLines)
+{
+  {
+    RawClient client (unix_);
+    client.Send ("Test:work", 1, IntField (1));
+    service_.WaitForWorking (1);
+    for (int i = 2; i < 5; i++)
+      client.Send ("Test:work", i, IntField (i));
+    while (tps_server_get_n_calls (server_) < 4)
+      std::this_thread::yield ();
+  }
+  while (tps_server_get_n_connections (server_) > 0)
+    std::this_thread::yield ();
+  service_.LetGo ();
+  while (tps_server_get_n_calls (server_) > 0)
+    std::this_thread::yield ();
+  EXPECT_EQ (Count ("requests_cancelled_total"), 3);
+  EXPECT_EQ (Count ("requests_failed_total", "UNAVAILABLE"), 0);
+  EXPECT_THAT (capture_.Lines ("request_failed"), ElementsAre ());
 }
 
 TEST_F (TraceTest, ConnectionsAreRefusedClosedAndEnded)

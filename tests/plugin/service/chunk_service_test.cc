@@ -60,7 +60,9 @@ protected:
     TpsService service;
 
     workers = tps_worker_pool_new ("timers", 1);
+    budgets.transfers = tps_budget_new (nullptr, "transfers", 16 << 20);
     options.workers = workers;
+    options.budgets = &budgets;
     chunks = tps_chunks_new (&options);
     set_services ({ "Service" });
     service = tps_chunk_service (chunks);
@@ -73,6 +75,8 @@ protected:
     tps_dispatcher_unref (dispatcher);
     tps_chunks_free (chunks);
     tps_worker_pool_free (workers);
+    EXPECT_EQ (tps_budget_get_held (budgets.transfers), 0u);
+    tps_budget_unref (budgets.transfers);
   }
 
   /* Services of these names, each with a method that runs on a worker. */
@@ -194,6 +198,8 @@ protected:
   TpsChunks *chunks;
   std::deque<std::function<void ()>> jobs;
   int n_calls = 0;
+  std::string reply; /* to "method"; empty = void */
+  TpsBudgets budgets = {};
 
 private:
   static gboolean
@@ -222,8 +228,20 @@ private:
   static void
   count_call (TpsCall *call, gpointer service)
   {
-    static_cast<ChunkService *> (service)->n_calls++;
-    tps_call_reply (call, nullptr, nullptr);
+    ChunkService *self = static_cast<ChunkService *> (service);
+
+    self->n_calls++;
+    if (self->reply.empty ())
+      tps_call_reply (call, nullptr, nullptr);
+    else
+      tps_call_reply (call, write_string, &self->reply);
+  }
+
+  static void
+  write_string (TpsWriter *out, gconstpointer text)
+  {
+    tps_writer_field (out, 0, TPS_WIRE_BINARY);
+    tps_writer_string (out, static_cast<const std::string *> (text)->c_str ());
   }
 
   TpsWorkerPool *workers;
@@ -274,6 +292,35 @@ TEST_F (ChunkService, whatIsEndedIsFreedOnAWorkerWhileOthersGoOn)
   EXPECT_TRUE (goes_on) << "the lock is not held";
   EXPECT_TRUE (other.valid () && other.get ());
   EXPECT_TRUE (is_fine (answer));
+}
+
+/* It is kept for a minute, and there may be many. */
+TEST_F (ChunkService, theReplyOfACallIsChargedUntilItsTransferEnds)
+{
+  gsize n_before;
+
+  reply.assign (100000, 'x');
+  send ("t", "abc");
+  n_before = tps_budget_get_held (budgets.transfers);
+  run ("t");
+  run_jobs ();
+  EXPECT_GE (tps_budget_get_held (budgets.transfers) + 2000, n_before + reply.size ());
+  end ("t");
+  run_jobs ();
+  EXPECT_EQ (tps_budget_get_held (budgets.transfers), 0u);
+}
+
+TEST_F (ChunkService, aReplyForWhichThereIsNoMemoryIsRefused)
+{
+  reply.assign (20 << 20, 'x');
+  send ("t", "abc");
+  Answer &answer = run ("t");
+  run_jobs ();
+  EXPECT_TRUE (answer.has_come);
+  EXPECT_LE (tps_budget_get_peak (budgets.transfers), gsize { 16 } << 20);
+  EXPECT_LE (tps_budget_get_held (budgets.transfers), 2000u);
+  end ("t");
+  run_jobs ();
 }
 
 TEST_F (ChunkService, endsWhatIsNotThereAtOnce)
