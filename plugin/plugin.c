@@ -314,6 +314,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
   plugin->device = options->parameter_server.device;
   if (!make_objects (plugin, options, error))
     return NULL;
+  tps_budgets_add_gauges (plugin->budgets, tps_metrics_get_counters (plugin->metrics));
   describe (plugin, options);
   add_services (plugin);
   if (!start_recovery (plugin, options, error))

@@ -33,6 +33,9 @@ typedef struct
   gchar *value;
   TpsCounter *counter; /* NULL: a gauge */
   TpsGauge *gauge;
+  TpsGaugeRead read; /* NULL: the gauge says its level */
+  gpointer user_data;
+  GDestroyNotify release;
 } Entry;
 
 struct TpsCounters
@@ -48,6 +51,8 @@ entry_free (gpointer data)
 {
   Entry *entry = data;
 
+  if (entry->release != NULL)
+    entry->release (entry->user_data);
   g_free (entry->name);
   g_free (entry->label);
   g_free (entry->value);
@@ -104,13 +109,13 @@ is_entry (const Entry *entry, const gchar *name, const gchar *label, const gchar
          && g_strcmp0 (entry->value, value) == 0;
 }
 
+/* With the lock held. */
 static Entry *
-ensure_entry (TpsCounters *counters, const gchar *name, const gchar *label, const gchar *value,
-              gboolean is_gauge)
+provide_entry (TpsCounters *counters, const gchar *name, const gchar *label, const gchar *value,
+               gboolean is_gauge)
 {
   Entry *entry = NULL;
 
-  tps_mutex_lock (&counters->lock);
   for (guint i = 0; i < counters->entries->len && entry == NULL; i++)
     if (is_entry (counters->entries->pdata[i], name, label, value))
       entry = counters->entries->pdata[i];
@@ -126,6 +131,17 @@ ensure_entry (TpsCounters *counters, const gchar *name, const gchar *label, cons
         entry->counter = counter_new ();
       g_ptr_array_add (counters->entries, entry);
     }
+  return entry;
+}
+
+static Entry *
+ensure_entry (TpsCounters *counters, const gchar *name, const gchar *label, const gchar *value,
+              gboolean is_gauge)
+{
+  Entry *entry;
+
+  tps_mutex_lock (&counters->lock);
+  entry = provide_entry (counters, name, label, value, is_gauge);
   tps_mutex_unlock (&counters->lock);
   return entry;
 }
@@ -142,6 +158,33 @@ tps_counters_get_gauge (TpsCounters *counters, const gchar *name, const gchar *l
                         const gchar *value)
 {
   return counters != NULL ? ensure_entry (counters, name, label, value, TRUE)->gauge : NULL;
+}
+
+void
+tps_counters_add_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
+                        const gchar *value, TpsGaugeRead read, gpointer user_data,
+                        GDestroyNotify release)
+{
+  GDestroyNotify release_old = NULL;
+  gpointer old = NULL;
+  Entry *entry;
+
+  if (counters == NULL)
+    {
+      if (release != NULL)
+        release (user_data);
+      return;
+    }
+  tps_mutex_lock (&counters->lock);
+  entry = provide_entry (counters, name, label, value, TRUE);
+  release_old = entry->release;
+  old = entry->user_data;
+  entry->read = read;
+  entry->user_data = user_data;
+  entry->release = release;
+  tps_mutex_unlock (&counters->lock);
+  if (release_old != NULL)
+    release_old (old);
 }
 
 /* ---- counting ------------------------------------------------------------------------------- */
@@ -207,6 +250,15 @@ compare_counts (gconstpointer a, gconstpointer b)
   return order != 0 ? order : g_strcmp0 (left->value, right->value);
 }
 
+static gint64
+get_number (const Entry *entry)
+{
+  if (entry->read != NULL)
+    return entry->read (entry->user_data);
+  return entry->gauge != NULL ? tps_gauge_get (entry->gauge)
+                              : (gint64) tps_counter_get (entry->counter);
+}
+
 GArray *
 tps_counters_list (TpsCounters *counters)
 {
@@ -221,8 +273,7 @@ tps_counters_list (TpsCounters *counters)
         .label = entry->label,
         .value = entry->value,
         .is_gauge = entry->gauge != NULL,
-        .number = entry->gauge != NULL ? tps_gauge_get (entry->gauge)
-                                       : (gint64) tps_counter_get (entry->counter),
+        .number = get_number (entry),
       };
 
       g_array_append_val (counts, count);

@@ -33,6 +33,14 @@ TpsCounter *tps_counters_get_counter (TpsCounters *counters, const gchar *name, 
 TpsGauge *tps_counters_get_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
                                   const gchar *value);
 
+/* Adds a gauge whose level is read when it is listed; one that is there gets the new reader. `read` is called with the list's
+ * lock: it must not block or use `counters`. `release` (may be NULL) frees `user_data` with `counters`. NULL `counters` are
+ * fine. */
+typedef gint64 (*TpsGaugeRead) (gpointer user_data);
+void tps_counters_add_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
+                             const gchar *value, TpsGaugeRead read, gpointer user_data,
+                             GDestroyNotify release);
+
 void tps_counter_add (TpsCounter *counter, guint64 n);
 guint64 tps_counter_get (const TpsCounter *counter);
 

@@ -78,6 +78,29 @@ tps_budgets_or_none (const TpsBudgets *budgets)
   return budgets != NULL ? budgets : &none;
 }
 
+static gint64
+read_held (gpointer budget)
+{
+  return (gint64) tps_budget_get_held (budget);
+}
+
+static void
+add_gauges (TpsBudget *budget, gpointer counters)
+{
+  const gchar *name = tps_budget_get_name (budget);
+
+  tps_gauge_set (tps_counters_get_gauge (counters, "memory_limit_bytes", "budget", name),
+                 (gint64) tps_budget_get_max (budget));
+  tps_counters_add_gauge (counters, "memory_held_bytes", "budget", name, read_held,
+                          tps_budget_ref (budget), (GDestroyNotify) tps_budget_unref);
+}
+
+void
+tps_budgets_add_gauges (const TpsBudgets *budgets, TpsCounters *counters)
+{
+  tps_budget_visit (budgets->process, add_gauges, counters);
+}
+
 void
 tps_budgets_free (TpsBudgets *budgets)
 {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "runtime/base/budget.h"
+#include "runtime/base/counters.h"
 
 G_BEGIN_DECLS
 
@@ -50,6 +51,10 @@ TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
 
 /* `budgets`, or where that is NULL a struct of NULLs, which limit nothing. */
 const TpsBudgets *tps_budgets_or_none (const TpsBudgets *budgets);
+
+/* Adds the gauges memory_held_bytes and memory_limit_bytes for every budget of the tree, with the label budget=NAME. The limit
+ * is the smallest on the way to the root. */
+void tps_budgets_add_gauges (const TpsBudgets *budgets, TpsCounters *counters);
 
 /* Drops the references. NULL is fine. */
 void tps_budgets_free (TpsBudgets *budgets);

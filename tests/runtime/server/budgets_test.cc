@@ -39,4 +39,34 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
+TEST (BudgetsTest, EveryBudgetHasGauges)
+{
+  TpsBudgetLimits limits = { .max_memory_bytes = 1000 };
+  g_autoptr (TpsCounters) counters = tps_counters_new ();
+  guint n_held = 0;
+
+  {
+    g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
+    tps_budgets_add_gauges (budgets, counters);
+    ASSERT_TRUE (tps_budget_charge (budgets->tables, 100, nullptr));
+    g_autoptr (GArray) counts = tps_counters_list (counters);
+    for (guint i = 0; i < counts->len; i++)
+      {
+        const TpsCount *count = &g_array_index (counts, TpsCount, i);
+        bool is_above = g_str_equal (count->value, "the process")
+                        || g_str_equal (count->value, "tables");
+        EXPECT_TRUE (count->is_gauge);
+        EXPECT_STREQ (count->label, "budget");
+        if (g_str_equal (count->name, "memory_limit_bytes"))
+          EXPECT_LE (count->number, 1000);
+        else
+          EXPECT_EQ (count->number, is_above ? 100 : 0) << count->value;
+        n_held += g_str_equal (count->name, "memory_held_bytes");
+      }
+    tps_budget_release (budgets->tables, 100);
+  }
+  EXPECT_EQ (n_held, 11u);
+  g_array_unref (tps_counters_list (counters)); // the budgets are still there
+}
+
 } // namespace
