@@ -125,9 +125,8 @@ TpsTableProgress tps_table_get_progress (TpsTable *table);
 void tps_table_begin_updates (TpsTable *table);
 void tps_table_end_updates (TpsTable *table);
 
-/* Updates one row as one of `step`; `gradient` [dim], `scratch` [2 * dim]. A row whose LSN is not below that of the command
- * has the update already (it comes from a snapshot, and the command from a log): it is left as it is. */
-void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 slot,
+/* Updates one row as one of `step`, of command `lsn`, unless it has that already; `gradient` [dim], `scratch` [2 * dim]. */
+void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
 
 /* Says that a row will be updated soon. */
