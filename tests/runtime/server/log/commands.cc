@@ -127,6 +127,7 @@ RandomCommand::make_create ()
       g_strlcpy (spec_.place.device, "cuda:1", sizeof spec_.place.device);
       spec_.place.is_host_memory = up_to (1) == 0;
     }
+  spec_.durability = static_cast<TpsDurability> (up_to (3));
   tps_table_spec_resolve (&spec_, nullptr);
   record.create = &spec_;
 }

@@ -88,9 +88,14 @@ TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
   EXPECT_EQ (reinterpret_cast<uintptr_t> (command->rows.values.data) % TPS_BUFFER_ALIGNMENT, 0u);
 
   RandomCommand create (2, 8, TPS_COMMAND_CREATE_TABLE, 0);
+  TpsTableSpec spec = *create.record.create;
+  spec.durability = TPS_DURABILITY_INTERVAL;
+  create.record.create = &spec;
   Decoded created (encode (&create.record));
   ASSERT_TRUE (created.is_fine);
-  EXPECT_TRUE (tps_table_spec_equal (created.decoder.command.create, create.record.create));
+  EXPECT_TRUE (tps_table_spec_equal (created.decoder.command.create, &spec));
+  EXPECT_EQ (created.decoder.command.create->durability, TPS_DURABILITY_INTERVAL);
+  EXPECT_EQ (created.decoder.command.create->place.is_host_memory, spec.place.is_host_memory);
 }
 
 TEST (LogRecord, AHoleHasItsLsnOnly)
