@@ -7,6 +7,8 @@
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
+#define HEADS_BYTES \
+  ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and that of its first group */
 
 static gboolean
 refuse (const TpsSegmentReader *reader, gint64 offset, const gchar *what, GError **error)
@@ -34,7 +36,8 @@ round_down (gint64 offset)
 static gboolean
 ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, GError **error)
 {
-  gsize n_wanted = MAX (n_bytes, WINDOW_BYTES) + TPS_DISK_BLOCK;
+  gsize n_wanted = MAX (n_bytes, reader->is_sequential ? WINDOW_BYTES : HEADS_BYTES)
+                   + TPS_DISK_BLOCK;
   gsize address;
 
   if (reader->buffer != NULL && tps_buffer_is_exclusive (reader->buffer)
@@ -285,6 +288,7 @@ tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error)
   g_autoptr (GError) failure = NULL;
   const guint8 *body;
 
+  reader->is_sequential = TRUE;
   if (reader->n_left == 0)
     {
       TpsSegmentVerdict verdict = begin_group (reader, error);
@@ -365,6 +369,7 @@ tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError
 {
   gint64 begin = reader->offset;
 
+  reader->is_sequential = TRUE;
   *n_bytes = 0;
   for (gint64 at = begin; at < reader->size; at += TPS_DISK_BLOCK)
     {

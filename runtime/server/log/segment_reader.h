@@ -38,8 +38,9 @@ typedef struct
   /* Private. */
   TpsDiskFile *file;
   TpsBufferPool *pool;
-  gsize shift;          /* the buffer's window begins here, aligned to TPS_DISK_BLOCK */
-  gint64 window_offset; /* in the segment */
+  gboolean is_sequential; /* what follows is read ahead */
+  gsize shift;            /* the buffer's window begins here, aligned to TPS_DISK_BLOCK */
+  gint64 window_offset;   /* in the segment */
   gsize window_bytes;
   TpsGroupHead group;
   guint n_left; /* records of the group */
