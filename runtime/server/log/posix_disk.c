@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/server/log/disk_error.h"
 
 #define FILE_MODE 0600
 #define FOLDER_MODE 0700

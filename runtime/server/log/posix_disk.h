@@ -20,7 +20,4 @@ typedef struct
 /* All functions of the POSIX disk; its free() calls g_free(). */
 void tps_posix_disk_init (TpsDisk *disk);
 
-/* Sets the error of `operation` on `path` for an errno. Returns FALSE. */
-gboolean tps_disk_set_error (GError **error, const gchar *operation, const gchar *path, gint code);
-
 G_END_DECLS

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <liburing.h>
 
+#include "runtime/server/log/disk_error.h"
 #include "runtime/server/log/posix_disk.h"
 
 #define N_ENTRIES 2
