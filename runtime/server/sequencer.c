@@ -20,6 +20,8 @@ struct TpsSequencer
   gint64 ended_lsn;
   guint8 *has_ended;
   gsize ended_mask;
+  gboolean has_waiters;
+  TpsCond ended;
 };
 
 /* ---- turns ----------------------------------------------------------------------------------- */
@@ -161,6 +163,8 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   while (sequencer->ended_lsn < sequencer->last_lsn
          && has_ended[(gsize) (sequencer->ended_lsn + 1) & sequencer->ended_mask])
     has_ended[(gsize) ++sequencer->ended_lsn & sequencer->ended_mask] = FALSE;
+  if (sequencer->has_waiters)
+    tps_cond_broadcast (&sequencer->ended);
   tps_mutex_unlock (&sequencer->lock);
 }
 
@@ -361,6 +365,7 @@ tps_sequencer_new (const TpsSequencerOptions *options)
 
   sequencer->options = *options;
   tps_mutex_init (&sequencer->lock);
+  tps_cond_init (&sequencer->ended);
   return sequencer;
 }
 
@@ -368,6 +373,7 @@ void
 tps_sequencer_free (TpsSequencer *sequencer)
 {
   tps_mutex_clear (&sequencer->lock);
+  tps_cond_clear (&sequencer->ended);
   g_free (sequencer->has_ended);
   g_free (sequencer);
 }
@@ -415,4 +421,15 @@ tps_sequencer_get_ended_lsn (TpsSequencer *sequencer)
   lsn = sequencer->ended_lsn;
   tps_mutex_unlock (&sequencer->lock);
   return lsn;
+}
+
+void
+tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn)
+{
+  tps_mutex_lock (&sequencer->lock);
+  sequencer->has_waiters = TRUE;
+  while (sequencer->ended_lsn < lsn)
+    tps_cond_wait (&sequencer->ended, &sequencer->lock);
+  sequencer->has_waiters = FALSE;
+  tps_mutex_unlock (&sequencer->lock);
 }

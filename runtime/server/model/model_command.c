@@ -254,6 +254,11 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
 gboolean
 tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GError **error)
 {
+  if (command->lsn <= server->lsn) /* a snapshot that was restored has it */
+    {
+      tps_sequencer_set_lsn (server->sequencer, command->lsn);
+      return TRUE;
+    }
   switch (command->kind)
     {
     case TPS_COMMAND_INIT_MODEL:

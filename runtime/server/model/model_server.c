@@ -157,6 +157,7 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->sequencer = server->owns_sequencer ? tps_sequencer_new (&own) : options->sequencer;
   tps_update_news_init (&server->news, &server->options);
   tps_mutex_init (&server->init_lock);
+  tps_cond_init (&server->captured);
   tps_shell_init (&server->shell, server->workers, tps_model_step_expire, server);
   return server;
 }
@@ -223,5 +224,6 @@ tps_model_server_free (TpsModelServer *server)
   tps_metrics_unref (server->metrics);
   tps_shell_clear (&server->shell);
   tps_mutex_clear (&server->init_lock);
+  tps_cond_clear (&server->captured);
   g_free (server);
 }

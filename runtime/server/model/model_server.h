@@ -67,7 +67,7 @@ void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
                                         const gchar *client, gint64 sequence, gint64 version,
                                         gboolean may_wait, TpsModelDone done, gpointer user_data);
 
-/* Applies the record of a command that changed the model; blocks. Before the first call. Records must come in the order of their
+/* Applies the record of a command that changed the model, unless a restored snapshot contains it; blocks. Before the first call. Records must come in the order of their
  * LSNs. */
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);

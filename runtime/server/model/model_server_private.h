@@ -17,6 +17,7 @@
 
 #include "runtime/base/answer_queue.h"
 #include "runtime/server/model/kept_versions.h"
+#include "runtime/server/model/model_capture.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/model/trained_model.h"
 #include "runtime/server/model/update_news.h"
@@ -67,6 +68,8 @@ struct TpsModelServer
   gint64 incarnation;     /* the LSN of init_model(); 0 = no model */
   gint64 lsn;             /* of the last command */
   TpsKeptVersions kept;
+  TpsModelCapture *wanted; /* by a thread that waits for the end of an update; NULL = none */
+  TpsCond captured;
 };
 
 /* -- model_server.c -- */
@@ -88,6 +91,11 @@ void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output
 
 /* Answers the calls of a list of tickets; may be NULL. No lock is held. */
 void tps_model_step_answer (TpsUpdateTicket *first);
+
+/* -- model_capture.c -- */
+
+/* Between two updates: gives the thread that waits for it, if any, what it wants. The lock is held. */
+void tps_model_capture_take (TpsModelServer *server);
 
 /* -- model_push.c: calls and their push ids -- */
 

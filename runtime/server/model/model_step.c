@@ -130,6 +130,7 @@ finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **
   tps_mutex_lock (&server->shell.lock);
   if (step->error == NULL)
     *command = install (server, step, dropped);
+  tps_model_capture_take (server);
   tps_updating_job_done (server->updating, step->job, g_steal_pointer (&step->error), output);
   give_model (server, output->answered);
   if (*command != NULL)

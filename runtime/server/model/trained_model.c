@@ -42,6 +42,7 @@ struct TpsTrainedModel
   gsize n_state;   /* floats */
   gsize n_hashes;  /* blocks of the digest */
   TpsBuffer *state;
+  TpsBuffer *spare;        /* for the next update's state, where others read the present one */
   TpsPushDigest beginning; /* of version 1 */
 };
 
@@ -196,6 +197,18 @@ allocate_state (TpsTrainedModel *model, GError **error)
   return TRUE;
 }
 
+static TpsTrainedModel *
+model_alloc (const TpsOptimizerSpec *optimizer)
+{
+  TpsTrainedModel *model = g_new0 (TpsTrainedModel, 1);
+
+  tps_refcount_init (&model->refcount);
+  model->optimizer = *optimizer;
+  model->arithmetic = tps_cpu_optimizer_get (optimizer->kind);
+  model->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
+  return model;
+}
+
 TpsTrainedModel *
 tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                        const TpsOptimizerSpec *optimizer, GError **error)
@@ -206,11 +219,7 @@ tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
   if (!check_parameters (parameters, n_parameters, error)
       || !tps_optimizer_spec_resolve (&resolved, "optimizer", error))
     return NULL;
-  model = g_new0 (TpsTrainedModel, 1);
-  tps_refcount_init (&model->refcount);
-  model->optimizer = resolved;
-  model->arithmetic = tps_cpu_optimizer_get (resolved.kind);
-  model->blocks = g_array_new (FALSE, FALSE, sizeof (Block));
+  model = model_alloc (&resolved);
   if (!set_beginning (model, parameters, n_parameters, error) || !allocate_state (model, error))
     return NULL;
   return g_steal_pointer (&model);
@@ -230,6 +239,7 @@ tps_trained_model_unref (TpsTrainedModel *model)
     return;
   g_clear_pointer (&model->newest, tps_model_version_unref);
   g_clear_pointer (&model->state, tps_buffer_unref);
+  g_clear_pointer (&model->spare, tps_buffer_unref);
   g_array_unref (model->blocks);
   g_free (model);
 }
@@ -263,6 +273,51 @@ tps_trained_model_get_n_bytes (const TpsTrainedModel *model)
   return n_bytes;
 }
 
+/* ---- snapshots ---- */
+
+const TpsPushDigest *
+tps_trained_model_get_beginning (const TpsTrainedModel *model)
+{
+  return &model->beginning;
+}
+
+gfloat *
+tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats)
+{
+  *n_floats = model->n_state;
+  return (gfloat *) (gpointer) tps_buffer_get_data (model->state);
+}
+
+TpsBuffer *
+tps_trained_model_share_state (TpsTrainedModel *model, TpsBuffer *spare)
+{
+  tps_trained_model_drop_spare (model);
+  model->spare = spare;
+  return tps_buffer_ref (model->state);
+}
+
+void
+tps_trained_model_drop_spare (TpsTrainedModel *model)
+{
+  g_clear_pointer (&model->spare, tps_buffer_unref);
+}
+
+TpsTrainedModel *
+tps_trained_model_new_restored (TpsModelVersion *newest, const TpsOptimizerSpec *optimizer,
+                                const TpsPushDigest *beginning, GError **error)
+{
+  g_autoptr (TpsTrainedModel) model = NULL;
+
+  if (!check_parameters (newest->parameters, newest->n_parameters, error))
+    return NULL;
+  model = model_alloc (optimizer);
+  model->newest = tps_model_version_ref (newest);
+  model->beginning = *beginning;
+  for (guint i = 0; i < newest->n_parameters; i++)
+    add_parameter (model, i, &newest->parameters[i].tensor.shape);
+  return allocate_state (model, error) ? g_steal_pointer (&model) : NULL;
+}
+
 /* ---- an update ---- */
 
 gboolean
@@ -281,6 +336,7 @@ tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
     .n_gradients = n_gradients,
     .hashes = g_new0 (TpsPushDigest *, n_gradients),
     .version = version,
+    .state = tps_buffer_is_exclusive (model->state) ? NULL : g_steal_pointer (&model->spare),
     .n_blocks = MAX (1, model->blocks->len),
   };
   return TRUE;
@@ -328,6 +384,21 @@ hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
         elems + k * HASHED_ELEMS, MIN (HASHED_ELEMS, n_elems - k * HASHED_ELEMS) * sizeof (gfloat));
 }
 
+/* The state of a block, to be changed. */
+static gfloat *
+take_state (const TpsModelUpdate *update, const Block *block, gsize n_floats)
+{
+  gfloat *old = (gfloat *) (gpointer) tps_buffer_get_data (update->model->state)
+                + block->state_offset;
+  gfloat *copy;
+
+  if (update->state == NULL)
+    return old;
+  copy = (gfloat *) (gpointer) tps_buffer_get_data (update->state) + block->state_offset;
+  memcpy (copy, old, n_floats * sizeof (gfloat));
+  return copy;
+}
+
 static void
 update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const Block *block,
               gfloat *scratch)
@@ -335,8 +406,8 @@ update_block (const TpsModelUpdate *update, const TpsOptimizerStep *step, const 
   const TpsTrainedModel *model = update->model;
   const gfloat *old = tps_tensor_data (&model->newest->parameters[block->parameter].tensor);
   gfloat *values = tps_tensor_data (&update->version->parameters[block->parameter].tensor);
-  gfloat *state = (gfloat *) (gpointer) tps_buffer_get_data (model->state) + block->state_offset;
   gsize state_per_row = model->arithmetic->state_per_row (&model->optimizer, block->dim);
+  gfloat *state = take_state (update, block, block->n_rows * state_per_row);
   const gfloat *gradient;
 
   for (guint i = 0; i < update->n_gradients; i++)
@@ -375,5 +446,10 @@ tps_model_update_end (TpsModelUpdate *update)
   g_free (update->hashes);
   model->newest = g_steal_pointer (&update->version);
   tps_model_version_unref (old);
+  if (update->state != NULL)
+    {
+      tps_buffer_unref (model->state);
+      model->state = g_steal_pointer (&update->state);
+    }
   tps_trained_model_unref (g_steal_pointer (&update->model));
 }

@@ -33,6 +33,24 @@ TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
 gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 
+/* What it began with: began_as() compares this. */
+const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *model);
+
+/* The optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (trained_model.c); borrowed, and changed by updates. */
+gfloat *tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats);
+
+/* A reference to the state as it is, which stays so: the next update works on a copy, in `spare`, as large as the state, which is
+ * taken over. No update may be under way. */
+TpsBuffer *tps_trained_model_share_state (TpsTrainedModel *model, TpsBuffer *spare);
+/* The spare is no longer needed, if no update has taken it. No update may be under way. */
+void tps_trained_model_drop_spare (TpsTrainedModel *model);
+
+/* A model that goes on from `newest`, of which a reference is taken. The state is 0, for the caller to fill. `optimizer` is
+ * resolved. Errors: as tps_trained_model_new(). */
+TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
+                                                 const TpsOptimizerSpec *optimizer,
+                                                 const TpsPushDigest *beginning, GError **error);
+
 /* Resolved; borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
 
@@ -45,6 +63,7 @@ typedef struct
   TpsPushDigest *
       *hashes; /* [n_gradients]: NULL, or of all blocks, see tps_update_digest_combine() */
   TpsModelVersion *version; /* the new one */
+  TpsBuffer *state;         /* the new one; NULL: the state is changed where it is */
   guint n_blocks;           /* >= 1 */
 } TpsModelUpdate;
 

@@ -100,6 +100,19 @@ tps_updating_skip_version (TpsUpdating *updating)
   updating->version++;
 }
 
+void
+tps_updating_set_version (TpsUpdating *updating, gint64 version)
+{
+  g_return_if_fail (updating->version > 0 && updating->open == NULL && updating->updating == NULL);
+  updating->version = version;
+}
+
+gboolean
+tps_updating_has_job (const TpsUpdating *updating)
+{
+  return updating->updating != NULL;
+}
+
 gint64
 tps_updating_get_version (const TpsUpdating *updating)
 {

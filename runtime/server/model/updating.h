@@ -115,6 +115,12 @@ void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parame
 /* The model has its next version without a round: an update was replayed. No round is open and no job is out. */
 void tps_updating_skip_version (TpsUpdating *updating);
 
+/* The same to the version of a model that was restored. */
+void tps_updating_set_version (TpsUpdating *updating, gint64 version);
+
+/* Whether an update is being made. */
+gboolean tps_updating_has_job (const TpsUpdating *updating);
+
 /* 0 = there is no model. */
 gint64 tps_updating_get_version (const TpsUpdating *updating);
 

@@ -28,13 +28,22 @@ clear_table (gpointer data)
   tps_table_spec_clear (&table->spec);
 }
 
+static void
+clear_version (gpointer data)
+{
+  g_free (((TpsManifestVersion *) data)->file.name);
+}
+
 void
 tps_manifest_init (TpsManifest *manifest)
 {
   *manifest = (TpsManifest) {
     .tables = g_array_new (FALSE, TRUE, sizeof (TpsManifestTable)),
+    .model = { .versions = g_array_new (FALSE, TRUE, sizeof (TpsManifestVersion)),
+               .answers = g_array_new (FALSE, TRUE, sizeof (TpsManifestAnswer)) },
   };
   g_array_set_clear_func (manifest->tables, clear_table);
+  g_array_set_clear_func (manifest->model.versions, clear_version);
 }
 
 void
@@ -42,13 +51,20 @@ tps_manifest_clear (TpsManifest *manifest)
 {
   g_clear_pointer (&manifest->tables, g_array_unref);
   g_clear_pointer (&manifest->table_pushes.name, g_free);
+  g_clear_pointer (&manifest->model.versions, g_array_unref);
+  g_clear_pointer (&manifest->model.answers, g_array_unref);
+  g_clear_pointer (&manifest->model.state.name, g_free);
+  g_clear_pointer (&manifest->model.pushes.name, g_free);
 }
 
 guint64
 tps_manifest_count_bytes (const TpsManifest *manifest)
 {
-  guint64 n_bytes = manifest->table_pushes.n_bytes;
+  guint64 n_bytes = manifest->table_pushes.n_bytes + manifest->model.state.n_bytes
+                    + manifest->model.pushes.n_bytes;
 
+  for (guint i = 0; i < manifest->model.versions->len; i++)
+    n_bytes += g_array_index (manifest->model.versions, TpsManifestVersion, i).file.n_bytes;
   for (guint i = 0; i < manifest->tables->len; i++)
     n_bytes += g_array_index (manifest->tables, TpsManifestTable, i).file.n_bytes;
   return n_bytes;
@@ -78,6 +94,53 @@ append_table (GString *json, const TpsManifestTable *table)
   g_string_append_c (json, '}');
 }
 
+static void
+append_versions (GString *json, const TpsManifestModel *model)
+{
+  g_string_append (json, ",\"versions\":[");
+  for (guint i = 0; i < model->versions->len; i++)
+    {
+      const TpsManifestVersion *version = &g_array_index (model->versions, TpsManifestVersion, i);
+
+      g_string_append_printf (json,
+                              "%s{\"version\":%" G_GINT64_FORMAT ",\"file\":", i > 0 ? "," : "",
+                              version->version);
+      append_file (json, &version->file);
+      g_string_append_c (json, '}');
+    }
+  g_string_append (json, "],\n\"answers\":[");
+  for (guint i = 0; i < model->answers->len; i++)
+    {
+      const TpsManifestAnswer *answer = &g_array_index (model->answers, TpsManifestAnswer, i);
+
+      g_string_append_printf (json, "%s[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT "]",
+                              i > 0 ? "," : "", answer->trainer, answer->version);
+    }
+  g_string_append_c (json, ']');
+}
+
+static void
+append_model (GString *json, const TpsManifestModel *model)
+{
+  g_string_append_printf (json,
+                          ",\n\"model\":{\"lsn\":%" G_GINT64_FORMAT
+                          ",\"incarnation\":%" G_GINT64_FORMAT ",\"pushes\":",
+                          model->lsn, model->incarnation);
+  append_file (json, &model->pushes);
+  if (model->incarnation > 0)
+    {
+      g_string_append (json, ",\"optimizer\":");
+      tps_optimizer_spec_append_json (json, &model->optimizer);
+      g_string_append (json, ",\"beginning\":\"");
+      for (guint i = 0; i < sizeof model->beginning; i++)
+        g_string_append_printf (json, "%02x", model->beginning[i]);
+      g_string_append (json, "\",\"state\":");
+      append_file (json, &model->state);
+      append_versions (json, model);
+    }
+  g_string_append_c (json, '}');
+}
+
 GString *
 tps_manifest_to_text (const TpsManifest *manifest)
 {
@@ -98,6 +161,8 @@ tps_manifest_to_text (const TpsManifest *manifest)
       g_string_append (json, ",\n\"table_pushes\":");
       append_file (json, &manifest->table_pushes);
     }
+  if (manifest->has_model)
+    append_model (json, &manifest->model);
   g_string_append_printf (json, TRAILER, tps_crc32c (0, json->str, json->len));
   return json;
 }
@@ -199,6 +264,118 @@ read_tables (TpsJsonReader *json, GString *key, TpsManifest *manifest)
 }
 
 static void
+read_versions (TpsJsonReader *json, GString *key, TpsManifestModel *model)
+{
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      TpsManifestVersion *version;
+
+      g_array_set_size (model->versions, model->versions->len + 1);
+      version = &g_array_index (model->versions, TpsManifestVersion, model->versions->len - 1);
+      tps_json_begin_object (json);
+      while (tps_json_next_member (json, key))
+        if (g_str_equal (key->str, "version"))
+          version->version = tps_json_read_i64 (json);
+        else if (g_str_equal (key->str, "file"))
+          read_file (json, key, &version->file);
+        else
+          tps_json_fail (json, "a version with a member that is not known");
+      if (version->version < 1 || version->file.name == NULL)
+        tps_json_fail (json, "a version that is not complete");
+    }
+}
+
+static void
+read_answers (TpsJsonReader *json, TpsManifestModel *model)
+{
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      gint64 pair[2] = { -1, -1 };
+      guint n = 0;
+      TpsManifestAnswer answer;
+
+      tps_json_begin_array (json);
+      while (tps_json_next_element (json))
+        if (n < G_N_ELEMENTS (pair))
+          pair[n++] = tps_json_read_i64 (json);
+        else
+          tps_json_fail (json, "more than a trainer and a version");
+      answer = (TpsManifestAnswer) { pair[0], pair[1] };
+      if (answer.trainer < 0 || answer.version < 1)
+        tps_json_fail (json, "not a trainer and a version");
+      g_array_append_val (model->answers, answer);
+    }
+}
+
+static void
+read_beginning (TpsJsonReader *json, GString *text, guint8 *beginning, gsize n_bytes)
+{
+  tps_json_read_string (json, text);
+  if (text->len != 2 * n_bytes)
+    tps_json_fail (json, "a digest of another length");
+  for (gsize i = 0; json->problem == NULL && i < n_bytes; i++)
+    {
+      gint high = g_ascii_xdigit_value (text->str[2 * i]);
+      gint low = g_ascii_xdigit_value (text->str[2 * i + 1]);
+
+      if (high < 0 || low < 0)
+        tps_json_fail (json, "a digest that is not hexadecimal");
+      else
+        beginning[i] = (guint8) (high * 16 + low);
+    }
+}
+
+static void
+read_model_member (TpsJsonReader *json, GString *key, TpsManifestModel *model)
+{
+  if (g_str_equal (key->str, "lsn"))
+    model->lsn = tps_json_read_i64 (json);
+  else if (g_str_equal (key->str, "incarnation"))
+    model->incarnation = tps_json_read_i64 (json);
+  else if (g_str_equal (key->str, "optimizer"))
+    tps_optimizer_spec_read_json (json, &model->optimizer);
+  else if (g_str_equal (key->str, "beginning"))
+    read_beginning (json, key, model->beginning, sizeof model->beginning);
+  else if (g_str_equal (key->str, "versions"))
+    read_versions (json, key, model);
+  else if (g_str_equal (key->str, "answers"))
+    read_answers (json, model);
+  else if (g_str_equal (key->str, "state"))
+    read_file (json, key, &model->state);
+  else if (g_str_equal (key->str, "pushes"))
+    read_file (json, key, &model->pushes);
+  else
+    tps_json_fail (json, "a model with a member that is not known");
+}
+
+static gboolean
+is_whole (const TpsManifestModel *model)
+{
+  if (model->lsn < 0 || model->incarnation < 0 || model->pushes.name == NULL)
+    return FALSE;
+  for (guint i = 1; i < model->versions->len; i++)
+    if (g_array_index (model->versions, TpsManifestVersion, i - 1).version
+        >= g_array_index (model->versions, TpsManifestVersion, i).version)
+      return FALSE;
+  return model->incarnation == 0 || (model->versions->len > 0 && model->state.name != NULL);
+}
+
+static void
+read_model (TpsJsonReader *json, GString *key, TpsManifestModel *model)
+{
+  tps_json_begin_object (json);
+  while (tps_json_next_member (json, key))
+    read_model_member (json, key, model);
+  if (json->problem == NULL
+      && (!is_whole (model)
+          || (model->incarnation > 0
+              && !tps_optimizer_spec_resolve (&model->optimizer, "optimizer", NULL))))
+    tps_json_fail (json, "a model that is not complete");
+}
+
+static void
 read_version (TpsJsonReader *json)
 {
   if (tps_json_read_i64 (json) != TPS_MANIFEST_VERSION)
@@ -236,6 +413,11 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
       read_tables (json, key, manifest);
     else if (g_str_equal (key->str, "table_pushes"))
       read_file (json, key, &manifest->table_pushes);
+    else if (g_str_equal (key->str, "model"))
+      {
+        manifest->has_model = TRUE;
+        read_model (json, key, &manifest->model);
+      }
     else if (g_str_equal (key->str, "crc32c"))
       tps_json_skip (json);
     else

@@ -30,11 +30,38 @@ typedef struct
   TpsTableProgress progress; /* before the first row was read */
 } TpsManifestTable;
 
+/* A version of the model. */
+typedef struct
+{
+  TpsManifestFile file;
+  gint64 version;
+} TpsManifestVersion;
+
+/* Whose last update was answered with which version. */
+typedef struct
+{
+  gint64 trainer, version;
+} TpsManifestAnswer;
+
+typedef struct
+{
+  gint64 lsn;
+  gint64 incarnation; /* 0 = there is no model, and of the following only `pushes` */
+  TpsOptimizerSpec optimizer;
+  guint8 beginning[16];
+  GArray *versions; /* of TpsManifestVersion, ascending; the last one is the newest */
+  GArray *answers;  /* of TpsManifestAnswer */
+  TpsManifestFile state;
+  TpsManifestFile pushes;
+} TpsManifestModel;
+
 typedef struct
 {
   gint64 lsn, end_lsn;
   GArray *tables; /* of TpsManifestTable */
   TpsManifestFile table_pushes;
+  gboolean has_model; /* the server had a model server */
+  TpsManifestModel model;
 } TpsManifest;
 
 void tps_manifest_init (TpsManifest *manifest);

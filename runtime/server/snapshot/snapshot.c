@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/server/snapshot/model_file.h"
 #include "runtime/server/snapshot/push_file.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
 #include "runtime/server/snapshot/table_file.h"
@@ -18,6 +19,7 @@ set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
                               .end_lsn = manifest->end_lsn,
                               .oldest_lsn = manifest->lsn,
                               .n_tables = manifest->tables->len,
+                              .has_model = manifest->model.incarnation > 0,
                               .n_bytes = tps_manifest_count_bytes (manifest) };
   g_strlcpy (info->name, name, sizeof info->name);
 }
@@ -80,6 +82,29 @@ write_tables (Writing *writing, GError **error)
                               &writing->manifest.table_pushes, error);
 }
 
+/* The ids of all commands that the model has seen are in the window when these have ended. */
+static gboolean
+write_model (Writing *writing, GError **error)
+{
+  const TpsSnapshotOptions *options = writing->options;
+  TpsManifestModel *model = &writing->manifest.model;
+  TpsModelCapture capture;
+  gboolean ok;
+
+  if (!tps_model_server_capture (options->model, &capture, error))
+    return FALSE;
+  writing->manifest.has_model = TRUE;
+  ok = tps_model_files_write (&capture, options->disk, writing->folder, &writing->pace, model,
+                              error);
+  tps_model_capture_clear (options->model, &capture);
+  if (!ok)
+    return FALSE;
+  tps_sequencer_wait_ended (options->sequencer, model->lsn);
+  model->pushes.name = g_strdup ("model-pushes.safetensors");
+  return tps_push_file_write (tps_model_server_get_pushes (options->model), options->disk,
+                              writing->folder, &writing->pace, &model->pushes, error);
+}
+
 /* The manifest comes when the log holds every command that may have left a trace in the files. */
 static gboolean
 write_manifest (Writing *writing, GError **error)
@@ -101,6 +126,7 @@ write_files (Writing *writing, GError **error)
   return options->disk->make_folder (options->disk, writing->folder, error)
          && options->disk->sync_folder (options->disk, options->folder, error)
          && (options->tables == NULL || write_tables (writing, error))
+         && (options->model == NULL || write_model (writing, error))
          && write_manifest (writing, error);
 }
 
@@ -209,6 +235,30 @@ restore_tables (const TpsSnapshotOptions *options, const gchar *folder, const Tp
                                 &manifest->table_pushes, pace, error);
 }
 
+static gboolean
+restore_model (const TpsSnapshotOptions *options, const gchar *folder, const TpsManifest *manifest,
+               TpsSnapshotPace *pace, GError **error)
+{
+  TpsModelCapture capture = { 0 };
+  gboolean ok;
+
+  if (!manifest->has_model)
+    return TRUE;
+  if (options->model == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s: the snapshot is of a server that updates a model, and this one does not",
+                   folder);
+      return FALSE;
+    }
+  ok = tps_model_files_read (&capture, options->disk, folder, &manifest->model, pace, error)
+       && tps_model_server_restore (options->model, &capture, error);
+  tps_model_files_clear (&capture);
+  return ok
+         && tps_push_file_read (tps_model_server_get_pushes (options->model), options->disk, folder,
+                                &manifest->model.pushes, pace, error);
+}
+
 gboolean
 tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *info,
                       GError **error)
@@ -219,7 +269,8 @@ tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *
 
   tps_manifest_init (&manifest);
   if (!tps_manifest_read (&manifest, options->disk, folder, error)
-      || !restore_tables (options, folder, &manifest, &pace, error))
+      || !restore_tables (options, folder, &manifest, &pace, error)
+      || !restore_model (options, folder, &manifest, &pace, error))
     return FALSE;
   tps_sequencer_set_lsn (options->sequencer, manifest.lsn);
   return TRUE;

@@ -1,0 +1,227 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Histories: random pushes and resets of several threads on one model, and the records that its observer was handed. */
+
+#pragma once
+
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "runtime/server/model/model_server.h"
+#include "tests/runtime/server/model/models.h"
+
+namespace updating_test {
+
+inline const Shapes kShapes = { { 5 }, { 3, 7 }, { 2500 } };
+
+inline unsigned long
+number_of (const char *variable, unsigned long otherwise)
+{
+  const char *text = getenv (variable);
+
+  return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
+}
+
+/* A record with what it refers to. */
+class Record
+{
+public:
+  explicit Record (const TpsCommand *from) : command (*from)
+  {
+    if (command.kind == TPS_COMMAND_INIT_MODEL)
+      {
+        optimizer_ = *from->model.optimizer;
+        for (guint i = 0; i < from->model.n_parameters; i++)
+          parameters_.push_back ({ g_strdup (from->model.parameters[i].name),
+                                   copy (from->model.parameters[i].tensor) });
+        command.model = { from->model.n_parameters, parameters_.data (), &optimizer_ };
+      }
+    else if (command.kind == TPS_COMMAND_UPDATE_MODEL)
+      keep_update (from->update);
+  }
+
+  ~Record ()
+  {
+    for (TpsNamedTensor &parameter : parameters_)
+      tps_named_tensor_clear (&parameter);
+    for (auto &list : gradients_)
+      for (TpsTensor &tensor : list)
+        tps_tensor_clear (&tensor);
+  }
+
+  TpsCommand command;
+
+private:
+  static TpsTensor
+  copy (const TpsTensor &tensor)
+  {
+    TpsTensor result {};
+
+    tps_tensor_init_copy (&result, tps_tensor_view (&tensor));
+    return result;
+  }
+
+  void
+  keep_update (const TpsCommandUpdate &update)
+  {
+    for (guint i = 0; i < update.n_contributions; i++)
+      {
+        gradients_.emplace_back ();
+        for (size_t p = 0; p < update.n_parameters; p++)
+          gradients_.back ().push_back (copy (update.contributions[i].gradients[p]));
+      }
+    for (guint i = 0; i < update.n_contributions; i++)
+      contributions_.push_back ({ update.contributions[i].trainer, gradients_[i].data () });
+    for (guint i = 0; i < update.n_ids; i++)
+      {
+        clients_.emplace_back (new std::string (update.ids[i].client));
+        ids_.push_back (update.ids[i]);
+        ids_.back ().client = clients_.back ()->c_str ();
+      }
+    command.update = { update.n_contributions, update.n_parameters, contributions_.data (),
+                       update.n_ids, ids_.data () };
+  }
+
+  TpsOptimizerSpec optimizer_;
+  std::vector<TpsNamedTensor> parameters_;
+  std::vector<std::vector<TpsTensor>> gradients_;
+  std::vector<TpsCommandContribution> contributions_;
+  std::vector<std::unique_ptr<std::string>> clients_;
+  std::vector<TpsCommandId> ids_;
+};
+
+/* One call's answer. */
+struct Answer
+{
+  static void
+  done (gpointer user_data, TpsModelVersion *model, const GError *error)
+  {
+    auto self = static_cast<Answer *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->code = error != nullptr ? error->code : 0;
+    self->version = model != nullptr ? model->version : 0;
+    self->has_come = true;
+    self->changed.notify_all ();
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return has_come; });
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_come = false;
+  int code = 0;
+  gint64 version = 0;
+};
+
+class Server
+{
+public:
+  explicit Server (guint n_trainers) : workers (tps_worker_pool_new ("model", 2))
+  {
+    TpsModelServerOptions options {};
+    TpsSequencerOptions ordering {};
+
+    ordering.workers = workers;
+    ordering.user_data = this;
+    ordering.observe = [] (gpointer self, TpsOrdered *ordered) {
+      static_cast<Server *> (self)->records.emplace_back (new Record (ordered->command));
+      tps_ordered_release (ordered, nullptr);
+    };
+    sequencer = tps_sequencer_new (&ordering);
+    options.n_trainers = n_trainers;
+    options.min_trainers = 1;
+    options.round_timeout_ns = 5 * 1000 * 1000;
+    options.max_staleness = 1000;
+    options.workers = workers;
+    options.sequencer = sequencer;
+    server = tps_model_server_new (&options, nullptr);
+  }
+
+  ~Server ()
+  {
+    tps_model_server_free (server);
+    tps_worker_pool_free (workers);
+    tps_sequencer_free (sequencer);
+  }
+
+  void
+  init (std::mt19937 *random)
+  {
+    static const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
+                                              TPS_OPTIMIZER_ROWWISE_ADAGRAD, TPS_OPTIMIZER_ADAM,
+                                              TPS_OPTIMIZER_FTRL };
+    TpsOptimizerSpec optimizer = tps_optimizer_spec (kinds[(*random) () % 5], 0.1);
+    auto parameters = to_parameters (kShapes, draw_values (kShapes, random));
+
+    tps_model_server_init_model (server, parameters.data (),
+                                 static_cast<guint> (parameters.size ()), &optimizer, nullptr);
+  }
+
+  /* Returns the error's code; `version` of the answer. */
+  int
+  push (gint32 trainer, const Values &values, const char *client, gint64 sequence,
+        gint64 *version = nullptr)
+  {
+    auto gradients = to_tensors (kShapes, values);
+    Answer answer;
+
+    tps_model_server_update_and_fetch (server, trainer, gradients.data (),
+                                       static_cast<guint> (gradients.size ()), client, sequence, 0,
+                                       TRUE, Answer::done, &answer);
+    answer.wait ();
+    if (version != nullptr)
+      *version = answer.version;
+    return answer.code;
+  }
+
+  /* Version and bits; no version without a model. */
+  std::pair<gint64, Values>
+  model ()
+  {
+    TpsModelVersion *version = tps_model_server_get_model (server, nullptr);
+    std::pair<gint64, Values> result;
+
+    if (version == nullptr)
+      return result;
+    result = { version->version, to_values (version) };
+    tps_model_version_unref (version);
+    return result;
+  }
+
+  TpsWorkerPool *workers;
+  TpsSequencer *sequencer;
+  TpsModelServer *server;
+  std::vector<std::unique_ptr<Record>> records;
+};
+
+inline void
+train (Server *server, gint32 trainer, uint32_t seed)
+{
+  std::mt19937 random (seed);
+  std::string client = "trainer" + std::to_string (trainer);
+
+  for (gint64 step = 1; step <= 8; step++)
+    {
+      Values gradients = draw_values (kShapes, &random);
+
+      if (random () % 12 == 0)
+        tps_model_server_reset_state (server->server, nullptr);
+      if (random () % 4 == 0)
+        server->init (&random);
+      server->push (trainer, gradients, random () % 2 == 0 ? client.c_str () : nullptr, step);
+    }
+}
+
+} // namespace updating_test

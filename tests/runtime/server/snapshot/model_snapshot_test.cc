@@ -1,0 +1,205 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Snapshots of the model of a batch-updating server, with the records that follow, give the bits of the server that went on.
+ *
+ *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
+ */
+
+#include <atomic>
+
+#include "runtime/server/snapshot/snapshot.h"
+#include "tests/runtime/server/model/model_histories.h"
+#include "tests/runtime/server/snapshot/memory_disk.h"
+
+namespace updating_test {
+namespace {
+
+using snapshot_test::MemoryDisk;
+
+TpsSnapshotOptions
+options_of (MemoryDisk &disk, Server &server)
+{
+  TpsSnapshotOptions options {};
+
+  options.disk = disk.get ();
+  options.folder = "snapshots";
+  options.sequencer = server.sequencer;
+  options.model = server.server;
+  return options;
+}
+
+std::string
+text_of (GError *error)
+{
+  std::string text = error != nullptr ? error->message : "no error";
+
+  g_clear_error (&error);
+  return text;
+}
+
+void
+write (MemoryDisk &disk, Server &server, TpsSnapshotInfo *info)
+{
+  TpsSnapshotOptions options = options_of (disk, server);
+  GError *error = nullptr;
+
+  ASSERT_TRUE (tps_snapshot_write (&options, info, &error)) << text_of (error);
+}
+
+/* The newest snapshot, and the records after it. */
+void
+restore_and_replay (MemoryDisk &disk, const Server &from, Server &to)
+{
+  TpsSnapshotOptions options = options_of (disk, to);
+  TpsSnapshotInfo info;
+  GError *error = nullptr;
+
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, &error)) << text_of (error);
+  ASSERT_TRUE (tps_snapshot_restore (&options, &info, &error)) << text_of (error);
+  for (const auto &record : from.records)
+    {
+      if (record->command.lsn <= info.lsn)
+        continue;
+      ASSERT_TRUE (tps_model_server_replay (to.server, &record->command, &error))
+          << record->command.lsn << ": " << text_of (error);
+      ASSERT_EQ (tps_sequencer_get_lsn (to.sequencer), record->command.lsn);
+    }
+}
+
+void
+run_history (uint32_t seed)
+{
+  std::mt19937 random (seed);
+  guint n_trainers = 1 + random () % 4;
+  MemoryDisk disk;
+  Server server (n_trainers), other (n_trainers);
+  std::vector<std::thread> threads;
+  std::atomic<guint> n_left { n_trainers };
+  TpsSnapshotInfo info;
+
+  if (random () % 2 == 0)
+    server.init (&random);
+  for (guint i = 0; i < n_trainers; i++)
+    threads.emplace_back ([&server, &n_left, i, seed] {
+      train (&server, static_cast<gint32> (i), seed * 10 + i);
+      n_left--;
+    });
+  do
+    write (disk, server, &info);
+  while (n_left > 0 && !testing::Test::HasFailure ());
+  for (std::thread &thread : threads)
+    thread.join ();
+  ASSERT_FALSE (testing::Test::HasFailure ());
+  restore_and_replay (disk, server, other);
+  ASSERT_TRUE (server.model () == other.model ());
+  for (int i = 0; i < 2; i++) /* what the optimizer's state says */
+    {
+      Values probe = draw_values (kShapes, &random);
+
+      ASSERT_EQ (server.push (0, probe, nullptr, 0), other.push (0, probe, nullptr, 0));
+      ASSERT_TRUE (server.model () == other.model ()) << "state, probe " << i;
+    }
+}
+
+} // namespace
+
+TEST (ModelSnapshot, HasTheSameBits)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 40); seed++)
+    {
+      run_history (static_cast<uint32_t> (seed));
+      ASSERT_FALSE (testing::Test::HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+}
+
+/* Its version is the answer to a push that is sent again. */
+TEST (ModelSnapshot, RemembersPushIdsAndTheirAnswers)
+{
+  MemoryDisk disk;
+  Server server (2), other (2);
+  std::mt19937 random (1);
+  Values gradients = draw_values (kShapes, &random);
+  TpsSnapshotInfo info;
+  gint64 version = 0;
+
+  server.init (&random);
+  ASSERT_EQ (server.push (0, gradients, "c", 7), 0);
+  ASSERT_EQ (server.push (1, gradients, "d", 1), 0);
+  write (disk, server, &info);
+  EXPECT_TRUE (info.has_model);
+  server.records.clear (); /* the log may be cut */
+  restore_and_replay (disk, server, other);
+  EXPECT_EQ (other.push (0, gradients, "c", 7, &version), 0);
+  EXPECT_EQ (version, 2);
+  EXPECT_EQ (other.push (0, draw_values (kShapes, &random), "c", 7), TPS_ERROR_DUPLICATE);
+  EXPECT_EQ (other.model ().first, 3);
+}
+
+/* While a snapshot reads the state, updates work on a copy. */
+TEST (ModelSnapshot, DoesNotChangeWhileItIsWritten)
+{
+  MemoryDisk disk;
+  Server server (1), other (1);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  TpsOptimizerSpec adam = tps_optimizer_spec (TPS_OPTIMIZER_ADAM, 0.1);
+  std::mt19937 random (1);
+  struct Pushes
+  {
+    Server *server;
+    std::mt19937 random { 2 };
+  } pushes { &server };
+  auto parameters = to_parameters (kShapes, draw_values (kShapes, &random));
+
+  ASSERT_TRUE (tps_model_server_init_model (
+      server.server, parameters.data (), static_cast<guint> (parameters.size ()), &adam, nullptr));
+  for (int i = 0; i < 3; i++)
+    ASSERT_EQ (server.push (0, draw_values (kShapes, &random), nullptr, 0), 0);
+  options.user_data = &pushes;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Pushes *self = static_cast<Pushes *> (data);
+
+    EXPECT_EQ (self->server->push (0, draw_values (kShapes, &self->random), nullptr, 0), 0);
+    return FALSE;
+  };
+  ASSERT_TRUE (tps_snapshot_write (&options, &info, nullptr));
+  EXPECT_GT (info.end_lsn, info.lsn);
+  restore_and_replay (disk, server, other);
+  EXPECT_TRUE (server.model () == other.model ());
+  Values probe = draw_values (kShapes, &random);
+
+  server.push (0, probe, nullptr, 0);
+  other.push (0, probe, nullptr, 0);
+  EXPECT_TRUE (server.model () == other.model ());
+}
+
+/* Names of parameters need not be keys of the format. */
+TEST (ModelSnapshot, KeepsAnyName)
+{
+  MemoryDisk disk;
+  Server server (1), other (1);
+  TpsSnapshotInfo info;
+  TpsOptimizerSpec sgd = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.1);
+  std::mt19937 random (1);
+  auto parameters = to_parameters (kShapes, draw_values (kShapes, &random));
+  TpsModelVersion *model;
+
+  g_free (parameters[0].name);
+  parameters[0].name = g_strdup ("__metadata__");
+  g_free (parameters[1].name);
+  parameters[1].name = g_strdup ("\xff\"");
+  ASSERT_TRUE (tps_model_server_init_model (
+      server.server, parameters.data (), static_cast<guint> (parameters.size ()), &sgd, nullptr));
+  write (disk, server, &info);
+  restore_and_replay (disk, server, other);
+  EXPECT_TRUE (server.model () == other.model ());
+  model = tps_model_server_get_model (other.server, nullptr);
+  EXPECT_STREQ (model->parameters[0].name, "__metadata__");
+  EXPECT_STREQ (model->parameters[1].name, "\xff\"");
+  EXPECT_STREQ (model->parameters[2].name, "p2");
+  tps_model_version_unref (model);
+}
+
+} // namespace updating_test
