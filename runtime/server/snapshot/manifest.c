@@ -205,6 +205,16 @@ fail (const gchar *what, const gchar *problem, gint64 offset, GError **error)
   return FALSE;
 }
 
+static guint64
+read_length (TpsJsonReader *json)
+{
+  gint64 n_bytes = tps_json_read_i64 (json);
+
+  if (n_bytes < 0)
+    tps_json_fail (json, "a negative length");
+  return (guint64) MAX (n_bytes, 0);
+}
+
 static void
 read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
 {
@@ -217,7 +227,7 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
         file->name = g_strdup (key->str);
       }
     else if (g_str_equal (key->str, "n_bytes"))
-      file->n_bytes = (guint64) tps_json_read_i64 (json);
+      file->n_bytes = read_length (json);
     else if (g_str_equal (key->str, "header_crc32c"))
       file->header_crc32c = (guint32) tps_json_read_i64 (json);
     else

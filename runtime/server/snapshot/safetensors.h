@@ -76,7 +76,13 @@ typedef struct TpsSafetensorsReader TpsSafetensorsReader;
 /* Opens file `path` of `disk` (borrowed) and reads its header, which takes its own size in memory. Errors: those of the disk;
  * ABORTED: not a safetensors file, holes, overlaps, a size that is not the file's; the offset is named. */
 TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
+/* The same of a .npy file: one tensor, "array", without a checksum. */
+TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
+                                                      GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
+
+/* Borrowed. */
+const gchar *tps_safetensors_reader_get_path (TpsSafetensorsReader *reader);
 
 /* The length of the file, and the CRC32C of everything before the elements. */
 guint64 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader);

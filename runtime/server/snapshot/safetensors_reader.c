@@ -5,7 +5,11 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
+#include "runtime/server/snapshot/npy.h"
 #include "runtime/server/snapshot/safetensors.h"
+
+/* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */
+#define MIN_NPY_HEADER 10
 
 struct TpsSafetensorsReader
 {
@@ -269,6 +273,44 @@ read_header (TpsSafetensorsReader *reader, GError **error)
   return parse_header (reader, header, n_bytes, error);
 }
 
+/* ---- .npy ------------------------------------------------------------------------------------ */
+
+static gboolean
+parse_npy (TpsSafetensorsReader *reader, const gchar *header, gsize n_bytes, GError **error)
+{
+  TpsSafetensor array = { .name = g_strdup ("array") };
+  gboolean ok = tps_npy_parse (header, n_bytes, &array);
+
+  array.end = reader->n_bytes - reader->data_begin;
+  g_array_append_val (reader->tensors, array);
+  if (!ok)
+    return fail (reader->path, 0, "not an array of little-endian floating-point numbers in C order",
+                 error);
+  if (!has_its_size (&array))
+    return fail (reader->path, reader->n_bytes, "the file does not end where its array does",
+                 error);
+  return place_tensors (reader, error);
+}
+
+static gboolean
+read_npy_header (TpsSafetensorsReader *reader, GError **error)
+{
+  guint8 prefix[TPS_NPY_PREFIX_BYTES];
+  g_autofree gchar *header = NULL;
+
+  reader->n_bytes = reader->file->disk->get_size (reader->file, error);
+  if (reader->n_bytes < 0 || !read_exactly (reader, prefix, sizeof prefix, 0, error))
+    return FALSE;
+  reader->data_begin = tps_npy_get_data_begin (prefix);
+  if (reader->data_begin < MIN_NPY_HEADER || reader->data_begin > reader->n_bytes
+      || reader->data_begin > TPS_SAFETENSORS_MAX_HEADER)
+    return fail (reader->path, 0, "not a .npy file", error);
+  header = g_malloc ((gsize) reader->data_begin);
+  return read_exactly (reader, header, (gsize) reader->data_begin, 0, error)
+         && parse_npy (reader, header + MIN_NPY_HEADER, (gsize) reader->data_begin - MIN_NPY_HEADER,
+                       error);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void
@@ -277,8 +319,10 @@ clear_tensor (gpointer tensor)
   g_free (((TpsSafetensor *) tensor)->name);
 }
 
-TpsSafetensorsReader *
-tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
+static TpsSafetensorsReader *
+reader_new (TpsDisk *disk, const gchar *path,
+            gboolean (*read_file_header) (TpsSafetensorsReader *reader, GError **error),
+            GError **error)
 {
   TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, error);
   g_autoptr (TpsSafetensorsReader) reader = NULL;
@@ -292,7 +336,19 @@ tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
   g_array_set_clear_func (reader->tensors, clear_tensor);
   reader->by_name = g_hash_table_new (g_str_hash, g_str_equal);
   reader->metadata = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  return read_header (reader, error) ? g_steal_pointer (&reader) : NULL;
+  return read_file_header (reader, error) ? g_steal_pointer (&reader) : NULL;
+}
+
+TpsSafetensorsReader *
+tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
+{
+  return reader_new (disk, path, read_header, error);
+}
+
+TpsSafetensorsReader *
+tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path, GError **error)
+{
+  return reader_new (disk, path, read_npy_header, error);
 }
 
 void
@@ -307,6 +363,12 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
+
+const gchar *
+tps_safetensors_reader_get_path (TpsSafetensorsReader *reader)
+{
+  return reader->path;
+}
 
 guint64
 tps_safetensors_reader_get_n_bytes (TpsSafetensorsReader *reader)

@@ -51,6 +51,7 @@ tps_table_file_estimate (const TpsTable *table)
 typedef struct
 {
   TpsTable *table;
+  gint64 n_steps;
   TpsSafetensorsWriter *file;
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
@@ -89,7 +90,9 @@ add_tensors (Writing *writing)
   GString *spec = g_string_new (NULL);
 
   tps_table_spec_append_json (spec, &table->spec);
-  tps_safetensors_writer_add_metadata (writing->file, "thriftps_table", spec->str);
+  tps_safetensors_writer_add_metadata (writing->file, TPS_TABLE_FILE_SPEC, spec->str);
+  g_string_printf (spec, "%" G_GINT64_FORMAT, writing->n_steps);
+  tps_safetensors_writer_add_metadata (writing->file, TPS_TABLE_FILE_STEPS, spec->str);
   g_string_free (spec, TRUE);
   writing->lsns = add_ids (writing, "lsn");
   writing->row_ids = table->spec.shard.kind == TPS_SHARD_HASH ? add_ids (writing, "row_ids")
@@ -208,6 +211,7 @@ tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path, TpsSnap
 
   entry->incarnation = table->incarnation;
   entry->progress = tps_table_get_progress (table); /* before the rows: they have it all */
+  writing.n_steps = entry->progress.n_steps;
   tps_table_spec_copy (&entry->spec, &table->spec);
   writing.file = tps_safetensors_writer_new (disk, path, error);
   if (writing.file == NULL)

@@ -9,6 +9,10 @@
 
 G_BEGIN_DECLS
 
+/* In the metadata of the file: the specification as JSON, and the number of steps. */
+#define TPS_TABLE_FILE_SPEC "thriftps_table"
+#define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
+
 /* About how many bytes its file has, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 

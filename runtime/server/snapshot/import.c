@@ -1,0 +1,383 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A file is read from front to back, a tensor after the other; every row finds its slot by its id. */
+
+#include "runtime/server/snapshot/import.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/server/snapshot/safetensors.h"
+#include "runtime/server/snapshot/spec_json.h"
+#include "runtime/server/snapshot/table_file.h"
+#include "runtime/server/tables/table_snapshot.h"
+
+#define PIECE_BYTES ((gsize) 1 << 20)
+
+typedef struct
+{
+  const TpsTableImport *import;
+  TpsTable *table;
+  guint8 *has_row; /* [n_rows / 8 + 1]: bits of slots */
+  gint64 n_steps;
+} Import;
+
+/* One file. */
+typedef struct
+{
+  TpsSafetensorsReader *file;
+  TpsShard shard; /* which rows of its table it has */
+  gboolean has_spec;
+  TpsTableSpec spec; /* of a snapshot */
+} Source;
+
+static gboolean
+fail (const Source *source, const gchar *problem, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
+               tps_safetensors_reader_get_path (source->file), problem);
+  return FALSE;
+}
+
+/* ---- which rows ------------------------------------------------------------------------------ */
+
+/* -1 where the row is not of the table's shard. */
+static gint64
+slot_of (const Import *import, const Source *source, gint64 i)
+{
+  const TpsShard *shard = &import->table->spec.shard;
+  gint64 row = tps_shard_get_row (&source->shard, i);
+
+  if (row < 0 || row >= shard->rows)
+    return -1;
+  if (shard->kind == TPS_SHARD_RANGE
+      && (row < shard->first_row || row - shard->first_row >= shard->n_rows))
+    return -1;
+  return tps_shard_get_slot (shard, row);
+}
+
+/* saved_offsets[0] of the tensor; 0 where nothing is said. FALSE: what is said makes no sense. */
+static gboolean
+find_first_row (const Source *source, const TpsSafetensor *tensor, gint64 *first_row)
+{
+  const gchar *text = tps_safetensors_reader_get_metadata (source->file, "DCP_SHARDING_INFO");
+  g_autoptr (GError) unused = NULL;
+  TpsJsonReader json;
+  GString *key;
+  gboolean is_first = TRUE;
+  gboolean ok;
+
+  *first_row = 0;
+  if (text == NULL)
+    return TRUE;
+  key = g_string_new (NULL);
+  tps_json_reader_init (&json, text, strlen (text));
+  tps_json_begin_object (&json);
+  while (tps_json_next_member (&json, key))
+    {
+      gboolean is_it = g_str_equal (key->str, tensor->name);
+
+      tps_json_begin_object (&json);
+      while (tps_json_next_member (&json, key))
+        {
+          if (!is_it || !g_str_equal (key->str, "saved_offsets"))
+            {
+              tps_json_skip (&json);
+              continue;
+            }
+          tps_json_begin_array (&json);
+          while (tps_json_next_element (&json))
+            {
+              gint64 offset = tps_json_read_i64 (&json);
+
+              if (is_first)
+                *first_row = offset;
+              else if (offset != 0)
+                tps_json_fail (&json, "columns are sharded");
+              is_first = FALSE;
+            }
+        }
+    }
+  ok = tps_json_end (&json, "DCP_SHARDING_INFO", &unused) && *first_row >= 0;
+  g_string_free (key, TRUE);
+  return ok;
+}
+
+static gboolean
+set_plain_shard (Source *source, const TpsSafetensor *tensor, GError **error)
+{
+  gint64 first_row;
+
+  if (!find_first_row (source, tensor, &first_row) || first_row > G_MAXINT64 - tensor->dims[0])
+    return fail (source, "DCP_SHARDING_INFO does not say which rows these are", error);
+  source->shard = (TpsShard) { .kind = TPS_SHARD_RANGE,
+                               .rows = first_row + tensor->dims[0],
+                               .first_row = first_row,
+                               .n_rows = tensor->dims[0] };
+  return TRUE;
+}
+
+/* ---- which tensors --------------------------------------------------------------------------- */
+
+static const TpsSafetensor *
+find_only_matrix (const Source *source)
+{
+  const TpsSafetensor *found = NULL;
+
+  for (guint i = 0; i < tps_safetensors_reader_get_n_tensors (source->file); i++)
+    {
+      const TpsSafetensor *tensor = tps_safetensors_reader_get_tensor (source->file, i);
+
+      if (tensor->n_dims == 2 && found != NULL)
+        return NULL;
+      if (tensor->n_dims == 2)
+        found = tensor;
+    }
+  return found;
+}
+
+static const TpsSafetensor *
+find_weight (const Import *import, const Source *source)
+{
+  g_autofree gchar *name = g_strconcat (
+      source->has_spec ? source->spec.name : import->table->spec.name, ".weight", NULL);
+  const TpsSafetensor *tensor;
+
+  if (!source->has_spec && import->import->tensor != NULL)
+    return tps_safetensors_reader_find_tensor (source->file, import->import->tensor);
+  tensor = tps_safetensors_reader_find_tensor (source->file, name);
+  return tensor != NULL || source->has_spec ? tensor : find_only_matrix (source);
+}
+
+static gboolean
+find_dtype (const TpsSafetensor *tensor, TpsDType *dtype)
+{
+  static const TpsDType known[] = { TPS_DTYPE_FLOAT32, TPS_DTYPE_FLOAT16, TPS_DTYPE_BFLOAT16,
+                                    TPS_DTYPE_FLOAT64 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (known); i++)
+    if (g_str_equal (tensor->dtype, tps_safetensors_dtype (known[i])))
+      {
+        *dtype = known[i];
+        return TRUE;
+      }
+  return FALSE;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Where rows of a tensor go: `n_columns` elements at `base` + slot * `stride`. */
+typedef struct
+{
+  guint8 *base;
+  gsize stride;
+  gsize n_columns;
+  TpsDType dtype;
+  gboolean is_weight;
+} Target;
+
+static void
+put_piece (Import *import, const Source *source, const Target *target, TpsDType dtype, gint64 first,
+           gsize n, const guint8 *piece)
+{
+  gsize row_bytes = target->n_columns * tps_dtype_size (dtype);
+
+  for (gsize i = 0; i < n; i++)
+    {
+      gint64 slot = slot_of (import, source, first + (gint64) i);
+
+      if (slot < 0)
+        continue;
+      tps_cpu_cast (target->dtype, target->base + (gsize) slot * target->stride, dtype,
+                    piece + i * row_bytes, target->n_columns);
+      if (target->is_weight)
+        import->has_row[slot / 8] |= (guint8) (1 << slot % 8);
+    }
+}
+
+static gboolean
+read_rows (Import *import, const Source *source, const TpsSafetensor *tensor, const Target *target,
+           GError **error)
+{
+  TpsDType dtype = TPS_DTYPE_FLOAT32;
+  gsize row_bytes, max_rows;
+  g_autofree guint8 *piece = NULL;
+  TpsSafetensorStream stream;
+
+  if (!find_dtype (tensor, &dtype))
+    return fail (source, "the rows are not floating-point numbers", error);
+  row_bytes = target->n_columns * tps_dtype_size (dtype);
+  max_rows = MAX (1, PIECE_BYTES / MAX (row_bytes, 1));
+  piece = g_try_malloc (max_rows * row_bytes);
+  if (piece == NULL)
+    return fail (source, "no memory for a row", error);
+  tps_safetensor_stream_init (&stream, source->file, tensor);
+  for (gint64 first = 0; first < tensor->dims[0]; first += (gint64) max_rows)
+    {
+      gsize n = (gsize) MIN ((gint64) max_rows, tensor->dims[0] - first);
+
+      if (!tps_safetensor_stream_read (&stream, piece, n * row_bytes, error))
+        return FALSE;
+      put_piece (import, source, target, dtype, first, n, piece);
+    }
+  return TRUE;
+}
+
+static gboolean
+read_weight (Import *import, Source *source, GError **error)
+{
+  TpsTable *table = import->table;
+  const TpsSafetensor *tensor = find_weight (import, source);
+  Target target = { .base = table->rows,
+                    .stride = table->row_bytes,
+                    .n_columns = table->dim,
+                    .dtype = table->spec.dtype,
+                    .is_weight = TRUE };
+
+  if (tensor == NULL)
+    return fail (source, "there is no tensor of the rows, or more than one that they may be",
+                 error);
+  if (tensor->n_dims != 2 || tensor->dims[1] != (gint64) table->dim)
+    return fail (source, "the rows have another number of columns than the table", error);
+  if (!source->has_spec && !set_plain_shard (source, tensor, error))
+    return FALSE;
+  if (tensor->dims[0] != source->shard.n_rows)
+    return fail (source, "the file has another number of rows than its shard", error);
+  return read_rows (import, source, tensor, &target, error);
+}
+
+/* Of a snapshot whose optimizer keeps the same. */
+static gboolean
+read_state (Import *import, const Source *source, GError **error)
+{
+  TpsTable *table = import->table;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  guint n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, parts);
+  gsize column = 0;
+
+  if (!source->has_spec || source->spec.optimizer.kind != table->spec.optimizer.kind
+      || tps_optimizer_state_per_row (&source->spec.optimizer, table->dim) != table->state_per_row)
+    return TRUE;
+  for (guint i = 0; i < n_parts; i++)
+    {
+      g_autofree gchar *name = g_strconcat (source->spec.name, ".state.", parts[i].name, NULL);
+      gint64 dims[2] = { source->shard.n_rows, (gint64) parts[i].n_columns };
+      const TpsSafetensor *tensor = tps_safetensors_reader_require (source->file, name, "F32", 2,
+                                                                    dims, error);
+      Target target = { .base = (guint8 *) (table->state + column),
+                        .stride = table->state_per_row * sizeof (gfloat),
+                        .n_columns = parts[i].n_columns,
+                        .dtype = TPS_DTYPE_FLOAT32 };
+
+      if (tensor == NULL || !read_rows (import, source, tensor, &target, error))
+        return FALSE;
+      column += parts[i].n_columns;
+    }
+  return TRUE;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The metadata of a file that is of a snapshot. */
+static gboolean
+read_spec (Import *import, Source *source, GError **error)
+{
+  const gchar *text = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_SPEC);
+  const gchar *steps = tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_STEPS);
+  TpsJsonReader json;
+
+  if (text == NULL)
+    return TRUE;
+  tps_json_reader_init (&json, text, strlen (text));
+  tps_table_spec_read_json (&json, &source->spec);
+  if (!tps_json_end (&json, tps_safetensors_reader_get_path (source->file), error)
+      || !tps_table_spec_resolve (&source->spec, error))
+    return FALSE;
+  source->has_spec = TRUE;
+  source->shard = source->spec.shard;
+  if (steps != NULL)
+    import->n_steps = MAX (import->n_steps, g_ascii_strtoll (steps, NULL, 10));
+  return TRUE;
+}
+
+static gboolean
+import_file (Import *import, const gchar *path, GError **error)
+{
+  gboolean is_npy = g_str_has_suffix (path, ".npy");
+  TpsDisk *disk = import->import->disk;
+  Source source = { 0 };
+  gboolean ok;
+
+  source.file = is_npy ? tps_safetensors_reader_new_npy (disk, path, error)
+                       : tps_safetensors_reader_new (disk, path, error);
+  if (source.file == NULL)
+    return FALSE;
+  ok = read_spec (import, &source, error) && read_weight (import, &source, error)
+       && read_state (import, &source, error);
+  tps_table_spec_clear (&source.spec);
+  tps_safetensors_reader_free (source.file);
+  return ok;
+}
+
+static gboolean
+check_all_rows (const Import *import, GError **error)
+{
+  const TpsShard *shard = &import->table->spec.shard;
+
+  for (gint64 slot = 0; slot < shard->n_rows; slot++)
+    if ((import->has_row[slot / 8] & (1 << slot % 8)) == 0)
+      {
+        g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                     "table %s: row %" G_GINT64_FORMAT " is in none of the files",
+                     import->table->spec.name, tps_shard_get_row (shard, slot));
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+import_all (Import *import, GError **error)
+{
+  for (guint i = 0; i < import->import->n_paths; i++)
+    if (!import_file (import, import->import->paths[i], error))
+      return FALSE;
+  return check_all_rows (import, error);
+}
+
+/* The table becomes known; its incarnation is a new LSN. */
+static gboolean
+publish (Import *import, GError **error)
+{
+  TpsTable *table = import->table;
+  TpsSequencer *sequencer = tps_table_store_get_sequencer (import->import->into);
+
+  table->incarnation = tps_sequencer_get_lsn (sequencer) + 1;
+  table->n_steps = import->n_steps;
+  tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });
+  if (!tps_table_store_adopt (import->import->into, table, error))
+    return FALSE;
+  tps_sequencer_set_lsn (sequencer, table->incarnation);
+  return TRUE;
+}
+
+gboolean
+tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
+{
+  g_auto (TpsTableSpec) resolved = { 0 };
+  g_autoptr (TpsTable) table = NULL;
+  g_autofree guint8 *has_row = NULL;
+  Import all = { .import = import };
+
+  tps_table_spec_copy (&resolved, spec);
+  if (!tps_table_spec_resolve (&resolved, error))
+    return FALSE;
+  g_strlcpy (resolved.place.device, "cpu", sizeof resolved.place.device);
+  table = tps_table_store_make_unfilled (import->into, &resolved, error);
+  if (table == NULL)
+    return FALSE;
+  has_row = g_malloc0 ((gsize) resolved.shard.n_rows / 8 + 1);
+  all.table = table;
+  all.has_row = has_row;
+  return import_all (&all, error) && publish (&all, error);
+}
