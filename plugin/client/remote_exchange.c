@@ -64,7 +64,7 @@ remote_exchange_average_gradient (TpsExchange *base, guint server, gint64 batch,
   push->done = done;
   push->user_data = user_data;
   tps_client_call_with_retries (exchange->clients[server], &tps_average_gradient_rpc,
-                                &push->arguments, deadline_ns, on_answer, push);
+                                &push->arguments, TPS_RETRY_ONCE, deadline_ns, on_answer, push);
 }
 
 /* What finds no room there is sent all the same, by way of the host. */

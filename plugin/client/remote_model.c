@@ -74,8 +74,8 @@ remote_model_init_model (TpsModelClient *base, const TpsNamedTensor *parameters,
       call->init.parameters[i].name = g_strdup (parameters[i].name);
       tps_tensor_init_ref (&call->init.parameters[i].tensor, &parameters[i].tensor);
     }
-  tps_client_call_with_retries (remote->client, &tps_init_model_rpc, &call->init, deadline_ns,
-                                on_answer, call);
+  tps_client_call_with_retries (remote->client, &tps_init_model_rpc, &call->init,
+                                TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
 }
 
 static void
@@ -84,8 +84,8 @@ remote_model_get_model (TpsModelClient *base, gint64 deadline_ns, TpsModelAnswer
 {
   RemoteModel *remote = (RemoteModel *) base;
 
-  tps_client_call_with_retries (remote->client, &tps_get_model_rpc, NULL, deadline_ns, on_answer,
-                                call_new (TRUE, done, user_data));
+  tps_client_call_with_retries (remote->client, &tps_get_model_rpc, NULL, TPS_RETRY_UNTIL_DEADLINE,
+                                deadline_ns, on_answer, call_new (TRUE, done, user_data));
 }
 
 static void
@@ -105,7 +105,7 @@ remote_model_update_and_fetch (TpsModelClient *base, const TpsTensor *gradients,
   for (guint i = 0; i < n_gradients; i++)
     tps_tensor_init_ref (&call->update.gradients.tensors[i], &gradients[i]);
   tps_client_call_with_retries (remote->client, &tps_update_and_fetch_model_rpc, &call->update,
-                                deadline_ns, on_answer, call);
+                                TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer, call);
 }
 
 static void

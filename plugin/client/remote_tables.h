@@ -10,14 +10,14 @@
  * The maximum is exact always, but for the sign of a zero. Gradients of MAX over several shards go to the row that is the
  * maximum when they are pushed: the rows of such bags are fetched first, so such a push takes two requests a server.
  *
- * Each call sends one request to every server that has a part in it, all in flight together. What is tried again within
- * the deadline: CONNECTION_LOST once, RESOURCE_EXHAUSTED after retry_after_ms. Each request of a push has an id of its
- * own, so that this applies it once.
+ * Each call sends one request to every server that has a part in it, all in flight together. What is tried again until
+ * the deadline: CONNECTION_LOST, RESOURCE_EXHAUSTED and UNAVAILABLE with retry_after_ms (retry.h). Each request of a push has an
+ * id of its own, so that this applies it once, also by a server with a data directory that is started again meanwhile.
  *
  * A call that fails on a server fails with that error, when all its requests have ended, and names the server:
  * "server 1 (unix:/run/ps1): …". Servers do not know of each other: a push that one of them refuses is applied on the
  * others. Its error then ends with "applied on 1 of 2 servers", counting those that said so; one that did not answer in
- * time may have applied it too. A server that fails and comes back comes without its tables.
+ * time may have applied it too. A server that fails and comes back comes without its tables, unless it has a data directory.
  *
  * Answers are put together on the I/O thread that brings the last one. Callbacks run on the clients' I/O threads, never
  * inside the call, and must not block. Thread: any.

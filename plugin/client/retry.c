@@ -6,6 +6,8 @@
 #include "runtime/base/sync.h"
 
 #define NS_PER_MS 1000000
+#define FIRST_BACKOFF_MS 10
+#define MAX_BACKOFF_MS 1000
 
 /* One call, over all its tries. */
 typedef struct
@@ -13,8 +15,9 @@ typedef struct
   TpsClient *client;
   const TpsRpc *rpc;
   gconstpointer arguments;
+  TpsRetry retry;
   gint64 deadline_ns;
-  gboolean tried_anew;
+  guint n_lost; /* connections, in a row */
   TpsClientDone done;
   gpointer user_data;
 } RetriedCall;
@@ -39,27 +42,48 @@ on_retry_time (gpointer user_data, const GError *error)
     send_call (call);
 }
 
+/* After the n-th lost connection. Clients that lost one server together come back one by one. */
+static gint64
+get_backoff_ms (guint n_lost)
+{
+  gint64 longest_ms = MIN (FIRST_BACKOFF_MS << MIN (n_lost, 10), MAX_BACKOFF_MS);
+
+  return longest_ms / 2 + g_random_int_range (0, (gint32) (longest_ms / 2));
+}
+
+/* How long to wait before the next try; -1 = the error is final. */
+static gint64
+get_delay_ms (RetriedCall *call, const GError *error)
+{
+  if (error->domain != TPS_ERROR)
+    return -1;
+  if (error->code == TPS_ERROR_CONNECTION_LOST)
+    {
+      call->n_lost++;
+      if (call->n_lost == 1)
+        return 0;
+      return call->retry == TPS_RETRY_ONCE ? -1 : get_backoff_ms (call->n_lost - 2);
+    }
+  call->n_lost = 0;
+  if ((error->code != TPS_ERROR_RESOURCE_EXHAUSTED && error->code != TPS_ERROR_UNAVAILABLE)
+      || tps_error_get_retry_after_ms (error) < 0)
+    return -1;
+  return MAX (tps_error_get_retry_after_ms (error), 1);
+}
+
 /* FALSE when the error is final. */
 static gboolean
 try_again (RetriedCall *call, const GError *error)
 {
-  gint64 now_ns = tps_clock_now_ns ();
-  gint64 retry_ns;
+  gint64 delay_ms = get_delay_ms (call, error);
+  gint64 retry_ns = tps_clock_now_ns () + delay_ms * NS_PER_MS;
 
-  if (error->domain != TPS_ERROR || now_ns >= call->deadline_ns)
+  if (delay_ms < 0 || retry_ns >= call->deadline_ns)
     return FALSE;
-  if (error->code == TPS_ERROR_CONNECTION_LOST && !call->tried_anew)
-    {
-      call->tried_anew = TRUE;
-      send_call (call);
-      return TRUE;
-    }
-  if (error->code != TPS_ERROR_RESOURCE_EXHAUSTED || tps_error_get_retry_after_ms (error) < 0)
-    return FALSE;
-  retry_ns = now_ns + (gint64) MAX (tps_error_get_retry_after_ms (error), 1) * NS_PER_MS;
-  if (retry_ns >= call->deadline_ns)
-    return FALSE;
-  tps_client_delay (call->client, retry_ns, on_retry_time, call);
+  if (delay_ms == 0)
+    send_call (call);
+  else
+    tps_client_delay (call->client, retry_ns, on_retry_time, call);
   return TRUE;
 }
 
@@ -81,13 +105,15 @@ send_call (RetriedCall *call)
 
 void
 tps_client_call_with_retries (TpsClient *client, const TpsRpc *rpc, gconstpointer arguments,
-                              gint64 deadline_ns, TpsClientDone done, gpointer user_data)
+                              TpsRetry retry, gint64 deadline_ns, TpsClientDone done,
+                              gpointer user_data)
 {
   RetriedCall *call = g_new0 (RetriedCall, 1);
 
   call->client = client;
   call->rpc = rpc;
   call->arguments = arguments;
+  call->retry = retry;
   call->deadline_ns = deadline_ns;
   call->done = done;
   call->user_data = user_data;

