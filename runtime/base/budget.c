@@ -19,6 +19,7 @@ struct TpsBudget
   TpsRefcount refcount;
   TpsBudget *parent; /* owned; NULL for the root */
   gsize max_bytes;   /* G_MAXSIZE: no limit of its own */
+  gsize headroom;    /* of the parent, which charges must leave free */
   atomic_size_t held;
   atomic_size_t peak;
   Tree *tree; /* the root owns it */
@@ -119,7 +120,22 @@ tps_budget_set_flag (TpsBudget *budget, const gchar *flag)
   budget->flag = g_strdup (flag);
 }
 
+void
+tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes)
+{
+  if (budget != NULL)
+    budget->headroom = n_bytes;
+}
+
 /* ---- charges --------------------------------------------------------------------------------- */
+
+/* What a charge may bring `budget` to, if it must leave `headroom`. */
+static gsize
+limit_of (const TpsBudget *budget, gsize headroom)
+{
+  return budget->max_bytes == G_MAXSIZE ? G_MAXSIZE
+                                        : budget->max_bytes - MIN (headroom, budget->max_bytes);
+}
 
 static void
 note_peak (TpsBudget *budget, gsize held)
@@ -135,12 +151,12 @@ note_peak (TpsBudget *budget, gsize held)
 /* Counts `n_bytes` in `budget` alone. A compare-and-swap and not an addition that is undone: `held` exceeds the limit at no
  * time, so a large charge that is refused never makes a small one fail. */
 static gboolean
-try_one (TpsBudget *budget, gsize n_bytes)
+try_one (TpsBudget *budget, gsize n_bytes, gsize limit)
 {
   gsize held = atomic_load_explicit (&budget->held, memory_order_relaxed);
 
   do
-    if (n_bytes > budget->max_bytes - held)
+    if (held > limit || n_bytes > limit - held)
       return FALSE;
   while (!atomic_compare_exchange_weak_explicit (&budget->held, &held, held + n_bytes,
                                                  memory_order_relaxed, memory_order_relaxed));
@@ -162,17 +178,31 @@ release_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
     }
 }
 
-/* From `budget` up to `end`, which is not included. Returns the budget that is full; NULL when the charge was made. */
-static TpsBudget *
+/* A budget that is full, and its limit for the charge that it refused. */
+typedef struct
+{
+  TpsBudget *budget; /* NULL: the charge was made */
+  gsize limit;
+} Full;
+
+/* From `budget` up to `end`, which is not included. */
+static Full
 charge_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
 {
-  for (TpsBudget *full = budget; full != end; full = full->parent)
-    if (!try_one (full, n_bytes))
-      {
-        release_up_to (budget, full, n_bytes);
-        return full;
-      }
-  return NULL;
+  gsize headroom = 0;
+
+  for (TpsBudget *next = budget; next != end; next = next->parent)
+    {
+      Full full = { next, limit_of (next, headroom) };
+
+      if (!try_one (next, n_bytes, full.limit))
+        {
+          release_up_to (budget, next, n_bytes);
+          return full;
+        }
+      headroom = next->headroom;
+    }
+  return (Full) { NULL, 0 };
 }
 
 static gboolean
@@ -185,18 +215,19 @@ is_below (const TpsBudget *budget, const TpsBudget *ancestor)
 
 /* How many bytes `full` lacks. */
 static gsize
-missing_bytes (TpsBudget *full, gsize n_bytes)
+missing_bytes (Full full, gsize n_bytes)
 {
-  gsize room = full->max_bytes - atomic_load_explicit (&full->held, memory_order_relaxed);
+  gsize held = atomic_load_explicit (&full.budget->held, memory_order_relaxed);
+  gsize room = full.limit > held ? full.limit - held : 0;
 
   return n_bytes > room ? n_bytes - room : 0;
 }
 
 /* Returns how many bytes were freed. */
 static gsize
-reclaim_for (TpsBudget *full, gsize n_bytes)
+reclaim_for (Full full, gsize n_bytes)
 {
-  Tree *tree = full->tree;
+  Tree *tree = full.budget->tree;
   gsize freed = 0;
 
   tps_mutex_lock (&tree->lock);
@@ -205,7 +236,7 @@ reclaim_for (TpsBudget *full, gsize n_bytes)
       const Reclaimer *reclaimer = &g_array_index (tree->reclaimers, Reclaimer, i);
       gsize missing = missing_bytes (full, n_bytes);
 
-      if (missing > 0 && is_below (reclaimer->budget, full))
+      if (missing > 0 && is_below (reclaimer->budget, full.budget))
         freed += reclaimer->reclaim (reclaimer->user_data, missing);
     }
   tps_mutex_unlock (&tree->lock);
@@ -213,37 +244,39 @@ reclaim_for (TpsBudget *full, gsize n_bytes)
 }
 
 /* The smallest limit on the way up from `budget`, which no charge can exceed. */
-static TpsBudget *
+static Full
 tightest_of (TpsBudget *budget)
 {
-  TpsBudget *tightest = budget;
+  Full tightest = { budget, budget->max_bytes };
 
-  for (; budget != NULL; budget = budget->parent)
-    if (budget->max_bytes < tightest->max_bytes)
-      tightest = budget;
+  for (; budget->parent != NULL; budget = budget->parent)
+    if (limit_of (budget->parent, budget->headroom) < tightest.limit)
+      tightest = (Full) { budget->parent, limit_of (budget->parent, budget->headroom) };
   return tightest;
 }
 
 /* `fits_never`: even when nothing is held. */
 static void
-set_error (GError **error, const TpsBudget *full, gsize n_bytes, gsize held, gboolean fits_never)
+set_error (GError **error, Full full, gsize n_bytes, gboolean fits_never)
 {
+  const TpsBudget *budget = full.budget;
+  gsize held = atomic_load_explicit (&budget->held, memory_order_relaxed);
   g_autofree gchar *flag = NULL;
   GError *decided;
 
   if (error == NULL)
     return;
-  flag = full->flag != NULL ? g_strconcat ("; see ", full->flag, NULL) : g_strdup ("");
+  flag = budget->flag != NULL ? g_strconcat ("; see ", budget->flag, NULL) : g_strdup ("");
   if (fits_never)
     decided = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "the budget of %s: %" G_GSIZE_FORMAT
                            " bytes exceed its limit of %" G_GSIZE_FORMAT " bytes%s",
-                           full->name, n_bytes, full->max_bytes, flag);
+                           budget->name, n_bytes, full.limit, flag);
   else
     decided = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "the budget of %s: no room for %" G_GSIZE_FORMAT
                            " bytes, %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " bytes are held%s",
-                           full->name, n_bytes, held, full->max_bytes, flag);
+                           budget->name, n_bytes, held, full.limit, flag);
   if (!fits_never)
     tps_error_set_retry_after_ms (decided, TPS_RETRY_AFTER_MS);
   g_propagate_error (error, decided);
@@ -252,25 +285,24 @@ set_error (GError **error, const TpsBudget *full, gsize n_bytes, gsize held, gbo
 gboolean
 tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
 {
-  TpsBudget *full = charge_up_to (budget, NULL, n_bytes);
-  TpsBudget *tightest;
+  Full full = charge_up_to (budget, NULL, n_bytes);
+  Full tightest;
 
-  if (full == NULL)
+  if (full.budget == NULL)
     return TRUE;
   tightest = tightest_of (budget);
-  if (n_bytes > tightest->max_bytes)
+  if (n_bytes > tightest.limit)
     {
-      set_error (error, tightest, n_bytes, 0, TRUE);
+      set_error (error, tightest, n_bytes, TRUE);
       return FALSE;
     }
-  while (full != NULL && reclaim_for (full, n_bytes) > 0)
+  while (full.budget != NULL && reclaim_for (full, n_bytes) > 0)
     full = charge_up_to (budget, NULL, n_bytes);
-  if (full != NULL) /* once more: another thread may have reclaimed enough */
+  if (full.budget != NULL) /* once more: another thread may have reclaimed enough */
     full = charge_up_to (budget, NULL, n_bytes);
-  if (full != NULL)
-    set_error (error, full, n_bytes, atomic_load_explicit (&full->held, memory_order_relaxed),
-               FALSE);
-  return full == NULL;
+  if (full.budget != NULL)
+    set_error (error, full, n_bytes, FALSE);
+  return full.budget == NULL;
 }
 
 void
@@ -292,7 +324,7 @@ tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes)
 {
   TpsBudget *common = common_ancestor (from, to);
 
-  if (charge_up_to (to, common, n_bytes) != NULL)
+  if (charge_up_to (to, common, n_bytes).budget != NULL)
     return FALSE;
   release_up_to (from, common, n_bytes);
   return TRUE;
@@ -380,7 +412,7 @@ tps_budget_get_peak (TpsBudget *budget)
 gsize
 tps_budget_get_max (TpsBudget *budget)
 {
-  return budget != NULL ? tightest_of (budget)->max_bytes : G_MAXSIZE;
+  return budget != NULL ? tightest_of (budget).limit : G_MAXSIZE;
 }
 
 gsize

@@ -13,6 +13,8 @@
 #define WINDOWS_SHARE 0.1
 #define PASSES_SHARE 0.5
 #define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
+/* Of the process: what requests leave for replies, and what everything else leaves for both. */
+#define HEADROOM_PART 24
 /* Of what may be pending: segments stay as long as their clients, and the calls of others need room. */
 #define SHARED_SHARE 0.5
 
@@ -27,6 +29,20 @@ with_flag (TpsBudget *budget, const gchar *flag)
 {
   tps_budget_set_flag (budget, flag);
   return budget;
+}
+
+/* However much tables, windows and averages hold, requests come in and replies go out: lookups and pushes, and the calls by which
+ * memory is given back. */
+static void
+set_headrooms (const TpsBudgets *budgets)
+{
+  TpsBudget *const others[] = { budgets->averages, budgets->transfers,  budgets->tables,
+                                budgets->windows,  budgets->rendezvous, budgets->passes };
+  gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
+
+  tps_budget_set_headroom (budgets->pending, part);
+  for (guint i = 0; i < G_N_ELEMENTS (others); i++)
+    tps_budget_set_headroom (others[i], 2 * part);
 }
 
 TpsBudgets *
@@ -67,6 +83,7 @@ tps_budgets_new (const TpsBudgetLimits *limits)
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
                                     share_of (memory, PASSES_SHARE));
   budgets->kept = tps_budget_new (budgets->process, "memory kept for reuse", 0);
+  set_headrooms (budgets);
   return budgets;
 }
 

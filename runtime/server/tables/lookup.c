@@ -19,24 +19,27 @@ allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize 
   TpsBufferPool *pool = table->on_device != NULL ? table->on_device->lanes->answers
                                                  : tps_table_store_get_answers (store);
   TpsShape shape;
-  TpsBuffer *buffer = NULL;
-  GError *failure;
+  TpsBuffer *buffer;
 
-  if (tps_shape_init (&shape, dtype, 2, dims, what, NULL))
-    buffer = tps_buffer_pool_try_get (pool, tps_shape_n_bytes (&shape));
-  if (buffer != NULL)
+  if (!tps_shape_init (&shape, dtype, 2, dims, what, NULL))
     {
-      tps_tensor_init_take (output, &shape, buffer, 0);
-      return TRUE;
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "%s: an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
+                   " values is larger than a tensor can be",
+                   what, n_rows, table->dim);
+      return FALSE;
     }
-  failure = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                         "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT
-                         " values",
-                         what, n_rows, table->dim);
-  if (tps_buffer_pool_get_n_bytes_out (pool) > 0)
-    tps_error_set_retry_after_ms (failure, TPS_RETRY_AFTER_MS);
-  g_propagate_error (error, failure);
-  return FALSE;
+  buffer = tps_buffer_pool_get (pool, tps_shape_n_bytes (&shape), error);
+  if (buffer == NULL)
+    {
+      g_prefix_error (
+          error,
+          "%s: no memory for an answer of %" G_GSIZE_FORMAT " x %" G_GSIZE_FORMAT " values: ", what,
+          n_rows, table->dim);
+      return FALSE;
+    }
+  tps_tensor_init_take (output, &shape, buffer, 0);
+  return TRUE;
 }
 
 /* -- bags -- */

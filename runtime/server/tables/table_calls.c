@@ -53,33 +53,18 @@ slots_of_range (TpsTableSlots *slots, const TpsTable *table, const gint64 *rows,
 }
 
 static gboolean
-provide_slots (TpsTableSlots *slots, gsize n, const gchar *what, TpsBudget *budget, GError **error)
-{
-  gsize n_bytes = n * sizeof slots->slots[0];
-
-  slots->charge.budget = budget;
-  if (!tps_charge_add (&slots->charge, tps_buffer_pool_get_cost (n_bytes), error))
-    {
-      g_prefix_error (error, "%s: ", what);
-      return FALSE;
-    }
-  slots->owned = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), n_bytes);
-  if (slots->owned != NULL)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: the system has no memory for the slots of %" G_GSIZE_FORMAT " rows", what, n);
-  return FALSE;
-}
-
-static gboolean
 slots_of_hash (TpsTableSlots *slots, const TpsTable *table, const gint64 *rows, gsize n,
-               const gchar *what, TpsBudget *budget, GError **error)
+               const gchar *what, TpsBufferPool *scratch, GError **error)
 {
   const TpsShard *shard = &table->spec.shard;
   gint64 *numbers;
 
-  if (!provide_slots (slots, n, what, budget, error))
-    return FALSE;
+  slots->owned = tps_buffer_pool_get (scratch, n * sizeof slots->slots[0], error);
+  if (slots->owned == NULL)
+    {
+      g_prefix_error (error, "%s: ", what);
+      return FALSE;
+    }
   numbers = (gint64 *) (gpointer) tps_buffer_get_data (slots->owned);
   for (gsize i = 0; i < n; i++)
     {
@@ -95,13 +80,13 @@ slots_of_hash (TpsTableSlots *slots, const TpsTable *table, const gint64 *rows, 
 
 gboolean
 tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
-                      const gchar *what, TpsBudget *budget, GError **error)
+                      const gchar *what, TpsBufferPool *scratch, GError **error)
 {
   gsize n = (gsize) indices.shape.dims[0];
 
   *slots = (TpsTableSlots) { 0 };
   return table->spec.shard.kind == TPS_SHARD_HASH
-             ? slots_of_hash (slots, table, indices.data, n, what, budget, error)
+             ? slots_of_hash (slots, table, indices.data, n, what, scratch, error)
              : slots_of_range (slots, table, indices.data, n, what, error);
 }
 
@@ -109,7 +94,6 @@ void
 tps_table_slots_clear (TpsTableSlots *slots)
 {
   g_clear_pointer (&slots->owned, tps_buffer_unref);
-  tps_charge_clear (&slots->charge);
 }
 
 gboolean

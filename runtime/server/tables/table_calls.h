@@ -17,8 +17,8 @@ TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
 TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
 /* The LSN of the creation of the table; 0 = it is not there. `table` may be NULL. */
 gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name);
-/* Of the temporary space of lookups and pushes. */
-TpsBudget *tps_table_store_get_scratch (TpsTableStore *store);
+/* The temporary space of lookups and pushes. */
+TpsBufferPool *tps_table_store_get_scratch (TpsTableStore *store);
 
 /* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
 typedef struct
@@ -26,13 +26,12 @@ typedef struct
   const gint64 *slots;
   gint64 base;
   TpsBuffer *owned;
-  TpsCharge charge;
 } TpsTableSlots;
 
 /* `indices` INT64 [n], borrowed. Errors: INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of table emb";
- * RESOURCE_EXHAUSTED of `budget`. Clear it in any case. */
+ * RESOURCE_EXHAUSTED of `scratch`. Clear it in any case. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
-                               const gchar *what, TpsBudget *budget, GError **error);
+                               const gchar *what, TpsBufferPool *scratch, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);
 
 /* A query with its table; `bags` refers to the others. */

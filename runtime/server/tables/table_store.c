@@ -41,6 +41,7 @@ struct TpsTableStore
   gboolean owns_sequencer;
   TpsPushWindow *pushes;
   TpsBufferPool *answers; /* of tables in the host's memory */
+  TpsBufferPool *scratch;
   TpsWorkerPool *workers;
   TpsTablePlace place; /* where none is said */
   TpsDurability durability;
@@ -128,6 +129,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   make_sequencer (store, options);
   store->pushes = tps_push_window_new (&options->pushes);
   store->answers = tps_buffer_pool_new (store->answer_budget, store->kept_budget, MAX_KEPT_BYTES);
+  store->scratch = tps_buffer_pool_new (store->scratch_budget, store->kept_budget, MAX_KEPT_BYTES);
   store->workers = options->workers;
   store->place = options->place;
   if (store->place.device[0] == '\0')
@@ -154,6 +156,7 @@ tps_table_store_free (TpsTableStore *store)
   tps_cond_clear (&store->made);
   tps_mutex_clear (&store->making_lock);
   tps_buffer_pool_unref (store->answers);
+  tps_buffer_pool_unref (store->scratch);
   tps_push_window_free (store->pushes);
   if (store->owns_sequencer)
     tps_sequencer_free (store->sequencer);
@@ -189,10 +192,10 @@ tps_table_store_get_pushes (TpsTableStore *store)
   return store->pushes;
 }
 
-TpsBudget *
+TpsBufferPool *
 tps_table_store_get_scratch (TpsTableStore *store)
 {
-  return store->scratch_budget;
+  return store->scratch;
 }
 
 /* -- finding -- */

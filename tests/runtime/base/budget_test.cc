@@ -72,6 +72,26 @@ TEST_F (BudgetTest, LimitsOfSiblingsMayAddUpToMoreThanTheParentsButChargesMayNot
   tps_budget_release (large, 90);
 }
 
+TEST_F (BudgetTest, HeadroomIsLeftForSiblings)
+{
+  tps_budget_set_headroom (large, 15);
+  EXPECT_EQ (tps_budget_get_max (large), 85u);
+  ASSERT_FALSE (tps_budget_charge (large, 86, &error));
+  EXPECT_STREQ (error->message, "the budget of process: 86 bytes exceed its limit of 85 bytes");
+  EXPECT_EQ (tps_error_get_retry_after_ms (error), -1);
+  g_clear_error (&error);
+  ASSERT_TRUE (tps_budget_charge (large, 80, nullptr));
+  ASSERT_FALSE (tps_budget_charge (large, 6, &error));
+  EXPECT_STREQ (error->message,
+                "the budget of process: no room for 6 bytes, 80 of 85 bytes are held");
+  EXPECT_TRUE (tps_budget_charge (small, 20, nullptr));
+  EXPECT_FALSE (tps_budget_charge (large, 1, nullptr)) << "the sibling has taken it";
+  tps_budget_release (large, 80);
+  EXPECT_TRUE (tps_budget_charge (large, 65, nullptr));
+  tps_budget_release (large, 65);
+  tps_budget_release (small, 20);
+}
+
 TEST_F (BudgetTest, WhatCanNeverFitIsNotToBeTriedAgain)
 {
   TpsBudget *unlimited = tps_budget_new (small, "unlimited", 0);

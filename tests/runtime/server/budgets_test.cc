@@ -39,6 +39,27 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
+/* Memory can be given back, and looked at, when lasting state has taken all that it may. */
+TEST (BudgetsTest, RequestsAndRepliesFindRoomWhateverTheOthersHold)
+{
+  TpsBudgetLimits limits = { .max_memory_bytes = 24000,
+                             .max_pending_bytes = 24000,
+                             .max_table_bytes = 24000 };
+  g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
+
+  EXPECT_EQ (tps_budget_get_max (budgets->tables), 22000u);
+  ASSERT_TRUE (tps_budget_charge (budgets->tables, 21000, nullptr));
+  ASSERT_TRUE (tps_budget_charge (budgets->windows, 1000, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->averages, 1, nullptr));
+  ASSERT_TRUE (tps_budget_charge (budgets->pending, 1000, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->pending, 1, nullptr));
+  EXPECT_TRUE (tps_budget_charge (budgets->replies, 1000, nullptr));
+  tps_budget_release (budgets->tables, 21000);
+  tps_budget_release (budgets->windows, 1000);
+  tps_budget_release (budgets->pending, 1000);
+  tps_budget_release (budgets->replies, 1000);
+}
+
 TEST (BudgetsTest, EveryBudgetHasGauges)
 {
   TpsBudgetLimits limits = { .max_memory_bytes = 1000 };

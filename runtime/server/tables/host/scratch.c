@@ -2,22 +2,18 @@
 
 #include "runtime/server/tables/host/scratch.h"
 
-#include "runtime/base/error.h"
-
 void
 tps_scratch_init (TpsScratch *scratch)
 {
   scratch->n_bytes = 0;
   scratch->memory = scratch->within;
   scratch->buffer = NULL;
-  scratch->charge = (TpsCharge) { NULL, 0 };
 }
 
 void
 tps_scratch_clear (TpsScratch *scratch)
 {
   g_clear_pointer (&scratch->buffer, tps_buffer_unref);
-  tps_charge_clear (&scratch->charge);
 }
 
 gsize
@@ -34,33 +30,17 @@ tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes)
   return begin;
 }
 
-static gboolean
-refuse (const TpsScratch *scratch, const gchar *what, GError **error)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "%s: the system has no memory for %" G_GSIZE_FORMAT " bytes of temporary space",
-               what, scratch->n_bytes);
-  return FALSE;
-}
-
 gboolean
-tps_scratch_provide (TpsScratch *scratch, TpsBudget *budget, const gchar *what, GError **error)
+tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what, GError **error)
 {
-  gsize cost = tps_buffer_pool_get_cost (scratch->n_bytes);
-
   if (scratch->n_bytes <= sizeof scratch->within)
     return TRUE;
-  if (cost == G_MAXSIZE)
-    return refuse (scratch, what, error);
-  scratch->charge.budget = budget;
-  if (!tps_charge_add (&scratch->charge, cost, error))
+  scratch->buffer = tps_buffer_pool_get (pool, scratch->n_bytes, error);
+  if (scratch->buffer == NULL)
     {
       g_prefix_error (error, "%s: ", what);
       return FALSE;
     }
-  scratch->buffer = tps_buffer_pool_try_get (tps_buffer_pool_get_default (), scratch->n_bytes);
-  if (scratch->buffer == NULL)
-    return refuse (scratch, what, error);
   scratch->memory = tps_buffer_get_data (scratch->buffer);
   return TRUE;
 }

@@ -3,7 +3,7 @@
 /* Temporary memory of one call, whose size its peer influences: charged before it is taken, taken at once, or refused.
  *
  *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
- *   if (!tps_scratch_provide (&scratch, budget, "table users", error))
+ *   if (!tps_scratch_provide (&scratch, pool, "table users", error))
  *     return FALSE;
  *   gint64 *slots = tps_scratch_at (&scratch, ids);
  *   tps_scratch_clear (&scratch);
@@ -13,7 +13,6 @@
 
 #pragma once
 
-#include "runtime/base/budget.h"
 #include "runtime/base/buffer.h"
 
 G_BEGIN_DECLS
@@ -26,7 +25,6 @@ typedef struct
   gsize n_bytes; /* reserved; G_MAXSIZE: more than can be counted */
   guint8 *memory;
   TpsBuffer *buffer; /* NULL: `within` holds it */
-  TpsCharge charge;
   _Alignas(TPS_BUFFER_ALIGNMENT) guint8 within[TPS_SCRATCH_INLINE_BYTES];
 } TpsScratch;
 
@@ -37,8 +35,9 @@ void tps_scratch_clear (TpsScratch *scratch);
 /* Where `n_elements` of `n_bytes` each will begin, aligned as a buffer. */
 gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
 
-/* Takes what was reserved; its contents are undefined. `what` names the call in messages. Errors: RESOURCE_EXHAUSTED. */
-gboolean tps_scratch_provide (TpsScratch *scratch, TpsBudget *budget, const gchar *what,
+/* Takes what was reserved from `pool`; its contents are undefined. `what` names the call in messages. Errors:
+ * RESOURCE_EXHAUSTED. */
+gboolean tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what,
                               GError **error);
 
 static inline gpointer
