@@ -127,7 +127,7 @@ TEST_P (Host, DescribeTellsTheBytesOfTables)
       ASSERT_NE (held, nullptr);
       ASSERT_NE (max, nullptr);
       EXPECT_GE (held->number, least);
-      EXPECT_LE (held->number, least * 11 / 10);
+      EXPECT_LE (held->number, least > 0 ? least + 2048 : 0); // rows, and the table itself
       EXPECT_GT (max->number, 0);
       expect_done (peer->call ("ps.EmbeddingTable:create_table", table ("emb")));
     }

@@ -17,8 +17,9 @@ G_BEGIN_DECLS
 /* How far the push with an odd, or an even, number of its turn has come. */
 typedef struct
 {
-  _Alignas(64) atomic_ullong number; /* of the turn */
-  atomic_llong slot;                 /* rows of lower slots are done */
+  atomic_ullong number; /* of the turn */
+  atomic_llong slot;    /* rows of lower slots are done */
+  guint8 padding[48];   /* another cache line for the other one, which another thread writes */
 } TpsTablePace;
 
 /* `pace` [2] is the table's, all zero at first; `turn` is that of a command that may follow.
