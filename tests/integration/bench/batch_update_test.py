@@ -172,7 +172,9 @@ class BatchUpdate(launcher.TestCase):
             os.kill(roles[name], signal.SIGKILL)
         result = run.finish()
         self.assertEqual(result.code, 1, result)
-        first, second = result.stderr.splitlines()
+        ends = [line for line in result.stderr.splitlines() if " was killed by signal " in line]
+        self.assertEqual(len(ends), 2, result.stderr)
+        first, second = ends
         self.assertRegex(first, r"trainer[12] \(pid \d+\) was killed by signal 9 \(Killed\); 2 of 3 trainers go on")
         self.assertRegex(second, r"trainer[12] \(pid \d+\) was killed by signal 9")
         self.assert_nothing_left(run)
