@@ -172,8 +172,29 @@ make_folder (TpsLogFolder *folder, GError **error)
   return disk->make_folder (disk, folder->path, error) && disk->sync_folder (disk, above, error);
 }
 
+/* Before anything is written: a folder of somebody else stays as it is. */
 static gboolean
-read_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
+check_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
+{
+  g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
+  const gchar *const *list = (const gchar *const *) names;
+
+  return names != NULL
+         && (g_strv_contains (list, TPS_LOG_MARKER)
+             || check_is_new (folder, list, may_create, error));
+}
+
+static gboolean
+lock_folder (TpsLogFolder *folder, GError **error)
+{
+  g_autofree gchar *path = path_of (folder, TPS_LOG_LOCK);
+
+  folder->lock = folder->disk->lock (folder->disk, path, error);
+  return folder->lock != NULL;
+}
+
+static gboolean
+read_folder (TpsLogFolder *folder, GError **error)
 {
   g_auto (GStrv) names = folder->disk->list (folder->disk, folder->path, error);
   const gchar *const *list = (const gchar *const *) names;
@@ -181,7 +202,7 @@ read_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
   if (names == NULL)
     return FALSE;
   if (!g_strv_contains (list, TPS_LOG_MARKER))
-    return check_is_new (folder, list, may_create, error) && write_marker (folder, error);
+    return check_is_new (folder, list, TRUE, error) && write_marker (folder, error);
   return read_marker (folder, error) && add_segments (folder, list, error);
 }
 
@@ -189,16 +210,11 @@ gboolean
 tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path, gboolean may_create,
                      GError **error)
 {
-  g_autofree gchar *lock_path = g_build_filename (path, TPS_LOG_LOCK, NULL);
-
   *folder = (TpsLogFolder) { .disk = disk, .path = g_strdup (path) };
   folder->segments = g_array_new (FALSE, FALSE, sizeof (TpsSegmentInfo));
-  if (!may_create || make_folder (folder, error))
-    {
-      folder->lock = disk->lock (disk, lock_path, error);
-      if (folder->lock != NULL && read_folder (folder, may_create, error))
-        return TRUE;
-    }
+  if ((!may_create || make_folder (folder, error)) && check_folder (folder, may_create, error)
+      && lock_folder (folder, error) && read_folder (folder, error))
+    return TRUE;
   tps_log_folder_close (folder);
   return FALSE;
 }

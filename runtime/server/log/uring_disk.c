@@ -20,6 +20,13 @@ typedef struct
   TpsDisk posix; /* its functions */
 } UringDisk;
 
+static void
+drop_ring (TpsPosixFile *file)
+{
+  io_uring_queue_exit (file->ring);
+  g_clear_pointer (&file->ring, g_free);
+}
+
 static TpsDiskFile *
 uring_open (TpsDisk *base, const gchar *path, guint flags, GError **error)
 {
@@ -41,21 +48,18 @@ static void
 uring_close (TpsDiskFile *file)
 {
   UringDisk *disk = (UringDisk *) file->disk;
-  struct io_uring *ring = ((TpsPosixFile *) file)->ring;
 
-  if (ring != NULL)
-    io_uring_queue_exit (ring);
-  g_free (ring);
+  if (((TpsPosixFile *) file)->ring != NULL)
+    drop_ring ((TpsPosixFile *) file);
   disk->posix.close (file);
 }
 
-/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is
- * known. */
-static gboolean
-run_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, gint results[2])
+/* The number of requests that the kernel has taken, of two. */
+static gint
+submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset)
 {
   struct io_uring_sqe *entry = io_uring_get_sqe (file->ring);
-  guint n_seen = 0;
+  gint n_taken;
 
   io_uring_prep_write (entry, file->fd, data, (unsigned) n_bytes, (guint64) offset);
   io_uring_sqe_set_flags (entry, IOSQE_IO_LINK);
@@ -63,9 +67,18 @@ run_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, 
   entry = io_uring_get_sqe (file->ring);
   io_uring_prep_fsync (entry, file->fd, IORING_FSYNC_DATASYNC);
   io_uring_sqe_set_data64 (entry, 1);
-  if (io_uring_submit (file->ring) != 2)
-    return FALSE;
-  while (n_seen < 2)
+  do
+    n_taken = io_uring_submit (file->ring);
+  while (n_taken == -EINTR);
+  return MAX (n_taken, 0);
+}
+
+/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is
+ * known. */
+static gboolean
+wait_for_pair (TpsPosixFile *file, gint results[2])
+{
+  for (guint n_seen = 0; n_seen < 2;)
     {
       struct io_uring_cqe *done;
       gint code = io_uring_wait_cqe (file->ring, &done);
@@ -81,11 +94,15 @@ run_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, 
   return TRUE;
 }
 
-/* The sync of a write that was short or refused is cancelled: it has not failed. */
+/* The write was short or refused, and no sync has failed: it was cancelled, or succeeded for a
+ * part. */
 static gboolean
-is_worth_another_try (gint result)
+is_worth_another_try (const gint results[2])
 {
-  return result >= 0 || result == -EINVAL || result == -EAGAIN || result == -EINTR;
+  gint written = results[0];
+
+  return (results[1] == 0 || results[1] == -ECANCELED)
+         && (written >= 0 || written == -EINVAL || written == -EAGAIN || written == -EINTR);
 }
 
 static gboolean
@@ -95,14 +112,21 @@ uring_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset
   UringDisk *disk = (UringDisk *) base->disk;
   TpsPosixFile *file = (TpsPosixFile *) base;
   gint results[2] = { 0, 0 };
+  gint n_taken;
 
   if (file->ring == NULL || !is_sync || n_bytes > MAX_BYTES)
     return disk->posix.write (base, data, n_bytes, offset, is_sync, error);
-  if (!run_pair (file, data, n_bytes, offset, results))
+  n_taken = submit_pair (file, data, n_bytes, offset);
+  if (n_taken == 0)
+    {
+      drop_ring (file); /* with the requests that it holds */
+      return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
+    }
+  if (n_taken != 2 || !wait_for_pair (file, results))
     return tps_disk_set_error (error, "io_uring", file->path, EIO);
   if (results[0] == (gint) n_bytes && results[1] == 0)
     return TRUE;
-  if (results[1] == -ECANCELED && is_worth_another_try (results[0]))
+  if (is_worth_another_try (results))
     return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
   if (results[0] < 0)
     return tps_disk_set_error (error, "write", file->path, -results[0]);

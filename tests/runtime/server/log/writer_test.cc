@@ -363,6 +363,17 @@ TEST_F (LogTest, ForeignFoldersAreRefused)
   EXPECT_THAT (refusal (), HasSubstr ("not the folder of a log: it has no file LOG, but 0000000"));
 }
 
+TEST_F (LogTest, AForeignFolderStaysAsItIs)
+{
+  TpsDisk *disk = disk_.get ();
+  TpsDiskFile *file = disk->open (disk, "log/diary.txt", TPS_DISK_CREATE, nullptr);
+
+  disk->close (file);
+  EXPECT_THAT (refusal (), HasSubstr ("it has no file LOG, but diary.txt; choose a folder"));
+  g_auto (GStrv) names = disk->list (disk, "log", nullptr);
+  EXPECT_EQ (g_strv_length (names), 1u);
+}
+
 TEST_F (LogTest, ALockedFolderIsRefused)
 {
   ASSERT_TRUE (open ());
