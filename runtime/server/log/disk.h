@@ -68,6 +68,10 @@ struct TpsDisk
    * with an error. */
   gssize (*read) (TpsDiskFile *file, gpointer data, gsize n_bytes, gint64 offset, GError **error);
 
+  /* The first offset from `offset` on at which there may be something else than zeros, at most the
+   * size. Optional. */
+  gint64 (*skip_zeros) (TpsDiskFile *file, gint64 offset);
+
   /* Writes all of `data`. With `is_sync` it then does what sync() does. */
   gboolean (*write) (TpsDiskFile *file, gconstpointer data, gsize n_bytes, gint64 offset,
                      gboolean is_sync, GError **error);

@@ -181,6 +181,19 @@ posix_read (TpsDiskFile *base, gpointer data, gsize n_bytes, gint64 offset, GErr
   return (gssize) n_read;
 }
 
+/* What was reserved and never written is a hole to the file system. */
+static gint64
+posix_skip_zeros (TpsDiskFile *base, gint64 offset)
+{
+  TpsPosixFile *file = posix_file (base);
+  gint64 data = lseek (file->fd, offset, SEEK_DATA);
+
+  if (data >= 0)
+    return data;
+  data = errno == ENXIO ? posix_get_size (base, NULL) : offset;
+  return MAX (data, offset);
+}
+
 static gboolean
 posix_sync (TpsDiskFile *base, GError **error)
 {
@@ -351,6 +364,7 @@ tps_posix_disk_init (TpsDisk *disk)
     .preallocate = posix_preallocate,
     .truncate = posix_truncate,
     .read = posix_read,
+    .skip_zeros = posix_skip_zeros,
     .write = posix_write,
     .sync = posix_sync,
     .rename = posix_rename,

@@ -364,6 +364,18 @@ get_used (const guint8 *block, gsize n_bytes)
   return 0;
 }
 
+/* The next block that may not be zero. */
+static gint64
+skip_zeros (const TpsSegmentReader *reader, gint64 offset)
+{
+  const TpsDisk *disk = reader->file->disk;
+
+  /* Within what has been read it is faster to look. */
+  if (disk->skip_zeros == NULL || (offset < reader->window_offset + (gint64) reader->window_bytes))
+    return offset;
+  return MAX (round_down (disk->skip_zeros (reader->file, offset)), offset);
+}
+
 gboolean
 tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error)
 {
@@ -371,7 +383,8 @@ tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError
 
   reader->is_sequential = TRUE;
   *n_bytes = 0;
-  for (gint64 at = begin; at < reader->size; at += TPS_DISK_BLOCK)
+  for (gint64 at = skip_zeros (reader, begin); at < reader->size;
+       at = skip_zeros (reader, at + TPS_DISK_BLOCK))
     {
       gsize n_block = (gsize) MIN (reader->size - at, TPS_DISK_BLOCK) / TPS_DISK_SECTOR
                       * TPS_DISK_SECTOR;

@@ -68,6 +68,11 @@ TEST_P (DiskTest, WhatIsWrittenIsRead)
   ASSERT_TRUE (disk_->sync (file, &error_));
   EXPECT_EQ (disk_->read (file, block, 2 * TPS_DISK_BLOCK, 12288, &error_), 2 * TPS_DISK_BLOCK);
   EXPECT_EQ (block[TPS_DISK_BLOCK - 1], 7);
+  EXPECT_LE (disk_->skip_zeros (file, 0), 8192);
+  EXPECT_LE (disk_->skip_zeros (file, 16384), 65536);
+  EXPECT_GE (disk_->skip_zeros (file, 16384), 16384);
+  EXPECT_EQ (disk_->skip_zeros (file, 65536), 65536);
+  EXPECT_LE (disk_->skip_zeros (file, 1 << 19), 1 << 20);
   EXPECT_EQ (block[TPS_DISK_BLOCK], 0) << "reserved room is zero";
   EXPECT_EQ (disk_->read (file, block, 2 * TPS_DISK_BLOCK, (1 << 20) - TPS_DISK_BLOCK, &error_),
              TPS_DISK_BLOCK);

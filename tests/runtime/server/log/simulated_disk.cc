@@ -327,6 +327,12 @@ SimulatedDisk::make_functions ()
     std::memcpy (data, from.data () + offset, n_bytes);
     return static_cast<gssize> (n_bytes);
   };
+  disk.skip_zeros = [] (TpsDiskFile *base, gint64 offset) -> gint64 {
+    const std::string &data = reinterpret_cast<File *> (base)->inode->data;
+    size_t found = data.find_first_not_of ('\0', static_cast<size_t> (offset));
+
+    return static_cast<gint64> (found != std::string::npos ? found : data.size ());
+  };
   disk.write = [] (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset,
                    gboolean is_sync, GError **error) -> gboolean {
     auto *file = reinterpret_cast<File *> (base);
