@@ -209,6 +209,14 @@ SimulatedDisk::apply (Names *names, const NameChange &change)
       names->erase (path);
 }
 
+bool
+SimulatedDisk::has_files_in (const std::string &folder) const
+{
+  auto next = names_.lower_bound (folder + "/");
+
+  return next != names_.end () && next->first.compare (0, folder.size () + 1, folder + "/") == 0;
+}
+
 void
 SimulatedDisk::change (NameChange change)
 {
@@ -380,7 +388,8 @@ SimulatedDisk::make_functions ()
     if (!self->step (error, "remove", path))
       return FALSE;
     if (self->names_.count (path) == 0)
-      return fail (error, TPS_ERROR_NOT_FOUND, "remove", path, "No such file or directory");
+      return !self->has_files_in (path)
+             || fail (error, TPS_ERROR_INTERNAL, "remove", path, "Directory not empty");
     self->change ({ { { path, nullptr } } });
     return TRUE;
   };
@@ -399,10 +408,14 @@ SimulatedDisk::make_functions ()
     SimulatedDisk *self = of (base);
     GPtrArray *names = g_ptr_array_new ();
     std::string prefix = std::string (path) + "/";
+    std::set<std::string> found;
 
     for (auto &[name, inode] : self->names_)
       if (name.compare (0, prefix.size (), prefix) == 0)
-        g_ptr_array_add (names, g_strdup (name.c_str () + prefix.size ()));
+        found.insert (
+            name.substr (prefix.size (), name.find ('/', prefix.size ()) - prefix.size ()));
+    for (const std::string &name : found)
+      g_ptr_array_add (names, g_strdup (name.c_str ()));
     g_ptr_array_add (names, nullptr);
     return reinterpret_cast<GStrv> (g_ptr_array_free (names, FALSE));
   };

@@ -77,6 +77,8 @@ private:
   void write_sector (Inode *inode, size_t sector);
   bool sync_inode (Inode *inode, const std::string &path, GError **error);
   void change (NameChange change);
+  /* Folders are there as long as there are files in them; an empty one may be removed. */
+  bool has_files_in (const std::string &folder) const;
   static void apply (Names *names, const NameChange &change);
   uint64_t get_used () const;
   static SimulatedDisk *of (TpsDisk *disk);
