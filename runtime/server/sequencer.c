@@ -423,13 +423,18 @@ tps_sequencer_get_ended_lsn (TpsSequencer *sequencer)
   return lsn;
 }
 
-void
-tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn)
+gboolean
+tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns)
 {
+  gboolean has_ended;
+
   tps_mutex_lock (&sequencer->lock);
   sequencer->has_waiters = TRUE;
-  while (sequencer->ended_lsn < lsn)
-    tps_cond_wait (&sequencer->ended, &sequencer->lock);
+  while (sequencer->ended_lsn < lsn
+         && tps_cond_wait_until (&sequencer->ended, &sequencer->lock, deadline_ns))
+    ;
   sequencer->has_waiters = FALSE;
+  has_ended = sequencer->ended_lsn >= lsn;
   tps_mutex_unlock (&sequencer->lock);
+  return has_ended;
 }

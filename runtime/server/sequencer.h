@@ -121,8 +121,9 @@ gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
 /* The greatest LSN such that all commands up to it have ended: ended() has returned. 0 = none. There must be an observer. */
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
-/* Waits until all commands up to `lsn` have ended, of which the last one must have been admitted. */
-void tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn);
+/* Waits until all commands up to `lsn` have ended, of which the last one must have been admitted. FALSE: they have not ended at
+ * `deadline_ns` (monotonic). One thread at a time. */
+gboolean tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSequencer, tps_sequencer_free)
 

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
 #include "runtime/server/snapshot/model_file.h"
 #include "runtime/server/snapshot/push_file.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
 #include "runtime/server/snapshot/table_file.h"
 
 #define DEFAULT_KEEP 2
+#define ASK_NS ((gint64) 10 * 1000000) /* whether to give up, while nothing happens */
 
 static void
 set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
@@ -82,6 +84,18 @@ write_tables (Writing *writing, GError **error)
                               &writing->manifest.table_pushes, error);
 }
 
+/* A log on a full disk may let commands wait for long, and the caller may give up meanwhile. */
+static gboolean
+wait_ended (Writing *writing, gint64 lsn, GError **error)
+{
+  TpsSequencer *sequencer = writing->options->sequencer;
+
+  while (!tps_sequencer_wait_ended (sequencer, lsn, tps_clock_now_ns () + ASK_NS))
+    if (!tps_snapshot_pace (&writing->pace, 0, error))
+      return FALSE;
+  return TRUE;
+}
+
 /* The ids of all commands that the model has seen are in the window when these have ended. */
 static gboolean
 write_model (Writing *writing, GError **error)
@@ -99,7 +113,8 @@ write_model (Writing *writing, GError **error)
   tps_model_capture_clear (options->model, &capture);
   if (!ok)
     return FALSE;
-  tps_sequencer_wait_ended (options->sequencer, model->lsn);
+  if (!wait_ended (writing, model->lsn, error))
+    return FALSE;
   model->pushes.name = g_strdup ("model-pushes.safetensors");
   return tps_push_file_write (tps_model_server_get_pushes (options->model), options->disk,
                               writing->folder, &writing->pace, &model->pushes, error);

@@ -202,4 +202,68 @@ TEST (ModelSnapshot, KeepsAnyName)
   tps_model_version_unref (model);
 }
 
+/* A snapshot waits for commands whose records are not kept yet, unless its caller gives up. */
+TEST (ModelSnapshot, MayBeCancelledWhileTheLogWaits)
+{
+  struct Log
+  {
+    TpsOrdered *held = nullptr;
+  } log;
+  MemoryDisk disk;
+  TpsSequencerOptions ordering {};
+  TpsModelServerOptions model {};
+  TpsSnapshotOptions options {};
+  TpsSnapshotInfo info;
+  GError *error = nullptr;
+  std::mt19937 random (1);
+  auto parameters = to_parameters (kShapes, draw_values (kShapes, &random));
+  TpsOptimizerSpec sgd = tps_optimizer_spec (TPS_OPTIMIZER_SGD, 0.1);
+  TpsWorkerPool *workers = tps_worker_pool_new ("model", 1);
+  std::mutex lock;
+  std::condition_variable changed;
+
+  static std::mutex *held_lock = &lock;
+  static std::condition_variable *held_changed = &changed;
+  ordering.user_data = &log;
+  ordering.observe = [] (gpointer data, TpsOrdered *ordered) {
+    std::lock_guard<std::mutex> guard (*held_lock);
+    static_cast<Log *> (data)->held = ordered;
+    held_changed->notify_all ();
+  };
+  TpsSequencer *sequencer = tps_sequencer_new (&ordering);
+  model.n_trainers = 1;
+  model.workers = workers;
+  model.sequencer = sequencer;
+  TpsModelServer *server = tps_model_server_new (&model, nullptr);
+  std::thread thread ([&] {
+    tps_model_server_init_model (server, parameters.data (),
+                                 static_cast<guint> (parameters.size ()), &sgd, nullptr);
+  });
+
+  {
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [&log] { return log.held != nullptr; });
+  }
+  options.disk = disk.get ();
+  options.folder = "snapshots";
+  options.sequencer = sequencer;
+  options.model = server;
+  int n_asked = 0;
+  options.user_data = &n_asked;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    return ++*static_cast<int *> (data) > 10; /* there are fewer pieces than that */
+  };
+  EXPECT_FALSE (tps_snapshot_write (&options, &info, &error));
+  EXPECT_EQ (text_of (error), "the snapshot was cancelled");
+  tps_ordered_release (log.held, nullptr);
+  thread.join ();
+  error = nullptr;
+  options.is_cancelled = nullptr;
+  EXPECT_TRUE (tps_snapshot_write (&options, &info, &error));
+  EXPECT_EQ (info.lsn, 1);
+  tps_model_server_free (server);
+  tps_sequencer_free (sequencer);
+  tps_worker_pool_free (workers);
+}
+
 } // namespace updating_test
