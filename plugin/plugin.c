@@ -212,7 +212,10 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
                                   .pushes = options->pushes };
 
   if (plugin->durable != NULL)
-    tables.durability = tps_durable_get_durability (plugin->durable);
+    {
+      tables.durability = tps_durable_get_durability (plugin->durable);
+      tables.keeps_row_lsns = TRUE;
+    }
   tables.pushes.budget = plugin->budgets->windows;
   plugin->tables = tps_table_store_new (&tables);
   plugin->embedding = tps_embedding_tables_new (plugin->tables);

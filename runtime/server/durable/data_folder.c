@@ -10,6 +10,7 @@
 #define FORMAT "FORMAT"
 #define NEW_FORMAT "FORMAT.new" /* written whole, then renamed */
 #define LOG "log"
+#define SNAPSHOTS "snapshots"
 #define FORMAT_TEXT "thriftps data 1\n"
 
 struct TpsDataFolder
@@ -17,6 +18,7 @@ struct TpsDataFolder
   TpsDisk *disk;
   gchar *path;
   gchar *log_path;
+  gchar *snapshots_path;
   TpsDiskFile *lock;
 };
 
@@ -128,6 +130,7 @@ tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error)
   folder->disk = disk;
   folder->path = g_strdup (path);
   folder->log_path = make_path (folder, LOG);
+  folder->snapshots_path = make_path (folder, SNAPSHOTS);
   if (!disk->make_folder (disk, path, error) || !lock (folder, error)
       || !check_or_mark (folder, error))
     return NULL;
@@ -141,6 +144,7 @@ tps_data_folder_close (TpsDataFolder *folder)
     return;
   if (folder->lock != NULL)
     folder->disk->close (folder->lock);
+  g_free (folder->snapshots_path);
   g_free (folder->log_path);
   g_free (folder->path);
   g_free (folder);
@@ -156,4 +160,10 @@ const gchar *
 tps_data_folder_get_log_path (const TpsDataFolder *folder)
 {
   return folder->log_path;
+}
+
+const gchar *
+tps_data_folder_get_snapshots_path (const TpsDataFolder *folder)
+{
+  return folder->snapshots_path;
 }

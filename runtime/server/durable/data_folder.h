@@ -5,6 +5,7 @@
  *   DIR/LOCK         locked by the process that has the folder
  *   DIR/FORMAT       "thriftps data 1\n": whose folder it is, and of which version
  *   DIR/log/         runtime/server/log/FORMAT.md
+ *   DIR/snapshots/   runtime/server/snapshot/FORMAT.md
  */
 
 #pragma once
@@ -26,6 +27,7 @@ void tps_data_folder_close (TpsDataFolder *folder);
 /* Borrowed. */
 const gchar *tps_data_folder_get_path (const TpsDataFolder *folder);
 const gchar *tps_data_folder_get_log_path (const TpsDataFolder *folder);
+const gchar *tps_data_folder_get_snapshots_path (const TpsDataFolder *folder);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDataFolder, tps_data_folder_close)
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/outcome.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/data_folder.h"
@@ -15,6 +16,9 @@
 #define MAX_RETRY_MS 2000
 
 static TpsTraceEvent log_torn = TPS_TRACE_EVENT ("log_torn", TPS_TRACE_WARNING);
+static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", TPS_TRACE_INFO);
+static TpsTraceEvent snapshot_written = TPS_TRACE_EVENT ("snapshot_written", TPS_TRACE_INFO);
+static TpsTraceEvent snapshot_failed = TPS_TRACE_EVENT ("snapshot_failed", TPS_TRACE_WARNING);
 static TpsTraceEvent recovery_done = TPS_TRACE_EVENT ("recovery_done", TPS_TRACE_INFO);
 static TpsTraceEvent recovery_failed = TPS_TRACE_EVENT ("recovery_failed", TPS_TRACE_ERROR);
 
@@ -42,6 +46,7 @@ struct TpsDurable
   TpsDataFolder *folder;
   TpsLog *log;
   TpsDurableTargets targets;
+  TpsSnapshotInfo snapshot; /* that the recovery begins with */
   TpsRecovery recovery;
   atomic_bool stops;
   gboolean has_thread; /* one thread starts and stops */
@@ -52,7 +57,8 @@ struct TpsDurable
   atomic_int phase;
   TpsMutex lock;
   TpsCond changed;
-  GError *error; /* of the recovery, guarded by the lock */
+  GError *error;                /* of the recovery, guarded by the lock */
+  gboolean is_writing_snapshot; /* the same */
 };
 
 const gchar *
@@ -196,13 +202,64 @@ end_recovery (TpsDurable *durable, const GError *error)
     durable->targets.recovered (durable->targets.user_data, error);
 }
 
+static gboolean
+is_cancelled (gpointer user_data)
+{
+  return atomic_load (&((TpsDurable *) user_data)->stops);
+}
+
+static void
+set_flushed (gpointer outcome, gint64 lsn, const GError *error)
+{
+  tps_outcome_set (outcome, error);
+}
+
+static gboolean
+flush_and_wait (gpointer user_data, gint64 lsn, GError **error)
+{
+  TpsOutcome outcome;
+
+  tps_outcome_init (&outcome);
+  tps_log_flush (((TpsDurable *) user_data)->log, set_flushed, &outcome);
+  return tps_outcome_wait (&outcome, error);
+}
+
+static TpsSnapshotOptions
+get_snapshot_options (TpsDurable *durable)
+{
+  return (TpsSnapshotOptions) {
+    .disk = durable->disk,
+    .folder = tps_data_folder_get_snapshots_path (durable->folder),
+    .sequencer = durable->targets.sequencer,
+    .tables = durable->targets.tables,
+    .model = durable->targets.model,
+    .flush = flush_and_wait,
+    .is_cancelled = is_cancelled,
+    .user_data = durable,
+  };
+}
+
+static gboolean
+restore_snapshot (TpsDurable *durable, GError **error)
+{
+  TpsSnapshotOptions options = get_snapshot_options (durable);
+
+  if (durable->snapshot.name[0] == '\0')
+    return TRUE;
+  tps_trace (&snapshot_restored, tps_field_text ("name", durable->snapshot.name),
+             tps_field_int ("lsn", durable->snapshot.lsn),
+             tps_field_uint ("bytes", durable->snapshot.n_bytes));
+  return tps_snapshot_restore (&options, &durable->snapshot, error);
+}
+
 static void *
 recover (void *user_data)
 {
   TpsDurable *durable = user_data;
   g_autoptr (GError) error = NULL;
 
-  tps_recovery_run (&durable->recovery, &error);
+  if (restore_snapshot (durable, &error))
+    tps_recovery_run (&durable->recovery, &error);
   end_recovery (durable, error);
   return NULL;
 }
@@ -270,6 +327,102 @@ tps_durable_check (TpsDurable *durable, GError **error)
   return TRUE;
 }
 
+/* ---- snapshots ------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsDurable *durable;
+  TpsDurableSnapshotDone done;
+  gpointer user_data;
+} SnapshotJob;
+
+static gboolean
+write_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, GError **error)
+{
+  TpsSnapshotOptions options = get_snapshot_options (durable);
+
+  return tps_snapshot_write (&options, info, error)
+         && tps_log_delete_before (durable->log, info->oldest_lsn + 1, error);
+}
+
+static void
+set_writing_snapshot (TpsDurable *durable, gboolean is_writing)
+{
+  tps_mutex_lock (&durable->lock);
+  durable->is_writing_snapshot = is_writing;
+  tps_cond_broadcast (&durable->changed);
+  tps_mutex_unlock (&durable->lock);
+}
+
+/* `done` comes before the end is noted, since nobody may free what it uses before. */
+static void *
+run_snapshot (void *user_data)
+{
+  g_autofree SnapshotJob *job = user_data;
+  TpsDurable *durable = job->durable;
+  g_autoptr (GError) error = NULL;
+  TpsSnapshotInfo info;
+
+  if (write_snapshot (durable, &info, &error))
+    tps_trace (&snapshot_written, tps_field_text ("name", info.name),
+               tps_field_int ("lsn", info.lsn), tps_field_uint ("bytes", info.n_bytes));
+  else
+    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
+  job->done (job->user_data, error == NULL ? &info : NULL, error);
+  set_writing_snapshot (durable, FALSE);
+  return NULL;
+}
+
+/* FALSE: another one is being written. */
+static gboolean
+begin_snapshot (TpsDurable *durable, GError **error)
+{
+  GError *refusal = NULL;
+
+  tps_mutex_lock (&durable->lock);
+  if (durable->is_writing_snapshot || atomic_load (&durable->stops))
+    {
+      refusal = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                     "a snapshot is being written");
+      tps_error_set_retry_after_ms (refusal, MAX_RETRY_MS);
+    }
+  else
+    durable->is_writing_snapshot = TRUE;
+  tps_mutex_unlock (&durable->lock);
+  if (refusal != NULL)
+    g_propagate_error (error, refusal);
+  return refusal == NULL;
+}
+
+static gboolean
+start_snapshot (SnapshotJob *job, GError **error)
+{
+  pthread_t thread;
+
+  if (pthread_create (&thread, NULL, run_snapshot, job) == 0)
+    {
+      pthread_detach (thread);
+      return TRUE;
+    }
+  set_writing_snapshot (job->durable, FALSE);
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for a snapshot");
+  return FALSE;
+}
+
+void
+tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data)
+{
+  SnapshotJob *job = g_new (SnapshotJob, 1);
+  g_autoptr (GError) error = NULL;
+
+  *job = (SnapshotJob) { durable, done, user_data };
+  if (tps_durable_check (durable, &error) && begin_snapshot (durable, &error)
+      && start_snapshot (job, &error))
+    return;
+  g_free (job);
+  done (user_data, NULL, error);
+}
+
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 void
@@ -303,12 +456,6 @@ tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data)
   tps_log_flush (durable->log, done, user_data);
 }
 
-TpsLog *
-tps_durable_get_log (TpsDurable *durable)
-{
-  return durable->log;
-}
-
 TpsDurability
 tps_durable_get_durability (const TpsDurable *durable)
 {
@@ -324,7 +471,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   g_auto (TpsLogFound) found = { 0 };
 
   log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
-  log.first_lsn = 1;
+  log.first_lsn = durable->snapshot.lsn + 1;
   durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
                                &found, error);
   if (durable->log == NULL)
@@ -333,6 +480,14 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
     tps_trace (&log_torn, tps_field_text ("position", found.torn_position),
                tps_field_int ("bytes", found.n_torn_bytes),
                tps_field_int ("last_lsn", found.last_lsn));
+  if (found.last_lsn < durable->snapshot.end_lsn)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                   "snapshot %s has changes up to command %" G_GINT64_FORMAT
+                   ", and the log ends with command %" G_GINT64_FORMAT,
+                   durable->snapshot.name, durable->snapshot.end_lsn, found.last_lsn);
+      return FALSE;
+    }
   durable->recovery.log = durable->log;
   durable->recovery.targets = &durable->targets;
   durable->recovery.stops = &durable->stops;
@@ -340,6 +495,14 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
   durable->recovery.last_lsn = found.last_lsn;
   durable->recovery.n_bytes = found.n_bytes;
   return TRUE;
+}
+
+static gboolean
+find_snapshot (TpsDurable *durable, GError **error)
+{
+  TpsSnapshotOptions options = get_snapshot_options (durable);
+
+  return tps_snapshot_find (&options, &durable->snapshot, error);
 }
 
 TpsDurable *
@@ -354,7 +517,8 @@ tps_durable_new (const TpsDurableOptions *options, GError **error)
   durable->owns_disk = options->disk == NULL;
   durable->disk = durable->owns_disk ? tps_disk_new () : options->disk;
   durable->folder = tps_data_folder_open (durable->disk, options->folder, error);
-  if (durable->folder == NULL || !open_log (durable, options, error))
+  if (durable->folder == NULL || !find_snapshot (durable, error)
+      || !open_log (durable, options, error))
     return NULL;
   return g_steal_pointer (&durable);
 }
@@ -366,6 +530,10 @@ tps_durable_stop (TpsDurable *durable)
   if (durable->has_thread)
     pthread_join (durable->thread, NULL);
   durable->has_thread = FALSE;
+  tps_mutex_lock (&durable->lock);
+  while (durable->is_writing_snapshot)
+    tps_cond_wait (&durable->changed, &durable->lock);
+  tps_mutex_unlock (&durable->lock);
 }
 
 void

@@ -6,7 +6,8 @@
  *   tps_durable_start()    a thread applies the log again to tables and model, then the server is live
  *   command -> observe()   the record is appended to the log; when it is as safe as the command wants it, the log releases
  *                          it, and the request is answered
- *   tps_durable_stop()     no more recovery; tables and model may be freed when their calls have ended
+ *   snapshot               all state in files, so that the log before it can be deleted and restarts are short
+ *   tps_durable_stop()     no more recovery or snapshot; tables and model may be freed when their calls have ended
  *   tps_durable_free()
  *
  * Phases:
@@ -27,6 +28,7 @@
 #include "runtime/server/log/log.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/sequencer.h"
+#include "runtime/server/snapshot/snapshot.h"
 #include "runtime/server/tables/table_store.h"
 
 G_BEGIN_DECLS
@@ -102,10 +104,16 @@ void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
  * recovers. */
 void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
 
-/* Borrowed; for readers. */
-TpsLog *tps_durable_get_log (TpsDurable *durable);
+/* `info` and `error` are borrowed; one of them is NULL. */
+typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,
+                                        const GError *error);
 
-/* Ends the recovery, if it is under way, and waits for its thread. May be called again. */
+/* Writes a snapshot on a thread of its own, while requests go on, and deletes the log and the snapshots that are no longer needed.
+ * Calls `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one is
+ * being written), those of tps_durable_check(). */
+void tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data);
+
+/* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called again. */
 void tps_durable_stop (TpsDurable *durable);
 
 /* Stops, writes and syncs what was appended, unlocks the directory. The sequencer admits nothing any more. NULL is fine. */

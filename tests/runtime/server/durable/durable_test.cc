@@ -113,6 +113,7 @@ public:
     tables.sequencer = sequencer;
     tables.workers = workers;
     tables.durability = tps_durable_get_durability (durable);
+    tables.keeps_row_lsns = TRUE;
     store = tps_table_store_new (&tables);
     updating.n_trainers = 1;
     updating.workers = workers;
@@ -422,6 +423,64 @@ TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
   spec.value.durability = TPS_DURABILITY_NONE;
   EXPECT_TRUE (tps_table_store_create (store, &spec.value, nullptr));
   tps_table_store_free (store);
+}
+
+namespace {
+
+struct Snapshot
+{
+  explicit Snapshot (Server &server)
+  {
+    std::unique_lock<std::mutex> guard (lock);
+
+    tps_durable_snapshot (server.durable, done, this);
+    changed.wait (guard, [this] { return has_ended; });
+  }
+
+  static void
+  done (gpointer user_data, const TpsSnapshotInfo *info, const GError *error)
+  {
+    auto *self = static_cast<Snapshot *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->has_ended = true;
+    self->message = error != nullptr ? error->message : "";
+    if (info != nullptr)
+      self->lsn = info->lsn;
+    self->changed.notify_all ();
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_ended = false;
+  std::string message;
+  gint64 lsn = -1;
+};
+
+} // namespace
+
+/* The log is deleted up to the snapshot before the last one; push ids are those of the snapshot and of the log. */
+TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
+{
+  Pushes pushes ("emb");
+  gint64 n_pushes = 0;
+
+  EXPECT_EQ (server->create ("emb"), 0);
+  for (int round = 0; round < 4; round++)
+    {
+      for (int i = 0; i < 60; i++) /* several segments */
+        pushes.send (*server);
+      pushes.wait ();
+      n_pushes += 60;
+      Snapshot snapshot (*server);
+      EXPECT_EQ (snapshot.message, "");
+      EXPECT_EQ (snapshot.lsn, n_pushes + 1);
+      pushes.send (*server);
+      pushes.wait ();
+      n_pushes++;
+      start ();
+      EXPECT_EQ (server->row ("emb"), all (static_cast<int> (n_pushes)));
+    }
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
