@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugin/service/chunks/chunk_service.h"
+#include "plugin/service/durability_service.h"
 #include "plugin/service/embedding_table_service.h"
 #include "plugin/service/memory_service.h"
 #include "plugin/service/node_service.h"
@@ -121,6 +122,8 @@ add_services (TpsPlugin *plugin)
     add_service (plugin, tps_rendezvous_service (plugin->rendezvous));
   if (plugin->serves & SERVES_TRAINER)
     add_service (plugin, tps_trainer_service (plugin->trainer));
+  if (plugin->durable != NULL)
+    add_service (plugin, tps_durability_service (plugin->durable));
   add_service (plugin, tps_node_service (&plugin->node));
   add_service (plugin, tps_memory_service ());
   add_service (plugin, tps_chunk_service (plugin->chunks));

@@ -3,6 +3,7 @@
 #include "plugin/wire/contract.h"
 
 #include "plugin/wire/wire_chunks.h"
+#include "plugin/wire/wire_durability.h"
 #include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_memory.h"
 #include "plugin/wire/wire_node.h"
@@ -16,6 +17,8 @@ const TpsRpc *const tps_contract[] = {
   &tps_run_transfer_rpc,
   &tps_get_chunk_rpc,
   &tps_end_transfer_rpc,
+  &tps_flush_rpc,
+  &tps_snapshot_rpc,
   &tps_create_table_rpc,
   &tps_list_tables_rpc,
   &tps_drop_table_rpc,

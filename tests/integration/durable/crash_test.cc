@@ -279,6 +279,14 @@ protected:
       std::unique_lock<std::mutex> guard (lock);
       changed.wait (guard, [&] { return n_acknowledged >= n_pushes; });
     }
+    RawClient operating (server.address ());
+
+    if (n_pushes % 3 == 0)
+      {
+        EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot")), 0);
+      }
+    if (n_pushes % 3 == 1)
+      operating.Send ("Durability:snapshot", 1); /* killed in the middle of it */
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();
@@ -357,6 +365,7 @@ TEST_F (Crash, tablesKeepWhatWasAcknowledged)
       ASSERT_TRUE (server.start ()) << "round " << round << ": " << server.process ().ReadErrors ();
       server.wait_until_live ();
       RawClient connection (server.address ());
+      EXPECT_EQ (ErrorCode (connection.Call ("Durability:flush")), 0);
       look_for_last_pushes (connection);
       expect_equal (connection);
       send_again (connection);

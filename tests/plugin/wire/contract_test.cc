@@ -17,8 +17,8 @@
 namespace thriftps {
 namespace {
 
-const char *const FILES[] = { "chunks",           "embedding_table", "memory", "node",
-                              "parameter_server", "rendezvous",      "tensor", "trainer" };
+const char *const FILES[] = { "chunks",           "durability", "embedding_table", "memory", "node",
+                              "parameter_server", "rendezvous", "tensor",          "trainer" };
 
 Idl
 read_idl ()

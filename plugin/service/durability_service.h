@@ -1,0 +1,15 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The Durability service over a data directory. */
+
+#pragma once
+
+#include "plugin/service/call.h"
+#include "runtime/server/durable/durable.h"
+
+G_BEGIN_DECLS
+
+/* `durable` is borrowed, and outlives whoever serves it. */
+TpsService tps_durability_service (TpsDurable *durable);
+
+G_END_DECLS
