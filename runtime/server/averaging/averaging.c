@@ -311,17 +311,21 @@ check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRo
   return NULL;
 }
 
-/* The round is there, or is made; with it, its batch. */
+/* The round is there, or is made; with it, its batch. NULL: there is no memory for it; a new batch has begun, so that the old ones
+ * can be forgotten. */
 static TpsRound *
 ensure_round (TpsAveraging *averaging, TpsRound *round, const TpsAveragingTicket *ticket,
-              gint64 now_ns, TpsAveragingOutput *output)
+              gint64 now_ns, TpsAveragingOutput *output, GError **error)
 {
   if (round != NULL)
     return round;
   if (averaging->current == NULL || averaging->current->number < ticket->batch)
     begin_batch (averaging, ticket, output);
   round = tps_round_new (&averaging->options, ticket->batch, ticket->param_loc,
-                         now_ns + averaging->options.round_timeout_ns, &averaging->open_rounds);
+                         now_ns + averaging->options.round_timeout_ns, &averaging->open_rounds,
+                         error);
+  if (round == NULL)
+    return NULL;
   g_hash_table_insert (averaging->current->rounds, GINT_TO_POINTER (ticket->param_loc), round);
   output->has_started = TRUE;
   return round;
@@ -331,7 +335,14 @@ static void
 push_first (TpsAveraging *averaging, TpsRound *round, TpsAveragingTicket *ticket, gint64 now_ns,
             TpsAveragingOutput *output)
 {
-  round = ensure_round (averaging, round, ticket, now_ns, output);
+  GError *error = NULL;
+
+  round = ensure_round (averaging, round, ticket, now_ns, output, &error);
+  if (round == NULL)
+    {
+      tps_ticket_fail (ticket, error, output);
+      return;
+    }
   note_progress (averaging, ticket->trainer, ticket->batch, output);
   tps_round_accept (round, ticket, output);
 }

@@ -51,6 +51,7 @@ typedef struct
   TpsBufferPool *buffers;   /* borrowed; NULL = the default pool */
   TpsDeviceSums *on_device; /* borrowed; where dense sums are; NULL = host memory */
   guint max_rounds;         /* of one batch; 0 = tps_averaging_get_default_max_rounds() */
+  TpsBudget *budget;        /* of rounds, besides their gradients; borrowed; NULL = none */
 } TpsAveragingOptions;
 
 /* One call. The caller's storage; it must stay where it is from push() until it is answered. */

@@ -408,6 +408,7 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
     .round_timeout_ns = options->round_timeout_ns > 0 ? options->round_timeout_ns
                                                       : DEFAULT_ROUND_TIMEOUT_NS,
     .may_fold = kind->may_fold,
+    .budget = tps_budgets_or_none (options->budgets)->averages,
   };
   server = g_new0 (TpsParameterServer, 1);
   server->workers = options->workers;

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 
 #define BIT(state) (1u << (state))
+#define ROUND_OVERHEAD_BYTES 512
 
 static const struct
 {
@@ -34,12 +35,25 @@ set_state (TpsRound *round, TpsRoundState state)
   round->state = state;
 }
 
+/* With contributions by trainer, digests, spans of metrics and its entry in the batch. */
+static gsize
+count_bytes (const TpsAveragingOptions *options)
+{
+  return sizeof (TpsRound) + ROUND_OVERHEAD_BYTES
+         + options->n_trainers * (sizeof (TpsContribution *) + sizeof (TpsDigest));
+}
+
 TpsRound *
 tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc,
-               gint64 deadline_ns, GQueue *open_rounds)
+               gint64 deadline_ns, GQueue *open_rounds, GError **error)
 {
-  TpsRound *round = g_new0 (TpsRound, 1);
+  TpsCharge charge = { options->budget, 0 };
+  TpsRound *round;
 
+  if (!tps_charge_set (&charge, count_bytes (options), error))
+    return NULL;
+  round = g_new0 (TpsRound, 1);
+  round->charge = charge;
   round->options = options;
   round->batch = batch;
   round->param_loc = param_loc;
@@ -71,6 +85,7 @@ tps_round_free (TpsRound *round)
   tps_reduction_clear (&round->reduction);
   tps_gradient_clear (&round->average);
   g_clear_error (&round->error);
+  tps_charge_clear (&round->charge);
   g_free (round);
 }
 

@@ -74,13 +74,15 @@ struct TpsRound
   /* Once it has ended otherwise. */
   GError *error;
 
+  TpsCharge charge;
   TpsTicketList waiters;
   TpsTicketList repeats; /* whose bytes are yet to be compared with the first time's */
   TpsRound *next;        /* in TpsAveragingOutput.dead_rounds */
 };
 
+/* Charges what a round takes besides its gradients. Errors: RESOURCE_EXHAUSTED. */
 TpsRound *tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc,
-                         gint64 deadline_ns, GQueue *open_rounds);
+                         gint64 deadline_ns, GQueue *open_rounds, GError **error);
 void tps_round_free (TpsRound *round);
 
 /* Whether it has ended without an average. */

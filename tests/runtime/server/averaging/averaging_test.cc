@@ -396,6 +396,27 @@ TEST (Averaging, RoundsOfABatchAreLimited)
   EXPECT_TRUE (sim.is_waiting (sim.push (0, 1, 2, dense ({ 1 }))));
 }
 
+TEST (Averaging, RoundsAreChargedAndOlderOnesGiveWay)
+{
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "averages", 1 << 20);
+  {
+    Simulation::Options options = n_trainers (1000);
+    int n = 0;
+
+    options.budget = budget;
+    Simulation sim (options);
+    while (n < 1000 && sim.is_waiting (sim.push (0, 0, n, dense ({ 1 }))))
+      n++;
+    EXPECT_LE (n, (1 << 20) / (1000 * 24));
+    EXPECT_GE (n, (1 << 20) / (1000 * 32 + 4096));
+    /* What was full does not stay full: the next batch begins, and finds room when the old one has gone. */
+    for (gint64 batch = 1; batch < 4; batch++)
+      sim.push (0, batch, 0, dense ({ 1 }));
+    EXPECT_TRUE (sim.is_waiting (sim.push (0, 4, 0, dense ({ 1 }))));
+  }
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+}
+
 TEST (Averaging, DefaultLimitOfRoundsShrinksWithTrainers)
 {
   EXPECT_EQ (tps_averaging_get_default_max_rounds (1), 65536u);

@@ -16,6 +16,7 @@ Simulation::Simulation (const Options &chosen) : options (chosen)
   machine_options.may_fold = tps_server_kind_find (options.kind.c_str (), NULL)->may_fold;
   machine_options.max_rounds = options.max_rounds;
   machine_options.buffers = options.buffers;
+  machine_options.budget = options.budget;
   machine = tps_averaging_new (&machine_options);
 }
 

@@ -37,6 +37,7 @@ public:
     unsigned max_rounds = 0;
     bool runs_jobs_at_once = true;
     TpsBufferPool *buffers = nullptr;
+    TpsBudget *budget = nullptr;
   };
 
   explicit Simulation (const Options &options);
