@@ -19,7 +19,8 @@ struct TpsBudget
   TpsRefcount refcount;
   TpsBudget *parent; /* owned; NULL for the root */
   gsize max_bytes;   /* G_MAXSIZE: no limit of its own */
-  gsize headroom;    /* of the parent, which charges must leave free */
+  gsize headroom;    /* of the parent, which charges must leave free unless they are small */
+  gsize max_small_bytes;
   atomic_size_t held;
   atomic_size_t peak;
   Tree *tree; /* the root owns it */
@@ -121,10 +122,12 @@ tps_budget_set_flag (TpsBudget *budget, const gchar *flag)
 }
 
 void
-tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes)
+tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes)
 {
-  if (budget != NULL)
-    budget->headroom = n_bytes;
+  if (budget == NULL)
+    return;
+  budget->headroom = n_bytes;
+  budget->max_small_bytes = max_small_bytes;
 }
 
 /* ---- charges --------------------------------------------------------------------------------- */
@@ -200,7 +203,7 @@ charge_up_to (TpsBudget *budget, const TpsBudget *end, gsize n_bytes)
           release_up_to (budget, next, n_bytes);
           return full;
         }
-      headroom = next->headroom;
+      headroom = n_bytes > next->max_small_bytes ? next->headroom : 0;
     }
   return (Full) { NULL, 0 };
 }

@@ -41,9 +41,9 @@ void tps_budget_unref (TpsBudget *budget);
  * budget is used by another thread. */
 void tps_budget_set_flag (TpsBudget *budget, const gchar *flag);
 
-/* Charges to `budget` must leave `n_bytes` of its parent free, which its siblings can still charge. At first 0. Must be called before
- * the budget is used by another thread. */
-void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes);
+/* Charges to `budget` of more than `max_small_bytes` must leave `n_bytes` of its parent free, for its siblings and for small charges. At
+ * first 0. Must be called before the budget is used by another thread. */
+void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes);
 
 /* Charges `n_bytes`. FALSE: nothing is charged. Errors: RESOURCE_EXHAUSTED, which names the full budget; with
  * retry_after_ms unless the charge exceeds a limit even when nothing else is held. */

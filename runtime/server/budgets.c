@@ -13,8 +13,9 @@
 #define WINDOWS_SHARE 0.1
 #define PASSES_SHARE 0.5
 #define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
-/* Of the process: what requests leave for replies, and what everything else leaves for both. */
-#define HEADROOM_PART 24
+/* Of the process: what is left for small requests and replies. */
+#define HEADROOM_PART 12
+#define MAX_SMALL_BYTES ((gsize) 64 << 10)
 /* Of what may be pending: segments stay as long as their clients, and the calls of others need room. */
 #define SHARED_SHARE 0.5
 
@@ -31,8 +32,8 @@ with_flag (TpsBudget *budget, const gchar *flag)
   return budget;
 }
 
-/* However much tables, windows and averages hold, requests come in and replies go out: lookups and pushes, and the calls by which
- * memory is given back. */
+/* However much tables, windows, large requests and large replies hold, small requests come in and small replies go out: most lookups
+ * and pushes, and the calls by which memory is given back. */
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
@@ -40,9 +41,10 @@ set_headrooms (const TpsBudgets *budgets)
                                 budgets->windows,  budgets->rendezvous, budgets->passes };
   gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
 
-  tps_budget_set_headroom (budgets->pending, part);
+  tps_budget_set_headroom (budgets->pending, part, MAX_SMALL_BYTES);
+  tps_budget_set_headroom (budgets->replies, part, MAX_SMALL_BYTES);
   for (guint i = 0; i < G_N_ELEMENTS (others); i++)
-    tps_budget_set_headroom (others[i], 2 * part);
+    tps_budget_set_headroom (others[i], part, 0);
 }
 
 TpsBudgets *

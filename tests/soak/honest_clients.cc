@@ -164,14 +164,19 @@ check_counts (const std::vector<Client> &clients)
   g_auto (TpsTensor) rows = {};
   std::vector<gint64> ids (kRows);
   std::vector<double> sums (kColumns);
+  Kind lookup;
 
   for (gint64 i = 0; i < kRows; i++)
     ids[static_cast<size_t> (i)] = i;
-  if (tables == nullptr || !tps_remote_tables_discover (tables, now_ns () + kCallNs, &error)
-      || !tps_remote_tables_lookup_rows_sync (tables, clients[0].run.c_str (),
-                                              view_of (TPS_DTYPE_INT64, ids.data (), kRows, 0),
-                                              now_ns () + kCallNs, &rows, &error))
+  if (tables == nullptr || !tps_remote_tables_discover (tables, now_ns () + kCallNs, &error))
     return error->message;
+  time_call (&lookup, [&] (gint64 deadline_ns, GError **failure) {
+    return tps_remote_tables_lookup_rows_sync (tables, clients[0].run.c_str (),
+                                               view_of (TPS_DTYPE_INT64, ids.data (), kRows, 0),
+                                               deadline_ns, &rows, failure);
+  });
+  if (lookup.n_failed > 0)
+    return lookup.failure;
   for (size_t i = 0; i < static_cast<size_t> (kRows * kColumns); i++)
     sums[i % kColumns] += static_cast<const gfloat *> (tps_tensor_data (&rows))[i];
   for (const Client &client : clients)

@@ -74,7 +74,7 @@ TEST_F (BudgetTest, LimitsOfSiblingsMayAddUpToMoreThanTheParentsButChargesMayNot
 
 TEST_F (BudgetTest, HeadroomIsLeftForSiblings)
 {
-  tps_budget_set_headroom (large, 15);
+  tps_budget_set_headroom (large, 15, 0);
   EXPECT_EQ (tps_budget_get_max (large), 85u);
   ASSERT_FALSE (tps_budget_charge (large, 86, &error));
   EXPECT_STREQ (error->message, "the budget of process: 86 bytes exceed its limit of 85 bytes");
@@ -90,6 +90,20 @@ TEST_F (BudgetTest, HeadroomIsLeftForSiblings)
   EXPECT_TRUE (tps_budget_charge (large, 65, nullptr));
   tps_budget_release (large, 65);
   tps_budget_release (small, 20);
+}
+
+TEST_F (BudgetTest, SmallChargesMayTakeTheHeadroom)
+{
+  tps_budget_set_headroom (large, 20, 5);
+  ASSERT_TRUE (tps_budget_charge (small, 40, nullptr));
+  EXPECT_FALSE (tps_budget_charge (large, 41, nullptr));
+  ASSERT_TRUE (tps_budget_charge (large, 40, nullptr));
+  EXPECT_FALSE (tps_budget_charge (large, 6, nullptr));
+  for (int i = 0; i < 4; i++)
+    EXPECT_TRUE (tps_budget_charge (large, 5, nullptr));
+  EXPECT_FALSE (tps_budget_charge (large, 1, nullptr));
+  tps_budget_release (large, 60);
+  tps_budget_release (small, 40);
 }
 
 TEST_F (BudgetTest, WhatCanNeverFitIsNotToBeTriedAgain)

@@ -39,25 +39,28 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
-/* Memory can be given back, and looked at, when lasting state has taken all that it may. */
-TEST (BudgetsTest, RequestsAndRepliesFindRoomWhateverTheOthersHold)
+/* Memory can be given back, and looked at, when lasting state and large requests have taken all that they may. */
+TEST (BudgetsTest, SmallRequestsAndRepliesFindRoomWhateverTheOthersHold)
 {
-  TpsBudgetLimits limits = { .max_memory_bytes = 24000,
-                             .max_pending_bytes = 24000,
-                             .max_table_bytes = 24000 };
+  constexpr gsize kMib = 1 << 20;
+  TpsBudgetLimits limits = { .max_memory_bytes = 24 * kMib,
+                             .max_pending_bytes = 24 * kMib,
+                             .max_table_bytes = 24 * kMib };
   g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
 
-  EXPECT_EQ (tps_budget_get_max (budgets->tables), 22000u);
-  ASSERT_TRUE (tps_budget_charge (budgets->tables, 21000, nullptr));
-  ASSERT_TRUE (tps_budget_charge (budgets->windows, 1000, nullptr));
-  EXPECT_FALSE (tps_budget_charge (budgets->averages, 1, nullptr));
-  ASSERT_TRUE (tps_budget_charge (budgets->pending, 1000, nullptr));
-  EXPECT_FALSE (tps_budget_charge (budgets->pending, 1, nullptr));
-  EXPECT_TRUE (tps_budget_charge (budgets->replies, 1000, nullptr));
-  tps_budget_release (budgets->tables, 21000);
-  tps_budget_release (budgets->windows, 1000);
-  tps_budget_release (budgets->pending, 1000);
-  tps_budget_release (budgets->replies, 1000);
+  EXPECT_EQ (tps_budget_get_max (budgets->tables), 22 * kMib);
+  ASSERT_TRUE (tps_budget_charge (budgets->tables, 10 * kMib, nullptr));
+  ASSERT_TRUE (tps_budget_charge (budgets->pending, 11 * kMib, nullptr));
+  ASSERT_TRUE (tps_budget_charge (budgets->windows, kMib, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->tables, 1, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->pending, kMib, nullptr));
+  EXPECT_FALSE (tps_budget_charge (budgets->replies, kMib, nullptr));
+  EXPECT_TRUE (tps_budget_charge (budgets->pending, 5000, nullptr));
+  EXPECT_TRUE (tps_budget_charge (budgets->replies, 5000, nullptr));
+  tps_budget_release (budgets->tables, 10 * kMib);
+  tps_budget_release (budgets->windows, kMib);
+  tps_budget_release (budgets->pending, 11 * kMib + 5000);
+  tps_budget_release (budgets->replies, 5000);
 }
 
 TEST (BudgetsTest, EveryBudgetHasGauges)
