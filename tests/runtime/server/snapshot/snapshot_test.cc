@@ -580,7 +580,7 @@ TEST_F (Folders, MayBeCancelled)
   EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
 }
 
-/* Each byte of each file, damaged, is noticed. */
+/* Every seventh byte of each file, damaged, is noticed. */
 TEST_F (Folders, NoticeDamage)
 {
   ASSERT_EQ (write (options, &info), "");
@@ -590,7 +590,7 @@ TEST_F (Folders, NoticeDamage)
     {
       std::string &bytes = file (name);
 
-      for (size_t at = 0; at < bytes.size (); at += at < 600 || at > 4000 ? 1 : 97)
+      for (size_t at = 0; at < bytes.size (); at += 7)
         {
           std::string whole = bytes;
 
