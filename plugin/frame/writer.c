@@ -128,15 +128,23 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->n_skipped = 0;
   out->n_head = 0;
   out->n_spliced_bytes = 0;
+  out->n_copies = 0;
   out->bool_pending = FALSE;
   out->depth = 0;
+}
+
+/* Has the writer charged for a head of `n_allocated` bytes and its copies. */
+static gboolean
+charge_all (TpsWriter *out, gsize n_allocated, GError **error)
+{
+  return tps_charge_set (&out->charge, WRITER_BYTES + n_allocated + out->n_copies, error);
 }
 
 void
 tps_writer_set_budget (TpsWriter *out, TpsBudget *budget)
 {
   out->charge = (TpsCharge) { tps_budget_ref (budget), 0 };
-  tps_charge_set (&out->charge, WRITER_BYTES + out->n_allocated, NULL);
+  charge_all (out, out->n_allocated, NULL);
 }
 
 gboolean
@@ -147,7 +155,7 @@ tps_writer_grow (TpsWriter *out, gsize n_bytes)
 
   while (n_bytes > n_allocated - out->n_head)
     n_allocated *= 2;
-  if (out->failure == NULL && tps_charge_set (&out->charge, WRITER_BYTES + n_allocated, &error))
+  if (out->failure == NULL && charge_all (out, n_allocated, &error))
     {
       out->n_allocated = n_allocated;
       out->head = g_realloc (out->head, n_allocated);
@@ -339,12 +347,24 @@ splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
   splice_bytes (out, data, n_bytes, buffer);
 }
 
-/* What the peer may change, and waits for, does not wait in a queue. */
+/* What the peer may change, and waits for, does not wait in a queue. Without memory for the copy the message fails. */
 static void
 splice_copy (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {
-  TpsBuffer *copy = tps_buffer_new (n_bytes);
+  gsize cost = tps_buffer_pool_get_cost (n_bytes);
+  GError *error = NULL;
+  TpsBuffer *copy = NULL;
 
+  out->n_copies += cost;
+  if (charge_all (out, out->n_allocated, &error))
+    copy = tps_buffer_pool_get (tps_buffer_pool_get_default (), n_bytes, &error);
+  if (copy == NULL)
+    {
+      out->n_copies -= cost;
+      charge_all (out, out->n_allocated, NULL);
+      tps_writer_fail (out, error);
+      return;
+    }
   memcpy (tps_buffer_get_data (copy), data, n_bytes);
   splice (out, tps_buffer_get_data (copy), n_bytes, copy);
 }

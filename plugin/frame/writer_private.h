@@ -24,7 +24,8 @@ struct TpsWriter
   guint8 *head;
   gsize n_head;
   gsize n_allocated;
-  TpsCharge charge; /* of the head; with a reference of the budget */
+  TpsCharge charge; /* of the head and of copies; with a reference of the budget */
+  gsize n_copies;   /* bytes of copies beside the head, as they are charged */
   gsize n_spliced_bytes;
   gsize n_skipped; /* bytes of the head that are not sent: the frame's length, in a transfer */
   GArray *splices; /* of what goes out between bytes of the head */

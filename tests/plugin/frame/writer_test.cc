@@ -275,6 +275,25 @@ TEST_F (Writer, aBinaryBeyondTwoGibOnlyGoesInATransfer)
   EXPECT_NE (join ({ parts[2] }).find ("after"), std::string::npos);
 }
 
+/* Bytes that the peer may change are copied, however many there are. */
+TEST_F (Writer, copiesOfSharedMemoryAreChargedOrFail)
+{
+  std::string bytes (300000, 'x');
+  g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "replies", 500000);
+  g_autoptr (TpsBuffer)
+      shared = tps_buffer_new_shared (bytes.data (), bytes.size (), nullptr, nullptr);
+
+  tps_writer_set_budget (out, budget);
+  begin ();
+  tps_writer_binary_buffer (out, shared, 0, bytes.size ());
+  EXPECT_GE (tps_budget_get_held (budget), bytes.size ());
+  tps_writer_binary_buffer (out, shared, 0, bytes.size ());
+  EXPECT_FALSE (end ());
+  EXPECT_LE (tps_budget_get_peak (budget), 500000u);
+  tps_writer_reset (out, TPS_PROTOCOL_BINARY, TRUE);
+  EXPECT_EQ (tps_budget_get_held (budget), 0u);
+}
+
 TEST_F (Writer, compactProtocolCannotSayLongBinaries)
 {
   Vast vast ((gsize) 3 << 30);
