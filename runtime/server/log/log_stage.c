@@ -8,8 +8,8 @@ pad (gsize n_bytes)
   return (n_bytes + TPS_DISK_BLOCK - 1) & ~(gsize) (TPS_DISK_BLOCK - 1);
 }
 
-static void
-reset (TpsLogStage *stage)
+void
+tps_log_stage_empty (TpsLogStage *stage)
 {
   g_array_set_size (stage->waiting, 0);
   stage->n_used = TPS_LOG_GROUP_HEADER;
@@ -27,7 +27,7 @@ tps_log_stage_init (TpsLogStage *stage, gsize capacity)
                            .capacity = capacity,
                            .waiting = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry)) };
   tps_record_plan_init (&stage->plan);
-  reset (stage);
+  tps_log_stage_empty (stage);
 }
 
 void
@@ -101,7 +101,7 @@ tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
 }
 
 void
-tps_log_stage_end (TpsLogStage *stage, gint64 lsn, const GError *error)
+tps_log_stage_end (const TpsLogStage *stage, gint64 lsn, const GError *error)
 {
   for (guint i = 0; i < stage->waiting->len; i++)
     {
@@ -109,5 +109,4 @@ tps_log_stage_end (TpsLogStage *stage, gint64 lsn, const GError *error)
 
       entry->done (entry->user_data, entry->command != NULL ? entry->lsn : lsn, error);
     }
-  reset (stage);
 }

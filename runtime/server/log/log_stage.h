@@ -55,7 +55,8 @@ gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
                             gboolean *has_copied);
 
-/* Calls done() of all that wait, and empties the stage. `lsn`: for flushes. */
-void tps_log_stage_end (TpsLogStage *stage, gint64 lsn, const GError *error);
+/* Calls done() of all that wait. `lsn`: for flushes. The stage must then be emptied. */
+void tps_log_stage_end (const TpsLogStage *stage, gint64 lsn, const GError *error);
+void tps_log_stage_empty (TpsLogStage *stage);
 
 G_END_DECLS

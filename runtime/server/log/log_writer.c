@@ -338,6 +338,7 @@ run_write (TpsLogWriter *writer, gint64 now_ns)
       tps_mutex_unlock (&writer->lock);
       tps_log_stage_end (writer->sealed, lsn, NULL);
       tps_mutex_lock (&writer->lock);
+      tps_log_stage_empty (writer->sealed); /* the other thread looks at it */
       writer->sealed = NULL;
     }
   writer->is_writing = FALSE;
@@ -367,6 +368,9 @@ run_fail (TpsLogWriter *writer)
   for (guint i = n_taken; i < queue->len; i++)
     end_with (writer->failure, &g_array_index (queue, TpsLogEntry, i));
   tps_mutex_lock (&writer->lock);
+  if (sealed != NULL)
+    tps_log_stage_empty (sealed);
+  tps_log_stage_empty (writer->filling);
   writer->sealed = NULL;
   writer->is_staging = writer->is_writing = FALSE;
 }
