@@ -55,13 +55,13 @@ typedef struct TpsApply
   TpsScratch lists; /* of parts, steps, turns, records */
   TpsScratch scratch;
   guint n_parts, n_steps, n_on_devices;
+  TpsDurability durability; /* the strongest of the tables */
   TpsApplyPart *parts;
   TpsApplyStep *steps;
   TpsTurn *turns;                /* [n_steps] */
   TpsCommandTable *tables;       /* [n_steps] */
   TpsDeviceGradient *on_devices; /* [n_parts] */
   const gint64 **maxima;         /* [n_parts], for the record; NULL = no part is MAX */
-  TpsDurability durability;      /* the strongest of the tables */
 } TpsApply;
 
 /* `push` is borrowed until clear(), which must follow in any case. Errors: see tps_table_store_push(). */
