@@ -345,6 +345,8 @@ TEST_F (Durable, aFullDiskRefusesPushesUntilThereIsRoom)
 
   disk.is_full = false;
   pushes.wait ();
+  while (server->phase () != TPS_DURABLE_LIVE && std::chrono::steady_clock::now () < deadline)
+    std::this_thread::yield (); /* it says so a moment after what waited has been written */
   EXPECT_EQ (server->phase (), TPS_DURABLE_LIVE);
   last.send (*server);
   last.wait ();
