@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +28,10 @@
 #define END_MS 4700 /* after a signal the process is gone by then, whatever still runs */
 
 #define MMAP_THRESHOLD_BYTES (512 << 10)
+
+/* How often freed memory is looked for, and how much is worth a walk through the allocator. */
+#define TRIM_MS 250
+#define MIN_TRIM_BYTES (16 << 20)
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
@@ -211,15 +216,32 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
+/* Many small blocks leave holes in the allocator's arenas when they are freed, which no budget counts. `highest` is what the
+ * budget held at most since the last time. */
+static void
+give_back_memory (TpsBudget *process, gsize *highest)
+{
+  gsize held = tps_budget_get_held (process);
+
+  *highest = MAX (*highest, held);
+  if (*highest - held < MIN_TRIM_BYTES)
+    return;
+  malloc_trim (0);
+  *highest = held;
+}
+
 /* FALSE: the recovery failed. */
 static gboolean
-wait_for_signal (void)
+wait_for_signal (TpsPlugin *plugin)
 {
+  TpsBudget *process = tps_plugin_get_budgets (plugin)->process;
+  struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
+  gsize highest = 0;
   pthread_t guard;
   guint8 byte;
 
-  while (read (signal_pipe[0], &byte, 1) != 1)
-    ;
+  while (poll (&readable, 1, TRIM_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
+    give_back_memory (process, &highest);
   if (byte == RECOVERY_FAILED)
     return FALSE;
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
@@ -243,7 +265,7 @@ serve (const TpsServerFlags *flags)
     }
   is_serving = TRUE;
   say_ready (&program);
-  if (!wait_for_signal ())
+  if (!wait_for_signal (program.plugin))
     {
       tps_plugin_wait (program.plugin, &error);
       clear (&program);
