@@ -48,19 +48,19 @@ struct TpsClientCall
   TpsSharing *lease; /* of the link's pool; NULL = none */
   guint64 bound; /* a background call: the number of the only link that it may use; 0 = any link */
 
-  /* Whoever makes the call, then the loop. */
+  /* Owned by the calling thread, then by the loop. */
   gboolean is_large;    /* may be too large for a frame: written inline, in binary protocol */
   gboolean is_framable; /* a frame can hold it, though perhaps not one that the server reads */
   gboolean is_fetched;  /* the answer came in chunks */
 
-  TpsWriter *writer; /* whoever wins `sending` */
+  TpsWriter *writer; /* owned by the thread that wins `sending` */
   atomic_int sending;
   atomic_bool writer_released;
 
   /* Loop thread: to be closed, because the deadline passed with bytes unsent. */
   TpsClientLink *blocked_link;
 
-  /* Whoever takes the call out of the table. */
+  /* Owned by the thread that removes the call from the table. */
   TpsMessage *reply;
   GError *error;
 };

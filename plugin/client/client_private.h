@@ -37,7 +37,7 @@ G_BEGIN_DECLS
 
 typedef struct TpsClientLink TpsClientLink;
 
-/* What the peer of one link says of itself. */
+/* The reply of Node.describe on one link. */
 typedef struct
 {
   gint64 max_frame_bytes;  /* of a message to it; 0 = not said */

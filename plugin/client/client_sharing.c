@@ -8,7 +8,7 @@
 #include "plugin/wire/wire_memory.h"
 #include "runtime/base/error.h"
 
-/* ---- what became of a request --------------------------------------------------------------- */
+/* ---- replies to requests of the pool -------------------------------------------------------- */
 
 /* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why tensors take the longer way. Once
  * a client, as each connection to such a peer ends there. */
@@ -102,7 +102,7 @@ on_wake (gpointer user_data)
   share_memory (user_data);
 }
 
-/* Whoever lets go of the last buffer of an answer comes by here. */
+/* Called when the last buffer of a reply is released. Thread: any. */
 void
 tps_client_wake_pool (gpointer user_data)
 {

@@ -4,7 +4,7 @@
  * the same patience do not touch it at all. Only for the client.
  *
  * A deadline that passes forgets the call: its sequence id leaves the table, and an answer that comes later finds nobody
- * and is dropped with its bodies. What then happens to the bytes of the arguments:
+ * and is dropped with its bodies. The bytes of the arguments are then treated as follows:
  *   not given to the connection yet (connecting, negotiating)   the writer is freed unsent
  *   all taken by the socket                                     nothing is left to release
  *   waiting in the connection, or sent in part                  the connection is closed. A message that was cut cannot

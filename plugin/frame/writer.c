@@ -347,7 +347,8 @@ splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
   splice_bytes (out, data, n_bytes, buffer);
 }
 
-/* What the peer may change, and waits for, does not wait in a queue. Without memory for the copy the message fails. */
+/* Copies shared memory that the peer may change, because the writer may be queued. If there is no memory for the copy, the
+ * message fails. */
 static void
 splice_copy (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {

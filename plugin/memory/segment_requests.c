@@ -119,7 +119,7 @@ tps_segment_request_clear (TpsSegmentRequest *request)
   g_clear_pointer (&request->ids, g_array_unref);
 }
 
-/* ---- what became of them -------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* Whether any of the kind may be opened. */
 static gboolean

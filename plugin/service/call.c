@@ -303,7 +303,7 @@ tps_call_get_connection (TpsCall *call)
   return call->ops->get_connection != NULL ? call->ops->get_connection (call->carried) : NULL;
 }
 
-/* Nobody wants its answer. */
+/* The connection of a cancelled call is closed: no reply is sent. */
 static void
 cancel (TpsCall *call)
 {

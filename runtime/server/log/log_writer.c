@@ -350,7 +350,7 @@ end_with (const GError *failure, const TpsLogEntry *entry)
   entry->done (entry->user_data, entry->lsn, failure);
 }
 
-/* Nobody stages or writes, and nobody will: `failure` stays. */
+/* No thread stages or writes any more, because `failure` is final. */
 static void
 run_fail (TpsLogWriter *writer)
 {

@@ -18,35 +18,6 @@
 #define FOLDER_MODE 0700
 #define MAX_STEP_BYTES ((gsize) 1 << 30) /* the system writes less than 2 GiB at once */
 
-static TpsErrorCode
-code_of (gint code)
-{
-  switch (code)
-    {
-    case ENOSPC:
-    case EDQUOT:
-      return TPS_ERROR_RESOURCE_EXHAUSTED;
-    case ENOENT:
-      return TPS_ERROR_NOT_FOUND;
-    case EEXIST:
-      return TPS_ERROR_ALREADY_EXISTS;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return TPS_ERROR_PERMISSION_DENIED;
-    default:
-      return TPS_ERROR_INTERNAL;
-    }
-}
-
-gboolean
-tps_disk_set_error (GError **error, const gchar *operation, const gchar *path, gint code)
-{
-  g_set_error (error, TPS_ERROR, (gint) code_of (code), "%s: %s failed: %s", path, operation,
-               g_strerror (code));
-  return FALSE;
-}
-
 static TpsPosixFile *
 posix_file (TpsDiskFile *file)
 {
