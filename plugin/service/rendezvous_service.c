@@ -89,12 +89,6 @@ tps_rendezvous_free (TpsRendezvous *rendezvous)
   g_free (rendezvous);
 }
 
-TpsRendezvousStore *
-tps_rendezvous_get_store (TpsRendezvous *rendezvous)
-{
-  return rendezvous->store;
-}
-
 /* ---- methods -------------------------------------------------------------------------------- */
 
 static void

@@ -18,9 +18,6 @@ TpsRendezvous *tps_rendezvous_new (TpsWorkerPool *workers, const TpsBudgets *bud
 /* Ends what waits with UNAVAILABLE. */
 void tps_rendezvous_free (TpsRendezvous *rendezvous);
 
-/* Borrowed; for the process that serves it. */
-TpsRendezvousStore *tps_rendezvous_get_store (TpsRendezvous *rendezvous);
-
 TpsService tps_rendezvous_service (TpsRendezvous *rendezvous);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsRendezvous, tps_rendezvous_free)

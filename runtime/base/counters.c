@@ -72,13 +72,6 @@ tps_counters_new (void)
   return counters;
 }
 
-TpsCounters *
-tps_counters_ref (TpsCounters *counters)
-{
-  tps_refcount_inc (&counters->refcount);
-  return counters;
-}
-
 void
 tps_counters_unref (TpsCounters *counters)
 {

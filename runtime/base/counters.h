@@ -23,7 +23,6 @@ typedef struct TpsCounter TpsCounter;
 typedef struct TpsGauge TpsGauge;
 
 TpsCounters *tps_counters_new (void);
-TpsCounters *tps_counters_ref (TpsCounters *counters);
 void tps_counters_unref (TpsCounters *counters);
 
 /* The counter or gauge of this name and label, made if it is new; borrowed, lives as long as `counters`. Text is
