@@ -212,6 +212,7 @@ make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
                                   .workers = plugin->workers,
                                   .sequencer = plugin->sequencer,
                                   .place = options->table_place,
+                                  .max_row_bytes_of_call = options->max_row_bytes_of_call,
                                   .pushes = options->pushes };
 
   if (plugin->durable != NULL)

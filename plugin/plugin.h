@@ -105,6 +105,7 @@ typedef struct
   /* The process is the plugin's alone: buffers of the default pool are charged to the budgets too. */
   gboolean has_process;
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
+  gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
   TpsPushWindowOptions pushes; /* into embedding tables */
   /* What makes tables, the model and push ids survive; without a folder nothing does. The log is applied again while the
    * plugin is served already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */

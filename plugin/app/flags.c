@@ -100,6 +100,9 @@ static const TpsOption options[] = {
             "device works on" },
   { "max-table-mib", TPS_OPTION_MIB, FIELD (plugin.limits.max_table_bytes), "MIB", .min = 1,
     .meaning = "0.8 of the memory", .help = "All embedding tables in host memory" },
+  { "max-call-row-mib", TPS_OPTION_MIB, FIELD (plugin.max_row_bytes_of_call), "MIB", "4096",
+    .min = 1,
+    .help = "Rows that the bags of one lookup or push name, each counted as often as it is named" },
   { "data-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.folder), "DIR", .meaning = "none",
     .help = "Directory in which tables, the model and push ids survive restarts; one server at a "
             "time" },

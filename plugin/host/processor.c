@@ -87,7 +87,7 @@ may_wait (gpointer carried)
 }
 
 static void
-run_here (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
+run_here (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
 {
   func (user_data);
 }

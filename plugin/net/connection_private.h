@@ -22,9 +22,13 @@ G_BEGIN_DECLS
 /* Read or send at most so much before others get their turn. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
-/* The same as time: messages may be costly. Looked at after every eighth message. */
-#define TPS_CONNECTION_FAIR_NS ((gint64) 1000000)
-#define TPS_CONNECTION_LOOK_MESSAGES 8
+/* The same as time: messages may be costly, and so may bytes that the scanner walks over. A connection waits at most so long
+ * for each of the others of its loop. The clock is read after every second message, after every 16 KiB that go through the
+ * scanner, and after every 512 KiB of bodies. */
+#define TPS_CONNECTION_FAIR_NS ((gint64) 200000)
+#define TPS_CONNECTION_LOOK_MESSAGES 2
+#define TPS_CONNECTION_LOOK_BYTES ((gsize) 16 << 10)
+#define TPS_CONNECTION_BODY_COST 32 /* bytes of a body that take as long as one for the scanner */
 
 /* What a queued writer counts beside its bytes: a connection that takes none of its replies is not read when four
  * thousand small ones wait. */
@@ -54,8 +58,11 @@ struct TpsConnection
   guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
   gsize n_turn_bytes;   /* received in this turn of the loop */
   guint n_turn_messages;
-  guint n_next_look;    /* messages of the turn after which the clock is looked at */
-  gint64 turn_began_ns; /* 0 = it has not been looked at yet */
+  gsize
+      n_turn_scanned; /* bytes of the turn that went through the scanner, and a part of those of bodies */
+  guint n_next_look;       /* messages of the turn after which the clock is read */
+  gsize n_next_look_bytes; /* the same in scanned bytes */
+  gint64 turn_began_ns;    /* 0 = it has not been looked at yet */
   TpsProgress receive_progress;
   TpsProgress send_progress;
   TpsProgress half_closed_progress;

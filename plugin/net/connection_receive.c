@@ -56,17 +56,20 @@ begin_turn (TpsConnection *connection)
 {
   connection->n_turn_bytes = 0;
   connection->n_turn_messages = 0;
+  connection->n_turn_scanned = 0;
   connection->n_next_look = TPS_CONNECTION_LOOK_MESSAGES;
+  connection->n_next_look_bytes = TPS_CONNECTION_LOOK_BYTES;
   connection->turn_began_ns = 0;
 }
 
-/* Whether the messages of this turn have taken their time. */
+/* Whether the messages of this turn, or the bytes of a long one, have taken their time. */
 static gboolean
 is_late (TpsConnection *connection)
 {
   gint64 now_ns;
 
-  if (G_LIKELY (connection->n_turn_messages < connection->n_next_look))
+  if (G_LIKELY (connection->n_turn_messages < connection->n_next_look
+                && connection->n_turn_scanned < connection->n_next_look_bytes))
     return FALSE;
   now_ns = tps_clock_now_ns ();
   if (connection->turn_began_ns == 0)
@@ -74,6 +77,7 @@ is_late (TpsConnection *connection)
   else if (now_ns - connection->turn_began_ns >= TPS_CONNECTION_FAIR_NS)
     return TRUE;
   connection->n_next_look = connection->n_turn_messages + TPS_CONNECTION_LOOK_MESSAGES;
+  connection->n_next_look_bytes = connection->n_turn_scanned + TPS_CONNECTION_LOOK_BYTES;
   return FALSE;
 }
 
@@ -97,6 +101,7 @@ feed (TpsConnection *connection, const guint8 *bytes, gsize n_bytes)
         }
       bytes += n_consumed;
       n_bytes -= n_consumed;
+      connection->n_turn_scanned += n_consumed;
       hand_out (connection);
     }
 }
@@ -244,6 +249,7 @@ receive (TpsConnection *connection)
   connection->n_received += (guint64) n_bytes;
   connection->n_turn_bytes += (gsize) n_bytes;
   n_body = MIN (n_body, (gsize) n_bytes);
+  connection->n_turn_scanned += n_body / TPS_CONNECTION_BODY_COST;
   if (n_body > 0 && !tps_scanner_body_received (connection->scanner, n_body, &error))
     {
       fail_receiving (connection, error);

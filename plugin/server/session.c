@@ -57,8 +57,8 @@ struct TpsSession
   TpsConnection *connection;
   gchar *peer;
   TpsSharingOffer offer;
-  TpsSegmentRegistry *segments; /* NULL: not offered */
-  TpsJobQueue *jobs;            /* of calls, on the server's workers */
+  TpsSegmentRegistry *segments;   /* NULL: not offered */
+  TpsJobQueue *jobs[TPS_N_LANES]; /* of calls, on the server's workers */
   atomic_bool closed;
   gboolean half_closed; /* counted as such; the loop's thread only */
 
@@ -76,7 +76,8 @@ session_unref (TpsSession *session)
   if (!tps_refcount_dec (&session->refcount))
     return;
   tps_connection_unref (session->connection);
-  tps_job_queue_unref (session->jobs);
+  for (guint lane = 0; lane < TPS_N_LANES; lane++)
+    tps_job_queue_unref (session->jobs[lane]);
   g_clear_pointer (&session->segments, tps_segment_registry_unref);
   tps_server_core_unref (session->core);
   tps_mutex_clear (&session->lock);
@@ -212,11 +213,12 @@ is_wanted (gpointer carried)
 }
 
 static void
-run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
+run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
+               gpointer user_data)
 {
   const Call *call = carried;
 
-  tps_job_queue_submit (call->session->jobs, func, cancel, user_data);
+  tps_job_queue_submit (call->session->jobs[lane], func, cancel, user_data);
 }
 
 static gconstpointer
@@ -381,7 +383,8 @@ end_calls (TpsSession *session)
 {
   TpsServerCore *core = session->core;
 
-  tps_job_queue_cancel (session->jobs);
+  for (guint lane = 0; lane < TPS_N_LANES; lane++)
+    tps_job_queue_cancel (session->jobs[lane]);
   if (!atomic_load (&core->stopping))
     tps_dispatcher_connection_closed (core->dispatcher, session);
 }
@@ -487,7 +490,8 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
   g_queue_init (&session->calls);
   session->core = tps_server_core_ref (io->core);
   session->io = io;
-  session->jobs = tps_job_queue_new (io->core->workers);
+  for (guint lane = 0; lane < TPS_N_LANES; lane++)
+    session->jobs[lane] = tps_job_queue_new (io->core->workers, (TpsLane) lane);
   session->peer = g_strdup (peer);
   session->link.data = session;
   offer_sharing (session, fd);

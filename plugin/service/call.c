@@ -330,22 +330,23 @@ cancel_work (gpointer data)
 }
 
 void
-tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
-                        gpointer user_data, GDestroyNotify release)
+tps_call_run_on_worker (TpsCall *call, TpsLane lane,
+                        void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
+                        GDestroyNotify release)
 {
   call->work = func;
   call->work_data = user_data;
   call->release_work = release;
-  call->ops->run_on_worker (call->carried, run_work, cancel_work, call);
+  call->ops->run_on_worker (call->carried, lane, run_work, cancel_work, call);
 }
 
 void
-tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
-                               gpointer user_data)
+tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
+                               void (*func) (TpsCall *call, gpointer user_data), gpointer user_data)
 {
   call->work = func;
   call->work_data = user_data;
-  call->ops->run_on_worker (call->carried, run_work, NULL, call);
+  call->ops->run_on_worker (call->carried, lane, run_work, NULL, call);
 }
 
 void

@@ -14,6 +14,7 @@
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_registry.h"
 #include "plugin/wire/rpc.h"
+#include "runtime/base/worker_pool.h"
 
 G_BEGIN_DECLS
 
@@ -46,14 +47,17 @@ TpsSegmentRegistry *tps_call_get_segments (TpsCall *call, GError **error);
  * call is answered. */
 gconstpointer tps_call_get_connection (TpsCall *call);
 
-/* Runs `func (call, user_data)` on a worker: functions that may block, or that compute on more than 64 KiB. If the call's
- * connection closes before `func` has begun, the call is cancelled: a worker calls `release (user_data)` (NULL = there is
- * nothing to release) instead, and the call ends. */
-void tps_call_run_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
-                             gpointer user_data, GDestroyNotify release);
+/* Runs `func (call, user_data)` on a worker: functions that may block, or that compute on more than 64 KiB. Those that may take
+ * more than some 10 ms are of the long lane (runtime/base/worker_pool.h). If the call's connection closes before `func` has
+ * begun, the call is cancelled: a worker calls `release (user_data)` (NULL = there is nothing to release) instead, and the call
+ * ends. */
+void tps_call_run_on_worker (TpsCall *call, TpsLane lane,
+                             void (*func) (TpsCall *call, gpointer user_data), gpointer user_data,
+                             GDestroyNotify release);
 
 /* The same without cancellation: `func` does work for other calls too. */
-void tps_call_run_shared_on_worker (TpsCall *call, void (*func) (TpsCall *call, gpointer user_data),
+void tps_call_run_shared_on_worker (TpsCall *call, TpsLane lane,
+                                    void (*func) (TpsCall *call, gpointer user_data),
                                     gpointer user_data);
 
 /* Answers. `write` is called before this returns, or never (the peer is gone). NULL `write` = void. Large tensors that it
@@ -81,11 +85,19 @@ void tps_call_reply_error (TpsCall *call, const GError *error);
 /* The answer of a method without a result: NULL `error` = it is done. Thread: any. */
 void tps_call_reply_done (TpsCall *call, const GError *error);
 
+/* Where the calls of a method are handled. Calls with long arguments are handled on a worker in any case. */
+typedef enum
+{
+  TPS_METHOD_INLINE = 0,    /* on the I/O thread: short, and never blocks */
+  TPS_METHOD_ON_WORKER = 1, /* in the short lane */
+  TPS_METHOD_LONG = 2,      /* on a worker, in the long lane */
+} TpsMethodPlace;
+
 typedef struct
 {
   const TpsRpc *rpc;
   void (*handle) (TpsCall *call, gpointer service);
-  gboolean may_block;    /* TRUE: always runs on a worker */
+  TpsMethodPlace place;
   gboolean is_a_command; /* TRUE: a log may record its arguments */
 } TpsMethod;
 

@@ -24,10 +24,11 @@ typedef struct
   /* Optional, NULL = yes: whether anybody still wants the answer. Saves encoding it. Does not block. */
   gboolean (*is_wanted) (gpointer carried);
 
-  /* Runs `func (user_data)`: on a worker, or (a carrier without workers) at once on the calling thread. If the connection of
-   * the call closes before `func` has begun, a worker calls `cancel (user_data)` instead. NULL `cancel` = `func` always
-   * runs. */
-  void (*run_on_worker) (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data);
+  /* Runs `func (user_data)`: on a worker, in the turn of that lane, or (a carrier without workers) at once on the calling
+   * thread. If the connection of the call closes before `func` has begun, a worker calls `cancel (user_data)` instead. NULL
+   * `cancel` = `func` always runs. */
+  void (*run_on_worker) (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
+                         gpointer user_data);
 
   /* The last use of `carried`, exactly once. `reply` is finished (message_end was called) and becomes the carrier's; it is in
    * the protocol and framing of the message. NULL = there is nothing to send: the message was oneway, or is not wanted. Does

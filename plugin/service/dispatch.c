@@ -7,6 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
+/* Heads that an I/O thread, and a worker in the short lane, decodes at most: they may hold thousands of values, each with memory
+ * of its own. */
+#define MAX_INLINE_HEAD_BYTES (64 << 10)
+#define MAX_SHORT_HEAD_BYTES (1 << 20)
+
 typedef struct
 {
   const TpsMethod *method;
@@ -272,15 +277,28 @@ run_target (TpsCall *call, gpointer user_data)
   target->method->handle (call, target->service->object);
 }
 
-static void
-handle_target (TpsCall *call, Target *target)
+static TpsMethodPlace
+find_place (const TpsMethod *method, const TpsMessage *message)
 {
+  if (message->head->len > MAX_SHORT_HEAD_BYTES)
+    return TPS_METHOD_LONG;
+  if (message->head->len > MAX_INLINE_HEAD_BYTES)
+    return MAX (method->place, TPS_METHOD_ON_WORKER);
+  return method->place;
+}
+
+static void
+handle_target (TpsCall *call, const TpsMessage *message, Target *target)
+{
+  TpsMethodPlace place = find_place (target->method, message);
+
   if (!open_service (call, target))
     return;
-  if (target->method->may_block)
-    tps_call_run_on_worker (call, run_target, target, NULL);
-  else
+  if (place == TPS_METHOD_INLINE)
     target->method->handle (call, target->service->object);
+  else
+    tps_call_run_on_worker (call, place == TPS_METHOD_LONG ? TPS_LANE_LONG : TPS_LANE_SHORT,
+                            run_target, target, NULL);
 }
 
 void
@@ -302,5 +320,5 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   else if (refuse != NULL)
     tps_call_reply_error (call, refuse);
   else
-    handle_target (call, target);
+    handle_target (call, message, target);
 }

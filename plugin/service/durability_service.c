@@ -72,8 +72,8 @@ handle_snapshot (TpsCall *call, gpointer durable)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_flush_rpc, handle_flush, FALSE },
-  { &tps_snapshot_rpc, handle_snapshot, FALSE },
+  { &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
+  { &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
   { NULL },
 };
 

@@ -17,6 +17,9 @@
 #define MAX_INLINE_BYTES (64 * 1024)
 #define MAX_INLINE_QUERIES 256
 
+/* What a call in the short lane reads and writes at most: some 10 ms. */
+#define MAX_SHORT_BYTES ((gsize) 64 << 20)
+
 struct TpsEmbeddingTables
 {
   TpsTableStore *store;
@@ -151,17 +154,23 @@ estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
   return MAX (n_bytes, tps_table_store_estimate_bags (tables->store, query, 1));
 }
 
-static gboolean
-is_small_lookup (const LookupBags *lookup)
+static gsize
+estimate_lookup (const LookupBags *lookup)
 {
   const TpsLookupBagsArguments *arguments = &lookup->arguments;
   gsize n_bytes = 0;
 
-  if (arguments->n_queries > MAX_INLINE_QUERIES)
-    return FALSE;
-  for (guint i = 0; i < arguments->n_queries && n_bytes <= MAX_INLINE_BYTES; i++)
+  for (guint i = 0; i < arguments->n_queries && n_bytes < TPS_TABLE_STORE_WAITS; i++)
     n_bytes += estimate_query (lookup->tables, &arguments->queries[i]);
-  return n_bytes <= MAX_INLINE_BYTES;
+  return n_bytes;
+}
+
+/* A call that waits for a device holds no core. */
+static TpsLane
+find_lane (gsize n_bytes)
+{
+  return n_bytes > MAX_SHORT_BYTES && n_bytes < TPS_TABLE_STORE_WAITS ? TPS_LANE_LONG
+                                                                      : TPS_LANE_SHORT;
 }
 
 static void
@@ -169,6 +178,7 @@ handle_lookup_bags (TpsCall *call, gpointer service)
 {
   LookupBags *lookup = g_new0 (LookupBags, 1);
   g_autoptr (GError) error = NULL;
+  gsize n_bytes;
 
   lookup->tables = service;
   if (!check_up (lookup->tables, &error)
@@ -176,11 +186,13 @@ handle_lookup_bags (TpsCall *call, gpointer service)
     {
       free_lookup_bags (lookup);
       tps_call_reply_error (call, error);
+      return;
     }
-  else if (is_small_lookup (lookup))
+  n_bytes = estimate_lookup (lookup);
+  if (n_bytes <= MAX_INLINE_BYTES && lookup->arguments.n_queries <= MAX_INLINE_QUERIES)
     lookup_bags (call, lookup);
   else
-    tps_call_run_on_worker (call, lookup_bags, lookup, free_lookup_bags);
+    tps_call_run_on_worker (call, find_lane (n_bytes), lookup_bags, lookup, free_lookup_bags);
 }
 
 typedef struct
@@ -223,13 +235,13 @@ lookup_rows_on_worker (TpsCall *call, gpointer user_data)
   lookup_rows (call, lookup);
 }
 
-static gboolean
-is_small_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
+/* Of a table that is not there the ids still count: they are checked. */
+static gsize
+estimate_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *indices)
 {
-  return tps_shape_n_bytes (&indices->shape) <= MAX_INLINE_BYTES
-         && tps_table_store_estimate_rows (tables->store, table,
-                                           tps_shape_n_elems (&indices->shape))
-                <= MAX_INLINE_BYTES;
+  return MAX (
+      tps_shape_n_bytes (&indices->shape),
+      tps_table_store_estimate_rows (tables->store, table, tps_shape_n_elems (&indices->shape)));
 }
 
 static void
@@ -237,18 +249,21 @@ handle_lookup_rows (TpsCall *call, gpointer service)
 {
   LookupRows lookup = { .tables = service };
   g_autoptr (GError) error = NULL;
+  gsize n_bytes;
 
   if (!check_up (lookup.tables, &error)
       || !tps_call_read_arguments (call, &lookup.arguments, &error))
     {
       tps_lookup_rows_arguments_clear (&lookup.arguments);
       tps_call_reply_error (call, error);
+      return;
     }
-  else if (is_small_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices))
+  n_bytes = estimate_rows (lookup.tables, lookup.arguments.table, &lookup.arguments.indices);
+  if (n_bytes <= MAX_INLINE_BYTES)
     lookup_rows (call, &lookup);
   else
-    tps_call_run_on_worker (call, lookup_rows_on_worker, g_memdup2 (&lookup, sizeof lookup),
-                            free_lookup_rows);
+    tps_call_run_on_worker (call, find_lane (n_bytes), lookup_rows_on_worker,
+                            g_memdup2 (&lookup, sizeof lookup), free_lookup_rows);
 }
 
 /* ---- pushes --------------------------------------------------------------------------------- */
@@ -292,8 +307,10 @@ free_push (gpointer data)
 
 /* Here where it is small, else on a worker. */
 static void
-begin_push (Push *push, const TpsPushId *id, gboolean is_small)
+begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
 {
+  gboolean is_small = n_bytes <= MAX_INLINE_BYTES && n_gradients <= MAX_INLINE_QUERIES;
+
   push->push.client = id->client;
   push->push.sequence = id->sequence;
   push->push.may_wait = tps_call_may_wait (push->call);
@@ -301,7 +318,7 @@ begin_push (Push *push, const TpsPushId *id, gboolean is_small)
   if (is_small)
     run_push (push->call, push);
   else
-    tps_call_run_on_worker (push->call, run_push, push, free_push);
+    tps_call_run_on_worker (push->call, find_lane (n_bytes), run_push, push, free_push);
 }
 
 /* ---- apply_row_gradients -------------------------------------------------------------------- */
@@ -319,11 +336,11 @@ free_row_push (Push *push)
   g_free (push);
 }
 
-static gboolean
-is_small_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArguments *arguments)
+static gsize
+estimate_row_push (TpsEmbeddingTables *tables, const TpsApplyRowGradientsArguments *arguments)
 {
-  return tps_shape_n_bytes (&arguments->gradient.values.shape) <= MAX_INLINE_BYTES
-         && is_small_rows (tables, arguments->table, &arguments->gradient.indices);
+  return MAX (tps_shape_n_bytes (&arguments->gradient.values.shape),
+              estimate_rows (tables, arguments->table, &arguments->gradient.indices));
 }
 
 static void
@@ -345,7 +362,7 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
   rows->push.push.values = tps_tensor_view (&arguments->gradient.values);
   rows->push.push.n_rows = arguments->gradient.rows;
   rows->push.push.has_n_rows = TRUE;
-  begin_push (&rows->push, &arguments->push, is_small_row_push (tables, arguments));
+  begin_push (&rows->push, &arguments->push, estimate_row_push (tables, arguments), 1);
 }
 
 /* ---- apply_bag_gradients -------------------------------------------------------------------- */
@@ -363,17 +380,15 @@ free_bag_push (Push *push)
   g_free (push);
 }
 
-static gboolean
-is_small_bag_push (TpsEmbeddingTables *tables, const TpsApplyBagGradientsArguments *arguments)
+static gsize
+estimate_bag_push (TpsEmbeddingTables *tables, const TpsApplyBagGradientsArguments *arguments)
 {
   gsize n_bytes = 0;
 
-  if (arguments->n_gradients > MAX_INLINE_QUERIES)
-    return FALSE;
-  for (guint i = 0; i < arguments->n_gradients && n_bytes <= MAX_INLINE_BYTES; i++)
+  for (guint i = 0; i < arguments->n_gradients && n_bytes < TPS_TABLE_STORE_WAITS; i++)
     n_bytes += estimate_query (tables, &arguments->gradients[i].query)
                + tps_shape_n_bytes (&arguments->gradients[i].gradient.shape);
-  return n_bytes <= MAX_INLINE_BYTES;
+  return n_bytes;
 }
 
 static void
@@ -392,7 +407,8 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
     }
   bags->push.push.gradients = arguments->gradients;
   bags->push.push.n_gradients = arguments->n_gradients;
-  begin_push (&bags->push, &arguments->push, is_small_bag_push (tables, arguments));
+  begin_push (&bags->push, &arguments->push, estimate_bag_push (tables, arguments),
+              arguments->n_gradients);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -407,13 +423,13 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_create_table_rpc, handle_create_table, TRUE }, /* fills the rows */
-  { &tps_list_tables_rpc, handle_list_tables, TRUE },   /* there may be very many */
-  { &tps_drop_table_rpc, handle_drop_table, TRUE },     /* gives the memory back */
-  { &tps_lookup_bags_rpc, handle_lookup_bags, FALSE },
-  { &tps_lookup_rows_rpc, handle_lookup_rows, FALSE },
-  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, FALSE, TRUE },
-  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, FALSE, TRUE },
+  { &tps_create_table_rpc, handle_create_table, TPS_METHOD_LONG }, /* fills the rows */
+  { &tps_list_tables_rpc, handle_list_tables, TPS_METHOD_LONG },   /* there may be very many */
+  { &tps_drop_table_rpc, handle_drop_table, TPS_METHOD_LONG },     /* gives the memory back */
+  { &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },
+  { &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
+  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE, TRUE },
+  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, TPS_METHOD_INLINE, TRUE },
   { NULL },
 };
 

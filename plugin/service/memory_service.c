@@ -124,9 +124,9 @@ handle_close (TpsCall *call, gpointer unused)
 
 /* Making pages takes about a second for 4 GiB, giving them back a third of that. */
 static const TpsMethod methods[] = {
-  { &tps_open_segment_rpc, handle_open, TRUE },
-  { &tps_release_segments_rpc, handle_release, FALSE },
-  { &tps_close_segments_rpc, handle_close, TRUE },
+  { &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
+  { &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },
+  { &tps_close_segments_rpc, handle_close, TPS_METHOD_ON_WORKER },
   { NULL },
 };
 

@@ -100,10 +100,10 @@ handle_clear_metrics (TpsCall *call, gpointer service)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_describe_rpc, handle_describe, FALSE },
+  { &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
   { &tps_get_metrics_rpc, handle_get_metrics,
-    TRUE }, /* sorts up to 65,536 samples of every metric */
-  { &tps_clear_metrics_rpc, handle_clear_metrics, FALSE },
+    TPS_METHOD_LONG }, /* sorts up to 65,536 samples of every metric */
+  { &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
   { NULL },
 };
 

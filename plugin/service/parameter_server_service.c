@@ -50,7 +50,7 @@ answer_average (gpointer data, const TpsGradient *average, const GError *error)
       TpsGradient *kept = g_new0 (TpsGradient, 1);
 
       tps_gradient_init_ref (kept, average);
-      tps_call_run_on_worker (call, reply_average, kept, free_average);
+      tps_call_run_on_worker (call, TPS_LANE_SHORT, reply_average, kept, free_average);
     }
 }
 
@@ -102,7 +102,8 @@ handle_average_gradient (TpsCall *call, gpointer service)
 
       *contribution = (Contribution) { servers->averaging, arguments };
       arguments = (TpsAverageGradientArguments) { 0 };
-      tps_call_run_on_worker (call, take_part_on_worker, contribution, free_contribution);
+      tps_call_run_on_worker (call, TPS_LANE_SHORT, take_part_on_worker, contribution,
+                              free_contribution);
     }
   else
     take_part (call, servers->averaging, &arguments);
@@ -175,7 +176,7 @@ answer_model (gpointer data, TpsModelVersion *model, const GError *error)
   if (model == NULL)
     tps_call_reply_error (call, error);
   else if (is_large_model (model))
-    tps_call_run_on_worker (call, reply_model, tps_model_version_ref (model),
+    tps_call_run_on_worker (call, TPS_LANE_SHORT, reply_model, tps_model_version_ref (model),
                             (GDestroyNotify) tps_model_version_unref);
   else
     tps_call_reply_value (call, &model);
@@ -207,11 +208,11 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_average_gradient_rpc, handle_average_gradient, FALSE },
-  { &tps_reset_state_rpc, handle_reset_state, TRUE }, /* may wait for a disk */
-  { &tps_init_model_rpc, handle_init_model, TRUE },
-  { &tps_get_model_rpc, handle_get_model, FALSE },
-  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, FALSE, TRUE },
+  { &tps_average_gradient_rpc, handle_average_gradient, TPS_METHOD_INLINE },
+  { &tps_reset_state_rpc, handle_reset_state, TPS_METHOD_LONG }, /* may wait for a disk */
+  { &tps_init_model_rpc, handle_init_model, TPS_METHOD_LONG },
+  { &tps_get_model_rpc, handle_get_model, TPS_METHOD_INLINE },
+  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, TPS_METHOD_INLINE, TRUE },
   { NULL },
 };
 

@@ -233,10 +233,10 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_rendezvous_put_rpc, handle_put, FALSE },
-  { &tps_rendezvous_get_rpc, handle_get, FALSE },
-  { &tps_rendezvous_add_rpc, handle_add, FALSE },
-  { &tps_rendezvous_remove_rpc, handle_remove, FALSE },
+  { &tps_rendezvous_put_rpc, handle_put, TPS_METHOD_INLINE },
+  { &tps_rendezvous_get_rpc, handle_get, TPS_METHOD_INLINE },
+  { &tps_rendezvous_add_rpc, handle_add, TPS_METHOD_INLINE },
+  { &tps_rendezvous_remove_rpc, handle_remove, TPS_METHOD_INLINE },
   { NULL },
 };
 

@@ -38,9 +38,9 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_train_rpc, handle_train, TRUE }, /* checks every id of every batch */
-  { &tps_train_status_rpc, handle_status, FALSE },
-  { &tps_cancel_train_rpc, handle_cancel, FALSE },
+  { &tps_train_rpc, handle_train, TPS_METHOD_LONG }, /* checks every id of every batch */
+  { &tps_train_status_rpc, handle_status, TPS_METHOD_INLINE },
+  { &tps_cancel_train_rpc, handle_cancel, TPS_METHOD_INLINE },
   { NULL },
 };
 

@@ -59,7 +59,7 @@ help (gpointer user_data)
   Run *run = user_data;
 
   if (take_part (run))
-    tps_worker_pool_submit (run->workers, help, run);
+    tps_worker_pool_submit_part (run->workers, help, run);
   else
     run_unref (run);
 }
@@ -97,7 +97,7 @@ tps_parallel_run (TpsWorkerPool *workers, gsize n_parts, TpsPartFunc func, gpoin
   for (gsize i = 0; i < n_helpers; i++)
     {
       tps_refcount_inc (&run->refcount);
-      tps_worker_pool_submit (workers, help, run);
+      tps_worker_pool_submit_part (workers, help, run);
     }
   while (take_part (run))
     ;

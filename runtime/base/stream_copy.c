@@ -107,7 +107,7 @@ end_copy (gpointer user_data)
   tps_mutex_unlock (&copy->lock);
 }
 
-static TpsWorkerPool *helpers; /* of the process, for ever; NULL on one core */
+static TpsWorkerPool *helpers; /* of the process, for ever; NULL on one core, or without threads */
 
 static void
 start_helpers (void)
@@ -115,7 +115,7 @@ start_helpers (void)
   guint n_cores = tps_cores_count ();
 
   if (n_cores > 1)
-    helpers = tps_worker_pool_new ("tps-copy", MIN (n_cores, MAX_THREADS));
+    helpers = tps_worker_pool_try_new ("tps-copy", MIN (n_cores, MAX_THREADS), NULL);
 }
 
 /* The first block is copied alone. Threads that have just handled an answer look for the next one for some 50 us before they

@@ -2,8 +2,9 @@
 
 /* Queues of jobs, the threads that empty them, and one thread for timers.
  *
- * submit() -> a queue; a queue with jobs stands in the ring -> a worker takes the first job of the pool's own queue, or of
- * the first queue of the ring, by turns; a queue that has more jobs goes to the end of the ring.
+ * submit() -> a queue; a queue with jobs stands in the ring of its lane -> a worker takes the first job of the lane's own
+ * queue, or of the first queue of its ring, by turns; a queue that has more jobs goes to the end of the ring. Short jobs come
+ * first; the bound of each lane leaves a thread for the other one.
  * cancel() -> the jobs of a queue go to the pool's own, where their `cancel` runs.
  * add_timer() -> tree ordered by deadline -> the timer thread sleeps until the earliest, and runs it.
  *
@@ -14,6 +15,7 @@
 
 #include <signal.h>
 
+#include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 
@@ -45,6 +47,7 @@ struct TpsJobQueue
 {
   TpsRefcount refcount;
   TpsWorkerPool *pool; /* a reference */
+  TpsLane lane;
 
   /* Under the pool's lock. */
   JobList jobs;
@@ -53,21 +56,29 @@ struct TpsJobQueue
   gboolean cancelled;
 };
 
+typedef struct
+{
+  JobList own;        /* of the pool; in the short lane cancellations too */
+  TpsJobQueue *ring;  /* queues with jobs, in the order of their turns; each is referenced */
+  TpsJobQueue **tail; /* where the next queue is linked */
+  gboolean own_next;  /* the own queue is next, if it has a job */
+  guint n_running;
+} Lane;
+
 struct TpsWorkerPool
 {
   TpsRefcount refcount; /* the creator's, and one of every queue */
   gchar *name;
-  guint n_threads;
-  TpsThread *threads;
+  guint n_parallel;   /* jobs of a lane at the same time */
+  TpsThread *threads; /* [n_started], n_parallel + 1 of them */
+  guint n_started;
   TpsThread timer_thread;
+  gboolean has_timer_thread;
 
-  TpsMutex lock;      /* guards everything below */
-  TpsCond work;       /* a job is queued, or stopping */
-  TpsCond clock;      /* the earliest deadline changed, or stopping */
-  JobList own;        /* the runtime's jobs, and cancellations */
-  TpsJobQueue *ring;  /* queues with jobs, in the order of their turns; each is referenced */
-  TpsJobQueue **tail; /* where the next queue is linked */
-  gboolean own_next;  /* the pool's own queue is next, if it has a job */
+  TpsMutex lock; /* guards everything below */
+  TpsCond work;  /* a job is queued, or stopping */
+  TpsCond clock; /* the earliest deadline changed, or stopping */
+  Lane lanes[TPS_N_LANES];
   guint n_idle;
   GTree *timers;     /* Timer -> Timer, by deadline, then id; owns them */
   GHashTable *by_id; /* &timer->id -> Timer */
@@ -78,6 +89,10 @@ struct TpsWorkerPool
 
 static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine job_magazine;
+
+/* What the calling thread runs. */
+static _Thread_local const TpsWorkerPool *current_pool;
+static _Thread_local TpsLane current_lane;
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
@@ -130,30 +145,30 @@ job_list_pop (JobList *list)
 
 /* Takes over a reference. */
 static void
-join_ring (TpsWorkerPool *pool, TpsJobQueue *queue)
+join_ring (Lane *lane, TpsJobQueue *queue)
 {
   queue->in_ring = TRUE;
   queue->next = NULL;
-  *pool->tail = queue;
-  pool->tail = &queue->next;
+  *lane->tail = queue;
+  lane->tail = &queue->next;
 }
 
 static TpsJobQueue *
-leave_ring (TpsWorkerPool *pool)
+leave_ring (Lane *lane)
 {
-  TpsJobQueue *queue = pool->ring;
+  TpsJobQueue *queue = lane->ring;
 
-  pool->ring = queue->next;
-  if (pool->ring == NULL)
-    pool->tail = &pool->ring;
+  lane->ring = queue->next;
+  if (lane->ring == NULL)
+    lane->tail = &lane->ring;
   queue->in_ring = FALSE;
   return queue;
 }
 
 static void
-push_own (TpsWorkerPool *pool, Job *job)
+push_own (TpsWorkerPool *pool, TpsLane lane, Job *job)
 {
-  job_list_append (&pool->own, job);
+  job_list_append (&pool->lanes[lane].own, job);
   if (pool->n_idle > 0)
     tps_cond_signal (&pool->work);
 }
@@ -164,67 +179,94 @@ push_job (TpsJobQueue *queue, Job *job)
   TpsWorkerPool *pool = queue->pool;
 
   if (!queue->in_ring)
-    join_ring (pool, tps_job_queue_ref (queue));
+    join_ring (&pool->lanes[queue->lane], tps_job_queue_ref (queue));
   job_list_append (&queue->jobs, job);
   if (pool->n_idle > 0)
     tps_cond_signal (&pool->work);
 }
 
-/* The next job whose turn it is, NULL = there is none. `done` (NULL = none) is a queue to unref without the lock. */
+/* The next job of a lane that has one. `done` (NULL = none) is a queue to unref without the lock. NULL where the queue whose
+ * turn it was has been cancelled. */
 static Job *
-take_job (TpsWorkerPool *pool, TpsJobQueue **done)
+take_job_of_lane (Lane *lane, TpsJobQueue **done)
 {
   TpsJobQueue *queue;
   Job *job;
 
   *done = NULL;
-  if (pool->own.first != NULL && (pool->own_next || pool->ring == NULL))
+  if (lane->own.first != NULL && (lane->own_next || lane->ring == NULL))
     {
-      pool->own_next = FALSE;
-      return job_list_pop (&pool->own);
+      lane->own_next = FALSE;
+      return job_list_pop (&lane->own);
     }
-  if (pool->ring == NULL)
-    return NULL;
-  pool->own_next = TRUE;
-  queue = leave_ring (pool);
+  lane->own_next = TRUE;
+  queue = leave_ring (lane);
   job = job_list_pop (&queue->jobs);
   if (queue->jobs.first != NULL)
-    join_ring (pool, queue);
+    join_ring (lane, queue);
   else
     *done = queue;
-  return job; /* NULL where the queue was cancelled in the meantime */
+  return job;
+}
+
+/* The lane whose turn it is; NULL: no lane has a job that may run now. */
+static Lane *
+find_lane (TpsWorkerPool *pool)
+{
+  for (guint i = 0; i < TPS_N_LANES; i++)
+    {
+      Lane *lane = &pool->lanes[i];
+
+      if ((lane->own.first != NULL || lane->ring != NULL) && lane->n_running < pool->n_parallel)
+        return lane;
+    }
+  return NULL;
 }
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
+/* With the lock held, released meanwhile. */
+static void
+run_next (TpsWorkerPool *pool, Lane *lane)
+{
+  TpsJobQueue *done;
+  Job *job = take_job_of_lane (lane, &done);
+
+  lane->n_running++;
+  tps_mutex_unlock (&pool->lock);
+  g_clear_pointer (&done, tps_job_queue_unref);
+  if (job != NULL)
+    {
+      current_lane = (TpsLane) (lane - pool->lanes);
+      job->func (job->user_data);
+      job_free (job);
+    }
+  tps_mutex_lock (&pool->lock);
+  lane->n_running--;
+}
+
+/* A worker whose job ends looks for the next one, so a lane at its bound needs no signal when it has room again. */
 static void *
 run_worker (void *user_data)
 {
   TpsWorkerPool *pool = user_data;
-  TpsJobQueue *done;
-  Job *job;
 
+  current_pool = pool;
   tps_mutex_lock (&pool->lock);
   for (;;)
     {
-      job = take_job (pool, &done);
-      if (job == NULL && done == NULL)
+      Lane *lane = find_lane (pool);
+
+      if (lane != NULL)
         {
-          if (pool->stopping)
-            break;
-          pool->n_idle++;
-          tps_cond_wait (&pool->work, &pool->lock);
-          pool->n_idle--;
+          run_next (pool, lane);
           continue;
         }
-      tps_mutex_unlock (&pool->lock);
-      g_clear_pointer (&done, tps_job_queue_unref);
-      if (job != NULL)
-        {
-          job->func (job->user_data);
-          job_free (job);
-        }
-      tps_mutex_lock (&pool->lock);
+      if (pool->stopping)
+        break;
+      pool->n_idle++;
+      tps_cond_wait (&pool->work, &pool->lock);
+      pool->n_idle--;
     }
   tps_mutex_unlock (&pool->lock);
   return NULL;
@@ -292,41 +334,70 @@ run_timers (void *user_data)
 
 /* ---- the pool ------------------------------------------------------------------------------- */
 
-static void
-start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool)
+static gboolean
+start_thread (TpsThread *thread, void *(*run) (void *), TpsWorkerPool *pool, GError **error)
 {
   g_autofree gchar *name = g_strndup (pool->name, 15);
+  gint rc = pthread_create (thread, NULL, run, pool);
 
-  tps_sync_check (pthread_create (thread, NULL, run, pool));
-  pthread_setname_np (*thread, name);
+  if (rc == 0)
+    pthread_setname_np (*thread, name);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for \"%s\": %s", name,
+                 g_strerror (rc));
+  return rc == 0;
+}
+
+/* Signals are the host's business: they go to threads that it knows. */
+static gboolean
+start_threads (TpsWorkerPool *pool, GError **error)
+{
+  sigset_t all, before;
+
+  sigfillset (&all);
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
+  pool->has_timer_thread = start_thread (&pool->timer_thread, run_timers, pool, error);
+  while (pool->has_timer_thread && pool->n_started <= pool->n_parallel
+         && start_thread (&pool->threads[pool->n_started], run_worker, pool, error))
+    pool->n_started++;
+  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
+  return pool->n_started > pool->n_parallel;
+}
+
+TpsWorkerPool *
+tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
+{
+  TpsWorkerPool *pool = g_new0 (TpsWorkerPool, 1);
+
+  g_return_val_if_fail (n_threads >= 1, NULL);
+  tps_refcount_init (&pool->refcount);
+  pool->name = g_strdup (name);
+  pool->n_parallel = n_threads;
+  pool->threads = g_new0 (TpsThread, n_threads + 1);
+  tps_mutex_init (&pool->lock);
+  tps_cond_init (&pool->work);
+  tps_cond_init (&pool->clock);
+  for (guint i = 0; i < TPS_N_LANES; i++)
+    {
+      job_list_init (&pool->lanes[i].own);
+      pool->lanes[i].tail = &pool->lanes[i].ring;
+    }
+  pool->timers = g_tree_new_full (compare_timers, NULL, g_free, NULL);
+  pool->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);
+  if (start_threads (pool, error))
+    return pool;
+  tps_worker_pool_free (pool);
+  return NULL;
 }
 
 TpsWorkerPool *
 tps_worker_pool_new (const gchar *name, guint n_threads)
 {
-  TpsWorkerPool *pool = g_new0 (TpsWorkerPool, 1);
-  sigset_t all, before;
+  g_autoptr (GError) error = NULL;
+  TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, &error);
 
-  g_return_val_if_fail (n_threads >= 1, NULL);
-  tps_refcount_init (&pool->refcount);
-  pool->name = g_strdup (name);
-  pool->n_threads = n_threads;
-  pool->threads = g_new0 (TpsThread, n_threads);
-  tps_mutex_init (&pool->lock);
-  tps_cond_init (&pool->work);
-  tps_cond_init (&pool->clock);
-  job_list_init (&pool->own);
-  pool->tail = &pool->ring;
-  pool->timers = g_tree_new_full (compare_timers, NULL, g_free, NULL);
-  pool->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);
-
-  /* Signals are the host's business: they go to threads that it knows. */
-  sigfillset (&all);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
-  for (guint i = 0; i < n_threads; i++)
-    start_thread (&pool->threads[i], run_worker, pool);
-  start_thread (&pool->timer_thread, run_timers, pool);
-  tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
+  if (pool == NULL)
+    g_error ("%s", error->message);
   return pool;
 }
 
@@ -353,13 +424,14 @@ tps_worker_pool_free (TpsWorkerPool *pool)
   pool->timers_stopping = TRUE;
   tps_cond_broadcast (&pool->clock);
   tps_mutex_unlock (&pool->lock);
-  tps_sync_check (pthread_join (pool->timer_thread, NULL));
+  if (pool->has_timer_thread)
+    tps_sync_check (pthread_join (pool->timer_thread, NULL));
 
   tps_mutex_lock (&pool->lock);
   pool->stopping = TRUE;
   tps_cond_broadcast (&pool->work);
   tps_mutex_unlock (&pool->lock);
-  for (guint i = 0; i < pool->n_threads; i++)
+  for (guint i = 0; i < pool->n_started; i++)
     tps_sync_check (pthread_join (pool->threads[i], NULL));
   pool_unref (pool);
 }
@@ -367,27 +439,40 @@ tps_worker_pool_free (TpsWorkerPool *pool)
 guint
 tps_worker_pool_get_n_threads (TpsWorkerPool *pool)
 {
-  return pool->n_threads;
+  return pool->n_parallel;
+}
+
+static void
+submit (TpsWorkerPool *pool, TpsLane lane, TpsJobFunc func, gpointer user_data)
+{
+  Job *job = job_new (func, NULL, user_data);
+
+  tps_mutex_lock (&pool->lock);
+  push_own (pool, lane, job);
+  tps_mutex_unlock (&pool->lock);
 }
 
 void
 tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data)
 {
-  Job *job = job_new (func, NULL, user_data);
+  submit (pool, TPS_LANE_SHORT, func, user_data);
+}
 
-  tps_mutex_lock (&pool->lock);
-  push_own (pool, job);
-  tps_mutex_unlock (&pool->lock);
+void
+tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data)
+{
+  submit (pool, current_pool == pool ? current_lane : TPS_LANE_SHORT, func, user_data);
 }
 
 TpsJobQueue *
-tps_job_queue_new (TpsWorkerPool *pool)
+tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane)
 {
   TpsJobQueue *queue = g_new0 (TpsJobQueue, 1);
 
   tps_refcount_init (&queue->refcount);
   tps_refcount_inc (&pool->refcount);
   queue->pool = pool;
+  queue->lane = lane;
   job_list_init (&queue->jobs);
   return queue;
 }
@@ -413,7 +498,7 @@ static void
 push_cancellation (TpsJobQueue *queue, Job *job)
 {
   job->func = job->cancel;
-  push_own (queue->pool, job);
+  push_own (queue->pool, TPS_LANE_SHORT, job);
 }
 
 void

@@ -2,9 +2,12 @@
 
 /* Threads that run jobs: arithmetic on more than 64 KiB, and everything that may block.
  *
- * Fairness: the pool has a queue of its own, for the runtime's jobs, and one queue for every owner (a connection).
- * Workers alternate between the pool's queue and the owners' queues, which they visit round robin, one job at a time. So
- * an owner with many jobs delays its own jobs, and neither those of other owners nor those of rounds under way.
+ * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners (connections). Workers alternate
+ * between the pool's queue and the owners' queues, which they visit round robin, one job at a time. So an owner with many
+ * jobs delays its own jobs, and neither those of other owners nor those of rounds under way.
+ *
+ * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs at most n jobs of each lane at
+ * the same time, and has one thread more than that: long jobs never occupy all threads, and neither do short ones.
  *
  * Timers run on a thread of their own. They never wait for a worker.
  */
@@ -20,21 +23,36 @@ typedef struct TpsJobQueue TpsJobQueue;
 
 typedef void (*TpsJobFunc) (gpointer user_data);
 
-/* `n_threads` >= 1; the name shows in thread lists (15 characters). */
+typedef enum
+{
+  TPS_LANE_SHORT = 0,
+  TPS_LANE_LONG = 1,
+} TpsLane;
+#define TPS_N_LANES 2
+
+/* `n_threads` >= 1 jobs of each lane at the same time; the name shows in thread lists (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
+
+/* The same for pools that are made while requests are served: new() ends the process where the system refuses a thread. Errors:
+ * RESOURCE_EXHAUSTED. */
+TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
 /* Ends the timers, of which those that are not due never run; runs all jobs that are queued; joins the threads. Queues may
  * outlive the pool, but nothing may be submitted any more. Not from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
+/* As the pool was made with: how many parts of one job are worth while. */
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
 
-/* Appends a job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
+/* Appends a short job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
+
+/* The same for a part of the caller's work: a long job if the caller is one of this pool. */
+void tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
 
-TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool);
+TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 
 /* Jobs that are still queued run nevertheless. Thread: any. */

@@ -33,16 +33,18 @@ with_flag (TpsBudget *budget, const gchar *flag)
 }
 
 /* However much tables, windows, large requests and large replies hold, small requests come in and small replies go out: most lookups
- * and pushes, and the calls by which memory is given back. */
+ * and pushes, and the calls by which memory is given back. Half of that room is open to windows too: a server full of tables must
+ * be able to remember the pushes that it applies. */
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
-  TpsBudget *const others[] = { budgets->averages, budgets->transfers,  budgets->tables,
-                                budgets->windows,  budgets->rendezvous, budgets->passes };
+  TpsBudget *const others[] = { budgets->averages, budgets->transfers, budgets->tables,
+                                budgets->rendezvous, budgets->passes };
   gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
 
   tps_budget_set_headroom (budgets->pending, part, MAX_SMALL_BYTES);
   tps_budget_set_headroom (budgets->replies, part, MAX_SMALL_BYTES);
+  tps_budget_set_headroom (budgets->windows, part / 2, 0);
   for (guint i = 0; i < G_N_ELEMENTS (others); i++)
     tps_budget_set_headroom (others[i], part, 0);
 }

@@ -140,5 +140,5 @@ tps_chunks_handle_put_chunk (TpsCall *call, gpointer service)
       tps_call_reply_error (call, error);
     }
   else if (is_new)
-    tps_call_run_shared_on_worker (call, run_feed, feed);
+    tps_call_run_shared_on_worker (call, TPS_LANE_SHORT, run_feed, feed);
 }

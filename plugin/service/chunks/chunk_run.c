@@ -150,14 +150,15 @@ run_job (TpsCall *lender, gpointer user_data)
 
 /* Never cancelled: a transfer outlives the connection that began it. */
 static void
-run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc cancel, gpointer user_data)
+run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc cancel,
+               gpointer user_data)
 {
   const Run *run = carried;
   Job *job = g_new (Job, 1);
 
   job->func = func;
   job->user_data = user_data;
-  tps_call_run_shared_on_worker (run->lender, run_job, job);
+  tps_call_run_shared_on_worker (run->lender, lane, run_job, job);
 }
 
 static void

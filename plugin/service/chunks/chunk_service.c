@@ -197,7 +197,8 @@ handle_end_transfer (TpsCall *call, gpointer service)
   if (tps_call_read_arguments (call, &arguments, &error))
     ended = end (service, arguments.transfer);
   if (ended != NULL)
-    tps_call_run_on_worker (call, free_ended, ended, (GDestroyNotify) tps_transfer_unref);
+    tps_call_run_on_worker (call, TPS_LANE_SHORT, free_ended, ended,
+                            (GDestroyNotify) tps_transfer_unref);
   else
     tps_call_reply_done (call, error);
 }
@@ -233,11 +234,13 @@ keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_begin_transfer_rpc, handle_begin_transfer, FALSE },
-  { &tps_put_chunk_rpc, tps_chunks_handle_put_chunk, FALSE }, /* finds a worker by itself */
-  { &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, FALSE },
-  { &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TRUE },
-  { &tps_end_transfer_rpc, handle_end_transfer, FALSE }, /* finds one for what it frees */
+  { &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
+  { &tps_put_chunk_rpc, tps_chunks_handle_put_chunk,
+    TPS_METHOD_INLINE }, /* finds a worker by itself */
+  { &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, TPS_METHOD_INLINE },
+  { &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TPS_METHOD_ON_WORKER },
+  { &tps_end_transfer_rpc, handle_end_transfer,
+    TPS_METHOD_INLINE }, /* finds one for what it frees */
   { NULL },
 };
 

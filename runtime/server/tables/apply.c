@@ -183,11 +183,19 @@ take_recorded_maxima (TpsApply *apply, guint i, GError **error)
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
+  /* A replay had its limit at the first time; rows that come with their gradients are as many as those. */
+  gboolean is_limited = apply->push->record == NULL && apply->push->table == NULL;
+  gsize n_row_bytes = 0;
+
   for (guint i = 0; i < apply->n_parts; i++)
     {
       gboolean ok = apply->push->table != NULL ? open_rows (apply, error)
                                                : open_bags (apply, i, error);
 
+      ok = ok
+           && (!is_limited
+               || tps_table_store_count_rows (apply->store, &apply->parts[i].open.bags,
+                                              &n_row_bytes, error));
       if (!ok || !take_recorded_maxima (apply, i, error))
         return FALSE;
       apply->n_on_devices += is_on_device (&apply->parts[i]);

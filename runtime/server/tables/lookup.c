@@ -216,11 +216,16 @@ begin_call (LookupCall *call, GError **error)
 static gboolean
 open_all (LookupCall *call, const TpsBagQuery *queries, TpsTensor *outputs, GError **error)
 {
+  gsize n_bytes = 0;
+
   for (guint i = 0; i < call->n_lookups; i++)
     {
-      if (!open_lookup (&call->lookups[i], call->store, &queries[i], i, &outputs[i], error))
+      Lookup *lookup = &call->lookups[i];
+
+      if (!open_lookup (lookup, call->store, &queries[i], i, &outputs[i], error)
+          || !tps_table_store_count_rows (call->store, &lookup->open.bags, &n_bytes, error))
         return FALSE;
-      call->n_on_devices += call->lookups[i].open.table->on_device != NULL;
+      call->n_on_devices += lookup->open.table->on_device != NULL;
     }
   cut (call, tps_table_store_get_workers (call->store));
   return tps_scratch_provide (&call->stages, tps_table_store_get_scratch (call->store), "queries",

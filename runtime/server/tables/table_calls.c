@@ -150,6 +150,25 @@ tps_open_query_clear (TpsOpenQuery *open)
   g_clear_pointer (&open->table, tps_table_unref);
 }
 
+gboolean
+tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
+                            GError **error)
+{
+  gsize max_bytes = tps_table_store_get_max_row_bytes_of_call (store);
+  gsize row_bytes = bags->table->dim * tps_dtype_size (bags->table->spec.dtype);
+  gsize n_more;
+
+  if (!__builtin_mul_overflow (bags->n_indices, row_bytes, &n_more)
+      && !__builtin_add_overflow (*n_bytes, n_more, n_bytes) && *n_bytes <= max_bytes)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "%" G_GSIZE_FORMAT
+               " rows of table %s: the rows that one call names may have %" G_GSIZE_FORMAT
+               " bytes together (--max-call-row-mib); make several calls of it",
+               bags->n_indices, bags->table->spec.name, max_bytes);
+  return FALSE;
+}
+
 TpsDeviceBags
 tps_table_bags_of_device (const TpsTableBags *bags)
 {

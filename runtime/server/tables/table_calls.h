@@ -20,6 +20,8 @@ gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
 /* The temporary space of lookups and pushes. */
 TpsBufferPool *tps_table_store_get_scratch (TpsTableStore *store);
 
+gsize tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store);
+
 /* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
 typedef struct
 {
@@ -46,6 +48,11 @@ typedef struct
 gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                               const gchar *what, GError **error);
 void tps_open_query_clear (TpsOpenQuery *open);
+
+/* Adds the bytes of the rows that the bags name to those of their call, each row as often as it is named. Errors:
+ * RESOURCE_EXHAUSTED where one call may not name so much. */
+gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
+                                     GError **error);
 
 /* The bags of a table on a device, as that takes them. */
 TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);

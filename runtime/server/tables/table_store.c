@@ -46,6 +46,7 @@ struct TpsTableStore
   TpsTablePlace place; /* where none is said */
   TpsDurability durability;
   gboolean keeps_row_lsns;
+  gsize max_row_bytes_of_call;
   gint64
       snapshot_lsn; /* the last one that a restored snapshot may have traces of; 0 = none was restored */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
@@ -136,6 +137,9 @@ tps_table_store_new (const TpsTableStoreOptions *options)
     g_strlcpy (store->place.device, HOST, sizeof store->place.device);
   store->durability = options->durability;
   store->keeps_row_lsns = options->keeps_row_lsns;
+  store->max_row_bytes_of_call = options->max_row_bytes_of_call > 0
+                                     ? options->max_row_bytes_of_call
+                                     : TPS_TABLE_STORE_ROW_BYTES_OF_CALL;
   store->find_device = options->find_device != NULL ? options->find_device : tps_device_find;
   tps_mutex_init (&store->making_lock);
   tps_cond_init (&store->made);
@@ -196,6 +200,12 @@ TpsBufferPool *
 tps_table_store_get_scratch (TpsTableStore *store)
 {
   return store->scratch;
+}
+
+gsize
+tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store)
+{
+  return store->max_row_bytes_of_call;
 }
 
 /* -- finding -- */

@@ -45,7 +45,10 @@ typedef struct
   /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of the default of
    * `max_bytes`. */
   gsize max_scratch_bytes;
-  /* In place of the three limits: `tables` is charged for tables in the host's memory, `replies` for answers until the last
+  /* Of the rows that the bags of one lookup or push name, each counted as often as it is named; 0 =
+   * TPS_TABLE_STORE_ROW_BYTES_OF_CALL. A small message can name the same wide row a hundred thousand times. */
+  gsize max_row_bytes_of_call;
+  /* In place of the first three limits: `tables` is charged for tables in the host's memory, `replies` for answers until the last
    * reference goes, and for temporary space. References are taken; NULL = limits of the store's own. */
   const TpsBudgets *budgets;
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
@@ -59,6 +62,8 @@ typedef struct
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 } TpsTableStoreOptions;
+
+#define TPS_TABLE_STORE_ROW_BYTES_OF_CALL ((gsize) 4 << 30)
 
 /* 0.8 of tps_host_memory_get_total(). */
 gsize tps_table_store_get_default_max_bytes (void);

@@ -111,7 +111,11 @@ tps_ddp_new (TpsModel *model, const TpsDdpOptions *options, GError **error)
       || !init_slots (ddp, error))
     return NULL;
   if (!model->stream->device->is_host)
-    ddp->stager = tps_worker_pool_new ("staging", 1);
+    {
+      ddp->stager = tps_worker_pool_try_new ("staging", 1, error);
+      if (ddp->stager == NULL)
+        return NULL;
+    }
   for (guint i = 0; i < model->n_parameters; i++)
     bind_parameter (ddp, i);
   return g_steal_pointer (&ddp);

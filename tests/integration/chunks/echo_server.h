@@ -245,10 +245,10 @@ private:
       { "Echo", "kept", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], count_and_echo, FALSE },
-      { &rpcs[1], count_and_echo, TRUE },
-      { &rpcs[2], hold, FALSE },
-      { &rpcs[3], keep, FALSE },
+      { &rpcs[0], count_and_echo, TPS_METHOD_INLINE },
+      { &rpcs[1], count_and_echo, TPS_METHOD_ON_WORKER },
+      { &rpcs[2], hold, TPS_METHOD_INLINE },
+      { &rpcs[3], keep, TPS_METHOD_INLINE },
       {},
     };
     TpsService result = {};
@@ -263,7 +263,7 @@ private:
   static TpsService
   node ()
   {
-    static const TpsMethod methods[] = { { &tps_describe_rpc, describe, FALSE }, {} };
+    static const TpsMethod methods[] = { { &tps_describe_rpc, describe, TPS_METHOD_INLINE }, {} };
     TpsService result = {};
 
     result.name = "Node";

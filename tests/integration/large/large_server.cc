@@ -63,8 +63,8 @@ main ()
     { "Large", "get", nullptr, nullptr },
   };
   static const TpsMethod methods[] = {
-    { &rpcs[0], put, FALSE },
-    { &rpcs[1], get, FALSE },
+    { &rpcs[0], put, TPS_METHOD_INLINE },
+    { &rpcs[1], get, TPS_METHOD_INLINE },
     {},
   };
   g_autoptr (TpsServer) server = tps_server_new (nullptr);

@@ -37,8 +37,8 @@ public:
       { "Tensors", "push", arguments, nullptr },
       { "Tensors", "echo", arguments, &result },
     };
-    static const TpsMethod methods[] = { { &rpcs[0], HandlePush, FALSE },
-                                         { &rpcs[1], HandleEcho, FALSE },
+    static const TpsMethod methods[] = { { &rpcs[0], HandlePush, TPS_METHOD_INLINE },
+                                         { &rpcs[1], HandleEcho, TPS_METHOD_INLINE },
                                          {} };
     TpsService service = {};
     service.name = "Tensors";

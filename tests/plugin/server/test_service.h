@@ -62,12 +62,12 @@ public:
       { "Test", "take", nullptr, nullptr }, { "Test", "compute", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], HandleEcho, FALSE },
-      { &rpcs[1], HandleHold, FALSE },
-      { &rpcs[2], HandleWork, TRUE },
-      { &rpcs[3], HandleMake, FALSE },
-      { &rpcs[4], HandleHold, FALSE },
-      { &rpcs[5], HandleCompute, FALSE },
+      { &rpcs[0], HandleEcho, TPS_METHOD_INLINE },
+      { &rpcs[1], HandleHold, TPS_METHOD_INLINE },
+      { &rpcs[2], HandleWork, TPS_METHOD_ON_WORKER },
+      { &rpcs[3], HandleMake, TPS_METHOD_INLINE },
+      { &rpcs[4], HandleHold, TPS_METHOD_INLINE },
+      { &rpcs[5], HandleCompute, TPS_METHOD_INLINE },
       {},
     };
     TpsService service = {};

@@ -87,7 +87,7 @@ protected:
       { "Any", "method", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], count_call, TRUE },
+      { &rpcs[0], count_call, TPS_METHOD_ON_WORKER },
       {},
     };
     std::vector<TpsService> services;
@@ -209,7 +209,7 @@ private:
   }
 
   static void
-  run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc, gpointer user_data)
+  run_on_worker (gpointer carried, TpsLane, TpsJobFunc func, TpsJobFunc, gpointer user_data)
   {
     static_cast<Answer *> (carried)->fixture->jobs.push_back ([=] { func (user_data); });
   }

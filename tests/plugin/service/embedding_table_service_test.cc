@@ -131,6 +131,33 @@ TEST_F (Tables, smallCallsStayOnTheThreadThatReadThem)
   EXPECT_EQ (n_on_workers, n_before + 4);
 }
 
+/* Each of these queries has memory of its own when it has been decoded. */
+TEST_F (Tables, longArgumentsAreDecodedOnWorkers)
+{
+  std::vector<gint64> one = { 1 }, zero = { 0 };
+  std::vector<TpsBagQuery> many (2000, query_of ("a", one, zero));
+  std::vector<TpsBagQuery> very_many (20000, query_of ("a", one, zero));
+
+  create ("a")->code ();
+  lanes.clear ();
+  EXPECT_EQ (lookup_bags (many)->code (), 0);
+  EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_SHORT, TPS_LANE_SHORT }));
+  lanes.clear ();
+  EXPECT_EQ (lookup_bags (very_many)->code (), 0);
+  EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_SHORT }));
+}
+
+/* 32 rows of 4 MiB, and what may take long for other reasons. */
+TEST_F (Tables, longCallsAreInTheLongLane)
+{
+  std::vector<gint64> zeros (32, 0), zero = { 0 };
+
+  create ("wide", 1, 1 << 20)->code ();
+  EXPECT_EQ (lookup_bags ({ query_of ("wide", zeros, zero) })->code (), 0);
+  list ();
+  EXPECT_EQ (lanes, (std::vector<TpsLane> { TPS_LANE_LONG, TPS_LANE_LONG, TPS_LANE_LONG }));
+}
+
 /* There may be so many that listing them would hold up the other connections of a thread. */
 TEST_F (Tables, listsAreForWorkers)
 {

@@ -79,7 +79,7 @@ protected:
       { "Vast", "get", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], handle, FALSE },
+      { &rpcs[0], handle, TPS_METHOD_INLINE },
       {},
     };
     static TpsCarrierOps ops;

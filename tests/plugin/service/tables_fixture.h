@@ -309,6 +309,8 @@ protected:
   TpsEmbeddingTables *tables;
   TpsDispatcher *dispatcher;
   std::atomic<int> n_on_workers { 0 };
+  std::mutex lanes_lock;
+  std::vector<TpsLane> lanes; /* of the jobs so far */
 
 private:
   static gboolean
@@ -318,11 +320,15 @@ private:
   }
 
   static void
-  run_on_worker (gpointer carried, TpsJobFunc func, TpsJobFunc, gpointer user_data)
+  run_on_worker (gpointer carried, TpsLane lane, TpsJobFunc func, TpsJobFunc, gpointer user_data)
   {
     TablesFixture *fixture = static_cast<Answer *> (carried)->fixture;
 
     fixture->n_on_workers++;
+    {
+      std::lock_guard<std::mutex> guard (fixture->lanes_lock);
+      fixture->lanes.push_back (lane);
+    }
     tps_worker_pool_submit (fixture->workers, func, user_data);
   }
 

@@ -232,6 +232,63 @@ TEST (WorkerPool, TimersOfThePastRunAtOnce)
   tps_worker_pool_free (pool);
 }
 
+/* ---- lanes ---- */
+
+TEST (WorkerPool, LongJobsLeaveAThreadForShortOnes)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_LONG);
+  Gate gate;
+
+  for (int i = 0; i < 3; i++)
+    tps_job_queue_submit (queue, Gate::wait_for_it, nullptr, &gate);
+  tps_worker_pool_submit (pool, Gate::open_it, &gate);
+  tps_worker_pool_free (pool);
+}
+
+TEST (WorkerPool, ShortJobsLeaveAThreadForLongOnes)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_LONG);
+  Gate gate;
+
+  for (int i = 0; i < 3; i++)
+    tps_worker_pool_submit (pool, Gate::wait_for_it, &gate);
+  tps_job_queue_submit (queue, Gate::open_it, nullptr, &gate);
+  tps_worker_pool_free (pool);
+}
+
+struct LongJob
+{
+  TpsWorkerPool *pool;
+  std::atomic<int> n_parts { 0 };
+  int n_parts_meanwhile = -1;
+  Gate others;
+
+  static void
+  run (gpointer data)
+  {
+    LongJob *job = (LongJob *) data;
+
+    tps_worker_pool_submit_part (job->pool, count, &job->n_parts);
+    job->others.wait ();
+    job->n_parts_meanwhile = job->n_parts;
+  }
+};
+
+TEST (WorkerPool, PartsOfLongJobsAreLong)
+{
+  LongJob job { tps_worker_pool_new ("test", 1) };
+  g_autoptr (TpsJobQueue) queue = tps_job_queue_new (job.pool, TPS_LANE_LONG);
+
+  tps_job_queue_submit (queue, LongJob::run, nullptr, &job);
+  for (int i = 0; i < 3; i++)
+    tps_worker_pool_submit (job.pool, Gate::open_it, &job.others);
+  tps_worker_pool_free (job.pool);
+  EXPECT_EQ (job.n_parts_meanwhile, 0) << "a part ran in the place of short jobs";
+  EXPECT_EQ (job.n_parts, 1);
+}
+
 /* ---- queues of owners ---- */
 
 /* A pool whose only worker is held until release(). */
@@ -269,8 +326,8 @@ private:
 TEST (JobQueue, OwnersTakeTurnsAndThePoolsJobsComeEveryOther)
 {
   HeldPool held;
-  g_autoptr (TpsJobQueue) greedy = tps_job_queue_new (held.pool);
-  g_autoptr (TpsJobQueue) modest = tps_job_queue_new (held.pool);
+  g_autoptr (TpsJobQueue) greedy = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  g_autoptr (TpsJobQueue) modest = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
   std::vector<int> order;
   std::vector<Numbered> jobs;
 
@@ -310,8 +367,8 @@ struct Fate
 TEST (JobQueue, CancelDropsWhatHasNotBegun)
 {
   HeldPool held;
-  g_autoptr (TpsJobQueue) closed = tps_job_queue_new (held.pool);
-  g_autoptr (TpsJobQueue) open = tps_job_queue_new (held.pool);
+  g_autoptr (TpsJobQueue) closed = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  g_autoptr (TpsJobQueue) open = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
   Fate of_closed, of_open, must;
 
   for (int i = 0; i < 64; i++)
@@ -340,7 +397,7 @@ TEST (JobQueue, CancelledEmptyQueuesLeaveTheRing)
 
   for (int i = 0; i < 100; i++)
     {
-      g_autoptr (TpsJobQueue) queue = tps_job_queue_new (held.pool);
+      g_autoptr (TpsJobQueue) queue = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
 
       tps_job_queue_submit (queue, Fate::run, Fate::cancel, &fate);
       tps_job_queue_cancel (queue);
@@ -353,8 +410,8 @@ TEST (JobQueue, CancelledEmptyQueuesLeaveTheRing)
 TEST (JobQueue, OutlivesItsOwnerAndThePool)
 {
   TpsWorkerPool *pool = tps_worker_pool_new ("test", 2);
-  TpsJobQueue *queue = tps_job_queue_new (pool);
-  TpsJobQueue *dropped = tps_job_queue_new (pool);
+  TpsJobQueue *queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
+  TpsJobQueue *dropped = tps_job_queue_new (pool, TPS_LANE_SHORT);
   Fate fate;
 
   for (int i = 0; i < 100; i++)
@@ -377,7 +434,7 @@ TEST (JobQueue, EveryJobRunsOrIsCancelledOnce)
     owners.emplace_back ([pool, &fate] {
       for (int round = 0; round < 50; round++)
         {
-          g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool);
+          g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
 
           for (int job = 0; job < 20; job++)
             tps_job_queue_submit (queue, Fate::run, Fate::cancel, &fate);

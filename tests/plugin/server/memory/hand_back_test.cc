@@ -30,9 +30,10 @@ public:
       { "Keeper", "ping", nullptr, nullptr },
       { "Keeper", "pull", nullptr, nullptr },
     };
-    static const TpsMethod methods[] = {
-      { &rpcs[0], Keep, FALSE }, { &rpcs[1], Ping, FALSE }, { &rpcs[2], Pull, FALSE }, {}
-    };
+    static const TpsMethod methods[] = { { &rpcs[0], Keep, TPS_METHOD_INLINE },
+                                         { &rpcs[1], Ping, TPS_METHOD_INLINE },
+                                         { &rpcs[2], Pull, TPS_METHOD_INLINE },
+                                         {} };
     TpsService service = { "Keeper", methods, this, nullptr, nullptr };
 
     server_ = tps_server_new (nullptr);

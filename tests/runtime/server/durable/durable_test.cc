@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -91,7 +92,8 @@ decltype (TpsDisk::write) FaultyDisk::write_;
 class Server
 {
 public:
-  Server (TpsDisk *disk, const std::string &folder, TpsDurability durability)
+  Server (TpsDisk *disk, const std::string &folder, TpsDurability durability,
+          gsize max_row_bytes_of_call = 0)
   {
     TpsDurableOptions options = {};
     TpsSequencerOptions ordering = {};
@@ -112,6 +114,7 @@ public:
     tables.max_bytes = 64 << 20;
     tables.sequencer = sequencer;
     tables.workers = workers;
+    tables.max_row_bytes_of_call = max_row_bytes_of_call;
     tables.durability = tps_durable_get_durability (durable);
     tables.keeps_row_lsns = TRUE;
     store = tps_table_store_new (&tables);
@@ -282,10 +285,10 @@ protected:
   }
 
   void
-  start (TpsDurability durability = TPS_DURABILITY_COMMIT)
+  start (TpsDurability durability = TPS_DURABILITY_COMMIT, gsize max_row_bytes_of_call = 0)
   {
     server.reset ();
-    server.reset (new Server (disk.get (), folder, durability));
+    server.reset (new Server (disk.get (), folder, durability, max_row_bytes_of_call));
     EXPECT_EQ (server->recover (), "");
   }
 
@@ -314,6 +317,35 @@ TEST_F (Durable, tablesAndTheirPushesAreThereAfterARestart)
       EXPECT_EQ (tps_sequencer_get_lsn (server->sequencer), 103);
       EXPECT_EQ (tps_table_store_get_rows (server->store, "gone"), 0);
     }
+}
+
+/* A push was within the limit when it was made. */
+TEST_F (Durable, aLowerLimitOfCallsDoesNotStopTheRecovery)
+{
+  const Ids ids { 3, 3 }, offsets { 0 };
+  const Floats gradient (kDim, -1.0f);
+  TpsBagGradient bag = {};
+  TpsTablePush push = {};
+  std::promise<int> code;
+
+  ASSERT_EQ (server->create ("a"), 0);
+  bag.query.table = "a";
+  bag.query.indices = view (ids);
+  bag.query.offsets = view (offsets);
+  bag.query.pooling = TPS_POOLING_SUM;
+  bag.gradient = view (gradient, kDim);
+  push.may_wait = TRUE;
+  push.gradients = &bag;
+  push.n_gradients = 1;
+  tps_table_store_push (
+      server->store, &push,
+      [] (gpointer data, const GError *error) {
+        static_cast<std::promise<int> *> (data)->set_value (error != nullptr ? error->code : 0);
+      },
+      &code);
+  EXPECT_EQ (code.get_future ().get (), 0);
+  start (TPS_DURABILITY_COMMIT, 1);
+  EXPECT_EQ (server->row ("a"), all (2));
 }
 
 TEST_F (Durable, nothingIsServedBeforeTheRecoveryHasEnded)

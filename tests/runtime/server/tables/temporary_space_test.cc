@@ -63,6 +63,36 @@ TEST_F (TemporarySpace, WideRowsThatFitHaveTheBitsOfNarrowOnes)
       }
 }
 
+/* A small message can name a wide row so often that a worker would read for a minute. */
+TEST (RowBytesOfACall, AreLimited)
+{
+  constexpr int32_t dim = 1 << 10; /* a row has 4 KiB */
+  TpsTableStoreOptions options {};
+  options.max_row_bytes_of_call = size_t { 1 } << 20;
+  Store store { options };
+  Query fits { "emb", Ids (256, 0), { 0 } };
+  Query beyond { "emb", Ids (257, 0), { 0 } };
+  const Floats gradient (dim, 1.0f);
+  const std::string refusal =
+      "RESOURCE_EXHAUSTED 257 rows of table emb: the rows that one call names may have 1048576 bytes "
+      "together (--max-call-row-mib); make several calls of it";
+  std::string before;
+
+  ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");
+  before = store.dump ("emb", 2);
+  for (TpsPooling pooling : { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX })
+    {
+      beyond.pooling = pooling;
+      EXPECT_EQ (store.lookup ({ beyond }, nullptr), refusal);
+      EXPECT_EQ (store.apply_bags ({ beyond }, { gradient }, dim), refusal);
+    }
+  EXPECT_EQ (store.dump ("emb", 2), before);
+  EXPECT_EQ (store.apply_bags ({ fits }, { gradient }, dim), "");
+  EXPECT_EQ (store.apply_bags ({ fits, fits }, { gradient, gradient }, dim)
+                 .find ("RESOURCE_EXHAUSTED 256 rows"),
+             0u);
+}
+
 /* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only their cells are kept. */
 TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
 {
