@@ -287,6 +287,24 @@ open_data (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
   return plugin->durable != NULL;
 }
 
+/* Without a data directory the copy is read before anything is served. */
+static gboolean
+restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
+{
+  g_autoptr (TpsDisk) disk = tps_disk_new_posix ();
+  TpsSnapshotOptions restoration = { .disk = disk,
+                                     .sequencer = plugin->sequencer,
+                                     .tables = plugin->tables,
+                                     .model = plugin->parameter_servers.updating };
+  TpsSnapshotInfo info;
+  g_autofree gchar *folder = NULL;
+
+  if (options->durable.restore_from == NULL || plugin->durable != NULL)
+    return TRUE;
+  folder = tps_snapshot_locate (disk, options->durable.restore_from, &info, error);
+  return folder != NULL && tps_snapshot_restore_copy (&restoration, folder, error);
+}
+
 static gboolean
 start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -319,7 +337,7 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
   plugin->device = options->parameter_server.device;
-  if (!make_objects (plugin, options, error))
+  if (!make_objects (plugin, options, error) || !restore_copy (plugin, options, error))
     return NULL;
   tps_budgets_add_gauges (plugin->budgets, tps_metrics_get_counters (plugin->metrics));
   describe (plugin, options);

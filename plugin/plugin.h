@@ -107,7 +107,8 @@ typedef struct
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
   TpsPushWindowOptions pushes; /* into embedding tables */
-  /* What makes tables, the model and push ids survive; without a folder nothing does. The log is applied again while the
+  /* What makes tables, the model and push ids survive; without a folder nothing does, and of its fields `restore_from` alone is
+   * read. The log is applied again while the
    * plugin is served already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
   TpsDurableOptions durable;
   /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or NULL. */
@@ -119,7 +120,7 @@ typedef struct
 const gchar *const *tps_plugin_list_services (void);
 
 /* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of tps_parameter_server_new(),
- * tps_model_server_new() and tps_durable_new(). */
+ * tps_model_server_new() and tps_durable_new(), and of the restoration without a data directory. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for work under way. Whoever serves the plugin must have stopped. */

@@ -31,7 +31,7 @@ service Durability {
   i64 flush() throws (1: node.ServiceError failure)
 
   // Writes a snapshot of all tables, the model and the push ids, while lookups and pushes go on, and answers when it is complete.
-  // The log before the oldest snapshot that is kept is deleted; the two newest are kept. RESOURCE_EXHAUSTED with retry_after_ms
-  // when one is being written.
+  // The newest ones are kept (--keep-snapshots), with the log from the oldest of them on; older ones are deleted. RESOURCE_EXHAUSTED
+  // with retry_after_ms when one is being written.
   SnapshotInfo snapshot() throws (1: node.ServiceError failure)
 }

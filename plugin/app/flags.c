@@ -112,6 +112,18 @@ static const TpsOption options[] = {
             "disk before it is answered (commit), at most MS later (100), or not promised" },
   { "log-segment-mib", TPS_OPTION_MIB, FIELD (log_segment_bytes), "MIB", "256", .min = 1,
     .max = 65536, .help = "Size of a file of the log; its room is taken at once" },
+  { "snapshot-interval", TPS_OPTION_SECONDS, FIELD (plugin.durable.snapshot_interval_ns), "SECONDS",
+    "0", .max = 31536000, .expected = "seconds, at most 31536000; 0 for never",
+    .help = "With --data-dir, time from one snapshot to the next while the state changes" },
+  { "snapshot-log-mib", TPS_OPTION_MIB, FIELD (plugin.durable.snapshot_log_bytes), "MIB", "4096",
+    .expected = "1 or more, 0 for never",
+    .help = "A snapshot is written when the log has grown by this much since the last one" },
+  { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
+    .max = 1000,
+    .help = "Newest snapshots that stay; older ones, and the log before them, are deleted" },
+  { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
+    .help = "Snapshot, or data directory with one, that a server begins with which has no data "
+            "directory, or one without a state" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Largest frame; larger messages come in chunks" },
@@ -243,6 +255,8 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
     }
   plugin->model_server.pushes = plugin->pushes;
   plugin->durable.log.segment_bytes = (gint64) flags->log_segment_bytes;
+  if (plugin->durable.snapshot_log_bytes == 0)
+    plugin->durable.snapshot_log_bytes = TPS_DURABLE_NEVER;
   server->no_shared_memory = server->max_shared_bytes == 0;
   return TRUE;
 }

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/server/snapshot/snapshot.h"
 
 #define LOCK "LOCK"
 #define FORMAT "FORMAT"
 #define NEW_FORMAT "FORMAT.new" /* written whole, then renamed */
 #define LOG "log"
-#define SNAPSHOTS "snapshots"
 #define FORMAT_TEXT "thriftps data 1\n"
 
 struct TpsDataFolder
@@ -130,7 +130,7 @@ tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error)
   folder->disk = disk;
   folder->path = g_strdup (path);
   folder->log_path = make_path (folder, LOG);
-  folder->snapshots_path = make_path (folder, SNAPSHOTS);
+  folder->snapshots_path = make_path (folder, TPS_SNAPSHOT_FOLDER);
   if (!disk->make_folder (disk, path, error) || !lock (folder, error)
       || !check_or_mark (folder, error))
     return NULL;

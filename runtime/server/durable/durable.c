@@ -10,10 +10,13 @@
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/data_folder.h"
 #include "runtime/server/durable/recovery.h"
+#include "runtime/server/durable/snapshot_thread.h"
 
 /* What a client is told to wait for a recovery, if there is no estimate or a longer one. */
 #define MIN_RETRY_MS 50
 #define MAX_RETRY_MS 2000
+
+#define DEFAULT_SNAPSHOT_LOG_BYTES ((gsize) 4 << 30)
 
 static TpsTraceEvent log_torn = TPS_TRACE_EVENT ("log_torn", TPS_TRACE_WARNING);
 static TpsTraceEvent snapshot_restored = TPS_TRACE_EVENT ("snapshot_restored", TPS_TRACE_INFO);
@@ -46,8 +49,11 @@ struct TpsDurable
   TpsDataFolder *folder;
   TpsLog *log;
   TpsDurableTargets targets;
-  TpsSnapshotInfo snapshot; /* that the recovery begins with */
+  TpsSnapshotInfo snapshot; /* that the recovery begins with; then the newest one, of its thread */
+  gchar *restore_from; /* the folder of a copy that the server begins with; NULL = none */
+  guint keep_snapshots;
   TpsRecovery recovery;
+  TpsSnapshotThread snapshots; /* goes on after the recovery, on the same thread */
   atomic_bool stops;
   gboolean has_thread; /* one thread starts and stops */
   pthread_t thread;
@@ -57,8 +63,7 @@ struct TpsDurable
   atomic_int phase;
   TpsMutex lock;
   TpsCond changed;
-  GError *error;                /* of the recovery, guarded by the lock */
-  gboolean is_writing_snapshot; /* the same */
+  GError *error; /* of the recovery, guarded by the lock */
 };
 
 const gchar *
@@ -233,10 +238,23 @@ get_snapshot_options (TpsDurable *durable)
     .sequencer = durable->targets.sequencer,
     .tables = durable->targets.tables,
     .model = durable->targets.model,
+    .keep = durable->keep_snapshots,
     .flush = flush_and_wait,
     .is_cancelled = is_cancelled,
     .user_data = durable,
   };
+}
+
+static gboolean write_snapshot (TpsDurable *durable, GError **error);
+
+/* The log does not hold what comes from the copy, so it is lasting only with a snapshot of this directory. */
+static gboolean
+restore_copy (TpsDurable *durable, GError **error)
+{
+  TpsSnapshotOptions options = get_snapshot_options (durable);
+
+  return tps_snapshot_restore_copy (&options, durable->restore_from, error)
+         && write_snapshot (durable, error);
 }
 
 static gboolean
@@ -244,6 +262,8 @@ restore_snapshot (TpsDurable *durable, GError **error)
 {
   TpsSnapshotOptions options = get_snapshot_options (durable);
 
+  if (durable->restore_from != NULL)
+    return restore_copy (durable, error);
   if (durable->snapshot.name[0] == '\0')
     return TRUE;
   tps_trace (&snapshot_restored, tps_field_text ("name", durable->snapshot.name),
@@ -252,15 +272,19 @@ restore_snapshot (TpsDurable *durable, GError **error)
   return tps_snapshot_restore (&options, &durable->snapshot, error);
 }
 
+/* The thread of the recovery, and later of snapshots. The log that was applied again counts as grown, so that a server which
+ * is restarted often does not let it grow for ever. */
 static void *
 recover (void *user_data)
 {
   TpsDurable *durable = user_data;
   g_autoptr (GError) error = NULL;
 
-  if (restore_snapshot (durable, &error))
-    tps_recovery_run (&durable->recovery, &error);
+  if (restore_snapshot (durable, &error) && tps_recovery_run (&durable->recovery, &error))
+    tps_snapshot_thread_begin (&durable->snapshots, tps_clock_now_ns (), 0);
   end_recovery (durable, error);
+  if (error == NULL)
+    tps_snapshot_thread_run (&durable->snapshots);
   return NULL;
 }
 
@@ -329,98 +353,88 @@ tps_durable_check (TpsDurable *durable, GError **error)
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
+/* What was applied again, and what was written since. */
+static gint64
+get_log_bytes (gpointer user_data)
+{
+  TpsDurable *durable = user_data;
+
+  return atomic_load (&durable->recovery.n_bytes_done) + tps_log_get_written_bytes (durable->log);
+}
+
+/* The manifest is on the disk before anything is deleted: first snapshots, then the log that only they needed. */
+static gboolean
+write_snapshot (TpsDurable *durable, GError **error)
+{
+  TpsSnapshotOptions options = get_snapshot_options (durable);
+  TpsSnapshotInfo info;
+  gint64 begun_ns = tps_clock_now_ns ();
+  gint64 begun_bytes = get_log_bytes (durable);
+
+  if (!tps_snapshot_write (&options, &info, error))
+    return FALSE;
+  durable->snapshot = info;
+  tps_snapshot_thread_note (&durable->snapshots, begun_ns, begun_bytes);
+  tps_trace (&snapshot_written, tps_field_text ("name", info.name), tps_field_int ("lsn", info.lsn),
+             tps_field_uint ("bytes", info.n_bytes));
+  return tps_log_delete_before (durable->log, info.oldest_lsn + 1, error);
+}
+
+/* An error is traced here, where it does not reach a caller. */
+static gboolean
+write_due_snapshot (gpointer user_data)
+{
+  TpsDurable *durable = user_data;
+  g_autoptr (GError) error = NULL;
+
+  if (durable->snapshot.name[0] != '\0'
+      && tps_sequencer_get_lsn (durable->targets.sequencer) == durable->snapshot.lsn)
+    return TRUE; /* nothing has changed */
+  if (get_phase (durable) == TPS_DURABLE_READ_ONLY)
+    return FALSE;
+  if (!write_snapshot (durable, &error))
+    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
+  return error == NULL;
+}
+
 typedef struct
 {
   TpsDurable *durable;
   TpsDurableSnapshotDone done;
   gpointer user_data;
+  GError *error;
 } SnapshotJob;
 
-static gboolean
-write_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, GError **error)
+static void
+run_snapshot (gpointer data)
 {
-  TpsSnapshotOptions options = get_snapshot_options (durable);
+  SnapshotJob *job = data;
 
-  return tps_snapshot_write (&options, info, error)
-         && tps_log_delete_before (durable->log, info->oldest_lsn + 1, error);
+  if (!write_snapshot (job->durable, &job->error))
+    tps_trace (&snapshot_failed, tps_field_text ("message", job->error->message));
 }
 
 static void
-set_writing_snapshot (TpsDurable *durable, gboolean is_writing)
+end_snapshot (gpointer data)
 {
-  tps_mutex_lock (&durable->lock);
-  durable->is_writing_snapshot = is_writing;
-  tps_cond_broadcast (&durable->changed);
-  tps_mutex_unlock (&durable->lock);
-}
+  SnapshotJob *job = data;
 
-/* `done` comes before the end is noted, since nobody may free what it uses before. */
-static void *
-run_snapshot (void *user_data)
-{
-  g_autofree SnapshotJob *job = user_data;
-  TpsDurable *durable = job->durable;
-  g_autoptr (GError) error = NULL;
-  TpsSnapshotInfo info;
-
-  if (write_snapshot (durable, &info, &error))
-    tps_trace (&snapshot_written, tps_field_text ("name", info.name),
-               tps_field_int ("lsn", info.lsn), tps_field_uint ("bytes", info.n_bytes));
-  else
-    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
-  job->done (job->user_data, error == NULL ? &info : NULL, error);
-  set_writing_snapshot (durable, FALSE);
-  return NULL;
-}
-
-/* FALSE: another one is being written. */
-static gboolean
-begin_snapshot (TpsDurable *durable, GError **error)
-{
-  GError *refusal = NULL;
-
-  tps_mutex_lock (&durable->lock);
-  if (durable->is_writing_snapshot || atomic_load (&durable->stops))
-    {
-      refusal = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                                     "a snapshot is being written");
-      tps_error_set_retry_after_ms (refusal, MAX_RETRY_MS);
-    }
-  else
-    durable->is_writing_snapshot = TRUE;
-  tps_mutex_unlock (&durable->lock);
-  if (refusal != NULL)
-    g_propagate_error (error, refusal);
-  return refusal == NULL;
-}
-
-static gboolean
-start_snapshot (SnapshotJob *job, GError **error)
-{
-  pthread_t thread;
-
-  if (pthread_create (&thread, NULL, run_snapshot, job) == 0)
-    {
-      pthread_detach (thread);
-      return TRUE;
-    }
-  set_writing_snapshot (job->durable, FALSE);
-  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for a snapshot");
-  return FALSE;
+  job->done (job->user_data, job->error == NULL ? &job->durable->snapshot : NULL, job->error);
+  g_clear_error (&job->error);
+  g_free (job);
 }
 
 void
 tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data)
 {
-  SnapshotJob *job = g_new (SnapshotJob, 1);
-  g_autoptr (GError) error = NULL;
+  SnapshotJob *data = g_new (SnapshotJob, 1);
+  TpsSnapshotJob job = { run_snapshot, end_snapshot, data };
 
-  *job = (SnapshotJob) { durable, done, user_data };
-  if (tps_durable_check (durable, &error) && begin_snapshot (durable, &error)
-      && start_snapshot (job, &error))
+  *data = (SnapshotJob) { durable, done, user_data, NULL };
+  if (tps_durable_check (durable, &data->error)
+      && tps_snapshot_thread_submit (&durable->snapshots, &job, &data->error))
     return;
-  g_free (job);
-  done (user_data, NULL, error);
+  end_snapshot (data);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -464,37 +478,90 @@ tps_durable_get_durability (const TpsDurable *durable)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* Of the log that begins after `lsn`. */
+static gboolean
+open_log_after (TpsDurable *durable, const TpsDurableOptions *options, gint64 lsn,
+                TpsLogFound *found, GError **error)
+{
+  TpsLogOptions log = options->log;
+
+  log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
+  log.first_lsn = lsn + 1;
+  durable->recovery.first_lsn = log.first_lsn;
+  durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
+                               found, error);
+  return durable->log != NULL;
+}
+
+/* The directory has no state: the log begins after that of the copy. */
+static gboolean
+begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFound *found,
+                 GError **error)
+{
+  TpsSnapshotInfo info;
+
+  durable->restore_from = tps_snapshot_locate (durable->disk, options->restore_from, &info, error);
+  if (durable->restore_from == NULL)
+    return FALSE;
+  tps_trace (&snapshot_restored, tps_field_text ("name", durable->restore_from),
+             tps_field_int ("lsn", info.end_lsn), tps_field_uint ("bytes", info.n_bytes));
+  g_clear_pointer (&durable->log, tps_log_close);
+  tps_log_found_clear (found);
+  return open_log_after (durable, options, info.end_lsn, found, error);
+}
+
+static gboolean
+check_log_end (TpsDurable *durable, const TpsLogFound *found, GError **error)
+{
+  if (found->last_lsn >= durable->snapshot.end_lsn)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+               "snapshot %s has changes up to command %" G_GINT64_FORMAT
+               ", and the log ends with command %" G_GINT64_FORMAT,
+               durable->snapshot.name, durable->snapshot.end_lsn, found->last_lsn);
+  return FALSE;
+}
+
 static gboolean
 open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
 {
-  TpsLogOptions log = options->log;
   g_auto (TpsLogFound) found = { 0 };
+  gboolean is_new;
 
-  log.interval_ns = options->interval_ns > 0 ? options->interval_ns : TPS_DURABILITY_INTERVAL_NS;
-  log.first_lsn = durable->snapshot.lsn + 1;
-  durable->log = tps_log_open (durable->disk, tps_data_folder_get_log_path (durable->folder), &log,
-                               &found, error);
-  if (durable->log == NULL)
+  if (!open_log_after (durable, options, durable->snapshot.lsn, &found, error))
     return FALSE;
+  is_new = durable->snapshot.name[0] == '\0' && found.last_lsn == 0;
   if (found.torn_position != NULL)
     tps_trace (&log_torn, tps_field_text ("position", found.torn_position),
                tps_field_int ("bytes", found.n_torn_bytes),
                tps_field_int ("last_lsn", found.last_lsn));
-  if (found.last_lsn < durable->snapshot.end_lsn)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
-                   "snapshot %s has changes up to command %" G_GINT64_FORMAT
-                   ", and the log ends with command %" G_GINT64_FORMAT,
-                   durable->snapshot.name, durable->snapshot.end_lsn, found.last_lsn);
-      return FALSE;
-    }
+  if (!check_log_end (durable, &found, error)
+      || (is_new && options->restore_from != NULL
+          && !begin_with_copy (durable, options, &found, error)))
+    return FALSE;
   durable->recovery.log = durable->log;
   durable->recovery.targets = &durable->targets;
   durable->recovery.stops = &durable->stops;
-  durable->recovery.first_lsn = log.first_lsn;
   durable->recovery.last_lsn = found.last_lsn;
   durable->recovery.n_bytes = found.n_bytes;
   return TRUE;
+}
+
+static void
+init_snapshots (TpsDurable *durable, const TpsDurableOptions *options)
+{
+  gsize log_bytes = options->snapshot_log_bytes > 0 ? options->snapshot_log_bytes
+                                                    : DEFAULT_SNAPSHOT_LOG_BYTES;
+  TpsSnapshotThreadOptions thread = {
+    .interval_ns = options->snapshot_interval_ns,
+    .log_bytes = log_bytes == TPS_DURABLE_NEVER ? 0 : (gint64) log_bytes,
+    .write = write_due_snapshot,
+    .get_log_bytes = get_log_bytes,
+    .user_data = durable,
+  };
+
+  durable->keep_snapshots = options->keep_snapshots;
+  tps_snapshot_thread_init (&durable->snapshots, &thread);
 }
 
 static gboolean
@@ -514,6 +581,7 @@ tps_durable_new (const TpsDurableOptions *options, GError **error)
   tps_cond_init (&durable->changed);
   atomic_init (&durable->phase, TPS_DURABLE_RECOVERING);
   durable->durability = options->durability != 0 ? options->durability : TPS_DURABILITY_COMMIT;
+  init_snapshots (durable, options);
   durable->owns_disk = options->disk == NULL;
   durable->disk = durable->owns_disk ? tps_disk_new () : options->disk;
   durable->folder = tps_data_folder_open (durable->disk, options->folder, error);
@@ -527,13 +595,10 @@ void
 tps_durable_stop (TpsDurable *durable)
 {
   atomic_store (&durable->stops, TRUE);
+  tps_snapshot_thread_stop (&durable->snapshots);
   if (durable->has_thread)
     pthread_join (durable->thread, NULL);
   durable->has_thread = FALSE;
-  tps_mutex_lock (&durable->lock);
-  while (durable->is_writing_snapshot)
-    tps_cond_wait (&durable->changed, &durable->lock);
-  tps_mutex_unlock (&durable->lock);
 }
 
 void
@@ -544,9 +609,11 @@ tps_durable_free (TpsDurable *durable)
   tps_durable_stop (durable);
   g_clear_pointer (&durable->log, tps_log_close);
   tps_data_folder_close (durable->folder);
+  g_free (durable->restore_from);
   if (durable->owns_disk)
     tps_disk_free (durable->disk);
   g_clear_error (&durable->error);
+  tps_snapshot_thread_clear (&durable->snapshots);
   tps_cond_clear (&durable->changed);
   tps_mutex_clear (&durable->lock);
   g_free (durable);

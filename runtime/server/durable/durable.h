@@ -48,6 +48,8 @@ typedef enum
 /* "recovering", "live", "full", "read-only", "failed"; static. */
 const gchar *tps_durable_phase_name (TpsDurablePhase phase);
 
+#define TPS_DURABLE_NEVER G_MAXSIZE
+
 typedef struct
 {
   const gchar *folder;      /* the data directory; NULL = the server keeps nothing */
@@ -55,10 +57,18 @@ typedef struct
   gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
   TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
+  /* Snapshots that nobody asks for, while the state changes: an interval after the last one was begun, and when the log has
+   * grown by so many bytes since then. */
+  gint64 snapshot_interval_ns; /* 0 = not by time */
+  gsize snapshot_log_bytes;    /* 0 = 4 GiB; TPS_DURABLE_NEVER = not by size */
+  guint keep_snapshots;        /* the newest ones, which stay with the log that they need; 0 = 2 */
+  /* A snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not read where `folder` holds
+   * one. NULL = none. */
+  const gchar *restore_from;
 } TpsDurableOptions;
 
 /* Copies `options`; opens the directory and the log, which cuts off what a crash left half written. Blocks. Errors: those of
- * tps_data_folder_open() and tps_log_open(). */
+ * tps_data_folder_open(), tps_log_open() and tps_snapshot_locate(). */
 TpsDurable *tps_durable_new (const TpsDurableOptions *options, GError **error);
 
 /* Resolved. */
@@ -108,9 +118,9 @@ void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data
 typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,
                                         const GError *error);
 
-/* Writes a snapshot on a thread of its own, while requests go on, and deletes the log and the snapshots that are no longer needed.
- * Calls `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one is
- * being written), those of tps_durable_check(). */
+/* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the snapshots that are no longer
+ * needed. Calls `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one
+ * is being written), those of tps_durable_check(). */
 void tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data);
 
 /* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called again. */

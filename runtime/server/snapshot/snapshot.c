@@ -162,7 +162,11 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
   guint keep = options->keep > 0 ? options->keep : DEFAULT_KEEP;
 
   if (!write_files (writing, error))
-    return FALSE;
+    {
+      /* What it took is room for the log now. Another failure changes nothing: the next call deletes the rest. */
+      tps_snapshot_folder_delete (options->disk, options->folder, writing->name, NULL);
+      return FALSE;
+    }
   set_info (info, writing->name, &writing->manifest);
   return tps_snapshot_folder_delete_old (options->disk, options->folder, keep, &info->oldest_lsn,
                                          error);
@@ -274,19 +278,88 @@ restore_model (const TpsSnapshotOptions *options, const gchar *folder, const Tps
                                 &manifest->model.pushes, pace, error);
 }
 
+/* `manifest` is initialised and empty. */
+static gboolean
+restore_folder (const TpsSnapshotOptions *options, const gchar *folder, TpsManifest *manifest,
+                GError **error)
+{
+  TpsSnapshotPace pace = { .options = options };
+
+  if (!tps_manifest_read (manifest, options->disk, folder, error))
+    return FALSE;
+  pace.n_bytes = tps_manifest_count_bytes (manifest);
+  return restore_tables (options, folder, manifest, &pace, error)
+         && restore_model (options, folder, manifest, &pace, error);
+}
+
 gboolean
 tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *info,
                       GError **error)
 {
   g_autofree gchar *folder = g_build_filename (options->folder, info->name, NULL);
   g_auto (TpsManifest) manifest = { 0 };
-  TpsSnapshotPace pace = { .options = options, .n_bytes = info->n_bytes };
 
   tps_manifest_init (&manifest);
-  if (!tps_manifest_read (&manifest, options->disk, folder, error)
-      || !restore_tables (options, folder, &manifest, &pace, error)
-      || !restore_model (options, folder, &manifest, &pace, error))
+  if (!restore_folder (options, folder, &manifest, error))
     return FALSE;
   tps_sequencer_set_lsn (options->sequencer, manifest.lsn);
   return TRUE;
+}
+
+/* ---- snapshots of others --------------------------------------------------------------------- */
+
+/* Rows may have LSNs up to the end, and later commands must have greater ones. */
+gboolean
+tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folder, GError **error)
+{
+  g_auto (TpsManifest) manifest = { 0 };
+
+  tps_manifest_init (&manifest);
+  if (!restore_folder (options, folder, &manifest, error))
+    return FALSE;
+  tps_sequencer_set_lsn (options->sequencer, manifest.end_lsn);
+  return TRUE;
+}
+
+/* The newest snapshot in a folder of snapshots; NULL without an error: there is none. */
+static gchar *
+find_newest (TpsDisk *disk, const gchar *folder, GError **error)
+{
+  g_auto (GStrv) names = tps_snapshot_folder_list (disk, folder, error);
+  guint n = names != NULL ? g_strv_length (names) : 0;
+
+  return n > 0 ? g_build_filename (folder, names[n - 1], NULL) : NULL;
+}
+
+static gchar *
+locate (TpsDisk *disk, const gchar *path, GError **error)
+{
+  g_autofree gchar *below = g_build_filename (path, TPS_SNAPSHOT_FOLDER, NULL);
+  GError *failure = NULL;
+  gchar *found;
+
+  if (tps_snapshot_folder_is_complete (disk, path))
+    return g_strdup (path);
+  found = find_newest (disk, path, &failure);
+  if (found == NULL && failure == NULL)
+    found = find_newest (disk, below, &failure);
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+  else if (found == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: there is no snapshot", path);
+  return found;
+}
+
+gchar *
+tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info, GError **error)
+{
+  g_autofree gchar *folder = locate (disk, path, error);
+  g_autofree gchar *name = folder != NULL ? g_path_get_basename (folder) : NULL;
+  g_auto (TpsManifest) manifest = { 0 };
+
+  tps_manifest_init (&manifest);
+  if (folder == NULL || !tps_manifest_read (&manifest, disk, folder, error))
+    return NULL;
+  set_info (info, name, &manifest);
+  return g_steal_pointer (&folder);
 }

@@ -53,6 +53,9 @@ typedef struct
 
 #define TPS_SNAPSHOT_MAX_NAME 40
 
+/* Of all snapshots in a data directory. */
+#define TPS_SNAPSHOT_FOLDER "snapshots"
+
 /* A snapshot on the disk. */
 typedef struct
 {
@@ -69,8 +72,8 @@ typedef struct
 
 /* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one call at a time for a folder.
  * Lookups and pushes go on: none waits for more than the copy of TPS_TABLE_QUIET_BYTES, or for one piece of the push window.
- * Takes at most 32 MiB. `info` is set on success. On failure the folder holds what it held before, apart from a part that the
- * next call deletes. Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without row
+ * Takes at most 32 MiB. `info` is set on success. On failure the folder holds what it held before, apart from a part, where
+ * the disk does not delete it, that the next call deletes. Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without row
  * LSNs). */
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
@@ -88,5 +91,19 @@ gboolean tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *
  * model and `model` is NULL). */
 gboolean tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *info,
                                GError **error);
+
+/* ---- snapshots of others --------------------------------------------------------------------- */
+
+/* Finds a snapshot without its log, such as a copy: `path` is its folder, a folder of snapshots, or a data directory; of
+ * several the newest is taken. Returns its folder, which the caller frees, and sets `info`, whose name is cut if it is longer.
+ * Errors: NOT_FOUND (there is none), those of tps_snapshot_find(). */
+gchar *tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info,
+                            GError **error);
+
+/* Reads the snapshot in `folder` into a store and a model server that are empty, as tps_snapshot_restore() does, without a log:
+ * the sequencer's LSN becomes end_lsn, and rows stay as they were when they were copied. If commands took effect meanwhile, rows
+ * are of different moments between lsn and end_lsn. Errors: those of tps_snapshot_restore(). */
+gboolean tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folder,
+                                    GError **error);
 
 G_END_DECLS

@@ -63,15 +63,23 @@ tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error)
 }
 
 gboolean
-tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name)
+tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path)
 {
-  g_autofree gchar *path = g_build_filename (folder, name, TPS_MANIFEST_NAME, NULL);
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_READ_ONLY, NULL);
+  g_autofree gchar *manifest = g_build_filename (path, TPS_MANIFEST_NAME, NULL);
+  TpsDiskFile *file = disk->open (disk, manifest, TPS_DISK_READ_ONLY, NULL);
 
   if (file == NULL)
     return FALSE;
   disk->close (file);
   return TRUE;
+}
+
+gboolean
+tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name)
+{
+  g_autofree gchar *path = g_build_filename (folder, name, NULL);
+
+  return tps_snapshot_folder_is_complete (disk, path);
 }
 
 static gboolean
@@ -96,13 +104,15 @@ delete_files (TpsDisk *disk, const gchar *path, GError **error)
   return disk->remove (disk, path, error);
 }
 
-/* The manifest goes first, for good, so that half a snapshot is never taken for a whole one. */
-static gboolean
-delete_snapshot (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
+gboolean
+tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error)
 {
   g_autofree gchar *path = g_build_filename (folder, name, NULL);
+  gboolean has_manifest = tps_snapshot_folder_has (disk, folder, name);
 
-  return remove_in (disk, path, TPS_MANIFEST_NAME, error) && disk->sync_folder (disk, path, error)
+  return (!has_manifest
+          || (remove_in (disk, path, TPS_MANIFEST_NAME, error)
+              && disk->sync_folder (disk, path, error)))
          && delete_files (disk, path, error);
 }
 
@@ -114,12 +124,8 @@ tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GErro
   if (names == NULL)
     return FALSE;
   for (guint i = 0; names[i] != NULL; i++)
-    {
-      g_autofree gchar *path = g_build_filename (folder, names[i], NULL);
-
-      if (!delete_files (disk, path, error))
-        return FALSE;
-    }
+    if (!tps_snapshot_folder_delete (disk, folder, names[i], error))
+      return FALSE;
   return TRUE;
 }
 
@@ -133,7 +139,7 @@ tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep, 
   if (names == NULL)
     return FALSE;
   for (guint i = 0; i + keep < n; i++)
-    if (!delete_snapshot (disk, folder, names[i], error))
+    if (!tps_snapshot_folder_delete (disk, folder, names[i], error))
       return FALSE;
   *oldest_lsn = tps_snapshot_folder_get_lsn (names[n > keep ? n - keep : 0]);
   return TRUE;

@@ -17,9 +17,17 @@ gint64 tps_snapshot_folder_get_lsn (const gchar *name);
 /* The names of complete snapshots, the oldest first; g_strfreev(). A folder that is not there has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
+/* Whether `path` is the folder of a complete snapshot. */
+gboolean tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path);
+
 /* Whether there is a complete one of this name. */
 gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name);
 
+/* Deletes one, complete or not. The manifest goes first, for good, so that half a snapshot is never taken for a whole one. */
+gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
+                                     GError **error);
+
+/* Deletes all that have no manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Deletes complete snapshots but the newest `keep`, and says what the oldest LSN is then. */

@@ -534,8 +534,11 @@ tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, G
                               .workers = store->workers,
                               .keeps_lsns = store->keeps_row_lsns,
                               .is_unfilled = TRUE };
+  TpsTable *table = tps_table_new (spec, &options, error);
 
-  return tps_table_new (spec, &options, error);
+  if (table != NULL && store->durability == 0)
+    table->spec.durability = 0; /* there is no log here */
+  return table;
 }
 
 gboolean

@@ -260,6 +260,7 @@ SimulatedDisk::make_functions ()
   TpsDisk disk {};
 
   disk.open = [] (TpsDisk *base, const gchar *path, guint flags, GError **error) -> TpsDiskFile * {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
     auto found = self->names_.find (path);
 
@@ -284,6 +285,7 @@ SimulatedDisk::make_functions ()
     return &(new File { { base }, found->second, path, flags, false })->base;
   };
   disk.close = [] (TpsDiskFile *base) {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
 
     if (file->is_lock)
@@ -291,9 +293,11 @@ SimulatedDisk::make_functions ()
     delete file;
   };
   disk.get_size = [] (TpsDiskFile *base, GError **) -> gint64 {
+    auto guard = of (base->disk)->guard ();
     return static_cast<gint64> (reinterpret_cast<File *> (base)->inode->data.size ());
   };
   disk.preallocate = [] (TpsDiskFile *base, gint64 n_bytes, GError **error) -> gboolean {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
     SimulatedDisk *self = of (base->disk);
     std::string &data = file->inode->data;
@@ -309,6 +313,7 @@ SimulatedDisk::make_functions ()
     return TRUE;
   };
   disk.truncate = [] (TpsDiskFile *base, gint64 n_bytes, GError **error) -> gboolean {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
 
     if (!of (base->disk)->step (error, "truncate", file->path))
@@ -318,6 +323,7 @@ SimulatedDisk::make_functions ()
   };
   disk.read = [] (TpsDiskFile *base, gpointer data, gsize n_bytes, gint64 offset,
                   GError **error) -> gssize {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
     const std::string &from = file->inode->data;
 
@@ -336,6 +342,7 @@ SimulatedDisk::make_functions ()
     return static_cast<gssize> (n_bytes);
   };
   disk.skip_zeros = [] (TpsDiskFile *base, gint64 offset) -> gint64 {
+    auto guard = of (base->disk)->guard ();
     const std::string &data = reinterpret_cast<File *> (base)->inode->data;
     size_t found = data.find_first_not_of ('\0', static_cast<size_t> (offset));
 
@@ -343,6 +350,7 @@ SimulatedDisk::make_functions ()
   };
   disk.write = [] (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset,
                    gboolean is_sync, GError **error) -> gboolean {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
     SimulatedDisk *self = of (base->disk);
     Inode *inode = file->inode.get ();
@@ -368,11 +376,13 @@ SimulatedDisk::make_functions ()
     return !is_sync || self->sync_inode (inode, file->path, error);
   };
   disk.sync = [] (TpsDiskFile *base, GError **error) -> gboolean {
+    auto guard = of (base->disk)->guard ();
     auto *file = reinterpret_cast<File *> (base);
 
     return of (base->disk)->sync_inode (file->inode.get (), file->path, error);
   };
   disk.rename = [] (TpsDisk *base, const gchar *from, const gchar *to, GError **error) -> gboolean {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
 
     if (!self->step (error, "rename", from))
@@ -383,6 +393,7 @@ SimulatedDisk::make_functions ()
     return TRUE;
   };
   disk.remove = [] (TpsDisk *base, const gchar *path, GError **error) -> gboolean {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
 
     if (!self->step (error, "remove", path))
@@ -395,6 +406,7 @@ SimulatedDisk::make_functions ()
   };
   disk.make_folder = [] (TpsDisk *, const gchar *, GError **) -> gboolean { return TRUE; };
   disk.sync_folder = [] (TpsDisk *base, const gchar *path, GError **error) -> gboolean {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
 
     if (!self->step (error, "fsync", path))
@@ -405,6 +417,7 @@ SimulatedDisk::make_functions ()
     return TRUE;
   };
   disk.list = [] (TpsDisk *base, const gchar *path, GError **error) -> GStrv {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
     GPtrArray *names = g_ptr_array_new ();
     std::string prefix = std::string (path) + "/";
@@ -420,6 +433,7 @@ SimulatedDisk::make_functions ()
     return reinterpret_cast<GStrv> (g_ptr_array_free (names, FALSE));
   };
   disk.lock = [] (TpsDisk *base, const gchar *path, GError **error) -> TpsDiskFile * {
+    auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);
 
     if (!self->locks_.insert (path).second)

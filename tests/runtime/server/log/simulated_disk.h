@@ -5,12 +5,15 @@
  * What was written and not synced is in a cache. A power cut keeps a random part of it: sectors
  * of 512 bytes one by one, file sizes, and names of folders that were not synced. A failed sync
  * keeps a random part as well and forgets the rest, so that a second sync succeeds without it,
- * as on Linux. */
+ * as on Linux.
+ *
+ * Thread: the disk's functions any; faults and restart() while no other function runs. */
 
 #pragma once
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
@@ -82,9 +85,15 @@ private:
   static void apply (Names *names, const NameChange &change);
   uint64_t get_used () const;
   static SimulatedDisk *of (TpsDisk *disk);
+  std::unique_lock<std::mutex>
+  guard ()
+  {
+    return std::unique_lock<std::mutex> (lock_);
+  }
   static TpsDisk make_functions ();
 
   std::unique_ptr<Disk> disk_;
+  std::mutex lock_;
   std::mt19937 random_;
   Names names_, durable_names_;
   std::vector<NameChange> changes_;

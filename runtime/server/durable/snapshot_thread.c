@@ -1,0 +1,173 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/durable/snapshot_thread.h"
+
+#include "runtime/base/error.h"
+
+/* How often the length of the log is looked at. */
+#define LOOK_NS ((gint64) 1000000000)
+#define RETRY_AFTER_MS 2000
+
+void
+tps_snapshot_thread_init (TpsSnapshotThread *thread, const TpsSnapshotThreadOptions *options)
+{
+  *thread = (TpsSnapshotThread) { .options = *options };
+  tps_mutex_init (&thread->lock);
+  tps_cond_init (&thread->changed);
+}
+
+void
+tps_snapshot_thread_clear (TpsSnapshotThread *thread)
+{
+  tps_cond_clear (&thread->changed);
+  tps_mutex_clear (&thread->lock);
+}
+
+void
+tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
+{
+  tps_mutex_lock (&thread->lock);
+  thread->has_begun = TRUE;
+  tps_mutex_unlock (&thread->lock);
+  tps_snapshot_thread_note (thread, now_ns, log_bytes);
+}
+
+void
+tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
+{
+  tps_mutex_lock (&thread->lock);
+  thread->last_ns = now_ns;
+  thread->last_bytes = log_bytes;
+  tps_mutex_unlock (&thread->lock);
+}
+
+gboolean
+tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job, GError **error)
+{
+  GError *refusal = NULL;
+
+  tps_mutex_lock (&thread->lock);
+  if (thread->is_busy || thread->stops)
+    {
+      refusal = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                                     "a snapshot is being written or read");
+      tps_error_set_retry_after_ms (refusal, RETRY_AFTER_MS);
+    }
+  else
+    {
+      thread->is_busy = TRUE;
+      thread->job = *job;
+      tps_cond_broadcast (&thread->changed);
+    }
+  tps_mutex_unlock (&thread->lock);
+  if (refusal != NULL)
+    g_propagate_error (error, refusal);
+  return refusal == NULL;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* When a snapshot is due by itself, or may be. With the lock. */
+static gint64
+get_due_ns (const TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
+{
+  const TpsSnapshotThreadOptions *options = &thread->options;
+  gint64 due_ns = G_MAXINT64;
+
+  if (!thread->has_begun || thread->stops)
+    return G_MAXINT64;
+  if (options->interval_ns > 0)
+    due_ns = thread->last_ns + options->interval_ns;
+  if (options->log_bytes > 0 && log_bytes - thread->last_bytes >= options->log_bytes)
+    due_ns = now_ns;
+  else if (options->log_bytes > 0)
+    due_ns = MIN (due_ns, now_ns + LOOK_NS);
+  return MAX (due_ns, thread->retry_ns);
+}
+
+static void
+do_job (TpsSnapshotThread *thread, const TpsSnapshotJob *job)
+{
+  job->run (job->data);
+  tps_mutex_lock (&thread->lock);
+  thread->is_busy = FALSE;
+  tps_mutex_unlock (&thread->lock);
+  job->ended (job->data);
+}
+
+static void
+write_due (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
+{
+  gboolean is_written = thread->options.write (thread->options.user_data);
+
+  if (is_written)
+    tps_snapshot_thread_note (thread, now_ns, log_bytes);
+  tps_mutex_lock (&thread->lock);
+  thread->is_busy = FALSE;
+  thread->retry_ns = is_written ? 0 : now_ns + TPS_SNAPSHOT_RETRY_NS;
+  tps_mutex_unlock (&thread->lock);
+}
+
+gboolean
+tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake_ns)
+{
+  const TpsSnapshotThreadOptions *options = &thread->options;
+  gint64 log_bytes = options->log_bytes > 0 ? options->get_log_bytes (options->user_data) : 0;
+  TpsSnapshotJob job;
+  gboolean is_due;
+
+  tps_mutex_lock (&thread->lock);
+  job = thread->job;
+  thread->job = (TpsSnapshotJob) { 0 };
+  *wake_ns = get_due_ns (thread, now_ns, log_bytes);
+  is_due = job.run == NULL && *wake_ns <= now_ns;
+  if (is_due)
+    thread->is_busy = TRUE;
+  tps_mutex_unlock (&thread->lock);
+  if (job.run != NULL)
+    do_job (thread, &job);
+  else if (is_due)
+    write_due (thread, now_ns, log_bytes);
+  return job.run != NULL || is_due;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* FALSE: it stops. */
+static gboolean
+wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
+{
+  gboolean stops;
+
+  tps_mutex_lock (&thread->lock);
+  if (thread->job.run == NULL && !thread->stops)
+    {
+      if (wake_ns == G_MAXINT64)
+        tps_cond_wait (&thread->changed, &thread->lock);
+      else
+        tps_cond_wait_until (&thread->changed, &thread->lock, wake_ns);
+    }
+  stops = thread->stops && thread->job.run == NULL;
+  tps_mutex_unlock (&thread->lock);
+  return !stops;
+}
+
+void
+tps_snapshot_thread_run (TpsSnapshotThread *thread)
+{
+  gint64 wake_ns = 0;
+
+  do
+    while (tps_snapshot_thread_step (thread, tps_clock_now_ns (), &wake_ns))
+      ;
+  while (wait_for_job (thread, wake_ns));
+}
+
+void
+tps_snapshot_thread_stop (TpsSnapshotThread *thread)
+{
+  tps_mutex_lock (&thread->lock);
+  thread->stops = TRUE;
+  tps_cond_broadcast (&thread->changed);
+  tps_mutex_unlock (&thread->lock);
+}

@@ -1,0 +1,244 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables and a model over a data directory in this process. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "runtime/base/error.h"
+#include "runtime/server/durable/durable.h"
+#include "tests/runtime/server/tables/tables.h"
+
+namespace thriftps {
+
+using embedding_test::Floats;
+using embedding_test::Ids;
+using embedding_test::Spec;
+using embedding_test::view;
+
+constexpr int64_t kRows = 64;
+constexpr int32_t kDim = 16;
+constexpr gint64 kSegmentBytes = 128 << 10;
+
+/* A server between its start and its end. */
+class Server
+{
+public:
+  Server (TpsDisk *disk, const std::string &folder, TpsDurability durability,
+          TpsDurableOptions options = {}, gsize max_row_bytes_of_call = 0)
+  {
+    TpsSequencerOptions ordering = {};
+    TpsTableStoreOptions tables = {};
+    TpsModelServerOptions updating = {};
+    GError *error = nullptr;
+
+    options.folder = folder.c_str ();
+    options.durability = durability;
+    options.disk = disk;
+    options.log.segment_bytes = kSegmentBytes;
+    durable = tps_durable_new (&options, &error);
+    EXPECT_NE (durable, nullptr) << (error != nullptr ? error->message : "");
+    workers = tps_worker_pool_new ("durable", 2);
+    ordering.workers = workers;
+    tps_durable_init_sequencer (durable, &ordering);
+    sequencer = tps_sequencer_new (&ordering);
+    tables.max_bytes = 64 << 20;
+    tables.sequencer = sequencer;
+    tables.workers = workers;
+    tables.max_row_bytes_of_call = max_row_bytes_of_call;
+    tables.durability = tps_durable_get_durability (durable);
+    tables.keeps_row_lsns = TRUE;
+    store = tps_table_store_new (&tables);
+    updating.n_trainers = 1;
+    updating.workers = workers;
+    updating.sequencer = sequencer;
+    model = tps_model_server_new (&updating, nullptr);
+  }
+
+  ~Server ()
+  {
+    tps_durable_stop (durable);
+    tps_model_server_free (model);
+    tps_durable_free (durable);
+    tps_table_store_free (store);
+    tps_worker_pool_free (workers);
+    tps_sequencer_free (sequencer);
+  }
+
+  /* What went wrong. */
+  std::string
+  recover ()
+  {
+    TpsDurableTargets targets = { sequencer, store, model, nullptr, nullptr };
+    g_autoptr (GError) error = nullptr;
+
+    EXPECT_TRUE (tps_durable_start (durable, &targets, nullptr));
+    return tps_durable_wait (durable, &error) ? "" : error->message;
+  }
+
+  TpsDurablePhase
+  phase ()
+  {
+    TpsDurableStatus status;
+
+    tps_durable_get_status (durable, &status);
+    return status.phase;
+  }
+
+  /* The error's code. */
+  int
+  create (const std::string &name, TpsDurability durability = {})
+  {
+    Spec spec = Spec (name, kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+    g_autoptr (GError) error = nullptr;
+
+    spec.value.durability = durability;
+    return tps_table_store_create (store, &spec.value, &error) ? 0 : error->code;
+  }
+
+  Floats
+  row (const std::string &table)
+  {
+    g_auto (TpsTensor) rows = {};
+    Ids ids { 3 };
+
+    EXPECT_TRUE (tps_table_store_lookup_rows (store, table.c_str (), view (ids), &rows, nullptr));
+    auto data = static_cast<const float *> (tps_tensor_data (&rows));
+    return { data, data + kDim };
+  }
+
+  TpsDurable *durable;
+  TpsWorkerPool *workers;
+  TpsSequencer *sequencer;
+  TpsTableStore *store;
+  TpsModelServer *model;
+};
+
+/* Pushes -1 to row 3 of a table, and to all others. */
+class Pushes
+{
+public:
+  explicit Pushes (const std::string &table) : table_ (table)
+  {
+    for (int64_t row = 0; row < kRows; row++)
+      ids_.push_back (row);
+    values_.assign (static_cast<size_t> (kRows * kDim), -1.0f);
+  }
+
+  void
+  send (Server &server)
+  {
+    TpsTablePush push = {};
+
+    push.may_wait = TRUE;
+    push.table = table_.c_str ();
+    push.indices = view (ids_);
+    push.values = view (values_, kDim);
+    n_sent++;
+    tps_table_store_push (server.store, &push, ended, this);
+  }
+
+  void
+  wait ()
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [this] { return n_ended == n_sent; });
+  }
+
+  std::string
+  message ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return message_;
+  }
+
+  int
+  get_code ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return code;
+  }
+
+  int
+  n_applied ()
+  {
+    std::lock_guard<std::mutex> guard (lock_);
+
+    return n_ended - n_failed;
+  }
+
+  int n_sent = 0, n_ended = 0, n_failed = 0, code = 0;
+
+private:
+  static void
+  ended (gpointer user_data, const GError *error)
+  {
+    auto *self = static_cast<Pushes *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock_);
+
+    self->n_ended++;
+    if (error != nullptr)
+      {
+        self->n_failed++;
+        self->code = error->code;
+        self->message_ = error->message;
+      }
+    self->changed_.notify_all ();
+  }
+
+  std::string table_;
+  Ids ids_;
+  Floats values_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::string message_;
+};
+
+inline Floats
+all (int value)
+{
+  return Floats (kDim, static_cast<float> (value));
+}
+
+/* Asks for a snapshot, and waits for it. */
+struct Snapshot
+{
+  explicit Snapshot (Server &server)
+  {
+    tps_durable_snapshot (server.durable, done, this);
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return has_ended; });
+  }
+
+  static void
+  done (gpointer user_data, const TpsSnapshotInfo *info, const GError *error)
+  {
+    auto *self = static_cast<Snapshot *> (user_data);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    self->has_ended = true;
+    self->message = error != nullptr ? error->message : "";
+    if (info != nullptr)
+      {
+        self->lsn = info->lsn;
+        self->oldest_lsn = info->oldest_lsn;
+      }
+    self->changed.notify_all ();
+  }
+
+  std::mutex lock;
+  std::condition_variable changed;
+  bool has_ended = false;
+  std::string message;
+  gint64 lsn = -1, oldest_lsn = -1;
+};
+
+} // namespace thriftps

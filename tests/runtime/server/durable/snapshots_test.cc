@@ -1,0 +1,417 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* When snapshots are written, what is deleted after them, and what a power cut leaves.
+ *
+ *   SEEDS=10000 FIRST_SEED=1     power cuts, and the first one's seed (--test_env)
+ */
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/server/durable/snapshot_thread.h"
+#include "tests/runtime/server/durable/durable_fixture.h"
+#include "tests/runtime/server/log/simulated_disk.h"
+
+namespace thriftps {
+namespace {
+
+constexpr gint64 kSecond = 1000000000;
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+/* A thread of snapshots without a thread, at times of its own. */
+class Due : public testing::Test
+{
+protected:
+  ~Due () override
+  {
+    tps_snapshot_thread_clear (&thread);
+  }
+
+  void
+  begin (gint64 interval_ns, gint64 n_log_bytes)
+  {
+    TpsSnapshotThreadOptions options = {};
+
+    options.interval_ns = interval_ns;
+    options.log_bytes = n_log_bytes;
+    options.write = [] (gpointer data) -> gboolean {
+      Due *self = static_cast<Due *> (data);
+
+      self->n_written++;
+      return !self->fails;
+    };
+    options.get_log_bytes = [] (gpointer data) { return static_cast<Due *> (data)->log_bytes; };
+    options.user_data = this;
+    tps_snapshot_thread_init (&thread, &options);
+    EXPECT_FALSE (step (100 * kSecond)) << "nothing is due before the server is live";
+    EXPECT_EQ (wake_ns, G_MAXINT64);
+    tps_snapshot_thread_begin (&thread, 0, log_bytes);
+  }
+
+  bool
+  step (gint64 now_ns)
+  {
+    return tps_snapshot_thread_step (&thread, now_ns, &wake_ns);
+  }
+
+  TpsSnapshotThread thread {};
+  gint64 log_bytes = 1000, wake_ns = 0;
+  int n_written = 0;
+  bool fails = false;
+};
+
+} // namespace
+
+TEST_F (Due, byTimeAnIntervalAfterTheLastOneWasBegun)
+{
+  begin (10 * kSecond, 0);
+  EXPECT_FALSE (step (10 * kSecond - 1));
+  EXPECT_EQ (wake_ns, 10 * kSecond);
+  EXPECT_TRUE (step (10 * kSecond));
+  EXPECT_FALSE (step (20 * kSecond - 1));
+  tps_snapshot_thread_note (&thread, 15 * kSecond, 0); /* somebody asked for one */
+  EXPECT_FALSE (step (20 * kSecond));
+  EXPECT_EQ (wake_ns, 25 * kSecond);
+  EXPECT_TRUE (step (25 * kSecond));
+  EXPECT_EQ (n_written, 2);
+}
+
+TEST_F (Due, bySizeWhenTheLogHasGrown)
+{
+  begin (0, 500);
+  log_bytes = 1499;
+  EXPECT_FALSE (step (1));
+  EXPECT_LT (wake_ns, 2 * kSecond) << "the log is looked at again";
+  log_bytes = 1500;
+  EXPECT_TRUE (step (2));
+  EXPECT_FALSE (step (3));
+  log_bytes = 2000;
+  EXPECT_TRUE (step (4));
+  EXPECT_EQ (n_written, 2);
+}
+
+TEST_F (Due, neverWhereNothingIsSaid)
+{
+  begin (0, 0);
+  log_bytes = G_MAXINT64;
+  EXPECT_FALSE (step (G_MAXINT64 - 1));
+  EXPECT_EQ (wake_ns, G_MAXINT64);
+}
+
+TEST_F (Due, aMinuteAfterAFailureAndNotBefore)
+{
+  begin (1000 * kSecond, 500);
+  fails = true;
+  log_bytes = 1500;
+  EXPECT_TRUE (step (1));
+  EXPECT_FALSE (step (TPS_SNAPSHOT_RETRY_NS));
+  EXPECT_EQ (wake_ns, TPS_SNAPSHOT_RETRY_NS + 1);
+  fails = false;
+  EXPECT_TRUE (step (TPS_SNAPSHOT_RETRY_NS + 1));
+  EXPECT_FALSE (step (TPS_SNAPSHOT_RETRY_NS + 2));
+  EXPECT_EQ (n_written, 2);
+}
+
+TEST_F (Due, oneJobAtATime)
+{
+  struct Steps
+  {
+    TpsSnapshotThread *thread;
+    std::vector<int> done;
+  } steps { &thread, {} };
+  TpsSnapshotJob job = {};
+  g_autoptr (GError) error = nullptr;
+
+  job.run = [] (gpointer data) { static_cast<Steps *> (data)->done.push_back (1); };
+  job.ended = [] (gpointer data) {
+    Steps *self = static_cast<Steps *> (data);
+    TpsSnapshotJob next = {};
+
+    self->done.push_back (2);
+    next.run = [] (gpointer more) { static_cast<Steps *> (more)->done.push_back (3); };
+    next.ended = [] (gpointer) {};
+    next.data = self;
+    if (self->done.size () == 2)
+      {
+        EXPECT_TRUE (tps_snapshot_thread_submit (self->thread, &next, nullptr));
+      }
+  };
+  job.data = &steps;
+  begin (0, 0);
+  EXPECT_TRUE (tps_snapshot_thread_submit (&thread, &job, nullptr));
+  EXPECT_FALSE (tps_snapshot_thread_submit (&thread, &job, &error));
+  EXPECT_EQ (error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_GT (tps_error_get_retry_after_ms (error), 0);
+  EXPECT_TRUE (step (1));
+  EXPECT_TRUE (step (1)) << "the end of a job may bring the next one";
+  EXPECT_FALSE (step (1));
+  EXPECT_EQ (steps.done, (std::vector<int> { 1, 2, 3 }));
+  tps_snapshot_thread_stop (&thread);
+  EXPECT_FALSE (tps_snapshot_thread_submit (&thread, &job, nullptr));
+}
+
+/* ---- of a server ----------------------------------------------------------------------------- */
+
+namespace {
+
+std::vector<std::string>
+list (TpsDisk *disk, const std::string &folder)
+{
+  g_auto (GStrv) names = disk->list (disk, folder.c_str (), nullptr);
+  std::vector<std::string> found;
+
+  for (guint i = 0; names != nullptr && names[i] != nullptr; i++)
+    found.push_back (names[i]);
+  return found;
+}
+
+unsigned long
+number_of (const char *name, unsigned long otherwise)
+{
+  const char *text = getenv (name);
+
+  return text != nullptr ? strtoul (text, nullptr, 10) : otherwise;
+}
+
+} // namespace
+
+/* Three snapshots stay, and the log from the oldest of them on. */
+TEST (Snapshots, staySoManyWithTheLogThatTheyNeed)
+{
+  SimulatedDisk disk (1);
+  TpsDurableOptions options = {};
+  Pushes pushes ("emb");
+  std::vector<gint64> lsns;
+
+  options.keep_snapshots = 3;
+  Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+  ASSERT_EQ (server.recover (), "");
+  ASSERT_EQ (server.create ("emb"), 0);
+  for (int round = 0; round < 5; round++)
+    {
+      for (int i = 0; i < 60; i++) /* several segments */
+        pushes.send (server);
+      pushes.wait ();
+      Snapshot snapshot (server);
+      ASSERT_EQ (snapshot.message, "");
+      lsns.push_back (snapshot.lsn);
+      EXPECT_EQ (snapshot.oldest_lsn, lsns[round < 2 ? 0 : lsns.size () - 3]);
+    }
+  EXPECT_EQ (list (disk.get (), "data/snapshots").size (), 3u);
+  EXPECT_GE (list (disk.get (), "data/log").front (), "00000000000000000003.log");
+}
+
+/* By itself, as soon as the log has grown: the interval is over at once, and so is the next one. */
+TEST (Snapshots, areWrittenByThemselves)
+{
+  SimulatedDisk disk (1);
+  TpsDurableOptions options = {};
+  Pushes pushes ("emb");
+  auto deadline = std::chrono::steady_clock::now () + std::chrono::seconds (60);
+
+  options.snapshot_interval_ns = 1;
+  Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+  ASSERT_EQ (server.recover (), "");
+  ASSERT_EQ (server.create ("emb"), 0);
+  pushes.send (server);
+  pushes.wait ();
+  std::vector<std::string> names;
+  do
+    {
+      std::this_thread::yield ();
+      names = list (disk.get (), "data/snapshots");
+    }
+  while ((names.empty () || names.back () != "snapshot-00000000000000000002")
+         && std::chrono::steady_clock::now () < deadline);
+  EXPECT_EQ (names.back (), "snapshot-00000000000000000002");
+}
+
+/* ---- a start with a copy --------------------------------------------------------------------- */
+
+namespace {
+
+/* A data directory "from" with a snapshot of two pushes, and one push more in its log. */
+void
+make_source (TpsDisk *disk)
+{
+  Server server (disk, "from", TPS_DURABILITY_COMMIT);
+  Pushes pushes ("emb");
+
+  ASSERT_EQ (server.recover (), "");
+  ASSERT_EQ (server.create ("emb"), 0);
+  for (int i = 0; i < 3; i++)
+    {
+      pushes.send (server);
+      pushes.wait ();
+      if (i == 1)
+        {
+          Snapshot snapshot (server);
+          ASSERT_EQ (snapshot.message, "");
+        }
+    }
+}
+
+} // namespace
+
+TEST (Copies, areWhereAnEmptyServerBegins)
+{
+  SimulatedDisk disk (1);
+  TpsDurableOptions options = {};
+  Pushes pushes ("emb");
+
+  make_source (disk.get ());
+  for (const char *path : { "from", "from/snapshots" })
+    {
+      std::string folder = std::string (path) + "/copy";
+
+      options.restore_from = path;
+      Server server (disk.get (), folder, TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "");
+      EXPECT_EQ (server.row ("emb"), all (2));
+      pushes.send (server);
+      pushes.wait ();
+      EXPECT_EQ (pushes.n_failed, 0);
+      EXPECT_EQ (server.row ("emb"), all (3)) << "rows of the copy take later changes";
+    }
+  for (const char *from : { "nowhere", static_cast<const char *> (nullptr), "from" })
+    {
+      options.restore_from = from; /* not read: there is a state */
+      Server server (disk.get (), "from/copy", TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "");
+      EXPECT_EQ (server.row ("emb"), all (3));
+    }
+}
+
+TEST (Copies, thatAreNotThereAreNamed)
+{
+  SimulatedDisk disk (1);
+  TpsDurableOptions options = {};
+  g_autoptr (GError) error = nullptr;
+
+  options.folder = "data";
+  options.disk = disk.get ();
+  options.restore_from = "nowhere";
+  EXPECT_EQ (tps_durable_new (&options, &error), nullptr);
+  EXPECT_EQ (error->code, TPS_ERROR_NOT_FOUND);
+  EXPECT_THAT (error->message, testing::HasSubstr ("nowhere"));
+}
+
+/* Wherever the power fails, the server begins with the copy in the end, and goes on from there. */
+TEST (Copies, mayBeReadAgainAfterAPowerCut)
+{
+  bool is_cut = true;
+
+  for (unsigned n = 1; is_cut && n < 1000; n++)
+    {
+      SimulatedDisk disk (n);
+      TpsDurableOptions options = {};
+
+      make_source (disk.get ());
+      options.restore_from = "from";
+      {
+        Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+        disk.cut_after (n);
+        is_cut = !server.recover ().empty ();
+        EXPECT_EQ (is_cut, server.phase () == TPS_DURABLE_FAILED);
+      }
+      disk.restart ();
+      Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "") << "cut at " << n;
+      ASSERT_EQ (server.row ("emb"), all (2)) << "cut at " << n;
+    }
+  EXPECT_FALSE (is_cut);
+}
+
+/* ---- power cuts ------------------------------------------------------------------------------ */
+
+namespace {
+
+/* Lives of a server; each but the last ends with a power cut in the middle of an operation: of the log, of a snapshot, or of
+ * what is deleted after it. */
+class Lives
+{
+public:
+  explicit Lives (uint32_t seed) : random_ (seed), disk_ (seed), seed_ (seed)
+  {
+    options_.keep_snapshots = 1 + seed % 2;
+  }
+
+  void
+  run ()
+  {
+    for (int life = 0; life < 4 && !testing::Test::HasFailure (); life++)
+      {
+        live (life < 3);
+        disk_.restart ();
+      }
+  }
+
+private:
+  void
+  live (bool is_cut)
+  {
+    Server server (disk_.get (), "data", TPS_DURABILITY_COMMIT, options_);
+    Pushes pushes ("emb");
+
+    if (server.durable == nullptr)
+      return;
+    ASSERT_EQ (server.recover (), "") << "seed " << seed_;
+    ASSERT_EQ (server.create ("emb"), 0);
+    check (server);
+    if (is_cut)
+      disk_.cut_after (1 + random_ () % 150);
+    for (int round = 0; round < 4; round++)
+      {
+        for (unsigned n = random_ () % 30; n > 0; n--)
+          pushes.send (server);
+        pushes.wait ();
+        Snapshot snapshot (server);
+        EXPECT_TRUE (snapshot.message.empty () || is_cut) << snapshot.message;
+      }
+    n_acknowledged_ = n_now_ + pushes.n_applied ();
+    n_sent_ = n_now_ + pushes.n_sent;
+    /* The power fails before the server ends. */
+    disk_.cut_after (1);
+    tps_durable_stop (server.durable);
+  }
+
+  void
+  check (Server &server)
+  {
+    Floats row = server.row ("emb");
+
+    n_now_ = static_cast<int> (row[0]);
+    EXPECT_EQ (row, all (n_now_));
+    EXPECT_GE (n_now_, n_acknowledged_) << "seed " << seed_;
+    EXPECT_LE (n_now_, n_sent_) << "seed " << seed_;
+  }
+
+  std::mt19937 random_;
+  SimulatedDisk disk_;
+  uint32_t seed_;
+  TpsDurableOptions options_ = {};
+  int n_now_ = 0, n_acknowledged_ = 0, n_sent_ = 0;
+};
+
+} // namespace
+
+TEST (PowerCuts, loseNothingThatWasAcknowledged)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 40); seed++)
+    {
+      Lives (static_cast<uint32_t> (seed)).run ();
+      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+}
+
+} // namespace thriftps
