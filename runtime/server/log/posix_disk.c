@@ -206,6 +206,12 @@ posix_rename (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
 }
 
 static gboolean
+posix_link (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
+{
+  return link (from, to) == 0 || tps_disk_set_error (error, "link", from, errno);
+}
+
+static gboolean
 posix_remove (TpsDisk *disk, const gchar *path, GError **error)
 {
   return remove (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
@@ -339,6 +345,7 @@ tps_posix_disk_init (TpsDisk *disk)
     .write = posix_write,
     .sync = posix_sync,
     .rename = posix_rename,
+    .link = posix_link,
     .remove = posix_remove,
     .make_folder = posix_make_folder,
     .sync_folder = posix_sync_folder,

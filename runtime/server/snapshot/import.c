@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/server/snapshot/import_read.h"
 #include "runtime/server/snapshot/safetensors.h"
 #include "runtime/server/snapshot/spec_json.h"
 #include "runtime/server/snapshot/table_file.h"
@@ -20,7 +21,6 @@ typedef struct
   const TpsTableImport *import;
   TpsTable *table;
   guint8 *has_row; /* [n_rows / 8 + 1]: bits of slots */
-  gint64 n_steps;
 } Import;
 
 /* One file. */
@@ -29,7 +29,8 @@ typedef struct
   TpsSafetensorsReader *file;
   TpsShard shard; /* which rows of its table it has */
   gboolean has_spec;
-  TpsTableSpec spec; /* of a snapshot */
+  TpsTableSpec spec;        /* of a snapshot */
+  const TpsSafetensor *ids; /* of the rows of an increment; NULL = it has all of `shard` */
 } Source;
 
 static gboolean
@@ -44,10 +45,9 @@ fail (const Source *source, const gchar *problem, GError **error)
 
 /* -1 where the row is not of the table's shard. */
 static gint64
-slot_of (const Import *import, const Source *source, gint64 i)
+slot_of (const Import *import, gint64 row)
 {
   const TpsShard *shard = &import->table->spec.shard;
-  gint64 row = tps_shard_get_row (&source->shard, i);
 
   if (row < 0 || row >= shard->rows)
     return -1;
@@ -178,14 +178,14 @@ typedef struct
 } Target;
 
 static void
-put_piece (Import *import, const Source *source, const Target *target, TpsDType dtype, gint64 first,
-           gsize n, const guint8 *piece)
+put_piece (Import *import, const Target *target, TpsDType dtype, const gint64 *rows, gsize n,
+           const guint8 *piece)
 {
   gsize row_bytes = target->n_columns * tps_dtype_size (dtype);
 
   for (gsize i = 0; i < n; i++)
     {
-      gint64 slot = slot_of (import, source, first + (gint64) i);
+      gint64 slot = slot_of (import, rows[i]);
 
       if (slot < 0)
         continue;
@@ -196,6 +196,51 @@ put_piece (Import *import, const Source *source, const Target *target, TpsDType 
     }
 }
 
+/* The ids of rows [first, first + n) of the source. */
+static gboolean
+read_ids (const Source *source, TpsSafetensorStream *stream, gint64 first, gsize n, gint64 *rows,
+          GError **error)
+{
+  if (source->ids != NULL)
+    return tps_safetensor_stream_read (stream, rows, n * sizeof (gint64), error);
+  for (gsize i = 0; i < n; i++)
+    rows[i] = tps_shard_get_row (&source->shard, first + (gint64) i);
+  return TRUE;
+}
+
+static gboolean
+check_cancelled (const TpsTableImport *import, GError **error)
+{
+  if (import->is_cancelled == NULL || !import->is_cancelled (import->user_data))
+    return TRUE;
+  g_set_error_literal (error, TPS_ERROR, TPS_ERROR_ABORTED, "the import was cancelled");
+  return FALSE;
+}
+
+static gboolean
+read_pieces (Import *import, const Source *source, const TpsSafetensor *tensor,
+             const Target *target, TpsDType dtype, gsize max_rows, guint8 *piece, gint64 *rows,
+             GError **error)
+{
+  gsize row_bytes = target->n_columns * tps_dtype_size (dtype);
+  TpsSafetensorStream stream, ids = { 0 };
+
+  tps_safetensor_stream_init (&stream, source->file, tensor);
+  if (source->ids != NULL)
+    tps_safetensor_stream_init (&ids, source->file, source->ids);
+  for (gint64 first = 0; first < tensor->dims[0]; first += (gint64) max_rows)
+    {
+      gsize n = (gsize) MIN ((gint64) max_rows, tensor->dims[0] - first);
+
+      if (!check_cancelled (import->import, error)
+          || !read_ids (source, &ids, first, n, rows, error)
+          || !tps_safetensor_stream_read (&stream, piece, n * row_bytes, error))
+        return FALSE;
+      put_piece (import, target, dtype, rows, n, piece);
+    }
+  return TRUE;
+}
+
 static gboolean
 read_rows (Import *import, const Source *source, const TpsSafetensor *tensor, const Target *target,
            GError **error)
@@ -203,25 +248,17 @@ read_rows (Import *import, const Source *source, const TpsSafetensor *tensor, co
   TpsDType dtype = TPS_DTYPE_FLOAT32;
   gsize row_bytes, max_rows;
   g_autofree guint8 *piece = NULL;
-  TpsSafetensorStream stream;
+  g_autofree gint64 *rows = NULL;
 
   if (!find_dtype (tensor, &dtype))
     return fail (source, "the rows are not floating-point numbers", error);
   row_bytes = target->n_columns * tps_dtype_size (dtype);
-  max_rows = MAX (1, PIECE_BYTES / MAX (row_bytes, 1));
+  max_rows = MAX (1, PIECE_BYTES / MAX (row_bytes, sizeof (gint64)));
   piece = g_try_malloc (max_rows * row_bytes);
-  if (piece == NULL)
+  rows = g_try_new (gint64, max_rows);
+  if (piece == NULL || rows == NULL)
     return fail (source, "no memory for a row", error);
-  tps_safetensor_stream_init (&stream, source->file, tensor);
-  for (gint64 first = 0; first < tensor->dims[0]; first += (gint64) max_rows)
-    {
-      gsize n = (gsize) MIN ((gint64) max_rows, tensor->dims[0] - first);
-
-      if (!tps_safetensor_stream_read (&stream, piece, n * row_bytes, error))
-        return FALSE;
-      put_piece (import, source, target, dtype, first, n, piece);
-    }
-  return TRUE;
+  return read_pieces (import, source, tensor, target, dtype, max_rows, piece, rows, error);
 }
 
 static gboolean
@@ -242,7 +279,7 @@ read_weight (Import *import, Source *source, GError **error)
     return fail (source, "the rows have another number of columns than the table", error);
   if (!source->has_spec && !set_plain_shard (source, tensor, error))
     return FALSE;
-  if (tensor->dims[0] != source->shard.n_rows)
+  if (tensor->dims[0] != (source->ids != NULL ? source->ids->dims[0] : source->shard.n_rows))
     return fail (source, "the file has another number of rows than its shard", error);
   return read_rows (import, source, tensor, &target, error);
 }
@@ -262,7 +299,8 @@ read_state (Import *import, const Source *source, GError **error)
   for (guint i = 0; i < n_parts; i++)
     {
       g_autofree gchar *name = g_strconcat (source->spec.name, ".state.", parts[i].name, NULL);
-      gint64 dims[2] = { source->shard.n_rows, (gint64) parts[i].n_columns };
+      gint64 dims[2] = { source->ids != NULL ? source->ids->dims[0] : source->shard.n_rows,
+                         (gint64) parts[i].n_columns };
       const TpsSafetensor *tensor = tps_safetensors_reader_require (source->file, name, "F32", 2,
                                                                     dims, error);
       Target target = { .base = (guint8 *) (table->state + column),
@@ -297,24 +335,36 @@ read_spec (Import *import, Source *source, GError **error)
   source->has_spec = TRUE;
   source->shard = source->spec.shard;
   if (steps != NULL)
-    import->n_steps = MAX (import->n_steps, g_ascii_strtoll (steps, NULL, 10));
+    import->table->n_steps = MAX (import->table->n_steps, g_ascii_strtoll (steps, NULL, 10));
   return TRUE;
+}
+
+static gboolean
+find_ids (Source *source, GError **error)
+{
+  gint64 dims[1] = { -1 };
+  g_autofree gchar *name = NULL;
+
+  if (!source->has_spec
+      || tps_safetensors_reader_get_metadata (source->file, TPS_TABLE_FILE_INCREMENT) == NULL)
+    return TRUE;
+  name = g_strconcat (source->spec.name, ".row_ids", NULL);
+  source->ids = tps_safetensors_reader_require (source->file, name, "I64", 1, dims, error);
+  return source->ids != NULL;
 }
 
 static gboolean
 import_file (Import *import, const gchar *path, GError **error)
 {
-  gboolean is_npy = g_str_has_suffix (path, ".npy");
-  TpsDisk *disk = import->import->disk;
+  TpsBudget *budget = tps_table_store_get_budget (import->import->into);
   Source source = { 0 };
   gboolean ok;
 
-  source.file = is_npy ? tps_safetensors_reader_new_npy (disk, path, error)
-                       : tps_safetensors_reader_new (disk, path, error);
+  source.file = tps_safetensors_reader_new_charged (import->import->disk, path, budget, error);
   if (source.file == NULL)
     return FALSE;
-  ok = read_spec (import, &source, error) && read_weight (import, &source, error)
-       && read_state (import, &source, error);
+  ok = read_spec (import, &source, error) && find_ids (&source, error)
+       && read_weight (import, &source, error) && read_state (import, &source, error);
   tps_table_spec_clear (&source.spec);
   tps_safetensors_reader_free (source.file);
   return ok;
@@ -345,17 +395,36 @@ import_all (Import *import, GError **error)
   return check_all_rows (import, error);
 }
 
+TpsTable *
+tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
+{
+  g_auto (TpsTableSpec) resolved = { 0 };
+  g_auto (TpsCharge) charge = { tps_table_store_get_budget (import->into), 0 };
+  g_autoptr (TpsTable) table = NULL;
+  g_autofree guint8 *has_row = NULL;
+  gsize n_bytes;
+
+  tps_table_spec_copy (&resolved, spec);
+  if (!tps_table_spec_resolve (&resolved, error))
+    return NULL;
+  g_strlcpy (resolved.place.device, "cpu", sizeof resolved.place.device);
+  table = tps_table_store_make_unfilled (import->into, &resolved, error);
+  n_bytes = (gsize) resolved.shard.n_rows / 8 + 1;
+  if (table == NULL || !tps_charge_set (&charge, n_bytes + 2 * PIECE_BYTES, error))
+    return NULL;
+  has_row = g_malloc0 (n_bytes);
+  return import_all (&(Import) { import, table, has_row }, error) ? g_steal_pointer (&table) : NULL;
+}
+
 /* The table becomes known; its incarnation is a new LSN. */
 static gboolean
-publish (Import *import, GError **error)
+publish (const TpsTableImport *import, TpsTable *table, GError **error)
 {
-  TpsTable *table = import->table;
-  TpsSequencer *sequencer = tps_table_store_get_sequencer (import->import->into);
+  TpsSequencer *sequencer = tps_table_store_get_sequencer (import->into);
 
   table->incarnation = tps_sequencer_get_lsn (sequencer) + 1;
-  table->n_steps = import->n_steps;
   tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });
-  if (!tps_table_store_adopt (import->import->into, table, error))
+  if (!tps_table_store_adopt (import->into, table, error))
     return FALSE;
   tps_sequencer_set_lsn (sequencer, table->incarnation);
   return TRUE;
@@ -364,20 +433,7 @@ publish (Import *import, GError **error)
 gboolean
 tps_table_import (const TpsTableImport *import, const TpsTableSpec *spec, GError **error)
 {
-  g_auto (TpsTableSpec) resolved = { 0 };
-  g_autoptr (TpsTable) table = NULL;
-  g_autofree guint8 *has_row = NULL;
-  Import all = { .import = import };
+  g_autoptr (TpsTable) table = tps_table_import_read (import, spec, error);
 
-  tps_table_spec_copy (&resolved, spec);
-  if (!tps_table_spec_resolve (&resolved, error))
-    return FALSE;
-  g_strlcpy (resolved.place.device, "cpu", sizeof resolved.place.device);
-  table = tps_table_store_make_unfilled (import->into, &resolved, error);
-  if (table == NULL)
-    return FALSE;
-  has_row = g_malloc0 ((gsize) resolved.shard.n_rows / 8 + 1);
-  all.table = table;
-  all.has_row = has_row;
-  return import_all (&all, error) && publish (&all, error);
+  return table != NULL && publish (import, table, error);
 }

@@ -12,6 +12,10 @@
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
+/* A text and what is made of it take at most so many bytes for each of the text's: an answer is 5 bytes in one and 16 in the
+ * other, in an array that doubles. */
+#define TEXT_COST 16
+
 /* The text ends with its own checksum: of everything before this member. */
 #define TRAILER ",\"crc32c\":\"%08x\"}\n"
 #define TRAILER_BYTES 22
@@ -20,11 +24,18 @@
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void
+clear_file (gpointer data)
+{
+  g_free (((TpsManifestFile *) data)->name);
+}
+
+static void
 clear_table (gpointer data)
 {
   TpsManifestTable *table = data;
 
   g_free (table->file.name);
+  g_clear_pointer (&table->increments, g_array_unref);
   tps_table_spec_clear (&table->spec);
 }
 
@@ -55,6 +66,64 @@ tps_manifest_clear (TpsManifest *manifest)
   g_clear_pointer (&manifest->model.answers, g_array_unref);
   g_clear_pointer (&manifest->model.state.name, g_free);
   g_clear_pointer (&manifest->model.pushes.name, g_free);
+  tps_charge_clear (&manifest->charge);
+}
+
+void
+tps_manifest_table_add_increment (TpsManifestTable *table, const TpsManifestFile *file)
+{
+  if (table->increments == NULL)
+    {
+      table->increments = g_array_new (FALSE, TRUE, sizeof (TpsManifestFile));
+      g_array_set_clear_func (table->increments, clear_file);
+    }
+  g_array_append_val (table->increments, *file);
+}
+
+guint
+tps_manifest_table_get_n_increments (const TpsManifestTable *table)
+{
+  return table->increments != NULL ? table->increments->len : 0;
+}
+
+const TpsManifestFile *
+tps_manifest_table_get_increment (const TpsManifestTable *table, guint i)
+{
+  return &g_array_index (table->increments, TpsManifestFile, i);
+}
+
+const TpsManifestTable *
+tps_manifest_find_table (const TpsManifest *manifest, const gchar *name, gint64 incarnation)
+{
+  for (guint i = 0; i < manifest->tables->len; i++)
+    {
+      const TpsManifestTable *table = &g_array_index (manifest->tables, TpsManifestTable, i);
+
+      if (table->incarnation == incarnation && g_str_equal (table->spec.name, name))
+        return table;
+    }
+  return NULL;
+}
+
+guint
+tps_manifest_count_increments (const TpsManifest *manifest)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < manifest->tables->len; i++)
+    n += tps_manifest_table_get_n_increments (
+        &g_array_index (manifest->tables, TpsManifestTable, i));
+  return n;
+}
+
+static guint64
+count_table_bytes (const TpsManifestTable *table)
+{
+  guint64 n_bytes = table->file.n_bytes;
+
+  for (guint i = 0; i < tps_manifest_table_get_n_increments (table); i++)
+    n_bytes += tps_manifest_table_get_increment (table, i)->n_bytes;
+  return n_bytes;
 }
 
 guint64
@@ -66,7 +135,7 @@ tps_manifest_count_bytes (const TpsManifest *manifest)
   for (guint i = 0; i < manifest->model.versions->len; i++)
     n_bytes += g_array_index (manifest->model.versions, TpsManifestVersion, i).file.n_bytes;
   for (guint i = 0; i < manifest->tables->len; i++)
-    n_bytes += g_array_index (manifest->tables, TpsManifestTable, i).file.n_bytes;
+    n_bytes += count_table_bytes (&g_array_index (manifest->tables, TpsManifestTable, i));
   return n_bytes;
 }
 
@@ -91,7 +160,12 @@ append_table (GString *json, const TpsManifestTable *table)
   tps_table_spec_append_json (json, &table->spec);
   g_string_append (json, ",\"file\":");
   append_file (json, &table->file);
-  g_string_append_c (json, '}');
+  for (guint i = 0; i < tps_manifest_table_get_n_increments (table); i++)
+    {
+      g_string_append (json, i == 0 ? ",\"increments\":[" : ",");
+      append_file (json, tps_manifest_table_get_increment (table, i));
+    }
+  g_string_append (json, table->increments != NULL ? "]}" : "}");
 }
 
 static void
@@ -238,6 +312,19 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
 }
 
 static void
+read_increments (TpsJsonReader *json, GString *key, TpsManifestTable *table)
+{
+  tps_json_begin_array (json);
+  while (tps_json_next_element (json))
+    {
+      TpsManifestFile file = { 0 };
+
+      read_file (json, key, &file);
+      tps_manifest_table_add_increment (table, &file);
+    }
+}
+
+static void
 read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
 {
   tps_json_begin_object (json);
@@ -252,6 +339,8 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
       tps_table_spec_read_json (json, &table->spec);
     else if (g_str_equal (key->str, "file"))
       read_file (json, key, &table->file);
+    else if (g_str_equal (key->str, "increments"))
+      read_increments (json, key, table);
     else
       tps_json_fail (json, "a table with a member that is not known");
   if (json->problem == NULL
@@ -471,7 +560,7 @@ tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes, con
 }
 
 static gchar *
-read_text (TpsDiskFile *file, const gchar *path, gsize *n_bytes, GError **error)
+read_text (TpsDiskFile *file, const gchar *path, TpsCharge *charge, gsize *n_bytes, GError **error)
 {
   gint64 size = file->disk->get_size (file, error);
   g_autofree gchar *text = NULL;
@@ -479,6 +568,11 @@ read_text (TpsDiskFile *file, const gchar *path, gsize *n_bytes, GError **error)
 
   if (size < 0)
     return NULL;
+  if (size <= MAX_BYTES && !tps_charge_set (charge, (gsize) size * TEXT_COST, error))
+    {
+      g_prefix_error (error, "%s: %" G_GINT64_FORMAT " bytes: ", path, size);
+      return NULL;
+    }
   text = size <= MAX_BYTES ? g_try_malloc ((gsize) size + 1) : NULL;
   if (text == NULL)
     {
@@ -503,7 +597,7 @@ tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *folder, GE
 
   if (file == NULL)
     return FALSE;
-  text = read_text (file, path, &n_bytes, error);
+  text = read_text (file, path, &manifest->charge, &n_bytes, error);
   disk->close (file);
   return text != NULL && tps_manifest_parse (manifest, text, n_bytes, path, error);
 }

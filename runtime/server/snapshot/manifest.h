@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "runtime/base/budget.h"
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/log/disk.h"
 #include "runtime/server/tables/host/table.h"
@@ -24,7 +25,10 @@ typedef struct
 
 typedef struct
 {
-  TpsManifestFile file;
+  TpsManifestFile
+      file; /* of all rows; with increments, as they were when the first snapshot of the chain was written */
+  GArray *
+      increments; /* of TpsManifestFile: rows that have changed since, the oldest first; NULL = none */
   TpsTableSpec spec; /* resolved */
   gint64 incarnation;
   TpsTableProgress progress; /* before the first row was read */
@@ -62,10 +66,25 @@ typedef struct
   TpsManifestFile table_pushes;
   gboolean has_model; /* the server had a model server */
   TpsManifestModel model;
+  TpsCharge
+      charge; /* its budget may be set before tps_manifest_read(): for what a text takes that nobody vouches for */
 } TpsManifest;
 
 void tps_manifest_init (TpsManifest *manifest);
 void tps_manifest_clear (TpsManifest *manifest);
+
+/* Adds a file to the increments of a table; takes its name over. */
+void tps_manifest_table_add_increment (TpsManifestTable *table, const TpsManifestFile *file);
+guint tps_manifest_table_get_n_increments (const TpsManifestTable *table);
+/* Borrowed. */
+const TpsManifestFile *tps_manifest_table_get_increment (const TpsManifestTable *table, guint i);
+
+/* NULL: there is no table of this name and incarnation. Borrowed. */
+const TpsManifestTable *tps_manifest_find_table (const TpsManifest *manifest, const gchar *name,
+                                                 gint64 incarnation);
+
+/* Of all tables. */
+guint tps_manifest_count_increments (const TpsManifest *manifest);
 
 /* All files with their lengths. */
 guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
@@ -82,7 +101,7 @@ gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_b
 gboolean tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
                              GError **error);
 
-/* Errors: those of the disk (NOT_FOUND: there is none), ABORTED. */
+/* Errors: those of the disk (NOT_FOUND: there is none), ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_manifest_read (TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
                             GError **error);
 

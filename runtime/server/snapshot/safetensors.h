@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include "runtime/base/budget.h"
 #include "runtime/server/log/disk.h"
 #include "runtime/tensor/tensor.h"
 
@@ -79,6 +80,10 @@ TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *pa
 /* The same of a .npy file: one tensor, "array", without a checksum. */
 TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
                                                       GError **error);
+/* Either of them, by the end of the name, of a file that nobody vouches for: what the header takes is charged to `budget`
+ * (borrowed). Errors: also RESOURCE_EXHAUSTED. */
+TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,
+                                                          TpsBudget *budget, GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);
 
 /* Borrowed. */

@@ -11,10 +11,14 @@
 /* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */
 #define MIN_NPY_HEADER 10
 
+/* What is made of a header takes at most so many bytes for each of its own: many short texts, or many small tensors. */
+#define HEADER_COST 16
+
 struct TpsSafetensorsReader
 {
   gchar *path;
   TpsDiskFile *file;
+  TpsCharge charge; /* for the header */
   gint64 n_bytes;
   gint64 data_begin;
   guint32 header_crc32c;
@@ -258,6 +262,11 @@ read_header (TpsSafetensorsReader *reader, GError **error)
   n_bytes = GUINT64_FROM_LE (n_bytes);
   if (n_bytes > TPS_SAFETENSORS_MAX_HEADER || n_bytes > (guint64) reader->n_bytes - sizeof n_bytes)
     return fail (reader->path, 0, "the header is longer than the file or 100 MB", error);
+  if (!tps_charge_set (&reader->charge, n_bytes * HEADER_COST, error))
+    {
+      g_prefix_error (error, "%s: header of %" G_GUINT64_FORMAT " bytes: ", reader->path, n_bytes);
+      return FALSE;
+    }
   header = g_try_malloc (n_bytes + 1);
   if (header == NULL)
     {
@@ -320,7 +329,7 @@ clear_tensor (gpointer tensor)
 }
 
 static TpsSafetensorsReader *
-reader_new (TpsDisk *disk, const gchar *path,
+reader_new (TpsDisk *disk, const gchar *path, TpsBudget *budget,
             gboolean (*read_file_header) (TpsSafetensorsReader *reader, GError **error),
             GError **error)
 {
@@ -332,6 +341,7 @@ reader_new (TpsDisk *disk, const gchar *path,
   reader = g_new0 (TpsSafetensorsReader, 1);
   reader->path = g_strdup (path);
   reader->file = file;
+  reader->charge.budget = budget;
   reader->tensors = g_array_new (FALSE, FALSE, sizeof (TpsSafetensor));
   g_array_set_clear_func (reader->tensors, clear_tensor);
   reader->by_name = g_hash_table_new (g_str_hash, g_str_equal);
@@ -342,13 +352,21 @@ reader_new (TpsDisk *disk, const gchar *path,
 TpsSafetensorsReader *
 tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error)
 {
-  return reader_new (disk, path, read_header, error);
+  return reader_new (disk, path, NULL, read_header, error);
 }
 
 TpsSafetensorsReader *
 tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path, GError **error)
 {
-  return reader_new (disk, path, read_npy_header, error);
+  return reader_new (disk, path, NULL, read_npy_header, error);
+}
+
+TpsSafetensorsReader *
+tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path, TpsBudget *budget,
+                                    GError **error)
+{
+  return reader_new (disk, path, budget,
+                     g_str_has_suffix (path, ".npy") ? read_npy_header : read_header, error);
 }
 
 void
@@ -358,6 +376,7 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
   g_hash_table_unref (reader->metadata);
   g_hash_table_unref (reader->by_name);
   g_array_unref (reader->tensors);
+  tps_charge_clear (&reader->charge);
   g_free (reader->path);
   g_free (reader);
 }

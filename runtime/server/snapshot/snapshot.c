@@ -9,6 +9,7 @@
 #include "runtime/server/snapshot/model_file.h"
 #include "runtime/server/snapshot/push_file.h"
 #include "runtime/server/snapshot/snapshot_folder.h"
+#include "runtime/server/snapshot/table_chain.h"
 #include "runtime/server/snapshot/table_file.h"
 
 #define DEFAULT_KEEP 2
@@ -21,6 +22,7 @@ set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
                               .end_lsn = manifest->end_lsn,
                               .oldest_lsn = manifest->lsn,
                               .n_tables = manifest->tables->len,
+                              .n_increments = tps_manifest_count_increments (manifest),
                               .has_model = manifest->model.incarnation > 0,
                               .n_bytes = tps_manifest_count_bytes (manifest) };
   g_strlcpy (info->name, name, sizeof info->name);
@@ -35,15 +37,20 @@ typedef struct
   gchar *folder; /* of this snapshot */
   TpsSnapshotPace pace;
   TpsManifest manifest;
+  TpsManifest earlier;   /* of the newest snapshot there is; without tables where there is none, */
+  gchar *earlier_folder; /* and NULL */
 } Writing;
 
 static gboolean
 write_table (Writing *writing, TpsTable *table, guint number, GError **error)
 {
-  TpsManifestTable entry = { .file.name = g_strdup_printf ("table-%06u.safetensors", number) };
-  g_autofree gchar *path = g_build_filename (writing->folder, entry.file.name, NULL);
-  gboolean ok = tps_table_file_write (table, writing->options->disk, path, &writing->pace, &entry,
-                                      error);
+  TpsTableChain chain = { .disk = writing->options->disk,
+                          .folder = writing->folder,
+                          .earlier = writing->earlier_folder != NULL ? &writing->earlier : NULL,
+                          .earlier_folder = writing->earlier_folder,
+                          .max_increments = writing->options->max_increments };
+  TpsManifestTable entry = { 0 };
+  gboolean ok = tps_table_chain_write (&chain, table, number, &writing->pace, &entry, error);
 
   g_array_append_val (writing->manifest.tables, entry);
   return ok;
@@ -168,8 +175,28 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
       return FALSE;
     }
   set_info (info, writing->name, &writing->manifest);
-  return tps_snapshot_folder_delete_old (options->disk, options->folder, keep, &info->oldest_lsn,
-                                         error);
+  info->oldest_lsn = tps_snapshot_folder_delete_old (options->disk, options->folder, keep);
+  return TRUE;
+}
+
+/* A snapshot that cannot be read is none: tables are written whole. */
+static void
+find_earlier (Writing *writing)
+{
+  const TpsSnapshotOptions *options = writing->options;
+  g_auto (GStrv) names = NULL;
+  guint n;
+
+  tps_manifest_init (&writing->earlier);
+  if (options->max_increments == 0)
+    return;
+  names = tps_snapshot_folder_list (options->disk, options->folder, NULL);
+  n = names != NULL ? g_strv_length (names) : 0;
+  if (n == 0)
+    return;
+  writing->earlier_folder = g_build_filename (options->folder, names[n - 1], NULL);
+  if (!tps_manifest_read (&writing->earlier, options->disk, writing->earlier_folder, NULL))
+    g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
 gboolean
@@ -190,8 +217,11 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
   writing.folder = g_build_filename (options->folder, writing.name, NULL);
   tps_manifest_init (&writing.manifest);
   writing.manifest.lsn = lsn;
+  find_earlier (&writing);
   ok = write_snapshot (&writing, info, error);
   tps_manifest_clear (&writing.manifest);
+  tps_manifest_clear (&writing.earlier);
+  g_free (writing.earlier_folder);
   g_free (writing.folder);
   return ok;
 }
@@ -321,39 +351,10 @@ tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folde
   return TRUE;
 }
 
-/* The newest snapshot in a folder of snapshots; NULL without an error: there is none. */
-static gchar *
-find_newest (TpsDisk *disk, const gchar *folder, GError **error)
-{
-  g_auto (GStrv) names = tps_snapshot_folder_list (disk, folder, error);
-  guint n = names != NULL ? g_strv_length (names) : 0;
-
-  return n > 0 ? g_build_filename (folder, names[n - 1], NULL) : NULL;
-}
-
-static gchar *
-locate (TpsDisk *disk, const gchar *path, GError **error)
-{
-  g_autofree gchar *below = g_build_filename (path, TPS_SNAPSHOT_FOLDER, NULL);
-  GError *failure = NULL;
-  gchar *found;
-
-  if (tps_snapshot_folder_is_complete (disk, path))
-    return g_strdup (path);
-  found = find_newest (disk, path, &failure);
-  if (found == NULL && failure == NULL)
-    found = find_newest (disk, below, &failure);
-  if (failure != NULL)
-    g_propagate_error (error, failure);
-  else if (found == NULL)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: there is no snapshot", path);
-  return found;
-}
-
 gchar *
 tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info, GError **error)
 {
-  g_autofree gchar *folder = locate (disk, path, error);
+  g_autofree gchar *folder = tps_snapshot_folder_locate (disk, path, error);
   g_autofree gchar *name = folder != NULL ? g_path_get_basename (folder) : NULL;
   g_auto (TpsManifest) manifest = { 0 };
 

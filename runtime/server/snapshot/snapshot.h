@@ -41,6 +41,9 @@ typedef struct
   TpsModelServer *model;
 
   guint keep; /* the newest snapshots that stay; 0 = 2 */
+  /* A table of which the newest snapshot has a file is written as an increment to it: the rows that have changed since. So many
+   * at most, then it is written whole, as it is when its increments would take more than half of it. 0 = always whole. */
+  guint max_increments;
 
   /* Blocks until the log holds every command up to `lsn` on the disk. NULL: there is no log. Errors: any; the snapshot fails. */
   gboolean (*flush) (gpointer user_data, gint64 lsn, GError **error);
@@ -66,13 +69,15 @@ typedef struct
   gint64
       oldest_lsn; /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
   guint n_tables;
+  guint n_increments; /* files; 0 = each table is one file that others can read */
   gboolean has_model;
   guint64 n_bytes; /* of its files */
 } TpsSnapshotInfo;
 
 /* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one call at a time for a folder.
  * Lookups and pushes go on: none waits for more than the copy of TPS_TABLE_QUIET_BYTES, or for one piece of the push window.
- * Takes at most 32 MiB. `info` is set on success. On failure the folder holds what it held before, apart from a part, where
+ * Takes at most 32 MiB, and a bit for each row of a table. `info` is set on success; an old snapshot that cannot be deleted is no
+ * failure, and stays. On failure the folder holds what it held before, apart from a part, where
  * the disk does not delete it, that the next call deletes. Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without row
  * LSNs). */
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,

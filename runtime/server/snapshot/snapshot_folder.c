@@ -129,18 +129,43 @@ tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GErro
   return TRUE;
 }
 
-gboolean
-tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep, gint64 *oldest_lsn,
-                                GError **error)
+gint64
+tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep)
 {
-  g_auto (GStrv) names = list (disk, folder, TRUE, error);
+  g_auto (GStrv) names = list (disk, folder, TRUE, NULL);
+  guint n = names != NULL ? g_strv_length (names) : 0;
+  guint i = 0;
+
+  while (i + keep < n && tps_snapshot_folder_delete (disk, folder, names[i], NULL))
+    i++;
+  return n > 0 ? tps_snapshot_folder_get_lsn (names[i]) : 0;
+}
+
+/* The newest snapshot in a folder of snapshots; NULL without an error: there is none. */
+static gchar *
+find_newest (TpsDisk *disk, const gchar *folder, GError **error)
+{
+  g_auto (GStrv) names = tps_snapshot_folder_list (disk, folder, error);
   guint n = names != NULL ? g_strv_length (names) : 0;
 
-  if (names == NULL)
-    return FALSE;
-  for (guint i = 0; i + keep < n; i++)
-    if (!tps_snapshot_folder_delete (disk, folder, names[i], error))
-      return FALSE;
-  *oldest_lsn = tps_snapshot_folder_get_lsn (names[n > keep ? n - keep : 0]);
-  return TRUE;
+  return n > 0 ? g_build_filename (folder, names[n - 1], NULL) : NULL;
+}
+
+gchar *
+tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error)
+{
+  g_autofree gchar *below = g_build_filename (path, TPS_SNAPSHOT_FOLDER, NULL);
+  GError *failure = NULL;
+  gchar *found;
+
+  if (tps_snapshot_folder_is_complete (disk, path))
+    return g_strdup (path);
+  found = find_newest (disk, path, &failure);
+  if (found == NULL && failure == NULL)
+    found = find_newest (disk, below, &failure);
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+  else if (found == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "%s: there is no snapshot", path);
+  return found;
 }

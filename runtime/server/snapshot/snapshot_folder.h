@@ -30,8 +30,11 @@ gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const g
 /* Deletes all that have no manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Deletes complete snapshots but the newest `keep`, and says what the oldest LSN is then. */
-gboolean tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep,
-                                         gint64 *oldest_lsn, GError **error);
+/* Deletes complete snapshots but the newest `keep`, the oldest first, and returns the LSN of the oldest one that is there then.
+ * One that cannot be deleted stays, with those after it, and the next call tries again. */
+gint64 tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep);
+
+/* The folder of a snapshot: `path` itself, or the newest one in it or in its "snapshots"; the caller frees it. Errors: also NOT_FOUND. */
+gchar *tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are dealt out to the tensors of the
- * file, which all grow at the same time. */
+ * file, which all grow at the same time. An increment has some rows, with their ids. */
 
 #include "runtime/server/snapshot/table_file.h"
 
@@ -39,11 +39,16 @@ first_place_of (const TpsShard *shard)
   return shard->rows / shard->count * shard->index + MIN (shard->index, shard->rows % shard->count);
 }
 
+gsize
+tps_table_file_get_row_bytes (const TpsTable *table)
+{
+  return table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64);
+}
+
 guint64
 tps_table_file_estimate (const TpsTable *table)
 {
-  return (guint64) table->spec.shard.n_rows
-         * (table->row_bytes + table->state_per_row * sizeof (gfloat) + sizeof (gint64));
+  return (guint64) table->spec.shard.n_rows * tps_table_file_get_row_bytes (table);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -52,6 +57,9 @@ typedef struct
 {
   TpsTable *table;
   gint64 n_steps;
+  gsize n_rows; /* of the file */
+  const guint8
+      *changed; /* [n_rows of the shard / 8]: bits of the rows of an increment; NULL = all rows */
   TpsSafetensorsWriter *file;
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
@@ -66,11 +74,11 @@ static guint
 add_tensor (Writing *writing, const gchar *name, const gchar *dtype, gsize n_columns)
 {
   const TpsShard *shard = &writing->table->spec.shard;
-  gint64 dims[2] = { shard->n_rows, (gint64) n_columns };
+  gint64 dims[2] = { (gint64) writing->n_rows, (gint64) n_columns };
   gint64 offsets[2] = { first_place_of (shard), 0 };
 
   return tps_safetensors_writer_add_tensor (writing->file, name, dtype, n_columns > 0 ? 2 : 1, dims,
-                                            offsets);
+                                            writing->changed == NULL ? offsets : NULL);
 }
 
 static guint
@@ -86,6 +94,7 @@ static void
 add_tensors (Writing *writing)
 {
   TpsTable *table = writing->table;
+  gboolean has_ids = writing->changed != NULL || table->spec.shard.kind == TPS_SHARD_HASH;
   g_autofree gchar *weight = name_of (table, "weight");
   GString *spec = g_string_new (NULL);
 
@@ -94,9 +103,10 @@ add_tensors (Writing *writing)
   g_string_printf (spec, "%" G_GINT64_FORMAT, writing->n_steps);
   tps_safetensors_writer_add_metadata (writing->file, TPS_TABLE_FILE_STEPS, spec->str);
   g_string_free (spec, TRUE);
+  if (writing->changed != NULL)
+    tps_safetensors_writer_add_metadata (writing->file, TPS_TABLE_FILE_INCREMENT, "1");
   writing->lsns = add_ids (writing, "lsn");
-  writing->row_ids = table->spec.shard.kind == TPS_SHARD_HASH ? add_ids (writing, "row_ids")
-                                                              : NO_TENSOR;
+  writing->row_ids = has_ids ? add_ids (writing, "row_ids") : NO_TENSOR;
   writing->n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, writing->parts);
   for (guint i = 0; i < writing->n_parts; i++)
     {
@@ -122,8 +132,9 @@ gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_colum
   return writing->columns;
 }
 
+/* `n` rows of the copy, whose ids are in `ids` if the file has ids. */
 static gboolean
-append_piece (Writing *writing, gsize slot, gsize n)
+append_piece (Writing *writing, gsize n)
 {
   TpsTable *table = writing->table;
   TpsSafetensorsWriter *file = writing->file;
@@ -131,8 +142,6 @@ append_piece (Writing *writing, gsize slot, gsize n)
                                                n * sizeof (gint64));
   gsize column = 0;
 
-  for (gsize i = 0; writing->row_ids != NO_TENSOR && i < n; i++)
-    writing->ids[i] = tps_shard_get_row (&table->spec.shard, (gint64) (slot + i));
   if (writing->row_ids != NO_TENSOR)
     ok &= tps_safetensors_writer_append (file, writing->row_ids, writing->ids, n * sizeof (gint64));
   for (guint i = 0; i < writing->n_parts; i++)
@@ -149,22 +158,69 @@ append_piece (Writing *writing, gsize slot, gsize n)
                                           n * table->row_bytes);
 }
 
+/* Copies rows [slot, slot + n) to place `at` of the copy. */
+static void
+copy_rows (Writing *writing, gsize slot, gsize n, gsize at)
+{
+  TpsTable *table = writing->table;
+  const TpsTableCopy *copy = &writing->copy;
+  TpsTableCopy to = { .rows = copy->rows + at * table->row_bytes,
+                      .state = copy->state + at * table->state_per_row,
+                      .lsns = copy->lsns + at };
+
+  tps_table_copy_rows (table, slot, n, &to);
+  for (gsize i = 0; writing->row_ids != NO_TENSOR && i < n; i++)
+    writing->ids[at + i] = tps_shard_get_row (&table->spec.shard, (gint64) (slot + i));
+}
+
+/* The first row from `slot` on that is to be written. */
+static gsize
+find_next (const Writing *writing, gsize slot)
+{
+  const guint8 *changed = writing->changed;
+  gsize end = (gsize) writing->table->spec.shard.n_rows;
+
+  while (changed != NULL && slot < end && (changed[slot / 8] >> slot % 8 & 1) == 0)
+    slot += changed[slot / 8] >> slot % 8 == 0 ? 8 - slot % 8 : 1;
+  return MIN (slot, end);
+}
+
+/* The number of rows from `slot` on that are to be written, at most `max`. */
+static gsize
+count_run (const Writing *writing, gsize slot, gsize max)
+{
+  gsize n = 0;
+
+  max = MIN (max, (gsize) writing->table->spec.shard.n_rows - slot);
+  if (writing->changed == NULL)
+    return max;
+  while (n < max && (writing->changed[(slot + n) / 8] >> (slot + n) % 8 & 1) != 0)
+    n++;
+  return n;
+}
+
 static gboolean
 append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
 {
   TpsTable *table = writing->table;
-  gsize n_rows = (gsize) table->spec.shard.n_rows;
+  gsize end = (gsize) table->spec.shard.n_rows;
   gsize max_rows = tps_table_get_max_copied_rows (table);
-  gsize row_bytes = (gsize) (tps_table_file_estimate (table) / MAX (n_rows, 1));
+  gsize row_bytes = tps_table_file_get_row_bytes (table);
 
-  for (gsize slot = 0, n; slot < n_rows; slot += n)
+  for (gsize slot = find_next (writing, 0), n = 0; slot < end;)
     {
-      n = MIN (max_rows, n_rows - slot);
-      tps_table_copy_rows (table, slot, n, &writing->copy);
-      if (!append_piece (writing, slot, n))
+      gsize n_run = count_run (writing, slot, max_rows - n);
+
+      copy_rows (writing, slot, n_run, n);
+      n += n_run;
+      slot = find_next (writing, slot + n_run);
+      if (n < max_rows && slot < end)
+        continue;
+      if (!append_piece (writing, n))
         return TRUE; /* finish() says why */
       if (!tps_snapshot_pace (pace, n * row_bytes, error))
         return FALSE;
+      n = 0;
     }
   return TRUE;
 }
@@ -203,24 +259,25 @@ clear_writing (Writing *writing)
 }
 
 gboolean
-tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path, TpsSnapshotPace *pace,
-                      TpsManifestTable *entry, GError **error)
+tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
+                      const TpsTableFileRows *rows, TpsSnapshotPace *pace, TpsManifestFile *entry,
+                      GError **error)
 {
-  Writing writing = { .table = table };
+  Writing writing = { .table = table,
+                      .n_steps = rows->n_steps,
+                      .changed = rows->changed,
+                      .n_rows = rows->changed != NULL ? rows->n_changed
+                                                      : (gsize) table->spec.shard.n_rows };
   gboolean ok;
 
-  entry->incarnation = table->incarnation;
-  entry->progress = tps_table_get_progress (table); /* before the rows: they have it all */
-  writing.n_steps = entry->progress.n_steps;
-  tps_table_spec_copy (&entry->spec, &table->spec);
   writing.file = tps_safetensors_writer_new (disk, path, error);
   if (writing.file == NULL)
     return FALSE;
   add_tensors (&writing);
   ok = provide_pieces (&writing, error) && tps_safetensors_writer_begin (writing.file, error)
        && append_rows (&writing, pace, error)
-       && tps_safetensors_writer_finish (writing.file, &entry->file.n_bytes,
-                                         &entry->file.header_crc32c, error);
+       && tps_safetensors_writer_finish (writing.file, &entry->n_bytes, &entry->header_crc32c,
+                                         error);
   clear_writing (&writing);
   return ok;
 }
@@ -331,6 +388,160 @@ read_rows (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, G
   return tensor != NULL && read_plain (file, tensor, table->rows, pace, error);
 }
 
+/* ---- increments ------------------------------------------------------------------------------ */
+
+/* Tensors that are read side by side, a piece of rows at a time. */
+typedef struct
+{
+  TpsTable *table;
+  TpsSafetensorStream ids, lsns, weight, states[TPS_STATE_MAX_PARTS];
+  guint n_parts;
+  TpsStatePart parts[TPS_STATE_MAX_PARTS];
+  gint64 *slots; /* [n]: of the rows of the piece */
+  guint8 *piece; /* of one tensor */
+} Reading;
+
+static gboolean
+begin_stream (TpsSafetensorsReader *file, TpsSafetensorStream *stream, const gchar *name,
+              const gchar *dtype, gint64 n_rows, gsize n_columns, GError **error)
+{
+  gint64 dims[2] = { n_rows, (gint64) n_columns };
+  const TpsSafetensor *tensor = tps_safetensors_reader_require (file, name, dtype,
+                                                                n_columns > 0 ? 2 : 1, dims, error);
+
+  if (tensor != NULL)
+    tps_safetensor_stream_init (stream, file, tensor);
+  return tensor != NULL;
+}
+
+static gboolean
+begin_streams (Reading *reading, TpsSafetensorsReader *file, gint64 *n_rows, GError **error)
+{
+  const TpsTable *table = reading->table;
+  g_autofree gchar *ids = name_of (table, "row_ids");
+  g_autofree gchar *lsns = name_of (table, "lsn");
+  g_autofree gchar *weight = name_of (table, "weight");
+
+  if (!begin_stream (file, &reading->ids, ids, "I64", -1, 0, error))
+    return FALSE;
+  *n_rows = reading->ids.tensor->dims[0];
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      g_autofree gchar *state = name_of_part (table, &reading->parts[i]);
+
+      if (!begin_stream (file, &reading->states[i], state, "F32", *n_rows,
+                         reading->parts[i].n_columns, error))
+        return FALSE;
+    }
+  return begin_stream (file, &reading->lsns, lsns, "I64", *n_rows, 0, error)
+         && begin_stream (file, &reading->weight, weight, tps_safetensors_dtype (table->spec.dtype),
+                          *n_rows, table->dim, error);
+}
+
+/* The slots of the next `n` rows. */
+static gboolean
+read_slots (Reading *reading, gsize n, GError **error)
+{
+  const TpsShard *shard = &reading->table->spec.shard;
+
+  if (!tps_safetensor_stream_read (&reading->ids, reading->slots, n * sizeof (gint64), error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    {
+      gint64 row = reading->slots[i];
+      gint64 slot = row >= 0 && row < shard->rows ? tps_shard_get_slot (shard, row) : -1;
+
+      if (slot < 0 || slot >= shard->n_rows)
+        {
+          g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
+                       "%s: row %" G_GINT64_FORMAT " is not in the shard of table %s",
+                       tps_safetensors_reader_get_path (reading->ids.reader), row,
+                       reading->table->spec.name);
+          return FALSE;
+        }
+      reading->slots[i] = slot;
+    }
+  return TRUE;
+}
+
+/* The next `n` rows of a tensor go to `base` + slot * `stride`. */
+static gboolean
+read_part (Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
+           gsize row_bytes, gsize n, GError **error)
+{
+  if (!tps_safetensor_stream_read (stream, reading->piece, n * row_bytes, error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    memcpy ((guint8 *) base + (gsize) reading->slots[i] * stride, reading->piece + i * row_bytes,
+            row_bytes);
+  return TRUE;
+}
+
+static gboolean
+read_changed_rows (Reading *reading, gsize n, GError **error)
+{
+  TpsTable *table = reading->table;
+  gsize stride = table->state_per_row * sizeof (gfloat);
+  gsize column = 0;
+
+  if (!read_slots (reading, n, error)
+      || (table->lsns != NULL
+          && !read_part (reading, &reading->lsns, table->lsns, sizeof (gint64), sizeof (gint64), n,
+                         error)))
+    return FALSE;
+  for (guint i = 0; i < reading->n_parts; i++)
+    {
+      gsize n_columns = reading->parts[i].n_columns;
+
+      if (!read_part (reading, &reading->states[i], table->state + column, stride,
+                      n_columns * sizeof (gfloat), n, error))
+        return FALSE;
+      column += n_columns;
+    }
+  return read_part (reading, &reading->weight, table->rows, table->row_bytes, table->row_bytes, n,
+                    error);
+}
+
+static gboolean
+read_pieces (Reading *reading, gint64 n_rows, TpsSnapshotPace *pace, GError **error)
+{
+  const TpsTable *table = reading->table;
+  gsize row_bytes = tps_table_file_get_row_bytes (table);
+  gsize max_rows = MIN (MAX (1, READ_BYTES / row_bytes), (gsize) n_rows + 1);
+  g_autofree gint64 *slots = g_try_new (gint64, max_rows);
+  g_autofree guint8 *piece = g_try_malloc (max_rows * row_bytes);
+
+  if (slots == NULL || piece == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+                   "table %s: no memory to read an increment", table->spec.name);
+      return FALSE;
+    }
+  reading->slots = slots;
+  reading->piece = piece;
+  for (gint64 at = 0; at < n_rows; at += (gint64) max_rows)
+    {
+      gsize n = (gsize) MIN ((gint64) max_rows, n_rows - at);
+
+      if (!read_changed_rows (reading, n, error) || !tps_snapshot_pace (pace, n * row_bytes, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_increment (TpsTable *table, TpsDisk *disk, const gchar *folder, const TpsManifestFile *entry,
+                TpsSnapshotPace *pace, GError **error)
+{
+  g_autoptr (TpsSafetensorsReader) file = tps_snapshot_open_file (disk, folder, entry, error);
+  Reading reading = { .table = table };
+  gint64 n_rows;
+
+  reading.n_parts = tps_state_get_parts (&table->spec.optimizer, table->dim, reading.parts);
+  return file != NULL && begin_streams (&reading, file, &n_rows, error)
+         && read_pieces (&reading, n_rows, pace, error);
+}
+
 gboolean
 tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                      const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
@@ -341,6 +552,10 @@ tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
   if (file == NULL || !read_lsns (table, file, pace, error)
       || !read_state (table, file, pace, error) || !read_rows (table, file, pace, error))
     return FALSE;
+  for (guint i = 0; i < tps_manifest_table_get_n_increments (entry); i++)
+    if (!read_increment (table, disk, folder, tps_manifest_table_get_increment (entry, i), pace,
+                         error))
+      return FALSE;
   table->incarnation = entry->incarnation;
   table->n_steps = entry->progress.n_steps;
   tps_table_set_progress (table, entry->progress);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*, `name`.weight. */
+/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*, `name`.weight; and increments,
+ * which have the same tensors for some rows, always with their ids. */
 
 #pragma once
 
@@ -12,16 +13,29 @@ G_BEGIN_DECLS
 /* In the metadata of the file: the specification as JSON, and the number of steps. */
 #define TPS_TABLE_FILE_SPEC "thriftps_table"
 #define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
+#define TPS_TABLE_FILE_INCREMENT "thriftps_increment" /* "1": it is one */
 
 /* About how many bytes its file has, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 
+/* What a row takes in a file, without its id. */
+gsize tps_table_file_get_row_bytes (const TpsTable *table);
+
+/* Which rows a file gets. */
+typedef struct
+{
+  gint64 n_steps; /* of the optimizer: the progress of the table, read before `changed` was made */
+  const guint8 *changed; /* bits of the rows of an increment; NULL = all rows */
+  gsize n_changed;       /* of these */
+} TpsTableFileRows;
+
 /* Writes file `path` while pushes go on, and fills `entry` but for the name of the file. Errors: those of the disk, ABORTED. */
 gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
-                               TpsSnapshotPace *pace, TpsManifestTable *entry, GError **error);
+                               const TpsTableFileRows *rows, TpsSnapshotPace *pace,
+                               TpsManifestFile *entry, GError **error);
 
-/* Reads the file of `entry` in `folder` into a table of the same specification that tps_table_store_make_unfilled() has made. Errors: those of the
- * disk, ABORTED. */
+/* Reads the file of `entry` in `folder`, and then its increments, into a table of the same specification that
+ * tps_table_store_make_unfilled() has made. Errors: those of the disk, ABORTED. */
 gboolean tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error);
 

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* All tables by name: an array of TpsTable that owns references. Thread: any. */
+/* All tables by name, with those that are imported and have their LSN: an array of TpsTable that owns references. Thread: any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
 gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
@@ -18,6 +18,7 @@ gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
 /* Borrowed. */
 TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
 TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
+TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in the host's memory */
 
 /* A table of a resolved specification in the host's memory, with rows and state of 0; no other thread has it. The caller
  * fills it, sets its incarnation, number of steps and progress, and gives it to tps_table_store_adopt(). Errors:
@@ -27,6 +28,21 @@ TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpe
 
 /* Makes the table known without a command. Takes a reference. Errors: ALREADY_EXISTS. */
 gboolean tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error);
+
+/* A table whose rows come from files, into a server that serves requests. The log does not hold the rows, so a snapshot must
+ * before the first push:
+ *
+ *   begin_import()   the name is taken; creations of it are refused
+ *     -> the rows are read into a table of tps_table_store_make_unfilled()
+ *     -> admit_import()   the table has its LSN, and snapshots that begin now contain it; requests do not find it yet
+ *     -> a snapshot is written
+ *     -> end_import()     the table is known, or, where anything has failed (NULL), the name is free again
+ *
+ * A crash before the snapshot is complete leaves a hole in the log, and no table. Errors: ALREADY_EXISTS (begin); those of
+ * tps_sequencer_may_admit() and of the observer (admit). The table is borrowed from admit_import() to end_import(). */
+gboolean tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error);
+gboolean tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error);
+void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table);
 
 /* The tables come from a snapshot that may contain traces of commands up to `lsn`. Before records are replayed. */
 void tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn);

@@ -58,6 +58,8 @@ struct TpsTableStore
 
   TpsRwLock tables_lock;
   GHashTable *tables; /* name, owned by the table -> TpsTable */
+  /* Name -> the TpsTable that is imported, from its LSN on, or NULL. Changed with both locks, read with one of them. */
+  GHashTable *importing;
 };
 
 gsize
@@ -147,6 +149,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   store->lanes = g_hash_table_new_full (NULL, NULL, NULL, lanes_free);
   tps_rw_lock_init (&store->tables_lock);
   store->tables = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, table_unref);
+  store->importing = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   return store;
 }
 
@@ -154,6 +157,7 @@ void
 tps_table_store_free (TpsTableStore *store)
 {
   g_hash_table_unref (store->tables);
+  g_hash_table_unref (store->importing);
   tps_rw_lock_clear (&store->tables_lock);
   g_hash_table_unref (store->making);
   g_hash_table_unref (store->lanes);
@@ -358,21 +362,29 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
   return FALSE;
 }
 
-/* Waits until nobody else makes a table of this name. Returns it where it is there; otherwise the name is put among those
- * being made. */
-static TpsTable *
-begin_making (TpsTableStore *store, gchar *name)
+static gboolean
+fail_importing (const gchar *name, GError **error)
 {
-  TpsTable *table;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
+  return FALSE;
+}
+
+/* Waits until no other thread makes a table of this name. Sets `present` where it is there; otherwise the name is put among
+ * those being made. Errors: ALREADY_EXISTS. */
+static gboolean
+begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
+{
+  gboolean is_importing;
 
   tps_mutex_lock (&store->making_lock);
   while (g_hash_table_contains (store->making, name))
     tps_cond_wait (&store->made, &store->making_lock);
-  table = find_table (store, name);
-  if (table == NULL)
+  is_importing = g_hash_table_contains (store->importing, name);
+  *present = is_importing ? NULL : find_table (store, name);
+  if (!is_importing && *present == NULL)
     g_hash_table_add (store->making, name);
   tps_mutex_unlock (&store->making_lock);
-  return table;
+  return !is_importing || fail_importing (name, error);
 }
 
 static gboolean
@@ -482,7 +494,8 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (!tps_table_spec_resolve (&resolved, error) || !check_durability (store, &resolved, error)
       || !tps_sequencer_may_admit (store->sequencer, 0, error))
     return FALSE;
-  present = begin_making (store, resolved.name);
+  if (!begin_making (store, resolved.name, &present, error))
+    return FALSE;
   if (present != NULL)
     return check_same (present, &resolved, error);
   fill_in (store, &resolved);
@@ -516,6 +529,10 @@ tps_table_store_ref_tables (TpsTableStore *store)
   g_hash_table_iter_init (&tables, store->tables);
   while (g_hash_table_iter_next (&tables, NULL, &table))
     g_ptr_array_add (all, tps_table_ref (table));
+  g_hash_table_iter_init (&tables, store->importing);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    if (table != NULL)
+      g_ptr_array_add (all, tps_table_ref (table));
   tps_rw_lock_unlock (&store->tables_lock);
   g_ptr_array_sort (all, compare_table_names);
   return all;
@@ -536,8 +553,8 @@ tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, G
                               .is_unfilled = TRUE };
   TpsTable *table = tps_table_new (spec, &options, error);
 
-  if (table != NULL && store->durability == 0)
-    table->spec.durability = 0; /* there is no log here */
+  if (table != NULL && (table->spec.durability == 0 || store->durability == 0))
+    table->spec.durability = store->durability;
   return table;
 }
 
@@ -555,6 +572,75 @@ tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s: there is one already",
                  table->spec.name);
   return is_new;
+}
+
+/* -- importing -- */
+
+gboolean
+tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error)
+{
+  g_autoptr (TpsTable) present = NULL;
+  gboolean is_free;
+
+  tps_mutex_lock (&store->making_lock);
+  present = find_table (store, name);
+  is_free = present == NULL && !g_hash_table_contains (store->making, name)
+            && !g_hash_table_contains (store->importing, name);
+  if (is_free)
+    {
+      tps_rw_lock_write (&store->tables_lock);
+      g_hash_table_insert (store->importing, g_strdup (name), NULL);
+      tps_rw_lock_unlock (&store->tables_lock);
+    }
+  tps_mutex_unlock (&store->making_lock);
+  if (!is_free)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+                 "table %s: there is one already, or it is being made", name);
+  return is_free;
+}
+
+/* No record holds the rows, so the log has a hole in place of the creation. */
+gboolean
+tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error)
+{
+  Change creation;
+
+  if (!tps_sequencer_may_admit (store->sequencer, 0, error))
+    return FALSE;
+  change_init (&creation, TPS_COMMAND_CREATE_TABLE, &table->spec);
+  creation.command.durability = TPS_DURABILITY_NONE;
+  tps_mutex_lock (&store->making_lock);
+  tps_rw_lock_write (&store->tables_lock);
+  table->incarnation = tps_sequencer_admit (store->sequencer, &creation.ordered, NULL);
+  tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });
+  g_hash_table_insert (store->importing, g_strdup (table->spec.name), table);
+  tps_rw_lock_unlock (&store->tables_lock);
+  tps_mutex_unlock (&store->making_lock);
+  return change_finish (&creation, store, error);
+}
+
+void
+tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table)
+{
+  tps_mutex_lock (&store->making_lock);
+  tps_rw_lock_write (&store->tables_lock);
+  g_hash_table_remove (store->importing, name);
+  if (table != NULL)
+    g_hash_table_insert (store->tables, table->spec.name, tps_table_ref (table));
+  tps_rw_lock_unlock (&store->tables_lock);
+  tps_mutex_unlock (&store->making_lock);
+  if (table != NULL)
+    tps_trace (&table_created, tps_field_text ("table", table->spec.name),
+               tps_field_int ("rows", table->spec.shard.rows),
+               tps_field_int ("dim", table->spec.dim),
+               tps_field_text ("dtype", tps_dtype_name (table->spec.dtype)),
+               tps_field_text ("device", table->spec.place.device));
+}
+
+TpsBudget *
+tps_table_store_get_budget (TpsTableStore *store)
+{
+  return store->budget;
 }
 
 void

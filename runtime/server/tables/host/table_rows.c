@@ -341,6 +341,49 @@ tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *t
     }
 }
 
+static gsize
+mark_if_changed (const TpsTable *table, gsize slot, gint64 lsn, guint8 *bits)
+{
+  gboolean is_changed = table->lsns[slot] > lsn;
+
+  bits[slot / 8] |= (guint8) (is_changed << slot % 8);
+  return is_changed ? 1 : 0;
+}
+
+static gsize
+find_changed (TpsTable *table, gsize begin, gsize end, gint64 lsn, guint8 *bits)
+{
+  gboolean is_quiet = tps_table_begin_quiet_read (table);
+  gsize n_changed = 0;
+
+  for (gsize slot = begin; slot < end; slot++)
+    {
+      atomic_uint *version = &table->versions[slot & table->lock_mask];
+      guint next = is_quiet ? 0 : lock_version (version);
+
+      n_changed += mark_if_changed (table, slot, lsn, bits);
+      if (!is_quiet)
+        unlock_version (version, next);
+    }
+  if (is_quiet)
+    tps_table_end_quiet_read (table);
+  return n_changed;
+}
+
+gsize
+tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits)
+{
+  gsize max_rows = TPS_TABLE_QUIET_BYTES / sizeof (gint64);
+  gsize n_changed = 0;
+
+  for (gsize begin = slot, end; begin < slot + n; begin = end)
+    {
+      end = MIN (begin + max_rows, slot + n);
+      n_changed += find_changed (table, begin, end, lsn, bits);
+    }
+  return n_changed;
+}
+
 /* ---- updates --------------------------------------------------------------------------------- */
 
 void

@@ -392,6 +392,17 @@ SimulatedDisk::make_functions ()
     self->change ({ { { to, self->names_.at (from) }, { from, nullptr } } });
     return TRUE;
   };
+  disk.link = [] (TpsDisk *base, const gchar *from, const gchar *to, GError **error) -> gboolean {
+    auto guard = of (base)->guard ();
+    SimulatedDisk *self = of (base);
+
+    if (!self->step (error, "link", from))
+      return FALSE;
+    if (self->names_.count (from) == 0 || self->names_.count (to) > 0)
+      return fail (error, TPS_ERROR_NOT_FOUND, "link", from, "No such file, or File exists");
+    self->change ({ { { to, self->names_.at (from) } } });
+    return TRUE;
+  };
   disk.remove = [] (TpsDisk *base, const gchar *path, GError **error) -> gboolean {
     auto guard = of (base)->guard ();
     SimulatedDisk *self = of (base);

@@ -36,6 +36,7 @@ public:
     slots.table.write = write;
     slots.table.sync = [] (TpsDiskFile *, GError **) -> gboolean { return TRUE; };
     slots.table.rename = rename;
+    slots.table.link = link;
     slots.table.remove = remove;
     slots.table.make_folder = make_folder;
     slots.table.sync_folder = [] (TpsDisk *, const gchar *, GError **) -> gboolean { return TRUE; };
@@ -63,6 +64,7 @@ public:
   std::mutex lock;
   std::map<std::string, std::shared_ptr<std::string>> files;
   std::set<std::string> folders;
+  bool has_links = true;
   int writes_left = -1; /* before the disk is full; -1 = never */
 
 private:
@@ -173,6 +175,19 @@ private:
 
     self->files[to] = self->files.at (from);
     self->files.erase (from);
+    return TRUE;
+  }
+
+  static gboolean
+  link (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
+  {
+    MemoryDisk *self = of (disk);
+    std::lock_guard<std::mutex> guard (self->lock);
+
+    if (!self->has_links)
+      return fail (error, TPS_ERROR_INTERNAL, std::string ("link ") + from);
+    EXPECT_EQ (self->files.count (to), 0u);
+    self->files[to] = self->files.at (from);
     return TRUE;
   }
 

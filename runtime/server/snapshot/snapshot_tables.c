@@ -1,0 +1,116 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/snapshot_tables.h"
+
+#include "runtime/base/error.h"
+#include "runtime/server/snapshot/manifest.h"
+#include "runtime/server/snapshot/snapshot_folder.h"
+
+typedef struct
+{
+  gchar *folder;
+  TpsManifest manifest;
+} Snapshot;
+
+struct TpsSnapshotTables
+{
+  GArray *snapshots; /* of Snapshot, at least one */
+};
+
+static void
+clear_snapshot (gpointer data)
+{
+  Snapshot *snapshot = data;
+
+  tps_manifest_clear (&snapshot->manifest);
+  g_free (snapshot->folder);
+}
+
+static Snapshot *
+get_snapshot (const TpsSnapshotTables *tables, guint i)
+{
+  return &g_array_index (tables->snapshots, Snapshot, i);
+}
+
+static gboolean
+read_snapshot (Snapshot *snapshot, TpsDisk *disk, const gchar *path, TpsBudget *budget,
+               GError **error)
+{
+  tps_manifest_init (&snapshot->manifest);
+  snapshot->manifest.charge.budget = budget;
+  snapshot->folder = tps_snapshot_folder_locate (disk, path, error);
+  return snapshot->folder != NULL
+         && tps_manifest_read (&snapshot->manifest, disk, snapshot->folder, error);
+}
+
+TpsSnapshotTables *
+tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths, TpsBudget *budget,
+                         GError **error)
+{
+  g_autoptr (TpsSnapshotTables) tables = g_new0 (TpsSnapshotTables, 1);
+
+  tables->snapshots = g_array_new (FALSE, TRUE, sizeof (Snapshot));
+  g_array_set_clear_func (tables->snapshots, clear_snapshot);
+  for (guint i = 0; i < n_paths; i++)
+    {
+      g_array_set_size (tables->snapshots, i + 1);
+      if (!read_snapshot (get_snapshot (tables, i), disk, paths[i], budget, error))
+        return NULL;
+    }
+  return g_steal_pointer (&tables);
+}
+
+void
+tps_snapshot_tables_free (TpsSnapshotTables *tables)
+{
+  if (tables == NULL)
+    return;
+  g_array_unref (tables->snapshots);
+  g_free (tables);
+}
+
+guint
+tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables)
+{
+  return get_snapshot (tables, 0)->manifest.tables->len;
+}
+
+const TpsTableSpec *
+tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i)
+{
+  return &g_array_index (get_snapshot (tables, 0)->manifest.tables, TpsManifestTable, i).spec;
+}
+
+static void
+add_files (GPtrArray *files, const Snapshot *snapshot, const TpsManifestTable *table)
+{
+  g_ptr_array_add (files, g_build_filename (snapshot->folder, table->file.name, NULL));
+  for (guint i = 0; i < tps_manifest_table_get_n_increments (table); i++)
+    g_ptr_array_add (files,
+                     g_build_filename (snapshot->folder,
+                                       tps_manifest_table_get_increment (table, i)->name, NULL));
+}
+
+GStrv
+tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *name, GError **error)
+{
+  g_autoptr (GPtrArray) files = g_ptr_array_new_with_free_func (g_free);
+
+  for (guint i = 0; i < tables->snapshots->len; i++)
+    {
+      const GArray *entries = get_snapshot (tables, i)->manifest.tables;
+
+      for (guint j = 0; j < entries->len; j++)
+        if (g_str_equal (g_array_index (entries, TpsManifestTable, j).spec.name, name))
+          add_files (files, get_snapshot (tables, i),
+                     &g_array_index (entries, TpsManifestTable, j));
+    }
+  if (files->len == 0)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
+                   "table %s: it is in none of the snapshots", name);
+      return NULL;
+    }
+  g_ptr_array_add (files, NULL);
+  return (GStrv) g_ptr_array_free (g_steal_pointer (&files), FALSE);
+}

@@ -1,0 +1,32 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Which files of one or several snapshots have the rows of which tables, for tps_table_import(). Thread: one at a time. */
+
+#pragma once
+
+#include "runtime/base/budget.h"
+#include "runtime/embedding/table_spec.h"
+#include "runtime/server/log/disk.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsSnapshotTables TpsSnapshotTables;
+
+/* Reads the manifests of the snapshots at `paths` (tps_snapshot_locate()), such as those of all shards. They may be hostile:
+ * what they take is charged to `budget` (borrowed). Errors: those of tps_snapshot_locate(), RESOURCE_EXHAUSTED. */
+TpsSnapshotTables *tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths,
+                                            TpsBudget *budget, GError **error);
+/* NULL is fine. */
+void tps_snapshot_tables_free (TpsSnapshotTables *tables);
+
+/* The tables of the first snapshot; borrowed. */
+guint tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables);
+const TpsTableSpec *tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i);
+
+/* The files of table `name` in all snapshots, in the order in which they must be read. g_strfreev(). Errors: NOT_FOUND. */
+GStrv tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *name,
+                                      GError **error);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSnapshotTables, tps_snapshot_tables_free)
+
+G_END_DECLS
