@@ -118,12 +118,19 @@ static const TpsOption options[] = {
   { "snapshot-log-mib", TPS_OPTION_MIB, FIELD (plugin.durable.snapshot_log_bytes), "MIB", "4096",
     .expected = "1 or more, 0 for never",
     .help = "A snapshot is written when the log has grown by this much since the last one" },
+  { "snapshot-increments", TPS_OPTION_UINT, FIELD (plugin.durable.snapshot_increments), "N", "8",
+    .max = 98, .expected = "0 to 98; 0 for none",
+    .help = "Times that a table's changed rows are written, while they are less than half of it, "
+            "before it is written whole again" },
   { "keep-snapshots", TPS_OPTION_UINT, FIELD (plugin.durable.keep_snapshots), "N", "2", .min = 1,
     .max = 1000,
     .help = "Newest snapshots that stay; older ones, and the log before them, are deleted" },
   { "restore-from", TPS_OPTION_TEXT, FIELD (plugin.durable.restore_from), "DIR", .meaning = "none",
     .help = "Snapshot, or data directory with one, that a server begins with which has no data "
             "directory, or one without a state" },
+  { "import-dir", TPS_OPTION_TEXT, FIELD (plugin.durable.import_folder), "DIR", .meaning = "none",
+    .help = "Directory below which Durability.restore and import_table may read files; links in it "
+            "are followed" },
   { "max-frame-mib", TPS_OPTION_MIB, FIELD (server.max_frame_bytes), "MIB", "256", .min = 1,
     .max = 2047, /* a frame's length is a signed 32-bit number */
     .help = "Largest frame; larger messages come in chunks" },

@@ -54,6 +54,7 @@ answer_snapshot (gpointer user_data, const TpsSnapshotInfo *info, const GError *
         .n_tables = (gint32) info->n_tables,
         .has_model = info->has_model,
         .n_bytes = (gint64) info->n_bytes,
+        .n_increments = (gint32) info->n_increments,
       };
 
       tps_call_reply_value (call, &value);
@@ -63,17 +64,93 @@ answer_snapshot (gpointer user_data, const TpsSnapshotInfo *info, const GError *
 static void
 handle_snapshot (TpsCall *call, gpointer durable)
 {
+  gboolean is_incremental = FALSE;
   g_autoptr (GError) error = NULL;
 
-  if (may_wait (call, &error))
-    tps_durable_snapshot (durable, answer_snapshot, call);
+  if (may_wait (call, &error) && tps_call_read_arguments (call, &is_incremental, &error))
+    tps_durable_snapshot (durable, is_incremental, answer_snapshot, call);
   else
     tps_call_reply_error (call, error);
+}
+
+/* ---- tables from files ----------------------------------------------------------------------- */
+
+/* Either of the two calls; what they name stays until the answer. */
+typedef struct
+{
+  TpsCall *call;
+  TpsTableSource source;
+  TpsRestoreArguments restore;
+  TpsImportTableArguments import;
+} Reading;
+
+static void
+answer_reading (gpointer user_data, const TpsSnapshotInfo *info, const GError *error)
+{
+  Reading *reading = user_data;
+
+  answer_snapshot (reading->call, info, error);
+  tps_restore_arguments_clear (&reading->restore);
+  tps_import_table_arguments_clear (&reading->import);
+  g_free (reading);
+}
+
+static void
+set_paths (TpsTableSource *source, gchar **paths)
+{
+  source->paths = (const gchar *const *) paths;
+  source->n_paths = paths != NULL ? g_strv_length (paths) : 0;
+}
+
+static void
+handle_restore (TpsCall *call, gpointer durable)
+{
+  Reading *reading = g_new0 (Reading, 1);
+  TpsRestoreArguments *arguments = &reading->restore;
+  TpsTableSource *source = &reading->source;
+  g_autoptr (GError) error = NULL;
+
+  reading->call = call;
+  if (!may_wait (call, &error) || !tps_call_read_arguments (call, arguments, &error))
+    {
+      answer_reading (reading, NULL, error);
+      return;
+    }
+  set_paths (source, arguments->snapshots);
+  source->are_snapshots = TRUE;
+  source->n_specs = arguments->tables != NULL ? arguments->tables->len : 0;
+  if (source->n_specs > 0)
+    source->specs = &g_array_index (arguments->tables, TpsTableSpec, 0);
+  tps_durable_restore (durable, source, answer_reading, reading);
+}
+
+static void
+handle_import_table (TpsCall *call, gpointer durable)
+{
+  Reading *reading = g_new0 (Reading, 1);
+  TpsImportTableArguments *arguments = &reading->import;
+  TpsTableSource *source = &reading->source;
+  g_autoptr (GError) error = NULL;
+
+  reading->call = call;
+  if (!may_wait (call, &error) || !tps_call_read_arguments (call, arguments, &error))
+    {
+      answer_reading (reading, NULL, error);
+      return;
+    }
+  set_paths (source, arguments->files);
+  source->specs = &arguments->spec;
+  source->n_specs = 1;
+  if (arguments->tensor != NULL && arguments->tensor[0] != '\0')
+    source->tensor = arguments->tensor;
+  tps_durable_restore (durable, source, answer_reading, reading);
 }
 
 static const TpsMethod methods[] = {
   { &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
   { &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
+  { &tps_restore_rpc, handle_restore, TPS_METHOD_INLINE },
+  { &tps_import_table_rpc, handle_import_table, TPS_METHOD_INLINE },
   { NULL },
 };
 

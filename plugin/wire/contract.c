@@ -19,6 +19,8 @@ const TpsRpc *const tps_contract[] = {
   &tps_end_transfer_rpc,
   &tps_flush_rpc,
   &tps_snapshot_rpc,
+  &tps_restore_rpc,
+  &tps_import_table_rpc,
   &tps_create_table_rpc,
   &tps_list_tables_rpc,
   &tps_drop_table_rpc,

@@ -3,6 +3,7 @@
 #include "plugin/wire/wire_durability.h"
 
 #include "plugin/wire/value_kinds.h"
+#include "plugin/wire/wire_embedding_table.h"
 
 #define SERVICE "Durability"
 
@@ -24,6 +25,7 @@ static const TpsField info_fields[] = {
   INFO (4, "tables", n_tables, TPS_FIELD_DEFAULT, tps_kind_i32),
   INFO (5, "model", has_model, TPS_FIELD_DEFAULT, tps_kind_bool),
   INFO (6, "bytes", n_bytes, TPS_FIELD_DEFAULT, tps_kind_i64),
+  INFO (7, "increments", n_increments, TPS_FIELD_DEFAULT, tps_kind_i32),
   { NULL },
 };
 
@@ -31,5 +33,50 @@ static const TpsStruct info_struct = { "SnapshotInfo", info_fields };
 static const TpsField lsn_result = { "lsn", .kind = &tps_kind_i64 };
 static const TpsField info_result = { "info", .kind = &tps_kind_struct, .of = &info_struct };
 
+void
+tps_restore_arguments_clear (TpsRestoreArguments *arguments)
+{
+  g_clear_pointer (&arguments->snapshots, g_strfreev);
+  g_clear_pointer (&arguments->tables, g_array_unref);
+}
+
+void
+tps_import_table_arguments_clear (TpsImportTableArguments *arguments)
+{
+  tps_table_spec_clear (&arguments->spec);
+  g_clear_pointer (&arguments->files, g_strfreev);
+  g_clear_pointer (&arguments->tensor, g_free);
+}
+
+static const TpsList paths = {
+  .elem = { .kind = &tps_kind_string },
+  .form = TPS_LIST_STRV,
+};
+
+static const TpsField restore_arguments[] = {
+  { "snapshots", 1, TPS_FIELD_REQUIRED, &tps_kind_list, &paths,
+    G_STRUCT_OFFSET (TpsRestoreArguments, snapshots) },
+  { "tables", 2, TPS_FIELD_DEFAULT, &tps_kind_list, &tps_table_spec_list,
+    G_STRUCT_OFFSET (TpsRestoreArguments, tables) },
+  { NULL },
+};
+
+static const TpsField import_arguments[] = {
+  { "spec", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_table_spec_struct,
+    G_STRUCT_OFFSET (TpsImportTableArguments, spec) },
+  { "files", 2, TPS_FIELD_REQUIRED, &tps_kind_list, &paths,
+    G_STRUCT_OFFSET (TpsImportTableArguments, files) },
+  { "tensor", 3, TPS_FIELD_DEFAULT, &tps_kind_string, NULL,
+    G_STRUCT_OFFSET (TpsImportTableArguments, tensor) },
+  { NULL },
+};
+
+static const TpsField snapshot_arguments[] = {
+  { "incremental", 1, TPS_FIELD_DEFAULT, &tps_kind_bool },
+  { NULL },
+};
+
 const TpsRpc tps_flush_rpc = { SERVICE, "flush", .result = &lsn_result };
-const TpsRpc tps_snapshot_rpc = { SERVICE, "snapshot", .result = &info_result };
+const TpsRpc tps_snapshot_rpc = { SERVICE, "snapshot", snapshot_arguments, &info_result };
+const TpsRpc tps_restore_rpc = { SERVICE, "restore", restore_arguments, &info_result };
+const TpsRpc tps_import_table_rpc = { SERVICE, "import_table", import_arguments, &info_result };

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "plugin/wire/rpc.h"
+#include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
 
@@ -16,13 +17,34 @@ typedef struct
   gint32 n_tables;
   gboolean has_model;
   gint64 n_bytes;
+  gint32 n_increments;
 } TpsWireSnapshotInfo;
 
 void tps_wire_snapshot_info_clear (TpsWireSnapshotInfo *info);
 
-extern const TpsRpc tps_flush_rpc;    /* -> gint64, an LSN */
-extern const TpsRpc tps_snapshot_rpc; /* -> TpsWireSnapshotInfo */
+typedef struct
+{
+  gchar **snapshots;
+  GArray *tables; /* of TpsTableSpec */
+} TpsRestoreArguments;
 
+typedef struct
+{
+  TpsTableSpec spec;
+  gchar **files;
+  gchar *tensor;
+} TpsImportTableArguments;
+
+void tps_restore_arguments_clear (TpsRestoreArguments *arguments);
+void tps_import_table_arguments_clear (TpsImportTableArguments *arguments);
+
+extern const TpsRpc tps_flush_rpc;        /* -> gint64, an LSN */
+extern const TpsRpc tps_snapshot_rpc;     /* gboolean -> TpsWireSnapshotInfo */
+extern const TpsRpc tps_restore_rpc;      /* TpsRestoreArguments -> TpsWireSnapshotInfo */
+extern const TpsRpc tps_import_table_rpc; /* TpsImportTableArguments -> TpsWireSnapshotInfo */
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsRestoreArguments, tps_restore_arguments_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsImportTableArguments, tps_import_table_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsWireSnapshotInfo, tps_wire_snapshot_info_clear)
 
 G_END_DECLS

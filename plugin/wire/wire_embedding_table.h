@@ -11,11 +11,18 @@
 #pragma once
 
 #include "plugin/wire/rpc.h"
+#include "plugin/wire/value_kinds.h"
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/embedding/bag_query.h"
 #include "runtime/embedding/table_spec.h"
 
 G_BEGIN_DECLS
+
+/* -- TableSpec -- */
+
+extern const TpsStruct tps_table_spec_struct; /* TpsTableSpec */
+extern const TpsList
+    tps_table_spec_list; /* GArray * of these, made where it is NULL, clears its elements */
 
 /* -- create_table, list_tables, drop_table -- */
 

@@ -229,7 +229,7 @@ write_spec (TpsWriter *out, gconstpointer source)
   tps_writer_struct_end (out);
 }
 
-static const TpsStruct spec_struct = { "TableSpec", spec_fields, read_spec, write_spec };
+const TpsStruct tps_table_spec_struct = { "TableSpec", spec_fields, read_spec, write_spec };
 
 /* ---- methods -------------------------------------------------------------------------------- */
 
@@ -239,15 +239,15 @@ clear_spec (gpointer spec)
   tps_table_spec_clear (spec);
 }
 
-static const TpsList specs = {
-  .elem = { .kind = &tps_kind_struct, .of = &spec_struct },
+const TpsList tps_table_spec_list = {
+  .elem = { .kind = &tps_kind_struct, .of = &tps_table_spec_struct },
   .form = TPS_LIST_ARRAY,
   .elem_size = sizeof (TpsTableSpec),
   .clear = clear_spec,
 };
 
 static const TpsField create_arguments[] = {
-  { "spec", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &spec_struct },
+  { "spec", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_table_spec_struct },
   { NULL },
 };
 
@@ -256,7 +256,8 @@ static const TpsField drop_arguments[] = {
   { NULL },
 };
 
-static const TpsField tables_result = { "tables", .kind = &tps_kind_list, .of = &specs };
+static const TpsField tables_result = { "tables", .kind = &tps_kind_list,
+                                        .of = &tps_table_spec_list };
 
 const TpsRpc tps_create_table_rpc = { SERVICE, "create_table", create_arguments };
 const TpsRpc tps_list_tables_rpc = { SERVICE, "list_tables", .result = &tables_result };

@@ -11,6 +11,7 @@
 #include "runtime/server/durable/data_folder.h"
 #include "runtime/server/durable/recovery.h"
 #include "runtime/server/durable/snapshot_thread.h"
+#include "runtime/server/durable/table_restore.h"
 
 /* What a client is told to wait for a recovery, if there is no estimate or a longer one. */
 #define MIN_RETRY_MS 50
@@ -50,7 +51,9 @@ struct TpsDurable
   TpsLog *log;
   TpsDurableTargets targets;
   TpsSnapshotInfo snapshot; /* that the recovery begins with; then the newest one, of its thread */
-  gchar *restore_from; /* the folder of a copy that the server begins with; NULL = none */
+  gchar *restore_from;      /* the folder of a copy that the server begins with; NULL = none */
+  gchar *import_folder;     /* NULL = none */
+  guint snapshot_increments;
   guint keep_snapshots;
   TpsRecovery recovery;
   TpsSnapshotThread snapshots; /* goes on after the recovery, on the same thread */
@@ -245,7 +248,7 @@ get_snapshot_options (TpsDurable *durable)
   };
 }
 
-static gboolean write_snapshot (TpsDurable *durable, GError **error);
+static gboolean write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
 
 /* The log does not hold what comes from the copy, so it is lasting only with a snapshot of this directory. */
 static gboolean
@@ -254,7 +257,7 @@ restore_copy (TpsDurable *durable, GError **error)
   TpsSnapshotOptions options = get_snapshot_options (durable);
 
   return tps_snapshot_restore_copy (&options, durable->restore_from, error)
-         && write_snapshot (durable, error);
+         && write_snapshot (durable, FALSE, error);
 }
 
 static gboolean
@@ -362,22 +365,35 @@ get_log_bytes (gpointer user_data)
   return atomic_load (&durable->recovery.n_bytes_done) + tps_log_get_written_bytes (durable->log);
 }
 
-/* The manifest is on the disk before anything is deleted: first snapshots, then the log that only they needed. */
+/* The log that only deleted snapshots needed. If that fails, more is left than is needed: the snapshot is there. */
+static void
+delete_log (TpsDurable *durable)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_log_delete_before (durable->log, durable->snapshot.oldest_lsn + 1, &error))
+    tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
+}
+
+/* The manifest is on the disk before anything is deleted: first snapshots, then the log. */
 static gboolean
-write_snapshot (TpsDurable *durable, GError **error)
+write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
 {
   TpsSnapshotOptions options = get_snapshot_options (durable);
   TpsSnapshotInfo info;
   gint64 begun_ns = tps_clock_now_ns ();
   gint64 begun_bytes = get_log_bytes (durable);
 
+  options.max_increments = is_incremental ? durable->snapshot_increments : 0;
   if (!tps_snapshot_write (&options, &info, error))
     return FALSE;
   durable->snapshot = info;
   tps_snapshot_thread_note (&durable->snapshots, begun_ns, begun_bytes);
   tps_trace (&snapshot_written, tps_field_text ("name", info.name), tps_field_int ("lsn", info.lsn),
-             tps_field_uint ("bytes", info.n_bytes));
-  return tps_log_delete_before (durable->log, info.oldest_lsn + 1, error);
+             tps_field_uint ("bytes", info.n_bytes),
+             tps_field_uint ("increments", info.n_increments));
+  delete_log (durable);
+  return TRUE;
 }
 
 /* An error is traced here, where it does not reach a caller. */
@@ -392,49 +408,91 @@ write_due_snapshot (gpointer user_data)
     return TRUE; /* nothing has changed */
   if (get_phase (durable) == TPS_DURABLE_READ_ONLY)
     return FALSE;
-  if (!write_snapshot (durable, &error))
+  if (!write_snapshot (durable, TRUE, &error))
     tps_trace (&snapshot_failed, tps_field_text ("message", error->message));
   return error == NULL;
 }
 
+/* A snapshot that somebody asked for, or tables that are made with one. */
 typedef struct
 {
   TpsDurable *durable;
+  gboolean is_incremental;
+  const TpsTableSource *source; /* NULL = no tables are made */
   TpsDurableSnapshotDone done;
   gpointer user_data;
   GError *error;
-} SnapshotJob;
+} Request;
 
 static void
 run_snapshot (gpointer data)
 {
-  SnapshotJob *job = data;
+  Request *request = data;
 
-  if (!write_snapshot (job->durable, &job->error))
-    tps_trace (&snapshot_failed, tps_field_text ("message", job->error->message));
+  if (!write_snapshot (request->durable, request->is_incremental, &request->error))
+    tps_trace (&snapshot_failed, tps_field_text ("message", request->error->message));
+}
+
+static gboolean
+write_next_snapshot (gpointer user_data, GError **error)
+{
+  return write_snapshot (user_data, TRUE, error);
 }
 
 static void
-end_snapshot (gpointer data)
+run_restore (gpointer data)
 {
-  SnapshotJob *job = data;
+  Request *request = data;
+  TpsDurable *durable = request->durable;
+  TpsTableRestoreOptions options = { .disk = durable->disk,
+                                     .sequencer = durable->targets.sequencer,
+                                     .tables = durable->targets.tables,
+                                     .root = durable->import_folder,
+                                     .write_snapshot = write_next_snapshot,
+                                     .is_cancelled = is_cancelled,
+                                     .user_data = durable };
 
-  job->done (job->user_data, job->error == NULL ? &job->durable->snapshot : NULL, job->error);
-  g_clear_error (&job->error);
-  g_free (job);
+  tps_table_restore_run (&options, request->source, &request->error);
+}
+
+static void
+end_request (gpointer data)
+{
+  Request *request = data;
+
+  request->done (request->user_data, request->error == NULL ? &request->durable->snapshot : NULL,
+                 request->error);
+  g_clear_error (&request->error);
+  g_free (request);
+}
+
+static void
+submit (void (*run) (gpointer request), const Request *request)
+{
+  Request *copy = g_memdup2 (request, sizeof *request);
+  TpsSnapshotJob job = { run, end_request, copy };
+
+  if (!tps_durable_check (copy->durable, &copy->error)
+      || !tps_snapshot_thread_submit (&copy->durable->snapshots, &job, &copy->error))
+    end_request (copy);
 }
 
 void
-tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data)
+tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental, TpsDurableSnapshotDone done,
+                      gpointer user_data)
 {
-  SnapshotJob *data = g_new (SnapshotJob, 1);
-  TpsSnapshotJob job = { run_snapshot, end_snapshot, data };
+  Request request = { durable, is_incremental, NULL, done, user_data, NULL };
 
-  *data = (SnapshotJob) { durable, done, user_data, NULL };
-  if (tps_durable_check (durable, &data->error)
-      && tps_snapshot_thread_submit (&durable->snapshots, &job, &data->error))
-    return;
-  end_snapshot (data);
+  submit (run_snapshot, &request);
+}
+
+void
+tps_durable_restore (TpsDurable *durable, const TpsTableSource *source, TpsDurableSnapshotDone done,
+                     gpointer user_data)
+{
+  Request request = { durable, TRUE, source, done, user_data, NULL };
+
+  submit (run_restore, &request);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -560,6 +618,8 @@ init_snapshots (TpsDurable *durable, const TpsDurableOptions *options)
     .user_data = durable,
   };
 
+  durable->import_folder = g_strdup (options->import_folder);
+  durable->snapshot_increments = options->snapshot_increments;
   durable->keep_snapshots = options->keep_snapshots;
   tps_snapshot_thread_init (&durable->snapshots, &thread);
 }
@@ -610,6 +670,7 @@ tps_durable_free (TpsDurable *durable)
   g_clear_pointer (&durable->log, tps_log_close);
   tps_data_folder_close (durable->folder);
   g_free (durable->restore_from);
+  g_free (durable->import_folder);
   if (durable->owns_disk)
     tps_disk_free (durable->disk);
   g_clear_error (&durable->error);

@@ -61,10 +61,13 @@ typedef struct
    * grown by so many bytes since then. */
   gint64 snapshot_interval_ns; /* 0 = not by time */
   gsize snapshot_log_bytes;    /* 0 = 4 GiB; TPS_DURABLE_NEVER = not by size */
+  guint snapshot_increments;   /* TpsSnapshotOptions.max_increments of these; 0 = they are whole */
   guint keep_snapshots;        /* the newest ones, which stay with the log that they need; 0 = 2 */
   /* A snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not read where `folder` holds
    * one. NULL = none. */
   const gchar *restore_from;
+  /* Below which tps_durable_restore() reads; NULL = it reads nothing. */
+  const gchar *import_folder;
 } TpsDurableOptions;
 
 /* Copies `options`; opens the directory and the log, which cuts off what a crash left half written. Blocks. Errors: those of
@@ -120,8 +123,36 @@ typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInf
 
 /* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the snapshots that are no longer
  * needed. Calls `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one
- * is being written), those of tps_durable_check(). */
-void tps_durable_snapshot (TpsDurable *durable, TpsDurableSnapshotDone done, gpointer user_data);
+ * is being written), those of tps_durable_check().
+ * `is_incremental`: like one that nobody asked for; otherwise all tables are written whole. If nothing has changed since the
+ * newest snapshot, that one is the answer, whatever it is. */
+void tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental,
+                           TpsDurableSnapshotDone done, gpointer user_data);
+
+/* Where the rows of tables come from. */
+typedef struct
+{
+  /* Below TpsDurableOptions.import_folder, without "." and "..". */
+  const gchar *const *paths;
+  guint n_paths;
+  /* Paths are snapshots (tps_snapshot_locate()), such as those of all shards, and the tables are those of `specs`, or without
+   * them all tables of the first snapshot as they are there. FALSE: paths are files, and there is one spec (see
+   * tps_table_import()). */
+  gboolean are_snapshots;
+  const TpsTableSpec *specs;
+  guint n_specs;
+  const gchar *tensor; /* in files that no server has written; NULL = see tps_table_import() */
+} TpsTableSource;
+
+/* Makes tables that the server does not have, all or none: into any shard and dtype, with the state of optimizers where it fits. They
+ * lie in the host's memory, and are known, and lasting, when `done` is called with the snapshot that holds them. Runs on the
+ * thread of snapshots; `source` is borrowed until `done`. Push ids and models are not read.
+ *
+ * Files may be hostile: what they make the server take is charged to the budget of tables. Errors: PERMISSION_DENIED (no import
+ * folder), INVALID_ARGUMENT (paths; what does not fit), ALREADY_EXISTS (a table), NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED (damaged
+ * files), and those of tps_durable_snapshot(). */
+void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
+                          TpsDurableSnapshotDone done, gpointer user_data);
 
 /* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called again. */
 void tps_durable_stop (TpsDurable *durable);

@@ -208,13 +208,21 @@ all (int value)
   return Floats (kDim, static_cast<float> (value));
 }
 
-/* Asks for a snapshot, and waits for it. */
+/* Asks for a snapshot, and waits for it; or waits for a call that ends with done(). */
 struct Snapshot
 {
-  explicit Snapshot (Server &server)
+  Snapshot () = default;
+  explicit Snapshot (Server &server, bool is_incremental = false)
   {
-    tps_durable_snapshot (server.durable, done, this);
+    tps_durable_snapshot (server.durable, is_incremental, done, this);
+    wait ();
+  }
+
+  void
+  wait ()
+  {
     std::unique_lock<std::mutex> guard (lock);
+
     changed.wait (guard, [this] { return has_ended; });
   }
 
@@ -226,9 +234,11 @@ struct Snapshot
 
     self->has_ended = true;
     self->message = error != nullptr ? error->message : "";
+    self->code = error != nullptr ? error->code : 0;
     if (info != nullptr)
       {
         self->lsn = info->lsn;
+        self->n_increments = info->n_increments;
         self->oldest_lsn = info->oldest_lsn;
       }
     self->changed.notify_all ();
@@ -239,6 +249,8 @@ struct Snapshot
   bool has_ended = false;
   std::string message;
   gint64 lsn = -1, oldest_lsn = -1;
+  guint n_increments = 0;
+  int code = 0;
 };
 
 } // namespace thriftps

@@ -330,6 +330,227 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
   EXPECT_FALSE (is_cut);
 }
 
+/* ---- tables from files ----------------------------------------------------------------------- */
+
+namespace {
+
+/* A server that may read below "imports", in which there is a copy of a data directory: see make_source(). */
+class Tables : public testing::Test
+{
+protected:
+  Tables ()
+  {
+    make_source (disk.get ());
+    options.import_folder = "from";
+    options.snapshot_increments = 4;
+    start ();
+  }
+
+  void
+  start ()
+  {
+    server.reset ();
+    server.reset (new Server (disk.get (), "data", TPS_DURABILITY_COMMIT, options));
+    ASSERT_EQ (server->recover (), "");
+  }
+
+  /* What is said, and its code. */
+  std::string
+  restore (const std::vector<std::string> &paths, const std::vector<Spec> &specs = {},
+           bool are_snapshots = true)
+  {
+    std::vector<const gchar *> names;
+    std::vector<TpsTableSpec> values;
+    TpsTableSource source = {};
+    Snapshot snapshot;
+
+    for (const std::string &path : paths)
+      names.push_back (path.c_str ());
+    for (const Spec &spec : specs)
+      values.push_back (spec.value);
+    source.paths = names.data ();
+    source.n_paths = static_cast<guint> (names.size ());
+    source.are_snapshots = are_snapshots;
+    source.specs = values.data ();
+    source.n_specs = static_cast<guint> (values.size ());
+    tps_durable_restore (server->durable, &source, Snapshot::done, &snapshot);
+    snapshot.wait ();
+    code = snapshot.code;
+    return snapshot.message;
+  }
+
+  void
+  push (int n = 1)
+  {
+    Pushes pushes ("emb");
+
+    for (int i = 0; i < n; i++)
+      pushes.send (*server);
+    pushes.wait ();
+    EXPECT_EQ (pushes.n_failed, 0) << pushes.message ();
+  }
+
+  SimulatedDisk disk { 1 };
+  TpsDurableOptions options = {};
+  std::unique_ptr<Server> server;
+  int code = 0;
+};
+
+} // namespace
+
+TEST_F (Tables, ofASnapshotAreLastingWhenTheyAreThere)
+{
+  ASSERT_EQ (server->create ("another"), 0);
+  EXPECT_EQ (restore ({ "snapshots" }), "");
+  EXPECT_EQ (server->row ("emb"), all (2));
+  disk.cut_after (1);
+  server.reset ();
+  disk.restart ();
+  start ();
+  EXPECT_EQ (server->row ("emb"), all (2));
+  push (3);
+  start ();
+  EXPECT_EQ (server->row ("emb"), all (5));
+  EXPECT_TRUE (tps_table_store_drop (server->store, "emb", nullptr));
+  start ();
+  EXPECT_EQ (tps_table_store_get_rows (server->store, "emb"), 0);
+}
+
+TEST_F (Tables, mayHaveAnotherShardAndDtype)
+{
+  Spec spec = Spec ("emb", kRows, kDim).zeros ().optimizer (TPS_OPTIMIZER_SGD, 1);
+
+  spec.dtype (TPS_DTYPE_BFLOAT16).shard (embedding_test::range_shard (kRows, 0, 2));
+  EXPECT_EQ (restore ({ "snapshots" }, { spec }), "");
+  g_auto (TpsTensor) rows = {};
+  EXPECT_TRUE (
+      tps_table_store_lookup_rows (server->store, "emb", view (Ids { 3 }), &rows, nullptr));
+  EXPECT_EQ (rows.shape.dtype, TPS_DTYPE_BFLOAT16);
+  EXPECT_EQ (*static_cast<const uint16_t *> (tps_tensor_data (&rows)), 0x4000) << "2.0";
+}
+
+/* Of a chain of increments, in the directory of the server itself. */
+TEST_F (Tables, ofIncrementsAreThoseOfTheLastOne)
+{
+  options.import_folder = "data";
+  start ();
+  ASSERT_EQ (server->create ("emb"), 0);
+  ASSERT_EQ (Snapshot (*server, true).message, "");
+  for (int i = 0; i < 2; i++)
+    {
+      TpsTablePush one = {};
+      Ids ids { 3 };
+      Floats values (kDim, -1.0f);
+
+      one.may_wait = TRUE;
+      one.table = "emb";
+      one.indices = view (ids);
+      one.values = view (values, kDim);
+      ASSERT_TRUE (tps_table_store_push_and_wait (server->store, &one, nullptr));
+      Snapshot snapshot (*server, true);
+      EXPECT_EQ (snapshot.n_increments, static_cast<guint> (i + 1));
+    }
+  ASSERT_TRUE (tps_table_store_drop (server->store, "emb", nullptr));
+  EXPECT_EQ (restore ({ "snapshots" }), "");
+  EXPECT_EQ (server->row ("emb"), all (2));
+}
+
+TEST_F (Tables, areReadBelowOneFolderOnly)
+{
+  for (const char *path :
+       { "", "/etc", "..", "../from", "snapshots/..", "snapshots//x", "./x", "x/." })
+    {
+      EXPECT_THAT (restore ({ path }), testing::HasSubstr ("--import-dir")) << path;
+      EXPECT_EQ (code, TPS_ERROR_INVALID_ARGUMENT);
+    }
+  EXPECT_NE (restore ({}), "");
+  EXPECT_EQ (code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE (restore ({ "log" }), "");
+  EXPECT_EQ (code, TPS_ERROR_NOT_FOUND);
+  options.import_folder = nullptr;
+  start ();
+  EXPECT_NE (restore ({ "snapshots" }), "");
+  EXPECT_EQ (code, TPS_ERROR_PERMISSION_DENIED);
+}
+
+TEST_F (Tables, comeAllOrNone)
+{
+  Spec emb = Spec ("emb", kRows, kDim).zeros ();
+  Spec missing = Spec ("missing", kRows, kDim).zeros ();
+
+  EXPECT_THAT (restore ({ "snapshots" }, { emb, missing }), testing::HasSubstr ("missing"));
+  EXPECT_EQ (code, TPS_ERROR_NOT_FOUND);
+  EXPECT_NE (restore ({ "snapshots" }, { emb, emb }), "");
+  EXPECT_EQ (code, TPS_ERROR_ALREADY_EXISTS);
+  EXPECT_EQ (tps_table_store_get_rows (server->store, "emb"), 0);
+  EXPECT_EQ (server->create ("emb"), 0) << "the name is free";
+  EXPECT_NE (restore ({ "snapshots" }), "");
+  EXPECT_EQ (code, TPS_ERROR_ALREADY_EXISTS);
+  EXPECT_EQ (server->row ("emb"), all (0));
+}
+
+/* A file whose header says that it is larger than all that tables may take. */
+TEST_F (Tables, takeNoMoreThanTheirBudget)
+{
+  Spec spec = Spec ("big", 1, 1);
+  std::string n_bytes (8, '\0');
+  gsize held = tps_table_store_get_bytes (server->store);
+
+  n_bytes[3] = 5; /* 80 MiB, 16 times of which are charged */
+  TpsDiskFile *file = disk.get ()->open (disk.get (), "from/big.safetensors", TPS_DISK_CREATE,
+                                         nullptr);
+  disk.get ()->write (file, n_bytes.data (), 8, 0, TRUE, nullptr);
+  disk.get ()->preallocate (file, 100 << 20, nullptr);
+  disk.get ()->close (file);
+  EXPECT_THAT (restore ({ "big.safetensors" }, { spec }, false), testing::HasSubstr ("header"));
+  EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  Spec many = Spec ("emb", int64_t { 1 } << 40, kDim);
+  EXPECT_NE (restore ({ "snapshots" }, { many }), "");
+  EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_EQ (tps_table_store_get_bytes (server->store), held);
+}
+
+/* The table is there as the snapshot has it, or not at all. */
+TEST (Restorations, mayBeCutAnywhere)
+{
+  bool is_cut = true;
+  int n_there = 0;
+
+  for (unsigned n = 1; is_cut && n < 1000; n++)
+    {
+      SimulatedDisk disk (n);
+      TpsDurableOptions options = {};
+      const gchar *path = "snapshots";
+      TpsTableSource source = { &path, 1, TRUE, nullptr, 0, nullptr };
+
+      make_source (disk.get ());
+      options.import_folder = "from";
+      {
+        Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+        Snapshot snapshot;
+
+        ASSERT_EQ (server.recover (), "");
+        disk.cut_after (n);
+        tps_durable_restore (server.durable, &source, Snapshot::done, &snapshot);
+        snapshot.wait ();
+        is_cut = !snapshot.message.empty ();
+        disk.cut_after (1);
+      }
+      disk.restart ();
+      Server server (disk.get (), "data", TPS_DURABILITY_COMMIT, options);
+      ASSERT_EQ (server.recover (), "") << "cut at " << n;
+      bool is_there = tps_table_store_get_rows (server.store, "emb") > 0;
+      EXPECT_TRUE (is_there || is_cut);
+      n_there += is_there ? 1 : 0;
+      if (is_there)
+        {
+          EXPECT_EQ (server.row ("emb"), all (2)) << "cut at " << n;
+        }
+    }
+  EXPECT_FALSE (is_cut);
+  EXPECT_GT (n_there, 0);
+}
+
 /* ---- power cuts ------------------------------------------------------------------------------ */
 
 namespace {
