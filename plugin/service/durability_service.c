@@ -43,7 +43,7 @@ answer_snapshot (gpointer user_data, const TpsSnapshotInfo *info, const GError *
 {
   TpsCall *call = user_data;
 
-  if (error != NULL)
+  if (info == NULL)
     tps_call_reply_error (call, error);
   else
     {

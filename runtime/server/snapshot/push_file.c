@@ -19,6 +19,7 @@ append_all (TpsPushWindow *window, TpsSafetensorsWriter *writer, guint tensor,
   tps_push_export_begin (window);
   while (tps_push_export_some (window, records))
     {
+      tps_snapshot_held (pace, records->len);
       if (!tps_safetensors_writer_append (writer, tensor, records->data, records->len))
         return TRUE; /* finish() says why */
       if (!tps_snapshot_pace (pace, records->len, error))

@@ -51,6 +51,8 @@ typedef struct
   gboolean (*is_cancelled) (gpointer user_data);
   /* Called at least every 4 MiB with the bytes that are done and those that there are, for logs. NULL: nobody is told. */
   void (*progress) (gpointer user_data, guint64 n_done, guint64 n_bytes);
+  /* For tests: called after each piece that was read under a lock which lookups or pushes may wait for, with its length. */
+  void (*held) (gpointer user_data, gsize n_bytes);
   gpointer user_data;
 } TpsSnapshotOptions;
 
@@ -75,7 +77,8 @@ typedef struct
 } TpsSnapshotInfo;
 
 /* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one call at a time for a folder.
- * Lookups and pushes go on: none waits for more than the copy of TPS_TABLE_QUIET_BYTES, or for one piece of the push window.
+ * Lookups and pushes go on: none waits for more than the copy of TPS_TABLE_QUIET_BYTES (or of one row, if that is longer), or for
+ * one piece of the push window, TPS_PUSH_EXPORT_BYTES and the pushes of one client.
  * Takes at most 32 MiB, and a bit for each row of a table. `info` is set on success; an old snapshot that cannot be deleted is no
  * failure, and stays. On failure the folder holds what it held before, apart from a part, where
  * the disk does not delete it, that the next call deletes. Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without row

@@ -23,6 +23,15 @@ tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error)
   return FALSE;
 }
 
+void
+tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes)
+{
+  const TpsSnapshotOptions *options = pace->options;
+
+  if (options->held != NULL)
+    options->held (options->user_data, n_bytes);
+}
+
 TpsSafetensorsReader *
 tps_snapshot_open_file (TpsDisk *disk, const gchar *folder, const TpsManifestFile *file,
                         GError **error)

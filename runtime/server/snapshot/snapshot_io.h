@@ -21,6 +21,9 @@ typedef struct
 /* `n_bytes` more are done. FALSE with ABORTED: the caller of the snapshot gives up. */
 gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error);
 
+/* `n_bytes` were read under a lock that is free again. */
+void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
+
 /* Opens a file of a snapshot, whose length and header must be those that the manifest says. Errors: those of the disk,
  * ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,

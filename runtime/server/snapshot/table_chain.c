@@ -82,7 +82,8 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
-/* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have no later LSN are in it. */
+/* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have no later LSN are in it.
+ * FALSE: no memory, or the caller gives up, which the next piece of work says. */
 static gboolean
 find_changed (Writing *writing, guint8 **bits)
 {
@@ -93,8 +94,15 @@ find_changed (Writing *writing, guint8 **bits)
   if (*bits == NULL)
     return FALSE;
   writing->rows.changed = *bits;
-  writing->rows.n_changed = tps_table_find_changed_rows (table, 0, n_rows,
-                                                         writing->chain->earlier->lsn, *bits);
+  for (gsize slot = 0, n; slot < n_rows; slot += n)
+    {
+      n = MIN (TPS_TABLE_MAX_SCANNED_ROWS, n_rows - slot);
+      writing->rows.n_changed += tps_table_find_changed_rows (
+          table, slot, n, writing->chain->earlier->lsn, *bits);
+      tps_snapshot_held (writing->pace, n * sizeof (gint64));
+      if (!tps_snapshot_pace (writing->pace, 0, NULL))
+        return FALSE;
+    }
   return TRUE;
 }
 

@@ -212,6 +212,7 @@ append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
       gsize n_run = count_run (writing, slot, max_rows - n);
 
       copy_rows (writing, slot, n_run, n);
+      tps_snapshot_held (pace, n_run * row_bytes);
       n += n_run;
       slot = find_next (writing, slot + n_run);
       if (n < max_rows && slot < end)

@@ -350,13 +350,13 @@ mark_if_changed (const TpsTable *table, gsize slot, gint64 lsn, guint8 *bits)
   return is_changed ? 1 : 0;
 }
 
-static gsize
-find_changed (TpsTable *table, gsize begin, gsize end, gint64 lsn, guint8 *bits)
+gsize
+tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits)
 {
   gboolean is_quiet = tps_table_begin_quiet_read (table);
   gsize n_changed = 0;
 
-  for (gsize slot = begin; slot < end; slot++)
+  for (gsize end = slot + n; slot < end; slot++)
     {
       atomic_uint *version = &table->versions[slot & table->lock_mask];
       guint next = is_quiet ? 0 : lock_version (version);
@@ -367,20 +367,6 @@ find_changed (TpsTable *table, gsize begin, gsize end, gint64 lsn, guint8 *bits)
     }
   if (is_quiet)
     tps_table_end_quiet_read (table);
-  return n_changed;
-}
-
-gsize
-tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits)
-{
-  gsize max_rows = TPS_TABLE_QUIET_BYTES / sizeof (gint64);
-  gsize n_changed = 0;
-
-  for (gsize begin = slot, end; begin < slot + n; begin = end)
-    {
-      end = MIN (begin + max_rows, slot + n);
-      n_changed += find_changed (table, begin, end, lsn, bits);
-    }
   return n_changed;
 }
 

@@ -521,6 +521,67 @@ TEST_P (Chains, ThatAreDamagedAreRefused)
     }
 }
 
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup, by the same thread, end. No piece is
+ * longer than a fraction of a millisecond takes. */
+TEST (Locks, AreHeldForPieces)
+{
+  constexpr int64_t kRows = 100000;
+  constexpr int32_t kDim = 16;
+  MemoryDisk disk;
+  Server server (0, true);
+  Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  struct Held
+  {
+    Server *server;
+    gsize n_bytes = 0, longest = 0;
+    int n = 0;
+  } held { &server };
+  gsize row_bytes = kDim * 4 * 3 + 8;
+
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  for (int i = 0; i < 1500; i++) /* ids of clients */
+    {
+      TpsPushRequest request {};
+      TpsPushDigest digest {};
+      std::string client = "client" + std::to_string (i % 500);
+      gint64 answer;
+
+      request.client = client.c_str ();
+      request.sequence = i;
+      request.digest = &digest;
+      ASSERT_EQ (tps_push_window_begin (tps_test_get_pushes (server.store), &request, &answer,
+                                        nullptr),
+                 TPS_PUSH_NEW);
+      tps_push_window_end (tps_test_get_pushes (server.store), client.c_str (), i, 0, 1);
+    }
+  options.max_increments = 1;
+  options.user_data = &held;
+  options.held = [] (gpointer data, gsize n_bytes) {
+    Held *self = static_cast<Held *> (data);
+
+    self->n++;
+    self->n_bytes += n_bytes;
+    self->longest = std::max (self->longest, n_bytes);
+    self->server->probe ("emb", { 0, kRows / 2, kRows - 1 }, kDim);
+    self->server->rows_of ("emb", { 0, kRows / 2, kRows - 1 });
+  };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_LE (held.longest, gsize { 256 } << 10);
+  EXPECT_GE (held.n_bytes, static_cast<gsize> (kRows) * row_bytes + 1500 * 40);
+  EXPECT_GE (held.n, 70);
+
+  held = { &server };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 1u);
+  EXPECT_LE (held.longest, gsize { 256 } << 10);
+  EXPECT_GE (held.n_bytes, static_cast<gsize> (kRows) * 8 + 3 * row_bytes);
+  EXPECT_GE (held.n, 4 + 3);
+}
+
 /* ---- push ids -------------------------------------------------------------------------------- */
 
 TpsPushDigest
