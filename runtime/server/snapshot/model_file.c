@@ -7,6 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 
+/* The newest version alone is for other programs, which read all files of this ending and take names of tensors as they are. */
+#define NEWEST_NAME "model-%020" G_GINT64_MODIFIER "d.safetensors"
+#define VERSION_NAME "model-%020" G_GINT64_MODIFIER "d.version"
+#define STATE_NAME "model-state.optimizer"
+
 #define STATE "state"
 #define PIECE_BYTES ((gsize) 1 << 20)
 
@@ -119,7 +124,7 @@ write_versions (const TpsModelCapture *capture, TpsDisk *disk, const gchar *fold
       TpsManifestVersion entry = { .version = capture->versions[i]->version };
       gboolean ok;
 
-      entry.file.name = g_strdup_printf ("model-%020" G_GINT64_MODIFIER "d.safetensors",
+      entry.file.name = g_strdup_printf (i + 1 == capture->n_versions ? NEWEST_NAME : VERSION_NAME,
                                          entry.version);
       ok = write_version (capture->versions[i], disk, folder, pace, &entry.file, error);
       g_array_append_val (model->versions, entry);
@@ -165,7 +170,7 @@ tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gcha
 
       g_array_append_val (model->answers, entry);
     }
-  model->state.name = g_strdup ("model-state.safetensors");
+  model->state.name = g_strdup (STATE_NAME);
   return write_versions (capture, disk, folder, pace, model, error)
          && write_state (capture, disk, folder, pace, &model->state, error);
 }

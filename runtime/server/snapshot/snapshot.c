@@ -14,6 +14,7 @@
 
 #define DEFAULT_KEEP 2
 #define ASK_NS ((gint64) 10 * 1000000) /* whether to give up, while nothing happens */
+#define END_NS ((gint64) 1000 * 1000000)
 
 static void
 set_info (TpsSnapshotInfo *info, const gchar *name, const TpsManifest *manifest)
@@ -85,7 +86,7 @@ write_tables (Writing *writing, GError **error)
   for (guint i = 0; i < tables->len; i++)
     if (!write_table (writing, g_ptr_array_index (tables, i), i, error))
       return FALSE;
-  writing->manifest.table_pushes.name = g_strdup ("table-pushes.safetensors");
+  writing->manifest.table_pushes.name = g_strdup ("table-pushes.ids");
   return tps_push_file_write (tps_table_store_get_pushes (writing->options->tables),
                               writing->options->disk, writing->folder, &writing->pace,
                               &writing->manifest.table_pushes, error);
@@ -122,7 +123,7 @@ write_model (Writing *writing, GError **error)
     return FALSE;
   if (!wait_ended (writing, model->lsn, error))
     return FALSE;
-  model->pushes.name = g_strdup ("model-pushes.safetensors");
+  model->pushes.name = g_strdup ("model-pushes.ids");
   return tps_push_file_write (tps_model_server_get_pushes (options->model), options->disk,
                               writing->folder, &writing->pace, &model->pushes, error);
 }
@@ -199,6 +200,16 @@ find_earlier (Writing *writing)
     g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
+/* The snapshot must contain every change that was answered before, and a command ends a moment after its answer. Commands that wait
+ * for long, such as for room on a disk, are not waited for. */
+static gint64
+get_first_lsn (TpsSequencer *sequencer)
+{
+  tps_sequencer_wait_ended (sequencer, tps_sequencer_get_lsn (sequencer),
+                            tps_clock_now_ns () + END_NS);
+  return tps_sequencer_get_ended_lsn (sequencer);
+}
+
 gboolean
 tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GError **error)
 {
@@ -210,7 +221,7 @@ tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info, GE
       || !options->disk->make_folder (options->disk, options->folder, error)
       || !tps_snapshot_folder_delete_incomplete (options->disk, options->folder, error))
     return FALSE;
-  lsn = tps_sequencer_get_ended_lsn (options->sequencer);
+  lsn = get_first_lsn (options->sequencer);
   tps_snapshot_folder_name (lsn, writing.name);
   if (tps_snapshot_folder_has (options->disk, options->folder, writing.name))
     return tps_snapshot_find (options, info, error); /* nothing has changed since */

@@ -97,8 +97,8 @@ find_changed (Writing *writing, guint8 **bits)
   for (gsize slot = 0, n; slot < n_rows; slot += n)
     {
       n = MIN (TPS_TABLE_MAX_SCANNED_ROWS, n_rows - slot);
-      writing->rows.n_changed += tps_table_find_changed_rows (
-          table, slot, n, writing->chain->earlier->lsn, *bits);
+      writing->rows.n_changed += tps_table_find_changed_rows (table, slot, n,
+                                                              writing->chain->earlier->lsn, *bits);
       tps_snapshot_held (writing->pace, n * sizeof (gint64));
       if (!tps_snapshot_pace (writing->pace, 0, NULL))
         return FALSE;
