@@ -38,7 +38,10 @@ all_rows ()
 class Caller
 {
 public:
-  explicit Caller (DataServer &server) : connection_ (server.address ())
+  explicit Caller (DataServer &server) : Caller (server.address ())
+  {
+  }
+  explicit Caller (const std::string &address) : connection_ (address)
   {
   }
 
@@ -173,6 +176,9 @@ TEST (Snapshots, areTakenCopiedAndRestored)
   copy.wait_until_live ();
   EXPECT_EQ (Caller (copy).rows (), expected);
   EXPECT_EQ (copy.stop (), 0);
+
+  ServerProcess without ({ "--listen=127.0.0.1:0", "--restore-from=" + folder + "/first" });
+  EXPECT_EQ (Caller (without.ReadAddress ()).rows (), expected) << "there is no data directory";
 
   DataServer third (folder + "/third", { "--import-dir=" + folder });
   ASSERT_TRUE (third.start ());
