@@ -107,9 +107,9 @@ typedef struct
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
   TpsPushWindowOptions pushes; /* into embedding tables */
-  /* What makes tables, the model and push ids survive; without a folder nothing does, and of its fields `restore_from` alone is
-   * read. The log is applied again while the
-   * plugin is served already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
+  /* What makes tables, the model and push ids survive; without a folder nothing does, and of its
+   * fields `restore_from` alone is read. The log is applied again while the plugin is served
+   * already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
   TpsDurableOptions durable;
   /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or NULL. */
   void (*recovered) (gpointer user_data, const GError *error);

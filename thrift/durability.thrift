@@ -24,7 +24,7 @@ struct SnapshotInfo {
   4: i32 tables
   5: bool model                      // whether there is one
   6: i64 bytes                       // of its files
-  7: i32 increments                  // files of changed rows; 0: each table is one file that other programs can read
+  7: i32 increments                  // files of changed rows; 0: other programs can read all tables
 }
 
 service Durability {
@@ -32,31 +32,39 @@ service Durability {
   // LSN up to which all are. Changes of tables of durability NONE have LSNs, but are not on the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
-  // Writes a snapshot of all tables, the model and the push ids, while lookups and pushes go on, and answers when it is complete.
-  // The newest ones are kept (--keep-snapshots), with the log from the oldest of them on; older ones are deleted. RESOURCE_EXHAUSTED
-  // with retry_after_ms when one is being written.
+  // Writes a snapshot of all tables, the model and the push ids, while lookups and pushes go on,
+  // and answers when it is complete. The newest ones are kept (--keep-snapshots), with the log from
+  // the oldest of them on; older ones are deleted. RESOURCE_EXHAUSTED with retry_after_ms when one
+  // is being written.
   //
-  // incremental: only rows that have changed since the newest snapshot are written, where that is less than half of a table, and the
-  // files of that snapshot are part of the new one. Otherwise every table is written whole, unless nothing has changed.
+  // incremental: only rows that have changed since the newest snapshot are written, where that is
+  // less than half of a table, and the files of that snapshot are part of the new one. Otherwise
+  // every table is written whole, unless nothing has changed.
   SnapshotInfo snapshot(1: bool incremental) throws (1: node.ServiceError failure)
 
-  // Makes tables that the server does not have from snapshots, all of them or none, and answers when they are lasting, with the
-  // snapshot that holds them. `snapshots`: paths below the server's --import-dir, without "." and "..", of folders of snapshots, or
-  // of data directories, whose newest snapshot is taken; of a table of several shards all of them. `tables`: which ones, with
-  // their shard and dtype, which may differ from those in the snapshots; optimizer states are taken over where the kind is the
-  // same. Empty: all tables of the first snapshot, as they are there. Tables lie in the memory of the host.
+  // Makes tables that the server does not have from snapshots, all of them or none, and answers
+  // when they are lasting, with the snapshot that holds them. `snapshots`: paths below the server's
+  // --import-dir, without "." and "..", of folders of snapshots, or of data directories, whose
+  // newest snapshot is taken; of a table of several shards all of them. `tables`: which ones, with
+  // their shard and dtype, which may differ from those in the snapshots; optimizer states are taken
+  // over where the kind is the same. Empty: all tables of the first snapshot, as they are there.
+  // Tables lie in the memory of the host.
   //
-  // A snapshot that was written while pushes went on has rows of different moments between its lsn and its end_lsn. Models and push
-  // ids are not read: for these start a server with --restore-from.
+  // A snapshot that was written while pushes went on has rows of different moments between its lsn
+  // and its end_lsn. Models and push ids are not read: for these start a server with
+  // --restore-from.
   //
-  // PERMISSION_DENIED without --import-dir. ALREADY_EXISTS where the server has such a table. RESOURCE_EXHAUSTED where tables do not
-  // fit, and with retry_after_ms while another snapshot is being written or read.
+  // PERMISSION_DENIED without --import-dir. ALREADY_EXISTS where the server has such a table.
+  // RESOURCE_EXHAUSTED where tables do not fit, and with retry_after_ms while another snapshot is
+  // being written or read.
   SnapshotInfo restore(1: list<string> snapshots, 2: list<embedding_table.TableSpec> tables)
       throws (1: node.ServiceError failure)
 
-  // Makes one table whose rows come from files of other programs: .safetensors (of several with DCP_SHARDING_INFO each has a part) or
-  // .npy, of FLOAT16, BFLOAT16, FLOAT32 or FLOAT64. `files`: paths as above. `tensor`: its name in safetensors; empty: the only
-  // matrix, or the table's name with ".weight". The same answers as restore.
-  SnapshotInfo import_table(1: embedding_table.TableSpec spec, 2: list<string> files, 3: string tensor)
+  // Makes one table whose rows come from files of other programs: .safetensors (of several with
+  // DCP_SHARDING_INFO each has a part) or .npy, of FLOAT16, BFLOAT16, FLOAT32 or FLOAT64. `files`:
+  // paths as above. `tensor`: its name in safetensors; empty: the only matrix, or the table's name
+  // with ".weight". The same answers as restore.
+  SnapshotInfo import_table(1: embedding_table.TableSpec spec, 2: list<string> files,
+                            3: string tensor)
       throws (1: node.ServiceError failure)
 }

@@ -2,7 +2,8 @@
 
 /* The tool for snapshots: show, export. It reads the folders of a server that runs, too.
  *
- * Exit codes: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for bad arguments.
+ * Exit codes: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for bad
+ * arguments.
  */
 
 #include <stdio.h>
@@ -104,12 +105,12 @@ print_help (void)
       "Usage: thriftps_snapshot show PATH...\n"
       "       thriftps_snapshot export TO PATH...\n"
       "Works on snapshots. PATH is the folder of one, a folder of snapshots, or a data directory; "
-      "of several snapshots the newest is taken.\n\n"
-      "  show    Print what a snapshot holds\n"
-      "  export  Write the tables of the snapshots, those of all shards, into folder TO: each whole, "
-      "with its rows in the order of their ids, as one safetensors file\n\n%s\n"
-      "Exit status: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for bad "
-      "arguments.\n",
+      "of several\nsnapshots the newest is taken.\n\n"
+      "  show    Print the contents of snapshots\n"
+      "  export  Write the tables of the snapshots, those of all shards, into folder TO: each "
+      "whole, with\n          its rows in the order of their ids, as one safetensors file\n\n%s\n"
+      "Exit status: 0 done, 1 a snapshot is damaged, missing, or cannot be read or written, 2 for "
+      "bad\narguments.\n",
       text);
 }
 

@@ -17,7 +17,8 @@
 
 G_BEGIN_DECLS
 
-/* About how much some() appends, and how much it does under the lock: more by the pushes of one client at most, 40 bytes each. */
+/* About how much some() appends, and how much it does under the lock: more by the pushes of one
+ * client at most, 40 bytes each. */
 #define TPS_PUSH_EXPORT_BYTES (64 << 10)
 
 void tps_push_export_begin (TpsPushWindow *window);

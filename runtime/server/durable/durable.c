@@ -250,7 +250,8 @@ get_snapshot_options (TpsDurable *durable)
 
 static gboolean write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
 
-/* The log does not hold what comes from the copy, so it is lasting only with a snapshot of this directory. */
+/* The log does not hold what comes from the copy, so it is lasting only with a snapshot of this
+ * directory. */
 static gboolean
 restore_copy (TpsDurable *durable, GError **error)
 {
@@ -275,8 +276,8 @@ restore_snapshot (TpsDurable *durable, GError **error)
   return tps_snapshot_restore (&options, &durable->snapshot, error);
 }
 
-/* The thread of the recovery, and later of snapshots. The log that was applied again counts as grown, so that a server which
- * is restarted often does not let it grow for ever. */
+/* The thread of the recovery, and later of snapshots. The log that was applied again counts as
+ * grown, so that a server which is restarted often does not let it grow for ever. */
 static void *
 recover (void *user_data)
 {
@@ -365,7 +366,8 @@ get_log_bytes (gpointer user_data)
   return atomic_load (&durable->recovery.n_bytes_done) + tps_log_get_written_bytes (durable->log);
 }
 
-/* The log that only deleted snapshots needed. If that fails, more is left than is needed: the snapshot is there. */
+/* The log that only deleted snapshots needed. If that fails, more is left than is needed: the
+ * snapshot is there. */
 static void
 delete_log (TpsDurable *durable)
 {
@@ -413,7 +415,7 @@ write_due_snapshot (gpointer user_data)
   return error == NULL;
 }
 
-/* A snapshot that somebody asked for, or tables that are made with one. */
+/* A requested snapshot, or tables that are made with one. */
 typedef struct
 {
   TpsDurable *durable;

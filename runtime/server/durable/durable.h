@@ -57,14 +57,14 @@ typedef struct
   gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
   TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
-  /* Snapshots that nobody asks for, while the state changes: an interval after the last one was begun, and when the log has
-   * grown by so many bytes since then. */
+  /* Automatic snapshots, while the state changes: an interval after the last one was begun, and
+   * when the log has grown by so many bytes since then. */
   gint64 snapshot_interval_ns; /* 0 = not by time */
   gsize snapshot_log_bytes;    /* 0 = 4 GiB; TPS_DURABLE_NEVER = not by size */
   guint snapshot_increments;   /* TpsSnapshotOptions.max_increments of these; 0 = they are whole */
   guint keep_snapshots;        /* the newest ones, which stay with the log that they need; 0 = 2 */
-  /* A snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not read where `folder` holds
-   * one. NULL = none. */
+  /* A snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not
+   * read where `folder` holds one. NULL = none. */
   const gchar *restore_from;
   /* Below which tps_durable_restore() reads; NULL = it reads nothing. */
   const gchar *import_folder;
@@ -121,11 +121,12 @@ void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data
 typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,
                                         const GError *error);
 
-/* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the snapshots that are no longer
- * needed. Calls `done` once, from any thread. Errors: those of tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one
- * is being written), those of tps_durable_check().
- * `is_incremental`: like one that nobody asked for; otherwise all tables are written whole. If nothing has changed since the
- * newest snapshot, that one is the answer, whatever it is. */
+/* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the
+ * snapshots that are no longer needed. Calls `done` once, from any thread. Errors: those of
+ * tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one is being written), those of
+ * tps_durable_check(). `is_incremental`: tables may be written as increments, as in
+ * automatic snapshots; otherwise all tables are written whole. If nothing has changed since the
+ * newest snapshot, that one is the answer. */
 void tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental,
                            TpsDurableSnapshotDone done, gpointer user_data);
 
@@ -135,22 +136,24 @@ typedef struct
   /* Below TpsDurableOptions.import_folder, without "." and "..". */
   const gchar *const *paths;
   guint n_paths;
-  /* Paths are snapshots (tps_snapshot_locate()), such as those of all shards, and the tables are those of `specs`, or without
-   * them all tables of the first snapshot as they are there. FALSE: paths are files, and there is one spec (see
-   * tps_table_import()). */
+  /* Paths are snapshots (tps_snapshot_locate()), such as those of all shards, and the tables are
+   * those of `specs`, or without them all tables of the first snapshot as they are there. FALSE:
+   * paths are files, and there is one spec (see tps_table_import()). */
   gboolean are_snapshots;
   const TpsTableSpec *specs;
   guint n_specs;
   const gchar *tensor; /* in files that no server has written; NULL = see tps_table_import() */
 } TpsTableSource;
 
-/* Makes tables that the server does not have, all or none: into any shard and dtype, with the state of optimizers where it fits. They
- * lie in the host's memory, and are known, and lasting, when `done` is called with the snapshot that holds them. Runs on the
- * thread of snapshots; `source` is borrowed until `done`. Push ids and models are not read.
+/* Makes tables that the server does not have, all or none: into any shard and dtype, with the state
+ * of optimizers where it fits. They lie in the host's memory, and are known, and lasting, when
+ * `done` is called with the snapshot that holds them. Runs on the thread of snapshots; `source` is
+ * borrowed until `done`. Push ids and models are not read.
  *
- * Files may be hostile: what they make the server take is charged to the budget of tables. Errors: PERMISSION_DENIED (no import
- * folder), INVALID_ARGUMENT (paths; what does not fit), ALREADY_EXISTS (a table), NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED (damaged
- * files), and those of tps_durable_snapshot(). */
+ * Files may be hostile: what they make the server take is charged to the budget of tables. Errors:
+ * PERMISSION_DENIED (no import folder), INVALID_ARGUMENT (paths; what does not fit), ALREADY_EXISTS
+ * (a table), NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED (damaged files), and those of
+ * tps_durable_snapshot(). */
 void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
                           TpsDurableSnapshotDone done, gpointer user_data);
 

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The thread that writes snapshots: when it is asked to, at intervals, and when the log has grown. It has one job at a time.
+/* The thread that writes snapshots: when it is asked to, at intervals, and when the log has grown.
+ * It has one job at a time.
  *
- *   submit()        a job that somebody asked for
+ *   submit()        a requested job
  *   begin()         from now on snapshots are also due by themselves
  *   step()          does the next job, if there is one; run() takes steps until stop()
  *
@@ -22,7 +23,8 @@ typedef struct
 {
   gint64 interval_ns; /* since the last one was begun; 0 = not by time */
   gint64 log_bytes;   /* by which the log has grown since then; 0 = not by size */
-  /* Writes a snapshot that is due; blocks. FALSE: it failed, and is tried again TPS_SNAPSHOT_RETRY_NS later. */
+  /* Writes a snapshot that is due; blocks. FALSE: it failed, and is tried again
+   * TPS_SNAPSHOT_RETRY_NS later. */
   gboolean (*write) (gpointer user_data);
   /* How long the log is, with what was deleted of it. Must not block. */
   gint64 (*get_log_bytes) (gpointer user_data);
@@ -59,14 +61,17 @@ void tps_snapshot_thread_clear (TpsSnapshotThread *thread);
 /* Counts time from `now_ns`, and bytes of the log from `log_bytes`. */
 void tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
-/* Copies `job`. Errors: RESOURCE_EXHAUSTED with retry_after_ms (there is another job, or the thread stops). */
+/* Copies `job`. Errors: RESOURCE_EXHAUSTED with retry_after_ms (there is another job, or the thread
+ * stops). */
 gboolean tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job,
                                      GError **error);
 
-/* Counts a snapshot that a job wrote like one that was due: the next one is due an interval after `now_ns`. */
+/* Counts a snapshot that a job wrote like one that was due: the next one is due an interval after
+ * `now_ns`. */
 void tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
-/* Does a job. FALSE: there was none; at `wake_ns` (G_MAXINT64: never) one may be due. One call at a time. */
+/* Does a job. FALSE: there was none; at `wake_ns` (G_MAXINT64: never) one may be due. One call at a
+ * time. */
 gboolean tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake_ns);
 
 /* Takes steps until stop(). A job that was submitted before is still done. */

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Paths -> files of each table -> names are taken -> rows are read -> tables have LSNs -> a snapshot -> tables are known. */
+/* Paths -> files of each table -> names are taken -> rows are read -> tables have LSNs -> a
+ * snapshot -> tables are known. */
 
 #include "runtime/server/durable/table_restore.h"
 
@@ -165,7 +166,8 @@ read_all (const TpsTableRestoreOptions *options, const TpsTableSource *source, G
   return TRUE;
 }
 
-/* A snapshot begins at the LSN up to which all commands have ended: with the creation it cannot be an old one. */
+/* A snapshot begins at the LSN up to which all commands have ended: with the creation it cannot be
+ * an old one. */
 static gboolean
 wait_ended (const TpsTableRestoreOptions *options, gint64 lsn, GError **error)
 {

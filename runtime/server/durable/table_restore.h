@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Makes tables from files while the server serves requests: all of them or none. Internal to this folder. */
+/* Makes tables from files while the server serves requests: all of them or none. Internal to this
+ * folder. */
 
 #pragma once
 
@@ -24,8 +25,9 @@ typedef struct
 gboolean tps_table_restore_run (const TpsTableRestoreOptions *options, const TpsTableSource *source,
                                 GError **error);
 
-/* `path` below `root`; the caller frees it. Links are followed: they are those of the operator. Errors: PERMISSION_DENIED (no
- * root), INVALID_ARGUMENT (the path is empty, absolute, or has an empty part, "." or ".."). */
+/* `path` below `root`; the caller frees it. Links are followed: they are those of the operator.
+ * Errors: PERMISSION_DENIED (no root), INVALID_ARGUMENT (the path is empty, absolute, or has an
+ * empty part, "." or ".."). */
 gchar *tps_table_restore_resolve (const gchar *root, const gchar *path, GError **error);
 
 G_END_DECLS

@@ -9,10 +9,10 @@
  *   disk->sync_folder (disk, folder, &error);                its name is on the medium too
  *   disk->close (file);
  *
- * All functions block until the system has done what was asked for: a caller that wants to
- * overlap work with a write uses another thread. What a write() with `is_sync` or a sync() has
- * acknowledged survives a power cut. Names (open, rename, link, remove) survive after sync_folder() of
- * their folder. Anything else may be lost, in units of 512 bytes and in any order.
+ * All functions block until the system has done what was asked for: a caller that wants to overlap
+ * work with a write uses another thread. What a write() with `is_sync` or a sync() has acknowledged
+ * survives a power cut. Names (open, rename, link, remove) survive after sync_folder() of their
+ * folder. Anything else may be lost, in units of 512 bytes and in any order.
  *
  * Errors are TPS_ERROR and name the operation, the path and what the system said:
  *   RESOURCE_EXHAUSTED   no room: the disk or a quota is full
@@ -81,8 +81,9 @@ struct TpsDisk
 
   /* Replaces `to` if there is one. */
   gboolean (*rename) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
-  /* Gives file `from` a second name, `to`, which there must not be; both files must not be written any more. Optional; fails
-   * where the file system has no such names, and callers then do without. */
+  /* Gives file `from` a second name, `to`, which there must not be; both files must not be written
+   * any more. Optional; fails where the file system has no such names, and callers then do without.
+   * */
   gboolean (*link) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
   /* Of a file, or of a folder that is empty. */
   gboolean (*remove) (TpsDisk *disk, const gchar *path, GError **error);

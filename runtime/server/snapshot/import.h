@@ -5,7 +5,7 @@
  * Each file gives rows, and says which:
  *
  *   a table's file of a snapshot    the rows of its shard, with their state if the optimizer keeps the same
- *   an increment of a snapshot      some rows of the shard, the same; it comes after the table's file
+ *   an increment of a snapshot      some rows of the shard, the same; after the table's file
  *   other safetensors               rows from saved_offsets[0] of DCP_SHARDING_INFO on, or from 0 on
  *   .npy                            rows from 0 on
  */
@@ -30,14 +30,15 @@ typedef struct
   gpointer user_data;
 } TpsTableImport;
 
-/* Makes a table of `spec` (need not be resolved) in the host's memory, whose rows come from the files; every row of its shard
- * must be in one of them, and later files win. Elements are converted with one rounding. The number of steps is the greatest of
- * the files.
+/* Makes a table of `spec` (need not be resolved) in the host's memory, whose rows come from the
+ * files; every row of its shard must be in one of them, and later files win. Elements are converted
+ * with one rounding. The number of steps is the greatest of the files.
  *
  * For a server that serves nobody yet and has logged nothing: no command is recorded. The table's incarnation is the next LSN. A
  * snapshot must be written before the first command is admitted, since the log does not hold the rows.
  *
- * Files may be hostile: the table, and what the headers of files take, is charged to the store's budget before it is taken.
+ * Files may be hostile: the table, and what the headers of files take, is charged to the store's
+ * budget before it is taken.
  *
  * Errors: those of the disk; ABORTED (a file is damaged; the file, and tensor or offset are named), INVALID_ARGUMENT (`spec`; no
  * such tensor, another number of columns, a type that is not floating point; a row that is in no file), ALREADY_EXISTS,

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The first half of tps_table_import(), for those who make the table known in another way (tables/table_snapshot.h). */
+/* The first half of tps_table_import(), for callers that make the table known in another way
+ * (tables/table_snapshot.h). */
 
 #pragma once
 
@@ -9,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* The table, which the store does not know; the caller owns a reference. It has no incarnation. Errors: those of
- * tps_table_import() but ALREADY_EXISTS. */
+/* The table, which the store does not know; the caller owns a reference. It has no incarnation.
+ * Errors: those of tps_table_import() but ALREADY_EXISTS. */
 TpsTable *tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec,
                                  GError **error);
 

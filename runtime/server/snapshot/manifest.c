@@ -12,8 +12,8 @@
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
-/* A text and what is made of it take at most so many bytes for each of the text's: an answer is 5 bytes in one and 16 in the
- * other, in an array that doubles. */
+/* A text and what is made of it take at most so many bytes for each of the text's: an answer is 5
+ * bytes in one and 16 in the other, in an array that doubles. */
 #define TEXT_COST 16
 
 /* The text ends with its own checksum: of everything before this member. */

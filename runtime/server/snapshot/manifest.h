@@ -25,11 +25,9 @@ typedef struct
 
 typedef struct
 {
-  TpsManifestFile
-      file; /* of all rows; with increments, as they were when the first snapshot of the chain was written */
-  GArray *
-      increments; /* of TpsManifestFile: rows that have changed since, the oldest first; NULL = none */
-  TpsTableSpec spec; /* resolved */
+  TpsManifestFile file; /* of all rows; older than the increments */
+  GArray *increments;   /* of TpsManifestFile: changed rows, the oldest first; NULL = none */
+  TpsTableSpec spec;    /* resolved */
   gint64 incarnation;
   TpsTableProgress progress; /* before the first row was read */
 } TpsManifestTable;
@@ -66,8 +64,7 @@ typedef struct
   TpsManifestFile table_pushes;
   gboolean has_model; /* the server had a model server */
   TpsManifestModel model;
-  TpsCharge
-      charge; /* its budget may be set before tps_manifest_read(): for what a text takes that nobody vouches for */
+  TpsCharge charge; /* for an untrusted text: its budget may be set before tps_manifest_read() */
 } TpsManifest;
 
 void tps_manifest_init (TpsManifest *manifest);

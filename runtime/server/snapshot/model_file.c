@@ -7,7 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 
-/* The newest version alone is for other programs, which read all files of this ending and take names of tensors as they are. */
+/* The newest version alone is for other programs, which read all files of this ending and take
+ * names of tensors as they are. */
 #define NEWEST_NAME "model-%020" G_GINT64_MODIFIER "d.safetensors"
 #define VERSION_NAME "model-%020" G_GINT64_MODIFIER "d.version"
 #define STATE_NAME "model-state.optimizer"

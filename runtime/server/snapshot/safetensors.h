@@ -80,8 +80,8 @@ TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *pa
 /* The same of a .npy file: one tensor, "array", without a checksum. */
 TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
                                                       GError **error);
-/* Either of them, by the end of the name, of a file that nobody vouches for: what the header takes is charged to `budget`
- * (borrowed). Errors: also RESOURCE_EXHAUSTED. */
+/* Either of them, by the end of the name, of an untrusted file: what the header takes
+ * is charged to `budget` (borrowed). Errors: also RESOURCE_EXHAUSTED. */
 TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,
                                                           TpsBudget *budget, GError **error);
 void tps_safetensors_reader_free (TpsSafetensorsReader *reader);

@@ -11,7 +11,8 @@
 /* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */
 #define MIN_NPY_HEADER 10
 
-/* What is made of a header takes at most so many bytes for each of its own: many short texts, or many small tensors. */
+/* What is made of a header takes at most so many bytes for each of its own: many short texts, or
+ * many small tensors. */
 #define HEADER_COST 16
 
 struct TpsSafetensorsReader

@@ -171,7 +171,8 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 
   if (!write_files (writing, error))
     {
-      /* What it took is room for the log now. Another failure changes nothing: the next call deletes the rest. */
+      /* What it took is room for the log now. Another failure changes nothing: the next call
+       * deletes the rest. */
       tps_snapshot_folder_delete (options->disk, options->folder, writing->name, NULL);
       return FALSE;
     }
@@ -200,8 +201,8 @@ find_earlier (Writing *writing)
     g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
-/* The snapshot must contain every change that was answered before, and a command ends a moment after its answer. Commands that wait
- * for long, such as for room on a disk, are not waited for. */
+/* The snapshot must contain every change that was answered before, and a command ends a moment
+ * after its answer. Commands that wait for long, such as for room on a disk, are not waited for. */
 static gint64
 get_first_lsn (TpsSequencer *sequencer)
 {

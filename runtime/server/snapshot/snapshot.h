@@ -41,8 +41,9 @@ typedef struct
   TpsModelServer *model;
 
   guint keep; /* the newest snapshots that stay; 0 = 2 */
-  /* A table of which the newest snapshot has a file is written as an increment to it: the rows that have changed since. So many
-   * at most, then it is written whole, as it is when its increments would take more than half of it. 0 = always whole. */
+  /* A table of which the newest snapshot has a file is written as an increment to it: the rows that
+   * have changed since. So many at most, then it is written whole, as it is when its increments
+   * would take more than half of it. 0 = always whole. */
   guint max_increments;
 
   /* Blocks until the log holds every command up to `lsn` on the disk. NULL: there is no log. Errors: any; the snapshot fails. */
@@ -51,7 +52,8 @@ typedef struct
   gboolean (*is_cancelled) (gpointer user_data);
   /* Called at least every 4 MiB with the bytes that are done and those that there are, for logs. NULL: nobody is told. */
   void (*progress) (gpointer user_data, guint64 n_done, guint64 n_bytes);
-  /* For tests: called after each piece that was read under a lock which lookups or pushes may wait for, with its length. */
+  /* For tests: called after each piece that was read under a lock which lookups or pushes may wait
+   * for, with its length. */
   void (*held) (gpointer user_data, gsize n_bytes);
   gpointer user_data;
 } TpsSnapshotOptions;
@@ -76,13 +78,14 @@ typedef struct
   guint64 n_bytes; /* of its files */
 } TpsSnapshotInfo;
 
-/* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one call at a time for a folder.
- * Lookups and pushes go on: none waits for more than the copy of TPS_TABLE_QUIET_BYTES (or of one row, if that is longer), or for
- * one piece of the push window, TPS_PUSH_EXPORT_BYTES and the pushes of one client.
- * Takes at most 32 MiB, and a bit for each row of a table. `info` is set on success; an old snapshot that cannot be deleted is no
- * failure, and stays. On failure the folder holds what it held before, apart from a part, where
- * the disk does not delete it, that the next call deletes. Errors: those of the disk and of `flush`, ABORTED (cancelled), INVALID_ARGUMENT (tables without row
- * LSNs). */
+/* Writes a snapshot. Blocks for as long as the disk takes, so it needs a thread of its own; one
+ * call at a time for a folder. Lookups and pushes go on: none waits for more than the copy of
+ * TPS_TABLE_QUIET_BYTES (or of one row, if that is longer), or for one piece of the push window,
+ * TPS_PUSH_EXPORT_BYTES and the pushes of one client. Takes at most 32 MiB, and a bit for each row
+ * of a table. `info` is set on success; an old snapshot that cannot be deleted is no failure, and
+ * stays. On failure the folder holds what it held before, apart from a part, where the disk does
+ * not delete it, that the next call deletes. Errors: those of the disk and of `flush`, ABORTED
+ * (cancelled), INVALID_ARGUMENT (tables without row LSNs). */
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
 
@@ -102,15 +105,17 @@ gboolean tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnaps
 
 /* ---- snapshots of others --------------------------------------------------------------------- */
 
-/* Finds a snapshot without its log, such as a copy: `path` is its folder, a folder of snapshots, or a data directory; of
- * several the newest is taken. Returns its folder, which the caller frees, and sets `info`, whose name is cut if it is longer.
- * Errors: NOT_FOUND (there is none), those of tps_snapshot_find(). */
+/* Finds a snapshot without its log, such as a copy: `path` is its folder, a folder of snapshots, or
+ * a data directory; of several the newest is taken. Returns its folder, which the caller frees, and
+ * sets `info`, whose name is cut if it is longer. Errors: NOT_FOUND (there is none), those of
+ * tps_snapshot_find(). */
 gchar *tps_snapshot_locate (TpsDisk *disk, const gchar *path, TpsSnapshotInfo *info,
                             GError **error);
 
-/* Reads the snapshot in `folder` into a store and a model server that are empty, as tps_snapshot_restore() does, without a log:
- * the sequencer's LSN becomes end_lsn, and rows stay as they were when they were copied. If commands took effect meanwhile, rows
- * are of different moments between lsn and end_lsn. Errors: those of tps_snapshot_restore(). */
+/* Reads the snapshot in `folder` into a store and a model server that are empty, as
+ * tps_snapshot_restore() does, without a log: the sequencer's LSN becomes end_lsn, and rows stay as
+ * they were when they were copied. If commands took effect meanwhile, rows are of different moments
+ * between lsn and end_lsn. Errors: those of tps_snapshot_restore(). */
 gboolean tps_snapshot_restore_copy (const TpsSnapshotOptions *options, const gchar *folder,
                                     GError **error);
 

@@ -23,18 +23,21 @@ gboolean tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path);
 /* Whether there is a complete one of this name. */
 gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name);
 
-/* Deletes one, complete or not. The manifest goes first, for good, so that half a snapshot is never taken for a whole one. */
+/* Deletes one, complete or not. The manifest goes first, for good, so that half a snapshot is never
+ * taken for a whole one. */
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
                                      GError **error);
 
 /* Deletes all that have no manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Deletes complete snapshots but the newest `keep`, the oldest first, and returns the LSN of the oldest one that is there then.
- * One that cannot be deleted stays, with those after it, and the next call tries again. */
+/* Deletes complete snapshots but the newest `keep`, the oldest first, and returns the LSN of the
+ * oldest one that is there then. One that cannot be deleted stays, with those after it, and the
+ * next call tries again. */
 gint64 tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep);
 
-/* The folder of a snapshot: `path` itself, or the newest one in it or in its "snapshots"; the caller frees it. Errors: also NOT_FOUND. */
+/* The folder of a snapshot: `path` itself, or the newest one in it or in its "snapshots"; the
+ * caller frees it. Errors: also NOT_FOUND. */
 gchar *tps_snapshot_folder_locate (TpsDisk *disk, const gchar *path, GError **error);
 
 G_END_DECLS

@@ -4,8 +4,9 @@
 
 #include "runtime/server/snapshot/table_file.h"
 
-/* Names by the number of the table. Files that are not the whole table do not end in ".safetensors", so that no program which
- * knows nothing of increments takes old rows for the table. */
+/* Names by the number of the table. Files that are not the whole table do not end in
+ * ".safetensors", so that no program which knows nothing of increments takes old rows for the
+ * table. */
 #define WHOLE_NAME "table-%06u.safetensors"
 #define BASE_NAME "table-%06u.base"
 #define INCREMENT_NAME "table-%06u.increment-%02u"
@@ -82,8 +83,9 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
-/* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have no later LSN are in it.
- * FALSE: no memory, or the caller gives up, which the next piece of work says. */
+/* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have
+ * no later LSN are in it. FALSE: no memory, or the caller gives up, which the next piece of work
+ * says. */
 static gboolean
 find_changed (Writing *writing, guint8 **bits)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*, `name`.weight; and increments,
- * which have the same tensors for some rows, always with their ids. */
+/* One table as one safetensors file: `name`.lsn, `name`.row_ids (of a hash shard), `name`.state.*,
+ * `name`.weight; and increments, which have the same tensors for some rows, always with their ids.
+ * */
 
 #pragma once
 
@@ -34,8 +35,9 @@ gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path
                                const TpsTableFileRows *rows, TpsSnapshotPace *pace,
                                TpsManifestFile *entry, GError **error);
 
-/* Reads the file of `entry` in `folder`, and then its increments, into a table of the same specification that
- * tps_table_store_make_unfilled() has made. Errors: those of the disk, ABORTED. */
+/* Reads the file of `entry` in `folder`, and then its increments, into a table of the same
+ * specification that tps_table_store_make_unfilled() has made. Errors: those of the disk, ABORTED.
+ * */
 gboolean tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
                               const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error);
 

@@ -10,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* All tables by name, with those that are imported and have their LSN: an array of TpsTable that owns references. Thread: any. */
+/* All tables by name, with those that are imported and have their LSN: an array of TpsTable that
+ * owns references. Thread: any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
 gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
@@ -29,17 +30,19 @@ TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpe
 /* Makes the table known without a command. Takes a reference. Errors: ALREADY_EXISTS. */
 gboolean tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error);
 
-/* A table whose rows come from files, into a server that serves requests. The log does not hold the rows, so a snapshot must
- * before the first push:
+/* A table whose rows come from files, into a server that serves requests. The log does not hold the
+ * rows, so a snapshot must be complete before the first push:
  *
  *   begin_import()   the name is taken; creations of it are refused
  *     -> the rows are read into a table of tps_table_store_make_unfilled()
- *     -> admit_import()   the table has its LSN, and snapshots that begin now contain it; requests do not find it yet
+ *     -> admit_import()   the table has its LSN; snapshots that begin now contain it, and requests
+ *                         do not find it yet
  *     -> a snapshot is written
- *     -> end_import()     the table is known, or, where anything has failed (NULL), the name is free again
+ *     -> end_import()     the table is known; after a failure (NULL) the name is free again
  *
- * A crash before the snapshot is complete leaves a hole in the log, and no table. Errors: ALREADY_EXISTS (begin); those of
- * tps_sequencer_may_admit() and of the observer (admit). The table is borrowed from admit_import() to end_import(). */
+ * A crash before the snapshot is complete leaves a hole in the log, and no table. Errors:
+ * ALREADY_EXISTS (begin); those of tps_sequencer_may_admit() and of the observer (admit). The table
+ * is borrowed from admit_import() to end_import(). */
 gboolean tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error);
 gboolean tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error);
 void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table);

@@ -58,7 +58,8 @@ struct TpsTableStore
 
   TpsRwLock tables_lock;
   GHashTable *tables; /* name, owned by the table -> TpsTable */
-  /* Name -> the TpsTable that is imported, from its LSN on, or NULL. Changed with both locks, read with one of them. */
+  /* Name -> the TpsTable that is imported, from its LSN on, or NULL. Changed with both locks, read
+   * with one of them. */
   GHashTable *importing;
 };
 
@@ -369,8 +370,8 @@ fail_importing (const gchar *name, GError **error)
   return FALSE;
 }
 
-/* Waits until no other thread makes a table of this name. Sets `present` where it is there; otherwise the name is put among
- * those being made. Errors: ALREADY_EXISTS. */
+/* Waits until no other thread makes a table of this name. Sets `present` where it is there;
+ * otherwise the name is put among those being made. Errors: ALREADY_EXISTS. */
 static gboolean
 begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
 {

@@ -117,11 +117,13 @@ gsize tps_table_get_max_copied_rows (const TpsTable *table);
 /* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
 void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to);
 
-/* How many rows tps_table_find_changed_rows() takes at most, for the same reason; a multiple of 8. */
+/* How many rows tps_table_find_changed_rows() takes at most, for the same reason; a multiple of 8.
+ * */
 #define TPS_TABLE_MAX_SCANNED_ROWS (TPS_TABLE_QUIET_BYTES / sizeof (gint64))
 
-/* Sets the bit of each row of [slot, slot + n) that a command after `lsn` has changed, and returns how many these are. Rows that
- * are being changed count as before or after. The table keeps LSNs. */
+/* Sets the bit of each row of [slot, slot + n) that a command after `lsn` has changed, and returns
+ * how many these are. Rows that are being changed count as before or after. The table keeps LSNs.
+ * */
 gsize tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits);
 
 /* A step that is complete counts from now on. Every later copy of a row contains it. */

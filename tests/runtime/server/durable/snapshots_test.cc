@@ -77,7 +77,7 @@ TEST_F (Due, byTimeAnIntervalAfterTheLastOneWasBegun)
   EXPECT_EQ (wake_ns, 10 * kSecond);
   EXPECT_TRUE (step (10 * kSecond));
   EXPECT_FALSE (step (20 * kSecond - 1));
-  tps_snapshot_thread_note (&thread, 15 * kSecond, 0); /* somebody asked for one */
+  tps_snapshot_thread_note (&thread, 15 * kSecond, 0); /* a requested one */
   EXPECT_FALSE (step (20 * kSecond));
   EXPECT_EQ (wake_ns, 25 * kSecond);
   EXPECT_TRUE (step (25 * kSecond));
@@ -334,7 +334,8 @@ TEST (Copies, mayBeReadAgainAfterAPowerCut)
 
 namespace {
 
-/* A server that may read below "imports", in which there is a copy of a data directory: see make_source(). */
+/* A server that may read below "imports", in which there is a copy of a data directory: see
+ * make_source(). */
 class Tables : public testing::Test
 {
 protected:
@@ -555,8 +556,8 @@ TEST (Restorations, mayBeCutAnywhere)
 
 namespace {
 
-/* Lives of a server; each but the last ends with a power cut in the middle of an operation: of the log, of a snapshot, or of
- * what is deleted after it. */
+/* Lives of a server; each but the last ends with a power cut in the middle of an operation: of the
+ * log, of a snapshot, or of what is deleted after it. */
 class Lives
 {
 public:

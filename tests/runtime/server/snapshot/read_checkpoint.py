@@ -1,9 +1,11 @@
-"""Reads a folder of safetensors files as torch.distributed.checkpoint does (HuggingFaceStorageReader), with Python alone.
+"""Reads a folder as torch.distributed.checkpoint does (HuggingFaceStorageReader), in plain Python.
 
-    read_checkpoint.py FOLDER NAME EXPECTED [hash]     EXPECTED: all rows of table NAME as FLOAT32, in the order of their ids
+    read_checkpoint.py FOLDER NAME EXPECTED [hash]
 
-Every file that ends in .safetensors counts, every tensor of a file has saved_offsets, and the parts of a tensor make it up without
-holes and overlaps. hash: rows are in the order of the shards, and NAME.row_ids has their ids.
+EXPECTED: all rows of table NAME as FLOAT32, in the order of their ids. Every file that ends in
+.safetensors counts, every tensor of a file has saved_offsets, and the parts of a tensor make it up
+without holes and overlaps. hash: rows are in the order of the shards, with ids in
+NAME.row_ids.
 """
 
 import array

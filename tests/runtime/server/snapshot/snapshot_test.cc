@@ -524,8 +524,8 @@ TEST_P (Chains, ThatAreDamagedAreRefused)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup, by the same thread, end. No piece is
- * longer than a fraction of a millisecond takes. */
+/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup,
+ * by the same thread, end. No piece is longer than a fraction of a millisecond takes. */
 TEST (Locks, AreHeldForPieces)
 {
   constexpr int64_t kRows = 100000;
@@ -1039,14 +1039,15 @@ protected:
   {
     Floats values;
 
-    for (int64_t id : ids) /* the same for a row, whatever the shard */
+    for (int64_t id : ids) /* the same for a row in every shard */
       for (int32_t column = 0; column < kDim; column++)
         values.push_back (static_cast<float> (id % 13 + column));
     EXPECT_TRUE (
         tps_table_store_apply_rows (server.store, "emb", view (ids), view (values, kDim), nullptr));
   }
 
-  /* A whole snapshot and an increment; the folder of the latter, or with `is_whole` of one like it that is whole. */
+  /* A whole snapshot and an increment; the folder of the latter, or with `is_whole` of one like it
+   * that is whole. */
   std::string
   write_shard (const TpsShard &shard, bool is_whole)
   {
