@@ -312,6 +312,8 @@ start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **err
     .sequencer = plugin->sequencer,
     .tables = plugin->tables,
     .model = plugin->parameter_servers.updating,
+    .workers = plugin->workers,
+    .replies = plugin->budgets->replies,
     .recovered = options->recovered,
     .user_data = options->user_data,
   };

@@ -112,6 +112,30 @@ tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns
 }
 
 gboolean
+tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **error)
+{
+  gint64 answered = 0;
+
+  if (!ask (client, &tps_flush_rpc, NULL, &answered, deadline_ns, error))
+    return FALSE;
+  *lsn = answered;
+  return TRUE;
+}
+
+gboolean
+tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments, gint64 deadline_ns,
+                     TpsWireLogBatch *batch, GError **error)
+{
+  g_auto (TpsWireLogBatch) answered = { 0 };
+
+  if (!ask (client, &tps_read_log_rpc, arguments, &answered, deadline_ns, error))
+    return FALSE;
+  *batch = answered;
+  answered = (TpsWireLogBatch) { 0 };
+  return TRUE;
+}
+
+gboolean
 tps_remote_train (TpsClient *client, const TpsTrainPlan *plan, gint64 deadline_ns, GError **error)
 {
   return ask (client, &tps_train_rpc, plan, NULL, deadline_ns, error);

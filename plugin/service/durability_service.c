@@ -4,6 +4,9 @@
 
 #include "plugin/wire/wire_durability.h"
 #include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define MAX_WAIT_MS (300 * 1000)
 
 /* One connection's calls must not wait for a disk under a host that serves one connection at a time. */
 static gboolean
@@ -146,8 +149,107 @@ handle_import_table (TpsCall *call, gpointer durable)
   tps_durable_restore (durable, source, answer_reading, reading);
 }
 
+/* ---- followers ------------------------------------------------------------------------------- */
+
+typedef struct
+{
+  TpsCall *call;
+  const gchar *log; /* borrowed */
+} ReadLog;
+
+static gpointer
+ref_records (gpointer records)
+{
+  return g_bytes_ref (records);
+}
+
+static void
+unref_records (gpointer records)
+{
+  g_bytes_unref (records);
+}
+
+static void
+unref_buffer (gpointer buffer)
+{
+  tps_buffer_unref (buffer);
+}
+
+/* The bytes themselves are those that were read. */
+static GBytes *
+dup_records (const TpsLogBatch *batch)
+{
+  if (batch->buffer == NULL)
+    return g_bytes_new_static ("", 0);
+  return g_bytes_new_with_free_func (tps_buffer_get_data (batch->buffer) + batch->offset,
+                                     batch->n_bytes, unref_buffer, tps_buffer_ref (batch->buffer));
+}
+
+static void
+answer_read_log (gpointer user_data, const TpsLogBatch *batch, const GError *error)
+{
+  g_autofree ReadLog *read = user_data;
+  g_autoptr (GBytes) records = NULL;
+
+  if (error != NULL)
+    {
+      tps_call_reply_error (read->call, error);
+      return;
+    }
+  records = dup_records (batch);
+  tps_call_reply_value_of (read->call,
+                           &(TpsWireLogBatch) { .log = (gchar *) (gsize) read->log,
+                                                .records = records,
+                                                .next_lsn = batch->next_lsn,
+                                                .durable_lsn = batch->durable_lsn,
+                                                .oldest_lsn = batch->oldest_lsn },
+                           &(TpsLender) { records, ref_records, unref_records });
+}
+
+static void
+handle_read_log (TpsCall *call, gpointer durable)
+{
+  TpsReadLogArguments arguments = { 0 };
+  g_autoptr (GError) error = NULL;
+  ReadLog *read;
+
+  if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error))
+    {
+      tps_call_reply_error (call, error);
+      return;
+    }
+  read = g_new (ReadLog, 1);
+  *read = (ReadLog) { call, tps_durable_get_log_id (durable) };
+  tps_durable_read_log (durable,
+                        &(TpsLogFeedRequest) {
+                            .lsn = arguments.cursor,
+                            .max_bytes = (gsize) arguments.max_bytes,
+                            .deadline_ns = tps_clock_now_ns ()
+                                           + (gint64) MIN (arguments.wait_ms, MAX_WAIT_MS)
+                                                 * 1000000,
+                            .owner = tps_call_get_connection (call),
+                            .done = answer_read_log,
+                            .user_data = read,
+                        });
+}
+
+static void
+connection_closed (gpointer durable, gconstpointer connection)
+{
+  tps_durable_drop_follower (durable, connection);
+}
+
+static void
+shut_down (gpointer durable)
+{
+  tps_durable_drop_followers (durable);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
 static const TpsMethod methods[] = {
   { &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
+  { &tps_read_log_rpc, handle_read_log, TPS_METHOD_INLINE },
   { &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
   { &tps_restore_rpc, handle_restore, TPS_METHOD_INLINE },
   { &tps_import_table_rpc, handle_import_table, TPS_METHOD_INLINE },
@@ -157,5 +259,9 @@ static const TpsMethod methods[] = {
 TpsService
 tps_durability_service (TpsDurable *durable)
 {
-  return (TpsService) { .name = "Durability", .methods = methods, .object = durable };
+  return (TpsService) { .name = "Durability",
+                        .methods = methods,
+                        .object = durable,
+                        .shut_down = shut_down,
+                        .connection_closed = connection_closed };
 }

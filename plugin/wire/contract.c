@@ -18,6 +18,7 @@ const TpsRpc *const tps_contract[] = {
   &tps_get_chunk_rpc,
   &tps_end_transfer_rpc,
   &tps_flush_rpc,
+  &tps_read_log_rpc,
   &tps_snapshot_rpc,
   &tps_restore_rpc,
   &tps_import_table_rpc,

@@ -29,8 +29,43 @@ static const TpsField info_fields[] = {
   { NULL },
 };
 
+void
+tps_wire_log_batch_clear (TpsWireLogBatch *batch)
+{
+  g_clear_pointer (&batch->log, g_free);
+  g_clear_pointer (&batch->records, g_bytes_unref);
+}
+
+#define BATCH(id, name, presence, kind)                                      \
+  {                                                                          \
+    #name, id, presence, &kind, NULL, G_STRUCT_OFFSET (TpsWireLogBatch, name) \
+  }
+
+static const TpsField batch_fields[] = {
+  BATCH (1, log, TPS_FIELD_REQUIRED, tps_kind_name),
+  BATCH (2, records, TPS_FIELD_REQUIRED, tps_kind_bytes),
+  BATCH (3, next_lsn, TPS_FIELD_DEFAULT, tps_kind_i64),
+  BATCH (4, durable_lsn, TPS_FIELD_DEFAULT, tps_kind_i64),
+  BATCH (5, oldest_lsn, TPS_FIELD_DEFAULT, tps_kind_i64),
+  { NULL },
+};
+
+#define READ_LOG(id, name, kind, limit)                                                      \
+  {                                                                                          \
+    #name, id, TPS_FIELD_REQUIRED, &kind, limit, G_STRUCT_OFFSET (TpsReadLogArguments, name) \
+  }
+
+static const TpsField read_log_arguments[] = {
+  READ_LOG (1, cursor, tps_kind_i64, NULL),
+  READ_LOG (2, max_bytes, tps_kind_i32, &tps_limit_not_negative),
+  READ_LOG (3, wait_ms, tps_kind_i32, &tps_limit_not_negative),
+  { NULL },
+};
+
+static const TpsStruct batch_struct = { "LogBatch", batch_fields };
 static const TpsStruct info_struct = { "SnapshotInfo", info_fields };
 static const TpsField lsn_result = { "lsn", .kind = &tps_kind_i64 };
+static const TpsField batch_result = { "batch", .kind = &tps_kind_struct, .of = &batch_struct };
 static const TpsField info_result = { "info", .kind = &tps_kind_struct, .of = &info_struct };
 
 void
@@ -77,6 +112,7 @@ static const TpsField snapshot_arguments[] = {
 };
 
 const TpsRpc tps_flush_rpc = { SERVICE, "flush", .result = &lsn_result };
+const TpsRpc tps_read_log_rpc = { SERVICE, "read_log", read_log_arguments, &batch_result };
 const TpsRpc tps_snapshot_rpc = { SERVICE, "snapshot", snapshot_arguments, &info_result };
 const TpsRpc tps_restore_rpc = { SERVICE, "restore", restore_arguments, &info_result };
 const TpsRpc tps_import_table_rpc = { SERVICE, "import_table", import_arguments, &info_result };

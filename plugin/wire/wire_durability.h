@@ -24,6 +24,24 @@ void tps_wire_snapshot_info_clear (TpsWireSnapshotInfo *info);
 
 typedef struct
 {
+  gint64 cursor;
+  gint32 max_bytes;
+  gint32 wait_ms;
+} TpsReadLogArguments;
+
+typedef struct
+{
+  gchar *log;
+  GBytes *records; /* when written, borrowed until the writer lets go of it */
+  gint64 next_lsn;
+  gint64 durable_lsn;
+  gint64 oldest_lsn;
+} TpsWireLogBatch;
+
+void tps_wire_log_batch_clear (TpsWireLogBatch *batch);
+
+typedef struct
+{
   gchar **snapshots;
   GArray *tables; /* of TpsTableSpec */
 } TpsRestoreArguments;
@@ -38,6 +56,7 @@ typedef struct
 void tps_restore_arguments_clear (TpsRestoreArguments *arguments);
 void tps_import_table_arguments_clear (TpsImportTableArguments *arguments);
 
+extern const TpsRpc tps_read_log_rpc;     /* TpsReadLogArguments -> TpsWireLogBatch */
 extern const TpsRpc tps_flush_rpc;        /* -> gint64, an LSN */
 extern const TpsRpc tps_snapshot_rpc;     /* gboolean -> TpsWireSnapshotInfo */
 extern const TpsRpc tps_restore_rpc;      /* TpsRestoreArguments -> TpsWireSnapshotInfo */
@@ -46,5 +65,6 @@ extern const TpsRpc tps_import_table_rpc; /* TpsImportTableArguments -> TpsWireS
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsRestoreArguments, tps_restore_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsImportTableArguments, tps_import_table_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsWireSnapshotInfo, tps_wire_snapshot_info_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsWireLogBatch, tps_wire_log_batch_clear)
 
 G_END_DECLS

@@ -49,6 +49,8 @@ struct TpsDurable
   gboolean owns_disk;
   TpsDataFolder *folder;
   TpsLog *log;
+  gchar *log_id;
+  TpsLogFeed *feed; /* NULL before the start */
   TpsDurableTargets targets;
   TpsSnapshotInfo snapshot; /* that the recovery begins with; then the newest one, of its thread */
   gchar *restore_from;      /* the folder of a copy that the server begins with; NULL = none */
@@ -296,6 +298,7 @@ gboolean
 tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error)
 {
   durable->targets = *targets;
+  durable->feed = tps_log_feed_new (durable->log, targets->workers, targets->replies);
   durable->recovery.started_ns = tps_clock_now_ns ();
   durable->has_thread = pthread_create (&durable->thread, NULL, recover, durable) == 0;
   if (!durable->has_thread)
@@ -497,6 +500,38 @@ tps_durable_restore (TpsDurable *durable, const TpsTableSource *source, TpsDurab
   submit (run_restore, &request);
 }
 
+/* ---- followers ------------------------------------------------------------------------------- */
+
+void
+tps_durable_read_log (TpsDurable *durable, const TpsLogFeedRequest *request)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (tps_durable_check (durable, &error))
+    tps_log_feed_read (durable->feed, request);
+  else
+    request->done (request->user_data, NULL, error);
+}
+
+void
+tps_durable_drop_follower (TpsDurable *durable, gconstpointer owner)
+{
+  tps_log_feed_drop_owner (durable->feed, owner);
+}
+
+void
+tps_durable_drop_followers (TpsDurable *durable)
+{
+  if (durable->feed != NULL)
+    tps_log_feed_shut_down (durable->feed);
+}
+
+const gchar *
+tps_durable_get_log_id (const TpsDurable *durable)
+{
+  return durable->log_id;
+}
+
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 void
@@ -599,6 +634,7 @@ open_log (TpsDurable *durable, const TpsDurableOptions *options, GError **error)
       || (is_new && options->restore_from != NULL
           && !begin_with_copy (durable, options, &found, error)))
     return FALSE;
+  durable->log_id = tps_log_dup_id (durable->log);
   durable->recovery.log = durable->log;
   durable->recovery.targets = &durable->targets;
   durable->recovery.stops = &durable->stops;
@@ -669,7 +705,11 @@ tps_durable_free (TpsDurable *durable)
   if (durable == NULL)
     return;
   tps_durable_stop (durable);
+  if (durable->feed != NULL)
+    tps_log_feed_stop (durable->feed);
   g_clear_pointer (&durable->log, tps_log_close);
+  g_clear_pointer (&durable->feed, tps_log_feed_free);
+  g_free (durable->log_id);
   tps_data_folder_close (durable->folder);
   g_free (durable->restore_from);
   g_free (durable->import_folder);

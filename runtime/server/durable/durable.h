@@ -25,7 +25,7 @@
 #pragma once
 
 #include "runtime/base/durability.h"
-#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_feed.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/snapshot/snapshot.h"
@@ -86,6 +86,8 @@ typedef struct
   TpsSequencer *sequencer;
   TpsTableStore *tables;
   TpsModelServer *model;
+  TpsWorkerPool *workers; /* read the log for followers; may be freed after tps_durable_free() */
+  TpsBudget *replies;     /* what followers read is charged to it; NULL = no limit */
   /* Optional: called once, when the recovery has ended, by its thread. `error` is borrowed; NULL: the server is live. */
   void (*recovered) (gpointer user_data, const GError *error);
   gpointer user_data;
@@ -116,6 +118,20 @@ void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
 /* Calls `done`, from any thread, when everything that was answered before this call is on the disk. Not while the server
  * recovers. */
 void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
+
+/* ---- followers of the log -------------------------------------------------------------------- */
+
+/* Reads the log (log_feed.h). Errors: those of tps_log_feed_read() and tps_durable_check(). */
+void tps_durable_read_log (TpsDurable *durable, const TpsLogFeedRequest *request);
+
+/* Ends the requests of that owner. */
+void tps_durable_drop_follower (TpsDurable *durable, gconstpointer owner);
+
+/* Ends the requests of all, and refuses later ones. Does not block. */
+void tps_durable_drop_followers (TpsDurable *durable);
+
+/* Of the log: 32 hexadecimal digits. Borrowed. */
+const gchar *tps_durable_get_log_id (const TpsDurable *durable);
 
 /* `info` and `error` are borrowed; one of them is NULL. */
 typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInfo *info,

@@ -190,6 +190,26 @@ tps_log_get_durable_lsn (TpsLog *log)
   return lsn;
 }
 
+void
+tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
+                      gpointer user_data)
+{
+  tps_mutex_lock (&log->writer.lock);
+  log->writer.advanced = advanced;
+  log->writer.advanced_data = user_data;
+  tps_mutex_unlock (&log->writer.lock);
+}
+
+gchar *
+tps_log_dup_id (TpsLog *log)
+{
+  GString *text = g_string_new (NULL);
+
+  for (gsize i = 0; i < sizeof log->folder.id.bytes; i++)
+    g_string_append_printf (text, "%02x", log->folder.id.bytes[i]);
+  return g_string_free (text, FALSE);
+}
+
 gint64
 tps_log_get_first_lsn (TpsLog *log)
 {
@@ -213,8 +233,8 @@ tps_log_get_written_bytes (TpsLog *log)
   return n_bytes;
 }
 
-static GArray *
-copy_infos (TpsLog *log)
+GArray *
+tps_log_dup_segments (TpsLog *log)
 {
   GArray *copy;
 
@@ -232,7 +252,7 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
   gboolean is_deleted;
 
   tps_mutex_lock (&log->deleting);
-  infos = copy_infos (log);
+  infos = tps_log_dup_segments (log);
   is_deleted = tps_log_folder_delete_before (&log->folder, infos, lsn, &n_removed, error);
   tps_mutex_lock (&log->writer.lock);
   if (n_removed > 0)
@@ -284,7 +304,7 @@ tps_log_cursor_free (TpsLogCursor *cursor)
 static gboolean
 start (TpsLogCursor *cursor, GError **error)
 {
-  g_autoptr (GArray) infos = copy_infos (cursor->log);
+  g_autoptr (GArray) infos = tps_log_dup_segments (cursor->log);
   guint64 number = tps_log_scan_find (infos, cursor->lsn);
 
   if (number != 0)

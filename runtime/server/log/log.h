@@ -105,6 +105,15 @@ void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 /* Everything up to here is on the disk. Thread: any. */
 gint64 tps_log_get_durable_lsn (TpsLog *log);
 
+/* Has `advanced` called when more records are durable, by a thread of the log without a lock, until
+ * the log is closed. Must not block. Before the first append. */
+void tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
+                           gpointer user_data);
+
+/* The identity of the log: 32 lower-case hexadecimal digits, drawn when its folder was made.
+ * g_free(). Thread: any. */
+gchar *tps_log_dup_id (TpsLog *log);
+
 /* Of the oldest record that is kept. Thread: any. */
 gint64 tps_log_get_first_lsn (TpsLog *log);
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A log for tests: without threads, so that they take its steps themselves. */
+/* What readers beside the log's cursors see of it, and a log for tests: without threads, so that they
+ * take its steps themselves. */
 
 #pragma once
 
@@ -26,5 +27,8 @@ struct TpsLog
 /* As tps_log_open(), without threads: tps_log_writer_step (&log->writer, ...) does their work. */
 TpsLog *tps_log_open_stepped (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                               TpsLogFound *found, GError **error);
+
+/* The segments with durable records, of TpsSegmentInfo; g_array_unref(). Thread: any. */
+GArray *tps_log_dup_segments (TpsLog *log);
 
 G_END_DECLS

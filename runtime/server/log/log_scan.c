@@ -73,17 +73,27 @@ open_segment (TpsLogScan *scan, guint64 number, gint64 *first_lsn, GError **erro
     }
   scan->is_open = TRUE;
   scan->number = number;
+  scan->reader.read_bytes = scan->read_bytes;
   return tps_segment_reader_peek (&scan->reader, first_lsn, error);
 }
 
 gboolean
 tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error)
 {
+  return tps_log_scan_start_near (scan, number, TPS_LOG_FIRST_GROUP, lsn, error);
+}
+
+gboolean
+tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
+                         GError **error)
+{
   gint64 first_lsn;
 
   scan->lsn = lsn;
-  if (!open_segment (scan, number, &first_lsn, error)
-      || !tps_segment_reader_skip_to (&scan->reader, lsn, error)
+  if (!open_segment (scan, number, &first_lsn, error))
+    return FALSE;
+  scan->reader.offset = offset;
+  if (!tps_segment_reader_skip_to (&scan->reader, lsn, error)
       || !tps_segment_reader_peek (&scan->reader, &first_lsn, error))
     return FALSE;
   if (first_lsn == 0 || first_lsn > lsn)

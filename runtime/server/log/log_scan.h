@@ -17,6 +17,7 @@ typedef struct
 {
   const TpsLogFolder *folder; /* borrowed; its list of segments is not used */
   TpsBufferPool *pool;        /* borrowed */
+  gsize read_bytes;           /* at a time; 0 = 8 MiB. May be set after init() */
   gboolean is_open;
   TpsSegmentReader reader;
   guint64 number;
@@ -29,6 +30,11 @@ void tps_log_scan_clear (TpsLogScan *scan);
 
 /* Goes to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
+
+/* The same where a group at or before that record is known to begin at `offset`: groups before it are
+ * not looked at. */
+gboolean tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
+                                  GError **error);
 
 /* Goes to the first record of segment `number`. `lsn`: its LSN; 0: there is none. Errors: as
  * tps_log_cursor_next(). */

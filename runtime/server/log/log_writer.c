@@ -319,6 +319,8 @@ run_write (TpsLogWriter *writer, gint64 now_ns)
 {
   GError *error = NULL;
   gboolean is_written;
+  void (*advanced) (gpointer, gint64);
+  gpointer advanced_data;
   gint64 lsn;
 
   writer->is_writing = TRUE;
@@ -335,8 +337,12 @@ run_write (TpsLogWriter *writer, gint64 now_ns)
     {
       note_written (writer, writer->sealed);
       lsn = writer->durable_lsn;
+      advanced = writer->advanced;
+      advanced_data = writer->advanced_data;
       tps_mutex_unlock (&writer->lock);
       tps_log_stage_end (writer->sealed, lsn, NULL);
+      if (advanced != NULL)
+        advanced (advanced_data, lsn);
       tps_mutex_lock (&writer->lock);
       tps_log_stage_empty (writer->sealed); /* the other thread looks at it */
       writer->sealed = NULL;

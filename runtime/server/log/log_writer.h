@@ -47,6 +47,8 @@ typedef struct
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
   gboolean needs_spare; /* it is nearly full */
   gint64 durable_lsn;
+  void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not wanted */
+  gpointer advanced_data;
   gint64 n_written; /* bytes */
   GArray *infos;    /* of TpsSegmentInfo, with the records that are durable */
 

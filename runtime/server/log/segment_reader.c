@@ -32,12 +32,19 @@ round_down (gint64 offset)
   return offset & ~(gint64) (TPS_DISK_BLOCK - 1);
 }
 
+static gsize
+get_read_bytes (const TpsSegmentReader *reader)
+{
+  if (!reader->is_sequential)
+    return HEADS_BYTES;
+  return reader->read_bytes > 0 ? round_up (reader->read_bytes) : WINDOW_BYTES;
+}
+
 /* Makes room for a window of `n_bytes`. Somebody else may hold the buffer. */
 static gboolean
 ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, GError **error)
 {
-  gsize n_wanted = MAX (n_bytes, reader->is_sequential ? WINDOW_BYTES : HEADS_BYTES)
-                   + TPS_DISK_BLOCK;
+  gsize n_wanted = MAX (n_bytes, get_read_bytes (reader)) + TPS_DISK_BLOCK;
   gsize address;
 
   if (reader->buffer != NULL && tps_buffer_is_exclusive (reader->buffer)
@@ -279,7 +286,8 @@ read_body (TpsSegmentReader *reader, GError **error)
   if (header == NULL || !tps_record_decode_head (header, &reader->record)
       || !is_in_group (reader, TPS_LOG_RECORD_HEADER + reader->record.body_bytes))
     return NULL;
-  return fetch (reader, reader->offset + TPS_LOG_RECORD_HEADER, reader->record.body_bytes, error);
+  header = fetch (reader, reader->offset, TPS_LOG_RECORD_HEADER + reader->record.body_bytes, error);
+  return header != NULL ? header + TPS_LOG_RECORD_HEADER : NULL;
 }
 
 TpsSegmentVerdict

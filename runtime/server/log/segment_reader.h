@@ -5,7 +5,7 @@
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
  *
- * Memory: one buffer of 8 MiB, or as large as the longest record.
+ * Memory: one buffer of `read_bytes`, or as large as the longest record.
  * Thread: one at a time.
  */
 
@@ -33,7 +33,10 @@ typedef struct
   gint64 offset;        /* of the next record; of the end, or of the torn group */
   TpsRecordHead record; /* of the last one */
   TpsBuffer *buffer;    /* holds its body at `body_offset` */
-  gsize body_offset;
+  gsize body_offset; /* its head lies before it */
+
+  /* May be set between calls: bytes that are read at a time; 0 = 8 MiB. */
+  gsize read_bytes;
 
   /* Private. */
   TpsDiskFile *file;

@@ -1,0 +1,63 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Reads batches of records from the disk for the followers of a log, and keeps what others may want next:
+ * the newest batches, open segments, positions. Internal to this folder.
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/log_feed.h"
+#include "runtime/server/log/log_private.h"
+#include "runtime/server/log/log_scan.h"
+
+G_BEGIN_DECLS
+
+#define TPS_FEED_SCANS 4
+#define TPS_FEED_BATCHES 8
+#define TPS_FEED_MARKS 64
+
+/* An open place in the log. */
+typedef struct
+{
+  TpsLogScan scan;
+  gint64 next_lsn;     /* 0: not in use */
+  gint64 limit_lsn;    /* what was durable before anything was read ahead */
+  gboolean has_record; /* the record of `next_lsn` has been read, and did not fit */
+  guint64 used;        /* when it was used last */
+} TpsFeedScan;
+
+/* A group that was read: where others may begin. */
+typedef struct
+{
+  guint64 number;
+  gint64 offset;
+  gint64 first_lsn; /* 0: not in use */
+} TpsFeedMark;
+
+typedef struct
+{
+  TpsLog *log; /* borrowed */
+  TpsBufferPool *pool;
+  guint8 *gathered; /* records of the batch that is being read */
+  guint64 n_reads;
+  TpsFeedScan scans[TPS_FEED_SCANS];
+  TpsLogBatch batches[TPS_FEED_BATCHES]; /* next_lsn 0: not in use */
+  guint next_batch;
+  TpsFeedMark marks[TPS_FEED_MARKS];
+  guint next_mark;
+} TpsFeedReader;
+
+void tps_feed_reader_init (TpsFeedReader *reader, TpsLog *log, TpsBudget *budget);
+void tps_feed_reader_clear (TpsFeedReader *reader);
+
+/* Fills in `batch` with a reference of its buffer; `lsn` is durable. Blocks. Errors: see
+ * tps_log_feed_read(). */
+gboolean tps_feed_reader_read (TpsFeedReader *reader, gint64 lsn, gsize max_bytes,
+                               TpsLogBatch *batch, GError **error);
+
+/* Whether the record of `lsn` is kept. Errors: STALE. Thread: any. */
+gboolean tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error);
+
+G_END_DECLS

@@ -1,0 +1,34 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The records of a batch that a follower has received, one by one. Any bytes may be given.
+ *
+ * Thread: one at a time.
+ */
+
+#pragma once
+
+#include "runtime/server/log/log.h"
+#include "runtime/server/log/log_decode.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  /* Private. */
+  TpsBuffer *buffer; /* a view of the batch, or an aligned copy */
+  gsize offset;
+  gint64 lsn; /* of the next record */
+  TpsRecordDecoder decoder;
+} TpsLogRecords;
+
+/* `data` is borrowed until tps_log_records_clear(); `lsn` is that of the first record. */
+void tps_log_records_init (TpsLogRecords *records, gconstpointer data, gsize n_bytes, gint64 lsn);
+void tps_log_records_clear (TpsLogRecords *records);
+
+/* TRUE: `record` is the next one, borrowed until the next call, or `record->lsn` is 0 at the end. Checks
+ * both checksums. Errors: ABORTED (damaged, cut short, or with another LSN than comes next). */
+gboolean tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **error);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogRecords, tps_log_records_clear)
+
+G_END_DECLS

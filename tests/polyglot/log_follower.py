@@ -1,0 +1,202 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""A follower of a server's log: keeps copies of its embedding tables, from nothing but Durability.read_log.
+
+Decodes records as runtime/server/log/FORMAT.md describes them. Rows that begin with zeros, FLOAT32, SGD and ADAGRAD.
+"""
+
+import math
+import struct
+
+HEAD = struct.Struct("<4sIqQIIHH28x")
+HOLE, CREATE_TABLE, DROP_TABLE, APPLY_ROWS, APPLY_BAGS = range(5)
+SKIPPED = 1
+SGD, ADAGRAD = 1, 2
+SUM, MEAN, MAX = 1, 2, 3
+ZEROS = 1
+LETTERS = {1: "f", 6: "q"}  # of dtypes
+
+
+class Damaged(Exception):
+    pass
+
+
+def _make_crc_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ 0x82F63B78 * (byte & 1)
+        table.append(byte)
+    return table
+
+
+_CRC = _make_crc_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _CRC[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def f32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def align(n_bytes):
+    return (n_bytes + 63) & ~63
+
+
+class Body:
+    """Reads fields from the front of a body, and tensors from behind them."""
+
+    def __init__(self, data, n_fields):
+        self.data, self.at, self.tensors_at = data, 0, align(n_fields)
+
+    def read(self, layout):
+        values = struct.unpack_from("<" + layout, self.data, self.at)
+        self.at += struct.calcsize("<" + layout)
+        return values if len(values) > 1 else values[0]
+
+    def text(self):
+        n_bytes = self.read("I")
+        text = self.data[self.at:self.at + n_bytes].decode()
+        self.at += n_bytes + 1
+        return text
+
+    def push_id(self):
+        return (self.text(), self.read("q"), self.read("16s")) if self.read("B") else None
+
+    def tables(self):
+        return [(self.text(), self.read("q"), self.read("B")) for _ in range(self.read("I"))]
+
+    def optimizer(self):
+        kind, *numbers = self.read("B9d")
+        return kind, numbers
+
+    def tensor(self):
+        dtype = self.read("B")
+        if dtype == 0:
+            return None
+        shape = [self.read("q") for _ in range(self.read("B"))]
+        letter = LETTERS[dtype]
+        values = struct.unpack_from("<%d%s" % (math.prod(shape), letter), self.data, self.tensors_at)
+        self.tensors_at += align(len(values) * struct.calcsize(letter))
+        return values
+
+
+class Table:
+
+    def __init__(self, body):
+        self.name, self.dim, self.dtype = body.text(), *body.read("IB")
+        _, self.rows, *_ = body.read("BqqqII")
+        self.initializer, *_ = body.read("B4dq")
+        self.kind, numbers = body.optimizer()
+        self.learning_rate, self.epsilon = f32(numbers[0]), f32(numbers[3])
+        self.values = [[0.0] * self.dim for _ in range(self.rows)]
+        self.sums = [[0.0] * self.dim for _ in range(self.rows)]
+        self.lsns = [0] * self.rows
+
+    def step(self, gradients, lsn):
+        """One step of the optimizer; each operation is rounded as the server does it."""
+        for row, gradient in gradients.items():
+            values, sums = self.values[row], self.sums[row]
+            for i, g in enumerate(gradient):
+                if self.kind == ADAGRAD:
+                    sums[i] = f32(sums[i] + f32(g * g))
+                    g = f32(g / f32(f32(math.sqrt(sums[i])) + self.epsilon))
+                values[i] = f32(values[i] - f32(self.learning_rate * g))
+            self.lsns[row] = lsn
+
+
+class Follower:
+    """`tables` is as the server's after the change of LSN `next_lsn` - 1."""
+
+    def __init__(self):
+        self.log = None
+        self.next_lsn = 1
+        self.tables = {}
+        self.kinds = set()
+
+    def follow(self, calls, max_bytes=1 << 20, wait_ms=60000):
+        """One call of read_log. The number of records that it gave."""
+        batch = calls.read_log(self.next_lsn, max_bytes, wait_ms)
+        if self.log not in (None, batch.log):
+            raise Damaged("another log")
+        self.log = batch.log
+        before, at = self.next_lsn, 0
+        while at < len(batch.records):
+            at += self.take(batch.records, at)
+        if self.next_lsn != batch.next_lsn or self.next_lsn > batch.durable_lsn + 1:
+            raise Damaged("%d records, but the next cursor is %d" % (self.next_lsn - before, batch.next_lsn))
+        return self.next_lsn - before
+
+    def take(self, data, at):
+        """Checks and applies a record. Its length."""
+        magic, head_crc, lsn, n_body, body_crc, n_fields, kind, _ = HEAD.unpack_from(data, at)
+        head = data[at:at + 4] + bytes(4) + data[at + 8:at + HEAD.size]
+        body = data[at + HEAD.size:at + HEAD.size + n_body]
+        if magic != b"TPSR" or crc32c(head) != head_crc or len(body) != n_body or crc32c(body) != body_crc:
+            raise Damaged("the record at %d of the batch" % at)
+        if lsn != self.next_lsn:
+            raise Damaged("LSN %d instead of %d" % (lsn, self.next_lsn))
+        if kind != HOLE:
+            self.apply(lsn, kind, Body(body, n_fields))
+        self.kinds.add(kind)
+        self.next_lsn = lsn + 1
+        return HEAD.size + n_body
+
+    def apply(self, lsn, kind, body):
+        body.push_id()
+        named = body.tables()
+        if kind == CREATE_TABLE:
+            table = Table(body)
+            self.tables[table.name] = table
+        elif kind == DROP_TABLE:
+            del self.tables[body.text()]
+        elif kind in (APPLY_ROWS, APPLY_BAGS):
+            read = self.read_rows if kind == APPLY_ROWS else self.read_bags
+            sums = read(body, named)
+            for name, _, flags in named:
+                if not flags & SKIPPED:
+                    self.tables[name].step(sums[name], lsn)
+        else:
+            raise Damaged("kind %d is not one of tables" % kind)
+
+    def read_rows(self, body, named):
+        """Table: row: sum of gradients."""
+        name = named[0][0]
+        rows, values, dim, sums = body.tensor(), body.tensor(), self.tables[name].dim, {}
+        for i, row in enumerate(rows):
+            add(sums, row, values[i * dim:(i + 1) * dim])
+        return {name: sums}
+
+    def read_bags(self, body, named):
+        sums = {name: {} for name, _, _ in named}
+        for _ in range(body.read("I")):
+            name, pooling = body.text(), body.read("B")
+            indices, offsets, weights, gradient, maxima = [body.tensor() for _ in range(5)]
+            dim = self.tables[name].dim
+            for bag, begin in enumerate(offsets):
+                of_bag = gradient[bag * dim:(bag + 1) * dim]
+                if pooling == MAX:
+                    add_maxima(sums[name], maxima[bag * dim:(bag + 1) * dim], of_bag)
+                    continue
+                end = offsets[bag + 1] if bag + 1 < len(offsets) else len(indices)
+                for i in range(begin, end):
+                    factor = weights[i] if weights else 1.0
+                    divisor = end - begin if pooling == MEAN else 1.0
+                    add(sums[name], indices[i], [f32(f32(g / divisor) * factor) for g in of_bag])
+        return sums
+
+
+def add(sums, row, gradient):
+    """Exact for whole numbers, whose order does not matter."""
+    sums[row] = [f32(a + b) for a, b in zip(sums.get(row, [0.0] * len(gradient)), gradient)]
+
+
+def add_maxima(sums, rows, gradient):
+    """Each column goes to the row that was its maximum; an empty bag has none."""
+    for i, row in enumerate(rows):
+        if row >= 0:
+            add(sums, row, [g if i == k else 0.0 for k, g in enumerate(gradient)])
