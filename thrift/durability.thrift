@@ -29,13 +29,16 @@ struct SnapshotInfo {
 
 // A part of the log: whole records, one behind the other, without a gap.
 struct LogBatch {
-  1: required string log             // identity of the log, 32 hexadecimal digits. Another one: the data directory was replaced,
-                                     // LSNs mean other changes, and a follower must begin again
-  2: required binary records         // from the LSN of the cursor on, as runtime/server/log/FORMAT.md describes them byte by
-                                     // byte: a head of 64 bytes with LSN, kind, length and checksums, and a body
-  3: i64 next_lsn                    // the next cursor: one more than the LSN of the last record; the cursor where there is none
-  4: i64 durable_lsn                 // of the newest record that could be read at that time
-  5: i64 oldest_lsn                  // of the oldest record that is kept
+  // Identity of the log, 32 hexadecimal digits. If it is another one, the data directory was
+  // replaced: LSNs mean other changes, and a follower must begin again.
+  1: required string log
+  // From the LSN of the cursor on, as runtime/server/log/FORMAT.md describes them byte by byte: a
+  // head of 64 bytes with LSN, kind, length and checksums, and a body.
+  2: required binary records
+  // The next cursor: one more than the LSN of the last record; the cursor if there is none.
+  3: i64 next_lsn
+  4: i64 durable_lsn  // of the newest record that could be read at that time
+  5: i64 oldest_lsn   // of the oldest record that is kept
 }
 
 service Durability {
@@ -43,15 +46,20 @@ service Durability {
   // LSN up to which all are. Changes of tables of durability NONE have LSNs, but are not on the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
-  // The changes of this server in their order: records of the log from LSN `cursor` (1 = the first of all) on. LSNs have no gaps,
-  // so that whoever keeps the last next_lsn loses nothing and gets nothing twice, also over restarts of the server. Only records
-  // on the disk are given: no crash takes them back. A change of a table of durability NONE is a hole: its LSN without a body.
-  // At most max_bytes bytes of records, and at most 1 MiB; a longer record comes alone. If the record is not on the disk, the call
-  // waits up to wait_ms milliseconds (at most 300,000), and then answers with no records.
-  // STALE: the record was deleted because a snapshot has its change; the message names the oldest LSN. Begin with a snapshot, and
-  // read from the LSN behind SnapshotInfo.lsn. INVALID_ARGUMENT: the cursor is beyond the LSN that comes next.
-  // RESOURCE_EXHAUSTED with retry_after_ms: no memory for the records, or 1024 calls wait already.
-  LogBatch read_log(1: i64 cursor, 2: i32 max_bytes, 3: i32 wait_ms) throws (1: node.ServiceError failure)
+  // The changes of this server in their order: records of the log from LSN `cursor` (1 = the first
+  // of all) on. LSNs have no gaps, so a follower that keeps the last next_lsn loses no change and
+  // gets none twice, also over restarts of the server. Only records on the disk are given: no crash
+  // takes them back. A change of a table of durability NONE is a hole: its LSN without a body. At
+  // most max_bytes bytes of records, and at most 1 MiB; a longer record comes alone. If the record
+  // is not on the disk, the call waits up to wait_ms milliseconds (at most 300,000), and then
+  // answers with no records.
+  // STALE: the record was deleted because a snapshot has its change; the message names the oldest
+  // LSN. A follower must then begin with a snapshot and read from the LSN behind SnapshotInfo.lsn;
+  // it must leave out changes that a row of the snapshot has already, by the LSN of the row.
+  // INVALID_ARGUMENT: the cursor is beyond the LSN that comes next. RESOURCE_EXHAUSTED with
+  // retry_after_ms: no memory for the records, or 1024 calls wait already.
+  LogBatch read_log(1: i64 cursor, 2: i32 max_bytes, 3: i32 wait_ms)
+      throws (1: node.ServiceError failure)
 
   // Writes a snapshot of all tables, the model and the push ids, while lookups and pushes go on,
   // and answers when it is complete. The newest ones are kept (--keep-snapshots), with the log from

@@ -88,6 +88,11 @@ struct BagGradient {
   2: required tensor.Tensor gradient      // of the pooled output, FLOAT32 [bags, dim]
 }
 
+struct RowsWithLsns {
+  1: required tensor.Tensor rows  // [n, dim] of the table's dtype
+  2: required tensor.Tensor lsns  // INT64 [n]: of each row's last change, or of the table's creation
+}
+
 // Nothing is changed by a call that fails. Lookups see each row as it was before or after any update, never in between.
 service EmbeddingTable {
   // Makes a table and fills its rows. OK when there is one of the same specification, ALREADY_EXISTS when it differs,
@@ -116,5 +121,21 @@ service EmbeddingTable {
   // gradient (times its weight), MEAN divided by the number of rows, MAX to the row that is the maximum now. Then one
   // step a table, as in apply_row_gradients, whatever the number of its gradients in the list.
   void apply_bag_gradients(1: list<BagGradient> gradients, 2: tensor.PushId push)
+      throws (1: node.ServiceError failure)
+
+  // lookup_rows with the LSN (durability.thrift) of each row's last change, row and LSN of one
+  // moment. Only for tables in the host's memory of servers with a data directory, else
+  // INVALID_ARGUMENT.
+  RowsWithLsns lookup_rows_with_lsns(1: string table, 2: tensor.Tensor indices)
+      throws (1: node.ServiceError failure)
+
+  // Sets rows to `values` [n, dim], FLOAT32 or of the table's dtype; of a row that is named twice
+  // the last value counts. Their optimizer state stays, and it is no step of the optimizer. With an
+  // `lsn` of this server, a row that has changed after it keeps what it has, which is newer: values
+  // that were read at an LSN can be written back, or loaded from a snapshot, while pushes go on. 0
+  // = every row is set. With a push id it is done once. INVALID_ARGUMENT for tables on devices, and
+  // with an `lsn` where lookup_rows_with_lsns is refused.
+  void assign_rows(1: string table, 2: tensor.Tensor indices, 3: tensor.Tensor values, 4: i64 lsn,
+                   5: tensor.PushId push)
       throws (1: node.ServiceError failure)
 }

@@ -130,7 +130,7 @@ static const gchar *const kind_names[] = {
   [TPS_COMMAND_CREATE_TABLE] = "create_table", [TPS_COMMAND_DROP_TABLE] = "drop_table",
   [TPS_COMMAND_APPLY_ROWS] = "apply_rows",     [TPS_COMMAND_APPLY_BAGS] = "apply_bags",
   [TPS_COMMAND_INIT_MODEL] = "init_model",     [TPS_COMMAND_UPDATE_MODEL] = "update_model",
-  [TPS_COMMAND_RESET_MODEL] = "reset_model",
+  [TPS_COMMAND_RESET_MODEL] = "reset_model",   [TPS_COMMAND_ASSIGN_ROWS] = "assign_rows",
 };
 
 static void
@@ -162,6 +162,7 @@ print_details (const TpsCommand *command)
       printf (" table=%s", command->drop);
       break;
     case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
       print_shape ("values", command->rows.values);
       break;
     case TPS_COMMAND_APPLY_BAGS:

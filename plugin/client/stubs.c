@@ -2,7 +2,6 @@
 
 #include "plugin/client/stubs.h"
 
-#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_rendezvous.h"
 #include "plugin/wire/wire_trainer.h"
 #include "runtime/base/error.h"
@@ -109,6 +108,26 @@ gboolean
 tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns, GError **error)
 {
   return ask (client, &tps_drop_table_rpc, &table, NULL, deadline_ns, error);
+}
+
+gboolean
+tps_remote_lookup_rows_with_lsns (TpsClient *client, const TpsLookupRowsArguments *arguments,
+                                  gint64 deadline_ns, TpsRowsWithLsns *rows, GError **error)
+{
+  g_auto (TpsRowsWithLsns) answered = { 0 };
+
+  if (!ask (client, &tps_lookup_rows_with_lsns_rpc, arguments, &answered, deadline_ns, error))
+    return FALSE;
+  *rows = answered;
+  answered = (TpsRowsWithLsns) { 0 };
+  return TRUE;
+}
+
+gboolean
+tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
+                        gint64 deadline_ns, GError **error)
+{
+  return ask (client, &tps_assign_rows_rpc, arguments, NULL, deadline_ns, error);
 }
 
 gboolean

@@ -11,6 +11,7 @@
 
 #include "plugin/client/client.h"
 #include "plugin/wire/wire_durability.h"
+#include "plugin/wire/wire_embedding_table.h"
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "runtime/trainer/pass/train_plan.h"
@@ -43,8 +44,16 @@ gboolean tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, g
 gboolean tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns,
                                 GError **error);
 
-/* Durability, of servers with a data directory. Records of a batch: runtime/server/log/log_records.h. The deadline must exceed
- * `wait_ms`. */
+/* What `arguments` has is borrowed. */
+gboolean tps_remote_lookup_rows_with_lsns (TpsClient *client,
+                                           const TpsLookupRowsArguments *arguments,
+                                           gint64 deadline_ns, TpsRowsWithLsns *rows,
+                                           GError **error);
+gboolean tps_remote_assign_rows (TpsClient *client, const TpsAssignRowsArguments *arguments,
+                                 gint64 deadline_ns, GError **error);
+
+/* Durability, of servers with a data directory. Records of a batch:
+ * runtime/server/log/log_records.h. The deadline must exceed `wait_ms`. */
 gboolean tps_remote_flush (TpsClient *client, gint64 deadline_ns, gint64 *lsn, GError **error);
 gboolean tps_remote_read_log (TpsClient *client, const TpsReadLogArguments *arguments,
                               gint64 deadline_ns, TpsWireLogBatch *batch, GError **error);

@@ -220,17 +220,16 @@ handle_read_log (TpsCall *call, gpointer durable)
     }
   read = g_new (ReadLog, 1);
   *read = (ReadLog) { call, tps_durable_get_log_id (durable) };
-  tps_durable_read_log (durable,
-                        &(TpsLogFeedRequest) {
-                            .lsn = arguments.cursor,
-                            .max_bytes = (gsize) arguments.max_bytes,
-                            .deadline_ns = tps_clock_now_ns ()
-                                           + (gint64) MIN (arguments.wait_ms, MAX_WAIT_MS)
-                                                 * 1000000,
-                            .owner = tps_call_get_connection (call),
-                            .done = answer_read_log,
-                            .user_data = read,
-                        });
+  tps_durable_read_log (
+      durable, &(TpsLogFeedRequest) {
+                   .lsn = arguments.cursor,
+                   .max_bytes = (gsize) arguments.max_bytes,
+                   .deadline_ns = tps_clock_now_ns ()
+                                  + (gint64) MIN (arguments.wait_ms, MAX_WAIT_MS) * 1000000,
+                   .owner = tps_call_get_connection (call),
+                   .done = answer_read_log,
+                   .user_data = read,
+               });
 }
 
 static void

@@ -198,24 +198,30 @@ handle_lookup_bags (TpsCall *call, gpointer service)
 typedef struct
 {
   TpsEmbeddingTables *tables;
+  gboolean with_lsns;
   TpsLookupRowsArguments arguments;
 } LookupRows;
 
 static void
 lookup_rows (TpsCall *call, LookupRows *lookup)
 {
-  g_auto (TpsTensor) rows = { 0 };
+  TpsTableStore *store = lookup->tables->store;
+  const TpsLookupRowsArguments *arguments = &lookup->arguments;
+  TpsTensorView indices = tps_tensor_view (&arguments->indices);
+  g_auto (TpsRowsWithLsns) found = { 0 };
   g_autoptr (GError) error = NULL;
-
-  gboolean ok = tps_table_store_lookup_rows (lookup->tables->store, lookup->arguments.table,
-                                             tps_tensor_view (&lookup->arguments.indices), &rows,
-                                             &error);
+  gboolean ok = lookup->with_lsns ? tps_table_store_lookup_rows_with_lsns (
+                    store, arguments->table, indices, &found.rows, &found.lsns, &error)
+                                  : tps_table_store_lookup_rows (store, arguments->table, indices,
+                                                                 &found.rows, &error);
 
   tps_lookup_rows_arguments_clear (&lookup->arguments);
-  if (ok)
-    tps_call_reply_value (call, &rows);
-  else
+  if (!ok)
     tps_call_reply_error (call, error);
+  else if (lookup->with_lsns)
+    tps_call_reply_value (call, &found);
+  else
+    tps_call_reply_value (call, &found.rows);
 }
 
 static void
@@ -245,9 +251,9 @@ estimate_rows (TpsEmbeddingTables *tables, const gchar *table, const TpsTensor *
 }
 
 static void
-handle_lookup_rows (TpsCall *call, gpointer service)
+begin_lookup_rows (TpsCall *call, TpsEmbeddingTables *tables, gboolean with_lsns)
 {
-  LookupRows lookup = { .tables = service };
+  LookupRows lookup = { .tables = tables, .with_lsns = with_lsns };
   g_autoptr (GError) error = NULL;
   gsize n_bytes;
 
@@ -266,9 +272,22 @@ handle_lookup_rows (TpsCall *call, gpointer service)
                             g_memdup2 (&lookup, sizeof lookup), free_lookup_rows);
 }
 
+static void
+handle_lookup_rows (TpsCall *call, gpointer service)
+{
+  begin_lookup_rows (call, service, FALSE);
+}
+
+static void
+handle_lookup_rows_with_lsns (TpsCall *call, gpointer service)
+{
+  begin_lookup_rows (call, service, TRUE);
+}
+
 /* ---- pushes --------------------------------------------------------------------------------- */
 
-/* What apply_row_gradients and apply_bag_gradients have in common. The arguments are one of the two. */
+/* What apply_row_gradients, apply_bag_gradients and assign_rows have in common. The arguments are
+ * one of theirs. */
 typedef struct Push Push;
 struct Push
 {
@@ -365,6 +384,47 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
   begin_push (&rows->push, &arguments->push, estimate_row_push (tables, arguments), 1);
 }
 
+/* ---- assign_rows ---------------------------------------------------------------------------- */
+
+typedef struct
+{
+  Push push; /* first */
+  TpsAssignRowsArguments arguments;
+} Assignment;
+
+static void
+free_assignment (Push *push)
+{
+  tps_assign_rows_arguments_clear (&((Assignment *) push)->arguments);
+  g_free (push);
+}
+
+static void
+handle_assign_rows (TpsCall *call, gpointer service)
+{
+  TpsEmbeddingTables *tables = service;
+  Assignment *assignment = g_new0 (Assignment, 1);
+  TpsAssignRowsArguments *arguments = &assignment->arguments;
+  TpsTablePush *push = &assignment->push.push;
+  g_autoptr (GError) error = NULL;
+
+  assignment->push = (Push) { .call = call, .store = tables->store, .free = free_assignment };
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
+    {
+      answer_push (assignment, error);
+      return;
+    }
+  push->table = arguments->table;
+  push->indices = tps_tensor_view (&arguments->indices);
+  push->values = tps_tensor_view (&arguments->values);
+  push->is_assignment = TRUE;
+  push->as_of_lsn = arguments->lsn;
+  begin_push (&assignment->push, &arguments->push,
+              MAX (tps_shape_n_bytes (&arguments->values.shape),
+                   estimate_rows (tables, arguments->table, &arguments->indices)),
+              1);
+}
+
 /* ---- apply_bag_gradients -------------------------------------------------------------------- */
 
 typedef struct
@@ -430,6 +490,8 @@ static const TpsMethod methods[] = {
   { &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
   { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE, TRUE },
   { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, TPS_METHOD_INLINE, TRUE },
+  { &tps_lookup_rows_with_lsns_rpc, handle_lookup_rows_with_lsns, TPS_METHOD_INLINE },
+  { &tps_assign_rows_rpc, handle_assign_rows, TPS_METHOD_INLINE, TRUE },
   { NULL },
 };
 

@@ -29,6 +29,8 @@ const TpsRpc *const tps_contract[] = {
   &tps_lookup_rows_rpc,
   &tps_apply_row_gradients_rpc,
   &tps_apply_bag_gradients_rpc,
+  &tps_lookup_rows_with_lsns_rpc,
+  &tps_assign_rows_rpc,
   &tps_open_segment_rpc,
   &tps_release_segments_rpc,
   &tps_close_segments_rpc,

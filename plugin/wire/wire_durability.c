@@ -38,7 +38,7 @@ tps_wire_log_batch_clear (TpsWireLogBatch *batch)
 
 #define BATCH(id, name, presence, kind)                                      \
   {                                                                          \
-    #name, id, presence, &kind, NULL, G_STRUCT_OFFSET (TpsWireLogBatch, name) \
+#name, id, presence, &kind, NULL, G_STRUCT_OFFSET(TpsWireLogBatch, name) \
   }
 
 static const TpsField batch_fields[] = {
@@ -50,9 +50,9 @@ static const TpsField batch_fields[] = {
   { NULL },
 };
 
-#define READ_LOG(id, name, kind, limit)                                                      \
-  {                                                                                          \
-    #name, id, TPS_FIELD_REQUIRED, &kind, limit, G_STRUCT_OFFSET (TpsReadLogArguments, name) \
+#define READ_LOG(id, name, kind, limit)                                                     \
+  {                                                                                         \
+#name, id, TPS_FIELD_REQUIRED, &kind, limit, G_STRUCT_OFFSET(TpsReadLogArguments, name) \
   }
 
 static const TpsField read_log_arguments[] = {

@@ -290,6 +290,28 @@ const TpsRpc tps_lookup_bags_rpc = { SERVICE, "lookup_bags", lookup_bags_argumen
                                      &outputs_result };
 const TpsRpc tps_lookup_rows_rpc = { SERVICE, "lookup_rows", lookup_rows_arguments, &rows_result };
 
+static const TpsField rows_with_lsns_fields[] = {
+  { "rows", 1, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_tensor_struct,
+    G_STRUCT_OFFSET (TpsRowsWithLsns, rows) },
+  { "lsns", 2, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_indices_struct,
+    G_STRUCT_OFFSET (TpsRowsWithLsns, lsns) },
+  { NULL },
+};
+
+static const TpsStruct rows_with_lsns_struct = { "RowsWithLsns", rows_with_lsns_fields };
+static const TpsField rows_with_lsns_result = { "rows", .kind = &tps_kind_struct,
+                                                .of = &rows_with_lsns_struct };
+
+const TpsRpc tps_lookup_rows_with_lsns_rpc = { SERVICE, "lookup_rows_with_lsns",
+                                               lookup_rows_arguments, &rows_with_lsns_result };
+
+void
+tps_rows_with_lsns_clear (TpsRowsWithLsns *rows)
+{
+  tps_tensor_clear (&rows->rows);
+  tps_tensor_clear (&rows->lsns);
+}
+
 void
 tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments)
 {
@@ -330,6 +352,31 @@ const TpsRpc tps_apply_row_gradients_rpc = { SERVICE, "apply_row_gradients",
                                              apply_row_gradients_arguments };
 const TpsRpc tps_apply_bag_gradients_rpc = { SERVICE, "apply_bag_gradients",
                                              apply_bag_gradients_arguments };
+
+static const TpsField assign_rows_arguments[] = {
+  { "table", 1, TPS_FIELD_REQUIRED, &tps_kind_name, NULL,
+    G_STRUCT_OFFSET (TpsAssignRowsArguments, table) },
+  { "indices", 2, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_indices_struct,
+    G_STRUCT_OFFSET (TpsAssignRowsArguments, indices) },
+  { "values", 3, TPS_FIELD_REQUIRED, &tps_kind_struct, &tps_tensor_struct,
+    G_STRUCT_OFFSET (TpsAssignRowsArguments, values) },
+  { "lsn", 4, TPS_FIELD_DEFAULT, &tps_kind_i64, &tps_limit_not_negative,
+    G_STRUCT_OFFSET (TpsAssignRowsArguments, lsn) },
+  { "push", 5, TPS_FIELD_OPTIONAL, &tps_kind_struct, &tps_push_id_struct,
+    G_STRUCT_OFFSET (TpsAssignRowsArguments, push) },
+  { NULL },
+};
+
+const TpsRpc tps_assign_rows_rpc = { SERVICE, "assign_rows", assign_rows_arguments };
+
+void
+tps_assign_rows_arguments_clear (TpsAssignRowsArguments *arguments)
+{
+  g_clear_pointer (&arguments->table, g_free);
+  tps_tensor_clear (&arguments->indices);
+  tps_tensor_clear (&arguments->values);
+  tps_push_id_clear (&arguments->push);
+}
 
 void
 tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *arguments)

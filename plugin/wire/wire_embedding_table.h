@@ -47,11 +47,19 @@ typedef struct
   TpsTensor indices;
 } TpsLookupRowsArguments;
 
+typedef struct
+{
+  TpsTensor rows;
+  TpsTensor lsns; /* INT64 [n] */
+} TpsRowsWithLsns;
+
+void tps_rows_with_lsns_clear (TpsRowsWithLsns *rows);
 void tps_lookup_bags_arguments_clear (TpsLookupBagsArguments *arguments);
 void tps_lookup_rows_arguments_clear (TpsLookupRowsArguments *arguments);
 
-extern const TpsRpc tps_lookup_bags_rpc; /* TpsLookupBagsArguments -> TpsTensorList */
-extern const TpsRpc tps_lookup_rows_rpc; /* TpsLookupRowsArguments -> TpsTensor */
+extern const TpsRpc tps_lookup_bags_rpc;           /* TpsLookupBagsArguments -> TpsTensorList */
+extern const TpsRpc tps_lookup_rows_rpc;           /* TpsLookupRowsArguments -> TpsTensor */
+extern const TpsRpc tps_lookup_rows_with_lsns_rpc; /* TpsLookupRowsArguments -> TpsRowsWithLsns */
 
 /* -- apply_row_gradients, apply_bag_gradients -- */
 
@@ -70,14 +78,27 @@ typedef struct
   GPtrArray *owned; /* as above */
 } TpsApplyBagGradientsArguments;
 
+typedef struct
+{
+  gchar *table;
+  TpsTensor indices;
+  TpsTensor values;
+  gint64 lsn;     /* 0 = none */
+  TpsPushId push; /* client NULL = none */
+} TpsAssignRowsArguments;
+
+void tps_assign_rows_arguments_clear (TpsAssignRowsArguments *arguments);
 void tps_apply_row_gradients_arguments_clear (TpsApplyRowGradientsArguments *arguments);
 void tps_apply_bag_gradients_arguments_clear (TpsApplyBagGradientsArguments *arguments);
 
 extern const TpsRpc tps_apply_row_gradients_rpc; /* TpsApplyRowGradientsArguments */
 extern const TpsRpc tps_apply_bag_gradients_rpc; /* TpsApplyBagGradientsArguments */
+extern const TpsRpc tps_assign_rows_rpc;         /* TpsAssignRowsArguments */
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupBagsArguments, tps_lookup_bags_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLookupRowsArguments, tps_lookup_rows_arguments_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsRowsWithLsns, tps_rows_with_lsns_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsAssignRowsArguments, tps_assign_rows_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsApplyRowGradientsArguments,
                                   tps_apply_row_gradients_arguments_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsApplyBagGradientsArguments,

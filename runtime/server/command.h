@@ -30,6 +30,7 @@ typedef enum
   TPS_COMMAND_INIT_MODEL = 5,
   TPS_COMMAND_UPDATE_MODEL = 6,
   TPS_COMMAND_RESET_MODEL = 7,
+  TPS_COMMAND_ASSIGN_ROWS = 8,
 } TpsCommandKind;
 
 /* The push id of a command, or of a push that an update answers. */
@@ -53,6 +54,7 @@ typedef struct
 {
   TpsTensorView indices; /* INT64 [n] */
   TpsTensorView values;  /* [n, dim] */
+  gint64 as_of_lsn;      /* ASSIGN_ROWS: rows that have changed since are left; 0 = none are */
 } TpsCommandRows;
 
 typedef struct
@@ -102,7 +104,7 @@ typedef struct
   {
     const TpsTableSpec *create; /* resolved */
     const gchar *drop;
-    TpsCommandRows rows; /* of tables[0] */
+    TpsCommandRows rows; /* APPLY_ROWS, ASSIGN_ROWS: of tables[0] */
     TpsCommandBags bags;
     TpsCommandModel model;
     TpsCommandUpdate update;

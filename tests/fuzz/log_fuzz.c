@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a record of the log, and as a segment: they are refused, or taken, and then they
- * can be written again as the same record. Checksums and magic numbers are put right first, or
- * nothing would get past them.
+/* Any bytes as a record of the log, as a segment, and as a batch of records: they are refused, or
+ * taken, and then they can be written again as the same record. Checksums and magic numbers are put
+ * right first, or nothing would get past them.
  *
- * The first byte: 0 to 7 a body of this kind, whose fields have as many bytes as the second byte
- * says; others a group. */
+ * The first byte: 0 to 8 a body of this kind, whose fields have as many bytes as the second byte
+ * says; 9 a batch for a follower; others a group. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,9 +14,11 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/server/log/log_decode.h"
 #include "runtime/server/log/log_encode.h"
+#include "runtime/server/log/log_records.h"
 #include "runtime/server/log/segment_reader.h"
 
-#define MAX_KIND 7
+#define MAX_KIND 8
+#define BATCH 9
 #define MAX_RECORDS 1000
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t n_bytes);
@@ -198,6 +200,29 @@ try_group (const guint8 *data, gsize n_bytes)
   g_free (disk.image);
 }
 
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static void
+try_batch (const guint8 *data, gsize n_bytes)
+{
+  g_autofree guint8 *batch = g_memdup2 (data, n_bytes);
+  TpsLogRecords records;
+  TpsLogRecord record;
+  gint64 lsn = 1;
+
+  if (n_bytes >= TPS_LOG_RECORD_HEADER)
+    {
+      memcpy (batch + 8, &lsn, sizeof lsn);
+      put_body_right (batch, n_bytes - TPS_LOG_RECORD_HEADER);
+      put_right (batch, "TPSR");
+    }
+  tps_log_records_init (&records, batch, n_bytes, lsn);
+  for (guint i = 0; i < MAX_RECORDS; i++)
+    if (!tps_log_records_next (&records, &record, NULL) || record.lsn == 0)
+      break;
+  tps_log_records_clear (&records);
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t n_bytes)
 {
@@ -205,6 +230,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t n_bytes)
     return 0;
   if (data[0] <= MAX_KIND)
     try_body (data[0], data[1], data + 2, n_bytes - 2);
+  else if (data[0] == BATCH)
+    try_batch (data + 1, n_bytes - 1);
   else
     try_group (data + 1, n_bytes - 1);
   return 0;

@@ -1,7 +1,8 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A follower of a server's log: keeps copies of its embedding tables, from nothing but Durability.read_log.
+"""A follower of a server's log: copies of its embedding tables, made from Durability.read_log.
 
-Decodes records as runtime/server/log/FORMAT.md describes them. Rows that begin with zeros, FLOAT32, SGD and ADAGRAD.
+It decodes records as runtime/server/log/FORMAT.md describes them, of FLOAT32 tables whose rows
+begin with zeros, with the optimizers SGD and ADAGRAD.
 """
 
 import math
@@ -9,6 +10,7 @@ import struct
 
 HEAD = struct.Struct("<4sIqQIIHH28x")
 HOLE, CREATE_TABLE, DROP_TABLE, APPLY_ROWS, APPLY_BAGS = range(5)
+ASSIGN_ROWS = 8
 SKIPPED = 1
 SGD, ADAGRAD = 1, 2
 SUM, MEAN, MAX = 1, 2, 3
@@ -80,14 +82,15 @@ class Body:
             return None
         shape = [self.read("q") for _ in range(self.read("B"))]
         letter = LETTERS[dtype]
-        values = struct.unpack_from("<%d%s" % (math.prod(shape), letter), self.data, self.tensors_at)
-        self.tensors_at += align(len(values) * struct.calcsize(letter))
+        layout = "<%d%s" % (math.prod(shape), letter)
+        values = struct.unpack_from(layout, self.data, self.tensors_at)
+        self.tensors_at += align(struct.calcsize(layout))
         return values
 
 
 class Table:
 
-    def __init__(self, body):
+    def __init__(self, lsn, body):
         self.name, self.dim, self.dtype = body.text(), *body.read("IB")
         _, self.rows, *_ = body.read("BqqqII")
         self.initializer, *_ = body.read("B4dq")
@@ -95,7 +98,7 @@ class Table:
         self.learning_rate, self.epsilon = f32(numbers[0]), f32(numbers[3])
         self.values = [[0.0] * self.dim for _ in range(self.rows)]
         self.sums = [[0.0] * self.dim for _ in range(self.rows)]
-        self.lsns = [0] * self.rows
+        self.lsns = [lsn] * self.rows
 
     def step(self, gradients, lsn):
         """One step of the optimizer; each operation is rounded as the server does it."""
@@ -107,6 +110,14 @@ class Table:
                     g = f32(g / f32(f32(math.sqrt(sums[i])) + self.epsilon))
                 values[i] = f32(values[i] - f32(self.learning_rate * g))
             self.lsns[row] = lsn
+
+
+    def assign(self, rows, values, as_of_lsn, lsn):
+        """Of a row that is named twice the last value counts; newer rows than `as_of_lsn` stay."""
+        last = {row: values[i * self.dim:(i + 1) * self.dim] for i, row in enumerate(rows)}
+        for row, values in last.items():
+            if as_of_lsn == 0 or self.lsns[row] <= as_of_lsn:
+                self.values[row], self.lsns[row] = list(values), lsn
 
 
 class Follower:
@@ -128,7 +139,8 @@ class Follower:
         while at < len(batch.records):
             at += self.take(batch.records, at)
         if self.next_lsn != batch.next_lsn or self.next_lsn > batch.durable_lsn + 1:
-            raise Damaged("%d records, but the next cursor is %d" % (self.next_lsn - before, batch.next_lsn))
+            raise Damaged("the records end before LSN %d, but the next cursor is %d"
+                          % (self.next_lsn, batch.next_lsn))
         return self.next_lsn - before
 
     def take(self, data, at):
@@ -136,7 +148,9 @@ class Follower:
         magic, head_crc, lsn, n_body, body_crc, n_fields, kind, _ = HEAD.unpack_from(data, at)
         head = data[at:at + 4] + bytes(4) + data[at + 8:at + HEAD.size]
         body = data[at + HEAD.size:at + HEAD.size + n_body]
-        if magic != b"TPSR" or crc32c(head) != head_crc or len(body) != n_body or crc32c(body) != body_crc:
+        if magic != b"TPSR" or crc32c(head) != head_crc:
+            raise Damaged("the head at %d of the batch" % at)
+        if len(body) != n_body or crc32c(body) != body_crc:
             raise Damaged("the record at %d of the batch" % at)
         if lsn != self.next_lsn:
             raise Damaged("LSN %d instead of %d" % (lsn, self.next_lsn))
@@ -150,7 +164,7 @@ class Follower:
         body.push_id()
         named = body.tables()
         if kind == CREATE_TABLE:
-            table = Table(body)
+            table = Table(lsn, body)
             self.tables[table.name] = table
         elif kind == DROP_TABLE:
             del self.tables[body.text()]
@@ -160,6 +174,9 @@ class Follower:
             for name, _, flags in named:
                 if not flags & SKIPPED:
                     self.tables[name].step(sums[name], lsn)
+        elif kind == ASSIGN_ROWS:
+            rows, values, as_of_lsn = body.tensor(), body.tensor(), body.read("q")
+            self.tables[named[0][0]].assign(rows, values, as_of_lsn, lsn)
         else:
             raise Damaged("kind %d is not one of tables" % kind)
 

@@ -32,6 +32,7 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
     case TPS_COMMAND_CREATE_TABLE:
     case TPS_COMMAND_DROP_TABLE:
     case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:
       return targets->tables != NULL ? tps_table_store_replay (targets->tables, command, error)
                                      : refuse ("EmbeddingTable", error);

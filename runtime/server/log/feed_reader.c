@@ -259,8 +259,8 @@ end_batch (TpsFeedReader *reader, TpsLogBatch *batch, gsize n_gathered, GError *
   return TRUE;
 }
 
-/* Records up to `limit_lsn` into one batch of BATCH_BYTES, whatever the follower's limit is: others may
- * want more. */
+/* Records up to `limit_lsn` into one batch of BATCH_BYTES, whatever the follower's limit is: others
+ * may want more. */
 static gboolean
 gather (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, TpsLogBatch *batch,
         GError **error)

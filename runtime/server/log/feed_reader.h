@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads batches of records from the disk for the followers of a log, and keeps what others may want next:
- * the newest batches, open segments, positions. Internal to this folder.
+/* Reads batches of records from the disk for the followers of a log, and keeps what others may want
+ * next: the newest batches, open segments, positions. Internal to this folder.
  *
- * Thread: one at a time.
- */
+ * Thread: one at a time. */
 
 #pragma once
 

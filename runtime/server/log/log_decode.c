@@ -499,6 +499,10 @@ get_command (Body *body, TpsCommand *command)
     case TPS_COMMAND_APPLY_ROWS:
       get_rows (body, command);
       return;
+    case TPS_COMMAND_ASSIGN_ROWS:
+      get_rows (body, command);
+      command->rows.as_of_lsn = get_i64 (body);
+      return;
     case TPS_COMMAND_APPLY_BAGS:
       get_bags (body, command);
       return;

@@ -206,6 +206,11 @@ put_body (TpsRecordPlan *plan, const TpsCommand *command)
       put_tensor (plan, command->rows.indices);
       put_tensor (plan, command->rows.values);
       break;
+    case TPS_COMMAND_ASSIGN_ROWS:
+      put_tensor (plan, command->rows.indices);
+      put_tensor (plan, command->rows.values);
+      put_i64 (plan->meta, command->rows.as_of_lsn);
+      break;
     case TPS_COMMAND_APPLY_BAGS:
       put_bags (plan, &command->bags);
       break;

@@ -147,7 +147,7 @@ is_durable (const TpsLogFeedRequest *request, gconstpointer durable_lsn)
   return request->lsn <= *(const gint64 *) durable_lsn;
 }
 
-/* Of the log, whose threads have better things to do when nobody waits. */
+/* Called by a thread of the log, after each group: it takes the lock only if requests wait. */
 static void
 on_advanced (gpointer user_data, gint64 durable_lsn)
 {
@@ -235,8 +235,8 @@ typedef enum
   REFUSED,
 } Entered;
 
-/* The lock is held. The log advances first and asks then who waits; a request says first that it waits
- * and asks then how far the log is: one of the two sees the other. */
+/* The lock is held. The log advances first and then looks for waiting requests; a request first
+ * counts as waiting and then looks how far the log is. So one of the two sees the other. */
 static Entered
 enter (TpsLogFeed *feed, const TpsLogFeedRequest *request, GError **error)
 {

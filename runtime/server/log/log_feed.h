@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log as a stream for followers: records that are durable, as the bytes of FORMAT.md, in LSN order.
+/* The log as a stream for followers: durable records, as the bytes of FORMAT.md, in LSN order.
  *
  *   tps_log_feed_read() -> the records are durable: queued -> a job reads them -> done()
  *                       -> they are not: waits for the log, up to a deadline  -> done()
  *
- * A waiting request holds no thread. However many followers there are, they occupy one worker: jobs read
- * one request after the other. Followers of the newest records share what was read for the first of
- * them, since batches are kept for a while. Followers further behind share open segments and remembered
- * positions.
+ * A waiting request holds no thread. However many followers there are, they occupy one worker: a job
+ * reads for one request after the other. Followers of the newest records share what was read for the
+ * first of them, since batches are kept for a while. Followers further behind share open segments and
+ * remembered positions.
  *
  * Memory: batches and what is read ahead come from a pool that is charged to the budget; waiting
  * requests are charged, too.
@@ -37,20 +37,20 @@ typedef struct
 
 typedef struct
 {
-  gint64 lsn;            /* of the first record that is wanted */
-  gsize max_bytes;       /* of the batch; a longer record comes alone. At most 1 MiB are read */
-  gint64 deadline_ns;    /* until when the request waits for that record; in the past: it does not */
-  gconstpointer owner;   /* NULL, or for tps_log_feed_drop_owner() */
-  /* Called once, by any thread without a lock; `batch` and `error` are borrowed, and one of them is NULL.
-   * A batch without records: the deadline has passed. Must not block. */
+  gint64 lsn;          /* of the first record that is wanted */
+  gsize max_bytes;     /* of the batch; a longer record comes alone. At most 1 MiB are read */
+  gint64 deadline_ns;  /* until when the request waits for that record; in the past: it does not */
+  gconstpointer owner; /* NULL, or for tps_log_feed_drop_owner() */
+  /* Called once, by any thread without a lock; `batch` and `error` are borrowed, and one of them is
+   * NULL. A batch without records: the deadline has passed. Must not block. */
   void (*done) (gpointer user_data, const TpsLogBatch *batch, const GError *error);
   gpointer user_data;
 } TpsLogFeedRequest;
 
 #define TPS_LOG_FEED_MAX_WAITING 1024 /* requests */
 
-/* All are borrowed; the log has no record yet that it could append at the same time. `budget` may be
- * NULL. */
+/* All are borrowed; the log has no record yet that it could append at the same time. `budget` may
+ * be NULL. */
 TpsLogFeed *tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *budget);
 
 /* Copies `request`. Errors of done():
@@ -66,11 +66,12 @@ void tps_log_feed_read (TpsLogFeed *feed, const TpsLogFeedRequest *request);
 /* Ends the requests of `owner` that have not been read. Thread: any. */
 void tps_log_feed_drop_owner (TpsLogFeed *feed, gconstpointer owner);
 
-/* Ends the requests that have not been read, and refuses later ones. Does not block. Thread: any. */
+/* Ends the requests that have not been read, and refuses later ones. Does not block. Thread: any.
+ */
 void tps_log_feed_shut_down (TpsLogFeed *feed);
 
-/* The same, and waits for the job that reads, and closes what it has open. The workers and the log may
- * be freed then. */
+/* The same, and waits for the job that reads, and closes what it has open. The workers and the log
+ * may be freed then. */
 void tps_log_feed_stop (TpsLogFeed *feed);
 
 /* After tps_log_feed_stop() and tps_log_close(): the log may still say that it has advanced. */

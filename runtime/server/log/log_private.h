@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What readers beside the log's cursors see of it, and a log for tests: without threads, so that they
- * take its steps themselves. */
+/* What readers beside the log's cursors see of it, and a log for tests: without threads, so that
+ * they take its steps themselves. */
 
 #pragma once
 

@@ -25,8 +25,9 @@ typedef struct
 void tps_log_records_init (TpsLogRecords *records, gconstpointer data, gsize n_bytes, gint64 lsn);
 void tps_log_records_clear (TpsLogRecords *records);
 
-/* TRUE: `record` is the next one, borrowed until the next call, or `record->lsn` is 0 at the end. Checks
- * both checksums. Errors: ABORTED (damaged, cut short, or with another LSN than comes next). */
+/* TRUE: `record` is the next one, borrowed until the next call, or `record->lsn` is 0 at the end.
+ * Checks both checksums. Errors: ABORTED (damaged, cut short, or with another LSN than comes next).
+ */
 gboolean tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogRecords, tps_log_records_clear)

@@ -31,8 +31,8 @@ void tps_log_scan_clear (TpsLogScan *scan);
 /* Goes to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
 
-/* The same where a group at or before that record is known to begin at `offset`: groups before it are
- * not looked at. */
+/* The same where a group at or before that record is known to begin at `offset`: groups before it
+ * are not looked at. */
 gboolean tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
                                   GError **error);
 

@@ -33,7 +33,7 @@ typedef struct
   gint64 offset;        /* of the next record; of the end, or of the torn group */
   TpsRecordHead record; /* of the last one */
   TpsBuffer *buffer;    /* holds its body at `body_offset` */
-  gsize body_offset; /* its head lies before it */
+  gsize body_offset;    /* its head lies before it */
 
   /* May be set between calls: bytes that are read at a time; 0 = 8 MiB. */
   gsize read_bytes;

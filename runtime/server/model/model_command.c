@@ -270,6 +270,7 @@ tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GErr
     case TPS_COMMAND_CREATE_TABLE:
     case TPS_COMMAND_DROP_TABLE:
     case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:
       break;
     }

@@ -56,6 +56,22 @@ check_n_rows (const TpsTable *table, const TpsTablePush *push, GError **error)
   return FALSE;
 }
 
+static gboolean
+check_assignment (const TpsTable *table, const TpsTablePush *push, GError **error)
+{
+  const gchar *what = NULL;
+
+  if (push->is_assignment && table->on_device != NULL)
+    what = "its rows are on a device, where they cannot be assigned";
+  else if (push->is_assignment && push->as_of_lsn != 0 && table->lsns == NULL)
+    what = "this server keeps no LSNs of rows, since it has no data directory";
+  if (what == NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "table %s: %s", table->spec.name,
+               what);
+  return FALSE;
+}
+
 /* Each row is a bag of its own. */
 static gboolean
 open_rows (TpsApply *apply, GError **error)
@@ -67,7 +83,8 @@ open_rows (TpsApply *apply, GError **error)
   if (!tps_check_indices (push->indices, "indices", error))
     return FALSE;
   open->table = tps_table_store_ref_table (apply->store, push->table, error);
-  if (open->table == NULL || !check_n_rows (open->table, push, error)
+  if (open->table == NULL || !check_assignment (open->table, push, error)
+      || !check_n_rows (open->table, push, error)
       || !check_values (open->table, push->indices, push->values, error)
       || !tps_table_slots_init (&open->slots, open->table, push->indices, "indices",
                                 tps_table_store_get_scratch (apply->store), error))
@@ -394,6 +411,8 @@ provide_scratch (TpsApply *apply, GError **error)
   for (guint s = 0; s < apply->n_steps; s++)
     if (apply->steps[s].table->on_device == NULL)
       tps_table_step_begin (&apply->steps[s].host, &apply->scratch);
+  if (apply->push->is_assignment)
+    tps_table_step_assign (&apply->steps[0].host, apply->push->as_of_lsn);
   return TRUE;
 }
 

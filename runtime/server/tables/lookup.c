@@ -269,6 +269,7 @@ typedef struct
   gsize n_rows;
   gsize n_parts;
   guint8 *rows;
+  gint64 *lsns; /* NULL = not asked for */
 } RowsCall;
 
 static void
@@ -278,18 +279,26 @@ read_part (gpointer user_data, gsize part)
   gsize begin = part * call->n_rows / call->n_parts;
   gsize end = (part + 1) * call->n_rows / call->n_parts;
 
-  tps_table_read_rows (call->table, call->slots->slots + begin, call->slots->base, end - begin, 0,
-                       call->rows + begin * call->table->row_bytes);
+  guint8 *rows = call->rows + begin * call->table->row_bytes;
+
+  if (call->lsns != NULL)
+    tps_table_read_rows_with_lsns (call->table, call->slots->slots + begin, call->slots->base,
+                                   end - begin, rows, call->lsns + begin);
+  else
+    tps_table_read_rows (call->table, call->slots->slots + begin, call->slots->base, end - begin, 0,
+                         rows);
 }
 
 static void
-read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsWorkerPool *workers)
+read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsTensor *lsns,
+          TpsWorkerPool *workers)
 {
   RowsCall call = {
     .table = table,
     .slots = slots,
     .n_rows = (gsize) rows->shape.dims[0],
     .rows = tps_tensor_data (rows),
+    .lsns = lsns != NULL ? tps_tensor_data (lsns) : NULL,
   };
 
   if (call.n_rows == 0)
@@ -318,9 +327,52 @@ read_on_device (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, GE
   return lookup != NULL && tps_device_lookup_end (lookup, error);
 }
 
-gboolean
-tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
-                             TpsTensor *rows, GError **error)
+static gboolean
+check_lsns (const TpsTable *table, GError **error)
+{
+  if (table->lsns != NULL)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: LSNs of rows are kept for tables in the host's memory of servers with a "
+               "data directory",
+               table->spec.name);
+  return FALSE;
+}
+
+static gboolean
+allocate_lsns (TpsTensor *lsns, TpsTableStore *store, gint64 n_rows, GError **error)
+{
+  TpsShape shape;
+  TpsBuffer *buffer;
+
+  if (!tps_shape_init (&shape, TPS_DTYPE_INT64, 1, &n_rows, "lsns", error))
+    return FALSE;
+  buffer = tps_buffer_pool_get (tps_table_store_get_answers (store), tps_shape_n_bytes (&shape),
+                                error);
+  if (buffer == NULL)
+    return FALSE;
+  tps_tensor_init_take (lsns, &shape, buffer, 0);
+  return TRUE;
+}
+
+static gboolean
+read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, gsize n_rows,
+           TpsTensor *rows, TpsTensor *lsns, GError **error)
+{
+  if (!allocate_output (rows, store, table->spec.dtype, n_rows, table, "indices", error))
+    return FALSE;
+  if (lsns != NULL && !allocate_lsns (lsns, store, (gint64) n_rows, error))
+    return FALSE;
+  if (table->on_device != NULL)
+    return read_on_device (table, slots, rows, error);
+  read_all (table, slots, rows, lsns, tps_table_store_get_workers (store));
+  return TRUE;
+}
+
+/* `lsns` NULL: they are not asked for. */
+static gboolean
+lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices, TpsTensor *rows,
+             TpsTensor *lsns, GError **error)
 {
   g_autoptr (TpsTable) found = NULL;
   TpsTableSlots slots = { 0 };
@@ -329,20 +381,31 @@ tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensor
   if (!tps_check_indices (indices, "indices", error))
     return FALSE;
   found = tps_table_store_ref_table (store, table, error);
-  if (found == NULL)
+  if (found == NULL || (lsns != NULL && !check_lsns (found, error)))
     return FALSE;
   ok = tps_table_slots_init (&slots, found, indices, "indices", tps_table_store_get_scratch (store),
                              error)
-       && allocate_output (rows, store, found->spec.dtype, (gsize) indices.shape.dims[0], found,
-                           "indices", error);
-  if (ok && found->on_device != NULL)
-    {
-      ok = read_on_device (found, &slots, rows, error);
-      if (!ok)
-        tps_tensor_clear (rows);
-    }
-  else if (ok)
-    read_all (found, &slots, rows, tps_table_store_get_workers (store));
+       && read_rows (store, found, &slots, (gsize) indices.shape.dims[0], rows, lsns, error);
   tps_table_slots_clear (&slots);
-  return ok;
+  if (ok)
+    return TRUE;
+  tps_tensor_clear (rows);
+  if (lsns != NULL)
+    tps_tensor_clear (lsns);
+  return FALSE;
+}
+
+gboolean
+tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices,
+                             TpsTensor *rows, GError **error)
+{
+  return lookup_rows (store, table, indices, rows, NULL, error);
+}
+
+gboolean
+tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
+                                       TpsTensorView indices, TpsTensor *rows, TpsTensor *lsns,
+                                       GError **error)
+{
+  return lookup_rows (store, table, indices, rows, lsns, error);
 }

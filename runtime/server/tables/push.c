@@ -29,9 +29,9 @@ typedef struct
 static void
 hash_rows (TpsPushHash *hash, const TpsTablePush *push)
 {
-  tps_push_hash_add_string (hash, "apply_row_gradients");
+  tps_push_hash_add_string (hash, push->is_assignment ? "assign_rows" : "apply_row_gradients");
   tps_push_hash_add_string (hash, push->table);
-  tps_push_hash_add_i64 (hash, push->n_rows);
+  tps_push_hash_add_i64 (hash, push->is_assignment ? push->as_of_lsn : push->n_rows);
   tps_push_hash_add_tensor (hash, push->indices);
   tps_push_hash_add_tensor (hash, push->values);
 }
@@ -118,6 +118,14 @@ push_ended (TpsOrdered *ordered, const GError *error)
   end_push (push);
 }
 
+static TpsCommandKind
+get_kind (const TpsTablePush *request)
+{
+  if (request->table == NULL)
+    return TPS_COMMAND_APPLY_BAGS;
+  return request->is_assignment ? TPS_COMMAND_ASSIGN_ROWS : TPS_COMMAND_APPLY_ROWS;
+}
+
 static void
 fill_record (Push *push)
 {
@@ -125,14 +133,14 @@ fill_record (Push *push)
   TpsApply *apply = &push->apply;
 
   push->command = (TpsCommand) {
-    .kind = request->table != NULL ? TPS_COMMAND_APPLY_ROWS : TPS_COMMAND_APPLY_BAGS,
+    .kind = get_kind (request),
     .id = { request->client, request->sequence, push->digest },
     .durability = apply->durability,
     .n_tables = apply->n_steps,
     .tables = apply->tables,
   };
   if (request->table != NULL)
-    push->command.rows = (TpsCommandRows) { request->indices, request->values };
+    push->command.rows = (TpsCommandRows) { request->indices, request->values, request->as_of_lsn };
   else
     push->command.bags = (TpsCommandBags) { request->n_gradients, request->gradients,
                                             apply->maxima };

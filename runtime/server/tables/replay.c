@@ -76,11 +76,13 @@ push_record (TpsTableStore *store, const TpsCommand *record, GError **error)
 {
   TpsTablePush push = { .may_wait = TRUE, .record = record };
 
-  if (record->kind == TPS_COMMAND_APPLY_ROWS)
+  if (record->kind != TPS_COMMAND_APPLY_BAGS)
     {
       push.table = record->tables[0].name;
       push.indices = record->rows.indices;
       push.values = record->rows.values;
+      push.is_assignment = record->kind == TPS_COMMAND_ASSIGN_ROWS;
+      push.as_of_lsn = record->rows.as_of_lsn;
     }
   else
     {
@@ -148,7 +150,7 @@ replay_push (TpsTableStore *store, const TpsCommand *command, GError **error)
   if (dropped == NULL)
     ok = push_record (store, command, error);
   else
-    ok = command->kind == TPS_COMMAND_APPLY_ROWS || push_rest (store, command, dropped, error);
+    ok = command->kind != TPS_COMMAND_APPLY_BAGS || push_rest (store, command, dropped, error);
   if (ok && command->id.client != NULL && !command->has_failed)
     remember_id (store, command);
   return ok;
@@ -164,6 +166,7 @@ replay (TpsTableStore *store, const TpsCommand *command, GError **error)
     case TPS_COMMAND_DROP_TABLE:
       return replay_drop (store, command, error);
     case TPS_COMMAND_APPLY_ROWS:
+    case TPS_COMMAND_ASSIGN_ROWS:
     case TPS_COMMAND_APPLY_BAGS:
       return replay_push (store, command, error);
     case TPS_COMMAND_INIT_MODEL:

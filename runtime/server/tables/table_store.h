@@ -104,11 +104,19 @@ gsize tps_table_store_estimate_rows (TpsTableStore *store, const gchar *table, g
 gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                       guint n_queries, TpsTensor *outputs, GError **error);
 
-/* rows: [n, dim] of the table's dtype. */
+/* rows: [n, dim] of the table's dtype; zero before. */
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* A push of gradients, of rows or of bags. Everything in it is borrowed until it has ended. All zero but for what is said. */
+/* The same with the LSN of each row's last change, INT64 [n]: that of the table's creation where
+ * there was none. Row and LSN are of one moment. Errors: also INVALID_ARGUMENT where LSNs of rows
+ * are not kept, and for tables on devices. */
+gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
+                                                TpsTensorView indices, TpsTensor *rows,
+                                                TpsTensor *lsns, GError **error);
+
+/* A push of gradients, of rows or of bags, or of rows themselves. Everything in it is borrowed
+ * until it has ended. All zero but for what is said. */
 typedef struct
 {
   const gchar *client; /* of the push id; NULL = none */
@@ -122,6 +130,12 @@ typedef struct
   TpsTensorView indices, values;
   gint64 n_rows; /* of the table that the gradient is of */
   gboolean has_n_rows;
+
+  /* Rows: they become `values` instead, of duplicates the last one, and keep their optimizer state.
+   * With `as_of_lsn` a row that has changed after that LSN is left as it is. Tables on devices
+   * refuse it, and tables that keep no LSNs refuse `as_of_lsn`: INVALID_ARGUMENT. */
+  gboolean is_assignment;
+  gint64 as_of_lsn; /* 0 = every row is assigned */
 
   /* Bags, where `table` is NULL: one step for each table that is named. Contributions to a row are added in the order of
    * the list. */

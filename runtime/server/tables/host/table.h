@@ -103,6 +103,11 @@ void tps_table_end_quiet_read (TpsTable *table);
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
+/* The same with the LSN of each row's last change to `lsns` [n], row and LSN of one moment. Of
+ * tables that keep them. */
+void tps_table_read_rows_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
+                                    gpointer to, gint64 *lsns);
+
 /* Where rows are copied to with everything that belongs to them. */
 typedef struct
 {
@@ -137,6 +142,12 @@ void tps_table_end_updates (TpsTable *table);
 /* Updates one row as one of `step`, of command `lsn`, unless it has that already; `gradient` [dim], `scratch` [2 * dim]. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
+
+/* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`, unless it
+ * has that already, or has changed after `as_of_lsn` (0 = in any case); `scratch` [dim]. Its state
+ * stays. */
+void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
+                           gconstpointer values, gint64 as_of_lsn, gfloat *scratch);
 
 /* Says that a row will be updated soon. */
 void tps_table_prefetch_update (const TpsTable *table, gint64 slot);

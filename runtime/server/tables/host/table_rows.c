@@ -370,6 +370,45 @@ tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, g
   return n_changed;
 }
 
+/* Of its last change, or of the creation of its table. */
+static gint64
+lsn_of (const TpsTable *table, gsize slot)
+{
+  return MAX (table->lsns[slot], table->incarnation);
+}
+
+static void
+read_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n, guint8 *to,
+                gint64 *lsns)
+{
+  gboolean is_quiet = tps_table_begin_quiet_read (table);
+
+  for (gsize i = 0; i < n; i++)
+    {
+      gsize slot = (gsize) (slots[i] - base);
+      atomic_uint *version = &table->versions[slot & table->lock_mask];
+      guint next = is_quiet ? 0 : lock_version (version);
+
+      memcpy (to + i * table->row_bytes, table->rows + slot * table->row_bytes, table->row_bytes);
+      lsns[i] = lsn_of (table, slot);
+      if (!is_quiet)
+        unlock_version (version, next);
+    }
+  if (is_quiet)
+    tps_table_end_quiet_read (table);
+}
+
+void
+tps_table_read_rows_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
+                               gpointer to, gint64 *lsns)
+{
+  gsize n_once = MAX (1, TPS_TABLE_QUIET_BYTES / (table->row_bytes + sizeof (gint64)));
+
+  for (gsize i = 0; i < n; i += n_once)
+    read_with_lsns (table, slots + i, base, MIN (n_once, n - i),
+                    (guint8 *) to + i * table->row_bytes, lsns + i);
+}
+
 /* ---- updates --------------------------------------------------------------------------------- */
 
 void
@@ -407,6 +446,29 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn,
   if (dtype != TPS_DTYPE_FLOAT32)
     tps_cpu_cast (dtype, rounded, TPS_DTYPE_FLOAT32, scratch, dim);
   store_row (row, rounded, table->row_bytes);
+  if (table->lsns != NULL)
+    table->lsns[slot] = lsn;
+  unlock_version (version, next);
+}
+
+void
+tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
+                      gconstpointer values, gint64 as_of_lsn, gfloat *scratch)
+{
+  atomic_uint *version = &table->versions[(gsize) slot & table->lock_mask];
+  guint8 *row = table->rows + (gsize) slot * table->row_bytes;
+  guint next;
+
+  if (table->lsns != NULL
+      && (table->lsns[slot] >= lsn || (as_of_lsn != 0 && lsn_of (table, (gsize) slot) > as_of_lsn)))
+    return;
+  /* What was received need not be aligned as words of rows are. */
+  if (dtype == table->spec.dtype)
+    memcpy (scratch, values, table->row_bytes);
+  else
+    tps_cpu_cast (table->spec.dtype, scratch, dtype, values, table->dim);
+  next = lock_version (version);
+  store_row (row, (const guint8 *) scratch, table->row_bytes);
   if (table->lsns != NULL)
     table->lsns[slot] = lsn;
   unlock_version (version, next);

@@ -94,6 +94,13 @@ tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch)
 }
 
 void
+tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn)
+{
+  step->is_assignment = TRUE;
+  step->as_of_lsn = as_of_lsn;
+}
+
+void
 tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row)
 {
   step->cell_rows[step->n] = *row;
@@ -192,6 +199,17 @@ prefetch_group (const TpsTableStep *step, gsize u)
     __builtin_prefetch (gradient + i);
 }
 
+/* To the last of the values that were added for group `u`. */
+static void
+assign_row (const TpsTableStep *step, gsize u, const WorkingSpace *space)
+{
+  const TpsCpuGroups *groups = &step->groups;
+  gsize last = groups->order[groups->starts[u + 1] - 1];
+
+  tps_table_assign_row (step->table, step->lsn, groups->ids[u], step->dtype, step->gradients[last],
+                        step->as_of_lsn, space->scratch);
+}
+
 static void
 step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
 {
@@ -202,17 +220,17 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
   tps_table_begin_updates (step->table);
   for (gsize u = begin; u < end; u++)
     {
-      const gfloat *sum;
-
       if (step->turn != NULL && u % REPORT_ROWS == 0)
         tps_table_pace_publish (step->table->pace, step->turn, groups->ids[u]);
       if (groups->ids[u] >= limit)
         limit = tps_table_pace_wait (step->table->pace, step->turn, groups->ids[u]);
       if (u + AHEAD < end)
         prefetch_group (step, u + AHEAD);
-      sum = add_up (step, u, &space);
-      tps_table_update_row (step->table, &step->optimizer_step, step->lsn, groups->ids[u], sum,
-                            space.scratch);
+      if (step->is_assignment)
+        assign_row (step, u, &space);
+      else
+        tps_table_update_row (step->table, &step->optimizer_step, step->lsn, groups->ids[u],
+                              add_up (step, u, &space), space.scratch);
     }
   tps_table_end_updates (step->table);
 }
@@ -246,6 +264,9 @@ count_step (TpsTableStep *step)
 {
   TpsTable *table = step->table;
 
+  step->number = table->n_steps;
+  if (step->is_assignment)
+    return;
   step->number = ++table->n_steps;
   tps_cpu_optimizer_step_init (&step->optimizer_step, &table->spec.optimizer, step->number);
 }

@@ -49,6 +49,8 @@ typedef struct
   TpsCpuGroups groups;
   TpsOptimizerStep optimizer_step;
   gsize n_parts;
+  gboolean is_assignment;
+  gint64 as_of_lsn;    /* of an assignment; 0 = none */
   gint64 lsn, number;  /* of the command, and of the step among those of the table */
   const TpsTurn *turn; /* where another step may run beside it */
 } TpsTableStep;
@@ -60,6 +62,10 @@ void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *
                              TpsWorkerPool *workers);
 /* `scratch` is provided, and outlives the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
+
+/* The step is none of the optimizer: rows become what is added, of duplicates the last one, unless
+ * they have changed after `as_of_lsn` (0 = in any case). It is not counted. */
+void tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn);
 
 static inline void
 tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfloat weight)

@@ -27,6 +27,10 @@ RandomCommand::RandomCommand (uint32_t seed, gint64 lsn, TpsCommandKind kind, si
     case TPS_COMMAND_APPLY_ROWS:
       make_rows ();
       break;
+    case TPS_COMMAND_ASSIGN_ROWS:
+      make_rows ();
+      record.rows.as_of_lsn = up_to (1) == 0 ? 0 : up_to (lsn);
+      break;
     case TPS_COMMAND_APPLY_BAGS:
       make_bags ();
       break;

@@ -56,7 +56,7 @@ private:
 inline constexpr TpsCommandKind kAllKinds[] = { TPS_COMMAND_CREATE_TABLE, TPS_COMMAND_DROP_TABLE,
                                                 TPS_COMMAND_APPLY_ROWS,   TPS_COMMAND_APPLY_BAGS,
                                                 TPS_COMMAND_INIT_MODEL,   TPS_COMMAND_UPDATE_MODEL,
-                                                TPS_COMMAND_RESET_MODEL };
+                                                TPS_COMMAND_RESET_MODEL,  TPS_COMMAND_ASSIGN_ROWS };
 
 /* The record of a command as bytes: what makes two commands equal. */
 std::string encode (const TpsCommand *command);

@@ -59,9 +59,9 @@ struct Answer
     else
       {
         if (batch->buffer != nullptr)
-          self->records.assign (
-              reinterpret_cast<const char *> (tps_buffer_get_data (batch->buffer)) + batch->offset,
-              batch->n_bytes);
+          self->records.assign (reinterpret_cast<const char *> (tps_buffer_get_data (batch->buffer))
+                                    + batch->offset,
+                                batch->n_bytes);
         self->next_lsn = batch->next_lsn;
         self->durable_lsn = batch->durable_lsn;
         self->oldest_lsn = batch->oldest_lsn;

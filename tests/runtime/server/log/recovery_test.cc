@@ -93,7 +93,8 @@ private:
     static const TpsDurability kDurabilities[] = { TPS_DURABILITY_COMMIT, TPS_DURABILITY_COMMIT,
                                                    TPS_DURABILITY_INTERVAL, TPS_DURABILITY_NONE };
     TpsDurability durability = kDurabilities[random_ () % 4];
-    TpsCommandKind kind = random_ () % 2 == 0 ? TPS_COMMAND_APPLY_ROWS : kAllKinds[random_ () % 7];
+    TpsCommandKind kind = random_ () % 2 == 0 ? TPS_COMMAND_APPLY_ROWS
+                                              : kAllKinds[random_ () % G_N_ELEMENTS (kAllKinds)];
     /* Some are longer than a stage, and some longer than a segment. */
     size_t max_bytes = random_ () % 8 == 0 ? (random_ () % 8 == 0 ? 150000 : 40000) : 3000;
     gint64 lsn = ++last_;

@@ -242,6 +242,10 @@ public:
         case 2:
           look_up ();
           break;
+        case 3:
+        case 4:
+          push_rows (true);
+          break;
         default:
           if (random_ () % 2 == 0)
             push_rows ();
@@ -297,7 +301,7 @@ private:
   }
 
   void
-  push_rows ()
+  push_rows (bool is_assignment = false)
   {
     std::string name = draw_name ();
     size_t n = random_ () % 60;
@@ -310,6 +314,11 @@ private:
     request.table = name.c_str ();
     request.indices = view (ids);
     request.values = view (values, plan_.dims[name]);
+    request.is_assignment = is_assignment;
+    if (is_assignment && random_ () % 2 == 0)
+      request.as_of_lsn = tps_sequencer_get_lsn (server_.sequencer)
+                          - static_cast<gint64> (random_ () % 20);
+    request.as_of_lsn = std::max<gint64> (request.as_of_lsn, 0);
     push (&request);
   }
 

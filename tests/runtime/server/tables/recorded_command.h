@@ -33,8 +33,8 @@ public:
       }
     else if (command.kind == TPS_COMMAND_DROP_TABLE)
       command.drop = keep (from->drop);
-    else if (command.kind == TPS_COMMAND_APPLY_ROWS)
-      command.rows = { keep (from->rows.indices), keep (from->rows.values) };
+    else if (command.kind != TPS_COMMAND_APPLY_BAGS)
+      command.rows = { keep (from->rows.indices), keep (from->rows.values), from->rows.as_of_lsn };
     else
       keep_bags (from);
   }

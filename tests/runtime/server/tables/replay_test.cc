@@ -17,7 +17,8 @@ run_history (uint64_t seed)
 {
   Random random (seed);
   Plan plan (random);
-  Server server (static_cast<unsigned> (random () % 4)), other (0);
+  const bool keeps_row_lsns = random () % 2 == 0;
+  Server server (static_cast<unsigned> (random () % 4), keeps_row_lsns), other (0, keeps_row_lsns);
   std::vector<std::thread> threads;
   int n_threads = 2 + static_cast<int> (random () % 5);
 
