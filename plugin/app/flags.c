@@ -52,6 +52,12 @@ parse_durability (const gchar *text, gpointer field)
 }
 
 static gboolean
+check_fault (const gchar *text, GError **error)
+{
+  return tps_fault_check (text, error);
+}
+
+static gboolean
 parse_level (const gchar *text, gpointer field)
 {
   return tps_trace_parse_level (text, field);
@@ -158,6 +164,11 @@ static const TpsOption options[] = {
     .meaning = "one per core", .help = "Threads that compute" },
   { "log-level", TPS_OPTION_OTHER, FIELD (log_level), "LEVEL", "info", .parse = parse_level,
     .expected = "error, warning, info or debug", .help = "Least severe level of the log" },
+  { "fault", TPS_OPTION_TEXTS, FIELD (faults), "SPEC", .meaning = "none", .check = check_fault,
+    .expected = "POINT:ACTION[,p=..][,after=N][,count=N][,on=TEXT], or seed=N",
+    .help = "Something that goes wrong on purpose, may be repeated; see \"Faults on purpose\"" },
+  { "enable-faults", TPS_OPTION_FLAG, FIELD (enable_faults),
+    .help = "Allow --fault; never where data matter" },
   { "config", TPS_OPTION_TEXT, FIELD (config), "FILE",
     .help = "JSON object of options, with dashes or underscores in names; the command line wins" },
   { "version", TPS_OPTION_FLAG, FIELD (version), .help = "Print the version" },
@@ -253,6 +264,9 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
     server->default_service = g_strdup (choose_default_service (plugin->services));
   else if (!g_strv_contains (plugin->services, server->default_service))
     return tps_arguments_refuse (arguments, "default-service", "one of --services", error);
+  if (flags->faults != NULL && flags->faults[0] != NULL && !flags->enable_faults)
+    return tps_arguments_refuse (arguments, "fault", "--enable-faults, without which it is refused",
+                                 error);
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
   if (strcmp (flags->device, "cuda") == 0)

@@ -17,6 +17,8 @@ typedef struct
   gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
   gchar *config;
   gsize log_segment_bytes;
+  GStrv faults; /* specifications (runtime/base/fault.h), each checked; NULL = none */
+  gboolean enable_faults;
   TpsTraceLevel log_level;
   gboolean help; /* asked to print it and end; so with the next two */
   gboolean help_markdown;

@@ -41,6 +41,7 @@ typedef struct
 {
   const TpsServerFlags *flags;
   const gchar **device_names; /* of tps_device_list(); owned, the names are not */
+  TpsFaultPlan *faults;       /* NULL = none */
   TpsPlugin *plugin;
   TpsServer *server;
 } Program;
@@ -104,9 +105,21 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   program->device_names = list_device_names ();
   options.devices = program->device_names;
   options.recovered = on_recovered;
+  options.durable.faults = program->faults;
   options.has_process = TRUE;
   program->plugin = tps_plugin_new (&options, error);
   return program->plugin != NULL;
+}
+
+static gboolean
+make_faults (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+
+  if (flags->faults == NULL || flags->faults[0] == NULL)
+    return TRUE;
+  program->faults = tps_fault_plan_new ((const gchar *const *) flags->faults, error);
+  return program->faults != NULL;
 }
 
 static gboolean
@@ -118,10 +131,11 @@ start (Program *program, GError **error)
 
   if (!find_device ("device", flags->device, &device, error)
       || !find_device ("table-device", flags->plugin.table_place.device, &tables, error)
-      || !make_plugin (program, device, error))
+      || !make_faults (program, error) || !make_plugin (program, device, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
   options.device = device != NULL ? device : tables;
+  options.faults = program->faults;
   program->server = tps_plugin_new_server (program->plugin, &options);
   for (guint i = 0; flags->listen[i] != NULL; i++)
     if (!tps_server_listen (program->server, flags->listen[i], error))
@@ -146,6 +160,7 @@ clear (Program *program)
   g_clear_object (&program->server);
   g_clear_pointer (&program->plugin, tps_plugin_free);
   g_clear_pointer (&program->device_names, g_free);
+  g_clear_pointer (&program->faults, tps_fault_plan_free);
 }
 
 static void *

@@ -9,6 +9,7 @@
 #include "plugin/net/connection.h"
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
+#include "runtime/base/fault.h"
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/sync.h"
@@ -51,6 +52,7 @@ typedef struct
   TpsBudget *segments;           /* of all connections */
   TpsBudget *segments_on_device; /* the same in the device's memory, with a limit of their own */
   TpsWorkerPool *workers;        /* borrowed */
+  TpsFaultPlan *faults;          /* borrowed; NULL = none. Set before the first connection */
   GError *stopping_error;        /* what calls are refused with while `stopping` */
   atomic_bool stopping;
 

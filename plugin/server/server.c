@@ -100,6 +100,7 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     server->own_budgets = tps_budgets_new (&own);
   server->budgets = options->budgets != NULL ? options->budgets : server->own_budgets;
   server->core = tps_server_core_new (&limits, server->budgets, options->device, options->metrics);
+  server->core->faults = options->faults;
 }
 
 static void

@@ -23,6 +23,7 @@
 #include <thrift/c_glib/server/thrift_server.h>
 
 #include "plugin/service/call.h"
+#include "runtime/base/fault.h"
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
@@ -65,6 +66,7 @@ typedef struct
    * be sent to it before the connection closes; 0 = 30 s. */
   gint64 half_closed_ns;
   const gchar *default_service; /* NULL = the only one where there is one */
+  TpsFaultPlan *faults; /* of messages, on purpose; borrowed, outlives the server; NULL = none */
 } TpsServerOptions;
 
 GType tps_server_get_type (void);

@@ -14,6 +14,7 @@
 
 #include "plugin/server/session.h"
 
+#include "plugin/server/message_faults.h"
 #include "plugin/server/sharing_offer.h"
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
@@ -43,6 +44,7 @@ typedef struct
       n_awaited; /* of what the answer waits for: the reply, and that slices of shared memory are let go of */
   CallState state;
   TpsWriter *reply;
+  gchar *name; /* of the method, where faults are made; else NULL */
 } Call;
 
 static TpsDepot call_depot = TPS_DEPOT_INIT (g_free);
@@ -127,6 +129,7 @@ call_new (TpsSession *session, const TpsMessage *message)
     .link = { .data = call },
     .seqid = message->seqid,
     .ordered = message->kind != TPS_MESSAGE_ONEWAY,
+    .name = session->core->faults != NULL ? g_strdup (message->name) : NULL,
   };
   return call;
 }
@@ -154,6 +157,7 @@ static void
 leave_call (TpsSession *session, Call *call)
 {
   g_queue_unlink (&session->calls, &call->link);
+  g_free (call->name);
   tps_magazine_put (&call_magazine, &call_depot, call);
   if (session->paused && session->calls.length <= session->core->limits.max_in_flight / 2)
     {
@@ -175,6 +179,18 @@ count_reply (const Call *call)
   return n_bytes;
 }
 
+static void
+send_reply (TpsSession *session, const Call *call)
+{
+  TpsServerCore *core = session->core;
+
+  if (core->faults == NULL)
+    tps_connection_send (session->connection, call->reply);
+  else
+    tps_message_faults_send (core->faults, session->connection, call->name, call->reply,
+                             core->workers);
+}
+
 /* With the lock held, released meanwhile: sends what may be sent now. The number of calls that left. */
 static guint
 send_answers (TpsSession *session)
@@ -188,7 +204,7 @@ send_answers (TpsSession *session)
       session->n_unsent -= count_reply (call);
       tps_mutex_unlock (&session->lock);
       if (call->reply != NULL)
-        tps_connection_send (session->connection, call->reply);
+        send_reply (session, call);
       tps_mutex_lock (&session->lock);
       leave_call (session, call);
       n_left++;
@@ -353,6 +369,14 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
 }
 
 static void
+on_message_with_faults (TpsConnection *connection, TpsMessage *message, gpointer data)
+{
+  const TpsSession *session = data;
+
+  tps_message_faults_receive (session->core->faults, connection, message, on_message, data);
+}
+
+static void
 shut_down_segments (gpointer data)
 {
   TpsSegmentRegistry *segments = data;
@@ -474,9 +498,11 @@ offer_sharing (TpsSession *session, gint fd)
 void
 tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
 {
-  const TpsConnectionEvents events = {
-    .message = on_message, .closed = on_closed, .half_closed = on_half_closed, .ended = on_ended
-  };
+  const TpsConnectionEvents events = { .message = io->core->faults != NULL ? on_message_with_faults
+                                                                           : on_message,
+                                       .closed = on_closed,
+                                       .half_closed = on_half_closed,
+                                       .ended = on_ended };
   const TpsServerLimits *limits = &io->core->limits;
   TpsScannerOptions options = {
     .max_message_bytes = limits->max_frame_bytes,

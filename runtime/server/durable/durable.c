@@ -670,6 +670,14 @@ find_snapshot (TpsDurable *durable, GError **error)
   return tps_snapshot_find (&options, &durable->snapshot, error);
 }
 
+static TpsDisk *
+new_disk (TpsFaultPlan *faults)
+{
+  TpsDisk *disk = tps_disk_new ();
+
+  return faults != NULL ? tps_faulty_disk_new (disk, faults) : disk;
+}
+
 TpsDurable *
 tps_durable_new (const TpsDurableOptions *options, GError **error)
 {
@@ -681,7 +689,7 @@ tps_durable_new (const TpsDurableOptions *options, GError **error)
   durable->durability = options->durability != 0 ? options->durability : TPS_DURABILITY_COMMIT;
   init_snapshots (durable, options);
   durable->owns_disk = options->disk == NULL;
-  durable->disk = durable->owns_disk ? tps_disk_new () : options->disk;
+  durable->disk = durable->owns_disk ? new_disk (options->faults) : options->disk;
   durable->folder = tps_data_folder_open (durable->disk, options->folder, error);
   if (durable->folder == NULL || !find_snapshot (durable, error)
       || !open_log (durable, options, error))

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "runtime/base/durability.h"
+#include "runtime/server/log/faulty_disk.h"
 #include "runtime/server/log/log_feed.h"
 #include "runtime/server/model/model_server.h"
 #include "runtime/server/sequencer.h"
@@ -56,6 +57,7 @@ typedef struct
   TpsDurability durability; /* of tables that say none, and of the model; 0 = COMMIT */
   gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
   TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
+  TpsFaultPlan *faults;     /* of tps_disk_new(), on purpose; borrowed; NULL = none */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
   /* Automatic snapshots, while the state changes: an interval after the last one was begun, and
    * when the log has grown by so many bytes since then. */

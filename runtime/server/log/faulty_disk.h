@@ -1,0 +1,15 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A disk that fails, waits or ends the process where a plan says so. */
+
+#pragma once
+
+#include "runtime/base/fault.h"
+#include "runtime/server/log/disk.h"
+
+G_BEGIN_DECLS
+
+/* Takes `inner` over; `plan` is borrowed. */
+TpsDisk *tps_faulty_disk_new (TpsDisk *inner, TpsFaultPlan *plan);
+
+G_END_DECLS

@@ -1,0 +1,217 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* --fault: every kind of it does what OPERATING.md says, and the promises of the server hold. */
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+
+#include "tests/integration/durable/countable.h"
+
+namespace thriftps_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int kUnavailable = 8, kResourceExhausted = 7;
+
+/* With a table of four rows. */
+class Faults : public testing::Test
+{
+protected:
+  void
+  start (const std::string &fault, const std::string &folder = new_folder ())
+  {
+    folder_ = folder;
+    server_.reset (new DataServer (
+        folder, { "--enable-faults", "--fault=" + fault, "--services=EmbeddingTable" }));
+    ASSERT_TRUE (server_->start ()) << server_->process ().ReadErrors ();
+    server_->wait_until_live ();
+    RawClient connection (server_->address ());
+    create_counts (connection, 4);
+  }
+
+  /* The same folder without faults. */
+  std::vector<int>
+  counts_after_restart ()
+  {
+    server_.reset (new DataServer (folder_));
+    EXPECT_TRUE (server_->start ());
+    server_->wait_until_live ();
+    RawClient connection (server_->address ());
+    return read_counts (connection, 4);
+  }
+
+  static constexpr const char *kPush = "on=apply_bag_gradients";
+
+  std::string folder_;
+  std::unique_ptr<DataServer> server_;
+};
+
+std::string
+refusal (const std::vector<std::string> &flags)
+{
+  ServerProcess server (flags);
+
+  EXPECT_EQ (server.Wait (), 2);
+  return server.ReadErrors ();
+}
+
+} // namespace
+
+TEST (FaultFlags, AreRefusedUnlessEnabled)
+{
+  EXPECT_THAT (refusal ({ "--fault=write:fail" }), HasSubstr ("--enable-faults"));
+  EXPECT_THAT (refusal ({ "--enable-faults", "--fault=write:burn" }),
+               HasSubstr ("fault \"write:burn\": this point has no such action"));
+  EXPECT_THAT (refusal ({ "--enable-faults", "--fault=moon:fail" }), HasSubstr ("POINT:ACTION"));
+}
+
+TEST_F (Faults, ARequestIsDropped)
+{
+  start (std::string ("request:drop,count=1,") + kPush);
+  RawClient connection (server_->address ());
+  Count one ({ 1 }, "c", 1), other ({ 2 }, "c", 2);
+
+  one.send (connection, 1);
+  other.send (connection, 2);
+  EXPECT_EQ (connection.Receive ()->seqid, 2) << "of the first one nothing is heard";
+  EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 0, 1, 0));
+  EXPECT_EQ (count (connection, { 1 }, "c", 1), 0);
+  EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 1, 1, 0));
+}
+
+TEST_F (Faults, ARequestIsDuplicated)
+{
+  start (std::string ("request:duplicate,") + kPush);
+  RawClient connection (server_->address ());
+
+  EXPECT_EQ (count (connection, { 1 }), 0);
+  EXPECT_EQ (count (connection, { 2 }, "c", 1), 0);
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, 2, 1, 0)) << "with a push id once";
+}
+
+TEST_F (Faults, AReplyIsDropped)
+{
+  start (std::string ("reply:drop,count=3,") + kPush);
+  RawClient connection (server_->address ());
+
+  for (int seqid = 1; seqid <= 4; seqid++)
+    Count ({ 3 }, "c", 1).send (connection, seqid);
+  EXPECT_EQ (ErrorCode (connection.Receive ()), 0); /* of three, nothing is heard */
+  EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 0, 0, 1));
+}
+
+TEST_F (Faults, AConnectionIsClosed)
+{
+  start (std::string ("request:disconnect,count=1,") + kPush);
+  {
+    RawClient connection (server_->address ());
+    EXPECT_EQ (count (connection, { 1 }, "c", 1), -1);
+  }
+  RawClient connection (server_->address ());
+  EXPECT_EQ (count (connection, { 1 }, "c", 1), 0);
+  EXPECT_THAT (read_counts (connection, 4), ElementsAre (0, 1, 0, 0));
+}
+
+TEST_F (Faults, AReplyIsLostWithItsConnection)
+{
+  start (std::string ("reply:disconnect,p=0.3,") + kPush);
+  int n_lost = 0;
+
+  for (int sequence = 1; sequence <= 20; sequence++)
+    for (int code = -1; code != 0; n_lost += code == -1)
+      {
+        RawClient connection (server_->address ());
+
+        code = count (connection, { 2 }, "c", sequence);
+      }
+  EXPECT_GT (n_lost, 0);
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, 0, 20, 0));
+}
+
+TEST_F (Faults, AReplyIsDelayed)
+{
+  start ("reply:delay=300,on=lookup");
+  RawClient connection (server_->address ());
+  auto begin = std::chrono::steady_clock::now ();
+
+  read_counts (connection, 4);
+  EXPECT_GE (std::chrono::steady_clock::now () - begin, std::chrono::milliseconds (300));
+}
+
+TEST_F (Faults, ADiskIsSlow)
+{
+  start ("sync:delay=300,on=.log");
+  RawClient connection (server_->address ());
+  auto begin = std::chrono::steady_clock::now ();
+
+  EXPECT_EQ (count (connection, { 1 }), 0);
+  EXPECT_GE (std::chrono::steady_clock::now () - begin, std::chrono::milliseconds (300));
+}
+
+/* The server is read-only; what it has not acknowledged may be there after a restart, or not, but
+ * not by half. */
+TEST_F (Faults, ADiskFails)
+{
+  start ("write:fail,after=6,on=.log");
+  RawClient connection (server_->address ());
+  int n_counted = 0;
+
+  while (count (connection, { 1 }, "c", n_counted + 1) == 0)
+    n_counted++;
+  EXPECT_EQ (count (connection, { 2 }), kUnavailable);
+  g_auto (TpsNodeInfo) info = server_->describe ();
+  EXPECT_EQ (info.durability.phase, 4);
+  EXPECT_GE (read_counts (connection, 4)[1], n_counted) << "lookups are answered";
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
+}
+
+TEST_F (Faults, ADiskIsFullForAWhile)
+{
+  start ("reserve:full,after=1,count=2");
+  RawClient connection (server_->address ());
+  int n_counted = 0, code;
+  bool was_full = false;
+
+  while ((code = count (connection, { 0, 1, 2, 3 }, "c", n_counted + 1)) == 0
+         || code == kResourceExhausted)
+    {
+      n_counted += code == 0;
+      was_full = was_full || code == kResourceExhausted;
+      if (was_full && code == 0)
+        break;
+    }
+  EXPECT_EQ (code, 0) << "goes on by itself";
+  EXPECT_TRUE (was_full);
+  EXPECT_THAT (counts_after_restart (), ElementsAre (n_counted, n_counted, n_counted, n_counted));
+}
+
+/* Killed before the write, after it, and after the sync: acknowledged is only what is there in any
+ * case. */
+TEST_F (Faults, TheServerIsKilledAtAPoint)
+{
+  for (const char *point : { "write", "sync", "synced", "reply" })
+    {
+      int n_counted = 0;
+
+      start (std::string (point)
+             + (std::string (point) == "reply" ? ":kill,after=20,on=apply"
+                                               : ":kill,after=20,on=.log"));
+      {
+        RawClient connection (server_->address ());
+        while (count (connection, { 2 }, "c", n_counted + 1) == 0)
+          n_counted++;
+      }
+      EXPECT_EQ (server_->process ().Wait (), 128 + 9) << point;
+      int there = counts_after_restart ()[2];
+      EXPECT_GE (there, n_counted) << point;
+      EXPECT_LE (there, n_counted + (std::string (point) == "write" ? 0 : 1)) << point;
+      RawClient connection (server_->address ());
+      EXPECT_EQ (count (connection, { 2 }, "c", n_counted + 1), 0);
+      EXPECT_EQ (read_counts (connection, 4)[2], n_counted + 1) << point;
+    }
+}
+
+} // namespace thriftps_test
