@@ -33,7 +33,8 @@ using embedding_test::view;
 
 constexpr int64_t kRows = 200;
 constexpr int32_t kDim = 8;
-constexpr size_t kClients = 4;
+constexpr size_t kClients = 6;
+constexpr size_t kInPython = 2; /* of these, the last ones, of generated code alone */
 constexpr size_t kSentAgain = 64;
 constexpr int kUnavailable = 8;
 
@@ -96,16 +97,26 @@ class Client
 {
 public:
   Client (size_t number, unsigned seed)
-      : row (static_cast<int64_t> (number)), random_ (seed * 100 + number)
+      : row (static_cast<int64_t> (number)), is_in_python (number >= kClients - kInPython),
+        random_ (seed * 100 + number)
   {
     name = "client" + std::to_string (number);
     own = "own" + std::to_string (number);
+  }
+
+  int64_t
+  sequence () const
+  {
+    return sequence_;
   }
 
   Push
   next ()
   {
     Push push;
+
+    if (is_in_python)
+      return next_in_python ();
     size_t max_bags = random_ () % 20 == 0 ? 4000 : 12; /* on a worker, or not */
 
     push.client = name;
@@ -123,11 +134,43 @@ public:
   }
 
   int64_t row;
+  bool is_in_python;
   std::string name, own;
   std::deque<Push> sent; /* the newest; the last one may not be acknowledged */
   bool is_last_acknowledged = true;
 
 private:
+  /* What tests/polyglot/crash_client.py pushes. */
+  Push
+  next_in_python ()
+  {
+    Push push;
+
+    push.client = name;
+    push.sequence = ++sequence_;
+    add_in_python (&push, "shared", TPS_POOLING_SUM, 4);
+    add_in_python (&push, own, TPS_POOLING_MAX, 3);
+    push.queries.push_back ({ "marks", { row }, { 0 } });
+    push.gradients.push_back (Floats (kDim, -1));
+    return push;
+  }
+
+  void
+  add_in_python (Push *push, const std::string &table, TpsPooling pooling, int64_t n_bags)
+  {
+    Query query { table, {}, {}, pooling };
+    Floats gradient;
+
+    for (int64_t i = 0; i < 2 * n_bags; i++)
+      query.indices.push_back ((sequence_ * 7 + i * 13 + row * 5) % kRows);
+    for (int64_t i = 0; i < n_bags; i++)
+      query.offsets.push_back (2 * i);
+    for (int64_t i = 0; i < n_bags * kDim; i++)
+      gradient.push_back (static_cast<float> ((sequence_ * 31 + i * 17) % 9 - 4));
+    push->queries.push_back (query);
+    push->gradients.push_back (gradient);
+  }
+
   void
   add (Push *push, const std::string &table, size_t max_bags, TpsPooling pooling)
   {
@@ -244,41 +287,98 @@ protected:
       }
   }
 
+  static void
+  remember (Client *client, const Push &push)
+  {
+    client->sent.push_back (push);
+    if (client->sent.size () > kSentAgain)
+      client->sent.pop_front ();
+  }
+
+  /* False: the push was not answered. */
+  bool
+  note (Client *client, bool is_acknowledged, bool *has_begun)
+  {
+    std::lock_guard<std::mutex> guard (lock);
+
+    client->is_last_acknowledged = is_acknowledged;
+    if (is_acknowledged)
+      {
+        reference.apply (client->sent.back ());
+        n_acknowledged++;
+      }
+    n_begun += *has_begun ? 0 : 1;
+    *has_begun = true;
+    changed.notify_all ();
+    return is_acknowledged;
+  }
+
   /* Until the server is gone. */
   void
   push_until_killed (Client *client, RawClient &connection)
   {
-    for (;;)
+    bool has_begun = false;
+    int code;
+
+    do
       {
-        client->sent.push_back (client->next ());
-        if (client->sent.size () > kSentAgain)
-          client->sent.pop_front ();
-        int code = client->sent.back ().send (connection);
-        client->is_last_acknowledged = code == 0;
+        remember (client, client->next ());
+        code = client->sent.back ().send (connection);
         ASSERT_TRUE (code == 0 || code == -1) << code;
-        std::lock_guard<std::mutex> guard (lock);
-        if (code == -1)
-          return;
-        reference.apply (client->sent.back ());
-        n_acknowledged++;
-        changed.notify_all ();
       }
+    while (note (client, code == 0, &has_begun));
+  }
+
+  /* The same in a process of its own, which says what it has sent. */
+  void
+  follow_until_killed (Client *client, ServerProcess &process)
+  {
+    bool has_begun = false;
+
+    for (std::string line = process.ReadLine (); !line.empty (); line = process.ReadLine ())
+      {
+        remember (client, client->next ());
+        const std::string number = " " + std::to_string (client->sequence ());
+        ASSERT_TRUE (line == "acknowledged" + number || line == "lost" + number) << line;
+        note (client, line[0] == 'a', &has_begun);
+      }
+    EXPECT_EQ (process.Wait (), 0) << process.ReadErrors ();
+    EXPECT_FALSE (client->is_last_acknowledged);
+    if (!has_begun)
+      note (client, false, &has_begun); /* ends the wait for its first push */
   }
 
   void
   push_and_kill (unsigned n_pushes)
   {
     std::vector<std::unique_ptr<RawClient>> connections;
+    std::vector<std::unique_ptr<ServerProcess>> processes;
     std::vector<std::thread> threads;
 
-    n_acknowledged = 0;
-    for (size_t i = 0; i < clients.size (); i++)
-      connections.emplace_back (new RawClient (server.address ()));
-    for (size_t i = 0; i < clients.size (); i++)
-      threads.emplace_back ([&, i] { push_until_killed (&clients[i], *connections[i]); });
+    n_acknowledged = n_begun = 0;
+    for (Client &client : clients)
+      if (client.is_in_python)
+        {
+          const std::vector<std::string> arguments = { server.address (),
+                                                       std::to_string (client.row),
+                                                       std::to_string (client.sequence () + 1) };
+
+          processes.emplace_back (new ServerProcess (arguments, "tests/polyglot/crash_client"));
+          threads.emplace_back ([this, &client, &process = *processes.back ()] {
+            follow_until_killed (&client, process);
+          });
+        }
+      else
+        {
+          connections.emplace_back (new RawClient (server.address ()));
+          threads.emplace_back ([this, &client, &connection = *connections.back ()] {
+            push_until_killed (&client, connection);
+          });
+        }
     {
       std::unique_lock<std::mutex> guard (lock);
-      changed.wait (guard, [&] { return n_acknowledged >= n_pushes; });
+      changed.wait (guard,
+                    [&] { return n_acknowledged >= n_pushes && n_begun == clients.size (); });
     }
     RawClient operating (server.address ());
 
@@ -342,6 +442,7 @@ protected:
   std::mutex lock;
   std::condition_variable changed;
   unsigned n_acknowledged = 0;
+  size_t n_begun = 0; /* clients with a push in this round */
   unsigned seed = from_environment ("SEED", 1);
   std::vector<Client> clients;
   std::vector<Push> unapplied;

@@ -1,0 +1,159 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* --durability=interval:MS: a server that is killed loses acknowledged pushes from the end only.
+ * Every push counts in a row of its own, so that the table says which ones are there. */
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tests/integration/durable/countable.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr size_t kClients = 3;
+constexpr int kPushes = 60; /* of a client in a round, at most */
+constexpr int64_t kRows = static_cast<int64_t> (kClients) * kPushes;
+
+struct Sent
+{
+  int64_t row;
+  size_t began;            /* how many pushes had been acknowledged then */
+  size_t ended = SIZE_MAX; /* the same when it was acknowledged; SIZE_MAX: it was not */
+};
+
+class Interval : public testing::Test
+{
+protected:
+  static std::string
+  name_of (int64_t client)
+  {
+    return "client" + std::to_string (client);
+  }
+
+  void
+  push_until_killed (DataServer &server, size_t client)
+  {
+    RawClient connection (server.address ());
+
+    for (int i = 0; i < kPushes; i++)
+      {
+        Sent push = { static_cast<int64_t> (client) * kPushes + i, 0 };
+        {
+          std::lock_guard<std::mutex> guard (lock_);
+          push.began = n_acknowledged_;
+        }
+        int code = count (connection, { push.row }, name_of (static_cast<int64_t> (client)),
+                          first_sequence_ + i);
+        std::lock_guard<std::mutex> guard (lock_);
+        if (code == 0)
+          push.ended = n_acknowledged_++;
+        sent_.push_back (push);
+        changed_.notify_all ();
+        if (code != 0)
+          return;
+      }
+  }
+
+  void
+  wait_for_acknowledged (size_t n)
+  {
+    std::unique_lock<std::mutex> guard (lock_);
+
+    changed_.wait (guard, [&] {
+      return n_acknowledged_ >= n || sent_.size () > n_acknowledged_; /* one has failed */
+    });
+  }
+
+  /* A push that began after another one had been acknowledged is not there without that one. */
+  int
+  check_lost (const std::vector<int> &before, const std::vector<int> &after)
+  {
+    size_t first_lost = SIZE_MAX;
+    int n_lost = 0;
+
+    for (const Sent &push : sent_)
+      if (after[push.row] == before[push.row] && push.ended != SIZE_MAX)
+        {
+          n_lost++;
+          first_lost = std::min (first_lost, push.ended);
+        }
+    for (const Sent &push : sent_)
+      {
+        int added = after[push.row] - before[push.row];
+
+        EXPECT_TRUE (added == 0 || added == 1) << added << ": what was flushed is there, once";
+        if (added == 1)
+          {
+            EXPECT_LE (push.began, first_lost) << "a push is lost from the middle";
+          }
+      }
+    return n_lost;
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  size_t n_acknowledged_ = 0;
+  std::vector<Sent> sent_;
+  int64_t first_sequence_ = 1;
+};
+
+} // namespace
+
+TEST_F (Interval, LosesOnlyTheEnd)
+{
+  const std::string folder = new_folder ();
+  std::vector<int> expected (kRows);
+  int n_lost = 0;
+
+  for (const char *mode : { "interval:60000", "interval:1", "interval:20", "interval:60000" })
+    {
+      DataServer server (folder, { std::string ("--durability=") + mode });
+      std::vector<std::thread> threads;
+
+      ASSERT_TRUE (server.start ());
+      server.wait_until_live ();
+      {
+        RawClient connection (server.address ());
+
+        create_counts (connection, kRows);
+        ASSERT_EQ (read_counts (connection, kRows), expected);
+        for (int64_t row = 0; row < 9; row++)
+          {
+            EXPECT_EQ (count (connection, { row }), 0);
+            expected[static_cast<size_t> (row)]++;
+          }
+        ASSERT_EQ (ErrorCode (connection.Call ("Durability:flush")), 0);
+        ASSERT_EQ (read_counts (connection, kRows), expected);
+      }
+      sent_.clear ();
+      n_acknowledged_ = 0;
+      for (size_t client = 0; client < kClients; client++)
+        threads.emplace_back ([&, client] { push_until_killed (server, client); });
+      wait_for_acknowledged (40);
+      server.kill ();
+      for (std::thread &thread : threads)
+        thread.join ();
+
+      ASSERT_TRUE (server.start ());
+      server.wait_until_live ();
+      RawClient connection (server.address ());
+      n_lost += check_lost (expected, read_counts (connection, kRows));
+      /* What is sent again is applied where it was lost, and not twice where it was kept. */
+      for (const Sent &push : sent_)
+        {
+          EXPECT_EQ (count (connection, { push.row }, name_of (push.row / kPushes),
+                            first_sequence_ + push.row % kPushes),
+                     0);
+          expected[static_cast<size_t> (push.row)]++;
+        }
+      EXPECT_EQ (read_counts (connection, kRows), expected);
+      ASSERT_FALSE (HasFailure ()) << mode;
+      first_sequence_ += kPushes;
+      EXPECT_EQ (server.stop (), 0);
+    }
+  EXPECT_GT (n_lost, 0) << "pushes of the last minute were never promised";
+}
+
+} // namespace thriftps_test
