@@ -95,6 +95,38 @@ pkg_config_library = repository_rule(
     },
 )
 
+def _optional_pkg_config_library_impl(repository_ctx):
+    package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
+    found = bool(repository_ctx.which("pkg-config")) and not _run(
+        repository_ctx,
+        ["--atleast-version=" + floor, package],
+    ).return_code
+    repository_ctx.file("found.bzl", "FOUND = {}\n".format(found))
+    if found:
+        _write_build(
+            repository_ctx,
+            folders = _symlink_includes(repository_ctx),
+            linkopts = _flags(repository_ctx, "--libs"),
+            deps = [],
+        )
+    else:
+        repository_ctx.file("BUILD", "")
+
+optional_pkg_config_library = repository_rule(
+    implementation = _optional_pkg_config_library_impl,
+    doc = "As pkg_config_library, for a library that may be missing: `FOUND` of its found.bzl says whether it is there.",
+    local = True,
+    configure = True,
+    environ = ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"],
+    attrs = {
+        "package": attr.string(mandatory = True, doc = "Name for pkg-config."),
+        "at_least": attr.string(mandatory = True, doc = "Oldest version that works."),
+        "headers": attr.string_list(
+            doc = "Globs of its own headers, relative to its include folders; none: they are in /usr/include.",
+        ),
+    },
+)
+
 def _system_library_impl(repository_ctx):
     header = repository_ctx.attr.header
     if not repository_ctx.path("/usr/include/" + header).exists:

@@ -4,7 +4,7 @@ A workspace that uses ThriftPS calls `thriftps_repositories()` in its own WORKSP
 floors are what Debian 12 has of the libraries whose behaviour we rely on; lower where that was looked up.
 """
 
-load(":pkg_config.bzl", "pkg_config_library", "system_library")
+load(":pkg_config.bzl", "optional_pkg_config_library", "pkg_config_library", "system_library")
 load("//third_party/cuda:repository.bzl", "cuda_toolkit_repository")
 
 def thriftps_repositories():
@@ -100,6 +100,13 @@ def thriftps_repositories():
         header = "gloo/allreduce.h",
         debian = "libgloo-dev",
         linkopts = ["-lgloo"],
+    )
+
+    # A peer of a benchmark, which is built where the library is: librocksdb-dev is not in apt.txt.
+    optional_pkg_config_library(
+        name = "thriftps_rocksdb",
+        package = "rocksdb",
+        at_least = "7.8",
     )
 
     # Nobody looks at it without --config=cuda.

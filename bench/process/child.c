@@ -65,9 +65,10 @@ tps_child_send (TpsChild *child, const gchar *line, GError **error)
   return FALSE;
 }
 
-/* More bytes, while signals and children are looked after. */
+/* More bytes, while signals and children are looked after. FALSE without an error: its output has
+ * ended. */
 static gboolean
-receive_more (TpsChild *child, GError **error)
+read_more (TpsChild *child, GError **error)
 {
   struct pollfd ready = { .fd = child->from, .events = POLLIN };
   gchar chunk[65536];
@@ -87,14 +88,22 @@ receive_more (TpsChild *child, GError **error)
       if (n < 0 && errno == EINTR)
         continue;
       if (n > 0)
-        {
-          g_string_append_len (child->received, chunk, n);
-          return TRUE;
-        }
-      if (tps_supervisor_check_patiently (child->supervisor, PATIENCE_MS, error))
-        g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "%s closed its output", child->name);
-      return FALSE;
+        g_string_append_len (child->received, chunk, n);
+      return n > 0;
     }
+}
+
+static gboolean
+receive_more (TpsChild *child, GError **error)
+{
+  GError *local = NULL;
+
+  if (read_more (child, &local))
+    return TRUE;
+  if (local == NULL && tps_supervisor_check_patiently (child->supervisor, PATIENCE_MS, &local))
+    g_set_error (&local, TPS_ERROR, TPS_ERROR_ABORTED, "%s closed its output", child->name);
+  g_propagate_error (error, local);
+  return FALSE;
 }
 
 gchar *
@@ -108,6 +117,26 @@ tps_child_receive (TpsChild *child, GError **error)
   line = g_strndup (child->received->str, (gsize) (end - child->received->str));
   g_string_erase (child->received, 0, end + 1 - child->received->str);
   return line;
+}
+
+gchar *
+tps_child_receive_all (TpsChild *child, GError **error)
+{
+  GError *local = NULL;
+
+  while (read_more (child, &local))
+    ;
+  if (local == NULL && tps_supervisor_reap (child->supervisor, child->pid, &local))
+    return g_strdup (child->received->str);
+  g_propagate_error (error, local);
+  return NULL;
+}
+
+void
+tps_child_kill (TpsChild *child)
+{
+  kill (child->pid, SIGKILL);
+  tps_supervisor_reap (child->supervisor, child->pid, NULL);
 }
 
 gchar *
@@ -167,6 +196,31 @@ tps_child_get_resident_bytes (const TpsChild *child)
   if (g_file_get_contents (path, &text, NULL, NULL))
     sscanf (text, "%*u %" G_GSIZE_FORMAT, &n_pages);
   return n_pages * (gsize) sysconf (_SC_PAGESIZE);
+}
+
+gsize
+tps_child_get_peak_bytes (const TpsChild *child)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%d/status", child->pid);
+  g_autofree gchar *text = NULL;
+  const gchar *peak;
+  gsize n_kib = 0;
+
+  if (g_file_get_contents (path, &text, NULL, NULL) && (peak = strstr (text, "VmHWM:")) != NULL)
+    sscanf (peak, "VmHWM: %" G_GSIZE_FORMAT, &n_kib);
+  return n_kib * 1024;
+}
+
+void
+tps_child_reset_peak (const TpsChild *child)
+{
+  g_autofree gchar *path = g_strdup_printf ("/proc/%d/clear_refs", child->pid);
+  FILE *file = fopen (path, "w");
+
+  if (file == NULL)
+    return;
+  fputs ("5\n", file);
+  fclose (file);
 }
 
 guint

@@ -53,18 +53,26 @@ tps_bench_find_file (const gchar *name, GError **error)
   return NULL;
 }
 
-void
-tps_bench_remove_folder (gchar *path)
+/* Symbolic links are removed and not followed. */
+static void
+remove_folder (const gchar *path)
 {
   g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
   const gchar *name;
 
   while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
     {
-      g_autofree gchar *file = g_build_filename (path, name, NULL);
+      g_autofree gchar *entry = g_build_filename (path, name, NULL);
 
-      g_unlink (file);
+      if (g_unlink (entry) != 0)
+        remove_folder (entry);
     }
   g_rmdir (path);
+}
+
+void
+tps_bench_remove_folder (gchar *path)
+{
+  remove_folder (path);
   g_free (path);
 }

@@ -15,7 +15,7 @@ gchar *tps_bench_find_file (const gchar *name, GError **error);
 /* The interpreter for scripts: Debian's, which has Debian's PyTorch, or what THRIFTPS_PYTHON names; borrowed. */
 const gchar *tps_bench_find_python (void);
 
-/* Removes a folder with the files in it, and frees its name. */
+/* Removes a folder with everything in it, and frees its name. */
 void tps_bench_remove_folder (gchar *path);
 
 /* The path of this program; owned. */

@@ -231,6 +231,29 @@ tps_supervisor_forget_dead (TpsSupervisor *supervisor, const gchar *name, GError
 }
 
 gboolean
+tps_supervisor_reap (TpsSupervisor *supervisor, gint pid, GError **why)
+{
+  gboolean is_fine = TRUE;
+
+  for (guint i = 0; i < supervisor->children->len; i++)
+    {
+      Child *child = supervisor->children->pdata[i];
+
+      if (child->pid != pid)
+        continue;
+      if (!child->ended)
+        while (waitpid (pid, &child->status, 0) < 0 && errno == EINTR)
+          ;
+      is_fine = WIFEXITED (child->status) && WEXITSTATUS (child->status) == 0;
+      if (!is_fine)
+        set_end_error (child, why);
+      g_ptr_array_remove_index (supervisor->children, i);
+      break;
+    }
+  return is_fine;
+}
+
+gboolean
 tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms, GError **error)
 {
   gint64 deadline_ns = tps_clock_now_ns () + (gint64) patience_ms * 1000000;

@@ -25,7 +25,8 @@ void tps_supervisor_free (TpsSupervisor *supervisor);
 gboolean tps_supervisor_start (TpsSupervisor *supervisor, const gchar *name, gchar **argv,
                                gint *stdin_fd, gint *stdout_fd, GError **error);
 
-/* `waiting` is called every tenth of a second while the supervisor's owner waits for a child's words: to show progress. */
+/* `waiting` is called every tenth of a second while the supervisor's owner waits for a child's
+ * words: to show progress. */
 void tps_supervisor_set_waiting (TpsSupervisor *supervisor, void (*waiting) (gpointer user_data),
                                  gpointer user_data);
 void tps_supervisor_call_waiting (TpsSupervisor *supervisor);
@@ -37,11 +38,16 @@ gint tps_supervisor_get_newest_pid (TpsSupervisor *supervisor);
  * blocks. */
 gboolean tps_supervisor_check (TpsSupervisor *supervisor, GError **error);
 
-/* Whether the child of this name has ended, `why` then says how. Its end is not reported again. Never blocks. */
+/* Whether the child of this name has ended, `why` then says how. Its end is not reported again.
+ * Never blocks. */
 gboolean tps_supervisor_forget_dead (TpsSupervisor *supervisor, const gchar *name, GError **why);
 
-/* tps_supervisor_check() for a caller that has lost touch with a child: its end may be seen a moment after its
- * sockets have closed. Blocks for `patience_ms` where all live on. */
+/* Waits until the child with this process id has ended, and forgets it. TRUE: its status was 0;
+ * otherwise `why` says how it ended. Blocks: the child must be about to end. */
+gboolean tps_supervisor_reap (TpsSupervisor *supervisor, gint pid, GError **why);
+
+/* tps_supervisor_check() for a caller that has lost touch with a child: its end may be seen a
+ * moment after its sockets have closed. Blocks for `patience_ms` where all live on. */
 gboolean tps_supervisor_check_patiently (TpsSupervisor *supervisor, guint patience_ms,
                                          GError **error);
 

@@ -151,6 +151,15 @@ tps_figures_add_all (TpsFigures *figures, const gchar *system, const gchar *row,
                        samples->len);
 }
 
+const GArray *
+tps_figures_get_samples (const TpsFigures *figures, const gchar *system, const gchar *row,
+                         const TpsQuantity *quantity)
+{
+  const Figure *figure = find_figure (figures, system, row, quantity->suffix, quantity->unit);
+
+  return figure != NULL ? figure->samples : NULL;
+}
+
 /* NAN for NULL. */
 static gdouble
 get_median (const Figure *figure)

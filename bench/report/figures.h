@@ -59,6 +59,10 @@ void tps_figures_add (TpsFigures *figures, const gchar *system, const gchar *row
 void tps_figures_add_all (TpsFigures *figures, const gchar *system, const gchar *row,
                           const TpsQuantity *quantity, const GArray *samples);
 
+/* The samples of a figure, an array of gdouble, borrowed; NULL where there are none. */
+const GArray *tps_figures_get_samples (const TpsFigures *figures, const gchar *system,
+                                       const gchar *row, const TpsQuantity *quantity);
+
 /* The median of a main figure; NAN where there is none. */
 gdouble tps_figures_get_median (const TpsFigures *figures, const gchar *system, const gchar *row);
 

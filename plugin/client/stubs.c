@@ -62,6 +62,20 @@ tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error)
 }
 
 gboolean
+tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
+                     GError **error)
+{
+  g_auto (TpsWireSnapshotInfo) answered = { 0 };
+  gboolean is_incremental = FALSE; /* of servers that know increments */
+
+  if (!ask (client, &tps_snapshot_rpc, &is_incremental, &answered, deadline_ns, error))
+    return FALSE;
+  *info = answered;
+  answered = (TpsWireSnapshotInfo) { 0 };
+  return TRUE;
+}
+
+gboolean
 tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error)
 {
   return ask (client, &tps_reset_state_rpc, NULL, NULL, deadline_ns, error);

@@ -26,6 +26,10 @@ GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gin
                                    GError **error);
 gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
 
+/* Durability: whole tables, no increments. `info` is to be cleared. */
+gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
+                              GError **error);
+
 /* ParameterServer. */
 gboolean tps_remote_reset_state (TpsClient *client, gint64 deadline_ns, GError **error);
 

@@ -89,4 +89,41 @@ TEST_F (Child, ItsMemoryIsMeasured)
   EXPECT_GT (tps_child_get_resident_bytes (child_), before + 19000000);
 }
 
+TEST_F (Child, ItsPeakIsMeasuredAnew)
+{
+  EXPECT_EQ (Ask ("x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo ${#x}; x="), "20000000");
+  const gsize peak = (Ask ("echo ready"), tps_child_get_peak_bytes (child_));
+  EXPECT_GT (peak, 20000000u);
+  tps_child_reset_peak (child_);
+  EXPECT_LT (tps_child_get_peak_bytes (child_), peak);
+}
+
+TEST_F (Child, MayBeKilled)
+{
+  g_autoptr (GError) error = nullptr;
+
+  tps_child_pause (child_); // where it stands does not matter
+  tps_child_kill (child_);
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, &error)) << error->message;
+  EXPECT_EQ (tps_child_get_peak_bytes (child_), 0u);
+}
+
+TEST_F (Child, EverythingThatItPrintsIsReceived)
+{
+  ASSERT_TRUE (tps_child_send (child_, "head -c 200000 /dev/zero | tr '\\0' x; exit 0", nullptr));
+  g_autofree gchar *all = tps_child_receive_all (child_, nullptr);
+  ASSERT_NE (all, nullptr);
+  EXPECT_EQ (std::string (all), std::string (200000, 'x'));
+  EXPECT_TRUE (tps_supervisor_check (supervisor_, nullptr)); // it is forgotten
+}
+
+TEST_F (Child, AnExitStatusIsAnError)
+{
+  g_autoptr (GError) error = nullptr;
+
+  ASSERT_TRUE (tps_child_send (child_, "echo some; exit 3", nullptr));
+  EXPECT_EQ (tps_child_receive_all (child_, &error), nullptr);
+  EXPECT_NE (std::string (error->message).find ("ended with status 3"), std::string::npos);
+}
+
 } // namespace

@@ -1,0 +1,252 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The cost of durability, next to the limits of the disk and to peers, all measured in one run.
+ *
+ *   push      clients push to a new server with each durability; committed pushes are replayed
+ *             after a kill
+ *   snapshot  a large table is written, and read back by a server that was killed
+ *   lookup    lookups beside pushes, without and during a snapshot
+ *   restart   the start of a server without tables
+ *
+ * Servers are real processes that are killed with SIGKILL. A task of the engine is a run of a part
+ * on one system; a figure is the median of the rounds. Tables are checked after pushes and after
+ * restarts. */
+
+#include <stdio.h>
+
+#include "bench/durability/parts.h"
+#include "bench/process/runfiles.h"
+#include "bench/report/percentile.h"
+
+#define NAME "durability"
+
+/* -- figures -- */
+
+static gchar *
+name_figure (const gchar *system, const gchar *row)
+{
+  return g_str_equal (system, TPS_DURABILITY_OURS) ? g_strdup (row)
+                                                   : g_strdup_printf ("%s %s", row, system);
+}
+
+static const TpsFigureColumn columns[] = {
+  { "median", "", NULL, 50 },
+  { "p50 ms", " p50", NULL, 50 },
+  { "p99 ms", " p99", NULL, 50 },
+  { "p99.9 ms", " p99.9", NULL, 50 },
+  { "longest", " longest", NULL, 50 },
+  { "MiB", " memory", NULL, 50 },
+  { "log/recv", " log / received", NULL, 50 },
+  { NULL, NULL, NULL, 0 },
+};
+
+static const TpsFigureStyle style = {
+  .name = name_figure, .label = name_figure, .columns = columns, .has_units = TRUE
+};
+
+/* -- the life of the benchmark -- */
+
+static GPtrArray *
+describe (gpointer user_data)
+{
+  return tps_durability_options_describe (((TpsDurabilityBench *) user_data)->options);
+}
+
+static gboolean
+load (gpointer user_data, GError **error)
+{
+  return tps_durability_options_fit (((TpsDurabilityBench *) user_data)->options, error);
+}
+
+static gboolean
+find_fio (TpsDurabilityBench *bench, GError **error)
+{
+  g_autofree gchar *reason = NULL;
+  TpsFigureLimit limit = { TPS_DURABILITY_FIO, "/ fio", NULL };
+
+  bench->fio = tps_fio_find (bench->run->supervisor, &reason, error);
+  if (bench->fio == NULL && reason == NULL)
+    return FALSE;
+  if (bench->fio == NULL)
+    tps_durability_skip (bench, "limits of the disk", reason);
+  limit.version = bench->fio;
+  if (bench->fio != NULL)
+    tps_figures_add_limit (bench->run->figures, &limit);
+  return TRUE;
+}
+
+static void
+set_tables (TpsDurabilityBench *bench)
+{
+  const TpsDurabilityOptions *o = bench->options;
+  gsize dim = (gsize) o->dim;
+
+  bench->pushed = (TpsDurabilityTable) { .name = "pushed",
+                                         .n_rows = (gsize) o->n_rows,
+                                         .dim = dim };
+  bench->large = (TpsDurabilityTable) { .name = "large",
+                                        .n_rows = MAX ((gsize) o->n_bytes / (dim * sizeof (gfloat)),
+                                                       1),
+                                        .dim = dim,
+                                        .is_random = TRUE };
+}
+
+static gboolean
+prepare_parts (TpsDurabilityBench *bench, GError **error)
+{
+  static const struct
+  {
+    const gchar *name;
+    gboolean (*prepare) (TpsDurabilityBench *bench, GError **error);
+  } parts[] = { { "push", tps_durability_prepare_pushes },
+                { "restart", tps_durability_prepare_restarts },
+                { "snapshot", tps_durability_prepare_snapshots },
+                { "lookup", tps_durability_prepare_lookups } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    if (tps_durability_options_has_part (bench->options, parts[i].name)
+        && !parts[i].prepare (bench, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+prepare (gpointer user_data, TpsBenchRun *run, GError **error)
+{
+  TpsDurabilityBench *bench = user_data;
+  g_autofree gchar *pattern = g_build_filename (bench->options->disk, "thriftps-XXXXXX", NULL);
+
+  bench->run = run;
+  if (g_mkdtemp (pattern) == NULL)
+    {
+      tps_flags_refuse ("disk", bench->options->disk, "a folder that can be written to", error);
+      return FALSE;
+    }
+  bench->folder = g_steal_pointer (&pattern);
+  set_tables (bench);
+  return tps_durability_server_ask (run->supervisor, bench->options->server_binary,
+                                    &bench->writes_snapshots, error)
+         && find_fio (bench, error) && prepare_parts (bench, error);
+}
+
+static void
+stop (gpointer user_data)
+{
+  TpsDurabilityBench *bench = user_data;
+
+  g_clear_pointer (&bench->large_server, tps_durability_server_kill);
+  if (bench->rocksdb != NULL)
+    tps_child_kill (bench->rocksdb);
+  g_clear_pointer (&bench->rocksdb, tps_child_free);
+  if (bench->torch != NULL)
+    tps_child_kill (bench->torch);
+  g_clear_pointer (&bench->torch, tps_child_free);
+  g_clear_pointer (&bench->folder, tps_bench_remove_folder);
+}
+
+/* -- ratios beside those of the figures to their limits -- */
+
+typedef struct
+{
+  const gchar *name;
+  const gchar *system, *row; /* of ours */
+  const gchar *other_system, *other_row;
+  const TpsQuantity *quantity;
+  const gchar *better;
+} Ratio;
+
+static const Ratio ratios[] = {
+  { "push none / no data directory", "none", "push", "no data directory", "push",
+    &tps_durability_pushes_per_s, "higher" },
+  { "replay / push commit", TPS_DURABILITY_OURS, "replay", "commit", "push",
+    &tps_durability_pushes_per_s, "higher" },
+  { "lookup p99.9 during a snapshot / without", "during a snapshot", "lookup", "without a snapshot",
+    "lookup", &tps_durability_p999, "lower" },
+};
+
+static void
+add_output (gpointer user_data, TpsBenchOutput *output)
+{
+  const TpsDurabilityBench *bench = user_data;
+
+  for (guint i = 0; i < G_N_ELEMENTS (ratios); i++)
+    {
+      const Ratio *ratio = &ratios[i];
+      const GArray *ours = tps_figures_get_samples (bench->run->figures, ratio->system, ratio->row,
+                                                    ratio->quantity);
+      const GArray *other = tps_figures_get_samples (bench->run->figures, ratio->other_system,
+                                                     ratio->other_row, ratio->quantity);
+
+      if (ours != NULL && other != NULL)
+        tps_bench_output_add_ratio (output, ratio->name, tps_percentile (ours, 50),
+                                    tps_percentile (other, 50), ratio->better);
+    }
+  for (guint i = 0; i < bench->skips->len; i++)
+    tps_bench_output_add_fact (output, "not measured", bench->skips->pdata[i]);
+}
+
+static void
+print_report (gpointer user_data)
+{
+  const TpsDurabilityBench *bench = user_data;
+  g_auto (TpsBenchOutput) output = { 0 };
+
+  tps_bench_output_init (&output, NAME, NULL);
+  tps_figures_output (bench->run->figures, &output);
+  add_output (user_data, &output);
+  printf ("\nratios of the medians\n");
+  for (guint i = 0; i < output.ratios->len; i++)
+    {
+      const TpsBenchRatio *ratio = &g_array_index (output.ratios, TpsBenchRatio, i);
+
+      printf ("%-46s %10.3f\n", ratio->name, ratio->ours / ratio->peer);
+    }
+  for (guint i = 0; i < bench->skips->len; i++)
+    printf ("not measured: %s\n", (gchar *) bench->skips->pdata[i]);
+}
+
+static gboolean
+write_more (gpointer user_data, GError **error)
+{
+  const TpsDurabilityBench *bench = user_data;
+
+  return bench->timeline.lookups == NULL || tps_durability_plot (bench, error);
+}
+
+static gint
+run_benchmark (TpsDurabilityOptions *options)
+{
+  static const TpsBenchmark benchmark = {
+    .name = NAME,
+    .describe = describe,
+    .load = load,
+    .prepare = prepare,
+    .stop = stop,
+    .style = &style,
+    .print_report = print_report,
+    .add_output = add_output,
+    .write_more = write_more,
+  };
+  TpsDurabilityBench bench = { .options = options,
+                               .skips = g_ptr_array_new_with_free_func (g_free) };
+  gint status = tps_benchmark_run (&benchmark, &options->run, &bench);
+
+  g_clear_pointer (&bench.timeline.lookups, g_array_unref);
+  g_clear_pointer (&bench.timeline.pushes, g_array_unref);
+  g_ptr_array_unref (bench.skips);
+  g_free (bench.server.data_dir);
+  g_free (bench.fio);
+  return status;
+}
+
+gint
+main (gint argc, gchar **argv)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (TpsDurabilityOptions) options = { 0 };
+
+  tps_benchmark_init ();
+  if (!tps_durability_options_parse (&options, argc, argv, &error))
+    return tps_benchmark_refuse (NAME, error);
+  return options.run.version ? tps_benchmark_print_version (NAME) : run_benchmark (&options);
+}

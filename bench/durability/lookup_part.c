@@ -1,0 +1,201 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "bench/durability/parts.h"
+#include "runtime/base/sync.h"
+
+#define ROW "lookup"
+#define WITHOUT "without a snapshot"
+#define DURING "during a snapshot"
+#define PUSHES "push beside lookups"
+
+/* Clients that look up, and clients that push. */
+typedef struct
+{
+  TpsDurabilityBench *bench;
+  TpsDurabilityLoadShape shapes[2];
+  TpsDurabilityLoad *loads[2]; /* NULL = it does not run */
+} Mixed;
+
+static void
+stop_mixed (Mixed *mixed)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (mixed->loads); i++)
+    g_clear_pointer (&mixed->loads[i], tps_durability_load_free);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mixed, stop_mixed)
+
+/* `mixed` is zero before. */
+static gboolean
+start_mixed (Mixed *mixed, TpsDurabilityBench *bench, GError **error)
+{
+  const TpsDurabilityOptions *o = bench->options;
+  TpsDurabilityServer *server = tps_durability_get_large_server (bench, error);
+
+  if (server == NULL)
+    return FALSE;
+  mixed->bench = bench;
+  for (guint i = 0; i < G_N_ELEMENTS (mixed->loads); i++)
+    {
+      mixed->shapes[i] = (TpsDurabilityLoadShape) {
+        .table = &bench->large,
+        .n_ids = (gsize) o->n_ids,
+        .n_clients = (guint) (i == 0 ? o->n_lookup_clients : o->n_load_clients),
+        .is_push = i == 1,
+      };
+      mixed->loads[i] = tps_durability_load_start (tps_durability_server_get_address (server),
+                                                   &mixed->shapes[i], error);
+      if (mixed->loads[i] == NULL)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Calls of lookups, and of pushes; owned by the caller. */
+static gboolean
+finish_mixed (Mixed *mixed, GArray **lookups, GArray **pushes, GError **error)
+{
+  *lookups = tps_durability_load_stop (g_steal_pointer (&mixed->loads[0]), error);
+  if (*lookups == NULL)
+    return FALSE;
+  *pushes = tps_durability_load_stop (g_steal_pointer (&mixed->loads[1]), error);
+  return *pushes != NULL;
+}
+
+static gboolean
+write_snapshot (TpsDurabilityBench *bench, gint64 *begin_ns, gint64 *end_ns, GError **error)
+{
+  g_auto (TpsWireSnapshotInfo) info = { 0 };
+
+  *begin_ns = tps_clock_now_ns ();
+  if (!tps_remote_snapshot (tps_durability_server_get_client (bench->large_server),
+                            *begin_ns + TPS_DURABILITY_CALL_NS, &info, error))
+    return FALSE;
+  *end_ns = tps_clock_now_ns ();
+  return TRUE;
+}
+
+/* Calls that overlap [begin_ns, end_ns]. */
+static GArray *
+select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
+{
+  GArray *selected = g_array_new (FALSE, FALSE, sizeof (TpsDurabilityCall));
+
+  for (guint i = 0; i < calls->len; i++)
+    {
+      const TpsDurabilityCall *call = &g_array_index (calls, TpsDurabilityCall, i);
+
+      if (call->end_ns >= begin_ns && call->begin_ns <= end_ns)
+        g_array_append_val (selected, *call);
+    }
+  return selected;
+}
+
+/* What is measured lasts from *begin_ns to *end_ns, with both loads. */
+static gboolean
+spend_time (TpsDurabilityBench *bench, gboolean with_snapshot, gint64 *begin_ns, gint64 *end_ns,
+            GError **error)
+{
+  if (with_snapshot)
+    return write_snapshot (bench, begin_ns, end_ns, error);
+  *begin_ns = tps_clock_now_ns ();
+  if (!tps_durability_wait (bench, bench->options->seconds, error))
+    return FALSE;
+  *end_ns = tps_clock_now_ns ();
+  return TRUE;
+}
+
+static gboolean
+run_lookups (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
+{
+  TpsDurabilityBench *bench = data;
+  gboolean with_snapshot = g_str_equal (system, DURING);
+  g_auto (Mixed) mixed = { 0 };
+  g_autoptr (GArray) lookups = NULL, pushes = NULL, lookups_then = NULL, pushes_then = NULL;
+  gint64 begin_ns, end_ns;
+
+  if (!start_mixed (&mixed, bench, error)
+      || !spend_time (bench, with_snapshot, &begin_ns, &end_ns, error)
+      || !finish_mixed (&mixed, &lookups, &pushes, error))
+    return FALSE;
+  if (is_warm_up)
+    return TRUE;
+  lookups_then = select_calls (lookups, begin_ns, end_ns);
+  pushes_then = select_calls (pushes, begin_ns, end_ns);
+  tps_durability_add_calls (bench->run->figures, system, ROW, &tps_durability_lookups_per_s,
+                            lookups_then);
+  tps_durability_add_calls (bench->run->figures, system, PUSHES, &tps_durability_pushes_per_s,
+                            pushes_then);
+  return TRUE;
+}
+
+/* -- the plot -- */
+
+/* A snapshot, and later a restart, while clients go on. */
+static gboolean
+record (Mixed *mixed, TpsDurabilityTimeline *timeline, GError **error)
+{
+  TpsDurabilityBench *bench = mixed->bench;
+  gdouble seconds = bench->options->seconds;
+
+  if (!tps_durability_wait (bench, seconds, error)
+      || !write_snapshot (bench, &timeline->snapshot_ns, &timeline->snapshot_end_ns, error)
+      || !tps_durability_wait (bench, seconds, error))
+    return FALSE;
+  timeline->kill_ns = tps_clock_now_ns ();
+  if (!tps_durability_restart_large_server (bench, NULL, error))
+    return FALSE;
+  timeline->live_ns = tps_clock_now_ns ();
+  return tps_durability_wait (bench, seconds, error)
+         && finish_mixed (mixed, &timeline->lookups, &timeline->pushes, error);
+}
+
+/* Once, in the last round. */
+static gboolean
+run_timeline (gpointer data, gpointer system, gpointer row, gboolean is_warm_up, GError **error)
+{
+  TpsDurabilityBench *bench = data;
+  g_auto (Mixed) mixed = { 0 };
+
+  if (++bench->n_timelines < (guint) bench->options->run.repeats)
+    return TRUE;
+  return start_mixed (&mixed, bench, error) && record (&mixed, &bench->timeline, error);
+}
+
+/* -- tasks -- */
+
+static void
+add_task (TpsDurabilityBench *bench, const gchar *system)
+{
+  gdouble seconds = bench->options->seconds + 0.5;
+  g_autofree gchar *title = g_strdup_printf ("lookups %s", system);
+  TpsTask task = { .title = title,
+                   .run = run_lookups,
+                   .bench = bench,
+                   .system = (gpointer) (gsize) system,
+                   .warm_up_s = seconds,
+                   .measured_s = seconds };
+
+  tps_engine_add (bench->run->engine, &task);
+}
+
+gboolean
+tps_durability_prepare_lookups (TpsDurabilityBench *bench, GError **error)
+{
+  TpsTask plot = { .title = "a snapshot and a restart for the plot",
+                   .run = run_timeline,
+                   .bench = bench,
+                   .no_warm_up = TRUE };
+
+  if (tps_durability_get_large_server (bench, error) == NULL)
+    return FALSE;
+  tps_engine_begin_row (bench->run->engine);
+  add_task (bench, WITHOUT);
+  add_task (bench, DURING);
+  if (bench->options->plot == NULL)
+    return TRUE;
+  plot.measured_s = (4 * bench->options->seconds + 4) / bench->options->run.repeats;
+  tps_engine_begin_row (bench->run->engine);
+  tps_engine_add (bench->run->engine, &plot);
+  return TRUE;
+}
