@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 #include "runtime/server/snapshot/npy.h"
+#include "runtime/server/snapshot/read_ahead.h"
 #include "runtime/server/snapshot/safetensors.h"
 
 /* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */
@@ -14,12 +15,18 @@
 /* What is made of a header takes at most so many bytes for each of its own: many short texts, or
  * many small tensors. */
 #define HEADER_COST 16
+/* A tensor of so many bytes is read ahead, past the page cache, which would cost more than the disk. */
+#define MIN_AHEAD_BYTES ((gint64) 8 << 20)
+#define BLOCK ((gint64) TPS_DISK_BLOCK)
 
 struct TpsSafetensorsReader
 {
   gchar *path;
   TpsDiskFile *file;
   TpsCharge charge; /* for the header */
+  TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
+  TpsReadAhead *ahead; /* of whole blocks of `ahead_tensor`; NULL = none */
+  const TpsSafetensor *ahead_tensor;
   gint64 n_bytes;
   gint64 data_begin;
   guint32 header_crc32c;
@@ -373,6 +380,9 @@ tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path, TpsBudget 
 void
 tps_safetensors_reader_free (TpsSafetensorsReader *reader)
 {
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  if (reader->direct != NULL)
+    reader->direct->disk->close (reader->direct);
   reader->file->disk->close (reader->file);
   g_hash_table_unref (reader->metadata);
   g_hash_table_unref (reader->by_name);
@@ -462,6 +472,78 @@ tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *r
   *stream = (TpsSafetensorStream) { .reader = reader, .tensor = tensor, .at = tensor->begin };
 }
 
+/* What cannot be read ahead is read as it is asked for. */
+static void
+begin_ahead (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, gint64 begin, gint64 end)
+{
+  TpsDisk *disk = reader->file->disk;
+
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  if (reader->direct == NULL)
+    reader->direct = disk->open (disk, reader->path, TPS_DISK_READ_ONLY | TPS_DISK_DIRECT, NULL);
+  if (reader->direct != NULL)
+    reader->ahead = tps_read_ahead_new (reader->direct, begin, end, NULL);
+  reader->ahead_tensor = tensor;
+}
+
+static gboolean
+is_ahead (const TpsSafetensorStream *stream)
+{
+  const TpsSafetensorsReader *reader = stream->reader;
+
+  return reader->ahead != NULL && reader->ahead_tensor == stream->tensor
+         && tps_read_ahead_get_position (reader->ahead) == stream->at;
+}
+
+/* Up to `n_bytes`, the number of which is set: the first and the last block of a tensor are read apart, since its neighbours have
+ * parts of them. */
+static gboolean
+read_some (TpsSafetensorStream *stream, gpointer data, gsize *n_bytes, GError **error)
+{
+  TpsSafetensorsReader *reader = stream->reader;
+  const TpsSafetensor *tensor = stream->tensor;
+  gint64 inner_begin = (tensor->begin + BLOCK - 1) / BLOCK * BLOCK;
+  gint64 inner_end = tensor->end / BLOCK * BLOCK;
+
+  if (inner_end - inner_begin < MIN_AHEAD_BYTES || stream->at >= inner_end)
+    return read_exactly (reader, data, *n_bytes, stream->at, error);
+  if (stream->at < inner_begin)
+    {
+      *n_bytes = MIN (*n_bytes, (gsize) (inner_begin - stream->at));
+      return read_exactly (reader, data, *n_bytes, stream->at, error);
+    }
+  if (stream->at == inner_begin && !is_ahead (stream))
+    begin_ahead (reader, tensor, inner_begin, inner_end);
+  *n_bytes = MIN (*n_bytes, (gsize) (inner_end - stream->at));
+  if (!is_ahead (stream))
+    return read_exactly (reader, data, *n_bytes, stream->at, error);
+  if (!tps_read_ahead_read (reader->ahead, data, *n_bytes, error))
+    {
+      g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+      g_prefix_error (error, "%s: ", reader->path);
+      return FALSE;
+    }
+  if (tps_read_ahead_get_position (reader->ahead) == inner_end)
+    g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  return TRUE;
+}
+
+static gboolean
+read_bytes (TpsSafetensorStream *stream, guint8 *data, gsize n_bytes, GError **error)
+{
+  gsize n;
+
+  for (; n_bytes > 0; n_bytes -= n)
+    {
+      n = n_bytes;
+      if (!read_some (stream, data, &n, error))
+        return FALSE;
+      stream->at += (gint64) n;
+      data += n;
+    }
+  return TRUE;
+}
+
 gboolean
 tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_bytes,
                             GError **error)
@@ -471,9 +553,8 @@ tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_
   if (n_bytes == 0)
     return TRUE;
   g_assert (stream->at + (gint64) n_bytes <= tensor->end);
-  if (!read_exactly (stream->reader, data, n_bytes, stream->at, error))
+  if (!read_bytes (stream, data, n_bytes, error))
     return FALSE;
-  stream->at += (gint64) n_bytes;
   if (!tensor->has_crc)
     return TRUE;
   stream->crc32c = tps_crc32c (stream->crc32c, data, n_bytes);

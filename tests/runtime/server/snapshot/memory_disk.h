@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory whose files a test may look at and damage. It insists on the alignment that direct writes need. */
+/* A disk in memory whose files a test may look at and damage. It insists on the alignment that direct
+ * reads and writes need. */
 
 #pragma once
 
@@ -65,7 +66,8 @@ public:
   std::map<std::string, std::shared_ptr<std::string>> files;
   std::set<std::string> folders;
   bool has_links = true;
-  int writes_left = -1; /* before the disk is full; -1 = never */
+  int writes_left = -1;      /* before the disk is full; -1 = never */
+  size_t n_direct_bytes = 0; /* that were read */
 
 private:
   struct Slots
@@ -142,7 +144,12 @@ private:
     size_t at = std::min (static_cast<size_t> (offset), bytes.size ());
     size_t n = std::min (n_bytes, bytes.size () - at);
 
+    EXPECT_TRUE (!of (file)->is_direct
+                 || (reinterpret_cast<uintptr_t> (data) | n_bytes | static_cast<gsize> (offset))
+                            % TPS_DISK_BLOCK
+                        == 0);
     memcpy (data, bytes.data () + at, n);
+    of (file)->disk->n_direct_bytes += of (file)->is_direct ? n : 0;
     return static_cast<gssize> (n);
   }
 

@@ -1,0 +1,200 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/read_ahead.h"
+
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define N_THREADS 2 /* reads that the disk has at a time */
+#define N_BLOCKS TPS_READ_AHEAD_BLOCKS
+
+typedef struct
+{
+  guint8 *data; /* made when it is first needed */
+  gboolean is_ready;
+} Block;
+
+struct TpsReadAhead
+{
+  TpsDiskFile *file;
+  gint64 begin, end;
+  gint64 n_blocks; /* of the part; block i lies in blocks[i % N_BLOCKS] */
+  gint64 position; /* of the user */
+  guint n_threads;
+  TpsThread threads[N_THREADS];
+
+  TpsMutex lock; /* guards the following */
+  TpsCond changed;
+  Block blocks[N_BLOCKS];
+  gint64 next;    /* block that is read next */
+  gint64 current; /* block that the user is in */
+  gboolean is_end;
+  GError *error;
+};
+
+/* ---- threads that read ----------------------------------------------------------------------- */
+
+static gboolean
+read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **error)
+{
+  gint64 offset = ahead->begin + number * (gint64) TPS_READ_AHEAD_BYTES;
+  gsize n_bytes = (gsize) MIN (ahead->end - offset, (gint64) TPS_READ_AHEAD_BYTES);
+  gssize n_read = ahead->file->disk->read (ahead->file, data, n_bytes, offset, error);
+
+  if (n_read < 0)
+    return FALSE;
+  if ((gsize) n_read == n_bytes)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED, "the file ends at offset %" G_GINT64_FORMAT,
+               offset + (gint64) n_read);
+  return FALSE;
+}
+
+/* The lock is held, and is given up while the disk works. */
+static void
+read_next (TpsReadAhead *ahead)
+{
+  gint64 number = ahead->next++;
+  Block *block = &ahead->blocks[number % N_BLOCKS];
+  GError *error = NULL;
+  gboolean ok;
+
+  if (block->data == NULL)
+    block->data = g_aligned_alloc (1, TPS_READ_AHEAD_BYTES, TPS_DISK_BLOCK);
+  tps_mutex_unlock (&ahead->lock);
+  ok = read_block (ahead, number, block->data, &error);
+  tps_mutex_lock (&ahead->lock);
+  block->is_ready = ok;
+  if (error != NULL && ahead->error == NULL)
+    ahead->error = g_steal_pointer (&error);
+  g_clear_error (&error);
+  tps_cond_broadcast (&ahead->changed);
+}
+
+static gboolean
+can_read (const TpsReadAhead *ahead)
+{
+  return ahead->next < ahead->n_blocks && ahead->next < ahead->current + N_BLOCKS;
+}
+
+static gpointer
+read_all (gpointer user_data)
+{
+  TpsReadAhead *ahead = user_data;
+
+  tps_mutex_lock (&ahead->lock);
+  while (!ahead->is_end && ahead->error == NULL && ahead->next < ahead->n_blocks)
+    if (can_read (ahead))
+      read_next (ahead);
+    else
+      tps_cond_wait (&ahead->changed, &ahead->lock);
+  tps_mutex_unlock (&ahead->lock);
+  return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+TpsReadAhead *
+tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error)
+{
+  TpsReadAhead *ahead = g_new0 (TpsReadAhead, 1);
+  gint64 n_bytes = (gint64) TPS_READ_AHEAD_BYTES;
+  int rc = 0;
+
+  ahead->file = file;
+  ahead->begin = ahead->position = begin;
+  ahead->end = end;
+  ahead->n_blocks = (end - begin + n_bytes - 1) / n_bytes;
+  tps_mutex_init (&ahead->lock);
+  tps_cond_init (&ahead->changed);
+  while (rc == 0 && ahead->n_threads < N_THREADS)
+    {
+      rc = pthread_create (&ahead->threads[ahead->n_threads], NULL, read_all, ahead);
+      ahead->n_threads += rc == 0 ? 1 : 0;
+    }
+  if (ahead->n_threads > 0)
+    return ahead;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "the system has no thread that reads files: %s", g_strerror (rc));
+  tps_read_ahead_free (ahead);
+  return NULL;
+}
+
+void
+tps_read_ahead_free (TpsReadAhead *ahead)
+{
+  tps_mutex_lock (&ahead->lock);
+  ahead->is_end = TRUE;
+  tps_cond_broadcast (&ahead->changed);
+  tps_mutex_unlock (&ahead->lock);
+  for (guint i = 0; i < ahead->n_threads; i++)
+    tps_sync_check (pthread_join (ahead->threads[i], NULL));
+  for (guint i = 0; i < N_BLOCKS; i++)
+    g_aligned_free (ahead->blocks[i].data);
+  g_clear_error (&ahead->error);
+  tps_cond_clear (&ahead->changed);
+  tps_mutex_clear (&ahead->lock);
+  g_free (ahead);
+}
+
+/* ---- the user -------------------------------------------------------------------------------- */
+
+gint64
+tps_read_ahead_get_position (const TpsReadAhead *ahead)
+{
+  return ahead->position;
+}
+
+/* The block with the next byte; NULL with an error. */
+static const guint8 *
+wait_for_block (TpsReadAhead *ahead, GError **error)
+{
+  const Block *block = &ahead->blocks[ahead->current % N_BLOCKS];
+  const guint8 *data = NULL;
+
+  tps_mutex_lock (&ahead->lock);
+  while (!block->is_ready && ahead->error == NULL)
+    tps_cond_wait (&ahead->changed, &ahead->lock);
+  if (block->is_ready)
+    data = block->data;
+  else
+    g_propagate_error (error, g_error_copy (ahead->error));
+  tps_mutex_unlock (&ahead->lock);
+  return data;
+}
+
+static void
+release_block (TpsReadAhead *ahead)
+{
+  tps_mutex_lock (&ahead->lock);
+  ahead->blocks[ahead->current % N_BLOCKS].is_ready = FALSE;
+  ahead->current++;
+  tps_cond_broadcast (&ahead->changed);
+  tps_mutex_unlock (&ahead->lock);
+}
+
+gboolean
+tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError **error)
+{
+  guint8 *to = data;
+
+  g_assert (ahead->position + (gint64) n_bytes <= ahead->end);
+  while (n_bytes > 0)
+    {
+      gsize at = (gsize) ((ahead->position - ahead->begin) % (gint64) TPS_READ_AHEAD_BYTES);
+      gsize n = MIN (n_bytes, TPS_READ_AHEAD_BYTES - at);
+      const guint8 *block = wait_for_block (ahead, error);
+
+      if (block == NULL)
+        return FALSE;
+      memcpy (to, block + at, n);
+      ahead->position += (gint64) n;
+      to += n;
+      n_bytes -= n;
+      if (at + n == TPS_READ_AHEAD_BYTES)
+        release_block (ahead);
+    }
+  return TRUE;
+}
