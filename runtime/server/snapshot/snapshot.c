@@ -58,29 +58,10 @@ write_table (Writing *writing, TpsTable *table, guint number, GError **error)
 }
 
 static gboolean
-check_tables (const GPtrArray *tables, GError **error)
-{
-  for (guint i = 0; i < tables->len; i++)
-    {
-      const TpsTable *table = g_ptr_array_index (tables, i);
-
-      if (table->on_device == NULL)
-        continue;
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "table %s: snapshots hold tables in the host's memory, this one is on %s",
-                   table->spec.name, table->spec.place.device);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 write_tables (Writing *writing, GError **error)
 {
   g_autoptr (GPtrArray) tables = tps_table_store_ref_tables (writing->options->tables);
 
-  if (!check_tables (tables, error))
-    return FALSE;
   for (guint i = 0; i < tables->len; i++)
     writing->pace.n_bytes += tps_table_file_estimate (g_ptr_array_index (tables, i));
   for (guint i = 0; i < tables->len; i++)
@@ -267,7 +248,7 @@ static gboolean
 restore_table (const TpsSnapshotOptions *options, const gchar *folder,
                const TpsManifestTable *entry, TpsSnapshotPace *pace, GError **error)
 {
-  g_autoptr (TpsTable) table = tps_table_store_make_unfilled (options->tables, &entry->spec, error);
+  g_autoptr (TpsTable) table = tps_table_store_make_restored (options->tables, &entry->spec, error);
 
   return table != NULL && tps_table_file_read (table, options->disk, folder, entry, pace, error)
          && tps_table_store_adopt (options->tables, table, error);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/server/snapshot/device_table_file.h"
 #include "runtime/server/snapshot/spec_json.h"
 
 #define READ_BYTES ((gsize) 4 << 20)
@@ -159,8 +160,8 @@ append_piece (Writing *writing, gsize n)
 }
 
 /* Copies rows [slot, slot + n) to place `at` of the copy. */
-static void
-copy_rows (Writing *writing, gsize slot, gsize n, gsize at)
+static gboolean
+copy_rows (Writing *writing, gsize slot, gsize n, gsize at, GError **error)
 {
   TpsTable *table = writing->table;
   const TpsTableCopy *copy = &writing->copy;
@@ -168,9 +169,11 @@ copy_rows (Writing *writing, gsize slot, gsize n, gsize at)
                       .state = copy->state + at * table->state_per_row,
                       .lsns = copy->lsns + at };
 
-  tps_table_copy_rows (table, slot, n, &to);
+  if (!tps_table_capture_rows (table, slot, n, &to, error))
+    return FALSE;
   for (gsize i = 0; writing->row_ids != NO_TENSOR && i < n; i++)
     writing->ids[at + i] = tps_shard_get_row (&table->spec.shard, (gint64) (slot + i));
+  return TRUE;
 }
 
 /* The first row from `slot` on that is to be written. */
@@ -211,7 +214,8 @@ append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
     {
       gsize n_run = count_run (writing, slot, max_rows - n);
 
-      copy_rows (writing, slot, n_run, n);
+      if (!copy_rows (writing, slot, n_run, n, error))
+        return FALSE;
       tps_snapshot_held (pace, n_run * row_bytes);
       n += n_run;
       slot = find_next (writing, slot + n_run);
@@ -550,15 +554,18 @@ tps_table_file_read (TpsTable *table, TpsDisk *disk, const gchar *folder,
   g_autoptr (TpsSafetensorsReader)
       file = tps_snapshot_open_file (disk, folder, &entry->file, error);
 
-  if (file == NULL || !read_lsns (table, file, pace, error)
-      || !read_state (table, file, pace, error) || !read_rows (table, file, pace, error))
+  if (file == NULL)
+    return FALSE;
+  if (table->on_device != NULL
+          ? !tps_device_table_file_read (table, file, pace, error)
+          : !read_lsns (table, file, pace, error) || !read_state (table, file, pace, error)
+                || !read_rows (table, file, pace, error))
     return FALSE;
   for (guint i = 0; i < tps_manifest_table_get_n_increments (entry); i++)
     if (!read_increment (table, disk, folder, tps_manifest_table_get_increment (entry, i), pace,
                          error))
       return FALSE;
   table->incarnation = entry->incarnation;
-  table->n_steps = entry->progress.n_steps;
-  tps_table_set_progress (table, entry->progress);
+  tps_table_begin_at (table, entry->progress);
   return TRUE;
 }

@@ -264,7 +264,8 @@ static gboolean
 is_left_out (const TpsCommand *record, guint i, TpsTable *table)
 {
   return (i < record->n_tables && record->tables[i].is_skipped)
-         || (table->lsns != NULL && record->lsn <= tps_table_get_progress (table).lsn);
+         || ((table->lsns != NULL || table->on_device != NULL)
+             && record->lsn <= tps_table_get_progress (table).lsn);
 }
 
 static void
@@ -600,7 +601,7 @@ steps_on_device (const TpsApply *apply, const TpsApplyPart *part)
 }
 
 static gboolean
-step_on_devices (TpsApply *apply, GError **error)
+step_on_devices (TpsApply *apply, gint64 lsn, GError **error)
 {
   guint n = 0;
   gboolean ok;
@@ -619,11 +620,16 @@ step_on_devices (TpsApply *apply, GError **error)
         .found = part->has_maxima ? NULL : part->maxima,
       };
     }
-  ok = tps_device_steps_run (apply->on_devices, n, error);
+  ok = tps_device_steps_run (apply->on_devices, n, lsn, error);
   n = 0;
   for (guint i = 0; i < apply->n_parts; i++)
     if (steps_on_device (apply, &apply->parts[i]) && apply->on_devices[n++].is_done)
-      apply->tables[apply->parts[i].step].is_skipped = FALSE;
+      {
+        TpsTable *table = apply->parts[i].open.table;
+
+        apply->tables[apply->parts[i].step].is_skipped = FALSE;
+        tps_table_set_progress (table, (TpsTableProgress) { lsn, table->on_device->n_steps });
+      }
   return ok;
 }
 
@@ -652,7 +658,7 @@ tps_apply_may_follow (const TpsApply *apply)
 gboolean
 tps_apply_run (TpsApply *apply, gint64 lsn, GError **error)
 {
-  if (apply->n_on_devices > 0 && !step_on_devices (apply, error))
+  if (apply->n_on_devices > 0 && !step_on_devices (apply, lsn, error))
     {
       skip_host (apply);
       return FALSE;

@@ -27,6 +27,24 @@ TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in th
 TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
+/* The same in the place that the specification says: a table on a device is filled by tps_table_fill_rows(). Errors: also
+ * INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND (there is no such device). */
+TpsTable *tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec,
+                                         GError **error);
+
+/* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates; at most
+ * tps_table_get_max_copied_rows(). On a device all rows of a copy have one LSN, that of the table's
+ * last step. Errors, of devices only: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+gboolean tps_table_capture_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to,
+                                 GError **error);
+
+/* The opposite, for an unfilled table on a device; by ascending slots. Errors: as above. */
+gboolean tps_table_fill_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *from,
+                              GError **error);
+
+/* The rows of an unfilled table contain all steps up to `progress`. */
+void tps_table_begin_at (TpsTable *table, TpsTableProgress progress);
+
 /* Makes the table known without a command. Takes a reference. Errors: ALREADY_EXISTS. */
 gboolean tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error);
 

@@ -429,7 +429,8 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
 }
 
 static TpsTable *
-make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOptions *options,
+                GError **error)
 {
   TpsBudget *budget = spec->place.is_host_memory ? store->budget : store->device_budget;
   TpsDevice *device;
@@ -447,19 +448,19 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
       g_prefix_error (error, "spec.device: ");
       return NULL;
     }
-  return tps_table_new_on_device (spec, provide_lanes (store, device), budget, store->budget,
-                                  store->workers, error);
+  return tps_table_new_on_device (spec, provide_lanes (store, device), budget, options, error);
 }
 
 static TpsTable *
-make_table (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+make_table (TpsTableStore *store, const TpsTableSpec *spec, gboolean is_unfilled, GError **error)
 {
   TpsTableOptions options = { .budget = store->budget,
                               .workers = store->workers,
-                              .keeps_lsns = store->keeps_row_lsns };
+                              .keeps_lsns = store->keeps_row_lsns,
+                              .is_unfilled = is_unfilled };
 
   return g_str_equal (spec->place.device, HOST) ? tps_table_new (spec, &options, error)
-                                                : make_on_device (store, spec, error);
+                                                : make_on_device (store, spec, &options, error);
 }
 
 /* What the specification does not say. */
@@ -500,7 +501,7 @@ tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError *
   if (present != NULL)
     return check_same (present, &resolved, error);
   fill_in (store, &resolved);
-  table = make_table (store, &resolved, error);
+  table = make_table (store, &resolved, FALSE, error);
   if (table != NULL)
     tps_trace (&table_created, tps_field_text ("table", resolved.name),
                tps_field_int ("rows", resolved.shard.rows), tps_field_int ("dim", resolved.dim),
@@ -546,17 +547,24 @@ tps_table_store_keeps_row_lsns (TpsTableStore *store)
 }
 
 TpsTable *
-tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
 {
-  TpsTableOptions options = { .budget = store->budget,
-                              .workers = store->workers,
-                              .keeps_lsns = store->keeps_row_lsns,
-                              .is_unfilled = TRUE };
-  TpsTable *table = tps_table_new (spec, &options, error);
+  TpsTable *table = make_table (store, spec, TRUE, error);
 
   if (table != NULL && (table->spec.durability == 0 || store->durability == 0))
     table->spec.durability = store->durability;
   return table;
+}
+
+TpsTable *
+tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  if (g_str_equal (spec->place.device, HOST))
+    return tps_table_store_make_restored (store, spec, error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: only tables in the host's memory are imported, and this one is on %s",
+               spec->name, spec->place.device);
+  return NULL;
 }
 
 gboolean

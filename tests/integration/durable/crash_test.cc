@@ -251,7 +251,8 @@ rows_of (RawClient &connection, const std::string &table)
   return { static_cast<const char *> (tps_tensor_data (&rows)), tps_shape_n_bytes (&rows.shape) };
 }
 
-class Crash : public testing::Test
+/* The parameter is where the tables lie. */
+class Crash : public testing::TestWithParam<const char *>
 {
 protected:
   void
@@ -447,12 +448,14 @@ protected:
   std::vector<Client> clients;
   std::vector<Push> unapplied;
   Reference reference;
-  DataServer server { new_folder () };
+  DataServer server { new_folder (), { std::string ("--table-device=") + GetParam () } };
 };
+
+INSTANTIATE_TEST_SUITE_P (All, Crash, testing::Values ("cpu", "cuda:0"));
 
 } // namespace
 
-TEST_F (Crash, tablesKeepWhatWasAcknowledged)
+TEST_P (Crash, tablesKeepWhatWasAcknowledged)
 {
   std::mt19937 random (seed);
 

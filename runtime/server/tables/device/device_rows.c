@@ -146,7 +146,7 @@ allocate (TpsDeviceRows *rows, const TpsTableSpec *spec, GError **error)
 
 TpsDeviceRows *
 tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsWorkerPool *workers,
-                     GError **error)
+                     gboolean is_unfilled, GError **error)
 {
   TpsDeviceRows *rows = g_new0 (TpsDeviceRows, 1);
   gboolean ok;
@@ -158,9 +158,9 @@ tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsWorkerP
   rows->optimizer = spec->optimizer;
   tps_mutex_init (&rows->lock);
   ok = allocate (rows, spec, error);
-  if (ok && spec->place.is_host_memory)
+  if (ok && !is_unfilled && spec->place.is_host_memory)
     fill_in_place (rows, spec, workers);
-  else if (ok)
+  else if (ok && !is_unfilled)
     ok = fill_on_device (rows, spec, workers, error);
   if (ok)
     return rows;
@@ -176,6 +176,7 @@ tps_device_rows_free (TpsDeviceRows *rows)
     ops_of (rows)->stream_free (rows->stream);
   g_clear_pointer (&rows->rows, tps_buffer_unref);
   g_clear_pointer (&rows->state, tps_buffer_unref);
+  g_clear_pointer (&rows->filled, g_array_unref);
   tps_mutex_clear (&rows->lock);
   g_free (rows->name);
   g_free (rows);
@@ -198,7 +199,7 @@ tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, 
 
 void
 tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
-                      gsize n_rows, TpsEvent *after)
+                      gsize n_rows, gint64 lsn, TpsEvent *after)
 {
   const TpsDeviceOps *ops = ops_of (rows);
   TpsRowUpdate update = {
@@ -213,6 +214,7 @@ tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *
   tps_mutex_lock (&rows->lock);
   if (n_rows > 0)
     ops->update_rows (rows->stream, &rows->optimizer, rows->n_steps + 1, &update);
+  rows->last_lsn = lsn;
   ops->event_record (after, rows->stream);
   tps_mutex_unlock (&rows->lock);
 }

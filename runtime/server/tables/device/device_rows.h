@@ -32,7 +32,12 @@ typedef struct
 
   TpsMutex lock; /* guards what follows */
   TpsStream *stream;
-  gint64 n_steps; /* that were taken */
+  gint64 n_steps;  /* that were taken */
+  gint64 last_lsn; /* of the newest step that was queued, or that came with a snapshot */
+
+  /* Of the thread that fills the table, and then of that of its step; see device_image.c. */
+  GArray *filled;    /* NULL = no row can have a step that is to come */
+  gint64 filled_lsn; /* the greatest LSN that a row came with */
 } TpsDeviceRows;
 
 /* Bags of rows by slot; everything is borrowed and in the host's memory. The row of index i is slots[i] - base. */
@@ -48,10 +53,10 @@ typedef struct
   TpsPooling pooling;
 } TpsDeviceBags;
 
-/* `spec` is resolved, FLOAT32, and says where. Takes the memory and fills it, with the bits of tps_initializer_fill_row().
- * `lanes` are borrowed. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; nothing is left then. */
+/* `spec` is resolved, FLOAT32, and says where. Takes the memory and fills it, with the bits of tps_initializer_fill_row(), or
+ * leaves its contents undefined (`is_unfilled`). `lanes` are borrowed. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST; nothing is left then. */
 TpsDeviceRows *tps_device_rows_new (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
-                                    TpsWorkerPool *workers, GError **error);
+                                    TpsWorkerPool *workers, gboolean is_unfilled, GError **error);
 /* Waits for what is under way. */
 void tps_device_rows_free (TpsDeviceRows *rows);
 
@@ -60,10 +65,10 @@ void tps_device_rows_free (TpsDeviceRows *rows);
 void tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,
                            TpsEvent *before, TpsEvent *after);
 
-/* Enqueues the next step for rows `indices` [n_rows], unique, with `gradients` [n_rows, dim], both in the device's memory and
+/* Enqueues the next step, that of command `lsn`, for rows `indices` [n_rows], unique, with `gradients` [n_rows, dim], both in the device's memory and
  * ready; then event `after`. No rows are a step too. A step that was not counted did not happen: its number is used again. */
 void tps_device_rows_step (TpsDeviceRows *rows, const gint64 *indices, const gfloat *gradients,
-                           gsize n_rows, TpsEvent *after);
+                           gsize n_rows, gint64 lsn, TpsEvent *after);
 void tps_device_rows_count_step (TpsDeviceRows *rows);
 
 /* Waits until everything queued so far is done, by way of `event`. Errors: DEVICE_LOST. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/kernels/elementwise.h"
+#include "runtime/server/tables/device/device_image.h"
 
 /* Where the parts of one gradient begin: in staged memory and, at the same place, in the device's, what is copied at once;
  * in the device's alone the rest. */
@@ -30,6 +31,7 @@ typedef struct
 typedef struct
 {
   TpsDeviceRows *rows;
+  gint64 lsn;
   TpsDeviceLane *lane;
   GArray *parts;          /* of Part */
   gboolean is_table_busy; /* something on the table's stream uses the lane's memory */
@@ -353,6 +355,56 @@ combine_several (Step *step)
                                           floats_at (memory, step->sums), &step->n_unique);
 }
 
+/* Moves what rows do not have yet to the front; the number of these. */
+static gsize
+keep_new (const Step *step, gint64 *ids, gfloat *sums)
+{
+  gsize dim = step->rows->dim;
+  gsize n = 0;
+
+  for (gsize i = 0; i < step->n_unique; i++)
+    {
+      if (tps_device_rows_has (step->rows, ids[i], step->lsn))
+        continue;
+      ids[n] = ids[i];
+      if (n < i)
+        memcpy (sums + n * dim, sums + i * dim, dim * sizeof sums[0]);
+      n++;
+    }
+  return n;
+}
+
+/* Of a record that is applied again: rows of a snapshot may have the step already. Seldom, so the host does it. */
+static gboolean
+drop_present (Step *step, GError **error)
+{
+  const TpsDeviceOps *ops = ops_of (step);
+  TpsStream *stream = step->lane->stream;
+  gsize n_ids = step->n_unique * sizeof (gint64);
+  gsize n_sums = step->n_unique * step->rows->dim * sizeof (gfloat);
+  gint64 *ids;
+  gfloat *sums;
+
+  if (step->n_unique == 0)
+    return TRUE;
+  if (!tps_device_lane_provide (step->lane, n_ids + n_sums, 0, 0, error))
+    return FALSE;
+  ids = integers_at (step->lane->staged, 0);
+  sums = floats_at (step->lane->staged, n_ids);
+  ops->copy (stream, ids, integers_at (step->lane->memory, step->unique), n_ids);
+  ops->copy (stream, sums, floats_at (step->lane->memory, step->sums), n_sums);
+  if (!ops->stream_sync (stream, error))
+    return FALSE;
+  step->n_unique = keep_new (step, ids, sums);
+  if (step->n_unique == 0)
+    return TRUE;
+  ops->copy (stream, integers_at (step->lane->memory, step->unique), ids,
+             step->n_unique * sizeof (gint64));
+  ops->copy (stream, floats_at (step->lane->memory, step->sums), sums,
+             step->n_unique * step->rows->dim * sizeof (gfloat));
+  return ops->stream_sync (stream, error);
+}
+
 static gboolean
 combine (Step *step, GError **error)
 {
@@ -367,7 +419,7 @@ combine (Step *step, GError **error)
       || !tps_device_rows_check (step->rows, g_ptr_array_index (step->lane->events, 1), error))
     return FALSE;
   step->is_table_busy = FALSE;
-  return TRUE;
+  return !tps_device_rows_may_have (step->rows, step->lsn) || drop_present (step, error);
 }
 
 /* -- commit -- */
@@ -380,7 +432,7 @@ commit (Step *step)
   step->is_table_busy = TRUE;
   tps_device_rows_step (step->rows, step->n_unique > 0 ? integers_at (memory, step->unique) : NULL,
                         step->n_unique > 0 ? floats_at (memory, step->sums) : NULL, step->n_unique,
-                        g_ptr_array_index (step->lane->events, 0));
+                        step->lsn, g_ptr_array_index (step->lane->events, 0));
 }
 
 static gboolean
@@ -410,7 +462,7 @@ step_clear (gpointer data)
 
 /* Of each table, in the order of their first gradients. */
 static GArray *
-sort_by_table (TpsDeviceGradient *gradients, guint n_gradients)
+sort_by_table (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn)
 {
   GArray *steps = g_array_new (FALSE, TRUE, sizeof (Step));
   g_autoptr (GHashTable) numbers = g_hash_table_new (NULL, NULL);
@@ -427,6 +479,7 @@ sort_by_table (TpsDeviceGradient *gradients, guint n_gradients)
           g_array_set_size (steps, steps->len + 1); /* zeroed */
           number = GUINT_TO_POINTER (steps->len);
           g_array_index (steps, Step, steps->len - 1).rows = rows;
+          g_array_index (steps, Step, steps->len - 1).lsn = lsn;
           g_array_index (steps, Step, steps->len - 1).parts = g_array_new (FALSE, FALSE,
                                                                            sizeof (Part));
           g_hash_table_insert (numbers, rows, number);
@@ -474,9 +527,9 @@ wait_for_all (GArray *steps, GError **error)
 }
 
 gboolean
-tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, GError **error)
+tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn, GError **error)
 {
-  g_autoptr (GArray) steps = sort_by_table (gradients, n_gradients);
+  g_autoptr (GArray) steps = sort_by_table (gradients, n_gradients, lsn);
 
   if (!run_all (steps, begin, error) || !run_all (steps, combine, error))
     return FALSE;

@@ -18,10 +18,11 @@ typedef struct
   gboolean is_done; /* out: the table has taken the step */
 } TpsDeviceGradient;
 
-/* One step for each table that is named, with the bits of tps_table_step_run(): contributions to a row are added in the order
+/* The step of command `lsn` for each table that is named, with the bits of tps_table_step_run(): contributions to a row are added in the order
  * of the list. All sums are worked out before the first row changes, so that what can fail fails before; only a device that
  * is lost while it changes rows leaves some tables with their step taken and others without: see `is_done`. One step of a
  * table at a time. Blocks until all is done. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
-gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, GError **error);
+gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn,
+                               GError **error);
 
 G_END_DECLS

@@ -229,6 +229,7 @@ table_alloc (const TpsTableSpec *spec)
   tps_table_spec_copy (&table->spec, spec);
   table->dim = (gsize) spec->dim;
   table->row_bytes = table->dim * tps_dtype_size (spec->dtype);
+  table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
   return table;
 }
 
@@ -281,7 +282,6 @@ tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError 
   table->payload = payload;
   table->spec.bytes = (gint64) payload.n_bytes;
   table->optimizer = tps_cpu_optimizer_get (spec->optimizer.kind);
-  table->state_per_row = tps_optimizer_state_per_row (&spec->optimizer, table->dim);
   init_locks (table);
   if (!take_table_memory (table, options->keeps_lsns, error))
     {
@@ -295,13 +295,13 @@ tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError 
 
 TpsTable *
 tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBudget *device_budget,
-                         TpsBudget *budget, TpsWorkerPool *workers, GError **error)
+                         const TpsTableOptions *options, GError **error)
 {
   TpsCharge overhead = { NULL, 0 };
   TpsCharge payload = { NULL, 0 };
   TpsTable *table;
 
-  if (!charge (&overhead, budget, overhead_of (spec), spec->name, error))
+  if (!charge (&overhead, options->budget, overhead_of (spec), spec->name, error))
     return NULL;
   if (!charge (&payload, device_budget, tps_table_spec_get_bytes (spec), spec->name, error))
     {
@@ -312,7 +312,8 @@ tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes, TpsBud
   table->payload = payload;
   table->overhead = overhead;
   table->spec.bytes = (gint64) (payload.n_bytes + overhead.n_bytes);
-  table->on_device = tps_device_rows_new (spec, lanes, workers, error);
+  table->on_device = tps_device_rows_new (spec, lanes, options->workers, options->is_unfilled,
+                                          error);
   if (table->on_device != NULL)
     return table;
   table_free (table);

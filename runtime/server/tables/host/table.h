@@ -58,11 +58,11 @@ typedef struct
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;
-  TpsDeviceRows
-      *on_device; /* whose the rows are; then what follows is not there. NULL = as follows */
   gsize state_per_row;
-  guint8 *rows;  /* [n_rows, dim] of spec.dtype */
-  gfloat *state; /* [n_rows, state_per_row] */
+  TpsDeviceRows *on_device; /* whose the rows are; then what follows is not there, but for the
+                               progress. NULL = as follows */
+  guint8 *rows;             /* [n_rows, dim] of spec.dtype */
+  gfloat *state;            /* [n_rows, state_per_row] */
   atomic_uint
       *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
   gsize lock_mask;
@@ -70,7 +70,8 @@ typedef struct
   TpsTablePace pace[2]; /* of the two pushes that may run at a time */
   gint64 *lsns; /* [n_rows]: of the last change of each row, guarded as rows are; NULL = not kept */
   TpsMutex progress_lock;
-  TpsTableProgress progress; /* guarded by `progress_lock`; only where `lsns` are kept */
+  TpsTableProgress
+      progress; /* guarded by `progress_lock`; only on devices, and where `lsns` are kept */
   atomic_uint n_writers;
   TpsTablePresence *presences; /* [presence_mask + 1] */
   gsize presence_mask;
@@ -83,11 +84,11 @@ gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 /* `spec` is resolved. Charges the memory, takes it, fills the rows. Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
 /* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are charged to `device_budget`,
- * the object to `budget`. `lanes` are borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED,
+ * the object to `options->budget`; a device keeps no LSNs. `lanes` are borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED,
  * DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
-                                   TpsBudget *device_budget, TpsBudget *budget,
-                                   TpsWorkerPool *workers, GError **error);
+                                   TpsBudget *device_budget, const TpsTableOptions *options,
+                                   GError **error);
 TpsTable *tps_table_ref (TpsTable *table);
 void tps_table_unref (TpsTable *table);
 

@@ -188,7 +188,7 @@ void
 run_history (uint64_t seed)
 {
   Random random (seed);
-  Plan plan (random, false);
+  Plan plan (random);
   MemoryDisk disk;
   Server server (0, true), other (0, true);
   Caller caller (server, plan, seed, 0);
@@ -235,14 +235,25 @@ TEST (Histories, HaveTheSameBitsAfterASnapshotAndReplay)
   EXPECT_GT (n_increments, 20);
 }
 
-/* Several pieces of one table, with pushes between them. */
-TEST (Histories, PiecesOfATableAreOfDifferentTimes)
+struct Kept
 {
-  constexpr int64_t n_rows = 6000;
+  TpsOptimizerKind kind;
+  const char *device;
+  bool is_host_memory;
+};
+
+class Pieces : public testing::TestWithParam<Kept>
+{
+};
+
+/* Several pieces of one table, with pushes between them. */
+TEST_P (Pieces, OfATableAreOfDifferentTimes)
+{
+  constexpr int64_t n_rows = 16000;
   constexpr int32_t dim = 16;
   MemoryDisk disk;
   Server server (0, true), other (0, true);
-  Spec spec = Spec ("emb", n_rows, dim).optimizer (TPS_OPTIMIZER_ADAM, 0.1);
+  Spec spec = Spec ("emb", n_rows, dim).optimizer (GetParam ().kind, 0.1);
   TpsSnapshotOptions options = options_of (disk, server);
   TpsSnapshotInfo info;
   Ids all (n_rows);
@@ -255,6 +266,7 @@ TEST (Histories, PiecesOfATableAreOfDifferentTimes)
 
   for (int64_t i = 0; i < n_rows; i++)
     all[static_cast<size_t> (i)] = i;
+  spec.on (GetParam ().device, GetParam ().is_host_memory);
   ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
   server.probe ("emb", all, dim);
   options.user_data = &pushes;
@@ -291,14 +303,23 @@ TEST (Histories, PiecesOfATableAreOfDifferentTimes)
   replay_rest (server, other, info.lsn);
   EXPECT_TRUE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
   EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
+  EXPECT_EQ (other.list (), std::vector<std::string> { "emb" });
+  g_autoptr (GArray) specs = tps_table_store_list (other.store);
+  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).place.device, GetParam ().device);
 }
+
+INSTANTIATE_TEST_SUITE_P (All, Pieces,
+                          testing::Values (Kept { TPS_OPTIMIZER_ADAM, "cpu", false },
+                                           Kept { TPS_OPTIMIZER_ADAM, "fake:0", false },
+                                           Kept { TPS_OPTIMIZER_SGD, "fake:0", false },
+                                           Kept { TPS_OPTIMIZER_FTRL, "fake:0", true }));
 
 /* The same with threads; the log's end is what the observer has seen. Run it with --config=tsan too. */
 TEST (Histories, HaveTheSameBitsUnderThreads)
 {
   MemoryDisk disk;
   Random random (3);
-  Plan plan (random, false);
+  Plan plan (random);
   Server server (2, true), other (0, true);
   TpsSnapshotOptions options = options_of (disk, server);
   TpsSnapshotInfo info;
@@ -914,7 +935,7 @@ cut_power (uint32_t seed)
   Random random (seed);
   thriftps::SimulatedDisk disk (seed);
   MemoryDisk unused;
-  Plan plan (random, false);
+  Plan plan (random);
   Server server (0, true), other (0, true);
   Caller caller (server, plan, seed, 0);
   TpsSnapshotOptions options = options_of (unused, server);
