@@ -1,0 +1,99 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A history of countable pushes in memory, and its reader. FORMAT.md describes the file. */
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace history {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+/* The number of an event in the history: events are totally ordered. */
+using Time = uint32_t;
+
+enum class EventKind : uint8_t
+{
+  push,    /* the first attempt of a push, or another one before it has been acknowledged */
+  ack,     /* of a push that had not been acknowledged */
+  unknown, /* an attempt ended without an answer */
+  repeat,  /* an attempt of a push that had been acknowledged, or its end: must change nothing */
+  read,
+  values, /* the answer of a read */
+  lost,   /* a read ended without an answer */
+  crash,
+  restart,
+};
+
+struct Event
+{
+  EventKind kind;
+  uint32_t what; /* index of the push or the read; kNone of crashes and restarts */
+  uint32_t line; /* of the file, from 1 */
+};
+
+struct Push
+{
+  uint32_t client;
+  uint32_t number;    /* of the client, from 1 */
+  uint32_t first_row; /* in History::rows */
+  uint32_t n_rows;
+};
+
+struct Read
+{
+  uint32_t who;
+  uint32_t first_row; /* in History::rows */
+  uint32_t n_rows;
+  size_t first_value; /* in History::values: n_rows times n_clients counts */
+};
+
+/* A value of a row that is not a whole number of pushes. */
+struct BadValue
+{
+  uint32_t line;
+  uint32_t row;
+  uint32_t client;
+  std::string text;
+};
+
+struct History
+{
+  uint32_t n_clients = 0;
+  uint32_t n_rows = 0;
+  std::vector<Event> events;
+  std::vector<Push> pushes;
+  std::vector<Read> reads;
+  std::vector<uint32_t> rows;
+  std::vector<uint32_t> values;
+  std::vector<BadValue> bad_values;
+
+  const uint32_t *
+  rows_of (const Push &push) const
+  {
+    return rows.data () + push.first_row;
+  }
+  const uint32_t *
+  rows_of (const Read &read) const
+  {
+    return rows.data () + read.first_row;
+  }
+  const uint32_t *
+  values_of (const Read &read, uint32_t i) const
+  {
+    return values.data () + read.first_value + static_cast<size_t> (i) * n_clients;
+  }
+};
+
+/* Reads a whole file. FALSE: it breaks a rule of FORMAT.md; `error` names the line and the rule. */
+bool read_history (FILE *in, History *history, std::string *error);
+
+/* "push 17 of client 2". */
+std::string to_text (const Push &push);
+
+} // namespace history

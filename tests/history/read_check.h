@@ -1,0 +1,69 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The first half of the check: each read by itself, in the order of the events. It also splits
+ * the history into epochs, the times between two crashes, and prepares these for the second
+ * half. */
+
+#pragma once
+
+#include <unordered_map>
+
+#include "tests/history/check.h"
+#include "tests/history/row_index.h"
+
+namespace history {
+
+/* A row as one read saw it. Times are counts of the epoch's events, which is all that the order
+   needs. */
+struct Sight
+{
+  uint32_t row;
+  uint32_t n_acked; /* acknowledgements before the read began */
+  uint32_t n_sent;  /* pushes that were sent for the first time before it ended */
+  uint32_t line;    /* of its values */
+  uint64_t sum;     /* of its values: sights of one row are ordered by it */
+  size_t value;     /* in History::values */
+};
+
+/* A push as an epoch saw it. */
+struct Attempt
+{
+  uint32_t push;
+  uint32_t n_acked;   /* acknowledgements before it was sent for the first time in this epoch */
+  uint32_t ack_order; /* its place among the acknowledgements; kNone = there was none */
+};
+
+struct Epoch
+{
+  std::vector<Attempt>
+      attempts; /* of pushes not acknowledged before, in the order of their first lines */
+  std::vector<uint32_t> acks; /* places in `attempts`, in the order of the acknowledgements */
+  std::vector<Sight> sights;
+  uint32_t end_line = 0; /* of the crash, or of the last event */
+};
+
+/* What reads say of a push whose fate a crash left open. A read of epoch e says "present" if it
+ * shows the push before this was sent again in e, and "absent" if it does not show it. */
+struct Fate
+{
+  struct Saying
+  {
+    uint32_t epoch;
+    uint32_t line;
+    uint32_t row;
+  };
+  bool is_present = false, is_absent = false;
+  Saying present; /* the first one */
+  Saying absent;  /* the last one */
+};
+
+struct ReadCheck
+{
+  std::vector<Epoch> epochs;
+  std::unordered_map<uint32_t, Fate> fates; /* by push */
+  std::vector<Anomaly> anomalies;
+};
+
+ReadCheck check_reads (const History &history, const RowIndex &index);
+
+} // namespace history
