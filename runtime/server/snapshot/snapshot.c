@@ -109,15 +109,18 @@ write_model (Writing *writing, GError **error)
                               writing->folder, &writing->pace, &model->pushes, error);
 }
 
-/* The manifest comes when the log holds every command that may have left a trace in the files. */
+/* The manifest comes when the log holds every command that may have left a trace in the files. A command that has not
+ * ended may not have been handed to the log yet, and to flush the log would not wait for it. */
 static gboolean
 write_manifest (Writing *writing, GError **error)
 {
   const TpsSnapshotOptions *options = writing->options;
+  gint64 end_lsn = tps_sequencer_get_lsn (options->sequencer);
 
-  writing->manifest.end_lsn = tps_sequencer_get_lsn (options->sequencer);
+  writing->manifest.end_lsn = end_lsn;
   if (options->flush != NULL
-      && !options->flush (options->user_data, writing->manifest.end_lsn, error))
+      && (!wait_ended (writing, end_lsn, error)
+          || !options->flush (options->user_data, end_lsn, error)))
     return FALSE;
   return tps_manifest_write (&writing->manifest, options->disk, writing->folder, error);
 }

@@ -850,6 +850,52 @@ TEST_F (Folders, WaitForTheLog)
   EXPECT_STREQ (info.name, "");
 }
 
+/* The log has not been handed a command that is admitted and has not been completed: to flush it says nothing of
+ * that one. */
+TEST_F (Folders, WaitForCommandsThatAreUnderWay)
+{
+  struct Late
+  {
+    TpsSequencer *sequencer;
+    TpsCommand command {};
+    TpsOrdered ordered {};
+    int n_asked = 0, n_pieces = 0;
+    bool is_flushed = false;
+  } late;
+
+  late.sequencer = server.sequencer;
+  late.command.kind = TPS_COMMAND_DROP_TABLE;
+  late.command.drop = "another";
+  late.ordered.command = &late.command;
+  options.user_data = &late;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    static_cast<Late *> (data)->n_pieces++;
+    return FALSE;
+  };
+  ASSERT_EQ (write (options, &info), "");
+  push ();
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Late *self = static_cast<Late *> (data);
+
+    if (++self->n_asked == 1)
+      tps_sequencer_admit (self->sequencer, &self->ordered, nullptr);
+    if (self->n_asked == self->n_pieces + 1) /* all files are written */
+      tps_sequencer_finish (self->sequencer, &self->ordered);
+    return FALSE;
+  };
+  options.flush = [] (gpointer data, gint64 lsn, GError **) -> gboolean {
+    Late *self = static_cast<Late *> (data);
+
+    self->is_flushed = true;
+    EXPECT_EQ (lsn, self->command.lsn);
+    EXPECT_EQ (tps_sequencer_get_ended_lsn (self->sequencer), lsn);
+    return TRUE;
+  };
+  EXPECT_EQ (write (options, &info), "");
+  EXPECT_TRUE (late.is_flushed);
+  EXPECT_EQ (info.end_lsn, late.command.lsn);
+}
+
 TEST_F (Folders, MayBeCancelled)
 {
   options.is_cancelled = [] (gpointer) -> gboolean { return TRUE; };
