@@ -51,11 +51,12 @@ def _symlink_includes(repository_ctx):
         folders.append(folder)
     return folders
 
-def _write_build(repository_ctx, folders, linkopts, deps):
+def _write_build(repository_ctx, folders, linkopts, deps, defines = []):
     repository_ctx.file("BUILD", """\
 cc_library(
     name = {name},
     hdrs = glob({headers}, allow_empty = True),
+    defines = {defines},
     includes = {folders},
     linkopts = {linkopts},
     visibility = ["//visibility:public"],
@@ -64,18 +65,28 @@ cc_library(
 """.format(
         name = repr(repository_ctx.name),
         headers = [folder + "/" + header for folder in folders for header in repository_ctx.attr.headers],
+        defines = defines,
         folders = folders,
         linkopts = linkopts,
         deps = deps,
     ))
 
+def _is_there(repository_ctx):
+    package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
+    return (repository_ctx.which("pkg-config") and
+            not _run(repository_ctx, ["--atleast-version=" + floor, package]).return_code)
+
 def _pkg_config_library_impl(repository_ctx):
+    if repository_ctx.attr.define and not _is_there(repository_ctx):
+        _write_build(repository_ctx, folders = [], linkopts = [], deps = [])
+        return
     _check_version(repository_ctx)
     _write_build(
         repository_ctx,
         folders = _symlink_includes(repository_ctx),
         linkopts = _flags(repository_ctx, "--libs"),
         deps = repository_ctx.attr.libraries,
+        defines = [repository_ctx.attr.define] if repository_ctx.attr.define else [],
     )
 
 pkg_config_library = repository_rule(
@@ -92,6 +103,9 @@ pkg_config_library = repository_rule(
             doc = "Globs of its own headers, relative to its include folders; none: they are in /usr/include.",
         ),
         "libraries": attr.string_list(doc = "Labels of the cc_libraries that its headers need."),
+        "define": attr.string(
+            doc = "Makes it optional: an empty library where it is missing, and this define where it is there.",
+        ),
     },
 )
 

@@ -90,6 +90,14 @@ def thriftps_repositories():
         headers = ["liburing.h", "liburing/**/*.h"],
     )
     pkg_config_library(
+        name = "thriftps_fuse",
+        package = "fuse3",
+        at_least = "3.10",
+        debian = "libfuse3-dev",
+        define = "TPS_HAS_FUSE",
+        headers = ["*.h"],
+    )
+    pkg_config_library(
         name = "thriftps_xxhash",
         package = "libxxhash",
         at_least = "0.8.0",

@@ -50,36 +50,56 @@ SimulatedDisk::get ()
 void
 SimulatedDisk::cut_after (uint64_t n_operations)
 {
+  auto held = guard ();
+
   cut_at_ = n_operations_ + n_operations;
+}
+
+void
+SimulatedDisk::cut ()
+{
+  auto held = guard ();
+
+  is_off_ = true;
 }
 
 void
 SimulatedDisk::fail_sync (uint64_t n)
 {
+  auto held = guard ();
+
   fail_sync_at_ = n_syncs_ + n;
 }
 
 void
 SimulatedDisk::fail_write (uint64_t n)
 {
+  auto held = guard ();
+
   fail_write_at_ = n_writes_ + n;
 }
 
 void
 SimulatedDisk::set_capacity (uint64_t n_bytes)
 {
+  auto held = guard ();
+
   capacity_ = n_bytes;
 }
 
 bool
 SimulatedDisk::is_off () const
 {
+  auto held = guard ();
+
   return is_off_;
 }
 
 uint64_t
 SimulatedDisk::get_operations () const
 {
+  auto held = guard ();
+
   return n_operations_;
 }
 
@@ -136,6 +156,8 @@ SimulatedDisk::keep_some (Inode *inode)
 void
 SimulatedDisk::restart ()
 {
+  auto held = guard ();
+
   for (const NameChange &change : changes_)
     if (chance (0.5))
       apply (&durable_names_, change);

@@ -36,6 +36,8 @@ public:
   /* The power fails in the middle of the n-th operation from now that changes something; all
    * later ones fail. */
   void cut_after (uint64_t n_operations);
+  /* It fails now. */
+  void cut ();
   /* The n-th sync, write from now fails with EIO. */
   void fail_sync (uint64_t n);
   void fail_write (uint64_t n);
@@ -86,14 +88,14 @@ private:
   uint64_t get_used () const;
   static SimulatedDisk *of (TpsDisk *disk);
   std::unique_lock<std::mutex>
-  guard ()
+  guard () const
   {
     return std::unique_lock<std::mutex> (lock_);
   }
   static TpsDisk make_functions ();
 
   std::unique_ptr<Disk> disk_;
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::mt19937 random_;
   Names names_, durable_names_;
   std::vector<NameChange> changes_;

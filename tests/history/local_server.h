@@ -1,0 +1,51 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A server of one table in this process, over a disk of the caller's: without sockets, so that
+ * thousands of power cuts take seconds. */
+
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "runtime/server/durable/durable.h"
+#include "tests/history/workload.h"
+
+namespace history {
+
+/* The size of the table. */
+struct TableSize
+{
+  guint n_rows;
+  guint n_columns;
+};
+
+class LocalServer
+{
+public:
+  LocalServer (TpsDisk *disk, const TableSize &size) : disk_ (disk), size_ (size)
+  {
+  }
+  ~LocalServer ();
+  LocalServer (const LocalServer &) = delete;
+  LocalServer &operator= (const LocalServer &) = delete;
+
+  /* FALSE: the data directory was refused, or its recovery failed. */
+  bool start (std::string *why);
+  bool create_table (std::string *why);
+  std::unique_ptr<Connection> connect ();
+  /* Writes one, and waits for it, whatever comes of it. */
+  void write_snapshot ();
+
+private:
+  class LocalConnection;
+
+  TpsDisk *disk_;
+  TableSize size_;
+  TpsDurable *durable_ = nullptr;
+  TpsWorkerPool *workers_ = nullptr;
+  TpsSequencer *sequencer_ = nullptr;
+  TpsTableStore *store_ = nullptr;
+};
+
+} // namespace history

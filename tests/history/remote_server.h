@@ -1,0 +1,24 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Connections of a workload to a thriftps_server, over sockets. */
+
+#pragma once
+
+#include "tests/history/workload.h"
+
+namespace history {
+
+struct RemoteTable
+{
+  guint n_rows;
+  guint n_columns;
+};
+
+/* FALSE: it was refused. Throws if nobody answers. */
+bool create_remote_table (const std::string &address, const RemoteTable &table);
+
+/* NULL: nobody answers. */
+std::unique_ptr<Connection> connect_to_server (const std::string &address,
+                                               const RemoteTable &table);
+
+} // namespace history

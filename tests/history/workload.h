@@ -1,0 +1,126 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Clients that push and read countable pushes while a server lives, and write a history of it.
+ *
+ *   Workload workload (options, "history");
+ *   for each life of the server:
+ *     workload.settle (connect)      what is open is sent again, some that was acknowledged too
+ *     workload.live (connect)        threads push and read until their connections are lost
+ *     workload.crash ()              when the server is gone
+ *   settle (), then close () and check the file */
+
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/history/recorder.h"
+
+namespace history {
+
+using Rows = std::vector<guint>;
+
+enum class Reply
+{
+  ok,
+  refused, /* with an error; the connection is fine */
+  gone,    /* there is no server any more */
+};
+
+/* A connection to a server with a table of durability COMMIT, SGD with learning rate 1, zeros. */
+class Connection
+{
+public:
+  virtual ~Connection () = default;
+
+  /* Pushes -1 to `column` of `rows`. Calls `acked` as soon as one of `n_copies`, sent at the same
+   * time, has been acknowledged; returns when all have been answered. */
+  virtual Reply push (guint column, gint64 sequence, const Rows &rows, unsigned n_copies,
+                      const std::function<void ()> &acked) = 0;
+  /* `values`: as many columns as there are clients, row by row. */
+  virtual Reply read (const Rows &rows, std::vector<float> *values) = 0;
+  /* Drops the table, and creates it again. */
+  virtual Reply recreate () = 0;
+};
+
+using Connect = std::function<std::unique_ptr<Connection> ()>;
+
+struct WorkloadOptions
+{
+  uint32_t seed = 1;
+  guint n_clients = 4; /* that push; half as many only read */
+  guint n_rows = 512;
+  guint max_tables = 8;   /* how often the table may be created */
+  unsigned n_calls = 150; /* of each client in one life, at most */
+};
+
+class Workload
+{
+public:
+  Workload (const WorkloadOptions &options, const std::string &path);
+  ~Workload ();
+  Workload (const Workload &) = delete;
+  Workload &operator= (const Workload &) = delete;
+
+  /* FALSE: the server has refused what it must not refuse; `why` says what. */
+  bool settle (const Connect &connect, std::string *why);
+  void live (const Connect &connect);
+  void crash ();
+  void restart ();
+  /* FALSE: the history could not be written. */
+  bool close ();
+
+  uint64_t
+  n_operations () const
+  {
+    return n_operations_;
+  }
+  /* Whether all clients have ended their calls of this life. Thread: any. */
+  bool
+  is_over () const
+  {
+    return n_alive_ == 0;
+  }
+
+private:
+  struct Push
+  {
+    guint number;
+    gint64 sequence;
+    Rows rows;
+  };
+  struct Client
+  {
+    guint who = 0;
+    std::mt19937 random;
+    std::vector<Push> pushes; /* of this table */
+    guint n_pushes = 0;
+    bool is_open = false; /* the last one has not been acknowledged */
+  };
+
+  void push_until_gone (Client *client, Connection *connection);
+  void read_until_gone (Client *client, Connection *connection);
+  Reply do_something (Client *client, Connection *connection);
+  Reply send (Client *client, Connection *connection, size_t push, unsigned n_copies);
+  Reply send_next (Client *client, Connection *connection);
+  Reply send_old (Client *client, Connection *connection, size_t how_old);
+  Reply read (const Client &client, Connection *connection, const Rows &rows);
+  bool read_all (const Client &client, Connection *connection);
+  bool finish (Client *client, Connection *connection, std::string *why);
+  Rows choose_rows (std::mt19937 *random) const;
+  Rows in_history (const Rows &rows) const;
+
+  const WorkloadOptions options_;
+  TpsHistoryRecorder *recorder_;
+  std::vector<Client> clients_;
+  std::mt19937 random_;
+  guint table_ = 0; /* how often it was dropped */
+  std::atomic<size_t> n_alive_ { 0 };
+  std::atomic<uint64_t> n_operations_ { 0 };
+};
+
+} // namespace history
