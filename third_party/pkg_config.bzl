@@ -17,7 +17,7 @@ def _run(repository_ctx, arguments):
     return repository_ctx.execute(["pkg-config"] + arguments)
 
 def _install_hint(repository_ctx):
-    return "install Debian's {} (./bazelw does it)".format(repository_ctx.attr.debian)
+    return "install Debian's {} (BAZELW_PACKAGES=all ./bazelw ... does it)".format(repository_ctx.attr.debian)
 
 def _flags(repository_ctx, kind):
     result = _run(repository_ctx, [kind, repository_ctx.attr.package])
@@ -84,7 +84,7 @@ def _pkg_config_library_impl(repository_ctx):
     _write_build(
         repository_ctx,
         folders = _symlink_includes(repository_ctx),
-        linkopts = _flags(repository_ctx, "--libs"),
+        linkopts = [] if repository_ctx.attr.is_loaded else _flags(repository_ctx, "--libs"),
         deps = repository_ctx.attr.libraries,
         defines = [repository_ctx.attr.define] if repository_ctx.attr.define else [],
     )
@@ -106,6 +106,7 @@ pkg_config_library = repository_rule(
         "define": attr.string(
             doc = "Makes it optional: an empty library where it is missing, and this define where it is there.",
         ),
+        "is_loaded": attr.bool(doc = "Programs load it themselves; they are not linked against it."),
     },
 )
 

@@ -75,6 +75,7 @@ def thriftps_repositories():
         at_least = "0.3.20",
         debian = "libopenblas-pthread-dev",
         headers = ["cblas.h", "openblas_config.h"],
+        is_loaded = True,
     )
     pkg_config_library(
         name = "thriftps_isal",

@@ -170,7 +170,7 @@ end_anyway (void *unused)
   _exit (0);
 }
 
-/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads before main(), which do not block signals,
+/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads of their own, which do not block signals,
  * and a signal that reaches one of those would end the process. */
 static int signal_pipe[2];
 

@@ -6,16 +6,14 @@
 #include "runtime/device/device_library.h"
 
 #include <dlfcn.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/module.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/version.h"
 
 #define LIBRARY_NAME "libtps_cuda.so"
 #define DRIVER_NAME "libcuda.so.1"
-#define MAX_TRIES 4
 
 /* Of the driver's interface: cuInit() and cuGetErrorString(). */
 typedef int (*DriverInit) (unsigned int flags);
@@ -36,16 +34,6 @@ conclude_none (TpsLoadedLibrary *loaded, const gchar *format, ...)
   loaded->summary = g_strconcat ("cuda: none: ", why, NULL);
 }
 
-/* ISO C has no cast from an object's address to a function's; POSIX promises that the bits are the same. */
-static gboolean
-find_function (void *handle, const gchar *name, gpointer function, gsize n_bytes)
-{
-  void *address = dlsym (handle, name);
-
-  memcpy (function, &address, n_bytes);
-  return address != NULL;
-}
-
 static void *
 open_driver (TpsLoadedLibrary *loaded, const gchar *name)
 {
@@ -64,7 +52,7 @@ start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
   const char *text = NULL;
   int code;
 
-  if (!find_function (handle, "cuInit", &init, sizeof init))
+  if (!tps_module_find (handle, "cuInit", &init, sizeof init))
     {
       conclude_none (loaded, "%s is no driver (it has no cuInit)", name);
       return FALSE;
@@ -72,7 +60,7 @@ start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
   code = init (0);
   if (code == 0)
     return TRUE;
-  if (find_function (handle, "cuGetErrorString", &error_string, sizeof error_string))
+  if (tps_module_find (handle, "cuGetErrorString", &error_string, sizeof error_string))
     error_string (code, &text);
   conclude_none (loaded, "the driver does not start (error %d: %s)", code,
                  text != NULL ? text : "unknown");
@@ -81,22 +69,15 @@ start_driver (TpsLoadedLibrary *loaded, void *handle, const gchar *name)
 
 /* -- the library -- */
 
-/* What every one of them said, so that the reason for the one that was meant is there. */
 static void *
-open_first (TpsLoadedLibrary *loaded, const gchar *const *names)
+open_library (TpsLoadedLibrary *loaded, const gchar *const *paths)
 {
   g_autoptr (GString) reasons = g_string_new (NULL);
+  void *handle = tps_module_open (paths, reasons);
 
-  for (; *names != NULL; names++)
-    {
-      void *handle = dlopen (*names, RTLD_NOW | RTLD_LOCAL);
-
-      if (handle != NULL)
-        return handle;
-      g_string_append_printf (reasons, "%s%s", reasons->len > 0 ? "; " : "", dlerror ());
-    }
-  conclude_none (loaded, "a driver, but no " LIBRARY_NAME " (%s)", reasons->str);
-  return NULL;
+  if (handle == NULL)
+    conclude_none (loaded, "a driver, but no " LIBRARY_NAME " (%s)", reasons->str);
+  return handle;
 }
 
 /* The ABI number stands first in every version, so that it can be read whatever follows. */
@@ -155,7 +136,7 @@ tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPaths *
       return;
     }
   if ((driver = open_driver (loaded, paths->driver)) == NULL
-      || (handle = open_first (loaded, paths->libraries)) == NULL
+      || (handle = open_library (loaded, paths->libraries)) == NULL
       || (library = check_library (loaded, handle)) == NULL
       || !start_driver (loaded, driver, paths->driver))
     return;
@@ -172,37 +153,12 @@ tps_loaded_library_clear (TpsLoadedLibrary *loaded)
 
 /* -- the process's own -- */
 
-/* Paths in the order of the header's comment; owned by the caller. */
-static GStrv
-usual_libraries (void)
-{
-  const gchar *said = g_getenv ("THRIFTPS_CUDA_LIBRARY");
-  GStrv names = g_new0 (gchar *, MAX_TRIES);
-  g_autofree gchar *program = g_file_read_link ("/proc/self/exe", NULL);
-  g_autofree gchar *folder = program != NULL ? g_path_get_dirname (program) : NULL;
-  guint n = 0;
-
-  if (said != NULL && *said != '\0')
-    {
-      if (!g_str_equal (said, "none"))
-        names[n++] = g_strdup (said);
-      return names;
-    }
-  if (folder != NULL)
-    {
-      names[n++] = g_build_filename (folder, LIBRARY_NAME, NULL);
-      names[n++] = g_build_filename (folder, "..", "lib", "thriftps", LIBRARY_NAME, NULL);
-    }
-  names[n++] = g_strdup (LIBRARY_NAME);
-  return names;
-}
-
 static TpsLoadedLibrary own;
 
 static void
 load_own (void)
 {
-  g_auto (GStrv) names = usual_libraries ();
+  g_auto (GStrv) names = tps_module_list_paths (LIBRARY_NAME, "THRIFTPS_CUDA_LIBRARY");
   TpsDeviceLibraryPaths paths = { .driver = DRIVER_NAME,
                                   .libraries = (const gchar *const *) names };
 

@@ -53,7 +53,7 @@ void tps_device_library_load (TpsLoadedLibrary *loaded, const TpsDeviceLibraryPa
 void tps_loaded_library_clear (TpsLoadedLibrary *loaded);
 
 /* The process's own, loaded at the first call: libcuda.so.1, and libtps_cuda.so at $THRIFTPS_CUDA_LIBRARY ("none": not at
- * all), beside the program, in ../lib/thriftps seen from there, or where the dynamic linker looks. Borrowed for ever.
+ * all) or at the places of tps_module_list_paths(). Borrowed for ever.
  * Processes that fork must not call this before. Thread: any. */
 const TpsLoadedLibrary *tps_device_library_get (void);
 

@@ -1,15 +1,66 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+/* OpenBLAS is loaded at the first use, and never linked: 37 MB that a client or a server of averages
+ * does not need. */
+
 #include "runtime/device/cpu/kernels/blas.h"
 
 #include <cblas.h>
 
+#include "runtime/base/module.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
+#include "runtime/device/cpu/kernels/plain_gemm.h"
 #include "runtime/device/cpu/kernels/skinny_gemm.h"
+
+#define LIBRARY_NAME "libopenblas.so.0"
+
+static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_WARNING);
 
 /* Below this many rows of the result, OpenBLAS does better on the transposed problem when b is not transposed: b is then
  * the large operand, and its kernels prefer the large one first (measured for m = 32, n = k = 1024: 7.4 against 10 ms). */
 #define MAX_ROWS_TO_TRANSPOSE 64
 #define MIN_COLUMNS_TO_TRANSPOSE 256
+
+/* The functions of the library; all NULL where it is not installed. */
+typedef struct
+{
+  __typeof__ (cblas_sgemm) *sgemm;
+  __typeof__ (openblas_set_num_threads) *set_num_threads;
+  __typeof__ (openblas_get_num_threads) *get_num_threads;
+  __typeof__ (openblas_get_config) *get_config;
+} Blas;
+
+static Blas loaded;
+
+#define FIND(field, name) tps_module_find (handle, name, &found.field, sizeof found.field)
+
+static void
+load (void)
+{
+  const gchar *const paths[] = { LIBRARY_NAME, NULL };
+  g_autoptr (GString) reasons = g_string_new (NULL);
+  void *handle = tps_module_open (paths, reasons);
+  Blas found = { NULL };
+
+  if (handle != NULL && FIND (sgemm, "cblas_sgemm")
+      && FIND (set_num_threads, "openblas_set_num_threads")
+      && FIND (get_num_threads, "openblas_get_num_threads")
+      && FIND (get_config, "openblas_get_config"))
+    loaded = found;
+  else
+    tps_trace (&blas_missing, tps_field_text ("library", LIBRARY_NAME),
+               tps_field_text ("reason", reasons->str));
+}
+
+static const Blas *
+get_blas (void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+  tps_sync_check (pthread_once (&once, load));
+  return &loaded;
+}
 
 static blasint
 to_blasint (gsize value)
@@ -21,10 +72,16 @@ to_blasint (gsize value)
 static void
 product (const TpsGemm *gemm)
 {
+  const Blas *blas = get_blas ();
   blasint lda = to_blasint (MAX (1, gemm->transpose_a ? gemm->m : gemm->k));
   blasint ldb = to_blasint (MAX (1, gemm->transpose_b ? gemm->k : gemm->n));
 
-  cblas_sgemm (CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
+  if (blas->sgemm == NULL)
+    {
+      tps_cpu_plain_gemm (gemm);
+      return;
+    }
+  blas->sgemm (CblasRowMajor, gemm->transpose_a ? CblasTrans : CblasNoTrans,
                gemm->transpose_b ? CblasTrans : CblasNoTrans, to_blasint (gemm->m),
                to_blasint (gemm->n), to_blasint (gemm->k), gemm->alpha, gemm->a, lda, gemm->b, ldb,
                gemm->beta, gemm->c, to_blasint (gemm->n));
@@ -75,17 +132,24 @@ tps_cpu_gemm (const TpsGemm *gemm)
 void
 tps_blas_set_num_threads (guint n_threads)
 {
-  openblas_set_num_threads ((int) MAX (1, n_threads));
+  const Blas *blas = get_blas ();
+
+  if (blas->set_num_threads != NULL)
+    blas->set_num_threads ((int) MAX (1, n_threads));
 }
 
 guint
 tps_blas_get_num_threads (void)
 {
-  return (guint) openblas_get_num_threads ();
+  const Blas *blas = get_blas ();
+
+  return blas->get_num_threads != NULL ? (guint) blas->get_num_threads () : 1;
 }
 
 const gchar *
 tps_blas_get_version (void)
 {
-  return openblas_get_config ();
+  const Blas *blas = get_blas ();
+
+  return blas->get_config != NULL ? blas->get_config () : "no OpenBLAS";
 }

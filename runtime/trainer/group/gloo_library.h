@@ -1,0 +1,29 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Gloo in a library of its own, libtps_gloo.so, for programs that must run where Gloo is not
+ * installed.
+ *
+ * * tps_gloo_process_group_new() has two definitions. Programs of this tree link the one in
+ * gloo/. Installed programs and libthriftps.so link the one in gloo_loader.c, which loads
+ * libtps_gloo.so at the first call. It exports one symbol, a TpsGlooLibrary, and is built from
+ * the same source as the program: ABI number and version must be equal. */
+
+#pragma once
+
+#include "runtime/trainer/ports/process_group.h"
+
+G_BEGIN_DECLS
+
+#define TPS_GLOO_LIBRARY_SYMBOL "tps_gloo_library"
+/* Goes up with every change of TpsGlooLibrary. */
+#define TPS_GLOO_LIBRARY_ABI 1
+
+typedef struct
+{
+  guint32 abi;          /* TPS_GLOO_LIBRARY_ABI; first in every version */
+  const gchar *version; /* TPS_VERSION */
+  /* As tps_process_group_new(). */
+  TpsProcessGroup *(*group_new) (const TpsProcessGroupOptions *options, GError **error);
+} TpsGlooLibrary;
+
+G_END_DECLS
