@@ -1,0 +1,175 @@
+"""Rules that make the files of an installation. See README.md."""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+
+# ---- headers ------------------------------------------------------------------------------------
+
+def _installed_headers_impl(ctx):
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    headers = depset(transitive = [context.headers for context in contexts])
+    arguments = ctx.actions.args()
+    arguments.add(ctx.file._tool)
+    arguments.add(folder.path)
+    arguments.add_all(ctx.attr.roots)
+    arguments.add("--")
+    arguments.add_all(headers)
+    arguments.use_param_file("@%s", use_always = False)
+    ctx.actions.run(
+        executable = "/usr/bin/python3",
+        arguments = [arguments],
+        inputs = depset([ctx.file._tool], transitive = [headers]),
+        outputs = [folder],
+        mnemonic = "InstalledHeaders",
+    )
+    return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
+
+installed_headers = rule(
+    implementation = _installed_headers_impl,
+    doc = "A folder with the headers `roots` and all of ours that they include, as <thriftps/...>.",
+    attrs = {
+        "deps": attr.label_list(
+            mandatory = True,
+            providers = [CcInfo],
+            doc = "The libraries that have them.",
+        ),
+        "roots": attr.string_list(mandatory = True, doc = "Paths from the root of the tree."),
+        "_tool": attr.label(default = "headers.py", allow_single_file = True),
+    },
+)
+
+# ---- one object ---------------------------------------------------------------------------------
+
+def _one_object_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    left_out = [target.label for target in ctx.attr.left_out]
+    archives = []
+    for dep in ctx.attr.deps:
+        for linker_input in dep[CcInfo].linking_context.linker_inputs.to_list():
+            if linker_input.owner in left_out:
+                continue
+            for library in linker_input.libraries:
+                archives.append(library.pic_static_library or library.static_library)
+    linked = ctx.actions.declare_file(ctx.label.name + ".pic.o")
+    archive = ctx.actions.declare_file(ctx.label.name + ".a")
+    ctx.actions.run_shell(
+        inputs = depset(
+            archives + [ctx.file.symbols, ctx.file._tool],
+            transitive = [toolchain.all_files],
+        ),
+        outputs = [linked, archive],
+        command = """
+set -eu
+ld=$1 objcopy=$2 ar=$3 symbols=$4 tool=$5 linked=$6 archive=$7; shift 7
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+/usr/bin/python3 "$tool" roots "$symbols" > "$work/roots"
+/usr/bin/python3 "$tool" names "$symbols" > "$work/names"
+"$ld" -r -o "$linked" "@$work/roots" --start-group "$@" --end-group
+# What is not exported is local, so that it cannot clash with names of the program.
+"$objcopy" --strip-debug --keep-global-symbols="$work/names" "$linked" "$work/thriftps.o"
+"$ar" rcsD "$archive" "$work/thriftps.o"
+""",
+        arguments = [
+            toolchain.ld_executable,
+            toolchain.objcopy_executable,
+            toolchain.ar_executable,
+            ctx.file.symbols.path,
+            ctx.file._tool.path,
+            linked.path,
+            archive.path,
+        ] + [archive.path for archive in archives],
+        mnemonic = "OneObject",
+    )
+    return [
+        DefaultInfo(files = depset([linked])),
+        OutputGroupInfo(archive = depset([archive])),
+    ]
+
+one_object = rule(
+    implementation = _one_object_impl,
+    doc = """Links what the functions of `symbols` need into one object. The output group `archive` is a
+static library of it whose other names are local.""",
+    attrs = {
+        "deps": attr.label_list(mandatory = True, providers = [CcInfo]),
+        "left_out": attr.label_list(doc = "Dependencies of `deps` that are not linked."),
+        "symbols": attr.label(mandatory = True, allow_single_file = True),
+        "_tool": attr.label(default = "symbols.py", allow_single_file = True),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
+
+# ---- all files ----------------------------------------------------------------------------------
+
+def _files_tar_impl(ctx):
+    tar = ctx.actions.declare_file(ctx.label.name + ".tar")
+    arguments = ctx.actions.args()
+    arguments.add(ctx.file._tool)
+    arguments.add(tar)
+    inputs = []
+    for target, place in ctx.attr.files.items():
+        for file in target.files.to_list():
+            inputs.append(file)
+            arguments.add(place)
+            arguments.add(file.path)
+    for link, to in ctx.attr.links.items():
+        arguments.add(link + "@")
+        arguments.add(to)
+    ctx.actions.run(
+        executable = "/usr/bin/python3",
+        arguments = [arguments],
+        inputs = inputs + [ctx.file._tool],
+        outputs = [tar],
+        mnemonic = "FilesTar",
+    )
+    return [DefaultInfo(files = depset([tar]), runfiles = ctx.runfiles([tar]))]
+
+files_tar = rule(
+    implementation = _files_tar_impl,
+    doc = "An archive of `files`, the same bytes wherever it is made; see tar.py.",
+    attrs = {
+        "files": attr.label_keyed_string_dict(
+            mandatory = True,
+            allow_files = True,
+            doc = "Target: place, as tar.py takes it.",
+        ),
+        "links": attr.string_dict(doc = "Place of a symbolic link: its contents."),
+        "_tool": attr.label(default = "tar.py", allow_single_file = True),
+    },
+)
+
+# ---- Debian packages ----------------------------------------------------------------------------
+
+def _deb_impl(ctx):
+    packages = [ctx.actions.declare_file(name + ".deb") for name in ctx.attr.packages]
+    arguments = ctx.actions.args()
+    arguments.add(ctx.file._tool)
+    arguments.add(ctx.file.files)
+    arguments.add(ctx.file._installer)
+    arguments.add(ctx.files.control[0].dirname)
+    arguments.add(packages[0].dirname)
+    arguments.add_all(ctx.attr.packages)
+    ctx.actions.run(
+        executable = "/usr/bin/python3",
+        arguments = [arguments],
+        inputs = [ctx.file._tool, ctx.file.files, ctx.file._installer] + ctx.files.control,
+        outputs = packages,
+        mnemonic = "Deb",
+    )
+    return [DefaultInfo(files = depset(packages), runfiles = ctx.runfiles(packages))]
+
+deb = rule(
+    implementation = _deb_impl,
+    doc = "Debian packages of a files_tar, see deb.py.",
+    attrs = {
+        "files": attr.label(mandatory = True, allow_single_file = [".tar"]),
+        "control": attr.label_list(
+            mandatory = True,
+            allow_files = True,
+            doc = "The files of debian/.",
+        ),
+        "packages": attr.string_list(mandatory = True),
+        "_installer": attr.label(default = "install.py", allow_single_file = True),
+        "_tool": attr.label(default = "deb.py", allow_single_file = True),
+    },
+)

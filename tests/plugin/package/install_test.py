@@ -1,0 +1,322 @@
+"""Installs everything below a temporary prefix, and uses it as a user does."""
+
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.getcwd()
+HERE = os.path.join(ROOT, "tests/plugin/package")
+INSTALL = os.path.join(ROOT, "plugin/package/install")
+LIST = os.path.join(ROOT, "plugin/package/debian/libthriftps0.symbols")
+STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
+LOOKED_UP = "-0.01 -0.02\n"  # what push_and_look_up.c prints: a step of SGD from zero
+# All that a client needs at run time, beside libc.
+NEEDED = {
+    "libglib-2.0.so.0",
+    "libgobject-2.0.so.0",
+    "libisal.so.2",
+    "libjson-glib-1.0.so.0",
+    "libthrift_c_glib.so.0",
+    "liburing.so.2",
+    "libxxhash.so.0",
+}
+NOT_LINKED = re.compile(r"gloo|openblas|ibverbs|hiredis|gfortran|libstdc")
+
+spec = importlib.util.spec_from_file_location(
+    "symbols", os.path.join(ROOT, "plugin/package/symbols.py")
+)
+symbols = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(symbols)
+
+
+def run(*command, **options):
+    """Returns what the command prints; an error shows it."""
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+        **options
+    )
+    if done.returncode != 0:
+        raise AssertionError(
+            "%s: exit code %d\n%s" % (" ".join(command), done.returncode, done.stdout)
+        )
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        cls.prefix = os.path.join(cls.folder, "usr")
+        run(INSTALL, "--prefix=" + cls.prefix)
+        cls.environment = dict(
+            os.environ,
+            PKG_CONFIG_PATH=cls.path("lib/pkgconfig"),
+            LD_LIBRARY_PATH=cls.path("lib"),
+            PATH="/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.prefix, name)
+
+    def setUp(self):
+        self.work = tempfile.mkdtemp(dir=self.folder)
+        self.program = os.path.join(self.work, "push_and_look_up")
+
+    def pkg_config(self, *arguments):
+        return run("pkg-config", *arguments, "thriftps", env=self.environment).split()
+
+    def need(self, *programs):
+        for program in programs:
+            if shutil.which(program, path=self.environment["PATH"]) is None:
+                self.skipTest("%s is not installed" % program)
+
+    def check_program(self):
+        """Runs the program against a server of its own."""
+        server = subprocess.Popen(
+            [self.path("bin/thriftps_server"), "--listen=127.0.0.1:0"],
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        try:
+            address = server.stdout.readline().split()[-1]
+            self.assertEqual(run(self.program, address, env=self.environment), LOOKED_UP)
+        finally:
+            server.terminate()
+            server.communicate()
+
+    # ---- compilers and build systems ----
+
+    def compile_and_run(self, compiler, *options):
+        self.need(compiler)
+        run(
+            compiler,
+            *options,
+            *STRICT,
+            os.path.join(HERE, "push_and_look_up.c"),
+            "-o",
+            self.program,
+            *self.pkg_config("--cflags", "--libs"),
+            env=self.environment
+        )
+        self.check_program()
+
+    def test_a_program_of_gcc_pushes_and_looks_up(self):
+        self.compile_and_run("gcc")
+
+    def test_a_program_of_clang_pushes_and_looks_up(self):
+        self.compile_and_run("clang", "-std=c11")
+
+    def test_a_static_library_is_enough(self):
+        run(
+            "gcc",
+            os.path.join(HERE, "push_and_look_up.c"),
+            "-o",
+            self.program,
+            *self.pkg_config("--cflags"),
+            self.path("lib/libthriftps.a"),
+            *[flag for flag in self.pkg_config("--libs", "--static") if flag != "-lthriftps"],
+            env=self.environment
+        )
+        self.assertNotIn("libthriftps", run("ldd", self.program))
+        self.check_program()
+
+    def test_cmake_finds_it(self):
+        self.need("cmake", "make")
+        run(
+            "cmake",
+            "-S",
+            HERE,
+            "-B",
+            self.work,
+            "-DCMAKE_PREFIX_PATH=" + self.prefix,
+            env=self.environment,
+        )
+        run("cmake", "--build", self.work, env=self.environment)
+        self.check_program()
+
+    def test_meson_finds_it(self):
+        self.need("meson", "ninja")
+        build = os.path.join(self.work, "build")
+        # Meson wants the sources themselves, not links to them.
+        for name in ("meson.build", "push_and_look_up.c"):
+            shutil.copy(os.path.join(HERE, name), self.work)
+        run("meson", "setup", build, self.work, env=self.environment)
+        run("meson", "compile", "-C", build, env=self.environment)
+        self.program = os.path.join(build, "push_and_look_up")
+        self.check_program()
+
+    def test_headers_are_clean_in_every_language_and_compiler(self):
+        headers = symbols.list_headers(self.path("include"))
+        self.assertIn("thriftps/plugin/plugin.h", headers)
+        for compiler, suffix, standard in (
+            ("gcc", ".c", "c11"),
+            ("clang", ".c", "c11"),
+            ("g++", ".cc", "c++17"),
+            ("clang++", ".cc", "c++17"),
+        ):
+            if shutil.which(compiler) is None:
+                continue
+            with self.subTest(compiler):
+                source = os.path.join(self.work, "all" + suffix)
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write("".join("#include <%s>\n" % header for header in headers))
+                run(
+                    compiler,
+                    "-std=" + standard,
+                    *STRICT,
+                    "-fsyntax-only",
+                    source,
+                    *self.pkg_config("--cflags")
+                )
+
+    # ---- the library ----
+
+    def library(self):
+        return os.path.realpath(self.path("lib/libthriftps.so"))
+
+    def test_exported_are_what_the_headers_declare_and_the_list_says(self):
+        listed = set(symbols.get_names(LIST))
+        exported = {
+            line.split()[-1].partition("@")[0]
+            for line in run("nm", "-D", "--defined-only", self.library()).splitlines()
+        } - {"THRIFTPS_0"}
+        declared = symbols.find_declared(self.path("include"), self.pkg_config("--cflags"))
+        hint = "see plugin/package/README.md for how to update libthriftps0.symbols"
+        self.assertEqual(sorted(declared - listed), [], hint)
+        self.assertEqual(sorted(listed - declared), [], hint)
+        self.assertEqual(sorted(exported ^ listed), [], hint)
+        self.assertTrue(all(name.startswith("tps_") for name in exported))
+
+    def test_the_static_library_shows_the_same_names(self):
+        names = {
+            line.split()[-1]
+            for line in run(
+                "nm", "--defined-only", "--extern-only", self.path("lib/libthriftps.a")
+            ).splitlines()
+            if len(line.split()) == 3
+        }
+        self.assertEqual(sorted(names ^ set(symbols.get_names(LIST))), [])
+
+    def test_it_has_a_versioned_name_and_needs_little(self):
+        header = run("objdump", "-p", self.library())
+        self.assertEqual(re.findall(r"SONAME +(\S+)", header), ["libthriftps.so.0"])
+        needed = {
+            name
+            for name in re.findall(r"NEEDED +(\S+)", header)
+            if not re.match(r"lib[cm]\.so|ld-", name)
+        }
+        self.assertEqual(needed - NEEDED, set())
+        for file in (
+            self.library(),
+            self.path("bin/thriftps_server"),
+            self.path("bin/thriftps_log"),
+        ):
+            self.assertIsNone(NOT_LINKED.search(run("ldd", file)), file)
+
+    def test_gloo_comes_in_a_library_of_its_own(self):
+        class Library(ctypes.Structure):
+            _fields_ = [
+                ("abi", ctypes.c_uint32),
+                ("version", ctypes.c_char_p),
+                ("group_new", ctypes.c_void_p),
+            ]
+
+        path = self.path("lib/thriftps/libtps_gloo.so")
+        library = Library.in_dll(ctypes.CDLL(path), "tps_gloo_library")
+        self.assertEqual(library.version.decode(), self.version())
+        self.assertTrue(library.group_new)
+        exported = run("nm", "-D", "--defined-only", path).split()
+        self.assertEqual(exported[-1], "tps_gloo_library")
+
+    # ---- programs, pages and files ----
+
+    def version(self):
+        return run(self.path("bin/thriftps_server"), "--version").split()[-1]
+
+    def test_all_versions_are_the_same(self):
+        self.assertEqual(self.pkg_config("--modversion"), [self.version()])
+        self.assertTrue(self.library().endswith("libthriftps.so." + self.version()))
+        with open(
+            self.path("lib/cmake/thriftps/thriftpsConfigVersion.cmake"), encoding="utf-8"
+        ) as file:
+            self.assertIn('set (PACKAGE_VERSION "%s")' % self.version(), file.read())
+
+    def test_manual_pages_name_every_option(self):
+        for program in ("thriftps_server", "thriftps_log"):
+            options = re.findall(
+                r"^  (--[\w-]+)", run(self.path("bin/" + program), "--help"), re.MULTILINE
+            )
+            with open(self.path("share/man/man1/%s.1" % program), encoding="utf-8") as file:
+                page = file.read().replace("\\-", "-")
+            self.assertGreater(len(options), 5)
+            for option in options:
+                self.assertRegex(page, r"\\fB%s[=\\]" % option)
+
+    def test_the_service_starts_the_installed_server_with_the_installed_configuration(self):
+        with open(self.path("lib/systemd/system/thriftps.service"), encoding="utf-8") as file:
+            unit = file.read()
+        self.assertNotIn("@", unit)
+        command = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE).group(1).split()
+        server = subprocess.Popen(
+            command + ["--listen=127.0.0.1:0"], stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        self.assertRegex(server.stdout.readline(), r"^listening on 127\.0\.0\.1:\d+$")
+        server.terminate()
+        server.communicate()
+        self.assertEqual(server.returncode, 0)
+
+    def test_the_idl_makes_clients(self):
+        self.need("thrift")
+        idl = self.pkg_config("--variable=idldir")[0]
+        run(
+            "thrift",
+            "--gen",
+            "py",
+            "-out",
+            self.work,
+            "-r",
+            os.path.join(idl, "embedding_table.thrift"),
+        )
+        self.assertIn(
+            "EmbeddingTable.py", os.listdir(os.path.join(self.work, "thriftps/embedding_table"))
+        )
+
+    def test_a_destdir_stands_before_all_paths_and_uninstall_leaves_nothing(self):
+        stage = os.path.join(self.work, "stage")
+        options = ["--prefix=/usr", "--destdir=" + stage, "--libdir=lib/x86_64-linux-gnu"]
+        run(INSTALL, *options)
+        with open(
+            os.path.join(stage, "usr/lib/x86_64-linux-gnu/pkgconfig/thriftps.pc"), encoding="utf-8"
+        ) as file:
+            self.assertIn("libdir=/usr/lib/x86_64-linux-gnu\n", file.read())
+        self.assertTrue(os.path.exists(os.path.join(stage, "etc/thriftps/server.json")))
+        run(INSTALL, *options, "--uninstall")
+        left = [os.path.join(folder, name) for folder, _, names in os.walk(stage) for name in names]
+        self.assertEqual(left, [os.path.join(stage, "etc/thriftps/server.json")])
+
+    def test_a_configuration_that_exists_stays(self):
+        path = os.path.join(self.work, "etc/thriftps/server.json")
+        run(INSTALL, "--prefix=" + self.work)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"ntrainer": 7}')
+        run(INSTALL, "--prefix=" + self.work)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(file.read(), '{"ntrainer": 7}')
+
+
+if __name__ == "__main__":
+    unittest.main()
