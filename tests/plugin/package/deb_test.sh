@@ -1,0 +1,86 @@
+#!/bin/bash
+# Installs the Debian packages in a Debian of their own, uses them and removes them.
+#
+# usage: deb_test.sh PROGRAM.c PACKAGE.deb...
+#
+# Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them it
+# says so and ends: .ci/full installs debootstrap.
+set -euo pipefail
+
+skip () {
+  echo "skipped: $1"
+  if [ -n "${XML_OUTPUT_FILE:-}" ]; then
+    cat > "$XML_OUTPUT_FILE" <<EOF
+<testsuites><testsuite name="deb" tests="1" skipped="1">
+<testcase name="deb"><skipped message="$1"/></testcase>
+</testsuite></testsuites>
+EOF
+  fi
+  exit 0
+}
+
+[ "$(id -u)" = 0 ] || skip 'only root can make a root folder of a Debian'
+PATH=$PATH:/usr/sbin:/sbin
+for program in debootstrap lintian unshare; do
+  command -v "$program" >/dev/null || skip "$program is not installed"
+done
+# shellcheck source=/dev/null
+release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+
+program=$1
+shift
+lintian --allow-root --fail-on warning,error "$@"
+
+root=$(mktemp -d /var/tmp/thriftps-deb.XXXXXX)
+trap 'rm -rf --one-file-system "$root"' EXIT
+debootstrap --variant=minbase "$release" "$root" "$mirror" > "$root.log" 2>&1 || {
+  tail -3 "$root.log"
+  rm "$root.log"
+  skip "debootstrap cannot reach $mirror"
+}
+rm "$root.log"
+mkdir "$root/packages"
+cp -L "$program" "$root/packages/program.c"
+cp -L "$@" "$root/packages"
+
+cat > "$root/packages/use" <<'EOF'
+set -eux
+mount -t proc proc /proc
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+cd /packages
+is_installed () { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+install () { apt-get -q install -y --no-install-recommends "$@" > log 2>&1 || { cat log; exit 1; }; }
+
+apt-get -q update > log 2>&1 || { cat log; exit 1; }
+
+# The server alone: without OpenBLAS, Gloo and Python.
+install ./thriftps-server.deb
+thriftps_server --version
+thriftps_log --help > /dev/null
+for package in libopenblas0-pthread libgloo0 libibverbs1 python3; do
+  if is_installed $package; then exit 1; fi
+done
+
+# A program.
+install ./libthriftps0.deb ./libthriftps-dev.deb gcc libc6-dev pkg-config
+cc -Wall -Wextra -Wcast-qual -Werror program.c $(pkg-config --cflags --libs thriftps) -o program
+mkfifo ready
+thriftps_server --listen=unix:/tmp/server > ready & server=$!
+read -r listening < ready
+test "$(./program unix:/tmp/server)" = '-0.01 -0.02'
+kill $server; wait $server
+
+# Gloo.
+install ./thriftps-gloo.deb
+is_installed libgloo0
+if ldd /usr/lib/thriftps/libtps_gloo.so | grep 'not found'; then exit 1; fi
+
+# Nothing changed since, and nothing stays.
+dpkg -V thriftps-server libthriftps0 libthriftps-dev thriftps-gloo
+apt-get -q purge -y thriftps-server libthriftps0 libthriftps-dev thriftps-gloo > log 2>&1
+if dpkg-query -W -f '${Package}\n' | grep thriftps; then exit 1; fi
+if find / -xdev -name '*thriftps*' -not -path '/packages/*' | grep .; then exit 1; fi
+EOF
+unshare --mount --pid --fork chroot "$root" /bin/sh /packages/use
+echo 'all packages were installed, used and removed'
