@@ -23,7 +23,7 @@ struct TpsSafetensorsReader
 {
   gchar *path;
   TpsDiskFile *file;
-  TpsCharge charge; /* for the header */
+  TpsCharge charge;    /* for the header */
   TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
   TpsReadAhead *ahead; /* of whole blocks of `ahead_tensor`; NULL = none */
   const TpsSafetensor *ahead_tensor;

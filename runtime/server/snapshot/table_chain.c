@@ -83,6 +83,15 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
+/* A device knows of the table only whether it has changed. All commands up to the LSN of the new
+ * snapshot have ended, and the table's progress contains them. */
+static gboolean
+has_changed_on_device (const Writing *writing)
+{
+  return writing->table->on_device != NULL
+         && writing->entry->progress.lsn > writing->chain->earlier->lsn;
+}
+
 /* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have
  * no later LSN are in it. FALSE: no memory, or the caller gives up, which the next piece of work
  * says. */
@@ -141,7 +150,9 @@ begin_increment (Writing *writing, guint8 **bits)
     return FALSE;
   earlier = tps_manifest_find_table (manifest, writing->table->spec.name,
                                      writing->table->incarnation);
-  if (earlier == NULL || !find_changed (writing, bits) || !may_grow (writing, earlier))
+  if (earlier == NULL || has_changed_on_device (writing)
+      || (writing->table->on_device == NULL && !find_changed (writing, bits))
+      || !may_grow (writing, earlier))
     return FALSE;
   is_whole = writing->rows.n_changed == 0 && tps_manifest_table_get_n_increments (earlier) == 0;
   if (share_all (writing, earlier, is_whole))

@@ -308,6 +308,40 @@ TEST_P (Pieces, OfATableAreOfDifferentTimes)
   EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).place.device, GetParam ().device);
 }
 
+/* A device does not know which rows have changed, but whether any has. */
+TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
+{
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec changing = Spec ("a", 100, 8), still = Spec ("b", 100, 8).optimizer (GetParam ().kind, 0.1);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo first, second, third;
+  Ids all (100);
+
+  for (int64_t i = 0; i < 100; i++)
+    all[static_cast<size_t> (i)] = i;
+  still.on (GetParam ().device, GetParam ().is_host_memory);
+  ASSERT_TRUE (tps_table_store_create (server.store, &changing.value, nullptr));
+  ASSERT_TRUE (tps_table_store_create (server.store, &still.value, nullptr));
+  server.probe ("b", all, 8);
+  options.max_increments = 3;
+  options.keep = 3;
+  ASSERT_EQ (write (options, &first), "");
+  server.probe ("a", { 7 }, 8);
+  ASSERT_EQ (write (options, &second), "");
+  auto file_of = [&] (const TpsSnapshotInfo &info) {
+    return disk.files[std::string ("snapshots/") + info.name + "/table-000001.safetensors"];
+  };
+  ASSERT_NE (file_of (first), nullptr);
+  EXPECT_EQ (file_of (first), file_of (second));
+  server.probe ("b", all, 8);
+  ASSERT_EQ (write (options, &third), "");
+  EXPECT_NE (file_of (third), file_of (second));
+  ASSERT_EQ (restore (options_of (disk, other), &third), "");
+  EXPECT_TRUE (server.rows_of ("b", all) == other.rows_of ("b", all));
+  EXPECT_TRUE (server.state_of ("b") == other.state_of ("b"));
+}
+
 INSTANTIATE_TEST_SUITE_P (All, Pieces,
                           testing::Values (Kept { TPS_OPTIMIZER_ADAM, "cpu", false },
                                            Kept { TPS_OPTIMIZER_ADAM, "fake:0", false },
