@@ -505,6 +505,11 @@ TEST_F (Tables, takeNoMoreThanTheirBudget)
   disk.get ()->close (file);
   EXPECT_THAT (restore ({ "big.safetensors" }, { spec }, false), testing::HasSubstr ("header"));
   EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  file = disk.get ()->open (disk.get (), "from/copy/manifest.json", TPS_DISK_CREATE, nullptr);
+  disk.get ()->preallocate (file, 10 << 20, nullptr);
+  disk.get ()->close (file);
+  EXPECT_THAT (restore ({ "copy" }), testing::HasSubstr ("manifest"));
+  EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);
   Spec many = Spec ("emb", int64_t { 1 } << 40, kDim);
   EXPECT_NE (restore ({ "snapshots" }, { many }), "");
   EXPECT_EQ (code, TPS_ERROR_RESOURCE_EXHAUSTED);

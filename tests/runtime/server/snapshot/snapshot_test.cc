@@ -1398,6 +1398,51 @@ TEST (Import, TakesArraysOfNumPyAndConvertsThem)
     }
 }
 
+/* Numbers and names of headers that say something else: taken or refused, with no memory left charged. */
+TEST (Import, BelievesNoHeader)
+{
+  MemoryDisk disk;
+  Server server (0, true);
+  Spec spec = spec_of ("emb", 60, 3, TPS_OPTIMIZER_ADAM).shard (hash_shard (60, 1, 2));
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  Random random (11);
+  std::vector<std::string> paths;
+  int n_taken = 0;
+  Ids ids;
+
+  for (int64_t slot = 0; slot < spec.value.shard.n_rows; slot++)
+    ids.push_back (tps_shard_get_row (&spec.value.shard, slot));
+  options.max_increments = 2;
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  ASSERT_EQ (write (options, &info), "");
+  server.probe ("emb", { ids[0], ids[29] }, 3);
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (info.n_increments, 1u);
+  for (const char *name : { "table-000000.base", "table-000000.increment-01" })
+    paths.push_back (std::string ("snapshots/") + info.name + "/" + name);
+  for (unsigned long i = 0; i < number_of ("SEEDS", 1000); i++)
+    {
+      Server other (0, true);
+      std::string &bytes = *disk.files.at (paths[i % 2]);
+      std::string whole = bytes;
+
+      for (unsigned n = 1 + random () % 3; n > 0; n--)
+        {
+          size_t at = 8 + random () % (whole.find ("     ") - 8);
+          bool is_digit = isdigit (whole[at]) != 0;
+
+          bytes[at] = is_digit ? static_cast<char> ('0' + random () % 10)
+                               : "\"{}[],:-x"[random () % 9];
+        }
+      n_taken += import_into (other, disk, paths, spec).empty () ? 1 : 0;
+      bytes = whole;
+    }
+  EXPECT_GT (n_taken, 10);
+  EXPECT_EQ (import_into (server, disk, paths, spec),
+             "ALREADY_EXISTS table emb: there is one already");
+}
+
 /* As torch.distributed.checkpoint writes them: a part of a tensor, with its offset. */
 TEST (Import, TakesPartsOfATensor)
 {
