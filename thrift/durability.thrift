@@ -85,7 +85,7 @@ service Durability {
   //
   // PERMISSION_DENIED without --import-dir. ALREADY_EXISTS where the server has such a table.
   // RESOURCE_EXHAUSTED where tables do not fit, and with retry_after_ms while another snapshot is
-  // being written or read.
+  // being written or read. A client that gives up does not end the work.
   SnapshotInfo restore(1: list<string> snapshots, 2: list<embedding_table.TableSpec> tables)
       throws (1: node.ServiceError failure)
 
