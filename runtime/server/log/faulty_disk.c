@@ -140,6 +140,12 @@ faulty_rename (TpsDisk *disk, const gchar *from, const gchar *to, GError **error
 }
 
 static gboolean
+faulty_link (TpsDisk *disk, const gchar *from, const gchar *to, GError **error)
+{
+  return inner_of (disk)->link (inner_of (disk), from, to, error);
+}
+
+static gboolean
 faulty_remove (TpsDisk *disk, const gchar *path, GError **error)
 {
   return inner_of (disk)->remove (inner_of (disk), path, error);
@@ -192,6 +198,7 @@ tps_faulty_disk_new (TpsDisk *inner, TpsFaultPlan *plan)
     .write = faulty_write,
     .sync = faulty_sync,
     .rename = faulty_rename,
+    .link = inner->link != NULL ? faulty_link : NULL,
     .remove = faulty_remove,
     .make_folder = faulty_make_folder,
     .sync_folder = faulty_sync_folder,
