@@ -7,6 +7,8 @@
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
+/* Groups up to this length are skipped within what is read at a time, longer ones by their heads. */
+#define SMALL_GROUP_BYTES ((gint64) 64 << 10)
 #define HEADS_BYTES \
   ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and that of its first group */
 
@@ -355,6 +357,8 @@ tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error
       if (reader->group.first_lsn + reader->group.n_records > lsn)
         return TRUE;
       reader->offset = offset + reader->group.n_bytes;
+      if (reader->group.n_bytes <= SMALL_GROUP_BYTES)
+        reader->is_sequential = TRUE;
     }
 }
 

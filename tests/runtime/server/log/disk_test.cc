@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The real disks, one suite for both, and the log with its threads on them. */
+/* The real disks, one suite for all of them, and the log with its threads on them. */
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "runtime/server/log/faulty_disk.h"
 #include "tests/runtime/server/log/log_fixture.h"
 
 namespace thriftps {
@@ -16,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class DiskTest : public testing::TestWithParam<bool>
+class DiskTest : public testing::TestWithParam<const char *>
 {
 protected:
   void
@@ -25,17 +26,31 @@ protected:
     g_autoptr (GError) error = nullptr;
     std::string pattern = std::string (g_getenv ("TEST_TMPDIR")) + "/diskXXXXXX";
 
-    disk_ = GetParam () ? tps_disk_new_uring (&error) : tps_disk_new_posix ();
+    disk_ = make_disk (&error);
     if (disk_ == nullptr)
       GTEST_SKIP () << "io_uring is refused here: " << error->message;
     ASSERT_NE (g_mkdtemp (pattern.data ()), nullptr);
     folder_ = pattern;
   }
 
+  TpsDisk *
+  make_disk (GError **error)
+  {
+    const gchar *const no_faults[] = { nullptr };
+
+    if (std::string (GetParam ()) == "uring")
+      return tps_disk_new_uring (error);
+    if (std::string (GetParam ()) == "posix")
+      return tps_disk_new_posix ();
+    plan_ = tps_fault_plan_new (no_faults, error);
+    return tps_faulty_disk_new (tps_disk_new_posix (), plan_);
+  }
+
   void
   TearDown () override
   {
     g_clear_pointer (&disk_, tps_disk_free);
+    g_clear_pointer (&plan_, tps_fault_plan_free);
     if (!folder_.empty ())
       std::filesystem::remove_all (folder_);
     g_clear_error (&error_);
@@ -48,6 +63,7 @@ protected:
   }
 
   TpsDisk *disk_ = nullptr;
+  TpsFaultPlan *plan_ = nullptr;
   std::string folder_;
   GError *error_ = nullptr;
 };
@@ -185,8 +201,8 @@ TEST_P (DiskTest, TheLogWithItsThreads)
   tps_log_close (log);
 }
 
-INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values (false, true),
-                          [] (const auto &tested) { return tested.param ? "uring" : "posix"; });
+INSTANTIATE_TEST_SUITE_P (Disks, DiskTest, testing::Values ("posix", "uring", "faulty"),
+                          [] (const auto &tested) { return std::string (tested.param); });
 
 } // namespace
 } // namespace thriftps
