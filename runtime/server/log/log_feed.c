@@ -20,10 +20,10 @@ typedef struct
 struct TpsLogFeed
 {
   TpsLog *log;
-  TpsWorkerPool *workers;
-  TpsShell shell; /* its lock guards everything up to the reader */
-  GQueue waiting; /* for records that are not durable */
-  GQueue ready;   /* to be read */
+  TpsJobQueue *jobs; /* long ones: a disk that is slow must not hold up lookups */
+  TpsShell shell;    /* its lock guards everything up to the reader */
+  GQueue waiting;    /* for records that are not durable */
+  GQueue ready;      /* to be read */
   TpsCharge charge;
   gboolean is_reading;
   atomic_uint n_waiting; /* changed under the lock */
@@ -97,7 +97,7 @@ start_reading (TpsLogFeed *feed)
     return;
   feed->is_reading = TRUE;
   tps_shell_begin (&feed->shell);
-  tps_worker_pool_submit (feed->workers, read_one, feed);
+  tps_job_queue_submit (feed->jobs, read_one, NULL, feed);
 }
 
 static void
@@ -313,7 +313,8 @@ tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *budget)
   TpsLogFeed *feed = g_new0 (TpsLogFeed, 1);
 
   feed->log = log;
-  feed->workers = workers;
+  if (workers != NULL)
+    feed->jobs = tps_job_queue_new (workers, TPS_LANE_LONG);
   feed->charge.budget = tps_budget_ref (budget);
   tps_shell_init (&feed->shell, workers, expire, feed);
   g_queue_init (&feed->waiting);
@@ -358,5 +359,6 @@ tps_log_feed_free (TpsLogFeed *feed)
   tps_charge_clear (&feed->charge);
   tps_budget_unref (feed->charge.budget);
   tps_shell_clear (&feed->shell);
+  g_clear_pointer (&feed->jobs, tps_job_queue_unref);
   g_free (feed);
 }

@@ -49,8 +49,8 @@ typedef struct
 
 #define TPS_LOG_FEED_MAX_WAITING 1024 /* requests */
 
-/* All are borrowed; the log has no record yet that it could append at the same time. `budget` may
- * be NULL. */
+/* `log` and `workers` are borrowed; without `workers` nothing can be read. A reference of `budget` is
+ * taken; it may be NULL. Before the first append. */
 TpsLogFeed *tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *budget);
 
 /* Copies `request`. Errors of done():
