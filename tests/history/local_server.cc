@@ -12,6 +12,7 @@ namespace {
 constexpr gint64 kSegmentBytes = 64 << 10;
 constexpr gsize kStagedBytes = 32 << 10;
 constexpr guint kWindow = 48; /* fewer than are sent again, so that floors are asked too */
+constexpr guint kIncrements = 3;
 constexpr const char *kTable = "counts";
 
 /* Waits for a number of calls to end. */
@@ -169,6 +170,7 @@ LocalServer::start (std::string *why)
   options.disk = disk_;
   options.log.segment_bytes = kSegmentBytes;
   options.log.max_staged_bytes = kStagedBytes;
+  options.snapshot_increments = kIncrements;
   durable_ = tps_durable_new (&options, &error);
   if (durable_ == nullptr)
     {
@@ -221,12 +223,12 @@ LocalServer::create_table (std::string *why)
 }
 
 void
-LocalServer::write_snapshot ()
+LocalServer::write_snapshot (bool is_incremental)
 {
   Ends ends (1);
 
   tps_durable_snapshot (
-      durable_,
+      durable_, is_incremental,
       [] (gpointer user_data, const TpsSnapshotInfo *, const GError *) {
         static_cast<Ends *> (user_data)->end ();
       },

@@ -35,7 +35,7 @@ public:
   bool create_table (std::string *why);
   std::unique_ptr<Connection> connect ();
   /* Writes one, and waits for it, whatever comes of it. */
-  void write_snapshot ();
+  void write_snapshot (bool is_incremental);
 
 private:
   class LocalConnection;

@@ -134,7 +134,7 @@ private:
         for (uint64_t end = disk_.get_operations () + 30;
              disk_.get_operations () < end && !disk_.is_off () && !workload_.is_over ();)
           std::this_thread::yield ();
-        server->write_snapshot ();
+        server->write_snapshot (random_ () % 2 == 0);
       }
   }
 

@@ -7,7 +7,7 @@
  * keeps a random part as well and forgets the rest, so that a second sync succeeds without it,
  * as on Linux.
  *
- * Thread: the disk's functions any; faults and restart() while no other function runs. */
+ * Thread: any, but for the functions that reach into files by hand. */
 
 #pragma once
 
