@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "plugin/client/remote_tables.h"
+#include "plugin/wire/wire_durability.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/tables/table_store.h"
 #include "tests/integration/durable/data_server.h"
@@ -382,13 +383,15 @@ protected:
                     [&] { return n_acknowledged >= n_pushes && n_begun == clients.size (); });
     }
     RawClient operating (server.address ());
+    gboolean is_incremental = n_pushes % 2 == 0;
+    auto arguments = fields_of<tps_snapshot_rpc> (&is_incremental);
 
     if (n_pushes % 3 == 0)
       {
-        EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot")), 0);
+        EXPECT_EQ (ErrorCode (operating.Call ("Durability:snapshot", arguments)), 0);
       }
     if (n_pushes % 3 == 1)
-      operating.Send ("Durability:snapshot", 1); /* killed in the middle of it */
+      operating.Send ("Durability:snapshot", 1, arguments); /* killed in the middle of it */
     server.kill ();
     for (std::thread &thread : threads)
       thread.join ();
