@@ -5,7 +5,9 @@ It decodes records as runtime/server/log/FORMAT.md describes them, of FLOAT32 ta
 begin with zeros, with the optimizers SGD and ADAGRAD.
 """
 
+import json
 import math
+import os
 import struct
 
 HEAD = struct.Struct("<4sIqQIIHH28x")
@@ -14,8 +16,8 @@ ASSIGN_ROWS = 8
 SKIPPED = 1
 SGD, ADAGRAD = 1, 2
 SUM, MEAN, MAX = 1, 2, 3
-ZEROS = 1
 LETTERS = {1: "f", 6: "q"}  # of dtypes
+DTYPES = {"F32": "f", "I64": "q"}
 
 
 class Damaged(Exception):
@@ -88,21 +90,61 @@ class Body:
         return values
 
 
+def read_safetensors(path):
+    """The numbers of each tensor."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(*struct.unpack("<Q", file.read(8))))
+        data = file.read()
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, tensor in header.items():
+        begin, end = tensor["data_offsets"]
+        layout = "<%d%s" % (math.prod(tensor["shape"]), DTYPES[tensor["dtype"]])
+        tensors[name] = struct.unpack(layout, data[begin:end])
+    return tensors
+
+
+def rows_of(numbers, dim):
+    return [list(numbers[i:i + dim]) for i in range(0, len(numbers), dim)]
+
+
 class Table:
 
-    def __init__(self, lsn, body):
-        self.name, self.dim, self.dtype = body.text(), *body.read("IB")
-        _, self.rows, *_ = body.read("BqqqII")
-        self.initializer, *_ = body.read("B4dq")
-        self.kind, numbers = body.optimizer()
-        self.learning_rate, self.epsilon = f32(numbers[0]), f32(numbers[3])
-        self.values = [[0.0] * self.dim for _ in range(self.rows)]
-        self.sums = [[0.0] * self.dim for _ in range(self.rows)]
-        self.lsns = [lsn] * self.rows
+    def __init__(self, lsn, name, dim, rows, kind, learning_rate, epsilon):
+        self.name, self.dim, self.kind = name, dim, kind
+        self.learning_rate, self.epsilon = f32(learning_rate), f32(epsilon)
+        self.values = [[0.0] * dim for _ in range(rows)]
+        self.sums = [[0.0] * dim for _ in range(rows)]
+        self.lsns = [lsn] * rows
+
+    @classmethod
+    def of_record(cls, lsn, body):
+        name = body.text()
+        dim, _ = body.read("IB")
+        _, rows, *_ = body.read("BqqqII")
+        body.read("B4dq")  # the initializer: zeros
+        kind, numbers = body.optimizer()
+        return cls(lsn, name, dim, rows, kind, numbers[0], numbers[3])
+
+    @classmethod
+    def of_snapshot(cls, folder, described):
+        """Each row is as it was after the change of its LSN (runtime/server/snapshot/FORMAT.md)."""
+        spec, lsn = described["spec"], described["incarnation"]
+        optimizer, dim = spec["optimizer"], spec["dim"]
+        table = cls(lsn, spec["name"], dim, spec["shard"]["rows"], optimizer["kind"],
+                    optimizer["learning_rate"], optimizer.get("epsilon", 0))
+        tensors = read_safetensors(os.path.join(folder, described["file"]["name"]))
+        table.values = rows_of(tensors[table.name + ".weight"], dim)
+        if table.kind == ADAGRAD:
+            table.sums = rows_of(tensors[table.name + ".state.sum"], dim)
+        table.lsns = [max(lsn, of_row) for of_row in tensors[table.name + ".lsn"]]
+        return table
 
     def step(self, gradients, lsn):
         """One step of the optimizer; each operation is rounded as the server does it."""
         for row, gradient in gradients.items():
+            if self.lsns[row] >= lsn:
+                continue  # of a snapshot that has the change already
             values, sums = self.values[row], self.sums[row]
             for i, g in enumerate(gradient):
                 if self.kind == ADAGRAD:
@@ -111,12 +153,11 @@ class Table:
                 values[i] = f32(values[i] - f32(self.learning_rate * g))
             self.lsns[row] = lsn
 
-
     def assign(self, rows, values, as_of_lsn, lsn):
         """Of a row that is named twice the last value counts; newer rows than `as_of_lsn` stay."""
         last = {row: values[i * self.dim:(i + 1) * self.dim] for i, row in enumerate(rows)}
         for row, values in last.items():
-            if as_of_lsn == 0 or self.lsns[row] <= as_of_lsn:
+            if self.lsns[row] < lsn and (as_of_lsn == 0 or self.lsns[row] <= as_of_lsn):
                 self.values[row], self.lsns[row] = list(values), lsn
 
 
@@ -128,6 +169,14 @@ class Follower:
         self.next_lsn = 1
         self.tables = {}
         self.kinds = set()
+
+    def begin(self, folder):
+        """With a snapshot: a folder with a manifest."""
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        tables = [Table.of_snapshot(folder, described) for described in manifest["tables"]]
+        self.tables = {table.name: table for table in tables}
+        self.next_lsn = manifest["lsn"] + 1
 
     def follow(self, calls, max_bytes=1 << 20, wait_ms=60000):
         """One call of read_log. The number of records that it gave."""
@@ -164,7 +213,7 @@ class Follower:
         body.push_id()
         named = body.tables()
         if kind == CREATE_TABLE:
-            table = Table(lsn, body)
+            table = Table.of_record(lsn, body)
             self.tables[table.name] = table
         elif kind == DROP_TABLE:
             del self.tables[body.text()]

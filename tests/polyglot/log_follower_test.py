@@ -2,6 +2,7 @@
 """Followers of a server's log: a copy has the bits of the server's tables, over kill -9."""
 
 import logging
+import os
 import random
 import signal
 import struct
@@ -163,10 +164,34 @@ class Followers(unittest.TestCase):
         for sequence in range(N_PUSHES):
             persist(EmbeddingTable, server.address, lambda calls: push(calls, client, sequence))
 
+    def test_a_follower_may_begin_with_a_snapshot(self):
+        with DataServer() as server, server.durability() as log:
+            with server.tables() as calls:
+                calls.create_table(spec("sgd"))
+                calls.create_table(spec("adagrad", OptimizerKind.ADAGRAD, 0.1))
+                calls.create_table(spec("none", durability=DurabilityMode.NONE))
+            pushing = [Call(lambda client=client: self.push_all(server, client))
+                       for client in range(N_PUSHERS)]
+            while log.flush() < 60:
+                pass
+            snapshot = log.snapshot(False)  # while pushes go on
+            for each in pushing:
+                each.wait()
+            goal, follower = log.flush(), Follower()
+            follower.begin(os.path.join(server.folder.name, "snapshots", snapshot.name))
+            self.assertEqual(follower.next_lsn, snapshot.lsn + 1)
+            self.assertLess(snapshot.lsn, goal)
+            while follower.next_lsn <= goal:
+                follower.follow(log)
+            self.compare(server, follower)
+
     def check(self, server, follower):
         self.assertEqual(set(follower.tables), {"sgd", "adagrad", "none"})
         self.assertEqual(follower.kinds, {HOLE, CREATE_TABLE, DROP_TABLE, APPLY_ROWS, APPLY_BAGS,
                                           ASSIGN_ROWS})
+        self.compare(server, follower)
+
+    def compare(self, server, follower):
         with server.tables() as calls:
             for name in ("sgd", "adagrad"):
                 table = follower.tables[name]
