@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "plugin/wire/wire_durability.h"
 #include "tests/integration/durable/countable.h"
 
 namespace thriftps_test {
@@ -14,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kUnavailable = 8, kResourceExhausted = 7;
+constexpr int kUnavailable = 8, kResourceExhausted = 7, kInternal = 12;
 
 /* With a table of four rows. */
 class Faults : public testing::Test
@@ -166,6 +167,20 @@ TEST_F (Faults, ADiskFails)
   EXPECT_EQ (info.durability.phase, 4);
   EXPECT_GE (read_counts (connection, 4)[1], n_counted) << "lookups are answered";
   EXPECT_THAT (counts_after_restart (), ElementsAre (0, n_counted, 0, 0));
+}
+
+/* Only what had to be read fails, and only for as long as it cannot be read. */
+TEST_F (Faults, AFileCannotBeRead)
+{
+  start ("read:fail,count=1,on=.log");
+  TpsReadLogArguments arguments = { 1, 1 << 20, 0 };
+  const WriteFields fields = fields_of<tps_read_log_rpc> (&arguments);
+  RawClient connection (server_->address ());
+
+  EXPECT_EQ (ErrorCode (connection.Call ("Durability:read_log", fields)), kInternal);
+  EXPECT_EQ (count (connection, { 1 }), 0);
+  EXPECT_EQ (ErrorCode (connection.Call ("Durability:read_log", fields)), 0);
+  EXPECT_THAT (counts_after_restart (), ElementsAre (0, 1, 0, 0));
 }
 
 TEST_F (Faults, ADiskIsFullForAWhile)
