@@ -63,6 +63,11 @@ _LENIENT = select({
     "//conditions:default": [],
 })
 
+_PLANTED_BUGS = select({
+    "//third_party:plants_bugs": ["-DTPS_PLANTED_BUGS"],
+    "//conditions:default": [],
+})
+
 _SANITIZER_OPTIONS = ["//third_party/sanitizers:options"]
 
 def _language_copts(name, srcs, language):
@@ -81,7 +86,7 @@ def tps_cc_library(name, srcs = [], copts = [], language = "c", visibility = Non
     native.cc_library(
         name = name,
         srcs = srcs,
-        copts = _language_copts(name, srcs, language) + copts,
+        copts = _language_copts(name, srcs, language) + _PLANTED_BUGS + copts,
         # Nobody loads these one by one; saves linking a shared library of each.
         linkstatic = True,
         visibility = visibility,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/push_window_private.h"
 
@@ -278,6 +279,7 @@ remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, 
   TpsRememberedPush *known;
   guint place;
 
+  TPS_PLANT ("push-not-remembered", return );
   if (client->is_floor_kept)
     tps_push_floors_remove (window->floors, client->name);
   client->is_floor_kept = FALSE;
@@ -327,6 +329,7 @@ static TpsPushVerdict
 refuse_below_window (const TpsPushWindow *window, const TpsPushClient *client,
                      const TpsPushRequest *request, GError **error)
 {
+  TPS_PLANT ("old-push-taken-for-new", return TPS_PUSH_NEW);
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
                "push %" G_GINT64_FORMAT " of client %s: only the %u up to %" G_GINT64_FORMAT
                " are remembered",
@@ -359,6 +362,7 @@ is_same (const TpsPushDigest *a, const TpsPushDigest *b)
 static TpsPushVerdict
 judge_running (const Running *running, const TpsPushRequest *request, GError **error)
 {
+  TPS_PLANT ("running-taken-for-applied", return TPS_PUSH_REPEAT);
   if (request->digest == NULL)
     return TPS_PUSH_UNDECIDED;
   if (running->has_digest && !is_same (&running->digest, request->digest))

@@ -60,7 +60,7 @@ Workload::restart ()
 Rows
 Workload::choose_rows (std::mt19937 *random) const
 {
-  bool is_large = (*random) () % 16 == 0;
+  bool is_large = (*random) () % 6 == 0;
   guint n = is_large ? options_.n_rows / 2 : 1 + (*random) () % 4;
   guint first = (*random) () % options_.n_rows;
   Rows rows (n);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/data_folder.h"
@@ -167,6 +168,7 @@ release (gpointer user_data, gint64 lsn, const GError *error)
 {
   g_autoptr (GError) lost = error != NULL ? new_read_only_error (error) : NULL;
 
+  TPS_PLANT ("log-error-ignored", g_clear_error (&lost));
   tps_ordered_release (user_data, lost);
 }
 
@@ -177,6 +179,7 @@ observe (gpointer user_data, TpsOrdered *ordered)
   const TpsCommand *command = ordered->command;
   TpsDurability durability = command->durability != 0 ? command->durability : durable->durability;
 
+  TPS_PLANT ("commit-as-interval", durability = TPS_DURABILITY_INTERVAL);
   if (get_phase (durable) == TPS_DURABLE_RECOVERING)
     tps_ordered_release (ordered, NULL);
   else

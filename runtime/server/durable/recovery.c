@@ -3,6 +3,7 @@
 #include "runtime/server/durable/recovery.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 
@@ -98,6 +99,8 @@ apply_all (TpsRecovery *recovery, TpsLogCursor *cursor, GError **error)
       traced_ns = tps_clock_now_ns ();
       trace_progress (recovery, &recovery_progress);
     }
+  TPS_PLANT ("lsn-reused",
+             tps_sequencer_set_lsn (recovery->targets->sequencer, recovery->last_lsn - 1));
   return TRUE;
 }
 
@@ -107,6 +110,7 @@ tps_recovery_run (TpsRecovery *recovery, GError **error)
   g_autoptr (TpsLogCursor) cursor = NULL;
 
   tps_sequencer_set_lsn (recovery->targets->sequencer, recovery->first_lsn - 1);
+  TPS_PLANT ("replay-without-last-record", recovery->last_lsn--);
   if (recovery->last_lsn < recovery->first_lsn)
     return TRUE;
   trace_progress (recovery, &recovery_started);

@@ -3,6 +3,7 @@
 #include "runtime/server/log/log.h"
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/server/log/log_private.h"
 #include "runtime/server/log/log_scan.h"
 
@@ -251,6 +252,7 @@ tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
   guint n_removed;
   gboolean is_deleted;
 
+  TPS_PLANT ("log-deleted-too-early", lsn = tps_log_get_durable_lsn (log));
   tps_mutex_lock (&log->deleting);
   infos = tps_log_dup_segments (log);
   is_deleted = tps_log_folder_delete_before (&log->folder, infos, lsn, &n_removed, error);

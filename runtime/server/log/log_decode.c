@@ -7,6 +7,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/server/log/log_format.h"
 
 /* The fewest bytes that an element of a list takes in meta. */
@@ -109,6 +110,7 @@ tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record)
 gboolean
 tps_record_check_body (const TpsRecordHead *record, const guint8 *body)
 {
+  TPS_PLANT ("torn-tail-accepted", return TRUE);
   return tps_crc32c (0, body, record->body_bytes) == record->body_crc;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/server/log/log_stage.h"
 
+#include "runtime/base/planted_bug.h"
 static gsize
 pad (gsize n_bytes)
 {
@@ -88,6 +89,7 @@ tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
       stage->is_full = TRUE;
       return FALSE;
     }
+  TPS_PLANT ("ack-when-staged", stage->is_urgent = *has_copied = TRUE; return TRUE);
   if (entry->command == NULL || entry->durability == TPS_DURABILITY_COMMIT || stage->large != NULL)
     {
       stage->is_urgent = TRUE;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 
 static TpsDisk *
 get_disk (const TpsSegmentWriter *writer)
@@ -168,6 +169,7 @@ static gboolean
 write_part (TpsSegmentWriter *writer, const guint8 *data, gsize n_bytes, gint64 offset,
             gboolean is_sync, GError **error)
 {
+  TPS_PLANT ("write-without-sync", is_sync = FALSE);
   return get_disk (writer)->write (writer->current.file, data, n_bytes, offset, is_sync, error);
 }
 
@@ -224,6 +226,7 @@ tps_segment_writer_write (TpsSegmentWriter *writer, TpsLogStage *stage, GError *
   gboolean is_written = stage->large != NULL ? write_large (writer, stage, &group, error)
                                              : write_small (writer, stage, &group, error);
 
+  TPS_PLANT ("group-overwritten", return is_written);
   if (is_written)
     writer->current.offset += group.n_bytes;
   return is_written;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/snapshot/model_file.h"
 #include "runtime/server/snapshot/push_file.h"
@@ -118,6 +119,9 @@ write_manifest (Writing *writing, GError **error)
   gint64 end_lsn = tps_sequencer_get_lsn (options->sequencer);
 
   writing->manifest.end_lsn = end_lsn;
+  TPS_PLANT ("snapshot-lsn-too-new", writing->manifest.lsn = end_lsn);
+  TPS_PLANT ("manifest-before-log",
+             return tps_manifest_write (&writing->manifest, options->disk, writing->folder, error));
   if (options->flush != NULL
       && (!wait_ended (writing, end_lsn, error)
           || !options->flush (options->user_data, end_lsn, error)))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/server/snapshot/device_table_file.h"
 #include "runtime/server/snapshot/spec_json.h"
 
@@ -377,6 +378,7 @@ read_lsns (TpsTable *table, TpsSafetensorsReader *file, TpsSnapshotPace *pace, G
   g_autofree gchar *name = name_of (table, "lsn");
   const TpsSafetensor *tensor;
 
+  TPS_PLANT ("row-lsns-not-restored", return TRUE);
   if (table->lsns == NULL)
     return TRUE;
   tensor = require (file, table, name, "I64", 0, error);

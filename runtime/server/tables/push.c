@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/server/push_digest.h"
 #include "runtime/server/tables/apply.h"
 
@@ -104,6 +105,7 @@ run_push (TpsOrdered *ordered)
 {
   Push *push = (Push *) ordered;
 
+  TPS_PLANT ("apply-only-logged", return );
   push->command.has_failed = !tps_apply_run (&push->apply, push->command.lsn, &push->error);
 }
 
@@ -268,6 +270,7 @@ begin_in_window (Push *push)
   if (verdict == TPS_PUSH_NEW || verdict == TPS_PUSH_RUNNING)
     return verdict;
   request.incarnation = find_incarnation (push->store, &push->push);
+  TPS_PLANT ("incarnation-ignored", request.incarnation = 0);
   if (request.incarnation == 0)
     return verdict;
   g_clear_error (&push->error);

@@ -8,6 +8,7 @@
  * while the snapshot was written. */
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 
@@ -44,6 +45,7 @@ replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
 {
   gint64 present = tps_table_store_get_incarnation (store, command->drop);
 
+  TPS_PLANT ("drop-not-replayed", return TRUE);
   if ((present == 0 || present > command->lsn) && is_in_snapshot (store, command))
     return TRUE;
   return tps_table_store_drop (store, command->drop, error);
@@ -83,6 +85,8 @@ push_record (TpsTableStore *store, const TpsCommand *record, GError **error)
       push.values = record->rows.values;
       push.is_assignment = record->kind == TPS_COMMAND_ASSIGN_ROWS;
       push.as_of_lsn = record->rows.as_of_lsn;
+      TPS_PLANT ("replay-without-last-row",
+                 push.indices.shape.dims[0] = --push.values.shape.dims[0]);
     }
   else
     {
@@ -133,6 +137,7 @@ remember_id (TpsTableStore *store, const TpsCommand *record)
                              .incarnation = G_MAXINT64 };
   gint64 unused;
 
+  TPS_PLANT ("window-not-restored", return );
   for (guint i = 0; i < record->n_tables; i++)
     request.incarnation = MIN (request.incarnation, record->tables[i].incarnation);
   if (tps_push_window_begin (window, &request, &unused, NULL) == TPS_PUSH_NEW)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/planted_bug.h"
 #include "runtime/base/host_memory.h"
 #include "runtime/base/outcome.h"
 #include "runtime/base/trace.h"
@@ -330,6 +331,7 @@ change_init (Change *change, TpsCommandKind kind, const TpsTableSpec *spec)
   };
   tps_table_spec_copy (&change->spec, spec);
   change->command.durability = MAX (spec->durability, TPS_DURABILITY_INTERVAL);
+  TPS_PLANT ("tables-not-logged", change->command.durability = TPS_DURABILITY_NONE);
   if (kind == TPS_COMMAND_CREATE_TABLE)
     change->command.create = &change->spec;
   else

@@ -10,6 +10,8 @@
 
 #include <sched.h>
 
+#include "runtime/base/planted_bug.h"
+
 /* Looks before the processor is offered to others. */
 #define MAX_SPINS 64
 
@@ -25,6 +27,7 @@ tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot)
   guint64 before = turn->number - 1;
   TpsTablePace *entry = entry_of (pace, before);
 
+  TPS_PLANT ("push-overtakes", return G_MAXINT64);
   if (!turn->ordered->is_following)
     return G_MAXINT64;
   for (guint n_spins = 1;; n_spins++)

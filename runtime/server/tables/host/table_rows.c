@@ -26,6 +26,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "runtime/base/planted_bug.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 
 #define CACHE_LINE 64
@@ -438,6 +439,7 @@ tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn,
   gpointer rounded = dtype == TPS_DTYPE_FLOAT32 ? scratch : scratch + dim;
   guint next;
 
+  TPS_PLANT ("row-lsn-ignored", table->lsns[slot] = 0);
   if (table->lsns != NULL && table->lsns[slot] >= lsn)
     return;
   next = lock_version (version);

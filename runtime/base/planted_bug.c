@@ -1,0 +1,16 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Only in builds with --//third_party:planted_bugs. */
+
+#include "runtime/base/planted_bug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+gboolean
+tps_planted_bug_is (const gchar *name)
+{
+  const gchar *planted = getenv ("TPS_PLANTED_BUG");
+
+  return planted != NULL && strcmp (planted, name) == 0;
+}

@@ -1,0 +1,34 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Bugs that tests plant into the product, to see that other tests find them.
+ *
+ *   TPS_PLANT ("write-without-sync", is_sync = FALSE);
+ *
+ * is nothing at all, unless the build has --//third_party:planted_bugs. Then the statements are
+ * executed in a process whose environment says TPS_PLANTED_BUG=write-without-sync. Statements must
+ * not use `break` or `continue`. Thread: any. */
+
+#pragma once
+
+#include <glib.h>
+
+/* Whether this process has the bug `name`. Defined in builds with the flag only. */
+gboolean tps_planted_bug_is (const gchar *name);
+
+#ifdef TPS_PLANTED_BUGS
+
+#define TPS_PLANT(name, ...)         \
+  do                                 \
+    {                                \
+      if (tps_planted_bug_is (name)) \
+        {                            \
+          __VA_ARGS__;               \
+        }                            \
+    }                                \
+  while (0)
+
+#else
+
+#define TPS_PLANT(name, ...)
+
+#endif
