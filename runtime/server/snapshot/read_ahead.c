@@ -14,6 +14,7 @@ typedef struct
 {
   guint8 *data; /* made when it is first needed */
   gboolean is_ready;
+  GError *error; /* instead */
 } Block;
 
 struct TpsReadAhead
@@ -28,10 +29,9 @@ struct TpsReadAhead
   TpsMutex lock; /* guards the following */
   TpsCond changed;
   Block blocks[N_BLOCKS];
-  gint64 next;    /* block that is read next */
-  gint64 current; /* block that the user is in */
-  gboolean is_end;
-  GError *error;
+  gint64 next;     /* block that is read next */
+  gint64 current;  /* block that the user is in */
+  gboolean is_end; /* no more blocks are read: the user ends, or a read has failed */
 };
 
 /* ---- threads that read ----------------------------------------------------------------------- */
@@ -59,17 +59,15 @@ read_next (TpsReadAhead *ahead)
   gint64 number = ahead->next++;
   Block *block = &ahead->blocks[number % N_BLOCKS];
   GError *error = NULL;
-  gboolean ok;
 
   if (block->data == NULL)
     block->data = g_aligned_alloc (1, TPS_READ_AHEAD_BYTES, TPS_DISK_BLOCK);
   tps_mutex_unlock (&ahead->lock);
-  ok = read_block (ahead, number, block->data, &error);
+  read_block (ahead, number, block->data, &error);
   tps_mutex_lock (&ahead->lock);
-  block->is_ready = ok;
-  if (error != NULL && ahead->error == NULL)
-    ahead->error = g_steal_pointer (&error);
-  g_clear_error (&error);
+  block->error = error;
+  block->is_ready = error == NULL;
+  ahead->is_end |= error != NULL;
   tps_cond_broadcast (&ahead->changed);
 }
 
@@ -85,7 +83,7 @@ read_all (gpointer user_data)
   TpsReadAhead *ahead = user_data;
 
   tps_mutex_lock (&ahead->lock);
-  while (!ahead->is_end && ahead->error == NULL && ahead->next < ahead->n_blocks)
+  while (!ahead->is_end && ahead->next < ahead->n_blocks)
     if (can_read (ahead))
       read_next (ahead);
     else
@@ -132,8 +130,10 @@ tps_read_ahead_free (TpsReadAhead *ahead)
   for (guint i = 0; i < ahead->n_threads; i++)
     tps_sync_check (pthread_join (ahead->threads[i], NULL));
   for (guint i = 0; i < N_BLOCKS; i++)
-    g_aligned_free (ahead->blocks[i].data);
-  g_clear_error (&ahead->error);
+    {
+      g_aligned_free (ahead->blocks[i].data);
+      g_clear_error (&ahead->blocks[i].error);
+    }
   tps_cond_clear (&ahead->changed);
   tps_mutex_clear (&ahead->lock);
   g_free (ahead);
@@ -147,7 +147,8 @@ tps_read_ahead_get_position (const TpsReadAhead *ahead)
   return ahead->position;
 }
 
-/* The block with the next byte; NULL with an error. */
+/* The block with the next byte; NULL with an error. Blocks are begun in order, so this one has been
+ * begun when a later one fails. */
 static const guint8 *
 wait_for_block (TpsReadAhead *ahead, GError **error)
 {
@@ -155,12 +156,12 @@ wait_for_block (TpsReadAhead *ahead, GError **error)
   const guint8 *data = NULL;
 
   tps_mutex_lock (&ahead->lock);
-  while (!block->is_ready && ahead->error == NULL)
+  while (!block->is_ready && block->error == NULL)
     tps_cond_wait (&ahead->changed, &ahead->lock);
   if (block->is_ready)
     data = block->data;
   else
-    g_propagate_error (error, g_error_copy (ahead->error));
+    g_propagate_error (error, g_error_copy (block->error));
   tps_mutex_unlock (&ahead->lock);
   return data;
 }

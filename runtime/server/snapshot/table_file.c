@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/server/snapshot/device_table_file.h"
+#include "runtime/server/snapshot/populate.h"
 #include "runtime/server/snapshot/spec_json.h"
 
 #define READ_BYTES ((gsize) 4 << 20)
@@ -296,6 +297,7 @@ read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
             TpsSnapshotPace *pace, GError **error)
 {
   gsize n_bytes = (gsize) (tensor->end - tensor->begin);
+  g_autoptr (TpsPopulate) ahead = tps_populate_begin (to, n_bytes);
   TpsSafetensorStream stream;
 
   tps_safetensor_stream_init (&stream, file, tensor);

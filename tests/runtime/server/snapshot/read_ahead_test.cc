@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/server/snapshot/populate.h"
 #include "runtime/server/snapshot/safetensors.h"
 #include "tests/runtime/server/snapshot/memory_disk.h"
 
@@ -98,6 +99,29 @@ TEST_F (ReadAhead, NamesTheEndOfAShorterFile)
   ASSERT_FALSE (tps_read_ahead_read (ahead, &found[0], found.size (), &error));
   EXPECT_EQ (error->code, TPS_ERROR_ABORTED);
   EXPECT_STREQ (error->message, "the file ends at offset 6295552");
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* It may be written meanwhile, begins and ends anywhere, and keeps its contents. */
+TEST (Populate, ChangesNothing)
+{
+  std::string memory ((100 << 20) + 12345, '\0'), expected = memory;
+  TpsPopulate *populate = tps_populate_begin (&memory[5000], memory.size () - 10000);
+
+  ASSERT_NE (populate, nullptr);
+  for (size_t i = 0; i < memory.size (); i += 4099)
+    expected[i] = memory[i] = '\2';
+  tps_populate_end (populate);
+  EXPECT_TRUE (memory == expected);
+}
+
+TEST (Populate, IsNotWorthWhileForLittle)
+{
+  std::string memory (1 << 20, '\0');
+
+  EXPECT_EQ (tps_populate_begin (&memory[0], memory.size ()), nullptr);
+  tps_populate_end (nullptr);
 }
 
 /* ---- large tensors of safetensors ------------------------------------------------------------ */

@@ -1,0 +1,73 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/snapshot/populate.h"
+
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "runtime/base/sync.h"
+
+/* Since Linux 5.14; Debian 12 has it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define N_THREADS 2
+#define MIN_BYTES ((gsize) 64 << 20) /* that are worth threads */
+#define PART_BYTES ((gsize) 8 << 20) /* a multiple of huge pages */
+
+struct TpsPopulate
+{
+  guint8 *begin; /* at a huge page */
+  gsize n_parts;
+  atomic_size_t next;
+  atomic_bool ends;
+  guint n_threads;
+  TpsThread threads[N_THREADS];
+};
+
+/* A kernel that does not know the advice provides pages when they are written. */
+static gpointer
+populate_parts (gpointer user_data)
+{
+  TpsPopulate *populate = user_data;
+  gsize part;
+
+  while (!atomic_load (&populate->ends)
+         && (part = atomic_fetch_add (&populate->next, 1)) < populate->n_parts
+         && madvise (populate->begin + part * PART_BYTES, PART_BYTES, MADV_POPULATE_WRITE) == 0)
+    ;
+  return NULL;
+}
+
+TpsPopulate *
+tps_populate_begin (gpointer memory, gsize n_bytes)
+{
+  gsize before = -(gsize) memory % PART_BYTES;
+  TpsPopulate *populate;
+
+  if (n_bytes < MIN_BYTES)
+    return NULL;
+  populate = g_new0 (TpsPopulate, 1);
+  populate->begin = (guint8 *) memory + before;
+  populate->n_parts = (n_bytes - before) / PART_BYTES;
+  while (populate->n_threads < N_THREADS
+         && pthread_create (&populate->threads[populate->n_threads], NULL, populate_parts, populate)
+                == 0)
+    populate->n_threads++;
+  if (populate->n_threads > 0)
+    return populate;
+  g_free (populate);
+  return NULL;
+}
+
+void
+tps_populate_end (TpsPopulate *populate)
+{
+  if (populate == NULL)
+    return;
+  atomic_store (&populate->ends, TRUE);
+  for (guint i = 0; i < populate->n_threads; i++)
+    tps_sync_check (pthread_join (populate->threads[i], NULL));
+  g_free (populate);
+}

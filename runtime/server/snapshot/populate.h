@@ -1,0 +1,25 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory that is about to be written for the first time: threads have the kernel provide its pages,
+ * ahead of the thread that writes. The kernel clears every page, which takes a thread longer than a
+ * fast disk takes to read as much. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct TpsPopulate TpsPopulate;
+
+/* Begins with [memory, memory + n_bytes), which is a mapping of the caller, or a part of one, and
+ * stays until tps_populate_end(). NULL: it is not worth while, or there is no thread; the memory
+ * may be written all the same. Contents do not change. */
+TpsPopulate *tps_populate_begin (gpointer memory, gsize n_bytes);
+
+/* Ends the threads early if need be, and frees. NULL is fine. */
+void tps_populate_end (TpsPopulate *populate);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPopulate, tps_populate_end)
+
+G_END_DECLS
