@@ -1,11 +1,44 @@
 """The external libraries of ThriftPS, all installed by the system: nothing is downloaded (but see cuda/).
 
-A workspace that uses ThriftPS calls `thriftps_repositories()` in its own WORKSPACE. The version
-floors are what Debian 12 has of the libraries whose behaviour we rely on; lower where that was looked up.
+A workspace that uses ThriftPS calls `thriftps_rules()` and `thriftps_repositories()` in its own
+WORKSPACE. The version floors are what Debian 12 has of the libraries whose behaviour we rely on;
+lower where that was looked up.
 """
 
 load(":pkg_config.bzl", "optional_pkg_config_library", "pkg_config_library", "system_library")
 load("//third_party/cuda:repository.bzl", "cuda_toolkit_repository")
+
+def _bundled_repository_impl(repository_ctx):
+    folder = repository_ctx.path(repository_ctx.attr.build).dirname
+    for entry in folder.readdir():
+        repository_ctx.symlink(entry, entry.basename)
+
+_bundled_repository = repository_rule(
+    implementation = _bundled_repository_impl,
+    doc = "A folder of this tree as a repository of its own.",
+    local = True,
+    attrs = {"build": attr.label(mandatory = True, allow_single_file = True)},
+)
+
+# Debian's packages of rules that Bazel 4.2 asks for.
+_DEBIAN_RULES = {
+    "bazel_skylib": "/usr/share/bazel/tools/skylib",
+    "platforms": "/usr/share/bazel/platforms",
+    "rules_java": "/usr/share/bazel/rules/java",
+    "rules_proto": "/usr/share/bazel/rules/proto",
+}
+
+def thriftps_rules():
+    """Declares the repositories that Bazel 4.2 asks for by name, and would download.
+
+    What the workspace has declared before stays as it is.
+    """
+    for name, path in _DEBIAN_RULES.items():
+        if not native.existing_rule(name):
+            native.local_repository(name = name, path = path)
+    for name in ["rules_cc", "remote_coverage_tools"]:
+        if not native.existing_rule(name):
+            _bundled_repository(name = name, build = Label("//third_party/%s:BUILD" % name))
 
 def thriftps_repositories():
     """Declares the libraries that `//third_party` wraps. Each is looked up when first needed."""

@@ -206,7 +206,11 @@ def _thrift_py_library_impl(ctx):
             transitive_sources = depset([tree]),
             imports = depset(["/".join([
                 part
-                for part in [ctx.workspace_name, ctx.label.package, ctx.label.name]
+                for part in [
+                    ctx.label.workspace_name or ctx.workspace_name,
+                    ctx.label.package,
+                    ctx.label.name,
+                ]
                 if part
             ])]),
         ),

@@ -14,10 +14,17 @@ either C11 (.c) or C++17 (.cc): the compiler takes one list of options for each.
 Targets are private unless they, or their package, say otherwise.
 """
 
-_WARNINGS = [
-    "-Wall",
-    "-Wextra",
-    "-Werror",
+def _ours(label):
+    """A label of this workspace, whichever workspace's BUILD file uses it."""
+    return str(Label(label))
+
+# In this workspace alone (.bazelrc): other compilers of other workspaces warn about other things.
+_WERROR = select({
+    _ours("//third_party:is_strict"): ["-Werror"],
+    "//conditions:default": [],
+})
+
+_WARNINGS = ["-Wall", "-Wextra"] + _WERROR + [
     "-Wcast-qual",
     "-Wformat=2",
     "-Wshadow",
@@ -59,16 +66,16 @@ def _ends(label, extensions):
 
 # clang warns about other things; it is only asked to make fuzzers.
 _LENIENT = select({
-    "//third_party/fuzzing:is_fuzz": ["-Wno-error"],
+    _ours("//third_party/fuzzing:is_fuzz"): ["-Wno-error"],
     "//conditions:default": [],
 })
 
 _PLANTED_BUGS = select({
-    "//third_party:plants_bugs": ["-DTPS_PLANTED_BUGS"],
+    _ours("//third_party:plants_bugs"): ["-DTPS_PLANTED_BUGS"],
     "//conditions:default": [],
 })
 
-_SANITIZER_OPTIONS = ["//third_party/sanitizers:options"]
+_SANITIZER_OPTIONS = [_ours("//third_party/sanitizers:options")]
 
 def _language_copts(name, srcs, language):
     """Picks the list for the sources. `language` ("c" or "c++") decides where srcs is a select()."""
@@ -132,8 +139,8 @@ def tps_cc_test(
     Compiled with -O1: half of a build of everything is spent on templates of GoogleTest and of the standard library, which
     -O2 takes half as long again for.
     """
-    gtest = ["//third_party:gtest_main"] if main else []
-    gtest += ["//third_party:gtest", "//third_party:gmock"]
+    gtest = [_ours("//third_party:gtest_main")] if main else []
+    gtest += [_ours("//third_party:gtest"), _ours("//third_party:gmock")]
     native.cc_test(
         name = name,
         srcs = srcs,
@@ -167,21 +174,24 @@ def tps_cc_fuzz_test(
         name = name,
         srcs = srcs,
         args = select({
-            "//third_party/fuzzing:is_fuzz": ["-max_total_time=%d" % seconds, "-print_final_stats=1"],
+            _ours("//third_party/fuzzing:is_fuzz"): [
+                "-max_total_time=%d" % seconds,
+                "-print_final_stats=1",
+            ],
             "//conditions:default": [],
         }) + ["/".join([native.package_name(), corpus])],
         copts = _language_copts(name, srcs, "c") + copts,
         data = native.glob([corpus + "/**"]),
         linkopts = TPS_LINKOPTS + select({
-            "//third_party/fuzzing:is_fuzz": ["-fsanitize=fuzzer"],
+            _ours("//third_party/fuzzing:is_fuzz"): ["-fsanitize=fuzzer"],
             "//conditions:default": [],
         }),
         size = size,
         tags = tags + ["fuzz"],
         visibility = visibility,
         deps = deps + _SANITIZER_OPTIONS + select({
-            "//third_party/fuzzing:is_fuzz": [],
-            "//conditions:default": ["//third_party/fuzzing:replay_main"],
+            _ours("//third_party/fuzzing:is_fuzz"): [],
+            "//conditions:default": [_ours("//third_party/fuzzing:replay_main")],
         }),
         **kwargs
     )

@@ -3,8 +3,8 @@
 #
 # usage: deb_test.sh PROGRAM.c PACKAGE.deb...
 #
-# Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them it
-# says so and ends: .ci/full installs debootstrap.
+# Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them
+# it says so and ends: .ci/full installs debootstrap.
 set -euo pipefail
 
 skip () {
@@ -50,7 +50,9 @@ mount -t proc proc /proc
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 cd /packages
 is_installed () { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
-install () { apt-get -q install -y --no-install-recommends "$@" > log 2>&1 || { cat log; exit 1; }; }
+install () {
+  apt-get -q install -y --no-install-recommends "$@" > log 2>&1 || { cat log; exit 1; }
+}
 
 apt-get -q update > log 2>&1 || { cat log; exit 1; }
 

@@ -279,6 +279,11 @@ class Installed(unittest.TestCase):
         server.communicate()
         self.assertEqual(server.returncode, 0)
 
+    def test_the_service_is_one_that_systemd_understands(self):
+        self.need("systemd-analyze")
+        unit = self.path("lib/systemd/system/thriftps.service")
+        self.assertNotIn(unit, run("systemd-analyze", "verify", "--man=no", unit))
+
     def test_the_idl_makes_clients(self):
         self.need("thrift")
         idl = self.pkg_config("--variable=idldir")[0]
