@@ -4,9 +4,8 @@ format is that of dpkg-gensymbols.
 usage: symbols.py names LIST       one name a line
        symbols.py script LIST      a version script
        symbols.py roots LIST       options for ld: the names that must be linked
-       symbols.py update LIST VERSION HEADERS CFLAG...
-                                   writes LIST anew from the headers in the folder HEADERS; VERSION
-                                   is that of new names
+       symbols.py update VERSION   writes the list anew, from the headers that are installed; VERSION is
+                                   that of new names: ./bazelw run //plugin/package:symbols
 """
 
 import os
@@ -15,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+LIST = "plugin/package/debian/libthriftps0.symbols"
 NODE = "THRIFTPS_0"  # goes with the SONAME
 SYMBOL = re.compile(r"^ (\w+)@(\w+) (\S+)$")
 DECLARATION = re.compile(r"^/\* (\S+):\d+:N[CF] \*/ extern .*?\b(tps_\w+) \(", re.MULTILINE)
@@ -74,7 +74,15 @@ def find_declared(folder, cflags, compiler="gcc"):
     return names
 
 
-def update(path, version, folder, cflags):
+def update(version):
+    path = os.path.join(os.environ["BUILD_WORKSPACE_DIRECTORY"], LIST)
+    folder = "plugin/package/include"  # of the runfiles
+    cflags = subprocess.run(
+        ["pkg-config", "--cflags", "thrift_c_glib"],
+        stdout=subprocess.PIPE,
+        check=True,
+        encoding="utf-8",
+    ).stdout.split()
     first, old = read_list(path)
     since = {name: (node, first_version) for name, node, first_version in old}
     names = sorted(find_declared(folder, cflags) | {NODE})
@@ -85,9 +93,11 @@ def update(path, version, folder, cflags):
 
 
 def main(arguments):
-    command, path = arguments[:2]
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    command, path = arguments
     if command == "update":
-        update(path, arguments[2], arguments[3], arguments[4:])
+        update(version=path)
     elif command == "names":
         print("\n".join(get_names(path)))
     elif command == "roots":

@@ -195,7 +195,7 @@ class Installed(unittest.TestCase):
             for line in run("nm", "-D", "--defined-only", self.library()).splitlines()
         } - {"THRIFTPS_0"}
         declared = symbols.find_declared(self.path("include"), self.pkg_config("--cflags"))
-        hint = "see plugin/package/README.md for how to update libthriftps0.symbols"
+        hint = "update the list with ./bazelw run //plugin/package:symbols"
         self.assertEqual(sorted(declared - listed), [], hint)
         self.assertEqual(sorted(listed - declared), [], hint)
         self.assertEqual(sorted(exported ^ listed), [], hint)
