@@ -73,7 +73,7 @@ list_device_names (void)
   for (guint i = 0; devices[i] != NULL; i++)
     g_ptr_array_add (names, (gpointer) (gsize) devices[i]->name);
   g_ptr_array_add (names, NULL);
-  return (const gchar **) g_ptr_array_free (names, FALSE);
+  return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);
 }
 
 /* NULL for the CPU: what it computes is the workers'. */

@@ -74,5 +74,5 @@ tps_registry_list (TpsRegistry *registry)
     append_name (names, entry_name (registry->added->pdata[i]));
   tps_mutex_unlock (&registry->lock);
   g_ptr_array_add (names, NULL);
-  return (const gchar **) g_ptr_array_free (names, FALSE);
+  return (const gchar **) (gpointer) g_ptr_array_free (names, FALSE);
 }

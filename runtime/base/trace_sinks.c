@@ -35,7 +35,7 @@ append_character (GString *line, const gchar **text)
     g_string_append_unichar (line, character);
   else
     g_string_append_printf (line, "\\u{%x}", character);
-  *text = is_utf8 ? g_utf8_next_char (*text) : *text + 1;
+  *text += is_utf8 ? g_utf8_skip[(guchar) * *text] : 1;
 }
 
 static void

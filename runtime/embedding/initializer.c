@@ -149,6 +149,12 @@ tps_initializer_resolve (TpsInitializer *initializer, TpsDType dtype, const gcha
   return TRUE;
 }
 
+static gdouble
+get_field (const TpsInitializer *initializer, gsize offset)
+{
+  return *(const gdouble *) (gconstpointer) ((const guint8 *) initializer + offset);
+}
+
 gchar *
 tps_initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b)
 {
@@ -156,8 +162,8 @@ tps_initializer_dup_difference (const TpsInitializer *a, const TpsInitializer *b
     return g_strdup_printf ("kind: %s, not %s", kinds[a->kind].name, kinds[b->kind].name);
   for (gsize i = 0; i < G_N_ELEMENTS (fields); i++)
     {
-      gdouble x = G_STRUCT_MEMBER (gdouble, a, fields[i].offset);
-      gdouble y = G_STRUCT_MEMBER (gdouble, b, fields[i].offset);
+      gdouble x = get_field (a, fields[i].offset);
+      gdouble y = get_field (b, fields[i].offset);
 
       if (x != y && !(isnan (x) && isnan (y)))
         return g_strdup_printf ("%s: %.17g, not %.17g", fields[i].name, x, y);

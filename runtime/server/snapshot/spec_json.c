@@ -35,7 +35,8 @@ append_numbers (GString *json, gconstpointer object, const Number *numbers, guin
 {
   for (guint i = 0; i < n; i++)
     {
-      gdouble value = G_STRUCT_MEMBER (gdouble, object, numbers[i].offset);
+      const guint8 *field = (const guint8 *) object + numbers[i].offset;
+      gdouble value = *(const gdouble *) (gconstpointer) field;
 
       if (isnan (value))
         continue;
