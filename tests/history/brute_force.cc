@@ -65,7 +65,7 @@ private:
            != rows + history_.pushes[push].n_rows;
   }
 
-  /* Steps over pushes to other rows: nobody can tell when that happens. */
+  /* Steps over pushes to other rows: when that happens cannot be observed. */
   void
   skip_others (Server *server) const
   {
@@ -129,7 +129,7 @@ private:
     std::vector<uint32_t> counts (history_.n_clients);
 
     if (read.first_value == SIZE_MAX)
-      return false; /* nobody will see the answer */
+      return false; /* its answer is never seen */
     for (uint32_t at = 0; at < server.n_applied[row]; at++)
       counts[history_.pushes[server.order[at]].client] += touches (server.order[at], row);
     return std::equal (counts.begin (), counts.end (), history_.values_of (read, i));

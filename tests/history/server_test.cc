@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A real thriftps_server, killed or robbed of its power again and again: what its clients saw is
- * a valid history. ROUNDS=200 in the environment does that more often than 3 times; SEED chooses
- * another course. */
+/* A real thriftps_server that is killed, or loses its power, again and again: what its clients
+ * saw is a valid history. ROUNDS=200 in the environment does that more often than 3 times; SEED
+ * chooses another course. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
