@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes the first files of the fuzzers' corpora: well-formed messages of python3-thrift.
+"""Writes the first files of the fuzzers' corpora: well-formed messages of python3-thrift, and .npy files.
 
     tests/fuzz/make_corpus.py tests/fuzz/corpus
 
@@ -102,6 +102,39 @@ WIRE = {
 }
 
 
+ARRAY = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
+ELEMENTS = struct.pack("<8f", *range(8))
+
+DICTIONARIES = {
+    "half": ARRAY.replace("f4", "f2"),
+    "double": ARRAY.replace("f4", "f8"),
+    "fortran": ARRAY.replace("False", "True"),
+    "vector": ARRAY.replace("(4, 2)", "(8,)"),
+    "scalar": ARRAY.replace("(4, 2)", "()"),
+    "many_dims": ARRAY.replace("(4, 2)", "(" + "1, " * 40 + ")"),
+    "overflow": ARRAY.replace("(4, 2)", "(4294967296, 4294967296, 0)"),
+    "huge_dim": ARRAY.replace("(4, 2)", "(99999999999999999999999, 2)"),
+    "no_brace": "descr",
+    "open_shape": ARRAY.replace("), }", ""),
+}
+
+
+def npy(text, elements, version=1):
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + elements
+
+
+def write_npy(folder):
+    write(folder, "file_v1", b"f" + npy(ARRAY + " " * 20 + "\n", ELEMENTS))
+    write(folder, "file_v2", b"f" + npy(ARRAY + "\n", ELEMENTS, 2))
+    write(folder, "file_v3", b"f" + npy(ARRAY + "\n", ELEMENTS, 3))
+    write(folder, "file_short", b"f" + npy(ARRAY + "\n", ELEMENTS[:-4]))
+    write(folder, "file_header_beyond", b"f\x93NUMPY\x02\x00\xff\xff\xff\xff" + ARRAY.encode())
+    write(folder, "file_prefix_only", b"f\x93NUMPY\x01\x00\x00\x00")
+    for name, text in DICTIONARIES.items():
+        write(folder, name, b"d" + text.encode())
+
+
 def write(folder, name, data):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "wb") as file:
@@ -121,6 +154,7 @@ def main():
         for name, arguments in WIRE.items():
             message = (TMessageType.CALL, "m", 1, arguments)
             write(wire, "%s_%s" % (name, protocol), message_bytes(factory, False, message))
+    write_npy(os.path.join(sys.argv[1], "npy"))
     write(scan, "no_bytes", struct.pack(">i", 0))
     write(scan, "negative_length", struct.pack(">i", -1))
 

@@ -12,6 +12,7 @@
 #include "runtime/server/push_export.h"
 #include "runtime/server/snapshot/manifest.h"
 #include "runtime/server/snapshot/safetensors.h"
+#include "tests/fuzz/input_disk.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t n_bytes);
 
@@ -49,42 +50,6 @@ try_manifest (const uint8_t *data, size_t n_bytes)
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
-typedef struct
-{
-  TpsDisk disk; /* first */
-  const uint8_t *data;
-  size_t n_bytes;
-  TpsDiskFile file;
-} InputDisk;
-
-static TpsDiskFile *
-input_open (TpsDisk *disk, const gchar *path, guint flags, GError **error)
-{
-  return &((InputDisk *) disk)->file;
-}
-
-static void
-input_close (TpsDiskFile *file)
-{
-}
-
-static gint64
-input_get_size (TpsDiskFile *file, GError **error)
-{
-  return (gint64) ((InputDisk *) file->disk)->n_bytes;
-}
-
-static gssize
-input_read (TpsDiskFile *file, gpointer data, gsize n_bytes, gint64 offset, GError **error)
-{
-  const InputDisk *disk = (const InputDisk *) file->disk;
-  gsize at = MIN ((gsize) offset, disk->n_bytes);
-  gsize n = MIN (n_bytes, disk->n_bytes - at);
-
-  memcpy (data, disk->data + at, n);
-  return (gssize) n;
-}
-
 static void
 read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor)
 {
@@ -102,16 +67,11 @@ read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor)
 static void
 try_safetensors (const uint8_t *data, size_t n_bytes)
 {
-  InputDisk disk = { .disk = { .open = input_open,
-                               .close = input_close,
-                               .get_size = input_get_size,
-                               .read = input_read },
-                     .data = data,
-                     .n_bytes = n_bytes };
+  InputDisk disk;
   g_autoptr (GError) error = NULL;
   g_autoptr (TpsSafetensorsReader) reader = NULL;
 
-  disk.file.disk = &disk.disk;
+  input_disk_init (&disk, data, n_bytes);
   reader = tps_safetensors_reader_new (&disk.disk, "fuzz", &error);
   if (reader == NULL)
     {
