@@ -3,8 +3,9 @@
 #
 #   make_bundle.sh FOLDER LIBRARY SCRIPT DATA PROGRAM...
 #
-# PROGRAMs that end in .py are scripts; those of bench/peers go where programs look for them. Programs are stripped; the shared libraries that they need, but the C library's, go into lib.tar.gz (OpenBLAS alone has 35
-# MiB, most of it code for other processors). At most 40 MiB.
+# PROGRAMs that end in .py are scripts; those of bench/peers go where programs look for them. Programs
+# are stripped. The shared libraries that they need or load, but the C library's, go into lib.tar.gz
+# (OpenBLAS alone has 35 MiB, most of it code for other processors). At most 40 MiB.
 set -euo pipefail
 
 folder=$1 library=$2 script=$3 data=$4
@@ -30,8 +31,14 @@ strip "$folder/libtps_cuda.so"
 # Tests read it relative to where they run.
 install -D -m 644 "$data" "$folder/$data"
 
+# Programs load OpenBLAS when they first need it, so ldd does not tell (runtime/base/module.h).
+openblas=$(/sbin/ldconfig -p | sed -n 's/^[[:space:]]*libopenblas\.so\.0 .*=> //p' | head -n 1)
+
 # The C library and its loader are the other machine's.
-ldd "${programs[@]}" "$folder/libtps_cuda.so" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u |
+{
+  echo "$openblas"
+  ldd "${programs[@]}" "$folder/libtps_cuda.so" "$openblas" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+} | sort -u |
   grep -v -E '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' |
   while read -r needed; do install -m 644 "$needed" "$folder/lib/"; done
 strip "$folder/lib/"*

@@ -35,6 +35,9 @@ for part in identity conformance tables cuda_ipc huge_arrays device_ops pytorch 
 done
 expect 'results are in the folder that was named' [ "$(grep -c skipped none/results.txt)" -eq 14 ]
 
+expect 'OpenBLAS, which programs load, is in the bundle' \
+  grep -q '^lib/libopenblas.so.0$' <(tar -tzf thriftps_gpu/lib.tar.gz)
+
 # A root that has nothing of ours: a shell, what the script calls, and their libraries.
 make_root () {  # FOLDER
   local tool file
