@@ -297,7 +297,7 @@ read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
             TpsSnapshotPace *pace, GError **error)
 {
   gsize n_bytes = (gsize) (tensor->end - tensor->begin);
-  g_autoptr (TpsPopulate) ahead = tps_populate_begin (to, n_bytes);
+  G_GNUC_UNUSED g_autoptr (TpsPopulate) ahead = tps_populate_begin (to, n_bytes);
   TpsSafetensorStream stream;
 
   tps_safetensor_stream_init (&stream, file, tensor);
