@@ -73,11 +73,13 @@ cc_library(
 
 def _is_there(repository_ctx):
     package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
-    return (repository_ctx.which("pkg-config") and
-            not _run(repository_ctx, ["--atleast-version=" + floor, package]).return_code)
+    return bool(repository_ctx.which("pkg-config") and
+                not _run(repository_ctx, ["--atleast-version=" + floor, package]).return_code)
 
 def _pkg_config_library_impl(repository_ctx):
-    if repository_ctx.attr.define and not _is_there(repository_ctx):
+    is_there = not repository_ctx.attr.define or _is_there(repository_ctx)
+    repository_ctx.file("found.bzl", "FOUND = {}\n".format(is_there))
+    if not is_there:
         _write_build(repository_ctx, folders = [], linkopts = [], deps = [])
         return
     _check_version(repository_ctx)
@@ -104,41 +106,10 @@ pkg_config_library = repository_rule(
         ),
         "libraries": attr.string_list(doc = "Labels of the cc_libraries that its headers need."),
         "define": attr.string(
-            doc = "Makes it optional: an empty library where it is missing, and this define where it is there.",
+            doc = "Makes it optional: an empty library where it is missing, and this define where it is there. " +
+                  "`FOUND` of its found.bzl says the same to BUILD files.",
         ),
         "is_loaded": attr.bool(doc = "Programs load it themselves; they are not linked against it."),
-    },
-)
-
-def _optional_pkg_config_library_impl(repository_ctx):
-    package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least
-    found = bool(repository_ctx.which("pkg-config")) and not _run(
-        repository_ctx,
-        ["--atleast-version=" + floor, package],
-    ).return_code
-    repository_ctx.file("found.bzl", "FOUND = {}\n".format(found))
-    if found:
-        _write_build(
-            repository_ctx,
-            folders = _symlink_includes(repository_ctx),
-            linkopts = _flags(repository_ctx, "--libs"),
-            deps = [],
-        )
-    else:
-        repository_ctx.file("BUILD", "")
-
-optional_pkg_config_library = repository_rule(
-    implementation = _optional_pkg_config_library_impl,
-    doc = "As pkg_config_library, for a library that may be missing: `FOUND` of its found.bzl says whether it is there.",
-    local = True,
-    configure = True,
-    environ = ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"],
-    attrs = {
-        "package": attr.string(mandatory = True, doc = "Name for pkg-config."),
-        "at_least": attr.string(mandatory = True, doc = "Oldest version that works."),
-        "headers": attr.string_list(
-            doc = "Globs of its own headers, relative to its include folders; none: they are in /usr/include.",
-        ),
     },
 )
 

@@ -5,7 +5,7 @@ WORKSPACE. The version floors are what Debian 12 has of the libraries whose beha
 lower where that was looked up.
 """
 
-load(":pkg_config.bzl", "optional_pkg_config_library", "pkg_config_library", "system_library")
+load(":pkg_config.bzl", "pkg_config_library", "system_library")
 load("//third_party/cuda:repository.bzl", "cuda_toolkit_repository")
 
 def _bundled_repository_impl(repository_ctx):
@@ -145,10 +145,12 @@ def thriftps_repositories():
     )
 
     # A peer of a benchmark, which is built where the library is: librocksdb-dev is not in apt.txt.
-    optional_pkg_config_library(
+    pkg_config_library(
         name = "thriftps_rocksdb",
         package = "rocksdb",
         at_least = "7.8",
+        debian = "librocksdb-dev",
+        define = "TPS_HAS_ROCKSDB",
     )
 
     # Nobody looks at it without --config=cuda.
