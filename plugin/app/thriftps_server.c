@@ -32,6 +32,8 @@
 /* How often freed memory is looked for, and how much is worth a walk through the allocator. */
 #define TRIM_MS 250
 #define MIN_TRIM_BYTES (16 << 20)
+/* Half of the buffers that are kept for reuse is given back every five seconds: what is used all the time is soon kept again. */
+#define RECLAIM_TURNS 20
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
@@ -231,32 +233,44 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
-/* Many small blocks leave holes in the allocator's arenas when they are freed, which no budget counts. `highest` is what the
- * budget held at most since the last time. */
-static void
-give_back_memory (TpsBudget *process, gsize *highest)
+/* Gives freed memory back to the system, turn by turn. */
+typedef struct
 {
-  gsize held = tps_budget_get_held (process);
+  TpsBudget *process;
+  TpsBudget *kept;
+  gsize highest; /* that the process held since the last trim */
+  guint n_turns;
+} Trimmer;
 
-  *highest = MAX (*highest, held);
-  if (*highest - held < MIN_TRIM_BYTES)
+static void
+give_back_memory (Trimmer *trimmer)
+{
+  gsize kept = tps_budget_get_held (trimmer->kept);
+  gsize held;
+
+  if (++trimmer->n_turns % RECLAIM_TURNS == 0 && kept >= MIN_TRIM_BYTES)
+    tps_budget_reclaim (trimmer->kept, kept / 2);
+  held = tps_budget_get_held (trimmer->process);
+  trimmer->highest = MAX (trimmer->highest, held);
+  if (trimmer->highest - held < MIN_TRIM_BYTES)
     return;
-  malloc_trim (0);
-  *highest = held;
+  malloc_trim (
+      0); /* many small blocks leave holes in the allocator's arenas, which no budget counts */
+  trimmer->highest = held;
 }
 
 /* FALSE: the recovery failed. */
 static gboolean
 wait_for_signal (TpsPlugin *plugin)
 {
-  TpsBudget *process = tps_plugin_get_budgets (plugin)->process;
+  const TpsBudgets *budgets = tps_plugin_get_budgets (plugin);
+  Trimmer trimmer = { .process = budgets->process, .kept = budgets->kept };
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
-  gsize highest = 0;
   pthread_t guard;
   guint8 byte;
 
   while (poll (&readable, 1, TRIM_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
-    give_back_memory (process, &highest);
+    give_back_memory (&trimmer);
   if (byte == RECOVERY_FAILED)
     return FALSE;
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));

@@ -392,6 +392,27 @@ tps_budget_remove_reclaimer (TpsBudget *budget, guint id)
   tps_mutex_unlock (&budget->tree->lock);
 }
 
+gsize
+tps_budget_reclaim (TpsBudget *budget, gsize n_bytes)
+{
+  Tree *tree;
+  gsize freed = 0;
+
+  if (budget == NULL)
+    return 0;
+  tree = budget->tree;
+  tps_mutex_lock (&tree->lock);
+  for (guint i = 0; i < tree->reclaimers->len && freed < n_bytes; i++)
+    {
+      const Reclaimer *reclaimer = &g_array_index (tree->reclaimers, Reclaimer, i);
+
+      if (is_below (reclaimer->budget, budget))
+        freed += reclaimer->reclaim (reclaimer->user_data, n_bytes - freed);
+    }
+  tps_mutex_unlock (&tree->lock);
+  return freed;
+}
+
 /* ---- what is held ---------------------------------------------------------------------------- */
 
 const gchar *

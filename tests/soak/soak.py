@@ -25,6 +25,8 @@ MIN_P99_MS = 2
 # Between two rounds of the same attacks: caches and pools reach their plateau in the first.
 MAX_GROWTH = 1.15
 ROUNDS = 2
+# The server gives back half of its kept buffers every five seconds, down to 16 MiB.
+SETTLE_SECONDS = 30
 
 
 def why_not():
@@ -177,6 +179,16 @@ def run_honest(server, seconds, name, progress):
     return json.loads(report)
 
 
+def settled_mib(group):
+    """What the group uses when buffers that are kept for reuse have been given back, but for the last few."""
+    end = time.monotonic() + SETTLE_SECONDS
+    used = group.used_mib()
+    while time.monotonic() < end:
+        time.sleep(1)
+        used = min(used, group.used_mib())
+    return used
+
+
 def check_honest(report, quiet, problems, name):
     if report["wrong"]:
         problems.append("%s: %s" % (name, report["wrong"]))
@@ -194,7 +206,7 @@ def soak(mib, seconds, seed, names, show=print):
     """One soak in a group of `mib`; returns a list of what was wrong."""
     problems, used = [], []
     begin = time.monotonic()
-    total = seconds * (ROUNDS + 0.25)
+    total = seconds * (ROUNDS + 0.25) + SETTLE_SECONDS * ROUNDS
 
     def progress():
         elapsed = time.monotonic() - begin
@@ -218,7 +230,7 @@ def soak(mib, seconds, seed, names, show=print):
                 clean_up(server)
                 show_report("round %d" % i, report)
                 check_honest(report, quiet, problems, "round %d" % i)
-                used.append(group.used_mib())
+                used.append(settled_mib(group))
                 show("memory after round %d: %.0f MiB" % (i, used[-1]))
             with peers.Client(server.tcp, attacks.Node) as calls:
                 calls.describe()

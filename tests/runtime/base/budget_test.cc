@@ -226,6 +226,17 @@ TEST_F (BudgetTest, KeptMemoryOfOthersIsLeftAloneWhereItDoesNotHelp)
   tps_budget_release (small, 40);
 }
 
+TEST_F (BudgetTest, KeptMemoryIsGivenBackOnRequest)
+{
+  Keeper keeper (large, 80);
+
+  EXPECT_EQ (tps_budget_reclaim (small, 40), 0u) << "nothing is kept there";
+  EXPECT_EQ (tps_budget_reclaim (process, 40), 40u);
+  EXPECT_EQ (keeper.kept, 40u);
+  EXPECT_EQ (tps_budget_reclaim (large, 1000), 40u);
+  EXPECT_EQ (tps_budget_get_held (process), 0u);
+}
+
 TEST_F (BudgetTest, IsNotAskedAfterItsRemoval)
 {
   {
