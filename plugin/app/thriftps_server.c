@@ -254,8 +254,8 @@ give_back_memory (Trimmer *trimmer)
   trimmer->highest = MAX (trimmer->highest, held);
   if (trimmer->highest - held < MIN_TRIM_BYTES)
     return;
-  malloc_trim (
-      0); /* many small blocks leave holes in the allocator's arenas, which no budget counts */
+  /* Many small blocks leave holes in the allocator's arenas, which no budget counts. */
+  malloc_trim (0);
   trimmer->highest = held;
 }
 

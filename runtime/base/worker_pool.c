@@ -393,11 +393,10 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
 TpsWorkerPool *
 tps_worker_pool_new (const gchar *name, guint n_threads)
 {
-  g_autoptr (GError) error = NULL;
-  TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, &error);
+  TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, NULL);
 
   if (pool == NULL)
-    g_error ("%s", error->message);
+    g_error ("the system refuses a thread for \"%s\"", name);
   return pool;
 }
 
