@@ -4,7 +4,7 @@
  *
  * submit() -> a queue; a queue with jobs stands in the ring of its lane -> a worker takes the first job of the lane's own
  * queue, or of the first queue of its ring, by turns; a queue that has more jobs goes to the end of the ring. Short jobs come
- * first; the bound of each lane leaves a thread for the other one.
+ * first; the bound of the long lane leaves a thread for them.
  * cancel() -> the jobs of a queue go to the pool's own, where their `cancel` runs.
  * add_timer() -> tree ordered by deadline -> the timer thread sleeps until the earliest, and runs it.
  *
@@ -63,14 +63,15 @@ typedef struct
   TpsJobQueue **tail; /* where the next queue is linked */
   gboolean own_next;  /* the own queue is next, if it has a job */
   guint n_running;
+  guint max_running;
 } Lane;
 
 struct TpsWorkerPool
 {
   TpsRefcount refcount; /* the creator's, and one of every queue */
   gchar *name;
-  guint n_parallel;   /* jobs of a lane at the same time */
-  TpsThread *threads; /* [n_started], n_parallel + 1 of them */
+  guint n_parallel;   /* jobs at the same time */
+  TpsThread *threads; /* [n_started], n_parallel of them */
   guint n_started;
   TpsThread timer_thread;
   gboolean has_timer_thread;
@@ -165,12 +166,19 @@ leave_ring (Lane *lane)
   return queue;
 }
 
+/* A lane at its bound needs no thread more: the worker whose job ends looks for the next one. */
+static void
+wake_for (TpsWorkerPool *pool, TpsLane lane)
+{
+  if (pool->n_idle > 0 && pool->lanes[lane].n_running < pool->lanes[lane].max_running)
+    tps_cond_signal (&pool->work);
+}
+
 static void
 push_own (TpsWorkerPool *pool, TpsLane lane, Job *job)
 {
   job_list_append (&pool->lanes[lane].own, job);
-  if (pool->n_idle > 0)
-    tps_cond_signal (&pool->work);
+  wake_for (pool, lane);
 }
 
 static void
@@ -181,8 +189,7 @@ push_job (TpsJobQueue *queue, Job *job)
   if (!queue->in_ring)
     join_ring (&pool->lanes[queue->lane], tps_job_queue_ref (queue));
   job_list_append (&queue->jobs, job);
-  if (pool->n_idle > 0)
-    tps_cond_signal (&pool->work);
+  wake_for (pool, queue->lane);
 }
 
 /* The next job of a lane that has one. `done` (NULL = none) is a queue to unref without the lock. NULL where the queue whose
@@ -217,7 +224,7 @@ find_lane (TpsWorkerPool *pool)
     {
       Lane *lane = &pool->lanes[i];
 
-      if ((lane->own.first != NULL || lane->ring != NULL) && lane->n_running < pool->n_parallel)
+      if ((lane->own.first != NULL || lane->ring != NULL) && lane->n_running < lane->max_running)
         return lane;
     }
   return NULL;
@@ -233,6 +240,9 @@ run_next (TpsWorkerPool *pool, Lane *lane)
   Job *job = take_job_of_lane (lane, &done);
 
   lane->n_running++;
+  if (pool->n_idle > 0
+      && find_lane (pool) != NULL) /* of the other lane, where this one has got room */
+    tps_cond_signal (&pool->work);
   tps_mutex_unlock (&pool->lock);
   g_clear_pointer (&done, tps_job_queue_unref);
   if (job != NULL)
@@ -245,7 +255,6 @@ run_next (TpsWorkerPool *pool, Lane *lane)
   lane->n_running--;
 }
 
-/* A worker whose job ends looks for the next one, so a lane at its bound needs no signal when it has room again. */
 static void *
 run_worker (void *user_data)
 {
@@ -357,11 +366,11 @@ start_threads (TpsWorkerPool *pool, GError **error)
   sigfillset (&all);
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &all, &before));
   pool->has_timer_thread = start_thread (&pool->timer_thread, run_timers, pool, error);
-  while (pool->has_timer_thread && pool->n_started <= pool->n_parallel
+  while (pool->has_timer_thread && pool->n_started < pool->n_parallel
          && start_thread (&pool->threads[pool->n_started], run_worker, pool, error))
     pool->n_started++;
   tps_sync_check (pthread_sigmask (SIG_SETMASK, &before, NULL));
-  return pool->n_started > pool->n_parallel;
+  return pool->n_started == pool->n_parallel;
 }
 
 TpsWorkerPool *
@@ -373,7 +382,7 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
   tps_refcount_init (&pool->refcount);
   pool->name = g_strdup (name);
   pool->n_parallel = n_threads;
-  pool->threads = g_new0 (TpsThread, n_threads + 1);
+  pool->threads = g_new0 (TpsThread, n_threads);
   tps_mutex_init (&pool->lock);
   tps_cond_init (&pool->work);
   tps_cond_init (&pool->clock);
@@ -381,6 +390,7 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
     {
       job_list_init (&pool->lanes[i].own);
       pool->lanes[i].tail = &pool->lanes[i].ring;
+      pool->lanes[i].max_running = i == TPS_LANE_LONG ? MAX (n_threads - 1, 1) : n_threads;
     }
   pool->timers = g_tree_new_full (compare_timers, NULL, g_free, NULL);
   pool->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);

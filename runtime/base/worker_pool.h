@@ -6,8 +6,8 @@
  * between the pool's queue and the owners' queues, which they visit round robin, one job at a time. So an owner with many
  * jobs delays its own jobs, and neither those of other owners nor those of rounds under way.
  *
- * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs at most n jobs of each lane at
- * the same time, and has one thread more than that: long jobs never occupy all threads, and neither do short ones.
+ * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs at most n - 1 of them at the
+ * same time: long jobs never occupy all threads, unless there is one thread only.
  *
  * Timers run on a thread of their own. They never wait for a worker.
  */
@@ -30,7 +30,7 @@ typedef enum
 } TpsLane;
 #define TPS_N_LANES 2
 
-/* `n_threads` >= 1 jobs of each lane at the same time; the name shows in thread lists (15 characters). */
+/* `n_threads` >= 1; the name shows in thread lists (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
 /* The same for pools that are made while requests are served: new() ends the process where the system refuses a thread. Errors:
