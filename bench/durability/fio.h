@@ -27,7 +27,7 @@ typedef struct
  * it. */
 gchar *tps_fio_find (TpsSupervisor *supervisor, gchar **reason, GError **error);
 
-/* Runs a job with O_DIRECT. Waits. Errors: TPS_ERROR_ABORTED; what fio says is on stderr. */
+/* Runs a job with O_DIRECT and waits for it. Errors: TPS_ERROR_ABORTED; fio writes to stderr. */
 gboolean tps_fio_run (TpsSupervisor *supervisor, const TpsFioJob *job, gdouble *bytes_per_s,
                       GError **error);
 

@@ -91,7 +91,7 @@ select_calls (const GArray *calls, gint64 begin_ns, gint64 end_ns)
   return selected;
 }
 
-/* What is measured lasts from *begin_ns to *end_ns, with both loads. */
+/* The measured time is from *begin_ns to *end_ns, with both loads. */
 static gboolean
 spend_time (TpsDurabilityBench *bench, gboolean with_snapshot, gint64 *begin_ns, gint64 *end_ns,
             GError **error)

@@ -30,7 +30,7 @@ typedef struct
   TpsBenchRun *run;
   gchar *folder;    /* on the disk */
   gchar *fio;       /* its version; NULL = it is not measured */
-  GPtrArray *skips; /* texts: what is not measured, and why */
+  GPtrArray *skips; /* texts: the skipped parts, with reasons */
 
   TpsDurabilityTable pushed, large;
   gboolean writes_snapshots;         /* servers, by themselves */
@@ -53,7 +53,7 @@ void tps_durability_add_calls (TpsFigures *figures, const gchar *system, const g
 /* Waits, while progress is shown. Errors: a process has ended, or interrupted. */
 gboolean tps_durability_wait (TpsDurabilityBench *bench, gdouble seconds, GError **error);
 
-/* Remembers that `what` is not measured. Copies. */
+/* Remembers that the part `what` is skipped, and the reason. Copies both. */
 void tps_durability_skip (TpsDurabilityBench *bench, const gchar *what, const gchar *why);
 
 /* The server with the large table, which is started and filled first if there is none. NULL on

@@ -73,7 +73,7 @@ public:
       }
   }
 
-  /* Whether the database has what is in memory, of some rows. */
+  /* Compares some rows of the database with those in memory. */
   bool
   IsStored ()
   {

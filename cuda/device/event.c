@@ -12,7 +12,7 @@ typedef struct
   TpsEvent parent;
   cudaEvent_t handle;
 
-  TpsMutex lock; /* guards what follows */
+  TpsMutex lock; /* guards the fields below */
   gboolean is_recorded;
   GError *error; /* of the stream when it was recorded; owned */
 } CudaEvent;

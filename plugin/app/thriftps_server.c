@@ -32,7 +32,8 @@
 /* How often freed memory is looked for, and how much is worth a walk through the allocator. */
 #define TRIM_MS 250
 #define MIN_TRIM_BYTES (16 << 20)
-/* Half of the buffers that are kept for reuse is given back every five seconds: what is used all the time is soon kept again. */
+/* Half of the kept buffers is given back every five seconds. Buffers in constant use are soon kept
+ * again. */
 #define RECLAIM_TURNS 20
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 

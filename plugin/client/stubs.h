@@ -48,7 +48,7 @@ gboolean tps_remote_create_table (TpsClient *client, const TpsTableSpec *spec, g
 gboolean tps_remote_drop_table (TpsClient *client, const gchar *table, gint64 deadline_ns,
                                 GError **error);
 
-/* What `arguments` has is borrowed. */
+/* Borrows the contents of `arguments`. */
 gboolean tps_remote_lookup_rows_with_lsns (TpsClient *client,
                                            const TpsLookupRowsArguments *arguments,
                                            gint64 deadline_ns, TpsRowsWithLsns *rows,

@@ -78,7 +78,7 @@ handle_snapshot (TpsCall *call, gpointer durable)
 
 /* ---- tables from files ----------------------------------------------------------------------- */
 
-/* Either of the two calls; what they name stays until the answer. */
+/* One of the two calls. Its arguments stay until the answer. */
 typedef struct
 {
   TpsCall *call;

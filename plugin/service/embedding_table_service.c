@@ -17,7 +17,7 @@
 #define MAX_INLINE_BYTES (64 * 1024)
 #define MAX_INLINE_QUERIES 256
 
-/* What a call in the short lane reads and writes at most: some 10 ms. */
+/* The limit of bytes that a call in the short lane reads and writes: some 10 ms. */
 #define MAX_SHORT_BYTES ((gsize) 64 << 20)
 
 struct TpsEmbeddingTables

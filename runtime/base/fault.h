@@ -58,7 +58,7 @@ gboolean tps_fault_check (const gchar *spec, GError **error);
 TpsFaultPlan *tps_fault_plan_new (const gchar *const *specs, GError **error);
 void tps_fault_plan_free (TpsFaultPlan *plan);
 
-/* What is to happen at this point; `name` may be NULL. Kills the process itself. Every fault is
+/* Returns the actions at this point; `name` may be NULL. Kills the process itself. Every fault is
  * written to the log (fault_injected). Thread: any. */
 TpsFault tps_fault_plan_draw (TpsFaultPlan *plan, TpsFaultPoint point, const gchar *name);
 

@@ -91,7 +91,7 @@ struct TpsWorkerPool
 static TpsDepot job_depot = TPS_DEPOT_INIT (g_free);
 static _Thread_local TpsMagazine job_magazine;
 
-/* What the calling thread runs. */
+/* The pool and the lane of the job that the calling thread runs. */
 static _Thread_local const TpsWorkerPool *current_pool;
 static _Thread_local TpsLane current_lane;
 

@@ -363,7 +363,7 @@ tps_durable_check (TpsDurable *durable, GError **error)
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* What was applied again, and what was written since. */
+/* The bytes that were applied again, and those that were written since. */
 static gint64
 get_log_bytes (gpointer user_data)
 {

@@ -26,7 +26,7 @@ typedef struct
   /* Writes a snapshot that is due; blocks. FALSE: it failed, and is tried again
    * TPS_SNAPSHOT_RETRY_NS later. */
   gboolean (*write) (gpointer user_data);
-  /* How long the log is, with what was deleted of it. Must not block. */
+  /* The length of the log, deleted segments included. Must not block. */
   gint64 (*get_log_bytes) (gpointer user_data);
   gpointer user_data;
 } TpsSnapshotThreadOptions;
@@ -42,7 +42,7 @@ typedef struct
 typedef struct
 {
   TpsSnapshotThreadOptions options;
-  TpsMutex lock; /* guards what follows */
+  TpsMutex lock; /* guards the fields below */
   TpsCond changed;
   gboolean has_begun;
   gboolean stops;

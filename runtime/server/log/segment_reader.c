@@ -7,7 +7,8 @@
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
-/* Groups up to this length are skipped within what is read at a time, longer ones by their heads. */
+/* Groups up to this length are skipped inside a block that is read anyway, longer ones by their
+ * heads. */
 #define SMALL_GROUP_BYTES ((gint64) 64 << 10)
 #define HEADS_BYTES \
   ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and that of its first group */

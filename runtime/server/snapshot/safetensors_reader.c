@@ -472,7 +472,7 @@ tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *r
   *stream = (TpsSafetensorStream) { .reader = reader, .tensor = tensor, .at = tensor->begin };
 }
 
-/* What cannot be read ahead is read as it is asked for. */
+/* Other tensors are read on request. */
 static void
 begin_ahead (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, gint64 begin, gint64 end)
 {

@@ -159,7 +159,7 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 
   if (!write_files (writing, error))
     {
-      /* What it took is room for the log now. Another failure changes nothing: the next call
+      /* Its room is free for the log now. Another failure changes nothing: the next call
        * deletes the rest. */
       tps_snapshot_folder_delete (options->disk, options->folder, writing->name, NULL);
       return FALSE;

@@ -19,7 +19,7 @@ G_BEGIN_DECLS
 /* About how many bytes its file has, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 
-/* What a row takes in a file, without its id. */
+/* The bytes of a row in a file, without its id. */
 gsize tps_table_file_get_row_bytes (const TpsTable *table);
 
 /* Which rows a file gets. */

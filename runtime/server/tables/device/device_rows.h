@@ -30,7 +30,7 @@ typedef struct
   TpsBuffer *rows;  /* FLOAT32 [n_rows, dim] */
   TpsBuffer *state; /* FLOAT32 [n_rows, tps_optimizer_state_per_row()] */
 
-  TpsMutex lock; /* guards what follows */
+  TpsMutex lock; /* guards the fields below */
   TpsStream *stream;
   gint64 n_steps;  /* that were taken */
   gint64 last_lsn; /* of the newest step that was queued, or that came with a snapshot */

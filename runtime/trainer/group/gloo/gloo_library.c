@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What libtps_gloo.so exports: the one symbol. */
+/* The only symbol that libtps_gloo.so exports. */
 
 #include "runtime/trainer/group/gloo_library.h"
 
