@@ -105,20 +105,28 @@ set_paths (TpsTableSource *source, gchar **paths)
   source->n_paths = paths != NULL ? g_strv_length (paths) : 0;
 }
 
+/* FALSE: the call has been refused, and `reading` is gone. `arguments` are those of its method. */
+static gboolean
+begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
+{
+  g_autoptr (GError) error = NULL;
+
+  reading->call = call;
+  if (may_wait (call, &error) && tps_call_read_arguments (call, arguments, &error))
+    return TRUE;
+  answer_reading (reading, NULL, error);
+  return FALSE;
+}
+
 static void
 handle_restore (TpsCall *call, gpointer durable)
 {
   Reading *reading = g_new0 (Reading, 1);
   TpsRestoreArguments *arguments = &reading->restore;
   TpsTableSource *source = &reading->source;
-  g_autoptr (GError) error = NULL;
 
-  reading->call = call;
-  if (!may_wait (call, &error) || !tps_call_read_arguments (call, arguments, &error))
-    {
-      answer_reading (reading, NULL, error);
-      return;
-    }
+  if (!begin_reading (reading, call, arguments))
+    return;
   set_paths (source, arguments->snapshots);
   source->are_snapshots = TRUE;
   source->n_specs = arguments->tables != NULL ? arguments->tables->len : 0;
@@ -133,14 +141,9 @@ handle_import_table (TpsCall *call, gpointer durable)
   Reading *reading = g_new0 (Reading, 1);
   TpsImportTableArguments *arguments = &reading->import;
   TpsTableSource *source = &reading->source;
-  g_autoptr (GError) error = NULL;
 
-  reading->call = call;
-  if (!may_wait (call, &error) || !tps_call_read_arguments (call, arguments, &error))
-    {
-      answer_reading (reading, NULL, error);
-      return;
-    }
+  if (!begin_reading (reading, call, arguments))
+    return;
   set_paths (source, arguments->files);
   source->specs = &arguments->spec;
   source->n_specs = 1;

@@ -21,6 +21,7 @@ namespace {
 constexpr int kWarmUp = 30; // calls
 constexpr int kMaxWarmUps = 20;
 constexpr int kCounted = 50;
+constexpr int kMaxRounds = 10;
 
 long
 CountFaults ()
@@ -97,17 +98,27 @@ protected:
     ASSERT_TRUE (is_settled) << "tensors do not go through shared memory";
   }
 
+  // One round may meet memory that is new to it: the pace of the threads decides how many buffers
+  // are in use at once, and kept buffers are given back after a while. Faults of the steady state
+  // are in every round.
   template <typename Call>
-  double
-  FaultsPerCall (Call call)
+  void
+  ExpectNoFaults (Call call)
   {
+    double n = 1;
+
     WarmUp (call);
-    long before = CountFaults ();
-    for (int i = 0; i < kCounted; i++)
-      call ();
-    double n = (double) (CountFaults () - before) / kCounted;
-    std::printf ("%.2f page faults per call, of %d pages\n", n, std::get<1> (GetParam ()) * 256);
-    return n;
+    for (int round = 0; n >= 1 && round < kMaxRounds; round++)
+      {
+        long before = CountFaults ();
+
+        for (int i = 0; i < kCounted; i++)
+          call ();
+        n = (double) (CountFaults () - before) / kCounted;
+        std::printf ("%.2f page faults per call, of %d pages\n", n,
+                     std::get<1> (GetParam ()) * 256);
+      }
+    EXPECT_LT (n, 1);
   }
 
   TensorService tensors_;
@@ -119,12 +130,12 @@ protected:
 
 TEST_P (PageFaultsTest, APushCostsNone)
 {
-  EXPECT_LT (FaultsPerCall ([this] { Push (); }), 1);
+  ExpectNoFaults ([this] { Push (); });
 }
 
 TEST_P (PageFaultsTest, AnEchoCostsNone)
 {
-  EXPECT_LT (FaultsPerCall ([this] { Echo (); }), 1);
+  ExpectNoFaults ([this] { Echo (); });
 }
 
 INSTANTIATE_TEST_SUITE_P (Paths, PageFaultsTest,

@@ -167,19 +167,17 @@ TEST_F (Assign, LosesNoPushOfAnotherThread)
       EXPECT_EQ (store_.apply_rows ("emb", { 5 }, Floats (kDim, -1), kDim), "");
     is_over = true;
   });
-  int n_kept = 0, n_written = 0;
-  while (!is_over)
+  do
     {
       Row row = read ({ 5 })[5];
       Floats changed = row.values;
 
       changed[1] += 0.5f; /* another column than the sum of pushes is read from */
       EXPECT_EQ (assign ({ 5 }, changed, row.lsn), "");
-      (read ({ 5 })[5].values[1] == changed[1] ? n_written : n_kept)++;
     }
+  while (!is_over && !HasFailure ());
   pusher.join ();
   EXPECT_EQ (read ({ 5 })[5].values[0], kPushes);
-  EXPECT_GT (n_written + n_kept, 0);
 }
 
 /* Each push adds 1, so that a row's value says which LSN belongs to it. */
