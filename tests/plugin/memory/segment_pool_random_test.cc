@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "tests/plugin/memory/pool_pair.h"
 
@@ -58,9 +59,11 @@ struct Received
   check ()
   {
     for (gsize i = 0; i < tensors.size (); i++)
-      EXPECT_EQ (memcmp (tps_tensor_data (&tensors[i]), expected[i].data (),
-                         expected[i].size () * sizeof (float)),
-                 0);
+      {
+        auto found = static_cast<const float *> (tps_tensor_data (&tensors[i]));
+
+        EXPECT_EQ (std::vector<float> (found, found + expected[i].size ()), expected[i]);
+      }
   }
 
   GError *error = nullptr;

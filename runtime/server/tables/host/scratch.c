@@ -6,7 +6,7 @@ void
 tps_scratch_init (TpsScratch *scratch)
 {
   scratch->n_bytes = 0;
-  scratch->memory = scratch->within;
+  scratch->memory = scratch->within + -(gsize) scratch->within % TPS_BUFFER_ALIGNMENT;
   scratch->buffer = NULL;
 }
 
@@ -33,7 +33,7 @@ tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes)
 gboolean
 tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what, GError **error)
 {
-  if (scratch->n_bytes <= sizeof scratch->within)
+  if (scratch->n_bytes <= TPS_SCRATCH_INLINE_BYTES)
     return TRUE;
   scratch->buffer = tps_buffer_pool_get (pool, scratch->n_bytes, error);
   if (scratch->buffer == NULL)

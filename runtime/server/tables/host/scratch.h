@@ -25,7 +25,8 @@ typedef struct
   gsize n_bytes; /* reserved; G_MAXSIZE: more than can be counted */
   guint8 *memory;
   TpsBuffer *buffer; /* NULL: `within` holds it */
-  _Alignas(TPS_BUFFER_ALIGNMENT) guint8 within[TPS_SCRATCH_INLINE_BYTES];
+  /* Aligned by hand, so that the struct may lie in any memory. */
+  guint8 within[TPS_SCRATCH_INLINE_BYTES + TPS_BUFFER_ALIGNMENT - 1];
 } TpsScratch;
 
 /* `within` is left as it is. */
