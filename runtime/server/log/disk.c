@@ -10,6 +10,13 @@ tps_disk_new (void)
   return disk != NULL ? disk : tps_disk_new_posix ();
 }
 
+gboolean
+tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error)
+{
+  return disk->discard != NULL ? disk->discard (disk, path, error)
+                               : disk->remove (disk, path, error);
+}
+
 void
 tps_disk_free (TpsDisk *disk)
 {

@@ -23,7 +23,7 @@
  *                        proves nothing: it must not be tried again.
  *
  * Threads: any; one file is used by one thread at a time, except that any number of threads may
- * read it.
+ * read it, and `n_writers` write it at different offsets.
  */
 
 #pragma once
@@ -46,10 +46,14 @@ typedef enum
   TPS_DISK_READ_ONLY = 1 << 0, /* write(), preallocate(), truncate() and sync() are not called */
   TPS_DISK_CREATE = 1 << 1,    /* ALREADY_EXISTS if there is one; readable by the owner only */
   TPS_DISK_DIRECT = 1 << 2,    /* bypasses the page cache where the file system can do so */
+  /* Writes without `is_sync` have time: they wait while others sync, see disk_share.h. */
+  TPS_DISK_BACKGROUND = 1 << 3,
 } TpsDiskOpenFlags;
 
 struct TpsDisk
 {
+  guint n_writers; /* writes of one file that the disk takes at a time; 0 = 1 */
+
   /* Opens a regular file. Owned by the caller: close(). */
   TpsDiskFile *(*open) (TpsDisk *disk, const gchar *path, guint flags, GError **error);
   void (*close) (TpsDiskFile *file);
@@ -87,6 +91,10 @@ struct TpsDisk
   gboolean (*link) (TpsDisk *disk, const gchar *from, const gchar *to, GError **error);
   /* Of a file, or of a folder that is empty. */
   gboolean (*remove) (TpsDisk *disk, const gchar *path, GError **error);
+  /* The same, and the file's room is given back step by step, as background work: a file system
+   * that frees a large file at once may delay every sync for as long as that takes. Readers that
+   * have the file open see it become shorter. Optional: see tps_disk_discard(). */
+  gboolean (*discard) (TpsDisk *disk, const gchar *path, GError **error);
 
   /* Creates a folder, and those above it; there may be one already. */
   gboolean (*make_folder) (TpsDisk *disk, const gchar *path, GError **error);
@@ -120,6 +128,9 @@ TpsDisk *tps_disk_new_uring (GError **error);
 TpsDisk *tps_disk_new (void);
 
 void tps_disk_free (TpsDisk *disk);
+
+/* discard() of a disk that has it, otherwise remove(). */
+gboolean tps_disk_discard (TpsDisk *disk, const gchar *path, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDisk, tps_disk_free)
 

@@ -245,21 +245,49 @@ tps_log_dup_segments (TpsLog *log)
   return copy;
 }
 
+/* Takes the oldest segment off the list. FALSE: it holds records from `lsn` on, or is the newest. */
+static gboolean
+take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
+{
+  GArray *infos = log->writer.infos;
+  gboolean is_old;
+
+  tps_mutex_lock (&log->writer.lock);
+  is_old = infos->len > 1 && g_array_index (infos, TpsSegmentInfo, 1).first_lsn != 0
+           && g_array_index (infos, TpsSegmentInfo, 1).first_lsn <= lsn;
+  if (is_old)
+    {
+      *oldest = g_array_index (infos, TpsSegmentInfo, 0);
+      g_array_remove_index (infos, 0);
+    }
+  tps_mutex_unlock (&log->writer.lock);
+  return is_old;
+}
+
+static void
+put_back (TpsLog *log, const TpsSegmentInfo *oldest)
+{
+  tps_mutex_lock (&log->writer.lock);
+  g_array_prepend_val (log->writer.infos, *oldest);
+  tps_mutex_unlock (&log->writer.lock);
+}
+
+/* A segment leaves the list before its file is cut, so that a reader that comes upon the cut finds
+ * that the records are not kept. */
 gboolean
 tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 {
-  g_autoptr (GArray) infos = NULL;
-  guint n_removed;
-  gboolean is_deleted;
+  TpsSegmentInfo oldest;
+  gboolean is_deleted = TRUE;
 
   TPS_PLANT ("log-deleted-too-early", lsn = tps_log_get_durable_lsn (log));
   tps_mutex_lock (&log->deleting);
-  infos = tps_log_dup_segments (log);
-  is_deleted = tps_log_folder_delete_before (&log->folder, infos, lsn, &n_removed, error);
-  tps_mutex_lock (&log->writer.lock);
-  if (n_removed > 0)
-    g_array_remove_range (log->writer.infos, 0, n_removed);
-  tps_mutex_unlock (&log->writer.lock);
+  while (is_deleted && take_oldest (log, lsn, &oldest))
+    {
+      is_deleted = tps_log_folder_delete_segment (&log->folder, oldest.number, error);
+      if (!is_deleted)
+        put_back (log, &oldest);
+    }
   tps_mutex_unlock (&log->deleting);
   return is_deleted;
 }

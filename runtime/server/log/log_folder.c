@@ -415,14 +415,14 @@ tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *e
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static gboolean
-remove_segment (TpsLogFolder *folder, guint64 number, GError **error)
+gboolean
+tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **error)
 {
   g_autofree gchar *name = tps_log_segment_name (number);
   g_autofree gchar *path = path_of (folder, name);
 
   /* One by one, so that after a power cut the numbers have no gap either. */
-  return folder->disk->remove (folder->disk, path, error)
+  return tps_disk_discard (folder->disk, path, error)
          && folder->disk->sync_folder (folder->disk, folder->path, error);
 }
 
@@ -454,28 +454,10 @@ tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError 
 
   while (folder->segments->len > 0 && segment_at (folder, folder->segments->len - 1)->number > last)
     {
-      if (!remove_segment (folder, segment_at (folder, folder->segments->len - 1)->number, error))
+      if (!tps_log_folder_delete_segment (
+              folder, segment_at (folder, folder->segments->len - 1)->number, error))
         return FALSE;
       g_array_set_size (folder->segments, folder->segments->len - 1);
     }
   return last != number || number == 0 || cut_segment (folder, number, offset, error);
-}
-
-gboolean
-tps_log_folder_delete_before (TpsLogFolder *folder, const GArray *segments, gint64 lsn,
-                              guint *n_removed, GError **error)
-{
-  *n_removed = 0;
-  for (guint i = 0; i + 1 < segments->len; i++)
-    {
-      const TpsSegmentInfo *segment = &g_array_index (segments, TpsSegmentInfo, i);
-      const TpsSegmentInfo *next = segment + 1;
-
-      if (next->first_lsn == 0 || next->first_lsn > lsn)
-        break;
-      if (!remove_segment (folder, segment->number, error))
-        return FALSE;
-      *n_removed = i + 1;
-    }
-  return TRUE;
 }

@@ -58,11 +58,9 @@ gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, Tps
 /* Makes the log end at `offset` of segment `number` (0: removes all segments). */
 gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
 
-/* Removes the segments all of whose records are below `lsn`. The one with the newest records
- * stays. `folder->segments` is not changed: n_removed of its first ones are gone, also after an
- * error. */
-gboolean tps_log_folder_delete_before (TpsLogFolder *folder, const GArray *segments, gint64 lsn,
-                                       guint *n_removed, GError **error);
+/* Removes the file of a segment, which must be the first one or the last one that there is.
+ * `folder->segments` is not changed. */
+gboolean tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogEnd, tps_log_end_clear)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogFolder, tps_log_folder_close)

@@ -17,6 +17,9 @@
 #define FILE_MODE 0600
 #define FOLDER_MODE 0700
 #define MAX_STEP_BYTES ((gsize) 1 << 30) /* the system writes less than 2 GiB at once */
+#define DISCARD_STEP_BYTES ((gint64) 16 << 20)
+/* Direct writes of a few MiB that keep a fast disk busy; a slow one has no use for more. */
+#define N_WRITERS 4
 
 static TpsPosixFile *
 posix_file (TpsDiskFile *file)
@@ -53,6 +56,18 @@ open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
   return open (path, system_flags & ~O_EXCL, FILE_MODE);
 }
 
+static TpsPosixFile *
+new_file (TpsDisk *disk, gint fd, const gchar *path)
+{
+  TpsPosixFile *file = g_new0 (TpsPosixFile, 1);
+
+  file->base.disk = disk;
+  file->fd = fd;
+  file->path = g_strdup (path);
+  file->share = &((TpsPosixDisk *) disk)->share;
+  return file;
+}
+
 static TpsDiskFile *
 posix_open (TpsDisk *disk, const gchar *path, guint flags, GError **error)
 {
@@ -66,8 +81,9 @@ posix_open (TpsDisk *disk, const gchar *path, guint flags, GError **error)
       tps_disk_set_error (error, "open", path, errno);
       return NULL;
     }
-  file = g_new (TpsPosixFile, 1);
-  *file = (TpsPosixFile) { { disk }, fd, is_direct, g_strdup (path), NULL };
+  file = new_file (disk, fd, path);
+  atomic_init (&file->is_direct, is_direct);
+  file->is_background = (flags & TPS_DISK_BACKGROUND) != 0;
   return &file->base;
 }
 
@@ -101,7 +117,7 @@ stop_direct (TpsPosixFile *file)
 
   if (flags >= 0)
     fcntl (file->fd, F_SETFL, flags & ~O_DIRECT);
-  file->is_direct = FALSE;
+  atomic_store (&file->is_direct, FALSE);
 }
 
 static gboolean
@@ -174,17 +190,15 @@ posix_sync (TpsDiskFile *base, GError **error)
 }
 
 static gboolean
-posix_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
-             GError **error)
+write_all (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset, GError **error)
 {
-  TpsPosixFile *file = posix_file (base);
   const guint8 *bytes = data;
 
   while (n_bytes > 0)
     {
       ssize_t n = pwrite (file->fd, bytes, MIN (n_bytes, MAX_STEP_BYTES), offset);
 
-      if (n < 0 && errno == EINVAL && file->is_direct)
+      if (n < 0 && errno == EINVAL && atomic_load (&file->is_direct))
         stop_direct (file);
       else if (n < 0 && errno != EINTR)
         return fail (error, "write", file);
@@ -194,7 +208,34 @@ posix_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset
       offset += n;
       n_bytes -= (gsize) n;
     }
-  return !is_sync || posix_sync (base, error);
+  return TRUE;
+}
+
+static gboolean
+write_in_background (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offset,
+                     GError **error)
+{
+  gint64 began_ns = tps_disk_share_begin_background (file->share);
+  gboolean is_written = write_all (file, data, n_bytes, offset, error);
+
+  tps_disk_share_end_background (file->share, began_ns, tps_clock_now_ns ());
+  return is_written;
+}
+
+static gboolean
+posix_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
+             GError **error)
+{
+  TpsPosixFile *file = posix_file (base);
+  gboolean is_written;
+
+  if (!is_sync)
+    return file->is_background ? write_in_background (file, data, n_bytes, offset, error)
+                               : write_all (file, data, n_bytes, offset, error);
+  tps_disk_share_begin_urgent (file->share);
+  is_written = write_all (file, data, n_bytes, offset, error) && posix_sync (base, error);
+  tps_disk_share_end_urgent (file->share, tps_clock_now_ns ());
+  return is_written;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -215,6 +256,30 @@ static gboolean
 posix_remove (TpsDisk *disk, const gchar *path, GError **error)
 {
   return remove (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
+}
+
+/* Cut when its name is gone; a file with a second name keeps its bytes. */
+static gboolean
+posix_discard (TpsDisk *base, const gchar *path, GError **error)
+{
+  TpsDiskShare *share = &((TpsPosixDisk *) base)->share;
+  gint fd = open (path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  gboolean is_removed = posix_remove (base, path, error);
+  struct stat status;
+
+  if (fd >= 0 && fstat (fd, &status) == 0 && S_ISREG (status.st_mode) && status.st_nlink == 0)
+    for (gint64 size = status.st_size - DISCARD_STEP_BYTES; size > 0; size -= DISCARD_STEP_BYTES)
+      {
+        gint64 began_ns = tps_disk_share_begin_background (share);
+        gboolean is_cut = ftruncate (fd, size) == 0;
+
+        tps_disk_share_end_background (share, began_ns, tps_clock_now_ns ());
+        if (!is_cut)
+          break;
+      }
+  if (fd >= 0)
+    close (fd);
+  return is_removed;
 }
 
 static gboolean
@@ -308,8 +373,7 @@ posix_lock (TpsDisk *disk, const gchar *path, GError **error)
       tps_disk_set_error (error, "open", path, errno);
       return NULL;
     }
-  file = g_new (TpsPosixFile, 1);
-  *file = (TpsPosixFile) { { disk }, fd, FALSE, g_strdup (path), NULL };
+  file = new_file (disk, fd, path);
   if (flock (fd, LOCK_EX | LOCK_NB) == 0)
     {
       write_owner (file);
@@ -328,13 +392,16 @@ posix_lock (TpsDisk *disk, const gchar *path, GError **error)
 static void
 posix_free (TpsDisk *disk)
 {
+  tps_disk_share_clear (&((TpsPosixDisk *) disk)->share);
   g_free (disk);
 }
 
 void
-tps_posix_disk_init (TpsDisk *disk)
+tps_posix_disk_init (TpsPosixDisk *disk)
 {
-  *disk = (TpsDisk) {
+  tps_disk_share_init (&disk->share);
+  disk->base = (TpsDisk) {
+    .n_writers = N_WRITERS,
     .open = posix_open,
     .close = posix_close,
     .get_size = posix_get_size,
@@ -347,6 +414,7 @@ tps_posix_disk_init (TpsDisk *disk)
     .rename = posix_rename,
     .link = posix_link,
     .remove = posix_remove,
+    .discard = posix_discard,
     .make_folder = posix_make_folder,
     .sync_folder = posix_sync_folder,
     .list = posix_list,
@@ -358,8 +426,8 @@ tps_posix_disk_init (TpsDisk *disk)
 TpsDisk *
 tps_disk_new_posix (void)
 {
-  TpsDisk *disk = g_new (TpsDisk, 1);
+  TpsPosixDisk *disk = g_new (TpsPosixDisk, 1);
 
   tps_posix_disk_init (disk);
-  return disk;
+  return &disk->base;
 }

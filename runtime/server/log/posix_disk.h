@@ -4,20 +4,32 @@
 
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "runtime/server/log/disk.h"
+#include "runtime/server/log/disk_share.h"
 
 G_BEGIN_DECLS
 
 typedef struct
 {
+  TpsDisk base;
+  TpsDiskShare share;
+} TpsPosixDisk;
+
+typedef struct
+{
   TpsDiskFile base;
   gint fd;
-  gboolean is_direct;
+  atomic_bool is_direct; /* several threads may write */
+  gboolean is_background;
+  TpsDiskShare *share; /* of the disk */
   gchar *path;
   struct io_uring *ring; /* of uring_disk.c; NULL = none */
 } TpsPosixFile;
 
 /* All functions of the POSIX disk; its free() calls g_free(). */
-void tps_posix_disk_init (TpsDisk *disk);
+void tps_posix_disk_init (TpsPosixDisk *disk);
 
 G_END_DECLS

@@ -16,7 +16,7 @@
 
 typedef struct
 {
-  TpsDisk base;
+  TpsPosixDisk base;
   TpsDisk posix; /* its functions */
 } UringDisk;
 
@@ -106,16 +106,13 @@ is_worth_another_try (const gint results[2])
 }
 
 static gboolean
-uring_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
-             GError **error)
+write_pair (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, GError **error)
 {
   UringDisk *disk = (UringDisk *) base->disk;
   TpsPosixFile *file = (TpsPosixFile *) base;
   gint results[2] = { 0, 0 };
   gint n_taken;
 
-  if (file->ring == NULL || !is_sync || n_bytes > MAX_BYTES)
-    return disk->posix.write (base, data, n_bytes, offset, is_sync, error);
   n_taken = submit_pair (file, data, n_bytes, offset);
   if (n_taken == 0)
     {
@@ -133,6 +130,22 @@ uring_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset
   return tps_disk_set_error (error, "fdatasync", file->path, results[1] < 0 ? -results[1] : EIO);
 }
 
+static gboolean
+uring_write (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset, gboolean is_sync,
+             GError **error)
+{
+  UringDisk *disk = (UringDisk *) base->disk;
+  TpsPosixFile *file = (TpsPosixFile *) base;
+  gboolean is_written;
+
+  if (file->ring == NULL || !is_sync || n_bytes > MAX_BYTES)
+    return disk->posix.write (base, data, n_bytes, offset, is_sync, error);
+  tps_disk_share_begin_urgent (file->share);
+  is_written = write_pair (base, data, n_bytes, offset, error);
+  tps_disk_share_end_urgent (file->share, tps_clock_now_ns ());
+  return is_written;
+}
+
 TpsDisk *
 tps_disk_new_uring (GError **error)
 {
@@ -147,10 +160,10 @@ tps_disk_new_uring (GError **error)
     }
   io_uring_queue_exit (&ring);
   disk = g_new (UringDisk, 1);
-  tps_posix_disk_init (&disk->posix);
-  disk->base = disk->posix;
-  disk->base.open = uring_open;
-  disk->base.close = uring_close;
-  disk->base.write = uring_write;
-  return &disk->base;
+  tps_posix_disk_init (&disk->base);
+  disk->posix = disk->base.base;
+  disk->base.base.open = uring_open;
+  disk->base.base.close = uring_close;
+  disk->base.base.write = uring_write;
+  return &disk->base.base;
 }

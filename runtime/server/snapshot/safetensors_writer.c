@@ -84,7 +84,8 @@ element_bytes_of (const gchar *dtype)
 TpsSafetensorsWriter *
 tps_safetensors_writer_new (TpsDisk *disk, const gchar *path, GError **error)
 {
-  TpsDiskFile *file = disk->open (disk, path, TPS_DISK_CREATE | TPS_DISK_DIRECT, error);
+  TpsDiskFile *file = disk->open (disk, path,
+                                  TPS_DISK_CREATE | TPS_DISK_DIRECT | TPS_DISK_BACKGROUND, error);
   TpsSafetensorsWriter *writer;
 
   if (file == NULL)
@@ -244,6 +245,13 @@ place_tensors (TpsSafetensorsWriter *writer, gint64 begin)
     }
 }
 
+/* A file that has its length takes several writes at a time; one that grows does not. */
+static gboolean
+reserve (TpsSafetensorsWriter *writer, gint64 end, GError **error)
+{
+  return writer->file->disk->preallocate (writer->file, (end + BLOCK - 1) / BLOCK * BLOCK, error);
+}
+
 gboolean
 tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 {
@@ -271,6 +279,8 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
                    writer->parts->len, n_bytes, TPS_SAFETENSORS_MAX_HEADER);
       return FALSE;
     }
+  if (!is_open && !reserve (writer, last->end, error))
+    return FALSE;
   writer->behind = tps_write_behind_new (writer->file, error);
   return writer->behind != NULL;
 }

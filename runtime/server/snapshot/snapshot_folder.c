@@ -99,8 +99,12 @@ delete_files (TpsDisk *disk, const gchar *path, GError **error)
   if (names == NULL)
     return FALSE;
   for (guint i = 0; names[i] != NULL; i++)
-    if (!remove_in (disk, path, names[i], error))
-      return FALSE;
+    {
+      g_autofree gchar *file = g_build_filename (path, names[i], NULL);
+
+      if (!tps_disk_discard (disk, file, error))
+        return FALSE;
+    }
   return disk->remove (disk, path, error);
 }
 

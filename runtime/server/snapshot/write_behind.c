@@ -5,6 +5,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
+#define MAX_THREADS 4
+
 typedef struct
 {
   guint8 *block;
@@ -15,15 +17,17 @@ typedef struct
 struct TpsWriteBehind
 {
   TpsDiskFile *file;
-  TpsThread thread;
+  guint n_threads;
+  TpsThread threads[MAX_THREADS];
 
   TpsMutex lock; /* guards the following */
   TpsCond changed;
-  guint8
-      *blocks[TPS_WRITE_BEHIND_BLOCKS]; /* [n_free], those that are free; made when first needed */
+  /* [n_free], the free blocks; a block is made when it is first needed */
+  guint8 *blocks[TPS_WRITE_BEHIND_BLOCKS];
   guint n_free, n_made;
   Write queue[TPS_WRITE_BEHIND_BLOCKS]; /* from `first` on, round the end */
-  guint first, n_queued;                /* with the one that is being written */
+  guint first, n_queued;
+  guint n_writing; /* taken from the queue */
   gboolean is_end;
   GError *error;
 };
@@ -36,15 +40,19 @@ write_first (TpsWriteBehind *behind)
   gboolean has_failed = behind->error != NULL;
   GError *error = NULL;
 
+  behind->first = (behind->first + 1) % TPS_WRITE_BEHIND_BLOCKS;
+  behind->n_queued--;
+  behind->n_writing++;
   tps_mutex_unlock (&behind->lock);
   if (!has_failed)
     behind->file->disk->write (behind->file, write.block, write.n_bytes, write.offset, FALSE,
                                &error);
   tps_mutex_lock (&behind->lock);
-  if (error != NULL)
+  behind->n_writing--;
+  if (behind->error == NULL)
     behind->error = error;
-  behind->first = (behind->first + 1) % TPS_WRITE_BEHIND_BLOCKS;
-  behind->n_queued--;
+  else
+    g_clear_error (&error);
   behind->blocks[behind->n_free++] = write.block;
   tps_cond_broadcast (&behind->changed);
 }
@@ -68,19 +76,22 @@ TpsWriteBehind *
 tps_write_behind_new (TpsDiskFile *file, GError **error)
 {
   TpsWriteBehind *behind = g_new0 (TpsWriteBehind, 1);
-  int rc;
+  guint n_threads = CLAMP (file->disk->n_writers, 1, MAX_THREADS);
+  int rc = 0;
 
   behind->file = file;
   tps_mutex_init (&behind->lock);
   tps_cond_init (&behind->changed);
-  rc = pthread_create (&behind->thread, NULL, write_all, behind);
-  if (rc == 0)
+  while (rc == 0 && behind->n_threads < n_threads)
+    {
+      rc = pthread_create (&behind->threads[behind->n_threads], NULL, write_all, behind);
+      behind->n_threads += rc == 0 ? 1 : 0;
+    }
+  if (behind->n_threads > 0)
     return behind;
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                "the system has no thread that writes files: %s", g_strerror (rc));
-  tps_cond_clear (&behind->changed);
-  tps_mutex_clear (&behind->lock);
-  g_free (behind);
+  tps_write_behind_free (behind);
   return NULL;
 }
 
@@ -91,7 +102,8 @@ tps_write_behind_free (TpsWriteBehind *behind)
   behind->is_end = TRUE;
   tps_cond_broadcast (&behind->changed);
   tps_mutex_unlock (&behind->lock);
-  tps_sync_check (pthread_join (behind->thread, NULL));
+  for (guint i = 0; i < behind->n_threads; i++)
+    tps_sync_check (pthread_join (behind->threads[i], NULL));
   for (guint i = 0; i < behind->n_free; i++)
     g_aligned_free (behind->blocks[i]);
   g_clear_error (&behind->error);
@@ -156,7 +168,7 @@ tps_write_behind_drain (TpsWriteBehind *behind, GError **error)
   GError *failure;
 
   tps_mutex_lock (&behind->lock);
-  while (behind->n_queued > 0)
+  while (behind->n_queued > 0 || behind->n_writing > 0)
     tps_cond_wait (&behind->changed, &behind->lock);
   failure = behind->error != NULL ? g_error_copy (behind->error) : NULL;
   tps_mutex_unlock (&behind->lock);

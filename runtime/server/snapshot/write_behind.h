@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes to one file by a thread of its own, so that the next piece is made while the last one goes to the disk. Memory: at
- * most TPS_WRITE_BEHIND_BLOCKS blocks of TPS_WRITE_BEHIND_BYTES.
+/* Writes to one file by threads of its own, as many as the disk takes writes at a time. So the next
+ * piece is made while others go to the disk. Memory: at most TPS_WRITE_BEHIND_BLOCKS blocks of
+ * TPS_WRITE_BEHIND_BYTES.
  *
  * Thread: one at a time.
  */
@@ -17,17 +18,19 @@ G_BEGIN_DECLS
 
 typedef struct TpsWriteBehind TpsWriteBehind;
 
-/* `file` is borrowed, and used by nobody else until tps_write_behind_free(). Errors: RESOURCE_EXHAUSTED (no thread). */
+/* `file` is borrowed, and must not be used otherwise until tps_write_behind_free(). Errors:
+ * RESOURCE_EXHAUSTED (no thread). */
 TpsWriteBehind *tps_write_behind_new (TpsDiskFile *file, GError **error);
 
 /* Waits for the writes that are queued. */
 void tps_write_behind_free (TpsWriteBehind *behind);
 
-/* A block of TPS_WRITE_BEHIND_BYTES, aligned for direct writes, contents undefined. Waits until one is free. There must be
- * fewer than TPS_WRITE_BEHIND_BLOCKS taken and not submitted. */
+/* A block of TPS_WRITE_BEHIND_BYTES, aligned for direct writes, contents undefined. Waits until one
+ * is free. There must be fewer than TPS_WRITE_BEHIND_BLOCKS taken and not submitted. */
 guint8 *tps_write_behind_take (TpsWriteBehind *behind);
 
-/* Queues the write of the first `n_bytes` of a block; the block is given back. After a failure nothing is written. */
+/* Queues the write of the first `n_bytes` of a block; the block is given back. Writes may take place
+ * in any order. After a failure nothing is written. */
 void tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset);
 
 /* Gives a block back. */

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "runtime/server/log/faulty_disk.h"
 #include "tests/runtime/server/log/log_fixture.h"
@@ -119,6 +120,66 @@ TEST_P (DiskTest, NamesAndTheirErrors)
   EXPECT_FALSE (disk_->remove (disk_, path ("a").c_str (), &error_));
   EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
   EXPECT_THAT (error_->message, HasSubstr ("/a: remove failed: No such file"));
+}
+
+/* Large files, whose room is given back in steps. */
+TEST_P (DiskTest, ADiscardedFileIsGoneAndItsOtherNameIsWhole)
+{
+  constexpr gint64 kBytes = (40 << 20) + TPS_DISK_BLOCK;
+
+  for (const char *name : { "alone", "linked" })
+    {
+      TpsDiskFile *file = disk_->open (disk_, path (name).c_str (), TPS_DISK_CREATE, &error_);
+
+      ASSERT_NE (file, nullptr) << error_->message;
+      ASSERT_TRUE (disk_->preallocate (file, kBytes, &error_)) << error_->message;
+      disk_->close (file);
+    }
+  std::filesystem::create_hard_link (path ("linked"), path ("other"));
+  EXPECT_TRUE (tps_disk_discard (disk_, path ("alone").c_str (), &error_));
+  EXPECT_TRUE (tps_disk_discard (disk_, path ("linked").c_str (), &error_));
+  EXPECT_FALSE (std::filesystem::exists (path ("alone")));
+  EXPECT_FALSE (std::filesystem::exists (path ("linked")));
+  EXPECT_EQ (std::filesystem::file_size (path ("other")), kBytes);
+  EXPECT_FALSE (tps_disk_discard (disk_, path ("alone").c_str (), &error_));
+  EXPECT_EQ (error_->code, TPS_ERROR_NOT_FOUND);
+}
+
+/* As many threads as the disk takes. */
+TEST_P (DiskTest, SeveralThreadsWriteOneFileInTheBackground)
+{
+  constexpr gint64 kBlocks = 64;
+  guint n_writers = MAX (disk_->n_writers, 1);
+  std::vector<std::thread> writers;
+  std::vector<guint8> found (kBlocks * TPS_DISK_BLOCK);
+  TpsDiskFile *file = disk_->open (
+      disk_, path ("a").c_str (), TPS_DISK_CREATE | TPS_DISK_DIRECT | TPS_DISK_BACKGROUND, &error_);
+
+  ASSERT_NE (file, nullptr) << error_->message;
+  ASSERT_TRUE (disk_->preallocate (file, kBlocks * TPS_DISK_BLOCK, &error_));
+  for (guint i = 0; i < n_writers; i++)
+    writers.emplace_back ([=] {
+      auto *block = static_cast<guint8 *> (g_aligned_alloc (1, TPS_DISK_BLOCK, TPS_DISK_BLOCK));
+
+      for (gint64 at = i; at < kBlocks; at += n_writers)
+        {
+          memset (block, static_cast<int> (at + 1), TPS_DISK_BLOCK);
+          EXPECT_TRUE (
+              file->disk->write (file, block, TPS_DISK_BLOCK, at * TPS_DISK_BLOCK, FALSE, nullptr));
+        }
+      g_aligned_free (block);
+    });
+  for (std::thread &writer : writers)
+    writer.join ();
+  EXPECT_TRUE (disk_->sync (file, &error_));
+  disk_->close (file);
+  file = disk_->open (disk_, path ("a").c_str (), TPS_DISK_READ_ONLY, &error_);
+  ASSERT_NE (file, nullptr) << error_->message;
+  EXPECT_EQ (disk_->read (file, found.data (), found.size (), 0, &error_),
+             static_cast<gssize> (found.size ()));
+  for (gsize at = 0; at < found.size (); at++)
+    ASSERT_EQ (found[at], at / TPS_DISK_BLOCK + 1) << "at " << at;
+  disk_->close (file);
 }
 
 TEST_P (DiskTest, ALockIsForOneAndNamesItsHolder)

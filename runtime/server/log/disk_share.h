@@ -1,0 +1,50 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One disk for writes that callers wait for (the log's), and for writes that have time (those of a
+ * snapshot). A disk works on all of its queue at once, and a sync waits for everything before it,
+ * so a snapshot that fills the queue delays every acknowledged push.
+ *
+ *   urgent        begins at once. While one is under way, and for TPS_DISK_BUSY_NS after it, the
+ *                 disk is busy.
+ *   background    on a disk that is not busy: at once. On a busy disk: one at a time, and the disk
+ *                 then rests from background writes for TPS_DISK_REST_NS, or for as long as the
+ *                 last one took if that is longer. So a background write always gets its turn, and
+ *                 takes at most half of the time.
+ *
+ * Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/base/sync.h"
+
+G_BEGIN_DECLS
+
+#define TPS_DISK_BUSY_NS ((gint64) 10 * 1000 * 1000)
+#define TPS_DISK_REST_NS ((gint64) 10 * 1000 * 1000)
+
+typedef struct
+{
+  TpsMutex lock; /* guards the following */
+  TpsCond changed;
+  guint n_urgent;     /* under way */
+  guint n_background; /* under way */
+  gint64 busy_until_ns;
+  gint64 rest_until_ns; /* from background writes, if the disk is busy */
+} TpsDiskShare;
+
+void tps_disk_share_init (TpsDiskShare *share);
+void tps_disk_share_clear (TpsDiskShare *share);
+
+void tps_disk_share_begin_urgent (TpsDiskShare *share);
+void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
+
+/* 0: the write has begun. Otherwise it may not begin yet; the result is when to ask again, or
+ * G_MAXINT64: when another background write has ended. */
+gint64 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns);
+
+/* Waits until the write may begin. Returns when it began, for tps_disk_share_end_background(). */
+gint64 tps_disk_share_begin_background (TpsDiskShare *share);
+void tps_disk_share_end_background (TpsDiskShare *share, gint64 began_ns, gint64 now_ns);
+
+G_END_DECLS
