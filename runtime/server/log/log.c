@@ -321,6 +321,7 @@ tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error)
   cursor->log = log;
   cursor->lsn = lsn;
   tps_log_scan_init (&cursor->scan, &log->folder, log->options.pool);
+  cursor->scan.reads_ahead = TRUE;
   return cursor;
 }
 

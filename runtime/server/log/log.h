@@ -143,8 +143,8 @@ TpsLogCursor *tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error);
 void tps_log_cursor_free (TpsLogCursor *cursor);
 
 /* TRUE: `record` is the next one, or `record->lsn` is 0 because all that is durable has been
- * read; more may come. A record takes as much memory as it has bytes, and others 8 MiB together.
- * Blocks. Errors: ABORTED (damaged), as the disk says. */
+ * read; more may come. A record takes as much memory as it has bytes, and others 8 MiB together;
+ * 16 MiB are read ahead. Blocks. Errors: ABORTED (damaged), as the disk says. */
 gboolean tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_close)

@@ -333,6 +333,7 @@ read_last (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end, G
                                pool, error)
       != TPS_SEGMENT_OPENED)
     return FALSE; /* it was opened a moment ago */
+  reader.reads_ahead = TRUE;
   end->number = segment->number;
   is_read = read_to_end (&reader, segment->first_lsn, end, error);
   tps_segment_reader_close (&reader);

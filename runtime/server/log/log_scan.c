@@ -74,6 +74,7 @@ open_segment (TpsLogScan *scan, guint64 number, gint64 *first_lsn, GError **erro
   scan->is_open = TRUE;
   scan->number = number;
   scan->reader.read_bytes = scan->read_bytes;
+  scan->reader.reads_ahead = scan->reads_ahead;
   return tps_segment_reader_peek (&scan->reader, first_lsn, error);
 }
 

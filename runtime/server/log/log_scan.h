@@ -18,6 +18,7 @@ typedef struct
   const TpsLogFolder *folder; /* borrowed; its list of segments is not used */
   TpsBufferPool *pool;        /* borrowed */
   gsize read_bytes;           /* at a time; 0 = 8 MiB. May be set after init() */
+  gboolean reads_ahead;       /* by threads. May be set after init() */
   gboolean is_open;
   TpsSegmentReader reader;
   guint64 number;

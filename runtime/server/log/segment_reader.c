@@ -43,9 +43,10 @@ get_read_bytes (const TpsSegmentReader *reader)
   return reader->read_bytes > 0 ? round_up (reader->read_bytes) : WINDOW_BYTES;
 }
 
-/* Makes room for a window of `n_bytes`. Somebody else may hold the buffer. */
+/* Makes room for a window of `n_bytes`. Somebody else may hold the buffer: it is replaced then, and
+ * `old` is the one before, which has the window. */
 static gboolean
-ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, GError **error)
+ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError **error)
 {
   gsize n_wanted = MAX (n_bytes, get_read_bytes (reader)) + TPS_DISK_BLOCK;
   gsize address;
@@ -53,8 +54,7 @@ ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, GError **error)
   if (reader->buffer != NULL && tps_buffer_is_exclusive (reader->buffer)
       && tps_buffer_get_size (reader->buffer) >= n_wanted)
     return TRUE;
-  g_clear_pointer (&reader->buffer, tps_buffer_unref);
-  reader->window_bytes = 0;
+  *old = g_steal_pointer (&reader->buffer);
   reader->buffer = tps_buffer_pool_get (reader->pool, n_wanted, error);
   if (reader->buffer == NULL)
     {
@@ -73,28 +73,78 @@ place_of (const TpsSegmentReader *reader, gint64 offset)
   return reader->shift + (gsize) (offset - reader->window_offset);
 }
 
+static guint8 *
+get_window (const TpsSegmentReader *reader)
+{
+  return tps_buffer_get_data (reader->buffer) + reader->shift;
+}
+
+/* FALSE: it is not worth while, or cannot be done, and the file is read as the bytes are needed. */
+static gboolean
+begin_ahead (TpsSegmentReader *reader, gint64 offset)
+{
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  if (reader->reads_ahead && reader->is_sequential && reader->size % TPS_DISK_BLOCK == 0)
+    reader->ahead = tps_read_ahead_new (reader->file, offset, reader->size, NULL);
+  return reader->ahead != NULL;
+}
+
+/* Up to `n_bytes` of the file at `offset`; -1 with an error. */
+static gssize
+read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes, GError **error)
+{
+  gboolean goes_on = reader->ahead != NULL && tps_read_ahead_get_position (reader->ahead) == offset;
+
+  if (!goes_on && !begin_ahead (reader, offset))
+    return reader->file->disk->read (reader->file, to, n_bytes, offset, error);
+  n_bytes = (gsize) MIN ((gint64) n_bytes, reader->size - offset);
+  if (tps_read_ahead_read (reader->ahead, to, n_bytes, error))
+    return (gssize) n_bytes;
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
+  return -1;
+}
+
+/* The window begins at `offset` from now on, and has `n_bytes` at least if the file has. Bytes that
+ * have been read are kept. */
+static gboolean
+move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
+{
+  gint64 end = reader->window_offset + (gint64) reader->window_bytes;
+  gsize n_kept = offset >= reader->window_offset && offset < end ? (gsize) round_down (end - offset)
+                                                                 : 0;
+  gsize old_place = n_kept > 0 ? reader->shift + (gsize) (offset - reader->window_offset) : 0;
+  g_autoptr (TpsBuffer) old = NULL;
+  gsize n_room;
+  gssize n_read;
+
+  reader->window_bytes = 0;
+  if (!ensure_buffer (reader, n_bytes, &old, error))
+    return FALSE;
+  if (n_kept > 0)
+    memmove (get_window (reader),
+             tps_buffer_get_data (old != NULL ? old : reader->buffer) + old_place, n_kept);
+  n_room = tps_buffer_get_size (reader->buffer) / TPS_DISK_BLOCK * TPS_DISK_BLOCK - TPS_DISK_BLOCK;
+  n_read = read_window (reader, offset + (gint64) n_kept, get_window (reader) + n_kept,
+                        n_room - n_kept, error);
+  if (n_read < 0)
+    return FALSE;
+  reader->window_offset = offset;
+  reader->window_bytes = n_kept + (gsize) n_read;
+  return TRUE;
+}
+
 /* NULL without an error: the file ends before `offset` + `n_bytes`. */
 static const guint8 *
 fetch (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
 {
-  gssize n_read;
+  gint64 begin = round_down (offset);
 
   if (offset > reader->size || n_bytes > (gsize) (reader->size - offset))
     return NULL;
-  if (reader->window_bytes > 0 && offset >= reader->window_offset
-      && (gsize) (offset - reader->window_offset) + n_bytes <= reader->window_bytes)
-    return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
-  if (!ensure_buffer (reader, round_up (n_bytes) + TPS_DISK_BLOCK, error))
+  if ((reader->window_bytes == 0 || offset < reader->window_offset
+       || (gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
+      && !move_window (reader, begin, round_up (n_bytes) + TPS_DISK_BLOCK, error))
     return NULL;
-  reader->window_bytes = 0;
-  reader->window_offset = round_down (offset);
-  n_read = reader->file->disk->read (
-      reader->file, tps_buffer_get_data (reader->buffer) + reader->shift,
-      (gsize) round_down ((gint64) tps_buffer_get_size (reader->buffer) - TPS_DISK_BLOCK),
-      reader->window_offset, error);
-  if (n_read < 0)
-    return NULL;
-  reader->window_bytes = (gsize) n_read;
   if ((gsize) (offset - reader->window_offset) + n_bytes > reader->window_bytes)
     return NULL;
   return tps_buffer_get_data (reader->buffer) + place_of (reader, offset);
@@ -164,6 +214,7 @@ tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk, const gchar *f
 void
 tps_segment_reader_close (TpsSegmentReader *reader)
 {
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
   if (reader->file != NULL)
     reader->file->disk->close (reader->file);
   reader->file = NULL;
@@ -175,6 +226,7 @@ gboolean
 tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
 {
   reader->window_bytes = 0;
+  g_clear_pointer (&reader->ahead, tps_read_ahead_free);
   reader->size = reader->file->disk->get_size (reader->file, error);
   return reader->size >= 0;
 }

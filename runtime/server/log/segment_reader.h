@@ -5,7 +5,7 @@
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
  *
- * Memory: one buffer of `read_bytes`, or as large as the longest record.
+ * Memory: one buffer of `read_bytes`, or as large as the longest record, and what is read ahead.
  * Thread: one at a time.
  */
 
@@ -13,6 +13,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/server/log/log_decode.h"
+#include "runtime/server/log/read_ahead.h"
 
 G_BEGIN_DECLS
 
@@ -37,9 +38,11 @@ typedef struct
 
   /* May be set between calls: bytes that are read at a time; 0 = 8 MiB. */
   gsize read_bytes;
+  gboolean reads_ahead; /* by threads, what comes next: see read_ahead.h */
 
   /* Private. */
   TpsDiskFile *file;
+  TpsReadAhead *ahead; /* NULL: none has begun */
   TpsBufferPool *pool;
   gboolean is_sequential; /* what follows is read ahead */
   gsize shift;            /* the buffer's window begins here, aligned to TPS_DISK_BLOCK */

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 #include "runtime/server/snapshot/npy.h"
-#include "runtime/server/snapshot/read_ahead.h"
+#include "runtime/server/log/read_ahead.h"
 #include "runtime/server/snapshot/safetensors.h"
 
 /* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */

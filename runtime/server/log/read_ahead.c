@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "runtime/server/snapshot/read_ahead.h"
+#include "runtime/server/log/read_ahead.h"
 
 #include <string.h>
 
