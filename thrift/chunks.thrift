@@ -30,9 +30,9 @@ namespace py thriftps.chunks
 namespace go thriftps.chunks
 namespace js thriftps.chunks
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Chunks
 namespace php ThriftPS
-namespace rs thriftps.chunks
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // Chunk i of a message of `bytes` bytes in `count` chunks: all chunks have the length of the first one, but for the last.

@@ -12,9 +12,9 @@ namespace py thriftps.durability
 namespace go thriftps.durability
 namespace js thriftps.durability
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Durability
 namespace php ThriftPS
-namespace rs thriftps.durability
+namespace rs thriftps
 namespace netstd ThriftPS
 
 struct SnapshotInfo {

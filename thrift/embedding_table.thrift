@@ -13,9 +13,9 @@ namespace py thriftps.embedding_table
 namespace go thriftps.embedding_table
 namespace js thriftps.embedding_table
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.EmbeddingTable
 namespace php ThriftPS
-namespace rs thriftps.embedding_table
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // How the rows of a bag become one vector. An empty bag gives zeros.

@@ -40,9 +40,9 @@ namespace py thriftps.memory
 namespace go thriftps.memory
 namespace js thriftps.memory
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Memory
 namespace php ThriftPS
-namespace rs thriftps.memory
+namespace rs thriftps
 namespace netstd ThriftPS
 
 enum SegmentKind {

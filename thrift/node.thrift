@@ -10,9 +10,9 @@ namespace py thriftps.node
 namespace go thriftps.node
 namespace js thriftps.node
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Node
 namespace php ThriftPS
-namespace rs thriftps.node
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // Why a call failed. Values above 12 may be added: treat an unknown value like INTERNAL.

@@ -12,9 +12,9 @@ namespace py thriftps.parameter_server
 namespace go thriftps.parameter_server
 namespace js thriftps.parameter_server
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.ParameterServer
 namespace php ThriftPS
-namespace rs thriftps.parameter_server
+namespace rs thriftps
 namespace netstd ThriftPS
 
 struct NamedTensor {

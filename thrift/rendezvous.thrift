@@ -12,9 +12,9 @@ namespace py thriftps.rendezvous
 namespace go thriftps.rendezvous
 namespace js thriftps.rendezvous
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Rendezvous
 namespace php ThriftPS
-namespace rs thriftps.rendezvous
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // Keys match [A-Za-z0-9_.:/-]{1,255}; values are at most 1 MiB; a store holds at most 65,536 keys and 256 MiB.

@@ -18,9 +18,9 @@ namespace py thriftps.tensor
 namespace go thriftps.tensor
 namespace js thriftps.tensor
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Tensor
 namespace php ThriftPS
-namespace rs thriftps.tensor
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // Element type of a tensor. Bytes are little-endian on the wire, whatever the machines are.

@@ -12,9 +12,9 @@ namespace py thriftps.trainer
 namespace go thriftps.trainer
 namespace js thriftps.trainer
 namespace rb ThriftPS
-namespace perl ThriftPS
+namespace perl ThriftPS.Trainer
 namespace php ThriftPS
-namespace rs thriftps.trainer
+namespace rs thriftps
 namespace netstd ThriftPS
 
 // One mini-batch: input INT64 [batch, length] (ids), target INT64 [batch] (classes).
