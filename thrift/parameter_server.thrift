@@ -32,7 +32,8 @@ service ParameterServer {
   // sum of weight x gradient in ascending trainer order, divided by the sum of the weights. The same bits
   // for any order of arrival. All trainers of a round get the same answer.
   //   trainer    in [0, trainers of this server)
-  //   batch      >= 0, grows; a greater one ends older rounds that still wait (their callers get ABORTED)
+  //   batch      >= 0, grows; a greater one ends older rounds that still wait (their callers get ABORTED).
+  //              The next job begins above the batches of the last one: OPERATING.md, the next job
   //   param_loc  >= 0, names the bucket
   //   gradient   floating point; the same shape, dtype and kind from every trainer of the round
   // A repeat of the same bytes is answered as the first time while the server remembers the batch, STALE after;

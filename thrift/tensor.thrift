@@ -66,6 +66,8 @@ struct Gradient {
 
 // Names one push so that it is applied once however often it is sent.
 // `sequence` counts up per client; a window of recent sequences is remembered per client.
+// The name must be unique to each process and each of its starts: an id that another process has used
+// is DUPLICATE, or, with the same bytes, a repeat that is not applied.
 struct PushId {
   1: required string client
   2: required i64 sequence
