@@ -41,9 +41,7 @@ class Conformance(unittest.TestCase):
             self.assertEqual(floats(calls.lookup_rows(table, rows).data), [-1, -2, -3, -4])
 
     def check(self, language, make, extension):
-        # Java wants a file named after its class.
-        stem = "Conformance" if extension == "java" else "conformance"
-        program = os.path.join(HERE, "%s.%s" % (stem, extension))
+        program = toolchains.find_program(HERE, "conformance", extension)
         with tempfile.TemporaryDirectory() as folder, \
                 Server("--ntrainer=2") as server:
             begin = time.monotonic()
@@ -63,14 +61,7 @@ class Conformance(unittest.TestCase):
             self.check_table(server.address, "table")
 
 
-def add_tests():
-    for language, (make, extension) in toolchains.LANGUAGES.items():
-        name = "test_" + language.lower().replace("+", "p")
-        setattr(Conformance, name, lambda self, language=language, make=make, extension=extension:
-                self.check(language, make, extension))
-
-
-add_tests()
+toolchains.add_tests(Conformance, Conformance.check)
 
 if __name__ == "__main__":
     junit.main()

@@ -148,3 +148,18 @@ LANGUAGES = {
     "Node": (node, "js"),
     "Rust": (rust, "rs"),
 }
+
+
+def find_program(folder, stem, extension):
+    """The path of `stem` in a language; Java wants a file named after its class."""
+    if extension == "java":
+        stem = "".join(word.capitalize() for word in stem.split("_"))
+    return os.path.abspath(os.path.join(folder, "%s.%s" % (stem, extension)))
+
+
+def add_tests(case, check):
+    """Adds test_<language> to a TestCase: check(test, language, make, extension)."""
+    for language, (make, extension) in LANGUAGES.items():
+        def test(self, language=language, make=make, extension=extension):
+            check(self, language, make, extension)
+        setattr(case, "test_" + language.lower().replace("+", "p"), test)
