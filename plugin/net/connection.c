@@ -74,6 +74,9 @@ tps_connection_drop_socket (TpsConnection *connection)
   while ((out = tps_connection_pop_writer (&connection->queue)) != NULL)
     tps_writer_free (out);
   connection->n_queued = 0;
+  if (connection->channel->ops->free != NULL)
+    connection->channel->ops->free (connection->channel, connection->fd);
+  connection->channel = &tps_plain_channel;
   if (connection->takes_descriptors && connection->events.descriptor == NULL)
     tps_descriptors_close_socket (connection->fd);
   else
@@ -149,6 +152,7 @@ tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptions *options,
   atomic_init (&connection->may_read, TRUE);
   connection->loop = loop;
   connection->fd = fd;
+  connection->channel = &tps_plain_channel;
   connection->events = *events;
   connection->user_data = user_data;
   connection->scanner = tps_scanner_new (options);

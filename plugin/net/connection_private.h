@@ -4,7 +4,7 @@
  *
  *   connection.c           what the loop waits for, the end, pausing, stalls
  *   connection_send.c      writers queued, gathered into sendmsg(), corked
- *   connection_receive.c   recvmsg() into bodies, messages and descriptors handed out
+ *   connection_receive.c   received into bodies, messages and descriptors handed out
  *
  * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed there, or by the thread that
  * is just sending.
@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "plugin/net/connection.h"
+#include "plugin/net/net_channel.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
@@ -51,6 +52,7 @@ struct TpsConnection
   TpsLoop *loop;
   TpsConnectionEvents events;
   gpointer user_data;
+  TpsNetChannel *channel;
 
   /* The loop's thread only. */
   TpsScanner *scanner;
@@ -79,9 +81,9 @@ struct TpsConnection
   TpsWatch *watch;
   guint32 interest;
   gboolean paused;
-  gboolean half_closed; /* the peer sends no more */
-  gboolean at_end;      /* and all that it has sent has been read */
-  gboolean has_leftover;
+  gboolean half_closed;  /* the peer sends no more */
+  gboolean at_end;       /* and all that it has sent has been read */
+  gboolean has_leftover; /* in `leftover`, or in the channel */
   gboolean continue_posted;
   gboolean sending;
   gboolean blocked; /* the socket is full */

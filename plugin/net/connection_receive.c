@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* On the loop's thread: recvmsg() into the body the scanner asks for, with a small chunk behind it for what follows; without
- * a body, into the chunk alone. A short read means the socket is empty, so a small call costs one system call to
+/* On the loop's thread: the channel receives into the body the scanner asks for, with a small chunk behind it for what follows;
+ * without a body, into the chunk alone. A short read means the socket is empty, so a small call costs one system call to
  * receive. What the chunk still holds when reading is to stop is kept in `leftover`.
  */
 
@@ -219,7 +219,7 @@ take_descriptors (TpsConnection *connection, struct msghdr *message)
   return TRUE;
 }
 
-/* One recvmsg(). Returns the bytes it brought, 0 when the socket is empty for now. */
+/* Receives once. Returns the bytes it brought, 0 when the socket is empty for now. */
 static gsize
 receive (TpsConnection *connection)
 {
@@ -242,14 +242,14 @@ receive (TpsConnection *connection)
       message.msg_control = &room;
       message.msg_controllen = sizeof room;
     }
-  n_bytes = recvmsg (connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  n_bytes = connection->channel->ops->receive (connection->channel, connection->fd, &message);
   if (!received_any (connection, n_bytes, errno) || !take_descriptors (connection, &message))
     return 0;
 
   connection->n_received += (guint64) n_bytes;
   connection->n_turn_bytes += (gsize) n_bytes;
   n_body = MIN (n_body, (gsize) n_bytes);
-  connection->n_turn_scanned += n_body / TPS_CONNECTION_BODY_COST;
+  connection->n_turn_scanned += n_body / TPS_CONNECTION_BODY_COST + connection->channel->cost;
   if (n_body > 0 && !tps_scanner_body_received (connection->scanner, n_body, &error))
     {
       fail_receiving (connection, error);
@@ -290,6 +290,18 @@ linger (TpsConnection *connection)
   return connection->n_received != n_before;
 }
 
+/* The socket does not become readable for bytes that the channel has taken from it already. */
+static void
+keep_unread (TpsConnection *connection)
+{
+  if (G_LIKELY (!connection->channel->has_unread))
+    return;
+  tps_mutex_lock (&connection->lock);
+  connection->has_leftover = TRUE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
 static void
 on_readable (TpsConnection *connection)
 {
@@ -299,6 +311,7 @@ on_readable (TpsConnection *connection)
   receive_all (connection);
   while (n_lingered < MAX_LINGERED && linger (connection))
     n_lingered++;
+  keep_unread (connection);
 }
 
 void
@@ -321,6 +334,9 @@ tps_connection_continue_reading (gpointer data)
   begin_turn (connection);
   if (leftover != NULL)
     feed_corked (connection, leftover->data, leftover->len);
+  if (connection->channel->has_unread)
+    receive_all (connection);
+  keep_unread (connection);
 }
 
 void

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to sendmsg() with the lock released. A
+/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to the channel with the lock released. A
  * writer with a file descriptor begins a batch, since a descriptor goes with the first byte of the system call that sends
  * it. What the socket does not take waits for EPOLLOUT. While the loop's thread hands out the messages of one chunk it is
  * corked, so that their answers leave together.
@@ -162,7 +162,7 @@ send_batch (TpsConnection *connection, GQueue *sent)
   attach_descriptor (connection, &message, &room);
   tps_mutex_unlock (&connection->lock);
   free_sent (sent);
-  n_bytes = sendmsg (connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  n_bytes = connection->channel->ops->send (connection->channel, connection->fd, &message);
   code = errno;
   tps_mutex_lock (&connection->lock);
 
