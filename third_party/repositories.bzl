@@ -124,6 +124,12 @@ def thriftps_repositories():
         headers = ["liburing.h", "liburing/**/*.h"],
     )
     pkg_config_library(
+        name = "thriftps_openssl",
+        package = "openssl",
+        at_least = "3.0.0",
+        debian = "libssl-dev",
+    )
+    pkg_config_library(
         name = "thriftps_fuse",
         package = "fuse3",
         at_least = "3.10",

@@ -25,6 +25,7 @@ typedef struct
   const TpsWorld *world;
   gchar *name;
   gchar *master;
+  TpsTrainerReach reach;
   gchar *host; /* where others reach this process */
   TpsMetrics *metrics;
   TpsTrainer *trainer; /* NULL in a server */
@@ -84,7 +85,8 @@ make_plugin (Role *role, TpsFillServer fill_server, gpointer user_data, GError *
   role->plugin = tps_plugin_new (&options, error);
   if (role->plugin == NULL || is_server)
     return role->plugin != NULL;
-  links = tps_trainer_links (role->master);
+  role->reach.master = role->master;
+  links = tps_trainer_links (&role->reach);
   links.host = role->host;
   links.local_rank = tps_world_get_local_rank (world);
   links.no_shared_memory = world->no_shared_memory;

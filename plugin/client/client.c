@@ -24,6 +24,19 @@ max_shared_bytes (const TpsClientOptions *options, const TpsAddress *address)
   return options->max_shared_bytes > 0 ? options->max_shared_bytes : DEFAULT_MAX_SHARED_BYTES;
 }
 
+static void
+set_tls (TpsClient *client, const TpsClientOptions *options)
+{
+  const gchar *host = client->address.host;
+
+  if (options->tls == NULL || client->address.path != NULL)
+    return;
+  client->tls = tps_tls_ref (options->tls);
+  if (options->tls_peer != NULL)
+    host = options->tls_peer;
+  client->tls_peer = g_strdup (host[0] != '\0' ? host : "localhost");
+}
+
 TpsClient *
 tps_client_new (const TpsClientOptions *options, GError **error)
 {
@@ -46,6 +59,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   client->scanner.max_message_bytes = options->max_message_bytes > 0 ? options->max_message_bytes
                                                                      : DEFAULT_MAX_MESSAGE_BYTES;
   client->scanner.bodies = options->bodies != NULL ? tps_buffer_pool_ref (options->bodies) : NULL;
+  set_tls (client, options);
   client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
                                                                : DEFAULT_CONNECT_TIMEOUT_NS;
   client->max_in_flight = options->max_in_flight > 0 ? options->max_in_flight
@@ -105,6 +119,8 @@ tps_client_free (TpsClient *client)
   tps_mutex_clear (&client->lock);
   tps_address_clear (&client->address);
   g_clear_pointer (&client->scanner.bodies, tps_buffer_pool_unref);
+  tps_tls_unref (client->tls);
+  g_free (client->tls_peer);
   g_free (client->where);
   g_free (client);
 }

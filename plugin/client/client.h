@@ -22,6 +22,7 @@
 #include "plugin/frame/reader.h"
 #include "plugin/frame/writer.h"
 #include "plugin/memory/segment_pool.h"
+#include "plugin/net/tls/tls.h"
 #include "plugin/wire/rpc.h"
 
 G_BEGIN_DECLS
@@ -38,6 +39,10 @@ typedef struct
   TpsProtocolKind protocol;  /* 0 = binary */
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* of the memory shared with the server; 0 = 1 GiB */
+  TpsTls *tls; /* encrypts TCP connections; a reference is taken; NULL = they are plain */
+  /* What the certificate of the server must be for: a host name, an IP address, or a URI such as "spiffe://cluster/ps".
+   * NULL = the host of `address`. A server without such a certificate: UNAUTHENTICATED. */
+  const gchar *tls_peer;
   TpsBufferPool *
       bodies; /* where tensors of answers are received; a reference is taken; NULL = the default pool */
 } TpsClientOptions;

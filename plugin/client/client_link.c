@@ -4,6 +4,7 @@
 
 #include "plugin/client/client_call.h"
 #include "plugin/client/reply.h"
+#include "plugin/net/tls/tls_channel.h"
 #include "runtime/base/error.h"
 
 TpsClientLink *
@@ -169,19 +170,35 @@ on_descriptor (TpsConnection *connection, gint fd, gpointer user_data)
     link_lose_with (link, "%s sent a file descriptor that nobody asked for", link->client->where);
 }
 
+/* The server is not the one that was meant: a second attempt would not help. */
+static void
+lose_unauthenticated (TpsClientLink *link, const GError *why)
+{
+  g_autoptr (GError) error = g_error_copy (why);
+
+  g_prefix_error (&error, "%s: ", link->client->where);
+  tps_client_lose_link (link->client, link, error);
+}
+
 static void
 on_closed (TpsConnection *connection, const GError *error, gpointer user_data)
 {
   TpsClientLink *link = user_data;
 
   link->phase = TPS_CLIENT_LINK_CLOSED;
+  if (link->opening_timer != 0)
+    tps_loop_cancel_timer (link->client->loop, link->opening_timer);
+  link->opening_timer = 0;
   if (link->torn_down)
     {
       tps_client_link_unref (link);
       return;
     }
-  link_lose_with (link, "connection to %s lost: %s", link->client->where,
-                  error != NULL ? error->message : "the peer closed it");
+  if (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED))
+    lose_unauthenticated (link, error);
+  else
+    link_lose_with (link, "connection to %s lost: %s", link->client->where,
+                    error != NULL ? error->message : "the peer closed it");
 }
 
 static TpsClientCall *
@@ -201,9 +218,60 @@ pop_unsent (TpsClientLink *link)
   return call;
 }
 
+/* ---- the handshake of an encrypted connection ----------------------------------------------- */
+
+static void
+check_opening (TpsClientLink *link)
+{
+  TpsConnectionPatience patience = { .moving_ns = TPS_CLIENT_NEVER,
+                                     .half_closed_ns = TPS_CLIENT_NEVER,
+                                     .opening_ns = link->client->connect_timeout_ns };
+
+  tps_connection_check_progress (link->connection, tps_clock_now_ns (), &patience);
+}
+
+static void
+on_opening_timer (gpointer user_data)
+{
+  TpsClientLink *link = user_data;
+
+  link->opening_timer = 0;
+  check_opening (link);
+}
+
+/* Before the connection starts. FALSE: it cannot be encrypted. */
+static gboolean
+encrypt (TpsClientLink *link, GError **error)
+{
+  TpsClient *client = link->client;
+  TpsNetChannel *channel;
+
+  if (client->tls == NULL)
+    return TRUE;
+  channel = tps_tls_connect (client->tls, client->tls_peer, error);
+  if (channel == NULL)
+    return FALSE;
+  tps_connection_set_channel (link->connection, channel);
+  return TRUE;
+}
+
+/* After the start. The first look notes the time, the second one is when it is over. */
+static void
+limit_opening (TpsClientLink *link)
+{
+  TpsClient *client = link->client;
+
+  if (client->tls == NULL)
+    return;
+  check_opening (link);
+  link->opening_timer = tps_loop_add_timer (
+      client->loop, tps_clock_now_ns () + client->connect_timeout_ns, on_opening_timer, link);
+}
+
 static void
 link_go_up (TpsClientLink *link, gint fd)
 {
+  g_autoptr (GError) error = NULL;
   TpsConnectionEvents events = { .message = on_message, .closed = on_closed };
   TpsClient *client = link->client;
   TpsClientCall *call;
@@ -212,7 +280,15 @@ link_go_up (TpsClientLink *link, gint fd)
     events.descriptor = on_descriptor;
   link->phase = TPS_CLIENT_LINK_UP;
   link->connection = tps_connection_new (client->loop, fd, &client->scanner, &events, link);
+  if (!encrypt (link, &error))
+    {
+      g_clear_pointer (&link->connection, tps_connection_unref);
+      link->phase = TPS_CLIENT_LINK_NEW;
+      tps_client_lose_link (client, link, error);
+      return;
+    }
   tps_connection_start (link->connection);
+  limit_opening (link);
   tps_mutex_lock (&client->lock);
   link->up = TRUE;
   tps_mutex_unlock (&client->lock);

@@ -57,6 +57,7 @@ struct TpsClientLink
   TpsClientLinkPhase phase;
   gboolean torn_down;
   TpsConnector *connector;
+  guint64 opening_timer; /* of an encrypted connection; 0 = none */
 };
 
 /* Under the lock. The client's. */

@@ -50,6 +50,8 @@ struct TpsClient
   gchar *where;
   TpsAddress address;
   TpsScannerOptions scanner;
+  TpsTls *tls; /* NULL = connections are plain */
+  gchar *tls_peer;
   gint64 connect_timeout_ns;
   guint max_in_flight;
   TpsProtocolKind protocol;

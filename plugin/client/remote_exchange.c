@@ -117,6 +117,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
     {
       TpsClientOptions client = { .address = options->addresses[i],
                                   .max_message_bytes = options->max_message_bytes,
+                                  .tls = options->tls,
                                   .bodies = bodies };
 
       exchange->clients[i] = tps_client_new (&client, error);

@@ -15,6 +15,7 @@
 
 #pragma once
 
+#include "plugin/net/tls/tls.h"
 #include "runtime/trainer/ports/exchange.h"
 
 G_BEGIN_DECLS
@@ -25,6 +26,7 @@ typedef struct
   const gchar *const *addresses; /* of the servers, in their order */
   guint n_addresses;
   gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  TpsTls *tls;             /* see TpsClientOptions */
   /* Whose copies averages are the source of: large ones are received into memory that it need not stage. NULL = none. */
   TpsDevice *device;
 } TpsRemoteExchangeOptions;

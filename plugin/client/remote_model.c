@@ -135,7 +135,8 @@ tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
     .free = remote_model_free,
   };
   TpsClientOptions connection = { .address = options->address,
-                                  .max_message_bytes = options->max_message_bytes };
+                                  .max_message_bytes = options->max_message_bytes,
+                                  .tls = options->tls };
   TpsClient *client = tps_client_new (&connection, error);
   RemoteModel *remote;
 

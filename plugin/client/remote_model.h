@@ -18,6 +18,7 @@ typedef struct
   gint32 trainer;
   const gchar *client;     /* who pushes, unique among all clients; NULL = a random name */
   gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  TpsTls *tls;             /* see TpsClientOptions */
 } TpsRemoteModelOptions;
 
 /* Does not connect yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. */

@@ -113,13 +113,20 @@ remote_store_free (TpsStore *base)
 TpsStore *
 tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error)
 {
+  return tps_remote_store_new_encrypted (address, NULL, timeout_ns, error);
+}
+
+TpsStore *
+tps_remote_store_new_encrypted (const gchar *address, TpsTls *tls, gint64 timeout_ns,
+                                GError **error)
+{
   static const TpsStoreOps ops = {
     .put = remote_store_put,
     .get = remote_store_get,
     .remove = remote_store_remove,
     .free = remote_store_free,
   };
-  TpsClientOptions options = { .address = address };
+  TpsClientOptions options = { .address = address, .tls = tls };
   TpsClient *client = tps_client_new (&options, error);
   RemoteStore *store;
 

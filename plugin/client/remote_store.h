@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "plugin/net/tls/tls.h"
 #include "runtime/trainer/ports/store.h"
 
 G_BEGIN_DECLS
@@ -15,5 +16,9 @@ G_BEGIN_DECLS
 /* `address` as for a client; `timeout_ns` is for one put or remove (0 = 30 s). Does not connect yet.
  * Errors: INVALID_ARGUMENT for an address that cannot be understood. Freed with its ops. */
 TpsStore *tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error);
+
+/* The same over TLS, see TpsClientOptions; with NULL for `tls` as above. */
+TpsStore *tps_remote_store_new_encrypted (const gchar *address, TpsTls *tls, gint64 timeout_ns,
+                                          GError **error);
 
 G_END_DECLS

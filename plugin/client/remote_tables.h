@@ -41,6 +41,7 @@ typedef struct
    * at 1; NULL = a random name. */
   const gchar *client;
   gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
+  TpsTls *tls;             /* see TpsClientOptions */
   gboolean exact;
 } TpsRemoteTablesOptions;
 

@@ -39,8 +39,9 @@ list_addresses (const TpsTrainPlan *plan)
 static TpsExchange *
 connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
+  const TpsTrainerReach *reach = user_data;
   g_autoptr (GPtrArray) addresses = list_addresses (plan);
-  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan) };
+  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan), .tls = reach->tls };
 
   options.addresses = (const gchar *const *) addresses->pdata;
   options.n_addresses = addresses->len;
@@ -51,12 +52,12 @@ connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 static TpsStore *
 connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
-  const gchar *master = user_data;
+  const TpsTrainerReach *reach = user_data;
 
   if (plan->rendezvous[0] != '\0')
-    return tps_remote_store_new (plan->rendezvous, 0, error);
-  if (master != NULL)
-    return tps_remote_store_new (master, 0, error);
+    return tps_remote_store_new_encrypted (plan->rendezvous, reach->tls, 0, error);
+  if (reach->master != NULL)
+    return tps_remote_store_new_encrypted (reach->master, reach->tls, 0, error);
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                        "spec.rendezvous is empty, and this process has no rendezvous of its own");
   return NULL;
@@ -66,8 +67,10 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 static TpsTableClient *
 connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
+  const TpsTrainerReach *reach = user_data;
   g_autoptr (GPtrArray) addresses = list_addresses (plan);
   TpsRemoteTablesOptions options = {
+    .tls = reach->tls,
     .addresses = (const gchar *const *) addresses->pdata,
     .n_addresses = addresses->len,
   };
@@ -82,7 +85,9 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 static TpsModelClient *
 connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
+  const TpsTrainerReach *reach = user_data;
   TpsRemoteModelOptions options = {
+    .tls = reach->tls,
     .address = g_array_index (plan->servers, TpsServerAddress, 0).address,
     .trainer = (gint32) plan->rank,
   };
@@ -91,13 +96,15 @@ connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 }
 
 TpsTrainerLinks
-tps_trainer_links (const gchar *master)
+tps_trainer_links (const TpsTrainerReach *reach)
 {
+  static const TpsTrainerReach nothing;
+
   return (TpsTrainerLinks) {
     .connect_servers = connect_servers,
     .connect_store = connect_store,
     .connect_tables = connect_tables,
     .connect_model = connect_model,
-    .user_data = (gpointer) (gsize) master,
+    .user_data = (gpointer) (gsize) (reach != NULL ? reach : &nothing),
   };
 }

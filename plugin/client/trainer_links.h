@@ -4,11 +4,19 @@
 
 #pragma once
 
+#include "plugin/net/tls/tls.h"
 #include "runtime/trainer/pass/trainer.h"
 
 G_BEGIN_DECLS
 
-/* `master` (borrowed, may be NULL) is the rendezvous of plans that name none. */
-TpsTrainerLinks tps_trainer_links (const gchar *master);
+/* All borrowed; each may be NULL. */
+typedef struct
+{
+  const gchar *master; /* the rendezvous of plans that name none */
+  TpsTls *tls;         /* encrypts TCP connections to servers and to the rendezvous */
+} TpsTrainerReach;
+
+/* `reach` is borrowed and must outlive the trainer; NULL = nothing of it. */
+TpsTrainerLinks tps_trainer_links (const TpsTrainerReach *reach);
 
 G_END_DECLS

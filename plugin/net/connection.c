@@ -26,7 +26,8 @@ tps_connection_is_queue_full (const TpsConnection *connection)
 gboolean
 tps_connection_is_reading_allowed (const TpsConnection *connection)
 {
-  return !connection->paused && !connection->at_end && !connection->close_when_sent
+  return !connection->opening && !connection->paused && !connection->at_end
+         && !connection->receive_blocked && !connection->close_when_sent
          && !connection->close_posted && !connection->dead
          && !tps_connection_is_queue_full (connection);
 }
@@ -47,10 +48,13 @@ tps_connection_update_interest (TpsConnection *connection)
 {
   gboolean allowed = tps_connection_is_reading_allowed (connection);
   gboolean read = allowed && !connection->has_leftover;
+  gboolean write = (connection->blocked && !connection->needs_input) || connection->receive_blocked;
   guint32 interest = (read ? (guint32) EPOLLIN : 0)
                      | (connection->half_closed ? 0 : (guint32) EPOLLRDHUP)
-                     | (connection->blocked ? (guint32) EPOLLOUT : 0);
+                     | (write ? (guint32) EPOLLOUT : 0);
 
+  if (connection->opening)
+    interest = connection->opening_interest;
   atomic_store_explicit (&connection->may_read, read, memory_order_relaxed);
   if (connection->watch == NULL)
     return;
@@ -138,6 +142,17 @@ tps_connection_lost_error (const gchar *doing, gint code)
                       g_strerror (code));
 }
 
+GError *
+tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code)
+{
+  const gchar *failure = atomic_load (&connection->channel->failure);
+
+  if (code != EPROTO || failure == NULL)
+    return tps_connection_lost_error (doing, code);
+  return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL, "the encrypted connection failed: %s",
+                      failure);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 TpsConnection *
@@ -184,23 +199,35 @@ tps_connection_unref (TpsConnection *connection)
 }
 
 void
+tps_connection_set_channel (TpsConnection *connection, TpsNetChannel *channel)
+{
+  connection->channel = channel;
+}
+
+void
 tps_connection_start (TpsConnection *connection)
 {
   GError *error = NULL;
+  gboolean opens;
 
   if (connection->gone)
     return;
   connection->started = TRUE;
   tps_connection_ref (connection);
   tps_mutex_lock (&connection->lock);
-  connection->interest = EPOLLIN | EPOLLRDHUP;
+  connection->opening = tps_connection_must_open (connection);
+  connection->opening_interest = EPOLLIN;
+  connection->interest = connection->opening ? EPOLLIN : EPOLLIN | EPOLLRDHUP;
   connection->watch = tps_loop_add_watch (connection->loop, connection->fd, connection->interest,
                                           tps_connection_on_ready, connection, &error);
   if (connection->watch != NULL)
     tps_connection_update_interest (connection);
   else
     tps_connection_post_close (connection, error);
+  opens = connection->opening;
   tps_mutex_unlock (&connection->lock);
+  if (opens)
+    tps_connection_go_on_opening (connection, 0);
 }
 
 gsize
@@ -302,6 +329,7 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
                                const TpsConnectionPatience *patience)
 {
   gint64 patience_ns = patience->moving_ns;
+  gint64 opening_ns = patience->opening_ns > 0 ? patience->opening_ns : patience_ns;
   gboolean receiving = tps_connection_may_read (connection)
                        && !tps_scanner_is_idle (connection->scanner);
   guint64 min_received, min_sent;
@@ -323,5 +351,11 @@ tps_connection_check_progress (TpsConnection *connection, gint64 now_ns,
                   now_ns, patience->half_closed_ns))
     close_stalled (connection, "the peer sends no more, and nothing was sent to it", 1,
                    patience->half_closed_ns);
+  if (is_stalled (&connection->opening_progress,
+                  connection->opening && !connection->channel->may_idle, 0, 1, now_ns, opening_ns))
+    tps_connection_post_close (connection,
+                               g_error_new (TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                                            "the encrypted connection was not open after %.0f s",
+                                            (gdouble) opening_ns / 1e9));
   tps_mutex_unlock (&connection->lock);
 }

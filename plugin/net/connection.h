@@ -16,6 +16,7 @@
 G_BEGIN_DECLS
 
 typedef struct TpsConnection TpsConnection;
+typedef struct TpsNetChannel TpsNetChannel; /* net_channel.h */
 
 typedef struct
 {
@@ -43,6 +44,9 @@ TpsConnection *tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptio
 TpsConnection *tps_connection_ref (TpsConnection *connection);
 void tps_connection_unref (TpsConnection *connection);
 
+/* Replaces the plain channel by `channel`, which the connection takes over. Before tps_connection_start(). Thread: any. */
+void tps_connection_set_channel (TpsConnection *connection, TpsNetChannel *channel);
+
 /* Begins to read. If the loop has no room for another descriptor the connection closes (RESOURCE_EXHAUSTED). Loop thread. */
 void tps_connection_start (TpsConnection *connection);
 
@@ -63,6 +67,7 @@ typedef struct
   gint64
       moving_ns; /* a message is under way, or bytes are queued, and next to none of them moves */
   gint64 half_closed_ns; /* the peer sends no more, and nothing is sent to it either */
+  gint64 opening_ns;     /* the channel is being opened, and must be open by then; 0 = moving_ns */
 } TpsConnectionPatience;
 
 /* Closes the connection (CONNECTION_LOST) if the patience is at an end: half a message must not hold memory for ever, nor a

@@ -3,6 +3,7 @@
 /* What the files of a connection share; nobody else includes this.
  *
  *   connection.c           what the loop waits for, the end, pausing, stalls
+ *   connection_open.c      from the start to an open channel
  *   connection_send.c      writers queued, gathered into sendmsg(), corked
  *   connection_receive.c   received into bodies, messages and descriptors handed out
  *
@@ -68,6 +69,7 @@ struct TpsConnection
   TpsProgress receive_progress;
   TpsProgress send_progress;
   TpsProgress half_closed_progress;
+  TpsProgress opening_progress;
   gboolean started;
   gboolean gone;
   gboolean corked;
@@ -80,13 +82,17 @@ struct TpsConnection
   gint fd;
   TpsWatch *watch;
   guint32 interest;
+  gboolean opening;         /* the channel is not open yet */
+  guint32 opening_interest; /* what the loop waits for meanwhile */
   gboolean paused;
   gboolean half_closed;  /* the peer sends no more */
   gboolean at_end;       /* and all that it has sent has been read */
   gboolean has_leftover; /* in `leftover`, or in the channel */
   gboolean continue_posted;
   gboolean sending;
-  gboolean blocked; /* the socket is full */
+  gboolean blocked;         /* the socket is full, or: */
+  gboolean needs_input;     /* nothing can be sent before something has been received */
+  gboolean receive_blocked; /* nothing can be received before the socket is writable */
   gboolean close_when_sent;
   gboolean close_posted;
   gboolean dead;
@@ -125,6 +131,9 @@ void tps_connection_post_close (TpsConnection *connection, GError *error);
 /* "connection lost while `doing`: …" */
 GError *tps_connection_lost_error (const gchar *doing, gint code);
 
+/* The same for a failure of the channel, which may know more. */
+GError *tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code);
+
 /* NULL: the queue is empty. */
 static inline TpsWriter *
 tps_connection_pop_writer (GQueue *queue)
@@ -137,7 +146,17 @@ tps_connection_pop_writer (GQueue *queue)
 /* With the lock held, and nobody sending. Frees the writers: what they release must not call back. */
 void tps_connection_drop_socket (TpsConnection *connection);
 
+/* ---- connection_open.c ---------------------------------------------------------------------- */
+
+gboolean tps_connection_must_open (const TpsConnection *connection);
+
+/* The start has come, or what it waited for. The loop's thread. */
+void tps_connection_go_on_opening (TpsConnection *connection, guint32 epoll_events);
+
 /* ---- connection_send.c ---------------------------------------------------------------------- */
+
+/* With the lock held: the end of the time in which `sending` was set, and the socket used without the lock. */
+void tps_connection_end_sending (TpsConnection *connection);
 
 /* The loop's thread. */
 void tps_connection_on_writable (TpsConnection *connection);

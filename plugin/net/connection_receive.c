@@ -152,6 +152,16 @@ on_end (TpsConnection *connection)
     tps_connection_close_when_sent (connection);
 }
 
+/* An encrypted channel must answer its peer before it can go on. */
+static void
+await_output (TpsConnection *connection)
+{
+  tps_mutex_lock (&connection->lock);
+  connection->receive_blocked = TRUE;
+  tps_connection_update_interest (connection);
+  tps_mutex_unlock (&connection->lock);
+}
+
 /* FALSE when there is nothing to do with `n_bytes`: nothing came, or nothing will. */
 static gboolean
 received_any (TpsConnection *connection, gssize n_bytes, gint code)
@@ -161,7 +171,9 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   if (n_bytes == 0)
     on_end (connection);
   else if (code != EAGAIN && code != EWOULDBLOCK && code != EINTR)
-    fail_receiving (connection, tps_connection_lost_error ("receiving", code));
+    fail_receiving (connection, tps_connection_channel_error (connection, "receiving", code));
+  else if (connection->channel->receive_needs_output)
+    await_output (connection);
   return FALSE;
 }
 
@@ -302,6 +314,22 @@ keep_unread (TpsConnection *connection)
   tps_mutex_unlock (&connection->lock);
 }
 
+/* Something has come, for which sending may have waited. */
+static void
+send_after_input (TpsConnection *connection)
+{
+  gboolean waits;
+
+  if (G_LIKELY (connection->channel->ops->shake_hands == NULL))
+    return;
+  tps_mutex_lock (&connection->lock);
+  waits = connection->needs_input;
+  connection->needs_input = FALSE;
+  tps_mutex_unlock (&connection->lock);
+  if (waits)
+    tps_connection_on_writable (connection);
+}
+
 static void
 on_readable (TpsConnection *connection)
 {
@@ -311,6 +339,7 @@ on_readable (TpsConnection *connection)
   receive_all (connection);
   while (n_lingered < MAX_LINGERED && linger (connection))
     n_lingered++;
+  send_after_input (connection);
   keep_unread (connection);
 }
 
@@ -344,6 +373,11 @@ tps_connection_on_ready (guint32 epoll_events, gpointer data)
 {
   g_autoptr (TpsConnection) connection = tps_connection_ref (data);
 
+  if (connection->opening)
+    {
+      tps_connection_go_on_opening (connection, epoll_events);
+      return;
+    }
   if ((epoll_events & EPOLLOUT) != 0)
     tps_connection_on_writable (connection);
   if (epoll_events == EPOLLOUT)

@@ -122,8 +122,8 @@ free_sent (GQueue *sent)
     tps_writer_free (out);
 }
 
-static void
-end_sending (TpsConnection *connection)
+void
+tps_connection_end_sending (TpsConnection *connection)
 {
   connection->sending = FALSE;
   if (connection->dead)
@@ -172,12 +172,17 @@ send_batch (TpsConnection *connection, GQueue *sent)
     {
       consume (connection, (gsize) n_bytes, sent);
       connection->blocked = (gsize) n_bytes < n_asked;
+      connection->needs_input = FALSE;
       return !connection->blocked;
     }
   if (code == EAGAIN || code == EWOULDBLOCK)
-    connection->blocked = TRUE;
+    {
+      connection->blocked = TRUE;
+      connection->needs_input = connection->channel->send_needs_input;
+    }
   else if (code != EINTR)
-    tps_connection_post_close (connection, tps_connection_lost_error ("sending", code));
+    tps_connection_post_close (connection,
+                               tps_connection_channel_error (connection, "sending", code));
   return code == EINTR;
 }
 
@@ -187,7 +192,8 @@ flush (TpsConnection *connection, GQueue *sent)
 {
   guint64 n_before;
 
-  if (connection->sending || connection->blocked || connection->close_posted || connection->dead)
+  if (connection->sending || connection->blocked || connection->opening || connection->close_posted
+      || connection->dead)
     return;
   connection->sending = TRUE;
   n_before = connection->n_sent;
@@ -197,7 +203,7 @@ flush (TpsConnection *connection, GQueue *sent)
         connection->blocked = TRUE; /* goes on from the loop */
         break;
       }
-  end_sending (connection);
+  tps_connection_end_sending (connection);
 }
 
 void
@@ -233,6 +239,7 @@ tps_connection_on_writable (TpsConnection *connection)
 
   tps_mutex_lock (&connection->lock);
   connection->blocked = FALSE;
+  connection->receive_blocked = FALSE;
   flush (connection, &sent); /* says what to wait for: mostly still for this */
   tps_mutex_unlock (&connection->lock);
   free_sent (&sent);

@@ -65,6 +65,14 @@ describe_peer (const struct sockaddr_storage *peer, gchar *text, gsize size)
     g_strlcpy (text, "unix peer", size);
 }
 
+/* Unix sockets are never encrypted. */
+static TpsNetChannel *
+choose_channel (const TpsServerCore *core, const struct sockaddr_storage *peer)
+{
+  return core->tls != NULL && peer->ss_family != AF_UNIX ? tps_tls_acceptor_get_channel (core->tls)
+                                                         : &tps_plain_channel;
+}
+
 static void
 take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *peer)
 {
@@ -85,7 +93,8 @@ take_connection (TpsAcceptor *acceptor, gint fd, const struct sockaddr_storage *
   tps_counter_add (core->counts.accepted, 1);
   tps_gauge_add (core->counts.open, 1);
   tps_socket_tune (fd);
-  tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text);
+  tps_session_begin (&acceptor->io[acceptor->next++ % acceptor->n_io], fd, text,
+                     choose_channel (core, peer));
 }
 
 /* FALSE: not for all of them. */

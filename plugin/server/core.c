@@ -72,6 +72,7 @@ tps_server_core_unref (TpsServerCore *core)
   tps_budget_unref (core->replies);
   tps_budget_unref (core->segments);
   tps_budget_unref (core->segments_on_device);
+  g_clear_pointer (&core->tls, tps_tls_acceptor_free);
   g_clear_pointer (&core->metrics, tps_metrics_unref);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);

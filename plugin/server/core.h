@@ -7,6 +7,7 @@
 #pragma once
 
 #include "plugin/net/connection.h"
+#include "plugin/net/tls/tls_acceptor.h"
 #include "plugin/service/carrier.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/base/fault.h"
@@ -52,6 +53,7 @@ typedef struct
   TpsBudget *segments;           /* of all connections */
   TpsBudget *segments_on_device; /* the same in the device's memory, with a limit of their own */
   TpsWorkerPool *workers;        /* borrowed */
+  TpsTlsAcceptor *tls;           /* NULL = connections are plain. Set before the first connection */
   TpsFaultPlan *faults;          /* borrowed; NULL = none. Set before the first connection */
   GError *stopping_error;        /* what calls are refused with while `stopping` */
   atomic_bool stopping;

@@ -3,7 +3,7 @@
 /* Puts the parts together: loops, acceptor, sessions (through the core), services, workers; and takes them apart in order.
  *
  * Stopping: acceptor -> services end what waits -> running calls -> connections when their answers have left -> the rest.
- * Freeing: workers first (their jobs answer calls), then the loops, then the core, which calls still keep.
+ * Freeing: workers first (their jobs answer calls and open connections), then the loops, then the core, which calls still keep.
  */
 
 #include "plugin/server/server.h"
@@ -54,6 +54,7 @@ struct TpsServer
   TpsBudgets *own_budgets; /* NULL where budgets were given */
   TpsServerCore *core;
   TpsWorkerPool *own_workers;
+  TpsWorkerPool *handshakes; /* NULL: connections are plain */
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
@@ -88,9 +89,12 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     .patience.moving_ns = options->patience_ns > 0 ? options->patience_ns : 60 * NS_PER_S,
     .patience.half_closed_ns = options->half_closed_ns > 0 ? options->half_closed_ns
                                                            : 30 * NS_PER_S,
+    .patience.opening_ns = options->handshake_ns > 0 ? options->handshake_ns : 10 * NS_PER_S,
   };
 
   limits.check_ns = MIN (limits.patience.moving_ns, limits.patience.half_closed_ns) / 4;
+  if (options->tls != NULL)
+    limits.check_ns = MIN (limits.check_ns, limits.patience.opening_ns / 4);
   limits.max_half_closed = MAX (limits.max_connections / 8, MIN_HALF_CLOSED);
 
   if (options->no_shared_memory)
@@ -118,6 +122,22 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
   server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
 }
 
+/* Handshakes have threads of their own: neither other connections nor calls wait for the arithmetic of a flood of them. */
+static void
+set_tls (TpsServer *server, const TpsServerOptions *options)
+{
+  TpsTlsAcceptorOptions tls = { .tls = options->tls,
+                                .is_required = options->tls_required,
+                                .budget = server->budgets->channels };
+
+  if (options->tls == NULL)
+    return;
+  server->handshakes = tps_worker_pool_new ("tps-tls", MAX (tps_cores_count () / 2, 1));
+  tls.workers = server->handshakes;
+  tls.counters = options->metrics != NULL ? tps_metrics_get_counters (options->metrics) : NULL;
+  server->core->tls = tps_tls_acceptor_new (&tls);
+}
+
 TpsServer *
 tps_server_new (const TpsServerOptions *options)
 {
@@ -129,6 +149,7 @@ tps_server_new (const TpsServerOptions *options)
   server->default_service = g_strdup (options->default_service);
   set_limits (server, options);
   set_threads (server, options);
+  set_tls (server, options);
   return server;
 }
 
@@ -440,6 +461,7 @@ finalize (GObject *object)
 
   tps_server_stop (server);
   g_clear_pointer (&server->own_workers, tps_worker_pool_free);
+  g_clear_pointer (&server->handshakes, tps_worker_pool_free);
   free_loops (server);
   tps_acceptor_free (server->acceptor);
   tps_server_core_unref (server->core);

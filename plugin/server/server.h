@@ -22,6 +22,7 @@
 
 #include <thrift/c_glib/server/thrift_server.h>
 
+#include "plugin/net/tls/tls.h"
 #include "plugin/service/call.h"
 #include "runtime/base/fault.h"
 #include "runtime/device/backend.h"
@@ -65,6 +66,11 @@ typedef struct
   /* For a peer that has shut down its sending side, or is gone without a reset, while calls are pending: how long nothing may
    * be sent to it before the connection closes; 0 = 30 s. */
   gint64 half_closed_ns;
+  /* Encrypts TCP connections whose peers begin a TLS handshake; must have a certificate. A reference is taken. NULL = none
+   * can. Unix sockets are never encrypted. */
+  TpsTls *tls;
+  gboolean tls_required;        /* TCP connections that are not encrypted are closed */
+  gint64 handshake_ns;          /* for a TLS handshake; 0 = 10 s */
   const gchar *default_service; /* NULL = the only one where there is one */
   TpsFaultPlan *faults; /* of messages, on purpose; borrowed, outlives the server; NULL = none */
 } TpsServerOptions;

@@ -496,7 +496,7 @@ offer_sharing (TpsSession *session, gint fd)
 }
 
 void
-tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
+tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel)
 {
   const TpsConnectionEvents events = { .message = io->core->faults != NULL ? on_message_with_faults
                                                                            : on_message,
@@ -522,6 +522,7 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer)
   session->link.data = session;
   offer_sharing (session, fd);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
+  tps_connection_set_channel (session->connection, channel);
   tps_connection_set_max_queued (session->connection, limits->max_queued_bytes, io->core->replies);
   tps_loop_post (io->loop, start_session, session);
 }

@@ -38,8 +38,8 @@ with_flag (TpsBudget *budget, const gchar *flag)
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
-  TpsBudget *const others[] = { budgets->averages, budgets->transfers, budgets->tables,
-                                budgets->rendezvous, budgets->passes };
+  TpsBudget *const others[] = { budgets->averages,   budgets->transfers, budgets->tables,
+                                budgets->rendezvous, budgets->channels,  budgets->passes };
   gsize part = tps_budget_get_max (budgets->process) / HEADROOM_PART;
 
   tps_budget_set_headroom (budgets->pending, part, MAX_SMALL_BYTES);
@@ -84,6 +84,7 @@ tps_budgets_new (const TpsBudgetLimits *limits)
   budgets->windows = tps_budget_new (budgets->process, "push windows",
                                      share_of (memory, WINDOWS_SHARE));
   budgets->rendezvous = tps_budget_new (budgets->process, "rendezvous", MAX_RENDEZVOUS_BYTES);
+  budgets->channels = tps_budget_new (budgets->process, "encrypted connections", 0);
   budgets->passes = tps_budget_new (budgets->process, "passes of trainers",
                                     share_of (memory, PASSES_SHARE));
   budgets->kept = tps_budget_new (budgets->process, "memory kept for reuse", 0);
@@ -129,6 +130,7 @@ tps_budgets_free (TpsBudgets *budgets)
     return;
   tps_budget_unref (budgets->kept);
   tps_budget_unref (budgets->passes);
+  tps_budget_unref (budgets->channels);
   tps_budget_unref (budgets->rendezvous);
   tps_budget_unref (budgets->windows);
   tps_budget_unref (budgets->tables);

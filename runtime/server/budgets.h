@@ -11,6 +11,7 @@
  *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the updating server
  *   ├── windows       push windows: what repeated pushes are recognised by
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
+ *   ├── channels      buffers and keys of encrypted connections
  *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server the default pool
  *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget would be refused
  */
@@ -33,6 +34,7 @@ typedef struct
   TpsBudget *tables;
   TpsBudget *windows;
   TpsBudget *rendezvous;
+  TpsBudget *channels;
   TpsBudget *passes;
   TpsBudget *kept;
 } TpsBudgets;

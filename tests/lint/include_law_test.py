@@ -97,7 +97,7 @@ LAYERS = (
     "cuda",
     "plugin/frame",
     "plugin/memory plugin/net",
-    "plugin/wire",
+    "plugin/net/tls plugin/wire",
     "plugin/chunks plugin/service",
     "plugin/service/chunks plugin/host plugin/client",
     "plugin/server plugin/client/tables",

@@ -29,7 +29,7 @@ struct FanOut
 
 gboolean
 tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
-                  gsize max_message_bytes, GError **error)
+                  gsize max_message_bytes, TpsTls *tls, GError **error)
 {
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
@@ -44,7 +44,8 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
   for (guint i = 0; i < n_addresses; i++)
     {
       TpsClientOptions options = { .address = addresses[i],
-                                   .max_message_bytes = max_message_bytes };
+                                   .max_message_bytes = max_message_bytes,
+                                   .tls = tls };
 
       servers->clients[i] = tps_client_new (&options, error);
       if (servers->clients[i] == NULL)

@@ -35,7 +35,7 @@ typedef void (*TpsServersAnswered) (gpointer user_data, GError *const *errors);
 
 /* Errors: INVALID_ARGUMENT for no addresses, or one that cannot be understood; then there is nothing to clear. */
 gboolean tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
-                           gsize max_message_bytes, GError **error);
+                           gsize max_message_bytes, TpsTls *tls, GError **error);
 void tps_servers_cancel (TpsServers *servers);
 /* Cancels, waits until everything has ended. */
 void tps_servers_clear (TpsServers *servers);

@@ -17,11 +17,13 @@ STRICT = ["-Wall", "-Wextra", "-Wcast-qual", "-Wshadow", "-Wundef", "-Werror"]
 LOOKED_UP = "-0.01 -0.02\n"  # what push_and_look_up.c prints: a step of SGD from zero
 # All that a client needs at run time, beside libc.
 NEEDED = {
+    "libcrypto.so.3",
     "libglib-2.0.so.0",
     "libgobject-2.0.so.0",
     "libisal.so.2",
     "libjson-glib-1.0.so.0",
     "libthrift_c_glib.so.0",
+    "libssl.so.3",
     "liburing.so.2",
     "libxxhash.so.0",
 }

@@ -1,0 +1,269 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/net/tls/tls.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include "plugin/net/tls/tls_private.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* Of TLS 1.2; those of 1.3 are OpenSSL's. */
+#define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
+#define MAX_CHAIN_BYTES (64 << 10)
+#define MAX_CHAIN_DEPTH 8
+
+struct TpsTls
+{
+  TpsRefcount refcount;
+  gchar *certificate;
+  gchar *key;
+  gchar *authorities;
+  gboolean allow_tls_1_2;
+
+  TpsMutex lock; /* guards the following */
+  SSL_CTX *context;
+  gint64 expiry_s;
+};
+
+const gchar *
+tps_tls_take_reason (void)
+{
+  gulong code = ERR_peek_error ();
+  const gchar *reason = ERR_SYSTEM_ERROR (code) ? g_strerror ((gint) ERR_GET_REASON (code))
+                                                : ERR_reason_error_string (code);
+
+  ERR_clear_error ();
+  return reason != NULL ? reason : "unknown error";
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static gboolean
+refuse_file (const gchar *what, const gchar *path, GError **error)
+{
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "TLS %s %s cannot be used: %s", what,
+               path, tps_tls_take_reason ());
+  return FALSE;
+}
+
+/* A program must not stop to ask its terminal. */
+static int
+give_no_passphrase (char *buffer, int size, int writing, void *unused)
+{
+  return 0;
+}
+
+static gint64
+to_unix_time (const ASN1_TIME *time)
+{
+  struct tm parts;
+
+  return ASN1_TIME_to_tm (time, &parts) == 1 ? (gint64) timegm (&parts) : 0;
+}
+
+static gboolean
+load_certificate (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError **error)
+{
+  const gchar *key = tls->key != NULL ? tls->key : tls->certificate;
+  const ASN1_TIME *expiry;
+
+  if (SSL_CTX_use_certificate_chain_file (context, tls->certificate) != 1)
+    return refuse_file ("certificate", tls->certificate, error);
+  if (SSL_CTX_use_PrivateKey_file (context, key, SSL_FILETYPE_PEM) != 1
+      || SSL_CTX_check_private_key (context) != 1)
+    return refuse_file ("key", key, error);
+  expiry = X509_get0_notAfter (SSL_CTX_get0_certificate (context));
+  *expiry_s = to_unix_time (expiry);
+  if (X509_cmp_current_time (expiry) > 0)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "TLS certificate %s cannot be used: it has expired", tls->certificate);
+  return FALSE;
+}
+
+static gboolean
+has_revocation_lists (X509_STORE *store)
+{
+  STACK_OF (X509_OBJECT) *objects = X509_STORE_get0_objects (store);
+
+  for (int i = 0; i < sk_X509_OBJECT_num (objects); i++)
+    if (X509_OBJECT_get_type (sk_X509_OBJECT_value (objects, i)) == X509_LU_CRL)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+load_authorities (const TpsTls *tls, SSL_CTX *context, GError **error)
+{
+  X509_STORE *store = SSL_CTX_get_cert_store (context);
+  X509_LOOKUP *lookup = X509_STORE_add_lookup (store, X509_LOOKUP_file ());
+  STACK_OF (X509_NAME) * names;
+
+  if (lookup == NULL || X509_load_cert_crl_file (lookup, tls->authorities, X509_FILETYPE_PEM) <= 0)
+    return refuse_file ("authorities", tls->authorities, error);
+  if (has_revocation_lists (store))
+    X509_STORE_set_flags (store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+  /* Clients are told of which authorities a certificate is expected. */
+  names = SSL_load_client_CA_file (tls->authorities);
+  if (names == NULL)
+    return refuse_file ("authorities", tls->authorities, error);
+  SSL_CTX_set_client_CA_list (context, names);
+  return TRUE;
+}
+
+static void
+set_protocol (const TpsTls *tls, SSL_CTX *context)
+{
+  guint64 options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET
+                    | SSL_OP_CIPHER_SERVER_PREFERENCE
+                    /* Messages say how long they are, so one that is cut off is noticed anyway. */
+                    | SSL_OP_IGNORE_UNEXPECTED_EOF;
+
+#ifdef SSL_OP_ENABLE_KTLS
+  options |= SSL_OP_ENABLE_KTLS;
+#endif
+  SSL_CTX_set_options (context, options);
+  SSL_CTX_set_min_proto_version (context, tls->allow_tls_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION);
+  SSL_CTX_set_cipher_list (context, CIPHERS_1_2);
+  SSL_CTX_set_num_tickets (context, 0);
+  SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list (context, MAX_CHAIN_BYTES);
+  SSL_CTX_set_verify_depth (context, MAX_CHAIN_DEPTH);
+  SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
+                                 | SSL_MODE_RELEASE_BUFFERS);
+  /* One record for each call, so that a flood of records without data does not keep the loop. */
+  SSL_CTX_clear_mode (context, SSL_MODE_AUTO_RETRY);
+  SSL_CTX_set_read_ahead (context, 1);
+  SSL_CTX_set_default_read_buffer_len (context, TPS_TLS_READ_BYTES);
+  SSL_CTX_set_default_passwd_cb (context, give_no_passphrase);
+}
+
+static gboolean
+fill_context (const TpsTls *tls, SSL_CTX *context, gint64 *expiry_s, GError **error)
+{
+  *expiry_s = 0;
+  set_protocol (tls, context);
+  if (tls->certificate != NULL && !load_certificate (tls, context, expiry_s, error))
+    return FALSE;
+  if (tls->authorities != NULL)
+    return load_authorities (tls, context, error);
+  SSL_CTX_set_default_verify_paths (context);
+  return TRUE;
+}
+
+static SSL_CTX *
+load_context (const TpsTls *tls, gint64 *expiry_s, GError **error)
+{
+  SSL_CTX *context;
+
+  ERR_clear_error ();
+  context = SSL_CTX_new (TLS_method ());
+  if (context == NULL)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "OpenSSL cannot be used: %s",
+                   tps_tls_take_reason ());
+      return NULL;
+    }
+  if (fill_context (tls, context, expiry_s, error))
+    return context;
+  SSL_CTX_free (context);
+  return NULL;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* Threads may still be in OpenSSL when the program ends. */
+static void
+initialize (void)
+{
+  OPENSSL_init_ssl (OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
+TpsTls *
+tps_tls_new (const TpsTlsOptions *options, GError **error)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  g_autoptr (TpsTls) tls = g_new0 (TpsTls, 1);
+
+  tps_sync_check (pthread_once (&once, initialize));
+  tps_refcount_init (&tls->refcount);
+  tps_mutex_init (&tls->lock);
+  tls->certificate = g_strdup (options->certificate);
+  tls->key = g_strdup (options->key);
+  tls->authorities = g_strdup (options->authorities);
+  tls->allow_tls_1_2 = options->allow_tls_1_2;
+  tls->context = load_context (tls, &tls->expiry_s, error);
+  return tls->context != NULL ? g_steal_pointer (&tls) : NULL;
+}
+
+TpsTls *
+tps_tls_ref (TpsTls *tls)
+{
+  tps_refcount_inc (&tls->refcount);
+  return tls;
+}
+
+void
+tps_tls_unref (TpsTls *tls)
+{
+  if (tls == NULL || !tps_refcount_dec (&tls->refcount))
+    return;
+  g_clear_pointer (&tls->context, SSL_CTX_free);
+  tps_mutex_clear (&tls->lock);
+  g_free (tls->certificate);
+  g_free (tls->key);
+  g_free (tls->authorities);
+  g_free (tls);
+}
+
+gboolean
+tps_tls_reload (TpsTls *tls, GError **error)
+{
+  SSL_CTX *before;
+  gint64 expiry_s;
+  SSL_CTX *context = load_context (tls, &expiry_s, error);
+
+  if (context == NULL)
+    return FALSE;
+  tps_mutex_lock (&tls->lock);
+  before = tls->context;
+  tls->context = context;
+  tls->expiry_s = expiry_s;
+  tps_mutex_unlock (&tls->lock);
+  SSL_CTX_free (before);
+  return TRUE;
+}
+
+gint64
+tps_tls_get_expiry_s (TpsTls *tls)
+{
+  gint64 expiry_s;
+
+  tps_mutex_lock (&tls->lock);
+  expiry_s = tls->expiry_s;
+  tps_mutex_unlock (&tls->lock);
+  return expiry_s;
+}
+
+SSL *
+tps_tls_new_connection (TpsTls *tls)
+{
+  SSL *ssl;
+
+  tps_mutex_lock (&tls->lock);
+  ssl = SSL_new (tls->context);
+  tps_mutex_unlock (&tls->lock);
+  return ssl;
+}
+
+gboolean
+tps_tls_has_authorities (const TpsTls *tls)
+{
+  return tls->authorities != NULL;
+}

@@ -1,0 +1,490 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* OpenSSL's object must be used by one thread at a time, but a connection receives on its loop and sends from any thread. So
+ * each record is read or written under `lock`: neither side waits for more than one record of the other.
+ *
+ * Records are decrypted into the memory that the scanner has chosen. Those of small messages are filled with several pieces,
+ * so that a call is one record and one system call.
+ *
+ * The peer's certificate is checked by OpenSSL during the handshake, but for URIs, which are compared at its end.
+ */
+
+#include "plugin/net/tls/tls_channel.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include "plugin/net/tls/tls_private.h"
+#include "plugin/net/tls/tls_socket.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* So much at a time, before other connections get their turn: about 100 us. */
+#define MAX_RECEIVED_RECORDS 16
+#define MAX_SENT_RECORDS 16
+/* What a record costs, as bytes for the scanner (TPS_CONNECTION_LOOK_BYTES). */
+#define RECORD_COST ((gsize) 2048)
+
+typedef struct
+{
+  TpsNetChannel base;
+  gchar *uri; /* of the peer's certificate; NULL = none is asked for, or OpenSSL checks the host */
+  TpsCharge charge;
+  TpsBudget *budget; /* of the charge; a reference */
+  TpsTlsCounts counts;
+
+  TpsMutex lock; /* guards the following */
+  SSL *ssl;
+  TpsTlsSocket socket;
+  gboolean is_broken; /* OpenSSL must not be asked any more */
+} TlsChannel;
+
+/* ---- one call of OpenSSL -------------------------------------------------------------------- */
+
+typedef enum
+{
+  STEP_MORE, /* it may go on at once */
+  STEP_NEEDS_INPUT,
+  STEP_NEEDS_OUTPUT,
+  STEP_ENDED,  /* the peer sends no more */
+  STEP_FAILED, /* errno says why; EPROTO: `base.failure` */
+} Step;
+
+/* With the lock held. */
+static Step
+fail (TlsChannel *channel, const gchar *reason)
+{
+  gint code = channel->socket.code;
+
+  channel->is_broken = TRUE;
+  if (code == 0)
+    atomic_store (&channel->base.failure, reason);
+  errno = code != 0 ? code : EPROTO;
+  return STEP_FAILED;
+}
+
+/* With the lock held. What a call that brought nothing means. */
+static Step
+judge (TlsChannel *channel, int rc)
+{
+  switch (SSL_get_error (channel->ssl, rc))
+    {
+    case SSL_ERROR_WANT_READ:
+      return channel->socket.is_empty ? STEP_NEEDS_INPUT : STEP_MORE;
+    case SSL_ERROR_WANT_WRITE:
+      return STEP_NEEDS_OUTPUT;
+    case SSL_ERROR_ZERO_RETURN:
+      return STEP_ENDED;
+    default:
+      break;
+    }
+  if (channel->socket.has_ended)
+    {
+      channel->is_broken = TRUE;
+      return STEP_ENDED;
+    }
+  return fail (channel, tps_tls_take_reason ());
+}
+
+static Step
+read_record (TlsChannel *channel, guint8 *dest, gsize n_bytes, gsize *n_read)
+{
+  Step step = STEP_MORE;
+  int rc;
+
+  *n_read = 0;
+  tps_mutex_lock (&channel->lock);
+  if (channel->is_broken)
+    step = channel->socket.has_ended ? STEP_ENDED : fail (channel, "an earlier failure");
+  else
+    {
+      ERR_clear_error ();
+      rc = SSL_read_ex (channel->ssl, dest, n_bytes, n_read);
+      if (rc != 1)
+        step = judge (channel, rc);
+    }
+  tps_mutex_unlock (&channel->lock);
+  return step;
+}
+
+static Step
+write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gsize *n_written)
+{
+  Step step = STEP_MORE;
+  int rc;
+
+  *n_written = 0;
+  tps_mutex_lock (&channel->lock);
+  if (channel->is_broken)
+    step = fail (channel, "an earlier failure");
+  else
+    {
+      ERR_clear_error ();
+      rc = SSL_write_ex (channel->ssl, bytes, n_bytes, n_written);
+      if (rc != 1)
+        step = judge (channel, rc);
+    }
+  tps_mutex_unlock (&channel->lock);
+  return step;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+static void
+begin_receiving (TlsChannel *channel)
+{
+  tps_mutex_lock (&channel->lock);
+  channel->socket.is_empty = FALSE;
+  tps_mutex_unlock (&channel->lock);
+  channel->base.cost = 0;
+  channel->base.receive_needs_output = FALSE;
+}
+
+/* TRUE: there are bytes that no event of the socket will announce. */
+static gboolean
+has_pending (TlsChannel *channel)
+{
+  gboolean pending;
+
+  tps_mutex_lock (&channel->lock);
+  pending = !channel->is_broken && SSL_has_pending (channel->ssl) == 1;
+  tps_mutex_unlock (&channel->lock);
+  return pending;
+}
+
+static Step
+fill (TlsChannel *channel, const struct iovec *piece, guint *n_records, gsize *n_received)
+{
+  gsize n_filled = 0;
+
+  while (n_filled < piece->iov_len && *n_records < MAX_RECEIVED_RECORDS)
+    {
+      gsize n_read;
+      Step step = read_record (channel, (guint8 *) piece->iov_base + n_filled,
+                               piece->iov_len - n_filled, &n_read);
+
+      ++*n_records;
+      n_filled += n_read;
+      *n_received += n_read;
+      if (step != STEP_MORE)
+        return step;
+    }
+  return STEP_MORE;
+}
+
+static gssize
+receive (TpsNetChannel *base, gint fd, struct msghdr *message)
+{
+  TlsChannel *channel = (TlsChannel *) base;
+  gsize n_received = 0;
+  guint n_records = 0;
+  Step step = STEP_MORE;
+
+  message->msg_controllen = 0;
+  message->msg_flags = 0;
+  begin_receiving (channel);
+  for (gsize i = 0; i < message->msg_iovlen && step == STEP_MORE; i++)
+    step = fill (channel, &message->msg_iov[i], &n_records, &n_received);
+  base->cost = n_records * RECORD_COST;
+  base->has_unread = step == STEP_MORE ? has_pending (channel)
+                                       : n_received > 0 && step != STEP_NEEDS_INPUT;
+  if (n_received > 0)
+    return (gssize) n_received;
+  base->receive_needs_output = step == STEP_NEEDS_OUTPUT;
+  if (step == STEP_ENDED)
+    return 0;
+  if (step != STEP_FAILED)
+    errno = EAGAIN;
+  return -1;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+/* What of a message has not been written yet. */
+typedef struct
+{
+  const struct iovec *piece;
+  const struct iovec *end;
+  gsize n_done; /* of the first piece */
+} Cursor;
+
+static void
+advance (Cursor *cursor, gsize n_bytes)
+{
+  cursor->n_done += n_bytes;
+  while (cursor->piece < cursor->end && cursor->n_done >= cursor->piece->iov_len)
+    cursor->n_done -= cursor->piece++->iov_len;
+}
+
+/* The bytes of the next record: those of the first piece, or several pieces in `scratch`. */
+static const guint8 *
+gather_record (const Cursor *cursor, guint8 *scratch, gsize *n_bytes)
+{
+  const struct iovec *piece = cursor->piece;
+  const guint8 *first = (const guint8 *) piece->iov_base + cursor->n_done;
+  gsize n_first = MIN (piece->iov_len - cursor->n_done, TPS_TLS_RECORD_BYTES);
+
+  *n_bytes = n_first;
+  if (n_first == TPS_TLS_RECORD_BYTES || piece + 1 == cursor->end)
+    return first;
+  memcpy (scratch, first, n_first);
+  while (++piece < cursor->end && *n_bytes < TPS_TLS_RECORD_BYTES)
+    {
+      gsize n = MIN (piece->iov_len, TPS_TLS_RECORD_BYTES - *n_bytes);
+
+      memcpy (scratch + *n_bytes, piece->iov_base, n);
+      *n_bytes += n;
+    }
+  return scratch;
+}
+
+static gssize
+send_pieces (TpsNetChannel *base, gint fd, const struct msghdr *message)
+{
+  TlsChannel *channel = (TlsChannel *) base;
+  Cursor cursor = { message->msg_iov, message->msg_iov + message->msg_iovlen, 0 };
+  guint8 scratch[TPS_TLS_RECORD_BYTES];
+  gsize n_sent = 0;
+  Step step = STEP_MORE;
+
+  advance (&cursor, 0);
+  for (guint i = 0; i < MAX_SENT_RECORDS && step == STEP_MORE && cursor.piece < cursor.end; i++)
+    {
+      gsize n_bytes, n_written;
+      const guint8 *bytes = gather_record (&cursor, scratch, &n_bytes);
+
+      step = write_record (channel, bytes, n_bytes, &n_written);
+      advance (&cursor, n_written);
+      n_sent += n_written;
+    }
+  base->send_needs_input = step == STEP_NEEDS_INPUT;
+  if (n_sent > 0 || step == STEP_MORE)
+    return (gssize) n_sent;
+  if (step == STEP_ENDED)
+    errno = EPIPE;
+  else if (step != STEP_FAILED)
+    errno = EAGAIN;
+  return -1;
+}
+
+/* ---- the handshake -------------------------------------------------------------------------- */
+
+static gboolean
+certificate_has_uri (X509 *certificate, const gchar *uri)
+{
+  GENERAL_NAMES *names = X509_get_ext_d2i (certificate, NID_subject_alt_name, NULL, NULL);
+  gboolean found = FALSE;
+
+  for (int i = 0; !found && i < sk_GENERAL_NAME_num (names); i++)
+    {
+      const GENERAL_NAME *name = sk_GENERAL_NAME_value (names, i);
+      const ASN1_IA5STRING *text = name->type == GEN_URI ? name->d.uniformResourceIdentifier : NULL;
+
+      found = text != NULL && (gsize) ASN1_STRING_length (text) == strlen (uri)
+              && memcmp (ASN1_STRING_get0_data (text), uri, strlen (uri)) == 0;
+    }
+  GENERAL_NAMES_free (names);
+  return found;
+}
+
+/* With the lock held. */
+static gboolean
+check_uri (TlsChannel *channel, GError **error)
+{
+  X509 *certificate;
+  gboolean matches;
+
+  if (channel->uri == NULL)
+    return TRUE;
+  certificate = SSL_get1_peer_certificate (channel->ssl);
+  matches = certificate != NULL && certificate_has_uri (certificate, channel->uri);
+  X509_free (certificate);
+  if (!matches)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
+                 "TLS: the certificate of the peer is not for %s", channel->uri);
+  return matches;
+}
+
+/* With the lock held. */
+static void
+set_handshake_error (TlsChannel *channel, Step step, GError **error)
+{
+  long verdict = SSL_get_verify_result (channel->ssl);
+  const gchar *reason = atomic_load (&channel->base.failure);
+
+  if (verdict != X509_V_OK && step == STEP_FAILED)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
+                 "TLS: the certificate of the peer is refused: %s",
+                 X509_verify_cert_error_string (verdict));
+  else if (step == STEP_ENDED)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                         "the peer closed the connection during the TLS handshake");
+  else if (channel->socket.code != 0)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
+                 "connection lost during the TLS handshake: %s", g_strerror (channel->socket.code));
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the TLS handshake failed: %s", reason);
+}
+
+/* With the lock held. */
+static TpsHandshake
+run_handshake (TlsChannel *channel, GError **error)
+{
+  Step step = STEP_MORE;
+  int rc;
+
+  channel->socket.is_empty = FALSE;
+  do
+    {
+      ERR_clear_error ();
+      rc = SSL_do_handshake (channel->ssl);
+      step = rc == 1 ? STEP_MORE : judge (channel, rc);
+    }
+  while (rc != 1 && step == STEP_MORE);
+  if (rc == 1 && check_uri (channel, error))
+    return TPS_HANDSHAKE_DONE;
+  if (step == STEP_NEEDS_INPUT)
+    return TPS_HANDSHAKE_NEEDS_INPUT;
+  if (step == STEP_NEEDS_OUTPUT)
+    return TPS_HANDSHAKE_NEEDS_OUTPUT;
+  if (rc != 1)
+    set_handshake_error (channel, step, error);
+  return TPS_HANDSHAKE_FAILED;
+}
+
+static TpsHandshake
+shake_hands (TpsNetChannel *base, gint fd, GError **error)
+{
+  TlsChannel *channel = (TlsChannel *) base;
+  TpsHandshake result = TPS_HANDSHAKE_FAILED;
+  BIO *bio;
+
+  tps_mutex_lock (&channel->lock);
+  if (SSL_get_rbio (channel->ssl) == NULL
+      && (bio = tps_tls_socket_new_bio (&channel->socket, fd)) != NULL)
+    SSL_set_bio (channel->ssl, bio, bio);
+  if (SSL_get_rbio (channel->ssl) != NULL)
+    result = run_handshake (channel, error);
+  else
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "TLS: no memory");
+  if (result == TPS_HANDSHAKE_DONE)
+    {
+      base->has_unread = SSL_has_pending (channel->ssl) == 1;
+      tps_counter_add (channel->counts.done, 1);
+      if (BIO_get_ktls_send (SSL_get_wbio (channel->ssl)))
+        tps_counter_add (channel->counts.kernel, 1);
+    }
+  else if (result == TPS_HANDSHAKE_FAILED)
+    tps_counter_add (channel->counts.failed, 1);
+  tps_mutex_unlock (&channel->lock);
+  return result;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* Says goodbye, so that the peer does not take the end for an accident. Not where the kernel encrypts: OpenSSL would send with
+ * a function that may raise SIGPIPE. */
+static void
+say_goodbye (TlsChannel *channel)
+{
+  if (channel->is_broken || !SSL_is_init_finished (channel->ssl)
+      || BIO_get_ktls_send (SSL_get_wbio (channel->ssl)))
+    return;
+  ERR_clear_error ();
+  SSL_shutdown (channel->ssl);
+  ERR_clear_error ();
+}
+
+static void
+free_channel (TpsNetChannel *base, gint fd)
+{
+  TlsChannel *channel = (TlsChannel *) base;
+
+  if (fd >= 0)
+    say_goodbye (channel);
+  SSL_free (channel->ssl);
+  tps_charge_clear (&channel->charge);
+  tps_budget_unref (channel->budget);
+  tps_mutex_clear (&channel->lock);
+  g_free (channel->uri);
+  g_free (channel);
+}
+
+static const TpsNetChannelOps ops = {
+  .receive = receive,
+  .send = send_pieces,
+  .shake_hands = shake_hands,
+  .free = free_channel,
+};
+
+static TlsChannel *
+new_channel (TpsTls *tls, TpsBudget *budget, GError **error)
+{
+  TlsChannel *channel = g_new0 (TlsChannel, 1);
+
+  channel->base.ops = &ops;
+  channel->budget = tps_budget_ref (budget);
+  channel->charge.budget = budget;
+  tps_mutex_init (&channel->lock);
+  if (!tps_charge_set (&channel->charge, TPS_TLS_CONNECTION_BYTES, error))
+    g_prefix_error (error, "TLS: ");
+  else if ((channel->ssl = tps_tls_new_connection (tls)) != NULL)
+    return channel;
+  else
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "TLS: no memory");
+  free_channel (&channel->base, -1);
+  return NULL;
+}
+
+static gboolean
+expect_host (SSL *ssl, const gchar *host)
+{
+  X509_VERIFY_PARAM *param = SSL_get0_param (ssl);
+
+  if (g_hostname_is_ip_address (host))
+    return X509_VERIFY_PARAM_set1_ip_asc (param, host) == 1;
+  X509_VERIFY_PARAM_set_hostflags (param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS
+                                              | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  return X509_VERIFY_PARAM_set1_host (param, host, 0) == 1
+         && SSL_set_tlsext_host_name (ssl, host) == 1;
+}
+
+TpsNetChannel *
+tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error)
+{
+  TlsChannel *channel = new_channel (tls, NULL, error);
+
+  if (channel == NULL)
+    return NULL;
+  SSL_set_verify (channel->ssl, SSL_VERIFY_PEER, NULL);
+  SSL_set_connect_state (channel->ssl);
+  if (strstr (peer, "://") != NULL)
+    channel->uri = g_strdup (peer);
+  else if (!expect_host (channel->ssl, peer))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "TLS: %s is no name of a host",
+                   peer);
+      free_channel (&channel->base, -1);
+      return NULL;
+    }
+  return &channel->base;
+}
+
+TpsNetChannel *
+tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget, const TpsTlsCounts *counts,
+                GError **error)
+{
+  TlsChannel *channel = new_channel (tls, budget, error);
+
+  if (channel == NULL)
+    return NULL;
+  channel->base.workers = workers;
+  channel->counts = *counts;
+  if (tps_tls_has_authorities (tls))
+    SSL_set_verify (channel->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+  SSL_set_accept_state (channel->ssl);
+  return &channel->base;
+}

@@ -1,0 +1,35 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One encrypted connection, as a channel of plugin/net/net_channel.h. */
+
+#pragma once
+
+#include "plugin/net/net_channel.h"
+#include "plugin/net/tls/tls.h"
+#include "runtime/base/budget.h"
+#include "runtime/base/counters.h"
+
+G_BEGIN_DECLS
+
+/* What OpenSSL holds for a connection at most: buffers of records, keys, the chain of a peer's certificates. */
+#define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
+
+/* Each may be NULL. */
+typedef struct
+{
+  TpsCounter *done; /* handshakes */
+  TpsCounter *failed;
+  TpsCounter *kernel; /* connections of which the kernel encrypts what is sent */
+} TpsTlsCounts;
+
+/* The client's side. `peer` is what the server's certificate must be for: a host name, an IP address, or a URI such as
+ * "spiffe://cluster/server". Borrowed. Errors: RESOURCE_EXHAUSTED. The handshake fails with UNAUTHENTICATED if the
+ * certificate is refused. */
+TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
+
+/* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long as the channel lives; `workers`
+ * and `counts` are borrowed, and must outlive the handshake. Errors: RESOURCE_EXHAUSTED. */
+TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
+                               const TpsTlsCounts *counts, GError **error);
+
+G_END_DECLS

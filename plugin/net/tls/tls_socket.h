@@ -1,0 +1,27 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The socket of an encrypted connection, as OpenSSL sees it: a BIO like its own for sockets, which raises no SIGPIPE and
+ * asks an empty socket only once. Inside plugin/net/tls only.
+ */
+
+#pragma once
+
+#include <openssl/bio.h>
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gboolean
+      is_empty; /* the last receive brought less than it asked for; its user sets it to FALSE */
+  gboolean has_ended;     /* the peer sends no more */
+  gint code;              /* errno of a failure; 0 = none */
+  gboolean sends_control; /* the kernel encrypts, and the next bytes are no data */
+} TpsTlsSocket;
+
+/* Over `fd`, which stays the caller's; `peer` is borrowed. NULL: no memory. */
+BIO *tps_tls_socket_new_bio (TpsTlsSocket *peer, gint fd);
+
+G_END_DECLS
