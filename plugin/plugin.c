@@ -528,6 +528,7 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     set_chunked_services (plugin, filled.default_service);
   server = tps_server_new (&filled);
   plugin->node.max_frame_bytes = (gint64) tps_server_get_max_frame_bytes (server);
+  plugin->node.tls = filled.tls;
   for (guint i = 0; i < plugin->services->len; i++)
     tps_server_add_service (server, &g_array_index (plugin->services, TpsService, i));
   return server;

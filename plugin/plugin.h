@@ -165,7 +165,7 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
 
 /* A server of ours with all services, the caller's: listen and start are still to be called.
  * `options` may be NULL; without `workers` and `budgets` it gets the plugin's, without `device`
- * that of the averaging server. The plugin must outlive it. */
+ * that of the averaging server. The plugin must outlive it, and so must `tls`. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

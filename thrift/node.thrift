@@ -91,4 +91,7 @@ service Node {
   // One entry a metric, in the order of first use; with_samples adds the raw values.
   list<MetricSummary> get_metrics(1: bool with_samples) throws (1: ServiceError failure)
   void clear_metrics() throws (1: ServiceError failure)
+  // Reads the files of --tls-cert, --tls-key and --tls-ca again, as SIGHUP does. Connections that are open go on as they are.
+  // INVALID_ARGUMENT: a file cannot be used, and everything stays as it was; or the server does not encrypt.
+  void reload_certificates() throws (1: ServiceError failure)
 }

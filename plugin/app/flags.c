@@ -58,6 +58,29 @@ check_fault (const gchar *text, GError **error)
 }
 
 static gboolean
+parse_tls (const gchar *text, gpointer field)
+{
+  static const gchar *const modes[] = { "off", "allowed", "required" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (modes); i++)
+    if (strcmp (text, modes[i]) == 0)
+      {
+        *(TpsTlsMode *) field = (TpsTlsMode) i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+static gboolean
+parse_tls_version (const gchar *text, gpointer field)
+{
+  gboolean is_old = strcmp (text, "1.2") == 0;
+
+  *(gboolean *) field = is_old;
+  return is_old || strcmp (text, "1.3") == 0;
+}
+
+static gboolean
 parse_level (const gchar *text, gpointer field)
 {
   return tps_trace_parse_level (text, field);
@@ -158,6 +181,21 @@ static const TpsOption options[] = {
     .help = "Pending calls of one connection" },
   { "max-connections", TPS_OPTION_UINT, FIELD (server.max_connections), "N", "1024", .min = 1,
     .help = "Connections" },
+  { "tls", TPS_OPTION_OTHER, FIELD (tls), "MODE", "off", .parse = parse_tls,
+    .expected = "off, allowed or required",
+    .help = "Whether TCP connections may be, or must be, encrypted; Unix sockets never are" },
+  { "tls-cert", TPS_OPTION_TEXT, FIELD (tls_files.certificate), "FILE", .meaning = "none",
+    .help = "Certificate of this server in PEM, followed by those up to its authority" },
+  { "tls-key", TPS_OPTION_TEXT, FIELD (tls_files.key), "FILE", .meaning = "in --tls-cert",
+    .help = "Its private key in PEM, without a passphrase" },
+  { "tls-ca", TPS_OPTION_TEXT, FIELD (tls_files.authorities), "FILE", .meaning = "none",
+    .help = "Authorities in PEM, with revocation lists if there are any; clients must then have a "
+            "certificate from one of them" },
+  { "tls-min", TPS_OPTION_OTHER, FIELD (tls_files.allow_tls_1_2), "VERSION", "1.3",
+    .parse = parse_tls_version, .expected = "1.2 or 1.3", .help = "Oldest version of TLS" },
+  { "allow-plain-collectives", TPS_OPTION_FLAG, FIELD (allow_plain_collectives),
+    .help = "Trainers may exchange gradients by Gloo or NCCL, which do not encrypt, although "
+            "--tls=required" },
   { "io-threads", TPS_OPTION_UINT, FIELD (server.n_io_threads), "N", .min = 1, .max = 256,
     .meaning = "8, or 2 on one core", .help = "Threads that read and write" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
@@ -252,6 +290,21 @@ choose_default_service (const gchar *const *services)
   return only != NULL ? only : NODE_SERVICE;
 }
 
+/* What looks protected must be. */
+static gboolean
+check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
+{
+  const TpsTlsOptions *files = &flags->tls_files;
+
+  if (flags->tls != TPS_TLS_OFF && files->certificate == NULL)
+    return tps_arguments_refuse (arguments, "tls", "off without --tls-cert", error);
+  if (flags->tls == TPS_TLS_OFF && files->certificate != NULL)
+    return tps_arguments_refuse (arguments, "tls-cert", "--tls=allowed or required with it", error);
+  if (flags->tls == TPS_TLS_OFF && files->authorities != NULL)
+    return tps_arguments_refuse (arguments, "tls-ca", "--tls=allowed or required with it", error);
+  return TRUE;
+}
+
 static gboolean
 finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {
@@ -269,6 +322,8 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
                                  error);
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
+  if (!check_tls (flags, arguments, error))
+    return FALSE;
   if (strcmp (flags->device, "cuda") == 0)
     {
       g_free (flags->device);

@@ -10,12 +10,22 @@
 
 G_BEGIN_DECLS
 
+typedef enum
+{
+  TPS_TLS_OFF,
+  TPS_TLS_ALLOWED,
+  TPS_TLS_REQUIRED,
+} TpsTlsMode;
+
 typedef struct
 {
   GStrv listen;   /* at least one */
   GStrv services; /* names, each known, none twice, Node always */
   gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
   gchar *config;
+  TpsTlsMode tls;
+  TpsTlsOptions tls_files;          /* its text is owned by the flags */
+  gboolean allow_plain_collectives; /* although --tls=required */
   gsize log_segment_bytes;
   GStrv faults; /* specifications (runtime/base/fault.h), each checked; NULL = none */
   gboolean enable_faults;

@@ -38,6 +38,10 @@
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
+static TpsTraceEvent certificates_reloaded = TPS_TRACE_EVENT ("certificates_reloaded",
+                                                              TPS_TRACE_INFO);
+static TpsTraceEvent certificates_refused = TPS_TRACE_EVENT ("certificates_refused",
+                                                             TPS_TRACE_ERROR);
 static TpsTraceEvent signal_taken = TPS_TRACE_EVENT ("signal_taken", TPS_TRACE_INFO);
 
 typedef struct
@@ -45,6 +49,8 @@ typedef struct
   const TpsServerFlags *flags;
   const gchar **device_names; /* of tps_device_list(); owned, the names are not */
   TpsFaultPlan *faults;       /* NULL = none */
+  TpsTls *tls;                /* NULL = connections are plain */
+  TpsTrainerReach reach;      /* of trainers in this process */
   TpsPlugin *plugin;
   TpsServer *server;
 } Program;
@@ -100,9 +106,10 @@ static gboolean
 make_plugin (Program *program, TpsDevice *device, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
-  TpsTrainerLinks links = tps_trainer_links (NULL);
+  TpsTrainerLinks links = tps_trainer_links (&program->reach);
   TpsPluginOptions options = flags->plugin;
 
+  links.no_plain_groups = flags->tls == TPS_TLS_REQUIRED && !flags->allow_plain_collectives;
   options.trainer_links = &links;
   options.parameter_server.device = device;
   program->device_names = list_device_names ();
@@ -125,6 +132,20 @@ make_faults (Program *program, GError **error)
   return program->faults != NULL;
 }
 
+/* Where encryption is required, trainers encrypt too. */
+static gboolean
+make_tls (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+
+  if (flags->tls == TPS_TLS_OFF)
+    return TRUE;
+  program->tls = tps_tls_new (&flags->tls_files, error);
+  if (flags->tls == TPS_TLS_REQUIRED)
+    program->reach.tls = program->tls;
+  return program->tls != NULL;
+}
+
 static gboolean
 start (Program *program, GError **error)
 {
@@ -134,11 +155,14 @@ start (Program *program, GError **error)
 
   if (!find_device ("device", flags->device, &device, error)
       || !find_device ("table-device", flags->plugin.table_place.device, &tables, error)
-      || !make_faults (program, error) || !make_plugin (program, device, error))
+      || !make_faults (program, error) || !make_tls (program, error)
+      || !make_plugin (program, device, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
   options.device = device != NULL ? device : tables;
   options.faults = program->faults;
+  options.tls = program->tls;
+  options.tls_required = flags->tls == TPS_TLS_REQUIRED;
   program->server = tps_plugin_new_server (program->plugin, &options);
   for (guint i = 0; flags->listen[i] != NULL; i++)
     if (!tps_server_listen (program->server, flags->listen[i], error))
@@ -162,6 +186,7 @@ clear (Program *program)
 {
   g_clear_object (&program->server);
   g_clear_pointer (&program->plugin, tps_plugin_free);
+  g_clear_pointer (&program->tls, tps_tls_unref);
   g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->faults, tps_fault_plan_free);
 }
@@ -187,7 +212,7 @@ on_signal (int signal_number)
   guint8 byte = (guint8) signal_number;
   gint code = errno;
 
-  if (!is_serving)
+  if (!is_serving && signal_number != SIGHUP)
     _exit (0);
 
   if (write (signal_pipe[1], &byte, 1) < 0)
@@ -234,6 +259,27 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
+/* Without certificates SIGHUP keeps its meaning. */
+static void
+catch_hangup (const TpsTls *tls)
+{
+  struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+  if (tls != NULL && sigaction (SIGHUP, &action, NULL) < 0)
+    fail (1, "SIGHUP cannot be handled");
+}
+
+static void
+reload_certificates (TpsTls *tls)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (tps_tls_reload (tls, &error))
+    tps_trace (&certificates_reloaded, tps_field_int ("expiry_s", tps_tls_get_expiry_s (tls)));
+  else
+    tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
+}
+
 /* Gives freed memory back to the system, turn by turn. */
 typedef struct
 {
@@ -262,16 +308,21 @@ give_back_memory (Trimmer *trimmer)
 
 /* FALSE: the recovery failed. */
 static gboolean
-wait_for_signal (TpsPlugin *plugin)
+wait_for_signal (const Program *program)
 {
-  const TpsBudgets *budgets = tps_plugin_get_budgets (plugin);
+  const TpsBudgets *budgets = tps_plugin_get_budgets (program->plugin);
   Trimmer trimmer = { .process = budgets->process, .kept = budgets->kept };
   struct pollfd readable = { .fd = signal_pipe[0], .events = POLLIN };
   pthread_t guard;
-  guint8 byte;
+  guint8 byte = SIGHUP;
 
-  while (poll (&readable, 1, TRIM_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
-    give_back_memory (&trimmer);
+  while (byte == SIGHUP)
+    {
+      while (poll (&readable, 1, TRIM_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
+        give_back_memory (&trimmer);
+      if (byte == SIGHUP)
+        reload_certificates (program->tls);
+    }
   if (byte == RECOVERY_FAILED)
     return FALSE;
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
@@ -294,8 +345,9 @@ serve (const TpsServerFlags *flags)
       fail (status, error->message);
     }
   is_serving = TRUE;
+  catch_hangup (program.tls);
   say_ready (&program);
-  if (!wait_for_signal (program.plugin))
+  if (!wait_for_signal (&program))
     {
       tps_plugin_wait (program.plugin, &error);
       clear (&program);

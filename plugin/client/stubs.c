@@ -62,6 +62,12 @@ tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error)
 }
 
 gboolean
+tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error)
+{
+  return ask (client, &tps_reload_certificates_rpc, NULL, NULL, deadline_ns, error);
+}
+
+gboolean
 tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
                      GError **error)
 {

@@ -25,6 +25,7 @@ gboolean tps_remote_describe (TpsClient *client, gint64 deadline_ns, TpsNodeInfo
 GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gint64 deadline_ns,
                                    GError **error);
 gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
+gboolean tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error);
 
 /* Durability: whole tables, no increments. `info` is to be cleared. */
 gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,

@@ -3,6 +3,7 @@
 #include "plugin/service/node_service.h"
 
 #include "plugin/wire/wire_node.h"
+#include "runtime/base/error.h"
 #include "runtime/base/version.h"
 
 static void
@@ -99,11 +100,27 @@ handle_clear_metrics (TpsCall *call, gpointer service)
   tps_call_reply (call, NULL, NULL);
 }
 
+static void
+handle_reload_certificates (TpsCall *call, gpointer service)
+{
+  const TpsNode *node = service;
+  g_autoptr (GError) error = NULL;
+
+  if (node->tls == NULL)
+    g_set_error_literal (&error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "this server has no certificate: it does not encrypt");
+  if (error == NULL && tps_tls_reload (node->tls, &error))
+    tps_call_reply (call, NULL, NULL);
+  else
+    tps_call_reply_error (call, error);
+}
+
 static const TpsMethod methods[] = {
   { &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
   { &tps_get_metrics_rpc, handle_get_metrics,
     TPS_METHOD_LONG }, /* sorts up to 65,536 samples of every metric */
   { &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
+  { &tps_reload_certificates_rpc, handle_reload_certificates, TPS_METHOD_LONG }, /* reads files */
   { NULL },
 };
 

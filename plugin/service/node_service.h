@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "plugin/net/tls/tls.h"
 #include "plugin/service/call.h"
 #include "runtime/base/metrics.h"
 #include "runtime/server/durable/durable.h"
@@ -22,6 +23,7 @@ typedef struct
   void (*get_table_bytes) (gpointer tables, gint64 *held, gint64 *max);
   gpointer tables;
   TpsDurable *durable; /* NULL = the server has no data directory */
+  TpsTls *tls;         /* NULL = the server does not encrypt */
 } TpsNode;
 
 TpsService tps_node_service (TpsNode *node);

@@ -37,6 +37,7 @@ const TpsRpc *const tps_contract[] = {
   &tps_describe_rpc,
   &tps_get_metrics_rpc,
   &tps_clear_metrics_rpc,
+  &tps_reload_certificates_rpc,
   &tps_average_gradient_rpc,
   &tps_reset_state_rpc,
   &tps_init_model_rpc,

@@ -177,3 +177,4 @@ static const TpsField metrics_result = { "metrics", .kind = &tps_kind_list, .of 
 
 const TpsRpc tps_get_metrics_rpc = { SERVICE, "get_metrics", metrics_arguments, &metrics_result };
 const TpsRpc tps_clear_metrics_rpc = { SERVICE, "clear_metrics" };
+const TpsRpc tps_reload_certificates_rpc = { SERVICE, "reload_certificates" };

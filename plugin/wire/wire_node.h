@@ -47,6 +47,7 @@ extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */
  * are borrowed until the writer lets go of them. */
 extern const TpsRpc tps_get_metrics_rpc;
 extern const TpsRpc tps_clear_metrics_rpc;
+extern const TpsRpc tps_reload_certificates_rpc;
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
 

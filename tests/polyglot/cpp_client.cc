@@ -2,15 +2,17 @@
 
 /* One trainer in C++: generated code and libthrift, with the limits raised as README.md says.
  *
- *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]
+ *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *
  * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value EXPECTED. With `small-limits`
- * the library's own limits stay. Prints "ok" or what went wrong. */
+ * the library's own limits stay. With `tls` the connection is encrypted, with ca.pem, client.pem and client.key of the folder; the
+ * library's factory takes no limits. Prints "ok" or what went wrong. */
 
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/protocol/TMultiplexedProtocol.h>
 #include <thrift/transport/TBufferTransports.h>
+#include <thrift/transport/TSSLSocket.h>
 #include <thrift/transport/TSocket.h>
 
 #include <cstdio>
@@ -28,6 +30,7 @@ using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::protocol::TMultiplexedProtocol;
 using apache::thrift::transport::TFramedTransport;
 using apache::thrift::transport::TSocket;
+using apache::thrift::transport::TSSLSocketFactory;
 
 namespace {
 
@@ -40,6 +43,7 @@ struct Task
   int n_batches = 0;
   float expected = 0;
   bool small_limits = false;
+  std::string tls; /* "" = plain */
 };
 
 thriftps::Gradient
@@ -70,6 +74,16 @@ is_expected (const Task &task, const thriftps::Gradient &average)
   return true;
 }
 
+std::shared_ptr<TSocket>
+connect_encrypted (const Task &task, TSSLSocketFactory *factory)
+{
+  factory->loadTrustedCertificates ((task.tls + "/ca.pem").c_str ());
+  factory->loadCertificate ((task.tls + "/client.pem").c_str ());
+  factory->loadPrivateKey ((task.tls + "/client.key").c_str ());
+  factory->authenticate (true);
+  return factory->createSocket (task.host, task.port);
+}
+
 void
 run (const Task &task)
 {
@@ -80,7 +94,9 @@ run (const Task &task)
       limits->setMaxFrameSize (256 << 20);
       limits->setMaxMessageSize (256 << 20);
     }
-  auto socket = std::make_shared<TSocket> (task.host, task.port, limits);
+  TSSLSocketFactory factory;
+  auto socket = task.tls.empty () ? std::make_shared<TSocket> (task.host, task.port, limits)
+                                  : connect_encrypted (task, &factory);
   auto framed = std::make_shared<TFramedTransport> (socket, limits);
   auto binary = std::make_shared<TBinaryProtocol> (framed);
   thriftps::ParameterServerClient client (
@@ -109,8 +125,8 @@ main (int argc, char **argv)
 
   if (argc < 7)
     {
-      fprintf (stderr,
-               "usage: cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits]\n");
+      fprintf (stderr, "usage: cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED "
+                       "[small-limits | tls=FOLDER]\n");
       return 2;
     }
   task.host = argv[1];
@@ -119,7 +135,10 @@ main (int argc, char **argv)
   task.n_elems = strtoul (argv[4], nullptr, 10);
   task.n_batches = atoi (argv[5]);
   task.expected = strtof (argv[6], nullptr);
-  task.small_limits = argc > 7;
+  if (argc > 7 && strncmp (argv[7], "tls=", 4) == 0)
+    task.tls = argv[7] + 4;
+  else
+    task.small_limits = argc > 7;
   try
     {
       run (task);

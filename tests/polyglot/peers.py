@@ -12,7 +12,7 @@ import unittest
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
-from thrift.transport import TSocket, TTransport
+from thrift.transport import TSocket, TSSLSocket, TTransport
 from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
@@ -74,14 +74,18 @@ class Server:
 
 
 class Client:
-    """A connection to one service: calls are those of the generated client. A context manager."""
+    """A connection to one service: calls are those of the generated client. A context manager.
 
-    def __init__(self, address, service, way=USUAL, timeout_s=WAIT_S):
+    `tls`, an ssl.SSLContext, encrypts it.
+    """
+
+    def __init__(self, address, service, way=USUAL, timeout_s=WAIT_S, tls=None):
         if address.startswith("unix:"):
             socket = TSocket.TSocket(unix_socket=address[len("unix:"):])
         else:
             host, _, port = address.rpartition(":")
-            socket = TSocket.TSocket(host, int(port))
+            socket = (TSSLSocket.TSSLSocket(host, int(port), ssl_context=tls) if tls is not None
+                      else TSocket.TSocket(host, int(port)))
         socket.setTimeout(timeout_s * 1000)
         self.transport = (TTransport.TFramedTransport if way.framed
                           else TTransport.TBufferedTransport)(socket)

@@ -188,6 +188,19 @@ choose_group_device (const TpsPass *pass)
   return pass->device->is_host || g_str_equal (pass->plan->backend, "gloo") ? NULL : pass->device;
 }
 
+/* Neither Gloo nor NCCL encrypts. */
+static gboolean
+may_join_group (const TpsPass *pass, GError **error)
+{
+  if (!pass->control->links.no_plain_groups || pass->plan->world_size <= 1)
+    return TRUE;
+  g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
+               "backend %s: trainers exchange gradients without encryption, and this process "
+               "requires it; --allow-plain-collectives permits it",
+               pass->plan->backend);
+  return FALSE;
+}
+
 static gboolean
 join_group (TpsPass *pass, GError **error)
 {
@@ -233,7 +246,8 @@ tps_pass_connect (TpsPass *pass, GError **error)
   context->timeout_ns = get_round_timeout (pass);
   if ((pass->hook->needs & TPS_HOOK_NEEDS_SERVERS) != 0 && !connect_servers (pass, error))
     return FALSE;
-  if ((pass->hook->needs & TPS_HOOK_NEEDS_GROUP) != 0 && !join_group (pass, error))
+  if ((pass->hook->needs & TPS_HOOK_NEEDS_GROUP) != 0
+      && (!may_join_group (pass, error) || !join_group (pass, error)))
     return FALSE;
   return TRUE;
 }

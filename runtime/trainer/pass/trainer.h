@@ -31,7 +31,9 @@ typedef struct
   const gchar *
       host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
   guint16 first_port, last_port; /* that its process groups listen on; 0 = any */
-  gboolean no_shared_memory;     /* its process groups sum through sockets even within a machine */
+  gboolean
+      no_plain_groups; /* passes with a process group of several trainers fail: PERMISSION_DENIED */
+  gboolean no_shared_memory; /* its process groups sum through sockets even within a machine */
   guint local_rank; /* of this process among the roles of its machine: for the choice of a device */
 } TpsTrainerLinks;
 

@@ -53,12 +53,8 @@ public:
   {
     for (guint r = 0; r < n_trainers; r++)
       {
-        TpsTrainerLinks links = {};
+        TpsTrainerLinks links = this->links (r);
 
-        links.connect_servers = connect_servers;
-        links.connect_store = connect_store;
-        links.user_data = this;
-        links.local_rank = r;
         metrics_.push_back (tps_metrics_new (nullptr, nullptr));
         trainers_.push_back (tps_trainer_new (&links, metrics_[r]));
       }
@@ -70,6 +66,18 @@ public:
       tps_trainer_free (trainer);
     for (TpsMetrics *metrics : metrics_)
       tps_metrics_unref (metrics);
+  }
+
+  TpsTrainerLinks
+  links (guint rank)
+  {
+    TpsTrainerLinks links = {};
+
+    links.connect_servers = connect_servers;
+    links.connect_store = connect_store;
+    links.user_data = this;
+    links.local_rank = rank;
+    return links;
   }
 
   TpsTrainer *

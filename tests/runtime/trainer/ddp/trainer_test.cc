@@ -283,6 +283,31 @@ TEST (Trainer, FailingToConnectIsTheErrorOfThePass)
   digest_of_run (&fleet, Task ());
 }
 
+/* Gradients that other trainers would get in plain must not leave a process that encrypts. */
+TEST (Trainer, JoinsNoPlainGroupWhereItIsToldNotTo)
+{
+  Fleet fleet (2);
+  TpsTrainerLinks links = fleet.links (0);
+  links.no_plain_groups = TRUE;
+  g_autoptr (TpsMetrics) metrics = tps_metrics_new (nullptr, nullptr);
+  g_autoptr (TpsTrainer) trainer = tps_trainer_new (&links, metrics);
+  Task task;
+  task.hook = "allreduce_hook";
+  ASSERT_TRUE (tps_trainer_train (trainer, fleet.make_plan (task, 0), nullptr));
+  g_auto (TpsTrainStatus) status = {};
+  do
+    {
+      tps_train_status_clear (&status);
+      tps_trainer_get_status (trainer, &status);
+      std::this_thread::yield ();
+    }
+  while (status.state == TPS_TRAIN_RUNNING);
+  EXPECT_EQ (status.state, TPS_TRAIN_FAILED);
+  ASSERT_NE (status.error, nullptr);
+  EXPECT_EQ (status.error->code, TPS_ERROR_PERMISSION_DENIED);
+  EXPECT_THAT (status.error->message, HasSubstr ("--allow-plain-collectives"));
+}
+
 TEST (Trainer, MayBeFreedWhileItsPassRuns)
 {
   for (const char *hook : HOOKS)

@@ -1,0 +1,127 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Debian's Thrift libraries over TLS, with the certificates that the lines in OPERATING.md make, and their renewal."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+import junit
+import peers
+from peers import Call, Client, Server, dense, floats
+from thrift.transport.TTransport import TTransportException
+from thriftps.node import Node
+from thriftps.node.ttypes import ErrorCode, ServiceError
+from thriftps.parameter_server import ParameterServer
+
+LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->", re.DOTALL)
+
+
+def documented_lines():
+    with open("OPERATING.md", encoding="utf-8") as file:
+        return LINES.search(file.read()).group(1)
+
+
+class Tls(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        self.lines = documented_lines()
+        self.run_lines(self.lines)
+
+    def run_lines(self, lines):
+        subprocess.run(["/bin/sh", "-ec", lines], cwd=self.folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def server(self, *flags):
+        return Server("--tls=required", "--tls-cert=" + self.path("server.pem"),
+                      "--tls-key=" + self.path("server.key"), "--tls-ca=" + self.path("ca.pem"), *flags)
+
+    def context(self, with_certificate=True):
+        context = ssl.create_default_context(cafile=self.path("ca.pem"))
+        if with_certificate:
+            context.load_cert_chain(self.path("client.pem"), self.path("client.key"))
+        return context
+
+    def serial_number(self, address):
+        """Of the certificate that new connections get."""
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port))) as plain:
+            with self.context().wrap_socket(plain, server_hostname=host) as encrypted:
+                return encrypted.getpeercert()["serialNumber"]
+
+    def average(self, address, trainer, n_elems, n_batches):
+        with Client(address, ParameterServer, tls=self.context()) as calls:
+            for batch in range(n_batches):
+                answer = calls.average_gradient(trainer, batch, 0, dense([trainer] * n_elems))
+                self.assertEqual(floats(answer.dense.data), [0.5] * n_elems)
+
+    def run_with(self, program):
+        with self.server("--ntrainer=2") as server:
+            host, _, port = server.address.rpartition(":")
+            process = subprocess.Popen(
+                [os.path.abspath(os.environ[program]), host, port, "1", "50000", "5", "0.5", "tls=" + self.folder],
+                stdout=subprocess.PIPE, text=True,
+                env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.kill)
+            python = Call(lambda: self.average(server.address, 0, 50000, 5))
+            output, _ = process.communicate(timeout=peers.WAIT_S)
+            self.assertEqual(output, "ok\n")
+            python.wait()
+
+    def test_python_and_cpp(self):
+        self.run_with("CPP_CLIENT")
+
+    def test_python_and_c_glib(self):
+        self.run_with("C_GLIB_CLIENT")
+
+    def test_who_is_refused(self):
+        with self.server() as server:
+            with self.assertRaises((TTransportException, OSError)):  # plain
+                with Client(server.address, Node) as node:
+                    node.describe()
+            with self.assertRaises((TTransportException, OSError)):  # without a certificate
+                with Client(server.address, Node, tls=self.context(with_certificate=False)) as node:
+                    node.describe()
+            with Client(server.address, Node, tls=self.context()) as node:
+                self.assertEqual(node.describe().name, "thriftps_server")
+
+    def test_renewal_by_signal_and_by_call(self):
+        with self.server() as server, Client(server.address, Node, tls=self.context()) as node:
+            first = self.serial_number(server.address)
+            renewal = self.lines[self.lines.index("for name"):]
+            self.run_lines(renewal)
+            self.assertEqual(self.serial_number(server.address), first)
+            server.process.send_signal(signal.SIGHUP)
+            while self.serial_number(server.address) == first:
+                pass
+            second = self.serial_number(server.address)
+            self.run_lines(renewal)
+            node.reload_certificates()  # on a connection of before the first renewal
+            third = self.serial_number(server.address)
+            self.assertNotEqual(third, second)
+            with open(self.path("server.pem"), "w", encoding="ascii") as file:
+                file.write("nonsense")
+            with self.assertRaises(ServiceError) as caught:
+                node.reload_certificates()
+            self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
+            self.assertIn(self.path("server.pem"), caught.exception.message)
+            self.assertEqual(self.serial_number(server.address), third)
+
+    def test_servers_that_do_not_encrypt_have_nothing_to_reload(self):
+        with Server() as server, Client(server.address, Node) as node:
+            with self.assertRaises(ServiceError) as caught:
+                node.reload_certificates()
+            self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
+
+
+if __name__ == "__main__":
+    junit.main()
