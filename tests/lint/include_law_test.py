@@ -101,7 +101,7 @@ LAYERS = (
     "plugin/chunks plugin/service",
     "plugin/service/chunks plugin/host plugin/client",
     "plugin/server plugin/client/tables",
-    "plugin",
+    "plugin plugin/python/native",
     "plugin/app",
     "bench/process bench/report",
     "bench/engine",

@@ -1,14 +1,12 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""A ThriftPS server as a process, and clients made of generated code and Debian's python3-thrift."""
+"""Clients made of generated code and Debian's python3-thrift, and the server as a process."""
 
 import collections
-import os
-import signal
 import struct
-import subprocess
 import threading
 import unittest
 
+from server_process import WAIT_S, Server  # noqa: F401, for the tests
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
@@ -17,8 +15,6 @@ from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
 from thriftps.rendezvous import Rendezvous
 from thriftps.tensor.ttypes import DType, Gradient, SparseTensor, Tensor
-
-WAIT_S = 60
 
 # How a client talks. `multiplexed` False reaches the default service of the server.
 Way = collections.namedtuple("Way", "framed protocol multiplexed")
@@ -36,41 +32,6 @@ _PROTOCOLS = {
     "accelerated": TBinaryProtocolAccelerated,
     "compact": TCompactProtocol,
 }
-
-
-class Server:
-    """thriftps_server with these flags, on a free port. A context manager."""
-
-    def __init__(self, *flags, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen(
-            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=" + listen,
-             "--log-level=warning", *flags],
-            stdout=subprocess.PIPE, text=True,
-            # The thread sanitizer would sleep a second at the end of each.
-            env=dict(os.environ, TSAN_OPTIONS="atexit_sleep_ms=0"))
-        line = self.process.stdout.readline()
-        if not line.startswith("listening on "):
-            raise RuntimeError("the server said %r instead of where it listens" % line)
-        self.address = line[len("listening on "):].strip()
-
-    def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
-
-    def wait(self):
-        """The exit code."""
-        code = self.process.wait(WAIT_S)
-        self.process.stdout.close()
-        return code
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.terminate()
-        code = self.wait()
-        if code != 0:
-            raise RuntimeError("the server ended with exit code %d" % code)
 
 
 class Client:

@@ -286,7 +286,7 @@ class ExamplesTest(unittest.TestCase):
     def test_they_run(self):
         head = re.search(r"^    import .*?(?=^\S)", thriftps_shared_memory.__doc__, re.MULTILINE | re.DOTALL)
         folder = os.path.dirname(thriftps_shared_memory.__file__)
-        with open(os.path.join(folder, "README.md"), encoding="utf-8") as readme:
+        with open(os.path.join(folder, "SHARED_MEMORY.md"), encoding="utf-8") as readme:
             after = re.search(r"^```python\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
         names = {}
         with Server("--listen=unix:" + SOCKET):

@@ -1,0 +1,19 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What servers say of themselves, as JSON. Only for this folder. */
+
+#pragma once
+
+#include "plugin/wire/wire_durability.h"
+#include "plugin/wire/wire_node.h"
+
+G_BEGIN_DECLS
+
+/* All of them: a new string, owned by the caller. */
+GString *tps_python_node_info_to_json (const TpsNodeInfo *info);
+GString *tps_python_metrics_to_json (const GPtrArray *summaries);
+GString *tps_python_tables_to_json (const GArray *specs);
+GString *tps_python_snapshot_to_json (const TpsWireSnapshotInfo *info);
+GString *tps_python_log_batch_to_json (const TpsWireLogBatch *batch); /* without the records */
+
+G_END_DECLS

@@ -1,0 +1,173 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/python/native/python_call.h"
+
+#include "runtime/base/error.h"
+
+TpsPythonCall *
+tps_python_call_new (void)
+{
+  TpsPythonCall *call = g_new0 (TpsPythonCall, 1);
+
+  call->reply.retry_after_ms = -1;
+  tps_mutex_init (&call->lock);
+  tps_cond_init (&call->ended);
+  return call;
+}
+
+static void
+set_error (TpsPythonCall *call, const GError *error)
+{
+  TpsPythonReply *reply = &call->reply;
+  gboolean is_ours = error->domain == TPS_ERROR;
+
+  call->error = g_error_copy (error);
+  reply->code = is_ours ? error->code : TPS_ERROR_INTERNAL;
+  reply->message = call->error->message;
+  reply->retry_after_ms = is_ours ? tps_error_get_retry_after_ms (error) : -1;
+}
+
+/* After the unlock Python may free the call. */
+void
+tps_python_call_end (TpsPythonCall *call, const GError *error)
+{
+  TpsPythonQueue *queue;
+  guint64 token;
+
+  if (error != NULL)
+    set_error (call, error);
+  tps_mutex_lock (&call->lock);
+  call->has_ended = TRUE;
+  queue = g_steal_pointer (&call->queue);
+  token = call->token;
+  tps_cond_broadcast (&call->ended);
+  tps_mutex_unlock (&call->lock);
+  if (queue != NULL)
+    tps_python_queue_put (queue, token);
+}
+
+TpsPythonCall *
+tps_python_call_new_ended (GError *error_taken)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+  g_autoptr (GError) error = error_taken;
+
+  tps_python_call_end (call, error);
+  return call;
+}
+
+gboolean
+tps_python_call_wait (TpsPythonCall *call, gint64 timeout_ns)
+{
+  gint64 deadline_ns = timeout_ns > 0 ? tps_python_deadline (timeout_ns) : 0;
+  gboolean has_ended;
+
+  tps_mutex_lock (&call->lock);
+  while (!call->has_ended && timeout_ns > 0
+         && tps_cond_wait_until (&call->ended, &call->lock, deadline_ns))
+    ;
+  has_ended = call->has_ended;
+  tps_mutex_unlock (&call->lock);
+  return has_ended;
+}
+
+const TpsPythonReply *
+tps_python_call_get_reply (TpsPythonCall *call)
+{
+  return &call->reply;
+}
+
+void
+tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token)
+{
+  gboolean has_ended;
+
+  tps_python_queue_ref (queue);
+  tps_mutex_lock (&call->lock);
+  has_ended = call->has_ended;
+  if (!has_ended)
+    {
+      call->queue = queue;
+      call->token = token;
+    }
+  tps_mutex_unlock (&call->lock);
+  if (has_ended)
+    tps_python_queue_put (queue, token);
+}
+
+void
+tps_python_call_free (TpsPythonCall *call)
+{
+  for (guint i = 0; i < call->reply.n_tensors; i++)
+    tps_tensor_clear (&call->tensors[i]);
+  g_free (call->tensors);
+  g_free (call->reply.tensors);
+  g_strfreev (call->names);
+  g_free (call->text);
+  g_clear_pointer (&call->bytes, g_bytes_unref);
+  g_clear_error (&call->error);
+  tps_cond_clear (&call->ended);
+  tps_mutex_clear (&call->lock);
+  g_free (call);
+}
+
+void
+tps_python_call_take_tensors (TpsPythonCall *call, TpsTensor *tensors, guint n)
+{
+  call->tensors = g_new0 (TpsTensor, n);
+  call->reply.tensors = g_new0 (TpsTensorView, n);
+  call->reply.n_tensors = n;
+  for (guint i = 0; i < n; i++)
+    {
+      tps_tensor_move (&call->tensors[i], &tensors[i]);
+      call->reply.tensors[i] = tps_tensor_view (&call->tensors[i]);
+    }
+}
+
+void
+tps_python_call_take_text (TpsPythonCall *call, GString *json_taken)
+{
+  call->text = g_string_free (json_taken, FALSE);
+  call->reply.text = call->text;
+}
+
+void
+tps_python_call_take_bytes (TpsPythonCall *call, GBytes *bytes_taken)
+{
+  call->bytes = bytes_taken;
+  call->reply.bytes = g_bytes_get_data (bytes_taken, &call->reply.n_bytes);
+}
+
+void
+tps_python_call_set_model (TpsPythonCall *call, const TpsModelVersion *model)
+{
+  g_autofree TpsTensor *tensors = g_new0 (TpsTensor, model->n_parameters);
+
+  call->names = g_new0 (gchar *, model->n_parameters + 1);
+  for (guint i = 0; i < model->n_parameters; i++)
+    {
+      call->names[i] = g_strdup (model->parameters[i].name);
+      tps_tensor_init_ref (&tensors[i], &model->parameters[i].tensor);
+    }
+  tps_python_call_take_tensors (call, tensors, model->n_parameters);
+  call->reply.names = call->names;
+  call->reply.number = model->version;
+}
+
+void
+tps_python_borrow (TpsTensor *tensor, const TpsTensorView *view)
+{
+  gsize n_bytes = tps_shape_n_bytes (&view->shape);
+  gpointer data = (gpointer) (gsize) view->data;
+
+  tps_tensor_init_take (tensor, &view->shape,
+                        tps_buffer_new_foreign (data, n_bytes, NULL, NULL, NULL), 0);
+}
+
+gint64
+tps_python_deadline (gint64 timeout_ns)
+{
+  gint64 now_ns = tps_clock_now_ns ();
+
+  return timeout_ns < G_MAXINT64 - now_ns ? now_ns + timeout_ns : G_MAXINT64;
+}

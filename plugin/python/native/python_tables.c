@@ -1,0 +1,160 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Tables on any number of servers. */
+
+#include "plugin/python/native/json_text.h"
+#include "plugin/python/native/python_call.h"
+#include "plugin/python/native/table_options.h"
+
+TpsRemoteTables *
+tps_python_tables_new (const gchar *const *addresses, guint n_addresses, const gchar *client,
+                       gboolean exact, TpsPythonCall **failed)
+{
+  TpsRemoteTablesOptions options = {
+    .addresses = addresses, .n_addresses = n_addresses, .client = client, .exact = exact
+  };
+  GError *error = NULL;
+  TpsRemoteTables *tables = tps_remote_tables_new (&options, &error);
+
+  if (tables == NULL)
+    *failed = tps_python_call_new_ended (error);
+  return tables;
+}
+
+void
+tps_python_tables_cancel (TpsRemoteTables *tables)
+{
+  tps_remote_tables_cancel (tables);
+}
+
+void
+tps_python_tables_free (TpsRemoteTables *tables)
+{
+  tps_remote_tables_free (tables);
+}
+
+/* ---- calls that wait ---- */
+
+TpsPythonCall *
+tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table, gint64 timeout_ns)
+{
+  TpsTablePlacement placement = { .kind = (TpsShardKind) table->shard_kind,
+                                  .server = table->server };
+  g_auto (TpsTableSpec) spec = { 0 };
+  GError *error = NULL;
+
+  if (tps_python_table_to_spec (table, &spec, &error))
+    tps_remote_tables_create (tables, &spec, &placement, tps_python_deadline (timeout_ns), &error);
+  return tps_python_call_new_ended (error);
+}
+
+TpsPythonCall *
+tps_python_tables_drop (TpsRemoteTables *tables, const gchar *name, gint64 timeout_ns)
+{
+  GError *error = NULL;
+
+  tps_remote_tables_drop (tables, name, tps_python_deadline (timeout_ns), &error);
+  return tps_python_call_new_ended (error);
+}
+
+TpsPythonCall *
+tps_python_tables_discover (TpsRemoteTables *tables, gint64 timeout_ns)
+{
+  GError *error = NULL;
+
+  tps_remote_tables_discover (tables, tps_python_deadline (timeout_ns), &error);
+  return tps_python_call_new_ended (error);
+}
+
+TpsPythonCall *
+tps_python_tables_list (TpsRemoteTables *tables, gint64 timeout_ns)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GArray)
+      specs = tps_remote_tables_list (tables, tps_python_deadline (timeout_ns), &error);
+
+  if (specs != NULL)
+    tps_python_call_take_text (call, tps_python_tables_to_json (specs));
+  tps_python_call_end (call, error);
+  return call;
+}
+
+/* ---- calls that do not ---- */
+
+typedef struct
+{
+  TpsPythonCall *call;
+  guint n_outputs;
+} Lookup;
+
+static void
+on_looked_up (gpointer user_data, TpsTensor *outputs, const GError *error)
+{
+  Lookup *lookup = user_data;
+
+  if (error == NULL)
+    tps_python_call_take_tensors (lookup->call, outputs, lookup->n_outputs);
+  tps_python_call_end (lookup->call, error);
+  g_free (lookup);
+}
+
+static void
+on_applied (gpointer user_data, const GError *error)
+{
+  tps_python_call_end (user_data, error);
+}
+
+static Lookup *
+lookup_new (TpsPythonCall *call, guint n_outputs)
+{
+  Lookup *lookup = g_new (Lookup, 1);
+
+  *lookup = (Lookup) { call, n_outputs };
+  return lookup;
+}
+
+TpsPythonCall *
+tps_python_tables_lookup_bags (TpsRemoteTables *tables, const TpsBagQuery *queries, guint n_queries,
+                               gint64 timeout_ns)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+
+  tps_remote_tables_lookup_bags (tables, queries, n_queries, tps_python_deadline (timeout_ns),
+                                 on_looked_up, lookup_new (call, n_queries));
+  return call;
+}
+
+TpsPythonCall *
+tps_python_tables_apply_bags (TpsRemoteTables *tables, const TpsBagGradient *gradients,
+                              guint n_gradients, gint64 timeout_ns)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+
+  tps_remote_tables_apply_bags (tables, gradients, n_gradients, tps_python_deadline (timeout_ns),
+                                on_applied, call);
+  return call;
+}
+
+TpsPythonCall *
+tps_python_tables_lookup_rows (TpsRemoteTables *tables, const gchar *name,
+                               const TpsTensorView *indices, gint64 timeout_ns)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+
+  tps_remote_tables_lookup_rows (tables, name, *indices, tps_python_deadline (timeout_ns),
+                                 on_looked_up, lookup_new (call, 1));
+  return call;
+}
+
+TpsPythonCall *
+tps_python_tables_apply_rows (TpsRemoteTables *tables, const gchar *name,
+                              const TpsTensorView *indices, const TpsTensorView *values,
+                              gint64 timeout_ns)
+{
+  TpsPythonCall *call = tps_python_call_new ();
+
+  tps_remote_tables_apply_rows (tables, name, *indices, *values, tps_python_deadline (timeout_ns),
+                                on_applied, call);
+  return call;
+}

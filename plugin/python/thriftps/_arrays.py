@@ -1,0 +1,177 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Arrays of Python as tensors of the C client, and back, without a copy where possible."""
+
+import array
+import ctypes
+import enum
+
+from thriftps._native import MAX_DIMS, TensorView
+
+try:
+    import numpy
+except ImportError:  # arrays of the standard library take its place
+    numpy = None
+
+
+class DType(enum.IntEnum):
+    """Element types; the numbers are those of the wire."""
+
+    FLOAT32 = 1
+    FLOAT64 = 2
+    FLOAT16 = 3
+    BFLOAT16 = 4
+    INT32 = 5
+    INT64 = 6
+
+
+_SIZES = {DType.FLOAT32: 4, DType.FLOAT64: 8, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.INT32: 4,
+          DType.INT64: 8}
+# bfloat16 has no type in NumPy: "<V2" is how ml_dtypes describes it in the array interface.
+_TYPESTRS = {"<f4": DType.FLOAT32, "<f8": DType.FLOAT64, "<f2": DType.FLOAT16,
+             "<i4": DType.INT32, "<i8": DType.INT64, "<V2": DType.BFLOAT16}
+_TYPESTR_OF = {dtype: typestr for typestr, dtype in _TYPESTRS.items()}
+_FORMATS = {"f": DType.FLOAT32, "d": DType.FLOAT64, "e": DType.FLOAT16, "i": DType.INT32,
+            "q": DType.INT64, "l": DType.INT64}
+_FORMAT_OF = {DType.FLOAT32: "f", DType.FLOAT64: "d", DType.FLOAT16: "e", DType.BFLOAT16: "H",
+              DType.INT32: "i", DType.INT64: "q"}
+_NO_DIMS = (0,) * MAX_DIMS
+
+NO_TENSOR = TensorView()
+
+
+def to_dtype(value):
+    """A DType from a DType, a name ("float32") or a dtype of NumPy or PyTorch."""
+    if isinstance(value, DType):
+        return value
+    name = str(value).rpartition(".")[2].upper()
+    if name not in DType.__members__:
+        name = getattr(value, "__name__", "").upper()  # numpy.float32 itself
+    try:
+        return DType[name]
+    except KeyError:
+        raise TypeError("dtype %r is unknown, expected one of %s"
+                        % (value, ", ".join(each.name.lower() for each in DType))) from None
+
+
+def _make(dtype, shape, address):
+    n_dims = len(shape)
+    if n_dims > MAX_DIMS:
+        raise ValueError("%d dimensions, at most %d are possible" % (n_dims, MAX_DIMS))
+    return TensorView(dtype, n_dims, *shape, *_NO_DIMS[n_dims:], address)
+
+
+def _view_of_torch(tensor):
+    if tensor.device.type != "cpu":
+        raise TypeError("the tensor is on %s: move it with .cpu()" % tensor.device)
+    tensor = tensor.detach().contiguous()
+    return _make(to_dtype(tensor.dtype), tensor.shape, tensor.data_ptr()), tensor
+
+
+def _view_of_numpy(values):
+    if not values.flags.c_contiguous:
+        values = numpy.ascontiguousarray(values)
+    interface = values.__array_interface__
+    dtype = _TYPESTRS.get(interface["typestr"])
+    if dtype is None or (dtype is DType.BFLOAT16 and values.dtype.name != "bfloat16"):
+        raise TypeError("an array of %s cannot be sent" % values.dtype)
+    return _make(dtype, interface["shape"], interface["data"][0]), values
+
+
+def _view_of_buffer(values):
+    buffer = memoryview(values)
+    if not buffer.c_contiguous:
+        buffer = memoryview(buffer.tobytes()).cast("B").cast(buffer.format, buffer.shape)
+    dtype = _FORMATS.get(buffer.format)
+    if dtype is None:
+        raise TypeError("a buffer of format %r cannot be sent" % buffer.format)
+    shape = buffer.shape
+    if buffer.readonly:
+        kept = (ctypes.c_char * max(buffer.nbytes, 1)).from_buffer_copy(buffer.tobytes() or b"\0")
+    elif buffer.nbytes == 0:
+        return _make(dtype, shape, None), buffer
+    else:
+        kept = (ctypes.c_char * buffer.nbytes).from_buffer(buffer)
+    return _make(dtype, shape, ctypes.addressof(kept)), kept
+
+
+def _view_of_list(values, dtype):
+    if numpy is not None:
+        return _view_of_numpy(numpy.asarray(values, _TYPESTR_OF[dtype]))
+    flat = list(values)
+    shape = [len(flat)]
+    while flat and isinstance(flat[0], (list, tuple)):
+        if len({len(row) for row in flat}) != 1:
+            raise ValueError("rows are of different lengths")
+        shape.append(len(flat[0]))
+        flat = [each for row in flat for each in row]
+    kept = array.array(_FORMAT_OF[dtype], flat)
+    return _make(dtype, shape, kept.buffer_info()[0]), kept
+
+
+def view(values, default=DType.FLOAT32):
+    """(TensorView, what keeps its elements alive): of an array of NumPy, a tensor of PyTorch on the CPU, a buffer, or
+    numbers in lists, which become `default`."""
+    if numpy is not None and isinstance(values, numpy.ndarray):
+        return _view_of_numpy(values)
+    if hasattr(values, "data_ptr"):
+        return _view_of_torch(values)
+    if isinstance(values, (list, tuple, range)):
+        return _view_of_list(values, default)
+    return _view_of_buffer(values)
+
+
+def view_of_ids(values):
+    """The same of integers, as INT64 with one dimension."""
+    if hasattr(values, "data_ptr"):
+        if values.is_floating_point():
+            raise TypeError("ids are integers, not %s" % values.dtype)
+        values = values.long().reshape(-1)
+    elif numpy is not None and not isinstance(values, array.array):
+        values = numpy.asarray(values)
+        if values.size == 0:
+            values = values.astype("<i8")
+        if values.dtype.kind not in "iu":
+            raise TypeError("ids are integers, not %s" % values.dtype)
+        values = values.astype("<i8", copy=False).reshape(-1)
+    return view(values, DType.INT64)
+
+
+class _Elements:
+    """What NumPy makes an array of, which refers to `owner`."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, interface, owner):
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def _bfloat16():
+    try:
+        import ml_dtypes
+        return numpy.dtype(ml_dtypes.bfloat16)
+    except ImportError:
+        return numpy.dtype("<u2")
+
+
+def wrap(tensor, owner):
+    """A read-only array of a TensorView that refers to `owner`: of NumPy, or a memoryview without it. bfloat16 is of the
+    module ml_dtypes where there is one, else its bits as uint16."""
+    dtype = DType(tensor.dtype)
+    shape = tuple(getattr(tensor, "dim%d" % i) for i in range(tensor.n_dims))
+    n_bytes = _SIZES[dtype]
+    for dim in shape:
+        n_bytes *= dim
+    if numpy is not None:
+        if n_bytes == 0:
+            return numpy.zeros(shape, _bfloat16() if dtype is DType.BFLOAT16 else _TYPESTR_OF[dtype])
+        typestr = "<u2" if dtype is DType.BFLOAT16 else _TYPESTR_OF[dtype]
+        values = numpy.asarray(_Elements(
+            {"shape": shape, "typestr": typestr, "data": (tensor.data, True), "version": 3}, owner))
+        return values.view(_bfloat16()) if dtype is DType.BFLOAT16 else values
+    if n_bytes == 0:
+        return memoryview(b"").cast(_FORMAT_OF[dtype])
+    kind = type("Memory", (ctypes.Array,), {"_type_": ctypes.c_char, "_length_": n_bytes})
+    memory = kind.from_address(tensor.data)
+    memory.owner = owner
+    return memoryview(memory).cast("B").cast(_FORMAT_OF[dtype], shape).toreadonly()

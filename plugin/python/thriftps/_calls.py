@@ -1,0 +1,242 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Calls in flight: waited for, awaited, or left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import select
+import threading
+import weakref
+from typing import Any, Callable, Dict, Generic, Optional, TypeVar
+
+from thriftps import errors
+from thriftps._native import Handle, lib
+
+T = TypeVar("T")
+
+# So long Python does not look at signals while it waits.
+_SLICE_NS = 200_000_000
+_N_TOKENS = 64
+
+
+class Reply:
+    """The outcome of a native call, which it frees with the last array that refers to it."""
+
+    __slots__ = ("pointer", "contents")
+
+    def __init__(self, pointer):
+        self.pointer = pointer
+        self.contents = lib.call_get_reply(pointer).contents
+
+    def check(self) -> "Reply":
+        """Raises the error of the call."""
+        contents = self.contents
+        if contents.code:
+            raise errors.from_native(contents.code, contents.message.decode("utf-8", "replace"),
+                                     contents.retry_after_ms)
+        return self
+
+    def __del__(self, free=lib.call_free):
+        free(self.pointer)
+
+
+class Call(Generic[T]):
+    """A call that was sent. result() waits for its value; in a coroutine, `await call` does.
+
+    A call ends by its own deadline at the latest, whether or not its value is asked for. An exception that nobody asks
+    for is lost. Thread: any.
+    """
+
+    __slots__ = ("_pointer", "_kept", "_convert", "_reply", "_lock", "_is_notified", "_callbacks")
+
+    def __init__(self, pointer: int, kept: Any, convert: Callable[[Reply], T]):
+        self._pointer = pointer
+        self._kept = kept  # what the native call borrows
+        self._convert = convert
+        self._reply: Optional[Reply] = None
+        self._lock = threading.Lock()
+        self._is_notified = False
+        self._callbacks: list = []
+
+    def done(self) -> bool:
+        """Whether the call has ended."""
+        return self._reply is not None or self._wait(0)
+
+    def result(self, timeout: Optional[float] = None) -> T:
+        """Waits for the value, or raises the call's error; TimeoutError after `timeout` seconds (None: the call's own
+        deadline ends the wait)."""
+        if self._reply is None:
+            if timeout is None:
+                while not self._wait(_SLICE_NS):
+                    pass
+            elif not self._wait_for(timeout):
+                raise TimeoutError("the call has not ended after %g s" % timeout)
+        return self._convert(self._reply.check())
+
+    def exception(self) -> Optional[Exception]:
+        """Waits, and returns the call's error; None: it succeeded."""
+        try:
+            self.result()
+        except errors.ThriftPSError as error:
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[["Call[T]"], Any]) -> None:
+        """Calls callback(call) on a thread of this module when the call has ended. Callbacks must not block."""
+        with self._lock:
+            if self._reply is None:
+                self._callbacks.append(callback)
+                self._notify(_Watcher.of_process())
+                return
+        callback(self)
+
+    def __await__(self):
+        if self._reply is None and not self._wait(0):
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            with self._lock:
+                if self._reply is not None:
+                    future.set_result(None)
+                elif self._is_notified:
+                    self._callbacks.append(lambda _: loop.call_soon_threadsafe(_wake, future))
+                else:
+                    self._callbacks.append(lambda _: _wake(future))
+                    self._notify(_Watcher.of_loop(loop))
+            yield from future.__await__()
+        return self.result()
+
+    def __repr__(self) -> str:
+        state = "in flight" if not self.done() else "failed" if self._reply.contents.code else "done"
+        return "<thriftps.Call: %s>" % state
+
+    def __del__(self):
+        """A call that nobody waits for goes on; until its end something must keep what it borrows."""
+        if self._reply is None and not self._is_notified and not self._wait(0):
+            orphan = Call(self._pointer, self._kept, self._convert)
+            with orphan._lock:
+                orphan._notify(_Watcher.of_process())
+
+    # ---- for this module ----
+
+    def _wait(self, timeout_ns: int) -> bool:
+        if not lib.call_wait(self._pointer, timeout_ns):
+            return False
+        with self._lock:
+            if self._reply is None:
+                self._reply = Reply(self._pointer)
+                self._kept = None
+        return True
+
+    def _wait_for(self, timeout: float) -> bool:
+        rest_ns = int(timeout * 1e9)
+        while rest_ns > _SLICE_NS:
+            if self._wait(_SLICE_NS):
+                return True
+            rest_ns -= _SLICE_NS
+        return self._wait(max(rest_ns, 0))
+
+    def _notify(self, watcher: "_Watcher") -> None:
+        """Under the lock. The watcher keeps the call from here on."""
+        if not self._is_notified:
+            self._is_notified = True
+            watcher.watch(self, self._pointer)
+
+    def _ended(self) -> None:
+        """The watcher says so, and holds the only reference of an orphan."""
+        self._wait(0)
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+
+def _wake(future: asyncio.Future) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _Watcher:
+    """Keeps calls until they end, and tells them: on a thread of its own, or from an event loop."""
+
+    _process: Optional["_Watcher"] = None
+    _loops: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
+    _creation = threading.Lock()
+
+    def __init__(self):
+        pointer = lib.queue_new()
+        if not pointer:
+            raise OSError("no file descriptor for thriftps: see `ulimit -n`")
+        self._queue = Handle(pointer, lib.queue_unref)
+        self.descriptor = lib.queue_get_fd(pointer)
+        self._calls: Dict[int, Call] = {}
+        self._tokens = itertools.count(1)
+        self._taken = (ctypes.c_uint64 * _N_TOKENS)()
+
+    @classmethod
+    def of_process(cls) -> "_Watcher":
+        with cls._creation:
+            if cls._process is None or not cls._process._queue.is_of_this_process():
+                cls._process = cls()
+                threading.Thread(target=cls._process._run, name="thriftps", daemon=True).start()
+            return cls._process
+
+    @classmethod
+    def of_loop(cls, loop: asyncio.AbstractEventLoop) -> "_Watcher":
+        watcher = cls._loops.get(loop)
+        if watcher is None:
+            watcher = cls._loops[loop] = cls()
+            loop.add_reader(watcher.descriptor, watcher.take)
+        return watcher
+
+    def watch(self, call: Call, pointer: int) -> None:
+        token = next(self._tokens)
+        self._calls[token] = call
+        lib.call_notify(pointer, self._queue.pointer, token)
+
+    def take(self) -> None:
+        n = lib.queue_take(self._queue.pointer, self._taken, _N_TOKENS)
+        for i in range(n):
+            self._calls.pop(self._taken[i])._ended()
+
+    def _run(self) -> None:
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        while True:
+            poll.poll()
+            self.take()
+
+
+# Arguments of native calls, from before the call until something else keeps them: an exception of a signal handler, such as
+# KeyboardInterrupt, may come between any two instructions.
+_borrowed: Dict[object, Any] = {}
+
+
+def start(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments) -> Call[T]:
+    """Calls the native function, which borrows `kept` until the call ends."""
+    ticket = object()
+    _borrowed[ticket] = kept
+    call = Call(function(*arguments), kept, convert)
+    del _borrowed[ticket]
+    return call
+
+
+def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments) -> T:
+    """The same as start().result(), with less work."""
+    ticket = object()
+    _borrowed[ticket] = kept
+    pointer = function(*arguments)
+    try:
+        while not lib.call_wait(pointer, _SLICE_NS):
+            pass
+    except BaseException:
+        Call(pointer, kept, convert)  # nobody waits for it: it goes on by itself
+        del _borrowed[ticket]
+        raise
+    del _borrowed[ticket]
+    return convert(Reply(pointer).check())
+
+
+def nothing(_: Reply) -> None:
+    """The value of calls without one."""

@@ -1,0 +1,299 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""One server: averaged gradients, a model, rendezvous, durability, and what the server says of itself."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from thriftps import _arrays, _native, errors
+from thriftps._calls import Call, Reply, nothing, run, start
+from thriftps._native import lib
+from thriftps.specs import Optimizer
+from thriftps.tables import make_name, to_html, to_native_table, to_ns
+
+__all__ = ["Model", "Server", "SparseGradient"]
+
+_NONE, _DENSE, _SPARSE = 0, 1, 2
+
+
+class SparseGradient(NamedTuple):
+    """Some rows of a gradient [rows, dim]; values are [n, dim], and those of equal ids are added up."""
+
+    ids: Any
+    values: Any
+    rows: int
+
+
+class Model(NamedTuple):
+    """Parameters by their names, in their order, after `version` - 1 updates."""
+
+    version: int
+    parameters: Dict[str, Any]
+
+
+class Server:
+    """One ThriftPS server. Connects with the first call, and again when the connection is lost.
+
+    A context manager; timeouts, arrays, threads and names with _async are as in Tables. A call that must not be sent twice
+    (snapshot, restore, import_table) is not sent again when the connection is lost.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 30.0, shared_memory: bool = True):
+        self.address = address
+        self.timeout = timeout
+        self._timeout_ns = to_ns(timeout)
+        self._name = make_name().encode()
+        self._sequence = itertools.count(1)
+        failed = ctypes.c_void_p()
+        pointer = lib.client_new(address.encode(), not shared_memory, ctypes.byref(failed))
+        if not pointer:
+            Reply(failed.value).check()
+        self._handle: Optional[_native.Handle] = _native.Handle(pointer, lib.client_free)
+
+    def close(self) -> None:
+        """Ends calls in flight with Aborted. The object must not be used afterwards."""
+        handle, self._handle = self._handle, None
+        if handle is not None and handle.is_of_this_process():
+            lib.client_cancel(handle.pointer)
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<thriftps.Server: %s%s>" % (self.address, "" if self._handle is not None else ", closed")
+
+    def _repr_html_(self) -> str:
+        """For notebooks: asks the server."""
+        try:
+            return to_html(dict(address=self.address, **self.describe()))
+        except errors.ThriftPSError as error:
+            return to_html({"address": self.address, "error": str(error)})
+
+    # ---- what the server says of itself ----
+
+    def describe(self, *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Name, version, services, devices, limits, and the state of its data directory."""
+        return self._run(_to_json, None, lib.describe, timeout)
+
+    def metrics(self, *, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
+        """Times that the server has measured since the last clear_metrics(), in milliseconds."""
+        return self._run(_to_json, None, lib.get_metrics, timeout)
+
+    def clear_metrics(self, *, timeout: Optional[float] = None) -> None:
+        self._run(nothing, None, lib.clear_metrics, timeout)
+
+    # ---- averaged gradients ----
+
+    def average_async(self, trainer: int, batch: int, bucket: int, gradient, *,
+                      weight: Optional[float] = None, timeout: Optional[float] = None) -> Call:
+        """Takes part in the round (batch, bucket), and has the average of all trainers as its value.
+
+        trainer   in [0, trainers of the server)
+        batch     0 or more; a greater one ends older rounds
+        bucket    0 or more, names this gradient among those of the batch
+        gradient  an array, or a SparseGradient; None takes part without data, with weight 0
+        weight    of this gradient in the average; 1 where it is None
+        """
+        native, kept = _to_gradient(gradient, weight)
+        return self._start(_to_average, kept, lib.average_gradient, timeout, trainer, batch, bucket,
+                           ctypes.byref(native))
+
+    def average(self, trainer: int, batch: int, bucket: int, gradient, *,
+                weight: Optional[float] = None, timeout: Optional[float] = None):
+        """The same, waiting: an array, or a SparseGradient."""
+        native, kept = _to_gradient(gradient, weight)
+        return self._run(_to_average, kept, lib.average_gradient, timeout, trainer, batch, bucket,
+                         ctypes.byref(native))
+
+    def reset(self, *, timeout: Optional[float] = None) -> None:
+        """Forgets all rounds, the model and metrics; calls that wait get Aborted."""
+        self._run(nothing, None, lib.reset_state, timeout)
+
+    # ---- a model that the server trains ----
+
+    def init_model(self, parameters: Dict[str, Any], optimizer: Optimizer, *,
+                   timeout: Optional[float] = None) -> None:
+        """Sets the model, float32 arrays by their names. Every trainer may: AlreadyExists only if they differ."""
+        views, kept = _to_views(parameters.values())
+        names = _native.texts(parameters)
+        self._run(nothing, (kept, names), lib.init_model, timeout, names, views, len(views),
+                  ctypes.byref(optimizer.to_native()))
+
+    def model(self, *, timeout: Optional[float] = None) -> Model:
+        """The newest version. NotFound: there is none."""
+        return self._run(_to_model, None, lib.get_model, timeout)
+
+    def update_async(self, trainer: int, gradients: Sequence[Any], *, version: int = 0,
+                     timeout: Optional[float] = None) -> Call:
+        """Takes part in an update, and has the new Model as its value.
+
+        gradients  one for each parameter, in the model's order
+        version    of the model that they were computed on; 0: not said
+        """
+        return self._update(self._start, trainer, gradients, version, timeout)
+
+    def update(self, trainer: int, gradients: Sequence[Any], *, version: int = 0,
+               timeout: Optional[float] = None) -> Model:
+        """The same, waiting."""
+        return self._update(self._run, trainer, gradients, version, timeout)
+
+    def _update(self, call, trainer, gradients, version, timeout):
+        views, kept = _to_views(gradients)
+        return call(_to_model, kept, lib.update_model, timeout, trainer, views, len(views), version,
+                    self._name, next(self._sequence))
+
+    # ---- rendezvous ----
+
+    def put(self, key: str, value: bytes, *, timeout: Optional[float] = None) -> None:
+        """Sets a key; another put of it replaces the value."""
+        self._run(nothing, value, lib.put, timeout, key.encode(), value, len(value))
+
+    def get(self, key: str, *, wait: float = 0.0, timeout: Optional[float] = None) -> bytes:
+        """The value of a key, which may be put up to `wait` seconds later. NotFound: there is none, and `wait` is 0."""
+        if timeout is None:
+            timeout = self.timeout + wait
+        return self._run(_to_bytes, None, lib.get, timeout, key.encode(), round(wait * 1000))
+
+    def add(self, key: str, amount: int, *, timeout: Optional[float] = None) -> int:
+        """Adds to the number under the key (0 at first), once, and returns the sum."""
+        return self._run(_to_number, None, lib.add, timeout, key.encode(), amount, self._name,
+                         next(self._sequence))
+
+    def remove(self, prefix: str, *, timeout: Optional[float] = None) -> None:
+        """Removes every key that begins with the prefix."""
+        self._run(nothing, None, lib.remove, timeout, prefix.encode())
+
+    # ---- durability: servers with a data directory ----
+
+    def flush(self, *, timeout: Optional[float] = None) -> int:
+        """Returns when all answered changes are on the disk, with the LSN up to which all are."""
+        return self._run(_to_number, None, lib.flush, timeout)
+
+    def snapshot(self, *, incremental: bool = False, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Writes a snapshot and describes it; lookups and pushes go on."""
+        return self._run(_to_json, None, lib.snapshot, timeout, incremental)
+
+    def restore(self, snapshots: Sequence[str], tables: Sequence[Dict[str, Any]] = (), *,
+                timeout: Optional[float] = None) -> Dict[str, Any]:
+        """Makes tables from snapshots below the server's --import-dir; no tables: all of the first snapshot. `tables`:
+        arguments of Tables.create()."""
+        natives, kept = zip(*(_to_table(**each) for each in tables)) if tables else ((), ())
+        array = (_native.Table * len(natives))(*natives)
+        paths = _native.texts(snapshots)
+        return self._run(_to_json, (kept, array, paths), lib.restore, timeout, paths, array, len(array))
+
+    def import_table(self, files: Sequence[str], name: str, rows: int, dim: int, *, tensor: str = "",
+                     timeout: Optional[float] = None, **table) -> Dict[str, Any]:
+        """Makes a table from .safetensors or .npy files below the server's --import-dir. Further arguments are those of
+        Tables.create()."""
+        native, kept = _to_table(name, rows, dim, **table)
+        paths = _native.texts(files)
+        return self._run(_to_json, (kept, paths), lib.import_table, timeout, ctypes.byref(native),
+                         paths, tensor.encode())
+
+    def read_log(self, cursor: int, *, max_bytes: int = 1 << 20, wait: float = 0.0,
+                 timeout: Optional[float] = None) -> Tuple[bytes, Dict[str, Any]]:
+        """Records of the log from LSN `cursor` on, and log, next_lsn, durable_lsn and oldest_lsn."""
+        if timeout is None:
+            timeout = self.timeout + wait
+        return self._run(_to_log, None, lib.read_log, timeout, cursor, max_bytes, round(wait * 1000))
+
+    def lookup_with_lsns(self, table: str, ids, *, timeout: Optional[float] = None) -> Tuple[Any, Any]:
+        """Rows of a table on this server, and the LSN of each row's last change."""
+        view, kept = _arrays.view_of_ids(ids)
+        return self._run(_to_pair, kept, lib.lookup_rows_with_lsns, timeout, table.encode(),
+                         ctypes.byref(view))
+
+    def assign(self, table: str, ids, values, *, lsn: int = 0, timeout: Optional[float] = None) -> None:
+        """Sets rows of a table on this server. With an `lsn`, rows that have changed after it stay as they are."""
+        view, kept = _arrays.view_of_ids(ids)
+        rows, kept_rows = _arrays.view(values)
+        self._run(nothing, (kept, kept_rows), lib.assign_rows, timeout, table.encode(),
+                  ctypes.byref(view), ctypes.byref(rows), lsn, self._name, next(self._sequence))
+
+    # ---- for this class ----
+
+    def _begin(self, call: Callable, convert, kept, function, timeout, arguments):
+        handle = self._handle
+        if handle is None:
+            raise errors.Aborted("the client is closed")
+        if not handle.is_of_this_process():
+            raise RuntimeError("thriftps.Server was made before fork(): make one in each process")
+        timeout_ns = self._timeout_ns if timeout is None else to_ns(timeout)
+        return call(convert, (handle, kept), function, handle.pointer, *arguments, timeout_ns)
+
+    def _run(self, convert, kept, function, timeout, *arguments):
+        return self._begin(run, convert, kept, function, timeout, arguments)
+
+    def _start(self, convert, kept, function, timeout, *arguments):
+        return self._begin(start, convert, kept, function, timeout, arguments)
+
+
+# ---- arguments ----
+
+def _to_gradient(gradient, weight):
+    """(native struct, what it refers to)"""
+    if gradient is None:
+        return _native.Gradient(_NONE, 0.0 if weight is None else weight), None
+    weight = 1.0 if weight is None else weight
+    if isinstance(gradient, SparseGradient):
+        ids, kept_ids = _arrays.view_of_ids(gradient.ids)
+        values, kept = _arrays.view(gradient.values)
+        return _native.Gradient(_SPARSE, weight, _arrays.NO_TENSOR, ids, values, gradient.rows), \
+            (kept_ids, kept)
+    dense, kept = _arrays.view(gradient)
+    return _native.Gradient(_DENSE, weight, dense), kept
+
+
+def _to_views(values):
+    pairs = [_arrays.view(each) for each in values]
+    return (_native.TensorView * len(pairs))(*(view for view, _ in pairs)), [kept for _, kept in pairs]
+
+
+def _to_table(name, rows, dim, *, optimizer=None, initializer=None, dtype="float32", device=None,
+              durability=None):
+    return to_native_table(name, rows, dim, dtype, optimizer, initializer, device, durability,
+                           "whole", 0)
+
+
+# ---- answers ----
+
+def _to_json(reply: Reply):
+    return json.loads(reply.contents.text)
+
+
+def _to_number(reply: Reply) -> int:
+    return reply.contents.number
+
+
+def _to_bytes(reply: Reply) -> bytes:
+    return ctypes.string_at(reply.contents.bytes or b"", reply.contents.n_bytes)
+
+
+def _to_log(reply: Reply):
+    return _to_bytes(reply), _to_json(reply)
+
+
+def _to_pair(reply: Reply):
+    tensors = reply.contents.tensors
+    return _arrays.wrap(tensors[0], reply), _arrays.wrap(tensors[1], reply)
+
+
+def _to_average(reply: Reply):
+    contents = reply.contents
+    if contents.n_tensors == 1:
+        return _arrays.wrap(contents.tensors[0], reply)
+    return SparseGradient(*_to_pair(reply), rows=contents.number)
+
+
+def _to_model(reply: Reply) -> Model:
+    contents = reply.contents
+    return Model(contents.number, {
+        contents.names[i].decode(): _arrays.wrap(contents.tensors[i], reply)
+        for i in range(contents.n_tensors)})

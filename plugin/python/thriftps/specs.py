@@ -1,0 +1,119 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""What tables and models are made with: optimizers and first values. An argument that is None has the server's default, which is
+that of PyTorch where PyTorch has the same optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import ClassVar, Optional
+
+from thriftps import _native
+
+__all__ = ["Adagrad", "Adam", "Ftrl", "Initializer", "Normal", "Optimizer", "RowwiseAdagrad", "SGD",
+           "Uniform", "Zeros"]
+
+_NUMBERS = ("momentum", "weight_decay", "epsilon", "beta1", "beta2", "l1", "l2", "beta")
+
+
+def _or_nan(value: Optional[float]) -> float:
+    return math.nan if value is None else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimizer:
+    """How gradients change values. Use a subclass."""
+
+    kind: ClassVar[int] = 0
+    lr: float
+
+    def to_native(self) -> _native.OptimizerSpec:
+        numbers = (_or_nan(getattr(self, name, None)) for name in _NUMBERS)
+        return _native.OptimizerSpec(self.kind, self.lr, *numbers)
+
+
+@dataclasses.dataclass(frozen=True)
+class SGD(Optimizer):
+    """As torch.optim.SGD."""
+
+    kind: ClassVar[int] = 1
+    momentum: Optional[float] = None
+    weight_decay: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Adagrad(Optimizer):
+    """As torch.optim.Adagrad."""
+
+    kind: ClassVar[int] = 2
+    weight_decay: Optional[float] = None
+    epsilon: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RowwiseAdagrad(Optimizer):
+    """Adagrad with one accumulator for each row."""
+
+    kind: ClassVar[int] = 3
+    weight_decay: Optional[float] = None
+    epsilon: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Adam(Optimizer):
+    """As torch.optim.Adam; of rows, as torch.optim.SparseAdam."""
+
+    kind: ClassVar[int] = 4
+    weight_decay: Optional[float] = None
+    epsilon: Optional[float] = None
+    beta1: Optional[float] = None
+    beta2: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ftrl(Optimizer):
+    """Follow the regularized leader, proximal."""
+
+    kind: ClassVar[int] = 5
+    weight_decay: Optional[float] = None
+    l1: Optional[float] = None
+    l2: Optional[float] = None
+    beta: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Initializer:
+    """First values of rows, which depend on the seed and the row's id alone. Use a subclass."""
+
+    kind: ClassVar[int] = 0
+
+    def to_native(self) -> _native.Initializer:
+        numbers = (_or_nan(getattr(self, name, None)) for name in ("low", "high", "mean", "stdev"))
+        return _native.Initializer(self.kind, *numbers, getattr(self, "seed", 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Zeros(Initializer):
+    kind: ClassVar[int] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Uniform(Initializer):
+    """In [low, high]."""
+
+    kind: ClassVar[int] = 2
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Normal(Initializer):
+    """Drawn again until the value lies in [low, high], where these are given."""
+
+    kind: ClassVar[int] = 3
+    mean: float = 0.0
+    stdev: float = 1.0
+    seed: int = 0
+    low: Optional[float] = None
+    high: Optional[float] = None
