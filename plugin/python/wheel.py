@@ -2,11 +2,13 @@
 
 usage: wheel.py WHEEL README (PLACE FILE)...
 
-WHEEL is NAME-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. PLACE is a path in the wheel; with / at its end a folder, for the file or
-for all .py files in the folder FILE. Of two files with one place the first counts. `thriftps/_version.py` is made here.
+WHEEL is NAME-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. PLACE is a path in the wheel; with / at
+its end a folder, for the file or for all .py files in the folder FILE. Of two files with one place
+the first counts. `thriftps/_version.py` is made here.
 
-A shared library may need the libraries that manylinux allows, of a C library that is not newer than X.Y, and those that lie
-beside it. A library in BUNDLED is copied from this machine, with its licence.
+A shared library may need the libraries that manylinux allows, of a C library that is not newer than
+X.Y, and those that lie beside it. A library in BUNDLED is copied from this machine, with its
+licence.
 """
 
 import base64
@@ -18,8 +20,16 @@ import sys
 import zipfile
 
 # PEP 599 and 600: those of the list that we need.
-ALLOWED = {"ld-linux-aarch64.so.1", "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libglib-2.0.so.0",
-           "libm.so.6", "libpthread.so.0", "librt.so.1"}
+ALLOWED = {
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libglib-2.0.so.0",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+}
 BUNDLED = {"libisal.so.2": "/usr/share/doc/libisal2/copyright"}
 
 NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
@@ -76,10 +86,14 @@ def find_library(name):
 
 
 def check_glibc(path, newest):
-    versions = [(int(major), int(minor)) for major, minor in GLIBC.findall(run("readelf", "-V", path))]
+    versions = [
+        (int(major), int(minor)) for major, minor in GLIBC.findall(run("readelf", "-V", path))
+    ]
     if versions and max(versions) > newest:
-        sys.exit("wheel: %s needs GLIBC_%d.%d, which is newer than the %d.%d of the wheel's tag"
-                 % ((path,) + max(versions) + newest))
+        sys.exit(
+            "wheel: %s needs GLIBC_%d.%d, which is newer than the %d.%d of the wheel's tag"
+            % ((path,) + max(versions) + newest)
+        )
 
 
 def bundle(files, newest):
@@ -110,7 +124,7 @@ def to_record(place, data):
 
 def main(arguments):
     wheel, readme = arguments[:2]
-    name, version, tag = os.path.basename(wheel)[:-len(".whl")].split("-", 2)
+    name, version, tag = os.path.basename(wheel)[: -len(".whl")].split("-", 2)
     newest = tuple(int(each) for each in re.search(r"manylinux_(\d+)_(\d+)", tag).groups())
     files = {}
     for place, file in zip(arguments[2::2], arguments[3::2]):
@@ -130,7 +144,9 @@ def main(arguments):
         for place in places + [info + "RECORD"]:
             member = zipfile.ZipInfo(place, EPOCH)
             member.compress_type = zipfile.ZIP_DEFLATED
-            member.external_attr = (0o755 if ".so" in place and "copyright" not in place else 0o644) << 16
+            member.external_attr = (
+                0o755 if ".so" in place and "copyright" not in place else 0o644
+            ) << 16
             archive.writestr(member, contents[place])
 
 

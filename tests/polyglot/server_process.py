@@ -13,15 +13,21 @@ class Server:
 
     def __init__(self, *flags, listen="127.0.0.1:0"):
         self.process = subprocess.Popen(
-            [os.path.abspath(os.environ["THRIFTPS_SERVER"]), "--listen=" + listen,
-             "--log-level=warning", *flags],
-            stdout=subprocess.PIPE, text=True,
+            [
+                os.path.abspath(os.environ["THRIFTPS_SERVER"]),
+                "--listen=" + listen,
+                "--log-level=warning",
+                *flags,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
             # The thread sanitizer would sleep a second at the end of each.
-            env=dict(os.environ, TSAN_OPTIONS="atexit_sleep_ms=0"))
+            env=dict(os.environ, TSAN_OPTIONS="atexit_sleep_ms=0"),
+        )
         line = self.process.stdout.readline()
         if not line.startswith("listening on "):
             raise RuntimeError("the server said %r instead of where it listens" % line)
-        self.address = line[len("listening on "):].strip()
+        self.address = line[len("listening on ") :].strip()
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)

@@ -2,12 +2,14 @@
 
 /* The C client as flat functions, for Python's ctypes: the library inside the wheel.
  *
- * Each function that talks to a server starts a call and returns it; NULL is never returned. Arguments that point to
- * memory are borrowed until the call has ended, unless stated otherwise. The caller waits for the end, reads the reply,
- * and frees the call. Structs are passed as they are in C; thriftps/_native.py declares them again, and
- * tps_python_get_sizes() lets it check that both agree. Not a public interface: it may change with every version.
+ * Each function that talks to a server starts a call and returns it; NULL is never returned.
+ * Arguments that point to memory are borrowed until the call has ended, unless stated otherwise.
+ * The caller waits for the end, reads the reply, and frees the call. Structs are passed as they are
+ * in C; thriftps/_native.py declares them again, and tps_python_get_sizes() lets it check that both
+ * agree. Not a public interface: it may change with every version.
  *
- * Thread: any. No function calls back into Python, so that Python's interpreter lock is not needed by any I/O thread.
+ * Thread: any. No function calls back into Python, so that Python's interpreter lock is not needed
+ * by any I/O thread.
  */
 
 #pragma once
@@ -52,7 +54,8 @@ void tps_python_call_free (TpsPythonCall *call);
 /* Puts `token` into `queue` when the call ends, or now if it has ended. At most once a call. */
 void tps_python_call_notify (TpsPythonCall *call, TpsPythonQueue *queue, guint64 token);
 
-/* Tokens of calls that have ended, and a file descriptor (an eventfd) that is readable while there may be any. */
+/* Tokens of calls that have ended, and a file descriptor (an eventfd) that is readable while there
+ * may be any. */
 TpsPythonQueue *tps_python_queue_new (void);
 gint tps_python_queue_get_fd (const TpsPythonQueue *queue);
 
@@ -85,7 +88,7 @@ typedef struct
   guint32 server;     /* of a table that is whole */
 } TpsPythonTable;
 
-/* These four wait, so that the call has ended when they return. list: `text` is a list of objects. */
+/* These four wait: the call has ended when they return. list: `text` is a list of objects. */
 TpsPythonCall *tps_python_tables_create (TpsRemoteTables *tables, const TpsPythonTable *table,
                                          gint64 timeout_ns);
 TpsPythonCall *tps_python_tables_drop (TpsRemoteTables *tables, const gchar *name,
@@ -167,7 +170,7 @@ TpsPythonCall *tps_python_import_table (TpsClient *client, const TpsPythonTable 
 TpsPythonCall *tps_python_read_log (TpsClient *client, gint64 cursor, gint32 max_bytes,
                                     gint32 wait_ms, gint64 timeout_ns);
 
-/* EmbeddingTable, of tables that are whole on this server: rows and their LSNs; rows set to values. */
+/* EmbeddingTable, of tables that are whole on this server: rows and their LSNs; rows are set. */
 TpsPythonCall *tps_python_lookup_rows_with_lsns (TpsClient *client, const gchar *table,
                                                  const TpsTensorView *indices, gint64 timeout_ns);
 TpsPythonCall *tps_python_assign_rows (TpsClient *client, const gchar *table,

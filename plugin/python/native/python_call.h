@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One call as Python sees it: its outcome, and everything that the outcome refers to. Only for this folder. */
+/* One call as Python sees it: its outcome, and everything that the outcome refers to. Only for this
+ * folder. */
 
 #pragma once
 

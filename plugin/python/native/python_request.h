@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A call to one server: arguments, the method, and what its answer becomes. Only for this folder. */
+/* A call to one server: method, arguments, and what its answer becomes. Only for this folder. */
 
 #pragma once
 

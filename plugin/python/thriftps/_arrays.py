@@ -24,16 +24,40 @@ class DType(enum.IntEnum):
     INT64 = 6
 
 
-_SIZES = {DType.FLOAT32: 4, DType.FLOAT64: 8, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.INT32: 4,
-          DType.INT64: 8}
+_SIZES = {
+    DType.FLOAT32: 4,
+    DType.FLOAT64: 8,
+    DType.FLOAT16: 2,
+    DType.BFLOAT16: 2,
+    DType.INT32: 4,
+    DType.INT64: 8,
+}
 # bfloat16 has no type in NumPy: "<V2" is how ml_dtypes describes it in the array interface.
-_TYPESTRS = {"<f4": DType.FLOAT32, "<f8": DType.FLOAT64, "<f2": DType.FLOAT16,
-             "<i4": DType.INT32, "<i8": DType.INT64, "<V2": DType.BFLOAT16}
+_TYPESTRS = {
+    "<f4": DType.FLOAT32,
+    "<f8": DType.FLOAT64,
+    "<f2": DType.FLOAT16,
+    "<i4": DType.INT32,
+    "<i8": DType.INT64,
+    "<V2": DType.BFLOAT16,
+}
 _TYPESTR_OF = {dtype: typestr for typestr, dtype in _TYPESTRS.items()}
-_FORMATS = {"f": DType.FLOAT32, "d": DType.FLOAT64, "e": DType.FLOAT16, "i": DType.INT32,
-            "q": DType.INT64, "l": DType.INT64}
-_FORMAT_OF = {DType.FLOAT32: "f", DType.FLOAT64: "d", DType.FLOAT16: "e", DType.BFLOAT16: "H",
-              DType.INT32: "i", DType.INT64: "q"}
+_FORMATS = {
+    "f": DType.FLOAT32,
+    "d": DType.FLOAT64,
+    "e": DType.FLOAT16,
+    "i": DType.INT32,
+    "q": DType.INT64,
+    "l": DType.INT64,
+}
+_FORMAT_OF = {
+    DType.FLOAT32: "f",
+    DType.FLOAT64: "d",
+    DType.FLOAT16: "e",
+    DType.BFLOAT16: "H",
+    DType.INT32: "i",
+    DType.INT64: "q",
+}
 _NO_DIMS = (0,) * MAX_DIMS
 
 NO_TENSOR = TensorView()
@@ -49,8 +73,10 @@ def to_dtype(value):
     try:
         return DType[name]
     except KeyError:
-        raise TypeError("dtype %r is unknown, expected one of %s"
-                        % (value, ", ".join(each.name.lower() for each in DType))) from None
+        raise TypeError(
+            "dtype %r is unknown, expected one of %s"
+            % (value, ", ".join(each.name.lower() for each in DType))
+        ) from None
 
 
 def _make(dtype, shape, address):
@@ -109,8 +135,8 @@ def _view_of_list(values, dtype):
 
 
 def view(values, default=DType.FLOAT32):
-    """(TensorView, what keeps its elements alive): of an array of NumPy, a tensor of PyTorch on the CPU, a buffer, or
-    numbers in lists, which become `default`."""
+    """(TensorView, what keeps its elements alive): of an array of NumPy, a tensor of PyTorch on the
+    CPU, a buffer, or numbers in lists, which become `default`."""
     if numpy is not None and isinstance(values, numpy.ndarray):
         return _view_of_numpy(values)
     if hasattr(values, "data_ptr"):
@@ -149,14 +175,15 @@ class _Elements:
 def _bfloat16():
     try:
         import ml_dtypes
+
         return numpy.dtype(ml_dtypes.bfloat16)
     except ImportError:
         return numpy.dtype("<u2")
 
 
 def wrap(tensor, owner):
-    """A read-only array of a TensorView that refers to `owner`: of NumPy, or a memoryview without it. bfloat16 is of the
-    module ml_dtypes where there is one, else its bits as uint16."""
+    """A read-only array of a TensorView that refers to `owner`: of NumPy, or a memoryview without
+    it. bfloat16 is of the module ml_dtypes where there is one, else its bits as uint16."""
     dtype = DType(tensor.dtype)
     shape = tuple(getattr(tensor, "dim%d" % i) for i in range(tensor.n_dims))
     n_bytes = _SIZES[dtype]
@@ -164,10 +191,16 @@ def wrap(tensor, owner):
         n_bytes *= dim
     if numpy is not None:
         if n_bytes == 0:
-            return numpy.zeros(shape, _bfloat16() if dtype is DType.BFLOAT16 else _TYPESTR_OF[dtype])
+            return numpy.zeros(
+                shape, _bfloat16() if dtype is DType.BFLOAT16 else _TYPESTR_OF[dtype]
+            )
         typestr = "<u2" if dtype is DType.BFLOAT16 else _TYPESTR_OF[dtype]
-        values = numpy.asarray(_Elements(
-            {"shape": shape, "typestr": typestr, "data": (tensor.data, True), "version": 3}, owner))
+        values = numpy.asarray(
+            _Elements(
+                {"shape": shape, "typestr": typestr, "data": (tensor.data, True), "version": 3},
+                owner,
+            )
+        )
         return values.view(_bfloat16()) if dtype is DType.BFLOAT16 else values
     if n_bytes == 0:
         return memoryview(b"").cast(_FORMAT_OF[dtype])

@@ -34,8 +34,9 @@ class Reply:
         """Raises the error of the call."""
         contents = self.contents
         if contents.code:
-            raise errors.from_native(contents.code, contents.message.decode("utf-8", "replace"),
-                                     contents.retry_after_ms)
+            raise errors.from_native(
+                contents.code, contents.message.decode("utf-8", "replace"), contents.retry_after_ms
+            )
         return self
 
     def __del__(self, free=lib.call_free):
@@ -45,8 +46,8 @@ class Reply:
 class Call(Generic[T]):
     """A call that was sent. result() waits for its value; in a coroutine, `await call` does.
 
-    A call ends by its own deadline at the latest, whether or not its value is asked for. An exception that nobody asks
-    for is lost. Thread: any.
+    A call ends by its own deadline at the latest, whether or not its value is asked for. An
+    exception that nobody asks for is lost. Thread: any.
     """
 
     __slots__ = ("_pointer", "_kept", "_convert", "_reply", "_lock", "_is_notified", "_callbacks")
@@ -65,8 +66,8 @@ class Call(Generic[T]):
         return self._reply is not None or self._wait(0)
 
     def result(self, timeout: Optional[float] = None) -> T:
-        """Waits for the value, or raises the call's error; TimeoutError after `timeout` seconds (None: the call's own
-        deadline ends the wait)."""
+        """Waits for the value, or raises the call's error; TimeoutError after `timeout` seconds
+        (None: the call's own deadline ends the wait)."""
         if self._reply is None:
             if timeout is None:
                 while not self._wait(_SLICE_NS):
@@ -84,7 +85,8 @@ class Call(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[["Call[T]"], Any]) -> None:
-        """Calls callback(call) on a thread of this module when the call has ended. Callbacks must not block."""
+        """Calls callback(call) on a thread of this module when the call has ended. Callbacks must
+        not block."""
         with self._lock:
             if self._reply is None:
                 self._callbacks.append(callback)
@@ -108,11 +110,14 @@ class Call(Generic[T]):
         return self.result()
 
     def __repr__(self) -> str:
-        state = "in flight" if not self.done() else "failed" if self._reply.contents.code else "done"
+        state = (
+            "in flight" if not self.done() else "failed" if self._reply.contents.code else "done"
+        )
         return "<thriftps.Call: %s>" % state
 
     def __del__(self):
-        """A call that nobody waits for goes on; until its end something must keep what it borrows."""
+        """A call that nobody waits for goes on; until its end something must keep what it
+        borrows."""
         if self._reply is None and not self._is_notified and not self._wait(0):
             orphan = Call(self._pointer, self._kept, self._convert)
             with orphan._lock:
@@ -208,8 +213,8 @@ class _Watcher:
             self.take()
 
 
-# Arguments of native calls, from before the call until something else keeps them: an exception of a signal handler, such as
-# KeyboardInterrupt, may come between any two instructions.
+# Arguments of native calls, from before the call until something else keeps them: an exception of a
+# signal handler, such as KeyboardInterrupt, may come between any two instructions.
 _borrowed: Dict[object, Any] = {}
 
 

@@ -3,8 +3,18 @@
 
 import ctypes
 import os
-from ctypes import (POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32,
-                    c_uint64, c_void_p)
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 MAX_DIMS = 8
 
@@ -136,14 +146,17 @@ _FUNCTIONS = {
     "describe": (_POINTER, (_POINTER, c_int64)),
     "get_metrics": (_POINTER, (_POINTER, c_int64)),
     "clear_metrics": (_POINTER, (_POINTER, c_int64)),
-    "average_gradient":
-        (_POINTER, (_POINTER, c_int32, c_int64, c_int32, POINTER(Gradient), c_int64)),
+    "average_gradient": (
+        _POINTER,
+        (_POINTER, c_int32, c_int64, c_int32, POINTER(Gradient), c_int64),
+    ),
     "reset_state": (_POINTER, (_POINTER, c_int64)),
-    "init_model":
-        (_POINTER, (_POINTER, _TEXTS, _VIEW, c_uint32, POINTER(OptimizerSpec), c_int64)),
+    "init_model": (_POINTER, (_POINTER, _TEXTS, _VIEW, c_uint32, POINTER(OptimizerSpec), c_int64)),
     "get_model": (_POINTER, (_POINTER, c_int64)),
-    "update_model":
-        (_POINTER, (_POINTER, c_int32, _VIEW, c_uint32, c_int64, _TEXT, c_int64, c_int64)),
+    "update_model": (
+        _POINTER,
+        (_POINTER, c_int32, _VIEW, c_uint32, c_int64, _TEXT, c_int64, c_int64),
+    ),
     "put": (_POINTER, (_POINTER, _TEXT, _TEXT, c_size_t, c_int64)),
     "get": (_POINTER, (_POINTER, _TEXT, c_int32, c_int64)),
     "add": (_POINTER, (_POINTER, _TEXT, c_int64, _TEXT, c_int64, c_int64)),
@@ -167,8 +180,10 @@ class _Library:
         try:
             library = ctypes.CDLL(_FILE)
         except OSError as error:
-            raise ImportError("thriftps: cannot load %s: %s; GLib is needed (Debian: libglib2.0-0)"
-                              % (_FILE, error)) from error
+            raise ImportError(
+                "thriftps: cannot load %s: %s; GLib is needed (Debian: libglib2.0-0)"
+                % (_FILE, error)
+            ) from error
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, "tps_python_" + name)
             function.restype, function.argtypes = result, arguments
@@ -176,9 +191,10 @@ class _Library:
         sizes = self.get_sizes()
         for i, struct in enumerate(_STRUCTS):
             if sizes[i] != ctypes.sizeof(struct):
-                raise ImportError("thriftps: %s is of another version than the Python code: %s has "
-                                  "%d bytes, not %d" % (_FILE, struct.__name__, sizes[i],
-                                                        ctypes.sizeof(struct)))
+                raise ImportError(
+                    "thriftps: %s is of another version than the Python code: %s has "
+                    "%d bytes, not %d" % (_FILE, struct.__name__, sizes[i], ctypes.sizeof(struct))
+                )
 
 
 lib = _Library()
@@ -187,9 +203,9 @@ lib = _Library()
 class Handle:
     """Something of the library that is freed when nobody refers to it any more.
 
-    Free functions wait for callbacks of the library, which never need Python, so they may run wherever Python collects
-    garbage. In a child of fork() the threads of the library do not exist: handles of the parent are neither used nor freed
-    there.
+    Free functions wait for callbacks of the library, which never need Python, so they may run
+    wherever Python collects garbage. In a child of fork() the threads of the library do not exist:
+    handles of the parent are neither used nor freed there.
     """
 
     __slots__ = ("pointer", "_free", "_pid", "__weakref__")

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Exceptions: one class for each code of thrift/node.thrift, and one for each way to lose a server."""
+"""Exceptions: one class for each code of thrift/node.thrift, and one for each way to lose a
+server."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class ErrorCode(enum.IntEnum):
 
 
 class ThriftPSError(Exception):
-    """A call failed. The text is the message of the server, or of the client where no server answered.
+    """A call failed. The text is the message of the server, or of the client where no server
+    answered.
 
     code            why
     retry_after_ms  when the same call is worth another try; None: the server did not say so

@@ -1,5 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""One server: averaged gradients, a model, rendezvous, durability, and what the server says of itself."""
+"""One server: averaged gradients, a model, rendezvous, durability, and what the server says of
+itself."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _NONE, _DENSE, _SPARSE = 0, 1, 2
 
 
 class SparseGradient(NamedTuple):
-    """Some rows of a gradient [rows, dim]; values are [n, dim], and those of equal ids are added up."""
+    """Some rows of a gradient [rows, dim]; values are [n, dim], and those of equal ids are added
+    up."""
 
     ids: Any
     values: Any
@@ -37,8 +39,9 @@ class Model(NamedTuple):
 class Server:
     """One ThriftPS server. Connects with the first call, and again when the connection is lost.
 
-    A context manager; timeouts, arrays, threads and names with _async are as in Tables. A call that must not be sent twice
-    (snapshot, restore, import_table) is not sent again when the connection is lost.
+    A context manager; timeouts, arrays, threads and names with _async are as in Tables. A call that
+    must not be sent twice (snapshot, restore, import_table) is not sent again when the connection
+    is lost.
     """
 
     def __init__(self, address: str, *, timeout: float = 30.0, shared_memory: bool = True):
@@ -66,7 +69,10 @@ class Server:
         self.close()
 
     def __repr__(self) -> str:
-        return "<thriftps.Server: %s%s>" % (self.address, "" if self._handle is not None else ", closed")
+        return "<thriftps.Server: %s%s>" % (
+            self.address,
+            "" if self._handle is not None else ", closed",
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: asks the server."""
@@ -90,9 +96,18 @@ class Server:
 
     # ---- averaged gradients ----
 
-    def average_async(self, trainer: int, batch: int, bucket: int, gradient, *,
-                      weight: Optional[float] = None, timeout: Optional[float] = None) -> Call:
-        """Takes part in the round (batch, bucket), and has the average of all trainers as its value.
+    def average_async(
+        self,
+        trainer: int,
+        batch: int,
+        bucket: int,
+        gradient,
+        *,
+        weight: Optional[float] = None,
+        timeout: Optional[float] = None,
+    ) -> Call:
+        """Takes part in the round (batch, bucket), and has the average of all trainers as its
+        value.
 
         trainer   in [0, trainers of the server)
         batch     0 or more; a greater one ends older rounds
@@ -100,16 +115,37 @@ class Server:
         gradient  an array, or a SparseGradient; None takes part without data, with weight 0
         weight    of this gradient in the average; 1 where it is None
         """
-        native, kept = _to_gradient(gradient, weight)
-        return self._start(_to_average, kept, lib.average_gradient, timeout, trainer, batch, bucket,
-                           ctypes.byref(native))
+        return self._average(
+            self._start, _to_average, trainer, batch, bucket, gradient, weight, timeout
+        )
 
-    def average(self, trainer: int, batch: int, bucket: int, gradient, *,
-                weight: Optional[float] = None, timeout: Optional[float] = None):
+    def average(
+        self,
+        trainer: int,
+        batch: int,
+        bucket: int,
+        gradient,
+        *,
+        weight: Optional[float] = None,
+        timeout: Optional[float] = None,
+    ):
         """The same, waiting: an array, or a SparseGradient."""
+        return self._average(
+            self._run, _to_average, trainer, batch, bucket, gradient, weight, timeout
+        )
+
+    def _average(self, call, convert, trainer, batch, bucket, gradient, weight, timeout):
         native, kept = _to_gradient(gradient, weight)
-        return self._run(_to_average, kept, lib.average_gradient, timeout, trainer, batch, bucket,
-                         ctypes.byref(native))
+        return call(
+            convert,
+            kept,
+            lib.average_gradient,
+            timeout,
+            trainer,
+            batch,
+            bucket,
+            ctypes.byref(native),
+        )
 
     def reset(self, *, timeout: Optional[float] = None) -> None:
         """Forgets all rounds, the model and metrics; calls that wait get Aborted."""
@@ -117,20 +153,36 @@ class Server:
 
     # ---- a model that the server trains ----
 
-    def init_model(self, parameters: Dict[str, Any], optimizer: Optimizer, *,
-                   timeout: Optional[float] = None) -> None:
-        """Sets the model, float32 arrays by their names. Every trainer may: AlreadyExists only if they differ."""
+    def init_model(
+        self, parameters: Dict[str, Any], optimizer: Optimizer, *, timeout: Optional[float] = None
+    ) -> None:
+        """Sets the model, float32 arrays by their names. Every trainer may: AlreadyExists only if
+        they differ."""
         views, kept = _to_views(parameters.values())
         names = _native.texts(parameters)
-        self._run(nothing, (kept, names), lib.init_model, timeout, names, views, len(views),
-                  ctypes.byref(optimizer.to_native()))
+        self._run(
+            nothing,
+            (kept, names),
+            lib.init_model,
+            timeout,
+            names,
+            views,
+            len(views),
+            ctypes.byref(optimizer.to_native()),
+        )
 
     def model(self, *, timeout: Optional[float] = None) -> Model:
         """The newest version. NotFound: there is none."""
         return self._run(_to_model, None, lib.get_model, timeout)
 
-    def update_async(self, trainer: int, gradients: Sequence[Any], *, version: int = 0,
-                     timeout: Optional[float] = None) -> Call:
+    def update_async(
+        self,
+        trainer: int,
+        gradients: Sequence[Any],
+        *,
+        version: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Call:
         """Takes part in an update, and has the new Model as its value.
 
         gradients  one for each parameter, in the model's order
@@ -138,15 +190,31 @@ class Server:
         """
         return self._update(self._start, trainer, gradients, version, timeout)
 
-    def update(self, trainer: int, gradients: Sequence[Any], *, version: int = 0,
-               timeout: Optional[float] = None) -> Model:
+    def update(
+        self,
+        trainer: int,
+        gradients: Sequence[Any],
+        *,
+        version: int = 0,
+        timeout: Optional[float] = None,
+    ) -> Model:
         """The same, waiting."""
         return self._update(self._run, trainer, gradients, version, timeout)
 
     def _update(self, call, trainer, gradients, version, timeout):
         views, kept = _to_views(gradients)
-        return call(_to_model, kept, lib.update_model, timeout, trainer, views, len(views), version,
-                    self._name, next(self._sequence))
+        return call(
+            _to_model,
+            kept,
+            lib.update_model,
+            timeout,
+            trainer,
+            views,
+            len(views),
+            version,
+            self._name,
+            next(self._sequence),
+        )
 
     # ---- rendezvous ----
 
@@ -155,15 +223,24 @@ class Server:
         self._run(nothing, value, lib.put, timeout, key.encode(), value, len(value))
 
     def get(self, key: str, *, wait: float = 0.0, timeout: Optional[float] = None) -> bytes:
-        """The value of a key, which may be put up to `wait` seconds later. NotFound: there is none, and `wait` is 0."""
+        """The value of a key, which may be put up to `wait` seconds later. NotFound: there is none,
+        and `wait` is 0."""
         if timeout is None:
             timeout = self.timeout + wait
         return self._run(_to_bytes, None, lib.get, timeout, key.encode(), round(wait * 1000))
 
     def add(self, key: str, amount: int, *, timeout: Optional[float] = None) -> int:
         """Adds to the number under the key (0 at first), once, and returns the sum."""
-        return self._run(_to_number, None, lib.add, timeout, key.encode(), amount, self._name,
-                         next(self._sequence))
+        return self._run(
+            _to_number,
+            None,
+            lib.add,
+            timeout,
+            key.encode(),
+            amount,
+            self._name,
+            next(self._sequence),
+        )
 
     def remove(self, prefix: str, *, timeout: Optional[float] = None) -> None:
         """Removes every key that begins with the prefix."""
@@ -175,47 +252,97 @@ class Server:
         """Returns when all answered changes are on the disk, with the LSN up to which all are."""
         return self._run(_to_number, None, lib.flush, timeout)
 
-    def snapshot(self, *, incremental: bool = False, timeout: Optional[float] = None) -> Dict[str, Any]:
+    def snapshot(
+        self, *, incremental: bool = False, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
         """Writes a snapshot and describes it; lookups and pushes go on."""
         return self._run(_to_json, None, lib.snapshot, timeout, incremental)
 
-    def restore(self, snapshots: Sequence[str], tables: Sequence[Dict[str, Any]] = (), *,
-                timeout: Optional[float] = None) -> Dict[str, Any]:
-        """Makes tables from snapshots below the server's --import-dir; no tables: all of the first snapshot. `tables`:
-        arguments of Tables.create()."""
+    def restore(
+        self,
+        snapshots: Sequence[str],
+        tables: Sequence[Dict[str, Any]] = (),
+        *,
+        timeout: Optional[float] = None,
+    ) -> Dict[str, Any]:
+        """Makes tables from snapshots below the server's --import-dir; no tables: all of the first
+        snapshot. `tables`: arguments of Tables.create()."""
         natives, kept = zip(*(_to_table(**each) for each in tables)) if tables else ((), ())
         array = (_native.Table * len(natives))(*natives)
         paths = _native.texts(snapshots)
-        return self._run(_to_json, (kept, array, paths), lib.restore, timeout, paths, array, len(array))
+        return self._run(
+            _to_json, (kept, array, paths), lib.restore, timeout, paths, array, len(array)
+        )
 
-    def import_table(self, files: Sequence[str], name: str, rows: int, dim: int, *, tensor: str = "",
-                     timeout: Optional[float] = None, **table) -> Dict[str, Any]:
-        """Makes a table from .safetensors or .npy files below the server's --import-dir. Further arguments are those of
-        Tables.create()."""
+    def import_table(
+        self,
+        files: Sequence[str],
+        name: str,
+        rows: int,
+        dim: int,
+        *,
+        tensor: str = "",
+        timeout: Optional[float] = None,
+        **table,
+    ) -> Dict[str, Any]:
+        """Makes a table from .safetensors or .npy files below the server's --import-dir. Further
+        arguments are those of Tables.create()."""
         native, kept = _to_table(name, rows, dim, **table)
         paths = _native.texts(files)
-        return self._run(_to_json, (kept, paths), lib.import_table, timeout, ctypes.byref(native),
-                         paths, tensor.encode())
+        return self._run(
+            _to_json,
+            (kept, paths),
+            lib.import_table,
+            timeout,
+            ctypes.byref(native),
+            paths,
+            tensor.encode(),
+        )
 
-    def read_log(self, cursor: int, *, max_bytes: int = 1 << 20, wait: float = 0.0,
-                 timeout: Optional[float] = None) -> Tuple[bytes, Dict[str, Any]]:
-        """Records of the log from LSN `cursor` on, and log, next_lsn, durable_lsn and oldest_lsn."""
+    def read_log(
+        self,
+        cursor: int,
+        *,
+        max_bytes: int = 1 << 20,
+        wait: float = 0.0,
+        timeout: Optional[float] = None,
+    ) -> Tuple[bytes, Dict[str, Any]]:
+        """Records of the log from LSN `cursor` on, and log, next_lsn, durable_lsn and
+        oldest_lsn."""
         if timeout is None:
             timeout = self.timeout + wait
-        return self._run(_to_log, None, lib.read_log, timeout, cursor, max_bytes, round(wait * 1000))
+        return self._run(
+            _to_log, None, lib.read_log, timeout, cursor, max_bytes, round(wait * 1000)
+        )
 
-    def lookup_with_lsns(self, table: str, ids, *, timeout: Optional[float] = None) -> Tuple[Any, Any]:
+    def lookup_with_lsns(
+        self, table: str, ids, *, timeout: Optional[float] = None
+    ) -> Tuple[Any, Any]:
         """Rows of a table on this server, and the LSN of each row's last change."""
         view, kept = _arrays.view_of_ids(ids)
-        return self._run(_to_pair, kept, lib.lookup_rows_with_lsns, timeout, table.encode(),
-                         ctypes.byref(view))
+        return self._run(
+            _to_pair, kept, lib.lookup_rows_with_lsns, timeout, table.encode(), ctypes.byref(view)
+        )
 
-    def assign(self, table: str, ids, values, *, lsn: int = 0, timeout: Optional[float] = None) -> None:
-        """Sets rows of a table on this server. With an `lsn`, rows that have changed after it stay as they are."""
+    def assign(
+        self, table: str, ids, values, *, lsn: int = 0, timeout: Optional[float] = None
+    ) -> None:
+        """Sets rows of a table on this server. With an `lsn`, rows that have changed after it stay
+        as they are."""
         view, kept = _arrays.view_of_ids(ids)
         rows, kept_rows = _arrays.view(values)
-        self._run(nothing, (kept, kept_rows), lib.assign_rows, timeout, table.encode(),
-                  ctypes.byref(view), ctypes.byref(rows), lsn, self._name, next(self._sequence))
+        self._run(
+            nothing,
+            (kept, kept_rows),
+            lib.assign_rows,
+            timeout,
+            table.encode(),
+            ctypes.byref(view),
+            ctypes.byref(rows),
+            lsn,
+            self._name,
+            next(self._sequence),
+        )
 
     # ---- for this class ----
 
@@ -237,6 +364,7 @@ class Server:
 
 # ---- arguments ----
 
+
 def _to_gradient(gradient, weight):
     """(native struct, what it refers to)"""
     if gradient is None:
@@ -245,24 +373,39 @@ def _to_gradient(gradient, weight):
     if isinstance(gradient, SparseGradient):
         ids, kept_ids = _arrays.view_of_ids(gradient.ids)
         values, kept = _arrays.view(gradient.values)
-        return _native.Gradient(_SPARSE, weight, _arrays.NO_TENSOR, ids, values, gradient.rows), \
-            (kept_ids, kept)
+        return _native.Gradient(_SPARSE, weight, _arrays.NO_TENSOR, ids, values, gradient.rows), (
+            kept_ids,
+            kept,
+        )
     dense, kept = _arrays.view(gradient)
     return _native.Gradient(_DENSE, weight, dense), kept
 
 
 def _to_views(values):
     pairs = [_arrays.view(each) for each in values]
-    return (_native.TensorView * len(pairs))(*(view for view, _ in pairs)), [kept for _, kept in pairs]
+    return (_native.TensorView * len(pairs))(*(view for view, _ in pairs)), [
+        kept for _, kept in pairs
+    ]
 
 
-def _to_table(name, rows, dim, *, optimizer=None, initializer=None, dtype="float32", device=None,
-              durability=None):
-    return to_native_table(name, rows, dim, dtype, optimizer, initializer, device, durability,
-                           "whole", 0)
+def _to_table(
+    name,
+    rows,
+    dim,
+    *,
+    optimizer=None,
+    initializer=None,
+    dtype="float32",
+    device=None,
+    durability=None,
+):
+    return to_native_table(
+        name, rows, dim, dtype, optimizer, initializer, device, durability, "whole", 0
+    )
 
 
 # ---- answers ----
+
 
 def _to_json(reply: Reply):
     return json.loads(reply.contents.text)
@@ -294,6 +437,10 @@ def _to_average(reply: Reply):
 
 def _to_model(reply: Reply) -> Model:
     contents = reply.contents
-    return Model(contents.number, {
-        contents.names[i].decode(): _arrays.wrap(contents.tensors[i], reply)
-        for i in range(contents.n_tensors)})
+    return Model(
+        contents.number,
+        {
+            contents.names[i].decode(): _arrays.wrap(contents.tensors[i], reply)
+            for i in range(contents.n_tensors)
+        },
+    )

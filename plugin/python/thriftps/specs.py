@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""What tables and models are made with: optimizers and first values. An argument that is None has the server's default, which is
-that of PyTorch where PyTorch has the same optimizer."""
+"""What tables and models are made with: optimizers and first values. An argument that is None has
+the server's default, which is that of PyTorch where PyTorch has the same optimizer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from typing import ClassVar, Optional
 
 from thriftps import _native
 
-__all__ = ["Adagrad", "Adam", "Ftrl", "Initializer", "Normal", "Optimizer", "RowwiseAdagrad", "SGD",
-           "Uniform", "Zeros"]
+__all__ = [
+    "Adagrad",
+    "Adam",
+    "Ftrl",
+    "Initializer",
+    "Normal",
+    "Optimizer",
+    "RowwiseAdagrad",
+    "SGD",
+    "Uniform",
+    "Zeros",
+]
 
 _NUMBERS = ("momentum", "weight_decay", "epsilon", "beta1", "beta2", "l1", "l2", "beta")
 

@@ -26,14 +26,17 @@ def _choose(what: str, choices: Dict, value) -> int:
         return choices[value]
     except (KeyError, TypeError):
         names = ", ".join(repr(each) for each in choices)
-        raise errors.InvalidArgument("%s is %r, expected one of %s" % (what, value, names)) from None
+        raise errors.InvalidArgument(
+            "%s is %r, expected one of %s" % (what, value, names)
+        ) from None
 
 
 def to_ns(timeout: float) -> int:
     """Of a timeout in seconds."""
     if not 0 < timeout < 1e9:
-        raise errors.InvalidArgument("timeout is %r, expected seconds, more than 0 and less than 1e9"
-                                     % (timeout,))
+        raise errors.InvalidArgument(
+            "timeout is %r, expected seconds, more than 0 and less than 1e9" % (timeout,)
+        )
     return int(timeout * 1e9)
 
 
@@ -42,18 +45,29 @@ def make_name() -> str:
     return "python/%d/%s" % (os.getpid(), uuid.uuid4().hex)
 
 
-def to_native_table(name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server):
+def to_native_table(
+    name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server
+):
     """(native struct, what it refers to)"""
     strings = name.encode(), device.encode() if device is not None else None
-    table = _native.Table(strings[0], rows, dim, _arrays.to_dtype(dtype),
-                          (initializer or Normal()).to_native(), (optimizer or SGD(0.01)).to_native(),
-                          strings[1], _choose("durability", _DURABILITIES, durability),
-                          _choose("shard", _SHARDS, shard), server)
+    table = _native.Table(
+        strings[0],
+        rows,
+        dim,
+        _arrays.to_dtype(dtype),
+        (initializer or Normal()).to_native(),
+        (optimizer or SGD(0.01)).to_native(),
+        strings[1],
+        _choose("durability", _DURABILITIES, durability),
+        _choose("shard", _SHARDS, shard),
+        server,
+    )
     return table, strings
 
 
 class Bags(NamedTuple):
-    """Rows of a table that are pooled: bag b has ids[offsets[b] : offsets[b + 1]], the last bag those up to the end.
+    """Rows of a table that are pooled: bag b has ids[offsets[b] : offsets[b + 1]], the last bag
+    those up to the end.
 
     weights  a factor for each id, with pooling "sum" only
     """
@@ -66,22 +80,35 @@ class Bags(NamedTuple):
 
 
 class Tables:
-    """Embedding tables on servers, as if each table were in one place: plugin/client/remote_tables.h.
+    """Embedding tables on servers, as if each table were in one place:
+    plugin/client/remote_tables.h.
 
-    A context manager. Methods whose names end with _async send the call and return a Call at once. Each call has a
-    deadline, `timeout` seconds; until then it is sent again where a connection was lost or the server says so, and a push
-    that is sent again is applied once. Arrays of answers are read-only, without a copy where memory is shared with the
-    server: what is kept for long should be copied. Arguments must not be changed before their call has ended. Thread: any.
+    A context manager. Methods whose names end with _async send the call and return a Call at once.
+    Each call has a deadline, `timeout` seconds; until then it is sent again where a connection was
+    lost or the server says so, and a push that is sent again is applied once. Arrays of answers are
+    read-only, without a copy where memory is shared with the server: what is kept for long should
+    be copied. Arguments must not be changed before their call has ended. Thread: any.
     """
 
-    def __init__(self, addresses: Sequence[str], *, timeout: float = 30.0, exact: bool = False,
-                 client: Optional[str] = None):
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        timeout: float = 30.0,
+        exact: bool = False,
+        client: Optional[str] = None,
+    ):
         self.addresses: Tuple[str, ...] = tuple(addresses)
         self.timeout = timeout
         self._timeout_ns = to_ns(timeout)
         failed = ctypes.c_void_p()
-        pointer = lib.tables_new(_native.texts(self.addresses), len(self.addresses),
-                                 (client or make_name()).encode(), exact, ctypes.byref(failed))
+        pointer = lib.tables_new(
+            _native.texts(self.addresses),
+            len(self.addresses),
+            (client or make_name()).encode(),
+            exact,
+            ctypes.byref(failed),
+        )
         if not pointer:
             Reply(failed.value).check()
         self._handle: Optional[_native.Handle] = _native.Handle(pointer, lib.tables_free)
@@ -103,27 +130,42 @@ class Tables:
         return "<thriftps.Tables: %s%s>" % (", ".join(self.addresses), state)
 
     def __getitem__(self, name: str) -> "Table":
-        """The table, which discover() finds or create() makes; it is not asked whether it exists."""
+        """The table, which discover() finds or create() makes; it is not asked whether it
+        exists."""
         return Table(self, name)
 
-    def create(self, name: str, rows: int, dim: int, *, optimizer: Optional[Optimizer] = None,
-               initializer: Optional[Initializer] = None, dtype="float32", shard: Optional[str] = None,
-               server: int = 0, device: Optional[str] = None, durability: Optional[str] = None,
-               timeout: Optional[float] = None) -> "Table":
+    def create(
+        self,
+        name: str,
+        rows: int,
+        dim: int,
+        *,
+        optimizer: Optional[Optimizer] = None,
+        initializer: Optional[Initializer] = None,
+        dtype="float32",
+        shard: Optional[str] = None,
+        server: int = 0,
+        device: Optional[str] = None,
+        durability: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> "Table":
         """Makes a table, or finds the same one. AlreadyExists: there is another one of that name.
 
         optimizer    SGD(0.01) where it is None
         initializer  Normal() where it is None
         dtype        of the rows: "float32", "float16" or "bfloat16"
-        shard        "whole" on the server of that number, or dealt over all by "range" or "hash"; None: "whole" with
-                     one server, else "hash"
-        device       that works on the rows: "cpu", "cuda:0", "cuda:0/host"; None: the server's default
-        durability   "none", "interval" or "commit", of servers with a data directory; None: the server's default
+        shard        "whole" on the server of that number, or dealt over all by "range" or "hash";
+                     None: "whole" with one server, else "hash"
+        device       that works on the rows: "cpu", "cuda:0", "cuda:0/host"; None: the server's
+                     default
+        durability   "none", "interval" or "commit", of servers with a data directory; None: the
+                     server's default
         """
         if shard is None:
             shard = "whole" if len(self.addresses) == 1 else "hash"
-        table, strings = to_native_table(name, rows, dim, dtype, optimizer, initializer, device,
-                                         durability, shard, server)
+        table, strings = to_native_table(
+            name, rows, dim, dtype, optimizer, initializer, device, durability, shard, server
+        )
         self._run(nothing, strings, lib.tables_create, timeout, ctypes.byref(table))
         return Table(self, name)
 
@@ -141,23 +183,27 @@ class Tables:
         return self._run(_to_table_list, None, lib.tables_list, timeout)
 
     def lookup_bags_async(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> Call:
-        """Pooled rows of several tables with one call a server: a list of float32 arrays, [bags, dim] each."""
-        queries, kept = _to_queries(bags)
+        """Pooled rows of several tables with one call a server: a list of float32 arrays, [bags,
+        dim] each."""
+        queries, kept = to_queries(bags)
         return self._start(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
     def lookup_bags(self, bags: Sequence[Bags], *, timeout: Optional[float] = None) -> List[Any]:
         """The same, waiting."""
-        queries, kept = _to_queries(bags)
+        queries, kept = to_queries(bags)
         return self._run(_to_list, kept, lib.tables_lookup_bags, timeout, queries, len(queries))
 
-    def push_bags_async(self, bags: Sequence[Bags], gradients: Sequence[Any], *,
-                        timeout: Optional[float] = None) -> Call:
-        """Gradients of pooled outputs, one for each of `bags`: one step of each table's optimizer, applied once."""
+    def push_bags_async(
+        self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
+    ) -> Call:
+        """Gradients of pooled outputs, one for each of `bags`: one step of each table's optimizer,
+        applied once."""
         steps, kept = _to_bag_gradients(bags, gradients)
         return self._start(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
 
-    def push_bags(self, bags: Sequence[Bags], gradients: Sequence[Any], *,
-                  timeout: Optional[float] = None) -> None:
+    def push_bags(
+        self, bags: Sequence[Bags], gradients: Sequence[Any], *, timeout: Optional[float] = None
+    ) -> None:
         """The same, waiting."""
         steps, kept = _to_bag_gradients(bags, gradients)
         self._run(nothing, kept, lib.tables_apply_bags, timeout, steps, len(steps))
@@ -190,19 +236,26 @@ class Table:
 
     def lookup_async(self, ids, *, timeout: Optional[float] = None) -> Call:
         """Rows [n, dim] in the order of the ids, of the table's dtype."""
-        view, kept = _arrays.view_of_ids(ids)
-        return self.tables._start(_to_array, (kept, self._name), lib.tables_lookup_rows, timeout,
-                                  self._name, ctypes.byref(view))
+        return self._lookup(self.tables._start, _to_array, ids, timeout)
 
     def lookup(self, ids, *, timeout: Optional[float] = None):
         """The same, waiting."""
+        return self._lookup(self.tables._run, _to_array, ids, timeout)
+
+    def _lookup(self, call, convert, ids, timeout):
         view, kept = _arrays.view_of_ids(ids)
-        return self.tables._run(_to_array, (kept, self._name), lib.tables_lookup_rows, timeout,
-                                self._name, ctypes.byref(view))
+        return call(
+            convert,
+            (kept, self._name),
+            lib.tables_lookup_rows,
+            timeout,
+            self._name,
+            ctypes.byref(view),
+        )
 
     def push_async(self, ids, gradients, *, timeout: Optional[float] = None) -> Call:
-        """Gradients [n, dim] of rows, float32 or of the table's dtype: one step of the table's optimizer, applied once.
-        Gradients of equal ids are added up first."""
+        """Gradients [n, dim] of rows, float32 or of the table's dtype: one step of the table's
+        optimizer, applied once. Gradients of equal ids are added up first."""
         return self._push(self.tables._start, ids, gradients, timeout)
 
     def push(self, ids, gradients, *, timeout: Optional[float] = None) -> None:
@@ -212,40 +265,69 @@ class Table:
     def _push(self, call, ids, gradients, timeout):
         view, kept_ids = _arrays.view_of_ids(ids)
         values, kept_values = _arrays.view(gradients)
-        return call(nothing, (kept_ids, kept_values, self._name), lib.tables_apply_rows, timeout,
-                    self._name, ctypes.byref(view), ctypes.byref(values))
+        return call(
+            nothing,
+            (kept_ids, kept_values, self._name),
+            lib.tables_apply_rows,
+            timeout,
+            self._name,
+            ctypes.byref(view),
+            ctypes.byref(values),
+        )
 
-    def lookup_bags_async(self, ids, offsets, pooling: str = "sum", weights=None, *,
-                          timeout: Optional[float] = None) -> Call:
+    def lookup_bags_async(
+        self, ids, offsets, pooling: str = "sum", weights=None, *, timeout: Optional[float] = None
+    ) -> Call:
         """Pooled rows, float32 [bags, dim]; see Bags."""
-        queries, kept = _to_queries([Bags(self, ids, offsets, pooling, weights)])
+        queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._start(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
-    def lookup_bags(self, ids, offsets, pooling: str = "sum", weights=None, *,
-                    timeout: Optional[float] = None):
+    def lookup_bags(
+        self, ids, offsets, pooling: str = "sum", weights=None, *, timeout: Optional[float] = None
+    ):
         """The same, waiting."""
-        queries, kept = _to_queries([Bags(self, ids, offsets, pooling, weights)])
+        queries, kept = to_queries([Bags(self, ids, offsets, pooling, weights)])
         return self.tables._run(_to_array, kept, lib.tables_lookup_bags, timeout, queries, 1)
 
-    def push_bags_async(self, ids, offsets, gradient, pooling: str = "sum", weights=None, *,
-                        timeout: Optional[float] = None) -> Call:
-        """The gradient of pooled rows, float32 [bags, dim]: one step of the table's optimizer, applied once."""
-        return self.tables.push_bags_async([Bags(self, ids, offsets, pooling, weights)], [gradient],
-                                           timeout=timeout)
+    def push_bags_async(
+        self,
+        ids,
+        offsets,
+        gradient,
+        pooling: str = "sum",
+        weights=None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> Call:
+        """The gradient of pooled rows, float32 [bags, dim]: one step of the table's optimizer,
+        applied once."""
+        return self.tables.push_bags_async(
+            [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
+        )
 
-    def push_bags(self, ids, offsets, gradient, pooling: str = "sum", weights=None, *,
-                  timeout: Optional[float] = None) -> None:
+    def push_bags(
+        self,
+        ids,
+        offsets,
+        gradient,
+        pooling: str = "sum",
+        weights=None,
+        *,
+        timeout: Optional[float] = None,
+    ) -> None:
         """The same, waiting."""
-        self.tables.push_bags([Bags(self, ids, offsets, pooling, weights)], [gradient],
-                              timeout=timeout)
+        self.tables.push_bags(
+            [Bags(self, ids, offsets, pooling, weights)], [gradient], timeout=timeout
+        )
 
     def describe(self) -> Dict[str, Any]:
         """As Tables.list() has it. NotFound: there is none of that name."""
         for each in self.tables.list():
             if each["name"] == self.name:
                 return each
-        raise errors.NotFound("there is no table %s on %s"
-                              % (self.name, ", ".join(self.tables.addresses)))
+        raise errors.NotFound(
+            "there is no table %s on %s" % (self.name, ", ".join(self.tables.addresses))
+        )
 
     def __repr__(self) -> str:
         return "<thriftps.Table: %s on %s>" % (self.name, ", ".join(self.tables.addresses))
@@ -262,9 +344,11 @@ class Table:
 def to_html(values: Dict[str, Any]) -> str:
     """A table of two columns."""
     from html import escape
+
     return "<table>%s</table>" % "".join(
         "<tr><th>%s</th><td>%s</td></tr>" % (escape(str(key)), escape(str(value)))
-        for key, value in values.items())
+        for key, value in values.items()
+    )
 
 
 def connect(*addresses: str, timeout: float = 30.0, exact: bool = False) -> Tables:
@@ -272,12 +356,14 @@ def connect(*addresses: str, timeout: float = 30.0, exact: bool = False) -> Tabl
 
     addresses  "host:port", "[v6]:port" or "unix:/path"
     timeout    seconds for each call that has none of its own
-    exact      pooled rows of tables on several servers have the same bits as those on one: rows are pooled here
+    exact      pooled rows of tables on several servers have the same bits as those on one: rows are
+               pooled here
     """
     return Tables(addresses, timeout=timeout, exact=exact).discover()
 
 
 # ---- arguments and answers ----
+
 
 def _to_query(bags: Bags, kept: list) -> _native.BagQuery:
     name = bags.table._name if isinstance(bags.table, Table) else bags.table.encode()
@@ -292,7 +378,7 @@ def _to_query(bags: Bags, kept: list) -> _native.BagQuery:
     return _native.BagQuery(name, ids, offsets, pooling, weights)
 
 
-def _to_queries(bags: Sequence[Bags]):
+def to_queries(bags: Sequence[Bags]):
     kept: list = []
     queries = (_native.BagQuery * len(bags))(*(_to_query(each, kept) for each in bags))
     kept.append(queries)

@@ -1,8 +1,10 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The Python package against servers: tables, averages, models, rendezvous, durability, errors, asyncio."""
+"""The Python package against servers: tables, averages, models, rendezvous, durability, errors,
+asyncio."""
 
 import asyncio
 import gc
+import io
 import os
 import pickle
 import socket
@@ -27,7 +29,8 @@ def unix(folder, name="s"):
 
 
 class Sockets(unittest.TestCase):
-    """One server over TCP and one on a Unix socket, for all cases; each case has tables of its own names."""
+    """One server over TCP and one on a Unix socket, for all cases; each case has tables of its own
+    names."""
 
     @classmethod
     def setUpClass(cls):
@@ -53,11 +56,16 @@ class TableCalls(Sockets):
                 rows = table.lookup(numpy.array([1, 2, 3], "i4"))
                 self.assertEqual(rows.tolist(), [[2.0] * DIM, [1.0] * DIM, [0.0] * DIM])
                 self.assertEqual(rows.dtype, numpy.float32)
-                self.assertEqual(table.lookup_bags([1, 2, 2], [0, 2]).tolist(), [[3.0] * DIM, [1.0] * DIM])
+                self.assertEqual(
+                    table.lookup_bags([1, 2, 2], [0, 2]).tolist(), [[3.0] * DIM, [1.0] * DIM]
+                )
                 self.assertEqual(table.lookup_bags([1, 2], [0], "mean").tolist(), [[1.5] * DIM])
-                self.assertEqual(table.lookup_bags([2, 1, 3], [0, 3], "max").tolist(),
-                                 [[2.0] * DIM, [0.0] * DIM])
-                self.assertEqual(table.lookup_bags([1, 2], [0], weights=[0.5, 4.0]).tolist(), [[5.0] * DIM])
+                self.assertEqual(
+                    table.lookup_bags([2, 1, 3], [0, 3], "max").tolist(), [[2.0] * DIM, [0.0] * DIM]
+                )
+                self.assertEqual(
+                    table.lookup_bags([1, 2], [0], weights=[0.5, 4.0]).tolist(), [[5.0] * DIM]
+                )
                 table.push_bags([5, 6], [0], [[-2.0] * DIM], "mean")
                 self.assertEqual(table.lookup(range(5, 7)).tolist(), [[1.0] * DIM] * 2)
 
@@ -66,26 +74,38 @@ class TableCalls(Sockets):
             with thriftps.connect(address) as tables:
                 a, b = self.create(tables, "a"), self.create(tables, "b", dtype="float16")
                 bags = [thriftps.Bags("a", [1], [0]), thriftps.Bags(b, [2, 3], [0, 1], "mean")]
-                tables.push_bags(bags, [numpy.full((1, DIM), -1, "f"), numpy.full((2, DIM), -2, "f")])
+                tables.push_bags(
+                    bags, [numpy.full((1, DIM), -1, "f"), numpy.full((2, DIM), -2, "f")]
+                )
                 first, second = tables.lookup_bags(bags)
-                self.assertEqual((first.tolist(), second.tolist()), ([[1.0] * DIM], [[2.0] * DIM] * 2))
-                self.assertEqual((a.lookup([1]).dtype, b.lookup([2]).dtype), (numpy.float32, numpy.float16))
+                self.assertEqual(
+                    (first.tolist(), second.tolist()), ([[1.0] * DIM], [[2.0] * DIM] * 2)
+                )
+                self.assertEqual(
+                    (a.lookup([1]).dtype, b.lookup([2]).dtype), (numpy.float32, numpy.float16)
+                )
 
     def test_bfloat16_rows(self):
         with thriftps.connect(self.addresses[1]) as tables:
             table = self.create(tables, "bf16", dtype="bfloat16")
             table.push([1], [[-1.0] * DIM])
-            self.assertEqual(table.lookup([1]).view("<u2").tolist(), [[0x3f80] * DIM])
+            self.assertEqual(table.lookup([1]).view("<u2").tolist(), [[0x3F80] * DIM])
 
     def test_a_table_on_two_servers_is_that_on_one(self):
         ids, offsets = numpy.arange(ROWS), numpy.arange(0, ROWS, 5)
         gradient = numpy.arange(len(offsets) * DIM, dtype="f").reshape(-1, DIM)
-        with thriftps.connect(*self.addresses, exact=True) as both, \
-                thriftps.connect(self.addresses[0]) as one:
+        with thriftps.connect(*self.addresses, exact=True) as both, thriftps.connect(
+            self.addresses[0]
+        ) as one:
             pooled = []
             for tables, name in ((both, "dealt"), (one, "whole")):
-                table = tables.create(name, ROWS, DIM, optimizer=thriftps.Adagrad(0.1),
-                                      initializer=thriftps.Normal(seed=7))
+                table = tables.create(
+                    name,
+                    ROWS,
+                    DIM,
+                    optimizer=thriftps.Adagrad(0.1),
+                    initializer=thriftps.Normal(seed=7),
+                )
                 table.push_bags(ids, offsets, gradient, "mean")
                 pooled.append(table.lookup_bags(ids, offsets))
             self.assertEqual(pooled[0].tobytes(), pooled[1].tobytes())
@@ -115,7 +135,9 @@ class TableCalls(Sockets):
             self.assertTrue(done.wait(WAIT_S))
             for push in pushes:
                 self.assertIsNone(push.result(WAIT_S))
-            while table.lookup(range(99)).sum() != 99 * DIM:  # those of the first loop go on by themselves
+            while (
+                table.lookup(range(99)).sum() != 99 * DIM
+            ):  # those of the first loop go on by themselves
                 pass
 
     def test_what_a_table_is(self):
@@ -138,12 +160,18 @@ class TableCalls(Sockets):
                 table = tables.create("bare", 10, 2, optimizer=thriftps.SGD(1.0),
                                       initializer=thriftps.Zeros())
                 table.push([1, 2], [[-1.0, -2.0], [-3.0, -4.0]])
-                table.push(array.array("q", [1]), memoryview(array.array("f", [-1, -1])).cast("B").cast("f", (1, 2)))
+                ones = memoryview(array.array("f", [-1, -1])).cast("B").cast("f", (1, 2))
+                table.push(array.array("q", [1]), ones)
                 rows = table.lookup((1, 2))
                 print(rows.tolist(), rows.readonly, table.lookup([]).nbytes)
         """
-        output = subprocess.run([sys.executable, "-c", program, self.addresses[1]], check=True, text=True,
-                                stdout=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=sys.path[0])).stdout
+        output = subprocess.run(
+            [sys.executable, "-c", program, self.addresses[1]],
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=sys.path[0]),
+        ).stdout
         self.assertEqual(output, "[[2.0, 3.0], [3.0, 4.0]] True 0\n")
 
 
@@ -153,7 +181,9 @@ class Errors(Sockets):
         for address in self.addresses:
             with thriftps.connect(address) as tables:
                 table = tables.create("errors", 5, DIM)
-                with self.assertRaisesRegex(thriftps.InvalidArgument, r"indices\[0\].*\[0, 5\)") as raised:
+                with self.assertRaisesRegex(
+                    thriftps.InvalidArgument, r"indices\[0\].*\[0, 5\)"
+                ) as raised:
                     table.lookup([7])
                 self.assertEqual(raised.exception.code, thriftps.ErrorCode.INVALID_ARGUMENT)
                 self.assertIn("7", raised.exception.message)
@@ -167,8 +197,9 @@ class Errors(Sockets):
                 with self.assertRaisesRegex(thriftps.InvalidArgument, "offsets"):
                     table.lookup_bags([1, 2], [1])
                 again = pickle.loads(pickle.dumps(raised.exception))
-                self.assertEqual((str(again), type(again)),
-                                 (str(raised.exception), thriftps.InvalidArgument))
+                self.assertEqual(
+                    (str(again), type(again)), (str(raised.exception), thriftps.InvalidArgument)
+                )
 
     def test_wrong_types_never_reach_the_wire(self):
         with thriftps.connect(self.addresses[0]) as tables:
@@ -182,8 +213,10 @@ class Errors(Sockets):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaises(thriftps.ThriftPSError) as raised:
                 thriftps.connect(unix(folder), timeout=0.2)
-            self.assertIn(raised.exception.code,
-                          (thriftps.ErrorCode.CONNECTION_LOST, thriftps.ErrorCode.DEADLINE_EXCEEDED))
+            self.assertIn(
+                raised.exception.code,
+                (thriftps.ErrorCode.CONNECTION_LOST, thriftps.ErrorCode.DEADLINE_EXCEEDED),
+            )
         with self.assertRaisesRegex(thriftps.InvalidArgument, "unix"):
             thriftps.Server("nonsense")
 
@@ -223,8 +256,10 @@ class Training(Sockets):
 
     def average(self, address, gradients, batch, **more):
         servers = [thriftps.Server(address) for _ in gradients]
-        calls = [server.average_async(i, batch, 0, gradient, **more)
-                 for i, (server, gradient) in enumerate(zip(servers, gradients))]
+        calls = [
+            server.average_async(i, batch, 0, gradient, **more)
+            for i, (server, gradient) in enumerate(zip(servers, gradients))
+        ]
         return [call.result() for call in calls]
 
     def test_averages(self):
@@ -238,10 +273,18 @@ class Training(Sockets):
             self.assertEqual(one.tolist(), [4.0])
             with self.assertRaisesRegex(thriftps.InvalidArgument, "weight is 0 for every trainer"):
                 self.average(address, [None, None], 4)
-            sparse, _ = self.average(address, [thriftps.SparseGradient([1], [[2.0, 2.0]], 9),
-                                               thriftps.SparseGradient([8], [[4.0, 6.0]], 9)], 5)
-            self.assertEqual((sparse.ids.tolist(), sparse.values.tolist(), sparse.rows),
-                             ([1, 8], [[1.0, 1.0], [2.0, 3.0]], 9))
+            sparse, _ = self.average(
+                address,
+                [
+                    thriftps.SparseGradient([1], [[2.0, 2.0]], 9),
+                    thriftps.SparseGradient([8], [[4.0, 6.0]], 9),
+                ],
+                5,
+            )
+            self.assertEqual(
+                (sparse.ids.tolist(), sparse.values.tolist(), sparse.rows),
+                ([1, 8], [[1.0, 1.0], [2.0, 3.0]], 9),
+            )
             with thriftps.Server(address) as server, self.assertRaises(thriftps.Stale):
                 server.average(0, 0, 0, [1.0])
 
@@ -281,8 +324,10 @@ class Training(Sockets):
             with thriftps.Server(address) as server:
                 info = server.describe()
                 self.assertIn("EmbeddingTable", info["services"])
-                self.assertEqual("max_shared_bytes" in info and info["max_shared_bytes"] > 0,
-                                 address.startswith("unix:"))
+                self.assertEqual(
+                    "max_shared_bytes" in info and info["max_shared_bytes"] > 0,
+                    address.startswith("unix:"),
+                )
                 server.average_async(0, 10, 0, [1.0])
                 server.average_async(1, 10, 0, [1.0]).result()
                 self.assertTrue(all(each["count"] for each in server.metrics()))
@@ -291,17 +336,46 @@ class Training(Sockets):
                 self.assertIn(address, server._repr_html_())
 
 
+class Notebook(unittest.TestCase):
+
+    def test_progress(self):
+        file, times = io.StringIO(), iter(range(100))
+        steps = thriftps.progress(range(4), name="steps", every=2, file=file, clock=times.__next__)
+        self.assertEqual(list(steps), [0, 1, 2, 3])
+        lines = [line.rstrip() for line in file.getvalue().split("\r")]
+        self.assertEqual(
+            lines[1:],
+            [
+                "steps: 2/4 (50 %), 1/s, 2 s to go",
+                "steps: 4/4 (100 %), 1/s",
+                "steps: 4/4 (100 %), 0.8/s",
+            ],
+        )
+
+    def test_plots(self):
+        plot = thriftps.Plot(range(1000), "loss <1>")
+        self.assertRegex(repr(plot), "^loss <1>: ▁.{58}█ 0 to 999$")
+        self.assertIn("loss &lt;1&gt;", plot._repr_svg_())
+        self.assertEqual(repr(thriftps.Plot([2.0])), "▁ 2 to 2")
+
+
 class Durable(unittest.TestCase):
 
     def test_log_snapshots_and_rows(self):
         with tempfile.TemporaryDirectory() as folder:
             flags = ["--data-dir=" + os.path.join(folder, "data"), "--import-dir=" + folder]
             numpy.save(os.path.join(folder, "rows.npy"), numpy.ones((6, DIM), "f"))
-            with Server(*flags, listen=unix(folder)) as process, \
-                    thriftps.connect(process.address) as tables, \
-                    thriftps.Server(process.address) as server:
-                table = tables.create("kept", ROWS, DIM, optimizer=thriftps.SGD(1.0),
-                                      initializer=thriftps.Zeros(), durability="commit")
+            with Server(*flags, listen=unix(folder)) as process, thriftps.connect(
+                process.address
+            ) as tables, thriftps.Server(process.address) as server:
+                table = tables.create(
+                    "kept",
+                    ROWS,
+                    DIM,
+                    optimizer=thriftps.SGD(1.0),
+                    initializer=thriftps.Zeros(),
+                    durability="commit",
+                )
                 table.push([3], [[-2.0] * DIM])
                 lsn = server.flush()
                 rows, lsns = server.lookup_with_lsns("kept", [3, 4])
@@ -329,8 +403,9 @@ class Durable(unittest.TestCase):
             address = unix(folder)
             first = Server(*flags, listen=address)
             with thriftps.connect(address) as tables:
-                table = tables.create("kept", ROWS, DIM, optimizer=thriftps.SGD(1.0),
-                                      initializer=thriftps.Zeros())
+                table = tables.create(
+                    "kept", ROWS, DIM, optimizer=thriftps.SGD(1.0), initializer=thriftps.Zeros()
+                )
                 table.push([1], [[-1.0] * DIM])
                 first.process.kill()
                 first.process.wait(WAIT_S)
@@ -346,10 +421,18 @@ class Asyncio(Sockets):
     def test_await(self):
         async def work(address):
             with thriftps.connect(address) as tables:
-                table = tables.create("await", ROWS, DIM, optimizer=thriftps.SGD(1.0),
-                                      initializer=thriftps.Zeros())
-                await asyncio.gather(*(each for each in [self.as_task(
-                    table.push_async([i % 7], [[-1.0] * DIM])) for i in range(200)]))
+                table = tables.create(
+                    "await", ROWS, DIM, optimizer=thriftps.SGD(1.0), initializer=thriftps.Zeros()
+                )
+                await asyncio.gather(
+                    *(
+                        each
+                        for each in [
+                            self.as_task(table.push_async([i % 7], [[-1.0] * DIM]))
+                            for i in range(200)
+                        ]
+                    )
+                )
                 rows = await table.lookup_async(range(7))
                 self.assertEqual(rows.sum(), 200 * DIM)
                 with self.assertRaises(thriftps.InvalidArgument):
@@ -367,7 +450,9 @@ class Asyncio(Sockets):
     def test_a_cancelled_task_leaves_its_call_alone(self):
         async def work(address):
             with thriftps.Server(address) as server:
-                task = asyncio.ensure_future(self.as_task(server.average_async(0, 100, 0, numpy.ones(4))))
+                task = asyncio.ensure_future(
+                    self.as_task(server.average_async(0, 100, 0, numpy.ones(4)))
+                )
                 await asyncio.sleep(0)
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):

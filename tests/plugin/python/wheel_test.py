@@ -34,22 +34,42 @@ class Wheel(unittest.TestCase):
     def run_python(self, *arguments):
         """Its output; without what this test's environment adds to Python."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        return subprocess.run([self.python, *arguments], check=True, text=True, env=clean, cwd=self.folder,
-                              stdout=subprocess.PIPE).stdout
+        return subprocess.run(
+            [self.python, *arguments],
+            check=True,
+            text=True,
+            env=clean,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+        ).stdout
 
     def pip(self, *arguments):
         """The system's pip works on the environment, which needs none of its own."""
-        subprocess.run(["/usr/bin/python3", "-m", "pip", "--python", self.python, "--quiet", *arguments], check=True)
+        subprocess.run(
+            ["/usr/bin/python3", "-m", "pip", "--python", self.python, "--quiet", *arguments],
+            check=True,
+        )
 
     def install(self, *options):
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", *options,
-                        os.path.join(self.folder, "venv")], check=True)
+        subprocess.run(
+            [
+                "/usr/bin/python3",
+                "-m",
+                "venv",
+                "--without-pip",
+                *options,
+                os.path.join(self.folder, "venv"),
+            ],
+            check=True,
+        )
         self.pip("install", "--no-index", os.path.abspath(os.environ["WHEEL"]))
 
     def test_in_an_empty_environment(self):
         self.install()
         self.pip("check")
-        self.assertEqual(self.run_python("-c", "import thriftps; print(thriftps.__version__)"), "0.1.0\n")
+        self.assertEqual(
+            self.run_python("-c", "import thriftps; print(thriftps.__version__)"), "0.1.0\n"
+        )
         self.check_readme()
         self.pip("uninstall", "--yes", "thriftps")
         left = glob.glob(self.folder + "/venv/lib/*/site-packages/thriftps*")
@@ -66,7 +86,9 @@ class Wheel(unittest.TestCase):
         """Its program runs as it stands, but for the address."""
         socket = os.path.join(self.folder, "s")
         with open(os.environ["README"], encoding="utf-8") as readme:
-            program = re.search(r"^```python\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL).group(1)
+            program = re.search(
+                r"^```python\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL
+            ).group(1)
         with Server(listen="unix:" + socket):
             output = self.run_python("-W", "error", "-c", program.replace("/run/ps.sock", socket))
         self.assertIn("(2, 4)", output)

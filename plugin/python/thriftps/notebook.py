@@ -1,0 +1,107 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Progress and plots, without further modules: text in terminals, pictures in notebooks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from html import escape
+from typing import Iterable, Iterator, Optional, Sequence, TypeVar
+
+__all__ = ["Plot", "progress"]
+
+T = TypeVar("T")
+
+_WIDTH, _HEIGHT, _MARGIN = 480, 200, 40
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_COLUMNS = 60
+
+
+def progress(
+    items: Iterable[T],
+    total: Optional[int] = None,
+    *,
+    name: str = "",
+    every: float = 0.5,
+    file=None,
+    clock=time.monotonic,
+) -> Iterator[T]:
+    """Yields the items, and writes how many there were, how fast, and how long the rest will take.
+
+    total  None: that of len(), where the items have one
+    every  seconds between two lines, which replace each other
+    file   sys.stderr where it is None
+    """
+    if total is None and hasattr(items, "__len__"):
+        total = len(items)
+    file = sys.stderr if file is None else file
+    began = written = clock()
+    n = 0
+    for n, item in enumerate(items, 1):
+        yield item
+        now = clock()
+        if now - written >= every:
+            written = now
+            file.write("\r" + _to_line(name, n, total, now - began))
+            file.flush()
+    file.write("\r" + _to_line(name, n, total, clock() - began) + "\n")
+    file.flush()
+
+
+def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:
+    rate = n / seconds if seconds > 0 else 0.0
+    line = "%s%d" % (name and name + ": ", n)
+    if total:
+        line += "/%d (%d %%)" % (total, 100 * n // total)
+    line += ", %.3g/s" % rate
+    if total and rate and n < total:
+        line += ", %d s to go" % ((total - n) / rate)
+    return line.ljust(_COLUMNS)
+
+
+class Plot:
+    """Values over their positions, such as losses over steps: an SVG in notebooks, text elsewhere."""
+
+    def __init__(self, values: Sequence[float], title: str = ""):
+        self.values = [float(value) for value in values]
+        self.title = title
+        if not self.values:
+            raise ValueError("there are no values to plot")
+
+    def __repr__(self) -> str:
+        low, high = min(self.values), max(self.values)
+        scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+        blocks = "".join(_BLOCKS[round((each - low) * scale)] for each in self._sample(_COLUMNS))
+        return "%s%s %.4g to %.4g" % (self.title and self.title + ": ", blocks, low, high)
+
+    def _repr_svg_(self) -> str:
+        low, high = min(self.values), max(self.values)
+        sampled = self._sample(_WIDTH)
+        across = (_WIDTH - 2 * _MARGIN) / max(len(sampled) - 1, 1)
+        up = (_HEIGHT - 2 * _MARGIN) / (high - low) if high > low else 0.0
+        points = " ".join(
+            "%.1f,%.1f" % (_MARGIN + i * across, _HEIGHT - _MARGIN - (each - low) * up)
+            for i, each in enumerate(sampled)
+        )
+        labels = (
+            (_WIDTH / 2, _MARGIN / 2, "middle", escape(self.title)),
+            (_MARGIN - 4, _MARGIN, "end", "%.3g" % high),
+            (_MARGIN - 4, _HEIGHT - _MARGIN, "end", "%.3g" % low),
+            (_WIDTH - _MARGIN, _HEIGHT - _MARGIN / 2, "end", "%d" % len(self.values)),
+        )
+        texts = "".join(
+            '<text x="%g" y="%g" text-anchor="%s" font-size="11">%s</text>' % each
+            for each in labels
+        )
+        return (
+            '<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">%s'
+            '<polyline fill="none" stroke="#06c" points="%s"/></svg>'
+            % (_WIDTH, _HEIGHT, texts, points)
+        )
+
+    def _sample(self, n: int) -> Sequence[float]:
+        """At most `n` values: the means of equal parts."""
+        if len(self.values) <= n:
+            return self.values
+        ends = [len(self.values) * i // n for i in range(n + 1)]
+        return [sum(self.values[a:b]) / (b - a) for a, b in zip(ends, ends[1:])]

@@ -1,0 +1,495 @@
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""PyTorch: embedding bags whose rows lie on servers, and averages for DistributedDataParallel.
+
+    import thriftps.torch as tps
+
+    tables = tps.connect("unix:/run/ps.sock")
+    users = tps.RemoteEmbeddingBag(tables, "users", 1_000_000, 64, optimizer=tps.Adagrad(lr=0.05))
+    loss(model(users(ids, offsets))).backward()  # pushes gradients of rows: one optimizer step
+
+    ddp.register_comm_hook(tps.Averaging("unix:/run/ps.sock"), tps.averaging_hook)
+
+Works with PyTorch 1.13 and later, on the CPU; knows nothing of PyTorch's ABI.
+"""
+
+import ctypes
+import threading
+import uuid
+import warnings
+import weakref
+import zlib
+
+import torch
+import torch.distributed
+import torch.nn.functional
+from torch.autograd.function import once_differentiable
+
+from thriftps import _arrays
+from thriftps._calls import Reply
+from thriftps._native import lib
+from thriftps.errors import *  # noqa: F401,F403, for the lines above
+from thriftps.errors import InvalidArgument
+from thriftps.server import Server
+from thriftps.specs import *  # noqa: F401,F403
+from thriftps.tables import Bags, Tables, connect, to_queries  # noqa: F401
+
+_DTYPES = {
+    _arrays.DType.FLOAT32: torch.float32,
+    _arrays.DType.FLOAT64: torch.float64,
+    _arrays.DType.FLOAT16: torch.float16,
+    _arrays.DType.BFLOAT16: torch.bfloat16,
+    _arrays.DType.INT32: torch.int32,
+    _arrays.DType.INT64: torch.int64,
+}
+
+
+def _copy_to(tensor, view) -> torch.Tensor:
+    """Copies a native tensor's elements into `tensor`, which is contiguous and of its size and
+    dtype."""
+    ctypes.memmove(tensor.data_ptr(), view.data, tensor.numel() * tensor.element_size())
+    return tensor
+
+
+def _to_tensor(reply: Reply) -> torch.Tensor:
+    """A tensor of its own: received memory may be such that can only be read, and PyTorch knows no
+    such tensors."""
+    view = reply.contents.tensors[0]
+    shape = [getattr(view, "dim%d" % i) for i in range(view.n_dims)]
+    return _copy_to(torch.empty(shape, dtype=_DTYPES[view.dtype]), view)
+
+
+# ---- pushes of backward passes ----
+
+
+class _Pass:
+    """What one backward pass is to push. PyTorch keeps it, and drops it where the backward pass
+    fails."""
+
+    def __init__(self, pusher):
+        self._pusher = pusher
+        self.bags = []
+        self.gradients = []
+
+    def end(self):
+        self._pusher.send(self)
+
+
+class _Pusher:
+    """Pushes of all modules on one Tables: those of a backward pass go out together when it ends,
+    and are one step of the optimizer of each table. Lookups wait for them."""
+
+    _of_tables: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()
+    _creation = threading.Lock()
+
+    def __init__(self, tables):
+        self._tables = weakref.ref(tables)
+        self._lock = threading.Lock()
+        self._pass = lambda: None  # a weak reference of the backward pass that runs
+        self._in_flight = None  # (call, bags)
+        self._prefetched = weakref.WeakSet()
+
+    @classmethod
+    def of(cls, tables):
+        with cls._creation:
+            if tables not in cls._of_tables:
+                cls._of_tables[tables] = cls(tables)
+            return cls._of_tables[tables]
+
+    def add(self, bags, gradient):
+        """Within a backward pass."""
+        with self._lock:
+            running = self._pass()
+            if running is None:
+                running = _Pass(self)
+                torch.autograd.Variable._execution_engine.queue_callback(running.end)
+                self._pass = weakref.ref(running)
+            running.bags.append(bags)
+            running.gradients.append(gradient)
+            self._tell_prefetched(bags)
+
+    def send(self, ended):
+        """At the end of a backward pass."""
+        self.join()
+        with self._lock:
+            self._pass = lambda: None
+            self._in_flight = (
+                self._tables().push_bags_async(ended.bags, ended.gradients),
+                ended.bags,
+            )
+
+    def join(self):
+        """Waits until all pushes have been applied, and raises the error of one that failed."""
+        with self._lock:
+            in_flight, self._in_flight = self._in_flight, None
+        if in_flight is not None:
+            in_flight[0].result()
+
+    def prefetch(self, table, input):
+        """Rows of a batch to come; they are told of pushes that have not been applied yet, and of
+        later ones."""
+        with self._lock:
+            prefetched = _Prefetched(table, input)
+            self._prefetched.add(prefetched)
+            for bags in self._in_flight[1] if self._in_flight is not None else ():
+                self._tell_prefetched(bags)
+        return prefetched
+
+    def _tell_prefetched(self, bags):
+        for each in self._prefetched:
+            if each.table.name == bags.table:
+                each.pushed.append(bags.ids)
+
+
+def step() -> None:
+    """Waits until the pushes of all backward passes so far have been applied. Lookups do so by
+    themselves; a program calls this before it looks at tables in another way, or ends."""
+    for pusher in list(_Pusher._of_tables.values()):
+        pusher.join()
+
+
+# ---- embedding bags ----
+
+
+class _Prefetched:
+    """Rows of a batch to come, without duplicates."""
+
+    def __init__(self, table, input):
+        self.table = table
+        self.pushed = []  # ids whose rows may have changed since
+        self._input, self._version = input, input._version
+        self._unique, self.inverse = torch.unique(input.reshape(-1).long(), return_inverse=True)
+        self._call = table._lookup(table.tables._start, _to_tensor, self._unique, None)
+
+    def is_of(self, input):
+        return self._input is input and self._version == input._version
+
+    def get_rows(self):
+        """The rows as they are when all pushes of this process have been applied."""
+        rows = self._call.result().float()
+        if self.pushed:
+            changed = torch.isin(self._unique, torch.cat(self.pushed))
+            rows[changed] = _look_up(self.table, self._unique[changed])
+        return rows
+
+
+def _look_up(table, ids):
+    return table._lookup(table.tables._run, _to_tensor, ids, None).float()
+
+
+class _Lookup(torch.autograd.Function):
+
+    @staticmethod
+    def forward(ctx, module, prefetched, ids, offsets, weights, anchor):
+        ctx.module = module
+        ctx.save_for_backward(ids, offsets, *([] if weights is None else [weights]))
+        return module._pool(prefetched, ids, offsets, weights)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        ids, offsets, *weights = ctx.saved_tensors
+        gradient = gradient.detach().float().contiguous()
+        of_weights = None
+        if ctx.needs_input_grad[4]:
+            of_weights = ctx.module._weights_gradient(ids, offsets, gradient).to(weights[0].dtype)
+        ctx.module._push(ids, offsets, weights[0] if weights else None, gradient)
+        return None, None, None, None, of_weights, None
+
+
+class RemoteEmbeddingBag(torch.nn.Module):
+    """torch.nn.EmbeddingBag whose rows lie in a table on servers, which also have the optimizer of
+    the rows.
+
+    The backward pass pushes the gradients of all modules on `tables` together when it ends, in the
+    background: one step of each table's optimizer for each backward pass. The next forward pass, or
+    step(), waits for the push and raises its error. A push is applied once, whatever happens to
+    connections; with a data directory (durability="commit") also over restarts of a server. With
+    gradient accumulation each backward pass is a step; ranks of a distributed job push for
+    themselves.
+
+    tables         thriftps.Tables, see connect()
+    name           of the table, which is made if there is none
+    num_embeddings, embedding_dim   None: a table that exists; `tables` must have found it
+                                    (discover())
+    mode           "sum", "mean" or "max"
+    include_last_offset             as torch.nn.EmbeddingBag
+    table          further arguments of Tables.create(): optimizer, initializer, dtype, shard,
+                   device, durability
+
+    The table is no parameter: optimizers and DistributedDataParallel do not see it. state_dict()
+    has the name of the table and, of servers with a data directory, the LSN up to which its changes
+    are on their disks.
+    """
+
+    def __init__(
+        self,
+        tables,
+        name,
+        num_embeddings=None,
+        embedding_dim=None,
+        *,
+        mode="mean",
+        include_last_offset=False,
+        **table
+    ):
+        super().__init__()
+        if mode not in ("sum", "mean", "max"):
+            raise InvalidArgument("mode is %r, expected 'sum', 'mean' or 'max'" % (mode,))
+        if num_embeddings is not None:
+            self.table = tables.create(name, num_embeddings, embedding_dim, **table)
+        else:
+            self.table = tables[name]
+            found = self.table.describe()
+            num_embeddings, embedding_dim = found["rows"], found["dim"]
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+        self._pusher = _Pusher.of(tables)
+        self._prefetched = None
+        self._anchor = torch.zeros(
+            (), requires_grad=True
+        )  # else no output would require a gradient
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` [bags, n],
+        or [n] with `offsets`."""
+        if per_sample_weights is not None:
+            if self.mode != "sum":
+                raise InvalidArgument("per_sample_weights need mode='sum', not %r" % self.mode)
+            if per_sample_weights.shape != input.shape:
+                raise InvalidArgument(
+                    "per_sample_weights are %s, expected the input's %s"
+                    % (list(per_sample_weights.shape), list(input.shape))
+                )
+            per_sample_weights = per_sample_weights.reshape(-1)
+        prefetched, self._prefetched = self._prefetched, None
+        if prefetched is not None and not prefetched.is_of(input):
+            prefetched = None
+        ids, offsets = self._to_bags(input, offsets)
+        return _Lookup.apply(self, prefetched, ids, offsets, per_sample_weights, self._anchor)
+
+    def prefetch(self, input):
+        """Begins to fetch the rows of the next batch, each once; forward() with the same tensor
+        then uses them. Rows that this process pushes in between are fetched again, so that it sees
+        its own pushes; those of others it may see one batch later.
+        """
+        self._prefetched = self._pusher.prefetch(self.table, input)
+
+    def extra_repr(self):
+        return "%s, %d, %d, mode=%r, on %s" % (
+            self.table.name,
+            self.num_embeddings,
+            self.embedding_dim,
+            self.mode,
+            ", ".join(self.table.tables.addresses),
+        )
+
+    def get_extra_state(self):
+        self._pusher.join()
+        return {
+            "table": self.table.name,
+            "rows": self.num_embeddings,
+            "dim": self.embedding_dim,
+            "lsns": _get_lsns(self.table.tables.addresses),
+        }
+
+    def set_extra_state(self, state):
+        for what, mine in (
+            ("table", self.table.name),
+            ("rows", self.num_embeddings),
+            ("dim", self.embedding_dim),
+        ):
+            if state[what] != mine:
+                raise InvalidArgument(
+                    "the state is of a module whose %s is %r, not %r" % (what, state[what], mine)
+                )
+        now = _get_lsns(self.table.tables.addresses)
+        for address, lsn in state["lsns"].items():
+            if now.get(address, lsn) < lsn:
+                warnings.warn(
+                    "table %s: server %s is at LSN %d, before the state's %d: "
+                    "restore a newer snapshot of it" % (self.table.name, address, now[address], lsn)
+                )
+
+    # ---- for this module ----
+
+    def _to_bags(self, input, offsets):
+        """(ids [n], offsets [bags]), int64; copies, because a push reads them after the backward
+        pass has ended."""
+        if input.dim() == 2:
+            if offsets is not None:
+                raise InvalidArgument(
+                    "offsets are given beside a 2-dimensional input, whose rows are the bags"
+                )
+            offsets = (
+                torch.arange(0, input.numel(), max(input.shape[1], 1))
+                if input.shape[1]
+                else torch.zeros(input.shape[0], dtype=torch.int64)
+            )
+        elif input.dim() != 1 or offsets is None or offsets.dim() != 1:
+            raise InvalidArgument("expected an input with 2 dimensions, or one and offsets")
+        elif self.include_last_offset:
+            offsets = offsets[:-1]
+        if input.is_floating_point() or offsets.is_floating_point():
+            raise TypeError("ids and offsets are integers")
+        return input.reshape(-1).to(torch.int64, copy=True), offsets.to(torch.int64, copy=True)
+
+    def _to_query(self, ids, offsets, weights):
+        weights = weights if weights is None else weights.detach().float()
+        return Bags(self.table.name, ids, offsets, self.mode, weights)
+
+    def _pool(self, prefetched, ids, offsets, weights):
+        self._pusher.join()
+        if prefetched is not None:
+            return torch.nn.functional.embedding_bag(
+                prefetched.inverse,
+                prefetched.get_rows(),
+                offsets,
+                mode=self.mode,
+                per_sample_weights=weights if weights is None else weights.detach().float(),
+            )
+        queries, kept = to_queries([self._to_query(ids, offsets, weights)])
+        return self.table.tables._run(_to_tensor, kept, lib.tables_lookup_bags, None, queries, 1)
+
+    def _push(self, ids, offsets, weights, gradient):
+        self._pusher.add(self._to_query(ids, offsets, weights), gradient)
+
+    def _weights_gradient(self, ids, offsets, gradient):
+        """Of each id: its row times the gradient of its bag."""
+        rows = _look_up(self.table, ids)
+        bag_of = torch.bucketize(torch.arange(len(ids)), offsets, right=True) - 1
+        return (rows * gradient[bag_of]).sum(1)
+
+
+def _get_lsns(addresses):
+    """LSN by address, of servers with a data directory."""
+    lsns = {}
+    for address in addresses:
+        with Server(address) as server:
+            if "durability" in server.describe():
+                lsns[address] = server.flush()
+    return lsns
+
+
+# ---- averaged gradients ----
+
+_RUNS = "thriftps.torch/runs"  # in the rendezvous: the number of runs so far
+_RUN = "thriftps.torch/run/"  # and the number of each run that begins
+_MAX_STEPS_BITS = 40
+
+
+class Averaging:
+    """The state of averaging_hook(): one trainer of a run, on one averaging server or several.
+
+    servers      address, or addresses: each bucket is averaged by one of them, started with
+                 --ntrainer=world
+    rank, world  None: those of torch.distributed
+    run          names this run, the same on all ranks, and never used before; None: rank 0 makes
+                 one and broadcasts it (torch.distributed)
+    timeout      seconds for each bucket: longer than the server waits for other trainers
+                 (--rpc-timeout)
+
+    Every run has batch numbers of its own, greater than those of the runs before it, so that jobs
+    follow each other on one server without a reset. A context manager. Not for use by several
+    threads.
+    """
+
+    def __init__(self, servers, rank=None, world=None, *, run=None, timeout=60.0):
+        self.rank = torch.distributed.get_rank() if rank is None else rank
+        self.world = torch.distributed.get_world_size() if world is None else world
+        self.run = run if run is not None else _broadcast_name(self.rank)
+        addresses = [servers] if isinstance(servers, str) else list(servers)
+        self.servers = [Server(address, timeout=timeout) for address in addresses]
+        self._steps = 0
+        self._base = None
+        self._numbers = {}  # of parameters, by the first step
+
+    def close(self):
+        for server in self.servers:
+            server.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return "<thriftps.torch.Averaging: rank %d of %d, run %s, step %d>" % (
+            self.rank,
+            self.world,
+            self.run,
+            self._steps,
+        )
+
+    def start(self, gradient, key, is_last):
+        """Sends one bucket's gradient, a contiguous tensor on the CPU, in whose place the average
+        comes: the value of the Call is the same tensor. `is_last`: the bucket ends the step."""
+        if gradient.device.type != "cpu":
+            raise InvalidArgument(
+                "the gradients are on %s: averages are of gradients on the CPU" % gradient.device
+            )
+        if self._base is None:
+            self._base = self._get_number() << _MAX_STEPS_BITS
+        server = self.servers[key % len(self.servers)]
+        call = server._average(
+            server._start,
+            lambda reply: _copy_to(gradient, reply.contents.tensors[0]),
+            self.rank,
+            self._base + self._steps,
+            key,
+            gradient,
+            None,
+            None,
+        )
+        self._steps += is_last
+        if (
+            is_last and self._steps == 2 and self.rank == 0
+        ):  # every rank has taken part, so it knows the number
+            self.servers[0].remove(_RUN + self.run)
+        return call
+
+    def get_key(self, parameters):
+        """Of a bucket, by its first parameter and a digest of all of them: DistributedDataParallel
+        numbers buckets anew after the first step."""
+        for parameter in parameters:
+            self._numbers.setdefault(parameter, len(self._numbers))
+        layout = repr(
+            [(self._numbers[each], tuple(each.shape), str(each.dtype)) for each in parameters]
+        )
+        return (zlib.crc32(layout.encode()) & 0x7FFF) << 16 | self._numbers[parameters[0]] & 0xFFFF
+
+    def _get_number(self):
+        """Of this run: greater than that of any run before on any of the servers."""
+        first = self.servers[0]
+        if self.rank != 0:
+            return int(first.get(_RUN + self.run, wait=first.timeout))
+        counts = [server.add(_RUNS, 1) for server in self.servers]
+        for server, count in zip(self.servers, counts):
+            if count < max(counts):
+                server.add(_RUNS, max(counts) - count)
+        first.put(_RUN + self.run, b"%d" % max(counts))
+        return max(counts)
+
+
+def _broadcast_name(rank):
+    names = [uuid.uuid4().hex if rank == 0 else None]
+    torch.distributed.broadcast_object_list(names, src=0)
+    return names[0]
+
+
+# Without annotations: PyTorch compares them with types that it may have been built without.
+def averaging_hook(state, bucket):
+    """A communication hook of DistributedDataParallel: averages buckets on the servers of an
+    Averaging."""
+    future = torch.futures.Future()
+    call = state.start(bucket.buffer(), state.get_key(bucket.parameters()), bucket.is_last())
+
+    def finish(call):
+        try:
+            future.set_result(call.result())
+        except BaseException as error:
+            future.set_exception(error)
+
+    call.add_done_callback(finish)
+    return future
