@@ -32,6 +32,11 @@
  *   g_autoptr (TpsServer) server = tps_plugin_new_server (plugin, NULL);
  *   tps_server_listen (server, "0.0.0.0:7070", &error) && tps_server_start (server, &error);
  *
+ * Services that you have already move there with one line each, before the start; their generated
+ * processors stay as they are, and so do their clients:
+ *
+ *   tps_server_add_processor (server, "Echo", processor);
+ *
  * 3. Against hostile bytes, where the server is yours. The library's transports and protocols, and
  * the code that it generates, crash, loop or leak on some of them (which, and in what versions:
  * plugin/host/library.h, harden.h, protocol.h). Use these, for your own services too; peers notice

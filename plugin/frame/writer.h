@@ -17,6 +17,14 @@ G_BEGIN_DECLS
 
 typedef struct TpsWriter TpsWriter;
 
+/* How a message is to be written. */
+typedef struct
+{
+  TpsProtocolKind protocol;
+  gboolean framed;
+  TpsBudget *budget; /* for tps_writer_set_budget(); borrowed, may be NULL */
+} TpsWriterForm;
+
 TpsWriter *tps_writer_new (TpsProtocolKind protocol, gboolean framed);
 void tps_writer_free (TpsWriter *out);
 

@@ -143,14 +143,12 @@ find_host_transport (ThriftProtocol *out)
 static void
 choose_form (TpsMessage *message, TpsHostTransport *transport)
 {
-  TpsHostStream *stream = transport != NULL ? tps_host_transport_get_stream (transport) : NULL;
+  TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
 
-  message->protocol = TPS_PROTOCOL_BINARY;
-  message->framed = FALSE;
-  if (stream == NULL)
-    return;
-  message->protocol = tps_host_stream_get_protocol (stream);
-  message->framed = tps_host_stream_get_framed (stream);
+  if (transport != NULL)
+    tps_host_transport_get_form (transport, &form);
+  message->protocol = form.protocol;
+  message->framed = form.framed;
 }
 
 /* Takes over `reply`. */

@@ -28,6 +28,8 @@ struct TpsHostProtocol
 
   TpsMessage *given;   /* to be read next */
   TpsMessage *message; /* being read */
+  TpsMessage *kept;    /* was read */
+  gboolean keeps_messages;
   guint max_elements;
   TpsTypedReader in; /* of `message`; zero where there is none */
 };
@@ -93,18 +95,15 @@ write_message_begin (ThriftProtocol *base, const gchar *name, const ThriftMessag
 {
   TpsHostProtocol *protocol = TPS_HOST_PROTOCOL (base);
   TpsHostTransport *transport = get_transport (protocol);
-  TpsHostStream *stream;
+  TpsWriterForm form;
 
   g_clear_pointer (&protocol->out, tps_writer_free);
   if (transport == NULL)
     return fail (error, TPS_ERROR_INVALID_ARGUMENT,
                  "TpsHostProtocol writes to a TpsHostTransport only");
-  stream = tps_host_transport_get_stream (transport);
-  if (stream == NULL)
-    protocol->out = tps_writer_new (TPS_PROTOCOL_BINARY, TRUE);
-  else
-    protocol->out = tps_writer_new (tps_host_stream_get_protocol (stream),
-                                    tps_host_stream_get_framed (stream));
+  tps_host_transport_get_form (transport, &form);
+  protocol->out = tps_writer_new (form.protocol, form.framed);
+  tps_writer_set_budget (protocol->out, form.budget);
   tps_writer_message_begin (protocol->out, name != NULL ? name : "", (TpsMessageKind) type, seqid);
   return 0;
 }
@@ -171,6 +170,19 @@ drop_message (TpsHostProtocol *protocol)
 {
   tps_typed_reader_clear (&protocol->in);
   g_clear_pointer (&protocol->message, tps_message_free);
+  g_clear_pointer (&protocol->kept, tps_message_free);
+}
+
+static void
+end_message (TpsHostProtocol *protocol)
+{
+  TpsMessage *message = g_steal_pointer (&protocol->message);
+
+  drop_message (protocol);
+  if (protocol->keeps_messages)
+    protocol->kept = message;
+  else
+    tps_message_free (message);
 }
 
 static gboolean
@@ -236,7 +248,7 @@ read_message_end (ThriftProtocol *base, GError **error)
   ok = in->sour == NULL;
   if (!ok && error != NULL && *error == NULL)
     g_propagate_error (error, g_steal_pointer (&in->sour));
-  drop_message (protocol);
+  end_message (protocol);
   return finish (ok);
 }
 
@@ -403,6 +415,12 @@ tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message, 
   tps_message_free (protocol->given);
   protocol->given = message;
   protocol->max_elements = max_elements;
+}
+
+void
+tps_host_protocol_keep_messages (TpsHostProtocol *protocol)
+{
+  protocol->keeps_messages = TRUE;
 }
 
 TpsMessage *

@@ -51,6 +51,10 @@ ThriftProtocolFactory *tps_host_protocol_factory_new (void);
 void tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message,
                                      guint max_elements);
 
+/* A message that was read to its end stays until the next one or the end of the protocol, and so does
+ * what it is charged: for as long as a handler has the objects that were made from it. */
+void tps_host_protocol_keep_messages (TpsHostProtocol *protocol);
+
 /* The message whose beginning was read and nothing more, the caller's; NULL where there is none. */
 TpsMessage *tps_host_protocol_steal_message (TpsHostProtocol *protocol);
 

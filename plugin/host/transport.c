@@ -11,8 +11,9 @@ struct TpsHostTransport
 {
   ThriftTransport parent;
   ThriftTransport *inner;
-  TpsHostStream *stream;
-  TpsWriter *reply; /* finished, not yet flushed */
+  TpsHostStream *stream; /* NULL: a box */
+  TpsWriterForm form;    /* of a box; its budget is a reference */
+  TpsWriter *reply;      /* finished, not yet flushed; a box keeps it */
 };
 
 typedef struct
@@ -33,9 +34,28 @@ tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options)
 }
 
 ThriftTransport *
+tps_host_transport_new_box (const TpsWriterForm *form)
+{
+  TpsHostTransport *transport = g_object_new (TPS_TYPE_HOST_TRANSPORT, NULL);
+
+  transport->form = *form;
+  if (form->budget != NULL)
+    tps_budget_ref (form->budget);
+  return THRIFT_TRANSPORT (transport);
+}
+
+ThriftTransport *
 tps_host_transport_new_sink (void)
 {
-  return g_object_new (TPS_TYPE_HOST_TRANSPORT, NULL);
+  static const TpsWriterForm form = { .protocol = TPS_PROTOCOL_BINARY };
+
+  return tps_host_transport_new_box (&form);
+}
+
+TpsWriter *
+tps_host_transport_steal_reply (TpsHostTransport *transport)
+{
+  return g_steal_pointer (&transport->reply);
 }
 
 TpsHostStream *
@@ -44,20 +64,30 @@ tps_host_transport_get_stream (TpsHostTransport *transport)
   return transport->stream;
 }
 
+void
+tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form)
+{
+  *form = transport->form;
+  if (transport->stream == NULL)
+    return;
+  form->protocol = tps_host_stream_get_protocol (transport->stream);
+  form->framed = tps_host_stream_get_framed (transport->stream);
+}
+
 static gboolean
 send_reply (TpsHostTransport *transport, GError **error)
 {
   g_autoptr (TpsWriter) reply = g_steal_pointer (&transport->reply);
 
-  if (reply == NULL || transport->stream == NULL)
-    return TRUE;
-  return tps_host_stream_send (transport->stream, reply, error);
+  return reply == NULL || tps_host_stream_send (transport->stream, reply, error);
 }
 
 gboolean
 tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out, GError **error)
 {
-  if (!send_reply (transport, error))
+  if (transport->stream == NULL)
+    g_clear_pointer (&transport->reply, tps_writer_free);
+  else if (!send_reply (transport, error))
     {
       tps_writer_free (out);
       return FALSE;
@@ -135,7 +165,9 @@ end_nothing (ThriftTransport *base, GError **error)
 static gboolean
 flush (ThriftTransport *base, GError **error)
 {
-  return send_reply (TPS_HOST_TRANSPORT (base), error);
+  TpsHostTransport *transport = TPS_HOST_TRANSPORT (base);
+
+  return transport->stream == NULL || send_reply (transport, error);
 }
 
 /* The scanner counts; the library's own budget would refuse what it allows. */
@@ -152,6 +184,7 @@ tps_host_transport_dispose (GObject *object)
 
   g_clear_pointer (&transport->reply, tps_writer_free);
   g_clear_pointer (&transport->stream, tps_host_stream_unref);
+  g_clear_pointer (&transport->form.budget, tps_budget_unref);
   g_clear_object (&transport->inner);
   G_OBJECT_CLASS (tps_host_transport_parent_class)->dispose (object);
 }

@@ -38,7 +38,14 @@ GType tps_host_transport_get_type (void);
 /* On top of `inner` (a ThriftSocket as a rule; a reference is taken). `options` NULL = defaults. */
 ThriftTransport *tps_host_transport_new (ThriftTransport *inner, const TpsHostOptions *options);
 
-/* On top of nothing: there is nothing to read, and what is written goes nowhere. */
+/* On top of nothing: there is nothing to read, and a message that is written stays here until
+ * tps_host_transport_steal_reply(). A reference of the budget is taken. */
+ThriftTransport *tps_host_transport_new_box (const TpsWriterForm *form);
+
+/* The last message that was written, finished, the caller's; NULL = there is none. */
+TpsWriter *tps_host_transport_steal_reply (TpsHostTransport *transport);
+
+/* A box for messages that go nowhere. */
 ThriftTransport *tps_host_transport_new_sink (void);
 
 /* Makes a TpsHostTransport of everything that is accepted. `options` is copied. */
@@ -46,11 +53,14 @@ ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *op
 
 /* For TpsHostProtocol. */
 
-/* Borrowed; NULL for a sink. */
+/* Borrowed; NULL for a box. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
+/* What the next message that is written must look like. */
+void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
+
 /* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent
- * first. */
+ * first; a box drops it. */
 gboolean tps_host_transport_take_reply (TpsHostTransport *transport, TpsWriter *out,
                                         GError **error);
 

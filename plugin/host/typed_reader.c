@@ -4,6 +4,11 @@
 
 #include "runtime/base/error.h"
 
+/* What generated code takes for an object and its share of a container, and for a scalar in a
+ * list. */
+#define OBJECT_BYTES 256
+#define SCALAR_BYTES 8
+
 static const gchar *
 type_name (TpsWireType type)
 {
@@ -136,6 +141,18 @@ is_element (TpsWireType type)
   return type >= TPS_WIRE_BINARY;
 }
 
+/* Charges the message for what a reader makes of it. */
+static gboolean
+charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
+{
+  GError *error = NULL;
+
+  if (tps_reader_charge (&reader->in, n * n_bytes_each, &error))
+    return TRUE;
+  tps_typed_reader_turn_sour (reader, error);
+  return FALSE;
+}
+
 static gboolean
 count_elements (TpsTypedReader *reader, guint64 n)
 {
@@ -146,7 +163,7 @@ count_elements (TpsTypedReader *reader, guint64 n)
       return FALSE;
     }
   reader->n_elements_left -= (guint) n;
-  return TRUE;
+  return charge (reader, n, OBJECT_BYTES);
 }
 
 void
@@ -204,7 +221,8 @@ tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, TpsWireTy
   if (is_sour (reader))
     return 0;
   level.n_missing = n;
-  if ((kind == TPS_WIRE_SET || is_element (level.value)) && !count_elements (reader, n))
+  if (kind == TPS_WIRE_SET || is_element (level.value) ? !count_elements (reader, n)
+                                                       : !charge (reader, n, SCALAR_BYTES))
     return 0;
   *type = level.value;
   push (reader, level);
@@ -289,5 +307,9 @@ tps_typed_reader_binary (TpsTypedReader *reader)
   if (!expect (reader, TPS_WIRE_BINARY))
     return nothing;
   view = tps_reader_binary (&reader->in);
-  return is_sour (reader) ? nothing : view;
+  if (view.n_bytes > G_MAXINT32)
+    turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
+               "a binary of %" G_GSIZE_FORMAT " bytes, more than generated code can hold",
+               view.n_bytes);
+  return !is_sour (reader) && charge (reader, view.n_bytes, 1) ? view : nothing;
 }

@@ -40,6 +40,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
   core->limits = *limits;
+  core->host_services = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_host_service_free);
   if (metrics != NULL)
     core->metrics = tps_metrics_ref (metrics);
   set_counts (core);
@@ -68,6 +69,7 @@ tps_server_core_unref (TpsServerCore *core)
     return;
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
+  g_ptr_array_unref (core->host_services);
   tps_buffer_pool_unref (core->bodies);
   tps_budget_unref (core->replies);
   tps_budget_unref (core->segments);

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "plugin/host/host_service.h"
 #include "plugin/net/connection.h"
 #include "plugin/net/tls/tls_acceptor.h"
 #include "plugin/service/carrier.h"
@@ -48,6 +49,7 @@ typedef struct
   TpsServerCounts counts;
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
+  GPtrArray *host_services;  /* of TpsHostService: what services of the dispatcher borrow from */
   TpsBufferPool *bodies;
   TpsBudget *replies;            /* charged for replies that have not been sent */
   TpsBudget *segments;           /* of all connections */

@@ -187,6 +187,16 @@ tps_server_add_service (TpsServer *server, const TpsService *service)
   g_array_append_val (server->services, *service);
 }
 
+void
+tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProcessor *processor)
+{
+  TpsHostService *host = tps_host_service_new (name, processor);
+  TpsService service = tps_host_service_get (host);
+
+  g_ptr_array_add (server->core->host_services, host);
+  tps_server_add_service (server, &service);
+}
+
 gboolean
 tps_server_listen (TpsServer *server, const gchar *address, GError **error)
 {

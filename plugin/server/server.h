@@ -15,7 +15,7 @@
  * The Memory service (thrift/memory.thrift) is served besides.
  *
  * thrift_server_serve() starts and returns when another thread stops it. The processor, transports and factories that a
- * ThriftServer has are not used: what is served are TpsServices.
+ * ThriftServer has are not used: what is served are TpsServices, and processors that are added.
  */
 
 #pragma once
@@ -90,6 +90,16 @@ gsize tps_server_get_max_frame_bytes (TpsServer *server);
 
 /* Before start. The entry is copied; what it points to is borrowed and must live until the server is freed. */
 void tps_server_add_service (TpsServer *server, const TpsService *service);
+
+/* Serves a processor of the program's own, generated or any other, as `name`: "Name:method" in the
+ * multiplexed protocol, and names without a service where `name` is the server's default service.
+ * Its calls run on workers, several at a time, of one connection too; while they run, threads are
+ * left for short calls of other services. Calls larger than a frame (thrift/chunks.thrift) do not
+ * reach it where a TpsPlugin's services are served. Bounds, failures and the repairs that the
+ * processor gets: plugin/host/host_service.h. Takes a reference of `processor`. Before start, on
+ * the thread that owns the server, after tps_register_types() for the types of the processor's
+ * contract. */
+void tps_server_add_processor (TpsServer *server, const gchar *name, ThriftProcessor *processor);
 
 /* Opens one more socket to listen on, see tps_address_listen() for the address and the errors. Before start. */
 gboolean tps_server_listen (TpsServer *server, const gchar *address, GError **error);

@@ -22,7 +22,7 @@ struct TpsCall
   TpsMessage *message;
   const TpsCarrierOps *ops;
   gpointer carried;
-  const TpsRpc *rpc;             /* NULL: no such method */
+  const TpsRpc *rpc;             /* NULL: a method of another contract, or none */
   const TpsCallContext *context; /* borrowed */
   gboolean copies_shared;
 
@@ -135,6 +135,29 @@ end_error (TpsCall *call, TpsWriter *out)
   return out;
 }
 
+static TpsWriter *
+write_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
+{
+  TpsApplicationException exception = { (gchar *) (gsize) text, (gint32) kind };
+  TpsWriter *out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);
+
+  tps_application_exception_write (out, &exception);
+  return end_error (call, out);
+}
+
+/* A failure in another contract, which does not have our ServiceError. */
+static TpsWriter *
+write_foreign_error (TpsCall *call, const GError *failure)
+{
+  TpsExceptionKind kind = g_error_matches (failure, TPS_ERROR, TPS_ERROR_PROTOCOL)
+                              ? TPS_EXCEPTION_PROTOCOL_ERROR
+                              : TPS_EXCEPTION_INTERNAL_ERROR;
+  gint code = failure->domain == TPS_ERROR ? failure->code : TPS_ERROR_INTERNAL;
+  g_autofree gchar *text = g_strdup_printf ("%s: %s", tps_error_code_name (code), failure->message);
+
+  return write_exception (call, kind, text);
+}
+
 /* `transfer` may be NULL. */
 static TpsWriter *
 write_service_error (TpsCall *call, const GError *failure, const gchar *transfer)
@@ -151,6 +174,13 @@ write_service_error (TpsCall *call, const GError *failure, const gchar *transfer
 
   tps_field_write (&tps_failure_field, out, &value);
   return end_error (call, out);
+}
+
+static TpsWriter *
+write_failure (TpsCall *call, const GError *failure)
+{
+  return call->rpc != NULL ? write_service_error (call, failure, NULL)
+                           : write_foreign_error (call, failure);
 }
 
 /* Where large tensors of the answer may lie; NULL: nowhere but in the answer. */
@@ -223,7 +253,7 @@ refuse_unread (TpsCall *call, TpsWriter *out)
   tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
   tps_writer_free (out);
   trace_failure (call, tps_error_to_wire_code (error), error->message);
-  return write_service_error (call, error, NULL);
+  return write_failure (call, error);
 }
 
 static TpsWriter *
@@ -401,7 +431,7 @@ tps_call_reply_error (TpsCall *call, const GError *error)
       return;
     }
   trace_failure (call, tps_error_to_wire_code (error), error->message);
-  finish (call, is_wanted ? write_service_error (call, error, NULL) : NULL);
+  finish (call, is_wanted ? write_failure (call, error) : NULL);
 }
 
 void
@@ -416,15 +446,45 @@ tps_call_reply_done (TpsCall *call, const GError *error)
 void
 tps_call_reply_exception (TpsCall *call, TpsExceptionKind kind, const gchar *text)
 {
-  TpsApplicationException exception = { (gchar *) (gsize) text, (gint32) kind };
-  TpsWriter *out = NULL;
-
   trace_failure (call, 0, text);
-  if (wants_answer (call))
-    {
-      out = begin_answer (call->message, TPS_MESSAGE_EXCEPTION);
-      tps_application_exception_write (out, &exception);
-      end_error (call, out);
-    }
-  finish (call, out);
+  finish (call, wants_answer (call) ? write_exception (call, kind, text) : NULL);
+}
+
+/* ---- calls of other contracts --------------------------------------------------------------- */
+
+TpsMessage *
+tps_call_take_message (TpsCall *call)
+{
+  TpsMessage *message = call->message;
+  TpsMessage *rest = tps_message_new ();
+
+  rest->kind = message->kind;
+  rest->protocol = message->protocol;
+  rest->framed = message->framed;
+  rest->transferred = message->transferred;
+  rest->seqid = message->seqid;
+  tps_message_set_name (rest, message->name);
+  call->message = rest;
+  tps_message_set_name (message, get_method_name (rest));
+  return message;
+}
+
+void
+tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form)
+{
+  *form = (TpsWriterForm) { .protocol = call->message->protocol,
+                            .framed = call->message->framed,
+                            .budget = get_reply_budget (call) };
+}
+
+void
+tps_call_reply_message (TpsCall *call, TpsWriter *reply)
+{
+  if (reply != NULL && !wants_answer (call))
+    g_clear_pointer (&reply, tps_writer_free);
+  if (reply != NULL && call->message->transferred)
+    tps_writer_message_end_transferred (reply, NULL);
+  if (reply != NULL && !has_room (call, reply))
+    reply = refuse_unread (call, reply);
+  finish (call, reply);
 }

@@ -85,6 +85,18 @@ void tps_call_reply_error (TpsCall *call, const GError *error);
 /* The answer of a method without a result: NULL `error` = it is done. Thread: any. */
 void tps_call_reply_done (TpsCall *call, const GError *error);
 
+/* For TpsService.handle_other: the whole message, the caller's, under its name without the service.
+ * From then on the call has no arguments. */
+TpsMessage *tps_call_take_message (TpsCall *call);
+
+/* The form of the reply to a call whose message was taken. Its budget stays borrowed until the call
+ * is answered. */
+void tps_call_get_reply_form (TpsCall *call, TpsWriterForm *form);
+
+/* Answers such a call with a message that was ended with tps_writer_message_end(), which is taken
+ * over. NULL: there is no reply. Thread: any. */
+void tps_call_reply_message (TpsCall *call, TpsWriter *reply);
+
 /* Where the calls of a method are handled. Calls with long arguments are handled on a worker in any case. */
 typedef enum
 {
@@ -120,6 +132,9 @@ typedef struct
   /* Arguments of commands must stay what they are until the call is answered: those in memory shared with the client are copied
    * when they are read. */
   gboolean has_log;
+  /* Optional: handles calls of methods that are not in `methods`, on a worker, in the long lane. As
+   * their contract is not known here, their failures are answered with TApplicationException. */
+  void (*handle_other) (TpsCall *call, gpointer object);
 } TpsService;
 
 G_END_DECLS

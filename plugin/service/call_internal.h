@@ -14,6 +14,8 @@ typedef enum
 {
   TPS_EXCEPTION_UNKNOWN_METHOD = 1,
   TPS_EXCEPTION_INVALID_MESSAGE_TYPE = 2,
+  TPS_EXCEPTION_INTERNAL_ERROR = 6,
+  TPS_EXCEPTION_PROTOCOL_ERROR = 7,
 } TpsExceptionKind;
 
 /* What all calls of a dispatcher have in common. */
@@ -25,7 +27,8 @@ typedef struct
                      + 1]; /* by the wire's code; 0 = TApplicationException */
 } TpsCallContext;
 
-/* Takes over `message`; `context` and `rpc` (NULL for an unknown method) are borrowed. The call lives until it is answered. */
+/* Takes over `message`; `context` and `rpc` (NULL for a method that has none) are borrowed. The
+ * call lives until it is answered. */
 TpsCall *tps_call_new (TpsMessage *message, const TpsRpc *rpc, const TpsCarrierOps *ops,
                        gpointer carried, const TpsCallContext *context);
 

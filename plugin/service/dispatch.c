@@ -24,21 +24,28 @@ struct TpsDispatcher
   TpsRefcount refcount;
   GArray *services;    /* of TpsService */
   GHashTable *targets; /* name as sent, with or without its service, to Target */
+  GHashTable *others;  /* name of a service that has handle_other ("" = the default), to Target */
   TpsMetrics *metrics; /* NULL = nothing is counted */
   TpsCallContext context;
 };
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static void
-add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method,
-            const TpsService *service)
+static Target *
+target_new (const TpsMethod *method, const TpsService *service)
 {
   Target *target = g_new0 (Target, 1);
 
   target->method = method;
   target->service = service;
-  g_hash_table_insert (dispatcher->targets, name, target);
+  return target;
+}
+
+static void
+add_target (TpsDispatcher *dispatcher, gchar *name, const TpsMethod *method,
+            const TpsService *service)
+{
+  g_hash_table_insert (dispatcher->targets, name, target_new (method, service));
 }
 
 static void
@@ -51,6 +58,21 @@ add_methods (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_d
       if (is_default)
         add_target (dispatcher, g_strdup (method->rpc->name), method, service);
     }
+}
+
+/* The method that stands for all that a service does not list. Without a handler: the service has
+ * its own. */
+static const TpsMethod other_method = { .place = TPS_METHOD_LONG };
+
+static void
+add_others (TpsDispatcher *dispatcher, const TpsService *service, gboolean is_default)
+{
+  if (service->handle_other == NULL)
+    return;
+  g_hash_table_insert (dispatcher->others, g_strdup (service->name),
+                       target_new (&other_method, service));
+  if (is_default)
+    g_hash_table_insert (dispatcher->others, g_strdup (""), target_new (&other_method, service));
 }
 
 static const TpsService *
@@ -85,8 +107,10 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
   for (guint i = 0; i < dispatcher->services->len; i++) /* the list does not move any more */
     {
       const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+      gboolean is_default = g_strcmp0 (service->name, default_service) == 0;
 
-      add_methods (dispatcher, service, g_strcmp0 (service->name, default_service) == 0);
+      add_methods (dispatcher, service, is_default);
+      add_others (dispatcher, service, is_default);
       if (service->keep_answer != NULL)
         dispatcher->context.keeper = service;
     }
@@ -107,6 +131,7 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
   tps_refcount_init (&dispatcher->refcount);
   dispatcher->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
   dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  dispatcher->others = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
   if (add_services (dispatcher, services, n_services, default_service, error))
     return dispatcher;
   tps_dispatcher_unref (dispatcher);
@@ -129,6 +154,21 @@ count_methods (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters
     }
 }
 
+/* All methods that a service does not list share a counter: peers choose their names. */
+static void
+count_others (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters *counters)
+{
+  Target *target = g_hash_table_lookup (dispatcher->others, service->name);
+  Target *unnamed = g_hash_table_lookup (dispatcher->others, "");
+  g_autofree gchar *name = g_strconcat (service->name, ":*", NULL);
+
+  if (target == NULL)
+    return;
+  target->requests = tps_counters_get_counter (counters, "requests_total", "method", name);
+  if (unnamed != NULL && unnamed->service == service)
+    unnamed->requests = target->requests;
+}
+
 void
 tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
 {
@@ -138,7 +178,12 @@ tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
   if (metrics != NULL)
     dispatcher->metrics = tps_metrics_ref (metrics);
   for (guint i = 0; i < dispatcher->services->len; i++)
-    count_methods (dispatcher, &g_array_index (dispatcher->services, TpsService, i), counters);
+    {
+      const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
+
+      count_methods (dispatcher, service, counters);
+      count_others (dispatcher, service, counters);
+    }
   dispatcher->context.cancelled = tps_counters_get_counter (counters, "requests_cancelled_total",
                                                             NULL, NULL);
   for (gint code = 0; code < (gint) G_N_ELEMENTS (dispatcher->context.failed); code++)
@@ -162,6 +207,7 @@ tps_dispatcher_unref (TpsDispatcher *dispatcher)
   g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
   g_array_unref (dispatcher->services);
   g_hash_table_unref (dispatcher->targets);
+  g_hash_table_unref (dispatcher->others);
   g_free (dispatcher);
 }
 
@@ -274,7 +320,10 @@ run_target (TpsCall *call, gpointer user_data)
 {
   const Target *target = user_data;
 
-  target->method->handle (call, target->service->object);
+  if (target->method == &other_method)
+    target->service->handle_other (call, target->service->object);
+  else
+    target->method->handle (call, target->service->object);
 }
 
 static TpsMethodPlace
@@ -301,11 +350,27 @@ handle_target (TpsCall *call, const TpsMessage *message, Target *target)
                             run_target, target, NULL);
 }
 
+static Target *
+find_target (const TpsDispatcher *dispatcher, const gchar *name)
+{
+  Target *target = g_hash_table_lookup (dispatcher->targets, name);
+  const gchar *colon;
+  g_autofree gchar *service = NULL;
+
+  if (target != NULL || g_hash_table_size (dispatcher->others) == 0)
+    return target;
+  colon = strchr (name, ':');
+  if (colon == name)
+    return NULL;
+  service = g_strndup (name, colon != NULL ? (gsize) (colon - name) : 0);
+  return g_hash_table_lookup (dispatcher->others, service);
+}
+
 void
 tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GError *refuse,
                        const TpsCarrierOps *ops, gpointer carried)
 {
-  Target *target = g_hash_table_lookup (dispatcher->targets, message->name);
+  Target *target = find_target (dispatcher, message->name);
   TpsCall *call = tps_call_new (message, target != NULL ? target->method->rpc : NULL, ops, carried,
                                 &dispatcher->context);
 

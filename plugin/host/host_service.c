@@ -1,0 +1,75 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/host/host_service.h"
+
+#include "plugin/host/harden.h"
+#include "plugin/host/protocol.h"
+#include "plugin/host/transport.h"
+#include "runtime/base/error.h"
+
+struct TpsHostService
+{
+  gchar *name;
+  ThriftProcessor *processor; /* hardened */
+};
+
+/* A protocol that reads the call's message and keeps the reply; the caller's. */
+static ThriftProtocol *
+open_call (TpsCall *call)
+{
+  TpsWriterForm form;
+  ThriftTransport *box;
+  ThriftProtocol *protocol;
+
+  tps_call_get_reply_form (call, &form);
+  box = tps_host_transport_new_box (&form);
+  protocol = tps_host_protocol_new (box);
+  g_object_unref (box);
+  tps_host_protocol_keep_messages (TPS_HOST_PROTOCOL (protocol));
+  tps_host_protocol_give_message (TPS_HOST_PROTOCOL (protocol), tps_call_take_message (call),
+                                  tps_host_options_get_max_elements (NULL));
+  return protocol;
+}
+
+static void
+handle (TpsCall *call, gpointer object)
+{
+  const TpsHostService *service = object;
+  ThriftProtocol *protocol = open_call (call);
+  g_autoptr (GError) error = NULL;
+  TpsWriter *reply = NULL;
+
+  if (thrift_processor_process (service->processor, protocol, protocol, &error))
+    reply = tps_host_transport_steal_reply (TPS_HOST_TRANSPORT (protocol->transport));
+  g_object_unref (protocol);
+  if (error != NULL)
+    tps_call_reply_error (call, error);
+  else
+    tps_call_reply_message (call, reply);
+}
+
+TpsHostService *
+tps_host_service_new (const gchar *name, ThriftProcessor *processor)
+{
+  TpsHostService *service = g_new0 (TpsHostService, 1);
+
+  service->name = g_strdup (name);
+  service->processor = tps_harden_processor (processor, NULL);
+  return service;
+}
+
+void
+tps_host_service_free (TpsHostService *service)
+{
+  if (service == NULL)
+    return;
+  g_object_unref (service->processor);
+  g_free (service->name);
+  g_free (service);
+}
+
+TpsService
+tps_host_service_get (TpsHostService *service)
+{
+  return (TpsService) { .name = service->name, .handle_other = handle, .object = service };
+}

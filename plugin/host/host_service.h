@@ -1,0 +1,35 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A host's own processor as a service of ours (plugin/service/call.h): the other way round than
+ * plugin/host/processor.h.
+ *
+ * A call has been received and checked as a whole before the processor reads it, from a
+ * TpsHostProtocol, on a worker. Bytes and objects that generated code makes of it are charged to
+ * the call's budget until the handler has returned, and so is the reply until it has been sent. The
+ * processor is hardened (plugin/host/harden.h).
+ *
+ * Failures outside the processor's contract are answered with TApplicationException: PROTOCOL_ERROR
+ * where the arguments do not have the types of the contract, otherwise INTERNAL_ERROR whose message
+ * begins with the name of one of our codes, such as "RESOURCE_EXHAUSTED: ".
+ */
+
+#pragma once
+
+#include <thrift/c_glib/processor/thrift_processor.h>
+
+#include "plugin/service/call.h"
+
+G_BEGIN_DECLS
+
+typedef struct TpsHostService TpsHostService;
+
+/* Copies `name`; takes a reference of `processor`, whose process() must allow any thread. */
+TpsHostService *tps_host_service_new (const gchar *name, ThriftProcessor *processor);
+void tps_host_service_free (TpsHostService *service);
+
+/* Borrows from `service`. */
+TpsService tps_host_service_get (TpsHostService *service);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHostService, tps_host_service_free)
+
+G_END_DECLS

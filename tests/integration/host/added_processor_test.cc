@@ -1,0 +1,415 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A host's generated processor that TpsServer serves beside our services. */
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/plugin.h"
+#include "tests/integration/host/journal.h"
+#include "tests/integration/host/peer.h"
+
+extern "C"
+{
+#include "fleet_log_journal.h"
+}
+
+using wire::Answer;
+using wire::Message;
+using wire::Peer;
+using wire::Protocol;
+using wire::Value;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const bool kSanitized = true;
+#else
+const bool kSanitized = false;
+#endif
+
+/* Numbers of TApplicationException. */
+const int kUnknownMethod = 1;
+const int kInternalError = 6;
+const int kProtocolError = 7;
+
+/* ---- a handler that the test holds ---------------------------------------------------------- */
+
+struct Gate
+{
+  std::mutex lock;
+  std::condition_variable changed;
+  int n_inside = 0;
+  bool open = false;
+
+  void
+  Pass ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+    n_inside++;
+    changed.notify_all ();
+    changed.wait (guard, [this] { return open; });
+  }
+
+  void
+  WaitForOneInside ()
+  {
+    std::unique_lock<std::mutex> guard (lock);
+    changed.wait (guard, [this] { return n_inside > 0; });
+  }
+
+  void
+  Open ()
+  {
+    std::lock_guard<std::mutex> guard (lock);
+    open = true;
+    changed.notify_all ();
+  }
+};
+
+Gate *gate;
+
+typedef struct
+{
+  FleetLogHealthHandler parent;
+} HeldHandler;
+
+typedef struct
+{
+  FleetLogHealthHandlerClass parent;
+} HeldHandlerClass;
+
+GType held_handler_get_type (void);
+
+G_DEFINE_TYPE (HeldHandler, held_handler, FLEET_LOG_TYPE_HEALTH_HANDLER)
+
+gboolean
+held_ping (FleetLogHealthIf *, gchar **reply, const gchar *text, GError **)
+{
+  gate->Pass ();
+  *reply = g_strdup (text);
+  return TRUE;
+}
+
+void
+held_handler_init (HeldHandler *)
+{
+}
+
+void
+held_handler_class_init (HeldHandlerClass *klass)
+{
+  FLEET_LOG_HEALTH_HANDLER_CLASS (klass)->ping = held_ping;
+}
+
+ThriftProcessor *
+NewHeldProcessor ()
+{
+  gpointer handler = g_object_new (held_handler_get_type (), nullptr);
+  gpointer processor = g_object_new (FLEET_LOG_TYPE_HEALTH_PROCESSOR, "handler", handler, nullptr);
+  g_object_unref (handler);
+  return THRIFT_PROCESSOR (processor);
+}
+
+/* ---- the server ----------------------------------------------------------------------------- */
+
+struct Form
+{
+  const char *name;
+  Protocol protocol;
+  bool framed;
+};
+
+class AddedProcessor : public testing::TestWithParam<Form>
+{
+protected:
+  static void
+  SetUpTestSuite ()
+  {
+    tps_register_types (journal_get_types, journal_n_get_types);
+  }
+
+  void
+  Start (TpsServerOptions options = {}, const char *const *services = nullptr)
+  {
+    TpsPluginOptions plugin_options = {};
+    g_autoptr (GError) error = nullptr;
+    plugin_options.services = services;
+    plugin_options.n_workers = 2;
+    plugin_options.parameter_server.n_trainers = 1;
+    plugin_ = tps_plugin_new (&plugin_options, &error);
+    ASSERT_NE (plugin_, nullptr) << error->message;
+    server_ = tps_plugin_new_server (plugin_, &options);
+    ThriftProcessor *journal = journal_processor_new ();
+    ThriftProcessor *held = NewHeldProcessor ();
+    tps_server_add_processor (server_, "Journal", journal);
+    tps_server_add_processor (server_, "Held", held);
+    g_object_unref (journal);
+    g_object_unref (held);
+    ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error)) << error->message;
+    ASSERT_TRUE (tps_server_start (server_, &error)) << error->message;
+    port_ = strrchr (tps_server_get_addresses (server_)[0], ':') + 1;
+  }
+
+  std::unique_ptr<Peer>
+  Connect ()
+  {
+    return std::make_unique<Peer> (port_, GetParam ().protocol, GetParam ().framed);
+  }
+
+  void
+  SetUp () override
+  {
+    gate = &gate_;
+  }
+
+  void
+  TearDown () override
+  {
+    gate_.Open ();
+    g_clear_object (&server_);
+    g_clear_pointer (&plugin_, tps_plugin_free);
+  }
+
+  Gate gate_;
+  TpsPlugin *plugin_ = nullptr;
+  TpsServer *server_ = nullptr;
+  std::string port_;
+};
+
+Value
+Entry (const std::string &name)
+{
+  return wire::structure ({ { 1, wire::text (name) },
+                            { 2, wire::text (std::string ("\0\1\2", 3)) },
+                            { 3, wire::list (wire::Double, { wire::real (0.5), wire::real (-1) }) },
+                            { 4, wire::i32 (2) } });
+}
+
+Value
+Text (const std::string &text)
+{
+  return wire::structure ({ { 1, wire::text (text) } });
+}
+
+/* The text of a TApplicationException of that kind; fails the test where it is none. */
+std::string
+ExceptionText (const Answer &answer, int kind)
+{
+  if (!answer.message || answer.message->kind != wire::Exception
+      || answer.message->body.find (1) == nullptr || answer.message->body.find (2) == nullptr)
+    {
+      ADD_FAILURE () << "no exception: " << answer.why;
+      return "";
+    }
+  EXPECT_EQ (answer.message->body.find (2)->number, kind);
+  return answer.message->body.find (1)->text;
+}
+
+std::string
+ReplyText (const Answer &answer)
+{
+  if (!answer.message || answer.message->kind != wire::Reply
+      || answer.message->body.find (0) == nullptr)
+    {
+      ADD_FAILURE () << "no reply: " << answer.why;
+      return "";
+    }
+  return answer.message->body.find (0)->text;
+}
+
+INSTANTIATE_TEST_SUITE_P (Forms, AddedProcessor,
+                          testing::Values (Form { "FramedBinary", Protocol::Binary, true },
+                                           Form { "FramedCompact", Protocol::Compact, true },
+                                           Form { "UnframedBinary", Protocol::Binary, false }),
+                          [] (const auto &form) { return std::string (form.param.name); });
+
+TEST_P (AddedProcessor, AnswersBesideOurServices)
+{
+  Start ();
+  auto peer = Connect ();
+  Answer answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("a") } }), 7);
+  ASSERT_TRUE (answer.message) << answer.why;
+  EXPECT_EQ (answer.message->name, "echo");
+  EXPECT_EQ (answer.message->seqid, 7);
+  EXPECT_EQ (wire::encode_value (Protocol::Binary, *answer.message->body.find (0)),
+             wire::encode_value (Protocol::Binary, Entry ("a")));
+  answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("reject") } }));
+  ASSERT_TRUE (answer.message) << answer.why;
+  ASSERT_NE (answer.message->body.find (1), nullptr);
+  EXPECT_EQ (answer.message->body.find (1)->find (2)->text, "asked for");
+  EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("hi"))), "hi");
+  answer = peer->call ("Node:describe", wire::structure ({}));
+  ASSERT_TRUE (answer.message) << answer.why;
+  EXPECT_EQ (answer.message->kind, wire::Reply);
+}
+
+TEST_P (AddedProcessor, IsTheDefaultService)
+{
+  TpsServerOptions options = {};
+  options.default_service = "Journal";
+  Start (options);
+  auto peer = Connect ();
+  EXPECT_EQ (ReplyText (peer->call ("ping", Text ("plain"))), "plain");
+  EXPECT_NE (ExceptionText (peer->call (":ping", Text ("x")), kUnknownMethod), "");
+}
+
+TEST_P (AddedProcessor, LargeBinariesTravelBothWays)
+{
+  Start ();
+  auto peer = Connect ();
+  std::string bytes (3 << 20, '\0');
+  for (size_t i = 0; i < bytes.size (); i++)
+    bytes[i] = static_cast<char> (i * 7);
+  EXPECT_TRUE (ReplyText (peer->call ("Journal:blob", Text (bytes))) == bytes);
+}
+
+TEST_P (AddedProcessor, UnknownMethodsAndWrongTypesAreAnswered)
+{
+  Start ();
+  auto peer = Connect ();
+  for (const char *name : { "Journal:no_such_method", "Journal:", "Journal:ping:", "Journal:a:b" })
+    ExceptionText (peer->call (name, Text ("x")), kUnknownMethod);
+  Value strings = wire::list (wire::String, { wire::text ("not an entry") });
+  EXPECT_NE (ExceptionText (peer->call ("Journal:count", wire::structure ({ { 1, strings } })),
+                            kProtocolError)
+                 .find ("expected"),
+             std::string::npos);
+  EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("still here"))), "still here");
+}
+
+TEST_P (AddedProcessor, FailingOnewayCallDoesNotHarmTheNextReply)
+{
+  Start ();
+  auto peer = Connect ();
+  Message note;
+  note.name = "Journal:note";
+  note.kind = wire::Oneway;
+  note.body = Text ("fail");
+  ASSERT_TRUE (peer->send_message (note));
+  note.name = "Journal:no_such_method";
+  ASSERT_TRUE (peer->send_message (note));
+  EXPECT_EQ (ReplyText (peer->call ("Journal:ping", Text ("next"))), "next");
+}
+
+/* 20,000 entries of one byte each, of which generated code makes objects of some 200 bytes. */
+TEST_P (AddedProcessor, ObjectsOfGeneratedCodeAreCharged)
+{
+  TpsServerOptions options = {};
+  TpsBudgetLimits limits = {};
+  limits.max_pending_bytes = 4 << 20;
+  TpsBudgets *budgets = tps_budgets_new (&limits);
+  options.budgets = budgets;
+  Start (options);
+  auto peer = Connect ();
+  /* TpsHostProtocol counts the elements before it reads the first. */
+  Value many = wire::list (wire::Struct, std::vector<Value> (20000, Entry ("")));
+  EXPECT_NE (ExceptionText (peer->call ("Journal:count", wire::structure ({ { 1, many } })),
+                            kInternalError)
+                 .find ("RESOURCE_EXHAUSTED"),
+             std::string::npos);
+  Value few = wire::list (wire::Struct, std::vector<Value> (2000, Entry ("")));
+  for (int i = 0; i < 20; i++) /* the charges have been released */
+    {
+      Answer answer = peer->call ("Journal:count", wire::structure ({ { 1, few } }));
+      ASSERT_TRUE (answer.message) << answer.why;
+      ASSERT_NE (answer.message->body.find (0), nullptr);
+      EXPECT_EQ (answer.message->body.find (0)->number, 2000);
+    }
+  peer.reset ();
+  g_clear_object (&server_);
+  tps_budgets_free (budgets);
+}
+
+TEST_P (AddedProcessor, SlowCallsLeaveAWorkerToOthers)
+{
+  Start ();
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (int i = 0; i < 3; i++)
+    {
+      Message ping;
+      ping.name = "Held:ping";
+      ping.kind = wire::Call;
+      ping.body = Text (std::to_string (i));
+      peers.push_back (Connect ());
+      ASSERT_TRUE (peers.back ()->send_message (ping));
+    }
+  gate_.WaitForOneInside ();
+  /* Large enough for a worker. */
+  Value tensor = wire::structure ({ { 1, wire::i32 (1) },
+                                    { 2, wire::list (wire::I64, { wire::i64 (50000) }) },
+                                    { 3, wire::text (std::string (200000, '\0')) } });
+  auto peer = Connect ();
+  Answer answer = peer->call ("ParameterServer:average_gradient",
+                              wire::structure ({ { 1, wire::i32 (0) },
+                                                 { 2, wire::i64 (0) },
+                                                 { 3, wire::i32 (0) },
+                                                 { 4, wire::structure ({ { 1, tensor } }) } }));
+  ASSERT_TRUE (answer.message) << answer.why;
+  EXPECT_NE (answer.message->body.find (0), nullptr);
+  gate_.Open ();
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ (ReplyText (peers[i]->receive ()), std::to_string (i));
+}
+
+/* The server is gone before the handler returns: workers are the plugin's. */
+TEST_P (AddedProcessor, OutlivesTheServerInARunningCall)
+{
+  if (std::string (GetParam ().name) != "FramedBinary")
+    GTEST_SKIP () << "takes the three seconds that running calls get";
+  Start ();
+  auto peer = Connect ();
+  Message ping;
+  ping.name = "Held:ping";
+  ping.kind = wire::Call;
+  ping.body = Text ("x");
+  ASSERT_TRUE (peer->send_message (ping));
+  gate_.WaitForOneInside ();
+  EXPECT_FALSE (tps_server_stop (server_));
+  g_clear_object (&server_);
+  gate_.Open ();
+}
+
+size_t
+ResidentBytes ()
+{
+  size_t n_pages = 0;
+  FILE *file = fopen ("/proc/self/statm", "r");
+  if (file == nullptr || fscanf (file, "%*u %zu", &n_pages) != 1)
+    ADD_FAILURE () << "cannot read statm";
+  if (file != nullptr)
+    fclose (file);
+  return n_pages * static_cast<size_t> (sysconf (_SC_PAGESIZE));
+}
+
+/* 136 bytes a call is what the library and generated code lose. */
+TEST_P (AddedProcessor, LeaksNothing)
+{
+  const int n_warm = kSanitized ? 50 : 5000;
+  const int n_calls = kSanitized ? 500 : 30000;
+  size_t before = 0;
+  Start ();
+  auto peer = Connect ();
+  for (int i = 0; i < n_warm + n_calls; i++)
+    {
+      if (i == n_warm)
+        before = ResidentBytes ();
+      Answer answer = peer->call ("Journal:echo", wire::structure ({ { 1, Entry ("a") } }), i);
+      ASSERT_TRUE (answer.message && answer.message->kind == wire::Reply) << answer.why;
+    }
+  if (!kSanitized)
+    {
+      EXPECT_LT (ResidentBytes (), before + (1600u << 10));
+    }
+}
+
+} // namespace
