@@ -22,6 +22,9 @@
  *
  *   processor = tps_plugin_new_processor (plugin, "ParameterServer", TPS_HOST_THREADED, &error);
  *
+ * Handlers that generated code defines, to be overridden method by method, are in
+ * plugin/glib/handler.h.
+ *
  * Calls that wait for other trainers keep the thread that serves their connection:
  * TPS_HOST_THREADED says that each connection has one. With ThriftSimpleServer say
  * TPS_HOST_SINGLE_CONNECTION; calls that would have to wait then fail with UNAVAILABLE.

@@ -62,8 +62,8 @@ steal_message (ThriftProtocol *in, TpsHostProtocol *base, GError **error)
   return message;
 }
 
-static TpsMessage *
-receive (TpsProcessor *processor, ThriftProtocol *in, GError **error)
+TpsMessage *
+tps_processor_receive (TpsProcessor *processor, ThriftProtocol *in, GError **error)
 {
   ThriftProtocol *base = tps_transcode_undecorate (in);
   TpsMessage *message;
@@ -110,9 +110,8 @@ static const TpsCarrierOps carrier_ops = {
   .finish = finish,
 };
 
-/* Takes over `message`; the reply, or NULL for a oneway call. */
-static TpsWriter *
-dispatch (const TpsProcessor *processor, TpsMessage *message)
+TpsWriter *
+tps_processor_call (TpsProcessor *processor, TpsMessage *message)
 {
   CarriedCall call = { .processor = processor };
 
@@ -174,12 +173,12 @@ tps_processor_process (ThriftProcessor *base, ThriftProtocol *in, ThriftProtocol
   TpsProcessor *processor = TPS_PROCESSOR (base);
   TpsHostTransport *transport = find_host_transport (out);
   GError *failure = NULL;
-  TpsMessage *message = receive (processor, in, &failure);
+  TpsMessage *message = tps_processor_receive (processor, in, &failure);
 
   if (message != NULL)
     {
       choose_form (message, transport);
-      if (send_reply (dispatch (processor, message), out, transport, &failure))
+      if (send_reply (tps_processor_call (processor, message), out, transport, &failure))
         return TRUE;
     }
   /* The library's callers pass errors on that are set already. */

@@ -43,4 +43,13 @@ typedef enum
 ThriftProcessor *tps_processor_new (TpsDispatcher *dispatcher, TpsHostKind kind,
                                     const TpsHostOptions *options);
 
+/* Reads one call as process() does. NULL with an error: the connection cannot be read any
+ * further. */
+TpsMessage *tps_processor_receive (TpsProcessor *processor, ThriftProtocol *in, GError **error);
+
+/* Runs one call as process() does, without protocols: takes over `message`, whose form the reply
+ * has. The reply is finished and the caller's; NULL for a oneway call. Waits as process() does.
+ * Thread: any. */
+TpsWriter *tps_processor_call (TpsProcessor *processor, TpsMessage *message);
+
 G_END_DECLS

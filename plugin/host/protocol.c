@@ -30,6 +30,7 @@ struct TpsHostProtocol
   TpsMessage *message; /* being read */
   TpsMessage *kept;    /* was read */
   gboolean keeps_messages;
+  gboolean borrows_binaries;
   guint max_elements;
   TpsTypedReader in; /* of `message`; zero where there is none */
 };
@@ -155,10 +156,12 @@ DEFINE_WRITE (write_double, (ThriftProtocol * base, const gdouble value, GError 
               tps_writer_double (out, value))
 DEFINE_WRITE (write_string, (ThriftProtocol * base, const gchar *value, GError **error),
               tps_writer_string (out, value != NULL ? value : ""))
-/* Copied: generated code frees its result before it flushes. */
+/* Copied as a rule: generated code frees its result before it flushes. */
 DEFINE_WRITE (write_binary,
               (ThriftProtocol * base, const gpointer data, const guint32 n_bytes, GError **error),
-              tps_writer_binary (out, data, n_bytes))
+              (TPS_HOST_PROTOCOL (base)->borrows_binaries
+                   ? tps_writer_binary_borrowed (out, data, n_bytes)
+                   : tps_writer_binary (out, data, n_bytes)))
 
 /* Ends of fields and containers, and the stop that write_struct_end writes: nothing on the wire. */
 DEFINE_WRITE (write_nothing, (ThriftProtocol * base, GError **error), (void) out)
@@ -421,6 +424,12 @@ void
 tps_host_protocol_keep_messages (TpsHostProtocol *protocol)
 {
   protocol->keeps_messages = TRUE;
+}
+
+void
+tps_host_protocol_borrow_binaries (TpsHostProtocol *protocol)
+{
+  protocol->borrows_binaries = TRUE;
 }
 
 TpsMessage *

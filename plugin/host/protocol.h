@@ -51,9 +51,13 @@ ThriftProtocolFactory *tps_host_protocol_factory_new (void);
 void tps_host_protocol_give_message (TpsHostProtocol *protocol, TpsMessage *message,
                                      guint max_elements);
 
-/* A message that was read to its end stays until the next one or the end of the protocol, and so does
- * what it is charged: for as long as a handler has the objects that were made from it. */
+/* A message that was read to its end stays until the next one or the end of the protocol, and so
+ * does what it is charged: for as long as a handler has the objects that were made from it. */
 void tps_host_protocol_keep_messages (TpsHostProtocol *protocol);
+
+/* From now on binaries that are written are borrowed, until the message that was written is
+ * freed. */
+void tps_host_protocol_borrow_binaries (TpsHostProtocol *protocol);
 
 /* The message whose beginning was read and nothing more, the caller's; NULL where there is none. */
 TpsMessage *tps_host_protocol_steal_message (TpsHostProtocol *protocol);

@@ -91,3 +91,22 @@ tps_transcode_feed (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, GEr
     }
   return TRUE;
 }
+
+TpsMessage *
+tps_transcode_message (TpsWriter *out, GError **error)
+{
+  static const TpsScannerOptions limits = { .max_message_bytes = G_MAXINT32,
+                                            .max_head_bytes = G_MAXINT32 };
+  g_autoptr (TpsScanner) scanner = tps_scanner_new (&limits);
+  guint n_pieces = 0;
+  const struct iovec *pieces = tps_writer_get_pieces (out, &n_pieces, NULL);
+  TpsMessage *message;
+
+  for (guint i = 0; i < n_pieces; i++)
+    if (!tps_transcode_feed (scanner, pieces[i].iov_base, pieces[i].iov_len, error))
+      return NULL;
+  message = tps_scanner_take (scanner);
+  if (message == NULL)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the message has no end");
+  return message;
+}

@@ -24,6 +24,10 @@ G_BEGIN_DECLS
 TpsMessage *tps_transcode_read (ThriftProtocol *in, const TpsScannerOptions *limits,
                                 GError **error);
 
+/* A finished message as one that was received; copies the bytes that `out` has or borrows. Errors:
+ * those of the scanner. */
+TpsMessage *tps_transcode_message (TpsWriter *out, GError **error);
+
 /* After a read that failed: closes the connection and forgets what the library's framed and
  * buffered transports hold of it, so that whatever reads from it next fails at once
  * (ThriftMultiplexedProcessor skips what it takes for the rest of a call, up to 0.23 to any depth).

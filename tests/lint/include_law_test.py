@@ -102,7 +102,7 @@ LAYERS = (
     "plugin/service/chunks plugin/host plugin/client",
     "plugin/server plugin/client/tables",
     "plugin plugin/python/native",
-    "plugin/app",
+    "plugin/app plugin/glib",
     "bench/process bench/report",
     "bench/engine",
     "bench/world",
@@ -116,7 +116,7 @@ LAYERS = (
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders.split()}
 
 # Packages whose targets, or some of them, may be public.
-PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/python", "cuda", "thrift", "third_party")
+PUBLIC_PACKAGES = ("plugin", "plugin/client", "plugin/glib", "plugin/python", "cuda", "thrift", "third_party")
 EVERYBODY = re.compile(r'"//(:__subpackages__|visibility:public)"')
 
 # Folders whose files still call each other in circles. This list may only become shorter.

@@ -2,13 +2,14 @@
 
 /* A program with a Thrift server of its own, in which ThriftPS was put later.
  *
- *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--ntrainer=N]
- *              [--stall-ms=N]
+ *   fleet_host [--simple] [--hardened | --hardened-processor | --own-server] [--generated]
+ *              [--ntrainer=N] [--stall-ms=N]
  *
  * Serves its Journal (the default) and ours as ps.ParameterServer, ps.Rendezvous, ps.Node. Without
  * --hardened everything is the library's: framed transport, binary protocol,
- * ThriftMultiplexedProcessor; with --hardened-processor all but the processor. With --own-server a TpsServer with our services alone takes the place
- * of its server. Prints "listening on PORT"; ends when its standard input ends. */
+ * ThriftMultiplexedProcessor; with --hardened-processor all but the processor. With --own-server a
+ * TpsServer with our services alone takes the place of its server. With --generated our services
+ * are generated processors. Prints "listening on PORT"; ends when its standard input ends. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <thrift/c_glib/transport/thrift_framed_transport_factory.h>
 #include <unistd.h>
 
+#include "plugin/glib/handler.h"
 #include "plugin/plugin.h"
 #include "tests/integration/host/host_server.h"
 #include "tests/integration/host/journal.h"
@@ -27,6 +29,7 @@ typedef struct
   gboolean hardened;
   gboolean hardened_processor; /* alone, on the library's transports and protocols */
   gboolean own_server;
+  gboolean generated;
   guint n_trainers;
   guint stall_ms;
 } Flags;
@@ -42,6 +45,8 @@ parse_flag (const gchar *text, Flags *flags)
     flags->hardened_processor = TRUE;
   else if (strcmp (text, "--own-server") == 0)
     flags->own_server = TRUE;
+  else if (strcmp (text, "--generated") == 0)
+    flags->generated = TRUE;
   else if (g_str_has_prefix (text, "--ntrainer="))
     flags->n_trainers = (guint) atoi (strchr (text, '=') + 1);
   else if (g_str_has_prefix (text, "--stall-ms="))
@@ -51,19 +56,54 @@ parse_flag (const gchar *text, Flags *flags)
   return TRUE;
 }
 
+/* Our services as generated processors of the contract. */
+static void
+register_generated (TpsPlugin *plugin, ThriftMultiplexedProcessor *multiplexed, TpsHostKind kind)
+{
+  const struct
+  {
+    const gchar *name;
+    GType type;
+  } services[] = {
+    { "ps.ParameterServer", TPS_TYPE_PARAMETER_SERVER_HANDLER },
+    { "ps.EmbeddingTable", TPS_TYPE_EMBEDDING_TABLE_HANDLER },
+    { "ps.Rendezvous", TPS_TYPE_RENDEZVOUS_HANDLER },
+    { "ps.Node", TPS_TYPE_NODE_HANDLER },
+    { "ps.Memory", TPS_TYPE_MEMORY_HANDLER },
+    { "ps.Chunks", TPS_TYPE_CHUNKS_HANDLER },
+  };
+  GError *error = NULL;
+
+  for (guint i = 0; i < G_N_ELEMENTS (services); i++)
+    {
+      gpointer handler = tps_handler_new (services[i].type, plugin, kind, &error);
+      ThriftProcessor *processor;
+
+      if (handler == NULL)
+        g_error ("%s", error->message);
+      processor = tps_handler_new_processor (handler);
+      thrift_multiplexed_processor_register_processor (THRIFT_PROCESSOR (multiplexed),
+                                                       services[i].name, processor, NULL);
+      g_object_unref (processor);
+      g_object_unref (handler);
+    }
+}
+
 static ThriftProcessor *
 make_processor (TpsPlugin *plugin, const Flags *flags)
 {
   ThriftMultiplexedProcessor *multiplexed = g_object_new (THRIFT_TYPE_MULTIPLEXED_PROCESSOR, NULL);
   ThriftProcessor *journal = journal_processor_new ();
   ThriftProcessor *hardened;
+  TpsHostKind kind = flags->simple ? TPS_HOST_SINGLE_CONNECTION : TPS_HOST_THREADED;
   GError *error = NULL;
 
   thrift_multiplexed_processor_register_processor (THRIFT_PROCESSOR (multiplexed), "Journal",
                                                    journal, NULL);
   g_object_unref (journal);
-  if (!tps_plugin_register (plugin, multiplexed, "ps.",
-                            flags->simple ? TPS_HOST_SINGLE_CONNECTION : TPS_HOST_THREADED, &error))
+  if (flags->generated)
+    register_generated (plugin, multiplexed, kind);
+  else if (!tps_plugin_register (plugin, multiplexed, "ps.", kind, &error))
     g_error ("%s", error->message);
   if (!flags->hardened && !flags->hardened_processor)
     return THRIFT_PROCESSOR (multiplexed);

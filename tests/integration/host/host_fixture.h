@@ -32,6 +32,7 @@ struct Variant
   bool hardened;
   wire::Protocol protocol;
   bool framed;
+  bool generated; /* our services are generated processors */
 };
 
 inline std::ostream &
@@ -49,6 +50,8 @@ protected:
     flags.insert (flags.begin (), "tests/integration/host/fleet_host");
     if (GetParam ().hardened)
       flags.push_back ("--hardened");
+    if (GetParam ().generated)
+      flags.push_back ("--generated");
     process_ = std::make_unique<wire::Process> (flags);
   }
 
@@ -72,9 +75,11 @@ protected:
 };
 
 inline const Variant kVariants[] = {
-  { "Stock", false, wire::Protocol::Binary, true },
-  { "HardenedFramedBinary", true, wire::Protocol::Binary, true },
-  { "HardenedFramedCompact", true, wire::Protocol::Compact, true },
-  { "HardenedUnframedBinary", true, wire::Protocol::Binary, false },
-  { "HardenedUnframedCompact", true, wire::Protocol::Compact, false },
+  { "Stock", false, wire::Protocol::Binary, true, false },
+  { "HardenedFramedBinary", true, wire::Protocol::Binary, true, false },
+  { "HardenedFramedCompact", true, wire::Protocol::Compact, true, false },
+  { "HardenedUnframedBinary", true, wire::Protocol::Binary, false, false },
+  { "HardenedUnframedCompact", true, wire::Protocol::Compact, false, false },
+  { "GeneratedStock", false, wire::Protocol::Binary, true, true },
+  { "GeneratedHardened", true, wire::Protocol::Compact, true, true },
 };

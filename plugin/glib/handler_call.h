@@ -1,0 +1,79 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* One call of a generated handler as a message to the plugin, and back. For the code that
+ * handlers.py makes:
+ *
+ *   tps_handler_call_begin (&call, iface, "add");
+ *   tps_handler_call_put_string (&call, 1, key);           each argument, in the order of the IDL
+ *   client = tps_handler_call_run (&call, TPS_WIRE_TYPE_RENDEZVOUS_CLIENT);
+ *   if (client != NULL)
+ *     tps_wire_rendezvous_client_recv_add (client, _return, failure, &call.error);
+ *   return tps_handler_call_end (&call, failure, error);
+ *
+ * A string, binary or struct that is NULL is left out, and so is a push id without a client:
+ * generated processors hand those over for arguments that the peer did not send. Thread: any; a
+ * call belongs to one.
+ */
+
+#pragma once
+
+#include <thrift/c_glib/protocol/thrift_protocol.h>
+#include <thrift/c_glib/thrift_struct.h>
+
+#include "plugin/host/library.h"
+#include "plugin/host/processor.h"
+
+G_BEGIN_DECLS
+
+#include "tps_wire_node_types.h"
+#include "tps_wire_tensor_types.h"
+
+typedef struct
+{
+  TpsProcessor *processor;  /* borrowed; NULL: the handler has none */
+  ThriftProtocol *protocol; /* writes the request, then reads the reply */
+  GObject *client;          /* generated: reads the result from `protocol` */
+  GError *error;
+} TpsHandlerCall;
+
+void tps_handler_call_begin (TpsHandlerCall *call, gpointer handler, const gchar *method);
+
+void tps_handler_call_put_bool (TpsHandlerCall *call, gint16 id, gboolean value);
+void tps_handler_call_put_i32 (TpsHandlerCall *call, gint16 id, gint32 value);
+void tps_handler_call_put_i64 (TpsHandlerCall *call, gint16 id, gint64 value);
+void tps_handler_call_put_string (TpsHandlerCall *call, gint16 id, const gchar *value);
+void tps_handler_call_put_binary (TpsHandlerCall *call, gint16 id, const GByteArray *value);
+void tps_handler_call_put_struct (TpsHandlerCall *call, gint16 id, gconstpointer value);
+void tps_handler_call_put_push (TpsHandlerCall *call, gint16 id, const TpsWirePushId *value);
+void tps_handler_call_put_i64s (TpsHandlerCall *call, gint16 id, const GArray *values);
+void tps_handler_call_put_strings (TpsHandlerCall *call, gint16 id, const GPtrArray *values);
+void tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *values);
+
+/* Has the plugin handle the call, and waits for the reply. A client of `client_type` to read it
+ * with, borrowed until the end of the call; NULL: call->error says why. */
+gpointer tps_handler_call_run (TpsHandlerCall *call, GType client_type);
+
+/* TRUE: the result has been read. FALSE: either `failure`, the caller's, or `error` is set. */
+gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failure, GError **error);
+
+/* What generated readers expect before a result: an empty list, a struct that nobody else has. */
+void tps_handler_reset_list (GPtrArray **list);
+void tps_handler_reset_struct (gpointer *object, GType type);
+
+/* The processor of the services behind a handler: a reference is taken; borrowed, NULL = none. */
+void tps_handler_set_processor (gpointer handler, ThriftProcessor *processor);
+TpsProcessor *tps_handler_get_processor (gpointer handler);
+
+typedef struct
+{
+  const gchar *name;
+  TpsGetType get_handler_type;
+  TpsGetType get_processor_type;
+} TpsHandlerService;
+
+/* All services of the IDL, ended by a NULL name; all generated types that are objects. */
+extern const TpsHandlerService tps_handler_services[];
+extern const TpsGetType tps_handler_wire_types[];
+extern const guint tps_handler_n_wire_types;
+
+G_END_DECLS

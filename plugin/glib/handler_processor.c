@@ -1,0 +1,160 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/glib/handler_processor.h"
+
+#include <string.h>
+
+#include "plugin/host/protocol.h"
+#include "plugin/host/transport.h"
+#include "plugin/wire/contract.h"
+
+static GQuark
+service_quark (void)
+{
+  return g_quark_from_static_string ("tps-handler-service");
+}
+
+/* ---- what generated code does not see ------------------------------------------------------- */
+
+static const TpsRpc *
+find_rpc (const gchar *service, const gchar *method)
+{
+  for (const TpsRpc *const *rpc = tps_contract; *rpc != NULL; rpc++)
+    if (strcmp ((*rpc)->service, service) == 0 && strcmp ((*rpc)->name, method) == 0)
+      return *rpc;
+  return NULL;
+}
+
+static gint
+find_argument (const TpsRpc *rpc, gint16 id)
+{
+  for (gint i = 0; rpc->arguments != NULL && rpc->arguments[i].name != NULL; i++)
+    if (rpc->arguments[i].id == id)
+      return i;
+  return -1;
+}
+
+static gboolean
+has_all (const TpsRpc *rpc, guint64 present)
+{
+  for (guint i = 0; rpc->arguments != NULL && rpc->arguments[i].name != NULL; i++)
+    if (rpc->arguments[i].presence == TPS_FIELD_REQUIRED && (present >> i & 1) == 0)
+      return FALSE;
+  return TRUE;
+}
+
+/* Whether all required arguments are there, each of its type. The services refuse any other
+ * call. */
+static gboolean
+is_complete (const TpsRpc *rpc, const TpsMessage *message)
+{
+  guint64 present = 0;
+  TpsReader in;
+  TpsWireType type;
+  gint16 id;
+
+  tps_reader_init (&in, message);
+  tps_reader_struct_begin (&in);
+  while (tps_reader_field (&in, &id, &type))
+    {
+      gint argument = find_argument (rpc, id);
+
+      if (argument >= 0 && rpc->arguments[argument].kind->type != type)
+        return FALSE;
+      if (argument >= 0)
+        present |= (guint64) 1 << argument;
+      tps_reader_skip (&in, type);
+    }
+  return has_all (rpc, present);
+}
+
+/* Whether generated code may read the call. */
+static gboolean
+is_readable (const TpsHandlerService *service, const TpsMessage *message)
+{
+  const TpsRpc *rpc = find_rpc (service->name, message->name);
+
+  return message->n_bytes_refused == 0 && (rpc == NULL || is_complete (rpc, message));
+}
+
+/* ---- process() ------------------------------------------------------------------------------ */
+
+static gboolean process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out,
+                         GError **error);
+
+/* The generated class above ours. */
+static ThriftProcessorClass *
+get_generated_class (ThriftProcessor *processor, const TpsHandlerService **service)
+{
+  GType type = G_OBJECT_TYPE (processor);
+  ThriftProcessorClass *klass = g_type_class_peek (type);
+
+  for (; klass->process == process; klass = g_type_class_peek (type))
+    {
+      if (g_type_get_qdata (type, service_quark ()) != NULL)
+        *service = g_type_get_qdata (type, service_quark ());
+      type = g_type_parent (type);
+    }
+  return klass;
+}
+
+/* A protocol to read the message from, which is taken over; the caller's. */
+static ThriftProtocol *
+protocol_new (TpsMessage *message)
+{
+  ThriftTransport *sink = tps_host_transport_new_sink ();
+  ThriftProtocol *protocol = tps_host_protocol_new (sink);
+
+  g_object_unref (sink);
+  tps_host_protocol_keep_messages (TPS_HOST_PROTOCOL (protocol));
+  tps_host_protocol_give_message (TPS_HOST_PROTOCOL (protocol), message,
+                                  tps_host_options_get_max_elements (NULL));
+  return protocol;
+}
+
+static gboolean
+process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)
+{
+  const TpsHandlerService *service = NULL;
+  ThriftProcessorClass *generated = get_generated_class (processor, &service);
+  g_autoptr (GObject) handler = NULL;
+  g_autoptr (GObject) reading = NULL;
+  TpsProcessor *services;
+  TpsMessage *message;
+  gboolean readable;
+
+  g_object_get (processor, "handler", &handler, NULL);
+  services = handler != NULL ? tps_handler_get_processor (handler) : NULL;
+  if (services == NULL || service == NULL)
+    return generated->process (processor, in, out, error);
+  message = tps_processor_receive (services, in, error);
+  if (message == NULL)
+    return FALSE;
+  readable = is_readable (service, message);
+  reading = (GObject *) protocol_new (message);
+  return readable ? generated->process (processor, THRIFT_PROTOCOL (reading), out, error)
+                  : thrift_processor_process (THRIFT_PROCESSOR (services),
+                                              THRIFT_PROTOCOL (reading), out, error);
+}
+
+static void
+class_init (gpointer klass, gpointer class_data)
+{
+  THRIFT_PROCESSOR_CLASS (klass)->process = process;
+}
+
+GType
+tps_handler_processor_get_type (const TpsHandlerService *service)
+{
+  g_autofree gchar *name = g_strdup_printf ("Tps%sProcessor", service->name);
+  GType type = g_type_from_name (name);
+  GTypeQuery generated;
+
+  if (type != 0)
+    return type;
+  g_type_query (service->get_processor_type (), &generated);
+  type = g_type_register_static_simple (generated.type, name, generated.class_size, class_init,
+                                        generated.instance_size, NULL, (GTypeFlags) 0);
+  g_type_set_qdata (type, service_quark (), (gpointer) (guintptr) service);
+  return type;
+}

@@ -1,0 +1,81 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/glib/wire_values.h"
+
+#include "runtime/base/error.h"
+
+static gboolean
+check_bytes (const TpsWireTensor *wire, const TpsShape *shape, const gchar *what, GError **error)
+{
+  gsize n_bytes = wire->data != NULL ? wire->data->len : 0;
+  g_autofree gchar *text = NULL;
+
+  if (n_bytes == tps_shape_n_bytes (shape))
+    return TRUE;
+  text = tps_shape_to_string (shape);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "%s.data has %" G_GSIZE_FORMAT " bytes, %s needs %" G_GSIZE_FORMAT, what, n_bytes,
+               text, tps_shape_n_bytes (shape));
+  return FALSE;
+}
+
+gboolean
+tps_tensor_view_from_wire (const TpsWireTensor *wire, const gchar *what, TpsTensorView *view,
+                           GError **error)
+{
+  TpsTensorView seen = { .data = wire->data != NULL ? wire->data->data : NULL };
+
+  if (wire->__isset_shared)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s.shared is set, but this message has no shared memory", what);
+      return FALSE;
+    }
+  if (!tps_shape_init (&seen.shape, (gint) wire->dtype, wire->shape->len,
+                       (const gint64 *) (gconstpointer) wire->shape->data, what, error)
+      || !check_bytes (wire, &seen.shape, what, error))
+    return FALSE;
+  *view = seen;
+  return TRUE;
+}
+
+TpsWireTensor *
+tps_tensor_view_to_wire (TpsTensorView view)
+{
+  TpsWireTensor *wire = g_object_new (TPS_WIRE_TYPE_TENSOR, NULL);
+  gsize n_bytes = tps_shape_n_bytes (&view.shape);
+
+  wire->dtype = (TpsWireDType) view.shape.dtype;
+  wire->__isset_dtype = TRUE;
+  g_array_append_vals (wire->shape, view.shape.dims, view.shape.n_dims);
+  wire->data = g_byte_array_sized_new ((guint) n_bytes);
+  if (n_bytes > 0)
+    g_byte_array_append (wire->data, view.data, (guint) n_bytes);
+  wire->__isset_data = TRUE;
+  return wire;
+}
+
+TpsWireServiceError *
+tps_service_error_to_wire (const GError *error)
+{
+  TpsWireServiceError *failure = g_object_new (TPS_WIRE_TYPE_SERVICE_ERROR, NULL);
+  gint retry_after_ms = error->domain == TPS_ERROR ? tps_error_get_retry_after_ms (error) : -1;
+
+  failure->code = (TpsWireErrorCode) tps_error_to_wire_code (error);
+  failure->__isset_code = TRUE;
+  failure->message = g_strdup (error->message);
+  failure->retry_after_ms = MAX (retry_after_ms, 0);
+  failure->__isset_retry_after_ms = retry_after_ms >= 0;
+  return failure;
+}
+
+GError *
+tps_service_error_from_wire (const TpsWireServiceError *failure)
+{
+  GError *error = g_error_new_literal (TPS_ERROR, tps_error_from_wire_code ((gint) failure->code),
+                                       failure->message != NULL ? failure->message : "");
+
+  if (failure->__isset_retry_after_ms)
+    tps_error_set_retry_after_ms (error, failure->retry_after_ms);
+  return error;
+}

@@ -1,0 +1,57 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* thriftps_server whose services are generated processors: this takes the place of
+ * tps_plugin_new_server() when the program is linked (ld --wrap). Memory and Chunks are the
+ * server's own. */
+
+#include "plugin/glib/handler.h"
+
+/* Calls that wait for other trainers keep a thread under a generated processor. */
+#define N_THREADS 64
+
+TpsServer *__wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
+
+static TpsWorkerPool *threads; /* of the one server; lives as long as the process */
+
+static void
+add_service (TpsServer *server, TpsPlugin *plugin, const gchar *name, GType type)
+{
+  g_autoptr (GError) error = NULL;
+  gpointer handler = tps_handler_new (type, plugin, TPS_HOST_THREADED, &error);
+  ThriftProcessor *processor;
+
+  if (handler == NULL) /* not served by this plugin */
+    return;
+  processor = tps_handler_new_processor (handler);
+  tps_server_add_processor (server, name, processor);
+  g_object_unref (processor);
+  g_object_unref (handler);
+}
+
+static void
+shut_down (gpointer plugin)
+{
+  tps_plugin_shut_down (plugin);
+}
+
+TpsServer *
+__wrap_tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
+{
+  /* The server does not know that the processors are the plugin's. */
+  TpsService end = { .name = "End", .object = plugin, .shut_down = shut_down };
+  TpsServerOptions filled = *options;
+  TpsServer *server;
+
+  threads = tps_worker_pool_new ("generated", N_THREADS);
+  filled.workers = threads;
+  filled.budgets = tps_plugin_get_budgets (plugin);
+  server = tps_server_new (&filled);
+  tps_server_add_service (server, &end);
+  add_service (server, plugin, "ParameterServer", TPS_TYPE_PARAMETER_SERVER_HANDLER);
+  add_service (server, plugin, "EmbeddingTable", TPS_TYPE_EMBEDDING_TABLE_HANDLER);
+  add_service (server, plugin, "Rendezvous", TPS_TYPE_RENDEZVOUS_HANDLER);
+  add_service (server, plugin, "Trainer", TPS_TYPE_TRAINER_HANDLER);
+  add_service (server, plugin, "Durability", TPS_TYPE_DURABILITY_HANDLER);
+  add_service (server, plugin, "Node", TPS_TYPE_NODE_HANDLER);
+  return server;
+}

@@ -1,0 +1,292 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Generated handlers on a plugin: called directly, overridden, and served. Their semantics over the
+ * wire are tested with those of all hosts: tests/integration/host. */
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/glib/handler.h"
+#include "plugin/glib/wire_values.h"
+#include "runtime/base/error.h"
+#include "tests/integration/host/peer.h"
+#include "tests/plugin/glib/guarded_store.h"
+
+namespace {
+
+class Handler : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    TpsPluginOptions options = {};
+    g_autoptr (GError) error = nullptr;
+    options.n_workers = 2;
+    options.parameter_server.n_trainers = 1;
+    plugin_ = tps_plugin_new (&options, &error);
+    ASSERT_NE (plugin_, nullptr) << error->message;
+    store_ = New<TpsWireRendezvousIf> (TPS_TYPE_RENDEZVOUS_HANDLER);
+    tables_ = New<TpsWireEmbeddingTableIf> (TPS_TYPE_EMBEDDING_TABLE_HANDLER);
+  }
+
+  void
+  TearDown () override
+  {
+    g_clear_object (&failure_);
+    g_clear_error (&error_);
+    g_object_unref (store_);
+    g_object_unref (tables_);
+    tps_plugin_free (plugin_);
+  }
+
+  template <typename Interface>
+  Interface *
+  New (GType type)
+  {
+    g_autoptr (GError) error = nullptr;
+    gpointer handler = tps_handler_new (type, plugin_, TPS_HOST_THREADED, &error);
+    EXPECT_NE (handler, nullptr) << error->message;
+    return static_cast<Interface *> (handler);
+  }
+
+  /* The last call failed with that code; its message. */
+  std::string
+  Failure (int code)
+  {
+    EXPECT_EQ (error_, nullptr); /* generated processors cannot bear both */
+    EXPECT_NE (failure_, nullptr);
+    std::string message = failure_ != nullptr ? failure_->message : "";
+    if (failure_ != nullptr)
+      {
+        EXPECT_EQ (static_cast<int> (failure_->code), code) << message;
+      }
+    g_clear_object (&failure_);
+    g_clear_error (&error_);
+    return message;
+  }
+
+  void
+  CreateTable (const char *name)
+  {
+    auto *spec = static_cast<TpsWireTableSpec *> (
+        g_object_new (TPS_WIRE_TYPE_TABLE_SPEC, "name", name, "rows", static_cast<gint64> (8),
+                      "dim", 2, "dtype", TPS_WIRE_D_TYPE_FLOAT32, nullptr));
+    EXPECT_TRUE (tps_wire_embedding_table_if_create_table (tables_, spec, &failure_, &error_));
+    g_object_unref (spec);
+  }
+
+  TpsPlugin *plugin_ = nullptr;
+  TpsWireRendezvousIf *store_ = nullptr;
+  TpsWireEmbeddingTableIf *tables_ = nullptr;
+  TpsWireServiceError *failure_ = nullptr;
+  GError *error_ = nullptr;
+};
+
+TEST_F (Handler, AnswersDirectCalls)
+{
+  GByteArray *value = g_byte_array_append (g_byte_array_new (),
+                                           reinterpret_cast<const guint8 *> ("abc"), 3);
+  GByteArray *found = nullptr;
+  gint64 sum = 0;
+
+  EXPECT_TRUE (tps_wire_rendezvous_if_put (store_, "key", value, &failure_, &error_));
+  EXPECT_TRUE (tps_wire_rendezvous_if_get (store_, &found, "key", 0, &failure_, &error_));
+  EXPECT_TRUE (tps_wire_rendezvous_if_get (store_, &found, "key", 0, &failure_, &error_)); // again
+  ASSERT_NE (found, nullptr);
+  EXPECT_EQ (std::string (reinterpret_cast<char *> (found->data), found->len), "abc");
+  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 5, nullptr, &failure_, &error_));
+  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", -7, nullptr, &failure_, &error_));
+  EXPECT_EQ (sum, -2);
+  g_byte_array_unref (value);
+  g_byte_array_unref (found);
+}
+
+TEST_F (Handler, PushIdsCountOnce)
+{
+  auto *push = static_cast<TpsWirePushId *> (g_object_new (
+      TPS_WIRE_TYPE_PUSH_ID, "client", "c", "sequence", static_cast<gint64> (1), nullptr));
+  auto *none = static_cast<TpsWirePushId *> (g_object_new (TPS_WIRE_TYPE_PUSH_ID, nullptr));
+  gint64 sum = 0;
+
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, push, &failure_, &error_));
+  EXPECT_EQ (sum, 1);
+  for (int i = 0; i < 3; i++) // what a generated processor makes of a push id that is not there
+    EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 1, none, &failure_, &error_));
+  EXPECT_EQ (sum, 4);
+  g_object_unref (push);
+  g_object_unref (none);
+}
+
+TEST_F (Handler, FailuresAreThoseOfTheServices)
+{
+  GByteArray *found = nullptr;
+
+  EXPECT_FALSE (tps_wire_rendezvous_if_get (store_, &found, "nowhere", 0, &failure_, &error_));
+  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_NOT_FOUND).find ("nowhere"), std::string::npos);
+  EXPECT_EQ (found, nullptr);
+  EXPECT_FALSE (tps_wire_rendezvous_if_put (store_, nullptr, nullptr, &failure_, &error_));
+  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_INVALID_ARGUMENT).find ("key is missing"),
+             std::string::npos);
+  EXPECT_FALSE (tps_wire_rendezvous_if_put (store_, "white space", nullptr, &failure_, &error_));
+  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_INVALID_ARGUMENT).find ("key"), std::string::npos);
+}
+
+TEST_F (Handler, ListsAndStructsComeBack)
+{
+  GPtrArray *specs = nullptr;
+  TpsWireTensor *rows = nullptr;
+  const gint64 ids[] = { 3, 5, 3 };
+  TpsTensorView indices = { { TPS_DTYPE_INT64, 1, { 3 } }, ids };
+  TpsWireTensor *wire_ids = tps_tensor_view_to_wire (indices);
+  TpsTensorView seen;
+
+  CreateTable ("a");
+  CreateTable ("b");
+  for (int i = 0; i < 2; i++) // into the same list
+    ASSERT_TRUE (tps_wire_embedding_table_if_list_tables (tables_, &specs, &failure_, &error_));
+  ASSERT_EQ (specs->len, 2u);
+  EXPECT_STREQ (static_cast<TpsWireTableSpec *> (g_ptr_array_index (specs, 1))->name, "b");
+  for (int i = 0; i < 2; i++)
+    ASSERT_TRUE (tps_wire_embedding_table_if_lookup_rows (tables_, &rows, "a", wire_ids, &failure_,
+                                                          &error_));
+  ASSERT_TRUE (tps_tensor_view_from_wire (rows, "rows", &seen, &error_)) << error_->message;
+  ASSERT_EQ (tps_shape_n_elems (&seen.shape), 6);
+  EXPECT_EQ (memcmp (seen.data, static_cast<const float *> (seen.data) + 4, 2 * sizeof (float)), 0);
+  g_ptr_array_unref (specs);
+  g_object_unref (rows);
+  g_object_unref (wire_ids);
+}
+
+TEST_F (Handler, CallsOfManyThreadsAreCounted)
+{
+  std::vector<std::thread> threads;
+  gint64 sum = 0;
+
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back ([this] {
+      for (int i = 0; i < 200; i++)
+        {
+          gint64 ignored = 0;
+          TpsWireServiceError *failure = nullptr;
+          EXPECT_TRUE (
+              tps_wire_rendezvous_if_add (store_, &ignored, "n", 1, nullptr, &failure, nullptr));
+        }
+    });
+  for (auto &thread : threads)
+    thread.join ();
+  EXPECT_TRUE (tps_wire_rendezvous_if_add (store_, &sum, "n", 0, nullptr, &failure_, &error_));
+  EXPECT_EQ (sum, 800);
+}
+
+TEST_F (Handler, ServiceThatThePluginLacksIsRefused)
+{
+  EXPECT_EQ (tps_handler_new (TPS_TYPE_TRAINER_HANDLER, plugin_, TPS_HOST_THREADED, &error_),
+             nullptr);
+  ASSERT_NE (error_, nullptr);
+  EXPECT_NE (std::string (error_->message).find ("Trainer"), std::string::npos);
+}
+
+TEST_F (Handler, ObjectThatWasMadeWithoutAPluginSaysSo)
+{
+  auto *handler = static_cast<TpsWireRendezvousIf *> (
+      g_object_new (TPS_TYPE_RENDEZVOUS_HANDLER, nullptr));
+
+  EXPECT_FALSE (tps_wire_rendezvous_if_put (handler, "key", nullptr, &failure_, &error_));
+  EXPECT_NE (Failure (TPS_WIRE_ERROR_CODE_INTERNAL).find ("has no plugin"), std::string::npos);
+  g_object_unref (handler);
+}
+
+/* The subclass behind its generated processor, in a TpsServer. */
+TEST_F (Handler, SubclassOverridesAndWrapsMethods)
+{
+  auto *guarded = New<TpsWireRendezvousIf> (guarded_store_get_type ());
+  ThriftProcessor *processor = tps_handler_new_processor (guarded);
+  TpsServer *server = tps_server_new (nullptr);
+  guint before = guarded_store_count_puts ();
+
+  EXPECT_TRUE (G_TYPE_CHECK_INSTANCE_TYPE (processor, TPS_WIRE_TYPE_RENDEZVOUS_PROCESSOR));
+  tps_server_add_processor (server, "Rendezvous", processor);
+  g_object_unref (processor);
+  g_object_unref (guarded);
+  ASSERT_TRUE (tps_server_listen (server, "127.0.0.1:0", &error_)) << error_->message;
+  ASSERT_TRUE (tps_server_start (server, &error_)) << error_->message;
+  {
+    wire::Peer peer (strrchr (tps_server_get_addresses (server)[0], ':') + 1,
+                     wire::Protocol::Binary, true);
+    wire::Answer answer = peer.call (
+        "Rendezvous:put", wire::structure ({ { 1, wire::text ("k") }, { 2, wire::text ("v") } }));
+    ASSERT_TRUE (answer.message) << answer.why;
+    EXPECT_EQ (answer.message->body.fields.size (), 0u);
+    answer = peer.call ("Rendezvous:remove", wire::structure ({ { 1, wire::text ("k") } }));
+    ASSERT_TRUE (answer.message) << answer.why;
+    ASSERT_NE (answer.message->body.find (1), nullptr);
+    EXPECT_EQ (answer.message->body.find (1)->find (2)->text, "prefix k: keys stay here");
+    answer = peer.call ("Rendezvous:get",
+                        wire::structure ({ { 1, wire::text ("k") }, { 2, wire::i32 (0) } }));
+    ASSERT_TRUE (answer.message) << answer.why;
+    ASSERT_NE (answer.message->body.find (0), nullptr);
+    EXPECT_EQ (answer.message->body.find (0)->text, "v");
+  }
+  EXPECT_EQ (guarded_store_count_puts (), before + 1);
+  g_object_unref (server);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+TEST (WireValues, TensorIsBorrowedOneWayAndCopiedTheOther)
+{
+  const float elements[] = { 1, 2, 3, 4, 5, 6 };
+  TpsTensorView view = { { TPS_DTYPE_FLOAT32, 2, { 2, 3 } }, elements };
+  TpsWireTensor *wire = tps_tensor_view_to_wire (view);
+  TpsTensorView seen = {};
+  g_autoptr (GError) error = nullptr;
+
+  ASSERT_TRUE (tps_tensor_view_from_wire (wire, "t", &seen, &error)) << error->message;
+  EXPECT_TRUE (tps_shape_equal (&seen.shape, &view.shape));
+  EXPECT_EQ (seen.data, wire->data->data);
+  EXPECT_EQ (memcmp (seen.data, elements, sizeof elements), 0);
+  g_object_unref (wire);
+}
+
+TEST (WireValues, TensorThatIsWrongIsNamed)
+{
+  const float elements[] = { 1, 2 };
+  TpsTensorView view = { { TPS_DTYPE_FLOAT32, 1, { 2 } }, elements };
+  TpsWireTensor *wire = tps_tensor_view_to_wire (view);
+  TpsTensorView seen = {};
+  g_autoptr (GError) error = nullptr;
+
+  g_byte_array_set_size (wire->data, 7);
+  EXPECT_FALSE (tps_tensor_view_from_wire (wire, "gradient", &seen, &error));
+  ASSERT_NE (error, nullptr);
+  EXPECT_STREQ (error->message, "gradient.data has 7 bytes, FLOAT32 [2] needs 8");
+  g_clear_error (&error);
+  wire->dtype = static_cast<TpsWireDType> (77);
+  EXPECT_FALSE (tps_tensor_view_from_wire (wire, "gradient", &seen, &error));
+  EXPECT_STREQ (error->message, "gradient: unknown dtype 77");
+  EXPECT_EQ (seen.data, nullptr);
+  g_object_unref (wire);
+}
+
+TEST (WireValues, FailureKeepsCodeMessageAndTimeToWait)
+{
+  g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "full");
+  g_autoptr (GError) back = nullptr;
+  TpsWireServiceError *failure;
+
+  tps_error_set_retry_after_ms (error, 250);
+  failure = tps_service_error_to_wire (error);
+  back = tps_service_error_from_wire (failure);
+  EXPECT_TRUE (g_error_matches (back, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED));
+  EXPECT_STREQ (back->message, "full");
+  EXPECT_EQ (tps_error_get_retry_after_ms (back), 250);
+  g_object_unref (failure);
+}
+
+} // namespace
