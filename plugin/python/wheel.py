@@ -7,7 +7,7 @@ its end a folder, for the file or for all .py files in the folder FILE. Of two f
 the first counts. `thriftps/_version.py` is made here.
 
 A shared library may need the libraries that manylinux allows, of a C library that is not newer than
-X.Y, and those that lie beside it. A library in BUNDLED is copied from this machine, with its
+X.Y, OpenSSL 3, which all systems with that C library have, and libraries that lie beside it. A library in BUNDLED is copied from this machine, with its
 licence.
 """
 
@@ -30,6 +30,8 @@ ALLOWED = {
     "libpthread.so.0",
     "librt.so.1",
 }
+# Not bundled: its security updates come from the system.
+OPENSSL = {"libcrypto.so.3", "libssl.so.3"}
 BUNDLED = {"libisal.so.2": "/usr/share/doc/libisal2/copyright"}
 
 NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
@@ -108,7 +110,7 @@ def bundle(files, newest):
                 check_glibc(library, newest)
                 files["%s/%s" % (os.path.dirname(place), name)] = library
                 files["%s/%s.copyright" % (os.path.dirname(place), name)] = BUNDLED[name]
-            elif name not in ALLOWED:
+            elif name not in ALLOWED | OPENSSL:
                 sys.exit("wheel: %s needs %s, which manylinux does not allow" % (path, name))
 
 

@@ -165,6 +165,8 @@ Rows (RawClient &client, const char *table, const std::vector<gint64> &indices)
   g_auto (TpsTensor) rows = {};
   Read (client.Call ("EmbeddingTable:lookup_rows", LookupRows (table, indices)),
         ReadResultOf<tps_lookup_rows_rpc>, &rows);
+  if (tps_shape_n_elems (&rows.shape) == 0)
+    return {};
   const float *data = static_cast<const float *> (tps_tensor_data (&rows));
   return { data, data + tps_shape_n_elems (&rows.shape) };
 }
