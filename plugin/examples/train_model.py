@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Training of a model that the server keeps: trainers send gradients, the server steps its optimizer.
+"""Training of a model that the server keeps: trainers send gradients, the server steps it.
 
     train_model.py HOST PORT TRAINER
 

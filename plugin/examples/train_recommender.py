@@ -75,7 +75,7 @@ class Table:
 
 
 class Taste:
-    """What the model is to find out: users like the items of their own kind, of four."""
+    """Made-up data: there are four kinds of users and items, and users like items of their kind."""
 
     def __init__(self, seed):
         self.random = numpy.random.default_rng(seed)

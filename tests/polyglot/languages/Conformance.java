@@ -15,7 +15,7 @@ import org.apache.thrift.transport.layered.TFramedTransport;
 import org.thriftps.*;
 
 /**
- * The conformance client in Java. README.md says what every client must see.
+ * The conformance client in Java. README.md lists the checks.
  *
  * <p>java Conformance HOST PORT TABLE
  */

@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The conformance client in C, with the stock C GLib library. README.md says what every client must
- * see.
+/* The conformance client in C, with the stock C GLib library. README.md lists the checks.
  *
  *   conformance HOST PORT TABLE */
 

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The conformance client for Node. README.md says what every client must see.
+// The conformance client for Node. README.md lists the checks.
 //
 //   NODE_PATH=MODULES:GENERATED node conformance.js HOST PORT TABLE
 
@@ -20,7 +20,7 @@ const BATCH = new Int64(0x00200000, 0x00000001);
 const LARGE = 5000000;
 
 function tensor(dtype, shape, values) {
-  // Typed arrays have the order of bytes of the machine; all that Node runs on are little-endian.
+  // Typed arrays have the byte order of the machine, which must be little-endian.
   const data = Buffer.from(values.buffer);
   return new types.Tensor({ dtype, shape, data });
 }

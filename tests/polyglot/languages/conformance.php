@@ -1,7 +1,7 @@
 <?php
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The conformance client in PHP. README.md says what every client must see.
+// The conformance client in PHP. README.md lists the checks.
 //
 //   conformance.php GENERATED HOST PORT TABLE
 

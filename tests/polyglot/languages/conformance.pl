@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-# The conformance client in Perl. README.md says what every client must see.
+# The conformance client in Perl. README.md lists the checks.
 #
 #   conformance.pl HOST PORT TABLE
 

@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""The conformance client in Python. README.md says what every client must see.
+"""The conformance client in Python. README.md lists the checks.
 
     conformance.py HOST PORT TABLE
 """

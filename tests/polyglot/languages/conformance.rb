@@ -1,6 +1,6 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-# The conformance client in Ruby. README.md says what every client must see.
+# The conformance client in Ruby. README.md lists the checks.
 #
 #   conformance.rb HOST PORT TABLE
 

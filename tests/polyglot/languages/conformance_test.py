@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""One conformance client in each language, against thriftps_server. README.md says what they check."""
+"""One conformance client in each language, against thriftps_server. README.md lists the checks."""
 
 import array
 import os
