@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Reads the tables that train_recommender.py trains, and prints the five best items for a user.
+// Reads the tables that train_recommender.py or split_tables.py trains, and prints the five best items for a user.
 //
 //	recommend USER HOST:PORT HOST:PORT...
 package main
@@ -68,7 +68,7 @@ func findShard(server *embedding_table.EmbeddingTableClient,
 			return spec
 		}
 	}
-	log.Fatalf("there is no table %s: has train_recommender.py run?", table)
+	log.Fatalf("there is no table %s: was it trained?", table)
 	return nil
 }
 

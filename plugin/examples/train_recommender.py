@@ -1,113 +1,58 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""Trains a recommendation model whose embedding tables lie on several servers.
+"""Trains a recommendation model in PyTorch whose embedding tables lie on several servers.
 
     train_recommender.py HOST:PORT HOST:PORT...
 
-A user likes an item with the probability sigmoid(user . item). The tables `users` and `items` are
-split by ranges of rows, as many as there are servers. TUTORIAL.md explains the program.
+A user likes an item with the probability sigmoid(user . item). TUTORIAL.md explains the program;
+split_tables.py is the same with generated code and NumPy.
 """
 
 import sys
-import uuid
 
-import numpy
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
-from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
-from thrift.transport import TSocket, TTransport
-from thriftps.embedding_table import EmbeddingTable
-from thriftps.embedding_table.ttypes import Initializer, InitializerKind, TableSpec
-from thriftps.tensor.ttypes import (
-    DType, Optimizer, OptimizerKind, PushId, SparseTensor, Tensor)
+import thriftps.torch as tps
+import torch
 
 USERS, ITEMS, DIM = 200, 100, 8
-STEPS, BATCH = 400, 256
+STEPS, BATCH = 400, 1024
 
 
-def ids_tensor(ids):
-    return Tensor(DType.INT64, [len(ids)], numpy.asarray(ids, "<i8").tobytes())
+class Recommender(torch.nn.Module):
+
+    def __init__(self, tables):
+        super().__init__()
+        table = {
+            "mode": "sum",
+            "shard": "range",  # each server has a range of the rows
+            "optimizer": tps.Adagrad(lr=0.3),
+            "initializer": tps.Normal(stdev=0.1, seed=7),
+        }
+        self.users = tps.RemoteEmbeddingBag(tables, "users", USERS, DIM, **table)
+        self.items = tps.RemoteEmbeddingBag(tables, "items", ITEMS, DIM, **table)
+
+    def forward(self, users, items):
+        """Logits, one for each pair of a user and an item."""
+        return (self.users(users[:, None]) * self.items(items[:, None])).sum(dim=1)
 
 
-def connect(address):
-    host, _, port = address.rpartition(":")
-    transport = TTransport.TFramedTransport(TSocket.TSocket(host, int(port)))
-    transport.open()
-    protocol = TBinaryProtocolAccelerated(transport)
-    return EmbeddingTable.Client(TMultiplexedProtocol(protocol, "EmbeddingTable"))
-
-
-class Table:
-    """One table, split over servers: server s has the rows [s, s + 1) x rows / servers."""
-
-    def __init__(self, servers, name, rows):
-        self.servers, self.name, self.rows = servers, name, rows
-        self.shard_rows = -(-rows // len(servers))
-        # The client name of a push id is unique to the process; its sequence grows with every push.
-        self.client, self.sequence = "%s-%s" % (name, uuid.uuid4()), 0
-        for s, server in enumerate(servers):
-            first = s * self.shard_rows
-            server.create_table(TableSpec(
-                name=name, rows=rows, dim=DIM, dtype=DType.FLOAT32,
-                first_row=first, shard_rows=min(self.shard_rows, rows - first),
-                initializer=Initializer(InitializerKind.NORMAL, stdev=0.1, seed=7),
-                optimizer=Optimizer(OptimizerKind.ADAGRAD, 0.3)))
-
-    def look_up(self, ids):
-        """Rows [len(ids), DIM]. Ids on the wire are global, whatever the split."""
-        rows = numpy.empty([len(ids), DIM], "<f4")
-        for s, server in enumerate(self.servers):
-            here = ids // self.shard_rows == s
-            if here.any():
-                answer = server.lookup_rows(self.name, ids_tensor(ids[here]))
-                rows[here] = numpy.frombuffer(answer.data, "<f4").reshape(-1, DIM)
-        return rows
-
-    def push(self, ids, gradients):
-        """One step of the optimizer; gradients of an id that is there twice are added up."""
-        self.sequence += 1
-        for s, server in enumerate(self.servers):
-            here = ids // self.shard_rows == s
-            if here.any():
-                values = numpy.ascontiguousarray(gradients[here], "<f4")
-                tensor = Tensor(DType.FLOAT32, list(values.shape), values.tobytes())
-                server.apply_row_gradients(
-                    self.name, SparseTensor(ids_tensor(ids[here]), tensor, [self.rows, DIM]),
-                    PushId(self.client, self.sequence))
-
-
-class Taste:
+def sample(random):
     """Made-up data: there are four kinds of users and items, and users like items of their kind."""
-
-    def __init__(self, seed):
-        self.random = numpy.random.default_rng(seed)
-
-    def sample(self):
-        users = self.random.integers(0, USERS, BATCH)
-        items = self.random.integers(0, ITEMS, BATCH)
-        probability = numpy.where(users % 4 == items % 4, 0.9, 0.1)
-        return users, items, (self.random.random(BATCH) < probability).astype("<f4")
-
-
-def predict(user_rows, item_rows):
-    return 1 / (1 + numpy.exp(-(user_rows * item_rows).sum(axis=1)))
-
-
-def train(users, items):
-    taste = Taste(seed=1)
-    for step in range(STEPS + 1):
-        user_ids, item_ids, liked = taste.sample()
-        user_rows, item_rows = users.look_up(user_ids), items.look_up(item_ids)
-        p = predict(user_rows, item_rows)
-        if step % 100 == 0:
-            loss = -numpy.log(numpy.where(liked == 1, p, 1 - p)).mean()
-            print("step %3d  loss %.2f" % (step, loss), flush=True)
-        error = (p - liked)[:, None] / BATCH
-        users.push(user_ids, error * item_rows)
-        items.push(item_ids, error * user_rows)
+    users = torch.randint(USERS, (BATCH,), generator=random)
+    items = torch.randint(ITEMS, (BATCH,), generator=random)
+    probability = torch.where(users % 4 == items % 4, 0.9, 0.1)
+    return users, items, torch.bernoulli(probability, generator=random)
 
 
 def main(*addresses):
-    servers = [connect(address) for address in addresses]
-    train(Table(servers, "users", USERS), Table(servers, "items", ITEMS))
+    with tps.connect(*addresses) as tables:
+        model = Recommender(tables)
+        random = torch.Generator().manual_seed(1)
+        for step in range(STEPS + 1):
+            users, items, liked = sample(random)
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(model(users, items), liked)
+            if step % 100 == 0:
+                print("step %3d  loss %.2f" % (step, loss), flush=True)
+            loss.backward()  # pushes gradients of rows; the servers step their optimizer
+        tps.step()  # waits for the last push
 
 
 if __name__ == "__main__":

@@ -10,4 +10,5 @@ import zipfile
 _folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
 with zipfile.ZipFile(os.environ["WHEEL"]) as _wheel:
     _wheel.extractall(_folder.name)
-sys.path.insert(0, _folder.name)
+FOLDER = _folder.name
+sys.path.insert(0, FOLDER)
