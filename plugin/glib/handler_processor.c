@@ -7,6 +7,7 @@
 #include "plugin/host/protocol.h"
 #include "plugin/host/transport.h"
 #include "plugin/wire/contract.h"
+#include "runtime/base/error.h"
 
 static GQuark
 service_quark (void)
@@ -113,7 +114,7 @@ protocol_new (TpsMessage *message)
 }
 
 static gboolean
-process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)
+run (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)
 {
   const TpsHandlerService *service = NULL;
   ThriftProcessorClass *generated = get_generated_class (processor, &service);
@@ -135,6 +136,26 @@ process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GE
   return readable ? generated->process (processor, THRIFT_PROTOCOL (reading), out, error)
                   : thrift_processor_process (THRIFT_PROCESSOR (services),
                                               THRIFT_PROTOCOL (reading), out, error);
+}
+
+/* The library's callers pass errors on that are set already, and look at the error of a failure,
+ * which generated code does not always set. */
+static gboolean
+process (ThriftProcessor *processor, ThriftProtocol *in, ThriftProtocol *out, GError **error)
+{
+  GError *failure = NULL;
+  gboolean ok = run (processor, in, out, &failure);
+
+  if (error != NULL)
+    g_clear_error (error);
+  if (ok)
+    g_clear_error (&failure);
+  else if (failure == NULL)
+    g_set_error_literal (&failure, TPS_ERROR, TPS_ERROR_INTERNAL,
+                         "the generated processor failed without an error");
+  if (failure != NULL)
+    g_propagate_error (error, failure);
+  return ok;
 }
 
 static void
