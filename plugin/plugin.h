@@ -57,7 +57,7 @@
  *
  * 4. Classes of your own. Whatever is chosen by name (data, models, servers, trainers, hooks, ...)
  * is in registries of the runtime: see the `_register` functions in runtime/, and register before
- * the first use.
+ * the first use. tests/plugin/package/own_parts.c has an example of each.
  *
  * 5. The end. tps_plugin_shut_down() ends waiting calls; stop your server, so that nothing of the
  * plugin is served any more; then tps_plugin_free().

@@ -119,6 +119,21 @@ class Installed(unittest.TestCase):
     def test_a_program_of_gcc_pushes_and_looks_up(self):
         self.compile_and_run("gcc")
 
+    def test_a_program_adds_a_part_of_its_own_to_each_registry(self):
+        program = os.path.join(self.work, "own_parts")
+        run(
+            "gcc",
+            *STRICT,
+            os.path.join(HERE, "own_parts.c"),
+            "-o",
+            program,
+            *self.pkg_config("--cflags", "--libs"),
+            env=self.environment
+        )
+        self.assertEqual(
+            run(program, env=self.environment), "succeeded: 8 forward passes, 8 buckets\n"
+        )
+
     def test_a_program_of_clang_pushes_and_looks_up(self):
         self.compile_and_run("clang", "-std=c11")
 
