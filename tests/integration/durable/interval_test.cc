@@ -4,6 +4,7 @@
  * Every push counts in a row of its own, so that the table says which ones are there. */
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -33,10 +34,8 @@ protected:
   }
 
   void
-  push_until_killed (DataServer &server, size_t client)
+  push_until_killed (RawClient &connection, size_t client)
   {
-    RawClient connection (server.address ());
-
     for (int i = 0; i < kPushes; i++)
       {
         Sent push = { static_cast<int64_t> (client) * kPushes + i, 0 };
@@ -110,6 +109,7 @@ TEST_F (Interval, LosesOnlyTheEnd)
   for (const char *mode : { "interval:60000", "interval:1", "interval:20", "interval:60000" })
     {
       DataServer server (folder, { std::string ("--durability=") + mode });
+      std::vector<std::unique_ptr<RawClient>> connections;
       std::vector<std::thread> threads;
 
       ASSERT_TRUE (server.start ());
@@ -129,8 +129,11 @@ TEST_F (Interval, LosesOnlyTheEnd)
       }
       sent_.clear ();
       n_acknowledged_ = 0;
+      /* All before the first push: the server may be killed before the last thread has begun. */
       for (size_t client = 0; client < kClients; client++)
-        threads.emplace_back ([&, client] { push_until_killed (server, client); });
+        connections.push_back (std::make_unique<RawClient> (server.address ()));
+      for (size_t client = 0; client < kClients; client++)
+        threads.emplace_back ([&, client] { push_until_killed (*connections[client], client); });
       wait_for_acknowledged (40);
       server.kill ();
       for (std::thread &thread : threads)
