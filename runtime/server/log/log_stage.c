@@ -103,11 +103,11 @@ tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
 }
 
 void
-tps_log_stage_end (const TpsLogStage *stage, gint64 lsn, const GError *error)
+tps_log_entries_end (const GArray *entries, gint64 lsn, const GError *error)
 {
-  for (guint i = 0; i < stage->waiting->len; i++)
+  for (guint i = 0; i < entries->len; i++)
     {
-      const TpsLogEntry *entry = &g_array_index (stage->waiting, TpsLogEntry, i);
+      const TpsLogEntry *entry = &g_array_index (entries, TpsLogEntry, i);
 
       entry->done (entry->user_data, entry->command != NULL ? entry->lsn : lsn, error);
     }

@@ -55,8 +55,10 @@ gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
                             gboolean *has_copied);
 
-/* Calls done() of all that wait. `lsn`: for flushes. The stage must then be emptied. */
-void tps_log_stage_end (const TpsLogStage *stage, gint64 lsn, const GError *error);
+/* Forgets what is in the stage, also the entries that wait. */
 void tps_log_stage_empty (TpsLogStage *stage);
+
+/* Calls done() of `entries`, an array of TpsLogEntry. `lsn`: for flushes. */
+void tps_log_entries_end (const GArray *entries, gint64 lsn, const GError *error);
 
 G_END_DECLS

@@ -33,6 +33,7 @@ tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 la
   tps_log_stage_init (&writer->stages[0], stage_bytes);
   tps_log_stage_init (&writer->stages[1], stage_bytes);
   writer->filling = &writer->stages[0];
+  writer->ending = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry));
   tps_segment_writer_init (&writer->segments, folder, last_number, segment_bytes);
 }
 
@@ -51,6 +52,7 @@ tps_log_writer_clear (TpsLogWriter *writer)
   tps_segment_writer_clear (&writer->segments, writer->failure == NULL);
   tps_log_stage_clear (&writer->stages[0]);
   tps_log_stage_clear (&writer->stages[1]);
+  g_array_unref (writer->ending);
   g_array_unref (writer->queue);
   g_array_unref (writer->infos);
   g_clear_error (&writer->failure);
@@ -148,7 +150,7 @@ static gboolean
 can_stage (const TpsLogWriter *writer)
 {
   return !writer->is_staging && !writer->filling->is_full && has_queued (writer)
-         && (writer->sealed == NULL || writer->sealed->large == NULL);
+         && !writer->ends_large && (writer->sealed == NULL || writer->sealed->large == NULL);
 }
 
 static gboolean
@@ -164,12 +166,17 @@ has_anything (const TpsLogWriter *writer)
   return has_queued (writer) || writer->sealed != NULL || !tps_log_stage_is_empty (writer->filling);
 }
 
+static gboolean
+is_at_work (const TpsLogWriter *writer)
+{
+  return writer->is_staging || writer->is_writing || writer->is_ending;
+}
+
 static Step
 choose (const TpsLogWriter *writer, gint64 now_ns)
 {
   if (writer->failure != NULL)
-    return !writer->is_staging && !writer->is_writing && has_anything (writer) ? STEP_FAIL
-                                                                               : STEP_NONE;
+    return !is_at_work (writer) && has_anything (writer) ? STEP_FAIL : STEP_NONE;
   if (writer->needs_spare && can_make_spare (writer, now_ns))
     return STEP_SPARE;
   if (can_write (writer, now_ns))
@@ -315,14 +322,51 @@ other_stage (TpsLogWriter *writer)
   return writer->filling == &writer->stages[0] ? &writer->stages[1] : &writer->stages[0];
 }
 
+/* Calls done() of the group that has been written. Its stage and the disk are free before, so that
+ * the other thread goes on. */
+static void
+end_written (TpsLogWriter *writer)
+{
+  TpsLogStage *stage = writer->sealed;
+  GArray *waiting = stage->waiting;
+  void (*advanced) (gpointer, gint64) = writer->advanced;
+  gpointer advanced_data = writer->advanced_data;
+  gint64 lsn;
+
+  note_written (writer, stage);
+  lsn = writer->durable_lsn;
+  writer->n_end_waiters++;
+  while (writer->is_ending)
+    tps_cond_wait (&writer->changed, &writer->lock);
+  writer->n_end_waiters--;
+  stage->waiting = writer->ending; /* it is empty */
+  writer->ending = waiting;
+  writer->is_ending = TRUE;
+  writer->ends_large = stage->large != NULL;
+  tps_log_stage_empty (stage);
+  writer->sealed = NULL;
+  writer->is_writing = FALSE;
+  if (has_anything (writer))
+    tps_cond_broadcast (&writer->changed);
+  tps_mutex_unlock (&writer->lock);
+
+  tps_log_entries_end (writer->ending, lsn, NULL);
+  if (advanced != NULL)
+    advanced (advanced_data, lsn);
+
+  tps_mutex_lock (&writer->lock);
+  g_array_set_size (writer->ending, 0);
+  if (writer->n_end_waiters > 0 || writer->ends_large || writer->failure != NULL
+      || writer->is_closing)
+    tps_cond_broadcast (&writer->changed);
+  writer->is_ending = writer->ends_large = FALSE;
+}
+
 static void
 run_write (TpsLogWriter *writer, gint64 now_ns)
 {
   GError *error = NULL;
   gboolean is_written;
-  void (*advanced) (gpointer, gint64);
-  gpointer advanced_data;
-  gint64 lsn;
 
   writer->is_writing = TRUE;
   if (writer->sealed == NULL)
@@ -336,20 +380,9 @@ run_write (TpsLogWriter *writer, gint64 now_ns)
   tps_mutex_lock (&writer->lock);
   note_segments (writer, error, now_ns);
   if (is_written)
-    {
-      note_written (writer, writer->sealed);
-      lsn = writer->durable_lsn;
-      advanced = writer->advanced;
-      advanced_data = writer->advanced_data;
-      tps_mutex_unlock (&writer->lock);
-      tps_log_stage_end (writer->sealed, lsn, NULL);
-      if (advanced != NULL)
-        advanced (advanced_data, lsn);
-      tps_mutex_lock (&writer->lock);
-      tps_log_stage_empty (writer->sealed); /* the other thread looks at it */
-      writer->sealed = NULL;
-    }
-  writer->is_writing = FALSE;
+    end_written (writer);
+  else
+    writer->is_writing = FALSE;
 }
 
 static void
@@ -366,13 +399,13 @@ run_fail (TpsLogWriter *writer)
   TpsLogStage *sealed = writer->sealed;
   guint n_taken = writer->n_taken;
 
-  writer->is_staging = writer->is_writing = TRUE;
+  writer->is_staging = writer->is_writing = writer->is_ending = TRUE;
   writer->queue = g_array_new (FALSE, FALSE, sizeof (TpsLogEntry));
   writer->n_taken = 0;
   tps_mutex_unlock (&writer->lock);
   if (sealed != NULL)
-    tps_log_stage_end (sealed, 0, writer->failure);
-  tps_log_stage_end (writer->filling, 0, writer->failure);
+    tps_log_entries_end (sealed->waiting, 0, writer->failure);
+  tps_log_entries_end (writer->filling->waiting, 0, writer->failure);
   for (guint i = n_taken; i < queue->len; i++)
     end_with (writer->failure, &g_array_index (queue, TpsLogEntry, i));
   tps_mutex_lock (&writer->lock);
@@ -380,7 +413,7 @@ run_fail (TpsLogWriter *writer)
     tps_log_stage_empty (sealed);
   tps_log_stage_empty (writer->filling);
   writer->sealed = NULL;
-  writer->is_staging = writer->is_writing = FALSE;
+  writer->is_staging = writer->is_writing = writer->is_ending = FALSE;
 }
 
 static gboolean
@@ -426,8 +459,7 @@ tps_log_writer_run (TpsLogWriter *writer)
     {
       if (take_step (writer, tps_clock_now_ns ()))
         continue;
-      if (writer->is_closing && !writer->is_staging && !writer->is_writing
-          && !has_anything (writer))
+      if (writer->is_closing && !is_at_work (writer) && !has_anything (writer))
         break;
       if (get_wake_ns (writer) == G_MAXINT64)
         tps_cond_wait (&writer->changed, &writer->lock);

@@ -8,11 +8,12 @@
  *
  *   STAGE   copies queued records into the stage that is being filled, and ends those that do not
  *           wait for the disk
- *   WRITE   writes the filled stage and syncs it, and ends those that waited
+ *   WRITE   writes the filled stage and syncs it, and ends those that waited; the next stage may be
+ *           written meanwhile
  *   SPARE   makes the next segment
  *   FAIL    after a failure: ends everything with its error
  *
- * At most one thread stages, and one writes, at a time. tps_log_writer_run() takes one step
+ * At most one thread stages, one writes, and one ends, at a time. tps_log_writer_run() takes one step
  * after the other and sleeps when there is none. Tests call tps_log_writer_step() instead, with
  * a clock of their own.
  */
@@ -37,6 +38,9 @@ typedef struct
   guint n_taken;
   gboolean is_staging; /* a thread has the stage that is filled */
   gboolean is_writing; /* a thread has `sealed`, and the segments */
+  gboolean is_ending;  /* a thread has `ending`, and calls done() */
+  gboolean ends_large; /* of a command that was too long for a stage */
+  guint n_end_waiters; /* threads that wait until it has done so */
   gboolean is_closing;
   TpsLogStage *filling; /* of the two */
   TpsLogStage *sealed;  /* is written next, or NULL */
@@ -52,8 +56,9 @@ typedef struct
   gint64 n_written; /* bytes */
   GArray *infos;    /* of TpsSegmentInfo, with the records that are durable */
 
-  /* Of the thread that has is_staging or is_writing. */
+  /* Of the thread that has is_staging, is_writing or is_ending. */
   TpsLogStage stages[2];
+  GArray *ending; /* of TpsLogEntry: those of the last group that was written */
   TpsSegmentWriter segments;
 } TpsLogWriter;
 
