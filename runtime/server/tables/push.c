@@ -280,16 +280,17 @@ begin_in_window (Push *push)
 static void
 enter_window (Push *push)
 {
-  const TpsTablePush *request = &push->push;
+  gboolean may_wait = push->push.may_wait;
 
-  push->digest = digest_of (request);
+  push->digest = digest_of (&push->push);
   switch (begin_in_window (push))
     {
     case TPS_PUSH_NEW:
       prepare (push);
       break;
     case TPS_PUSH_RUNNING:
-      if (!request->may_wait)
+      /* One that waits may have been answered and freed by now. */
+      if (!may_wait)
         answer_unavailable (push);
       break;
     case TPS_PUSH_REPEAT:
