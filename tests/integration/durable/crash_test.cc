@@ -608,8 +608,9 @@ TEST (CrashOfModel, keepsWhatWasAcknowledged)
 TEST (Restart, theClientGoesOn)
 {
   /* Names of sockets are short, and that of the folder is not. */
-  const std::string path = "/tmp/thriftps-restart-" + std::to_string (getpid ()) + ".sock";
-  const std::string folder = new_folder (), address = "unix:" + path;
+  char place[] = "/tmp/thriftps-restart-XXXXXX";
+  ASSERT_NE (mkdtemp (place), nullptr);
+  const std::string folder = new_folder (), address = std::string ("unix:") + place + "/sock";
   const char *addresses[] = { address.c_str () };
   const gint64 deadline_ns = tps_clock_now_ns () + 120 * G_GINT64_CONSTANT (1000000000);
   DataServer server (folder, { "--listen=" + address });
@@ -660,7 +661,8 @@ TEST (Restart, theClientGoesOn)
   ASSERT_TRUE (
       tps_remote_tables_lookup_rows_sync (tables, "emb", view (ids), deadline_ns, &rows, &error));
   EXPECT_EQ (static_cast<float *> (tps_tensor_data (&rows))[0], static_cast<float> (n_pushes));
-  unlink (path.c_str ());
+  unlink ((std::string (place) + "/sock").c_str ());
+  rmdir (place);
 }
 
 } // namespace thriftps_test
