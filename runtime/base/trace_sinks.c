@@ -64,7 +64,7 @@ tps_trace_field_to_text (const TpsTraceField *field)
     case TPS_FIELD_UINT:
       return g_strdup_printf ("%" G_GUINT64_FORMAT, field->value.count);
     case TPS_FIELD_REAL:
-      return g_strdup (g_ascii_dtostr (real, sizeof real, field->value.real));
+      return g_strdup (g_ascii_formatd (real, sizeof real, "%.6g", field->value.real));
     case TPS_FIELD_BOOL:
       return g_strdup (field->value.flag ? "true" : "false");
     case TPS_FIELD_TEXT:

@@ -13,7 +13,7 @@ from peers import WAIT_S, Server
 MAIN = "trainer, batch, bucket = 0, 0, 0"
 PUSH = """
 row = tables.lookup_rows("emb", int64s(3)).data
-tables.apply_bag_gradients([BagGradient(query=query, gradient=pooled)], PushId(client=me, sequence=1))
+tables.apply_bag_gradients([BagGradient(query=query, gradient=pooled)], push)
 assert tables.lookup_rows("emb", int64s(3)).data == row, "the push was applied twice"
 """
 
