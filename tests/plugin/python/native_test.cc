@@ -1,0 +1,317 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The library inside the wheel, without Python: what is borrowed, who frees what, and from which
+// thread, for the sanitizers.
+
+#include "plugin/python/native/native.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "tests/plugin/server/memory/plugin_server.h"
+
+namespace {
+using testing::ElementsAre;
+using testing::HasSubstr;
+using thriftps_test::PluginServer;
+
+constexpr gint64 kTimeoutNs = G_GINT64_CONSTANT (60000000000);
+constexpr gint64 kRows = 100, kDim = 4;
+
+TpsTensorView
+View (const std::vector<gint64> &ids)
+{
+  return { { TPS_DTYPE_INT64, 1, { (gint64) ids.size () } }, ids.data () };
+}
+
+TpsTensorView
+View (const std::vector<float> &values, gint64 rows)
+{
+  return { { TPS_DTYPE_FLOAT32, 2, { rows, (gint64) values.size () / rows } }, values.data () };
+}
+
+// A call that this test waits for and frees.
+class Call
+{
+public:
+  explicit Call (TpsPythonCall *call) : call_ (call)
+  {
+  }
+  ~Call ()
+  {
+    Wait ();
+    tps_python_call_free (call_);
+  }
+  Call (const Call &) = delete;
+  Call &operator= (const Call &) = delete;
+
+  const TpsPythonReply &
+  Wait ()
+  {
+    while (!tps_python_call_wait (call_, kTimeoutNs))
+      ;
+    return *tps_python_call_get_reply (call_);
+  }
+  std::vector<float>
+  Floats (guint i = 0)
+  {
+    const TpsTensorView &view = Wait ().tensors[i];
+    auto *data = static_cast<const float *> (view.data);
+
+    return { data, data + tps_shape_n_elems (&view.shape) };
+  }
+  TpsPythonCall *
+  get ()
+  {
+    return call_;
+  }
+
+private:
+  TpsPythonCall *call_;
+};
+
+TpsOptimizerSpec
+Sgd ()
+{
+  return { TPS_OPTIMIZER_SGD, 1.0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+}
+
+class NativeTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    std::string address = server_.Unix ();
+    const gchar *addresses[] = { address.c_str () };
+    TpsPythonCall *failed = nullptr;
+
+    tables_ = tps_python_tables_new (addresses, 1, "native-test", FALSE, &failed);
+    client_ = tps_python_client_new (address.c_str (), FALSE, &failed);
+    ASSERT_EQ (failed, nullptr);
+  }
+  void
+  TearDown () override
+  {
+    tps_python_tables_free (tables_);
+    tps_python_client_free (client_);
+  }
+
+  gint32
+  Create (const char *name, const char *place = nullptr)
+  {
+    TpsPythonTable table = {};
+
+    table.name = name;
+    table.rows = kRows;
+    table.dim = kDim;
+    table.dtype = TPS_DTYPE_FLOAT32;
+    table.initializer = { TPS_INITIALIZER_ZEROS, NAN, NAN, NAN, NAN, 0 };
+    table.optimizer = Sgd ();
+    table.place = place;
+    Call call (tps_python_tables_create (tables_, &table, kTimeoutNs));
+    return call.Wait ().code;
+  }
+
+  PluginServer server_ { {}, 1 };
+  TpsRemoteTables *tables_ = nullptr;
+  TpsClient *client_ = nullptr;
+};
+
+TEST_F (NativeTest, RowsAndBags)
+{
+  std::vector<gint64> ids { 1, 2 }, offsets { 0 };
+  std::vector<float> gradient (2 * kDim, -1.0f), of_bag (kDim, -1.0f);
+  TpsTensorView indices = View (ids), values = View (gradient, 2);
+  TpsBagGradient step = { { "t", indices, View (offsets), TPS_POOLING_SUM, {} }, View (of_bag, 1) };
+
+  ASSERT_EQ (Create ("t"), 0);
+  EXPECT_EQ (Call (tps_python_tables_apply_rows (tables_, "t", &indices, &values, kTimeoutNs))
+                 .Wait ()
+                 .code,
+             0);
+  EXPECT_EQ (Call (tps_python_tables_apply_bags (tables_, &step, 1, kTimeoutNs)).Wait ().code, 0);
+  EXPECT_THAT (Call (tps_python_tables_lookup_bags (tables_, &step.query, 1, kTimeoutNs)).Floats (),
+               ElementsAre (4, 4, 4, 4));
+  EXPECT_THAT (Call (tps_python_tables_list (tables_, kTimeoutNs)).Wait ().text,
+               HasSubstr ("\"name\":\"t\",\"rows\":100,\"dim\":4"));
+  EXPECT_EQ (Call (tps_python_tables_drop (tables_, "t", kTimeoutNs)).Wait ().code, 0);
+  EXPECT_EQ (Call (tps_python_tables_discover (tables_, kTimeoutNs)).Wait ().code, 0);
+}
+
+TEST_F (NativeTest, ErrorsHaveCodesAndMessages)
+{
+  std::vector<gint64> ids { kRows };
+  TpsTensorView indices = View (ids);
+
+  ASSERT_EQ (Create ("t"), 0);
+  Call call (tps_python_tables_lookup_rows (tables_, "t", &indices, kTimeoutNs));
+  EXPECT_EQ (call.Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_THAT (call.Wait ().message, HasSubstr ("100"));
+  EXPECT_EQ (call.Wait ().retry_after_ms, -1);
+  EXPECT_EQ (call.Wait ().n_tensors, 0u);
+  EXPECT_EQ (Create ("place", "a moon"), TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F (NativeTest, TokensOfEndedCalls)
+{
+  TpsPythonQueue *queue = tps_python_queue_new ();
+  std::vector<std::unique_ptr<Call>> calls;
+  std::set<guint64> tokens;
+
+  // The first one has ended before it is to notify.
+  for (guint64 token = 1; token <= 100; token++)
+    {
+      calls.push_back (std::make_unique<Call> (tps_python_describe (client_, kTimeoutNs)));
+      if (token == 1)
+        calls.back ()->Wait ();
+      tps_python_call_notify (calls.back ()->get (), queue, token);
+    }
+  while (tokens.size () < calls.size ())
+    {
+      pollfd poller = { tps_python_queue_get_fd (queue), POLLIN, 0 };
+      guint64 taken[7];
+
+      ASSERT_EQ (poll (&poller, 1, -1), 1);
+      guint n = tps_python_queue_take (queue, taken, G_N_ELEMENTS (taken));
+      tokens.insert (taken, taken + n);
+    }
+  EXPECT_EQ (*tokens.rbegin (), 100u);
+  tps_python_queue_unref (queue);
+}
+
+TEST_F (NativeTest, ClosingEndsCallsWhoseQueueIsGoneForPython)
+{
+  TpsPythonQueue *queue = tps_python_queue_new ();
+  Call call (tps_python_get (client_, "never", 60000, kTimeoutNs));
+
+  tps_python_call_notify (call.get (), queue, 1);
+  tps_python_queue_unref (queue);
+  tps_python_client_cancel (client_);
+  EXPECT_EQ (call.Wait ().code, TPS_ERROR_ABORTED);
+}
+
+TEST_F (NativeTest, AnAnswerOutlivesTheClient)
+{
+  std::vector<float> ones (1 << 16, 1.0f);
+  TpsPythonGradient gradient = {};
+  TpsPythonCall *failed = nullptr;
+
+  gradient.kind = TPS_GRADIENT_DENSE;
+  gradient.weight = 1;
+  gradient.dense = View (ones, 1 << 8);
+  TpsClient *client = tps_python_client_new (server_.Unix ().c_str (), FALSE, &failed);
+  Call call (tps_python_average_gradient (client, 0, 1, 0, &gradient, kTimeoutNs));
+  call.Wait ();
+  tps_python_client_free (client);
+  EXPECT_EQ (call.Floats (), ones);
+}
+
+TEST_F (NativeTest, SparseAverages)
+{
+  std::vector<gint64> ids { 3, 9 };
+  std::vector<float> values (2 * kDim, 2.0f);
+  TpsPythonGradient gradient = {};
+
+  gradient.kind = TPS_GRADIENT_SPARSE;
+  gradient.weight = 1;
+  gradient.indices = View (ids);
+  gradient.values = View (values, 2);
+  gradient.rows = 10;
+  Call call (tps_python_average_gradient (client_, 0, 1, 0, &gradient, kTimeoutNs));
+  EXPECT_EQ (call.Wait ().n_tensors, 2u);
+  EXPECT_EQ (call.Wait ().number, 10);
+  EXPECT_EQ (call.Floats (1), values);
+}
+
+TEST_F (NativeTest, Models)
+{
+  const gchar *names[] = { "w", "b" };
+  std::vector<float> w (6, 1.0f), b (2, 0.0f);
+  TpsTensorView parameters[] = { View (w, 2), View (b, 1) };
+  TpsOptimizerSpec optimizer = Sgd ();
+
+  EXPECT_EQ (Call (tps_python_get_model (client_, kTimeoutNs)).Wait ().code, TPS_ERROR_NOT_FOUND);
+  EXPECT_EQ (Call (tps_python_init_model (client_, names, parameters, 2, &optimizer, kTimeoutNs))
+                 .Wait ()
+                 .code,
+             0);
+  Call update (
+      tps_python_update_model (client_, 0, parameters, 2, 1, "native-test", 1, kTimeoutNs));
+  EXPECT_EQ (update.Wait ().number, 2);
+  EXPECT_STREQ (update.Wait ().names[1], "b");
+  EXPECT_EQ (update.Floats (0), std::vector<float> (6, 0.0f));
+  EXPECT_EQ (Call (tps_python_reset_state (client_, kTimeoutNs)).Wait ().code, 0);
+}
+
+TEST_F (NativeTest, Rendezvous)
+{
+  EXPECT_EQ (Call (tps_python_put (client_, "a/key", "value", 5, kTimeoutNs)).Wait ().code, 0);
+  Call value (tps_python_get (client_, "a/key", 0, kTimeoutNs));
+  EXPECT_EQ (std::string (static_cast<const char *> (value.Wait ().bytes), value.Wait ().n_bytes),
+             "value");
+  EXPECT_EQ (Call (tps_python_add (client_, "a/n", 4, "native-test", 1, kTimeoutNs)).Wait ().number,
+             4);
+  EXPECT_EQ (Call (tps_python_remove (client_, "a/", kTimeoutNs)).Wait ().code, 0);
+  EXPECT_EQ (Call (tps_python_get (client_, "a/n", 0, kTimeoutNs)).Wait ().code,
+             TPS_ERROR_NOT_FOUND);
+}
+
+TEST_F (NativeTest, WhatAServerWithoutADataDirectoryRefuses)
+{
+  const gchar *none[] = { nullptr };
+  TpsPythonTable table = {};
+
+  EXPECT_THAT (Call (tps_python_describe (client_, kTimeoutNs)).Wait ().text,
+               HasSubstr ("\"EmbeddingTable\""));
+  EXPECT_THAT (Call (tps_python_get_metrics (client_, kTimeoutNs)).Wait ().text, HasSubstr ("["));
+  EXPECT_NE (Call (tps_python_flush (client_, kTimeoutNs)).Wait ().code, 0);
+  EXPECT_NE (Call (tps_python_snapshot (client_, TRUE, kTimeoutNs)).Wait ().code, 0);
+  EXPECT_NE (Call (tps_python_restore (client_, none, nullptr, 0, kTimeoutNs)).Wait ().code, 0);
+  EXPECT_NE (Call (tps_python_read_log (client_, 1, 1, 0, kTimeoutNs)).Wait ().code, 0);
+  table.name = "t";
+  table.place = "a moon";
+  EXPECT_EQ (Call (tps_python_import_table (client_, &table, none, "", kTimeoutNs)).Wait ().code,
+             TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (Call (tps_python_restore (client_, none, &table, 1, kTimeoutNs)).Wait ().code,
+             TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F (NativeTest, RowsAreAssigned)
+{
+  std::vector<gint64> ids { 5 };
+  std::vector<float> values (kDim, 7.0f);
+  TpsTensorView indices = View (ids), rows = View (values, 1);
+
+  ASSERT_EQ (Create ("t"), 0);
+  EXPECT_EQ (
+      Call (tps_python_assign_rows (client_, "t", &indices, &rows, 0, "native-test", 1, kTimeoutNs))
+          .Wait ()
+          .code,
+      0);
+  EXPECT_EQ (Call (tps_python_tables_lookup_rows (tables_, "t", &indices, kTimeoutNs)).Floats (),
+             values);
+  EXPECT_EQ (
+      Call (tps_python_lookup_rows_with_lsns (client_, "t", &indices, kTimeoutNs)).Wait ().code,
+      TPS_ERROR_INVALID_ARGUMENT);
+}
+
+TEST (Addresses, AreChecked)
+{
+  const gchar *addresses[] = { "nonsense" };
+  TpsPythonCall *failed = nullptr;
+
+  EXPECT_EQ (tps_python_client_new ("nonsense", FALSE, &failed), nullptr);
+  EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, &failed), nullptr);
+  EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
+}
+}
