@@ -106,7 +106,7 @@ LAYERS = (
     "bench/process bench/report",
     "bench/engine",
     "bench/world",
-    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle bench/lookup bench/parameter_server",
+    "bench/all_reduce bench/batch_update bench/ddp_rpc bench/durability bench/gpu_bundle bench/lookup bench/parameter_server bench/python",
     "bench/transfer/system",
     "bench/transfer/limits",
     "bench/transfer/calls",
