@@ -7,8 +7,8 @@ its end a folder, for the file or for all .py files in the folder FILE. Of two f
 the first counts. `thriftps/_version.py` is made here.
 
 A shared library may need the libraries that manylinux allows, of a C library that is not newer than
-X.Y, OpenSSL 3, which all systems with that C library have, and libraries that lie beside it. A library in BUNDLED is copied from this machine, with its
-licence.
+X.Y; OpenSSL 3, which all systems with that C library have; and libraries that lie beside it. A
+library in BUNDLED is copied from this machine, with its licence.
 """
 
 import base64

@@ -181,8 +181,8 @@ class _Library:
             library = ctypes.CDLL(_FILE)
         except OSError as error:
             raise ImportError(
-                "thriftps: cannot load %s: %s; GLib is needed (Debian: libglib2.0-0)"
-                % (_FILE, error)
+                "thriftps: cannot load %s: %s; GLib and OpenSSL 3 are needed "
+                "(Debian: libglib2.0-0, libssl3)" % (_FILE, error)
             ) from error
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(library, "tps_python_" + name)
