@@ -152,7 +152,7 @@ def view_of_ids(values):
         if values.is_floating_point():
             raise TypeError("ids are integers, not %s" % values.dtype)
         values = values.long().reshape(-1)
-    elif numpy is not None and not isinstance(values, array.array):
+    elif numpy is not None:
         values = numpy.asarray(values)
         if values.size == 0:
             values = values.astype("<i8")

@@ -4,21 +4,38 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
 import itertools
+import os
 import select
 import threading
 import weakref
 from typing import Any, Callable, Dict, Generic, Optional, TypeVar
 
 from thriftps import errors
-from thriftps._native import Handle, lib
+from thriftps._native import clients, lib
 
 T = TypeVar("T")
 
 # So long Python does not look at signals while it waits.
 _SLICE_NS = 200_000_000
 _N_TOKENS = 64
+
+
+# So long a cancelled call may take to end.
+_EXIT_NS = 10_000_000_000
+
+_is_exiting = False
+
+
+@atexit.register
+def _cancel_all() -> None:
+    """Before Python takes itself apart: calls in flight borrow memory of its objects."""
+    global _is_exiting
+    _is_exiting = True
+    for client in list(clients):
+        client.cancel()
 
 
 class Reply:
@@ -116,12 +133,15 @@ class Call(Generic[T]):
         return "<thriftps.Call: %s>" % state
 
     def __del__(self):
-        """A call that nobody waits for goes on; until its end something must keep what it
-        borrows."""
-        if self._reply is None and not self._is_notified and not self._wait(0):
-            orphan = Call(self._pointer, self._kept, self._convert)
-            with orphan._lock:
-                orphan._notify(_Watcher.of_process())
+        """A call that is dropped goes on; until its end something must keep what it borrows."""
+        if self._reply is not None or self._is_notified or self._wait(0):
+            return
+        if _is_exiting:  # it was cancelled, and no thread can be started any more
+            self._wait(_EXIT_NS)
+            return
+        orphan = Call(self._pointer, self._kept, self._convert)
+        with orphan._lock:
+            orphan._notify(_Watcher.of_process())
 
     # ---- for this module ----
 
@@ -170,11 +190,11 @@ class _Watcher:
     _creation = threading.Lock()
 
     def __init__(self):
-        pointer = lib.queue_new()
-        if not pointer:
+        self._queue = lib.queue_new()
+        if not self._queue:
             raise OSError("no file descriptor for thriftps: see `ulimit -n`")
-        self._queue = Handle(pointer, lib.queue_unref)
-        self.descriptor = lib.queue_get_fd(pointer)
+        self._pid = os.getpid()
+        self.descriptor = lib.queue_get_fd(self._queue)
         self._calls: Dict[int, Call] = {}
         self._tokens = itertools.count(1)
         self._taken = (ctypes.c_uint64 * _N_TOKENS)()
@@ -182,7 +202,7 @@ class _Watcher:
     @classmethod
     def of_process(cls) -> "_Watcher":
         with cls._creation:
-            if cls._process is None or not cls._process._queue.is_of_this_process():
+            if cls._process is None or cls._process._pid != os.getpid():
                 cls._process = cls()
                 threading.Thread(target=cls._process._run, name="thriftps", daemon=True).start()
             return cls._process
@@ -195,13 +215,17 @@ class _Watcher:
             loop.add_reader(watcher.descriptor, watcher.take)
         return watcher
 
+    def __del__(self, getpid=os.getpid, unref=lib.queue_unref):
+        if self._pid == getpid():
+            unref(self._queue)
+
     def watch(self, call: Call, pointer: int) -> None:
         token = next(self._tokens)
         self._calls[token] = call
-        lib.call_notify(pointer, self._queue.pointer, token)
+        lib.call_notify(pointer, self._queue, token)
 
     def take(self) -> None:
-        n = lib.queue_take(self._queue.pointer, self._taken, _N_TOKENS)
+        n = lib.queue_take(self._queue, self._taken, _N_TOKENS)
         for i in range(n):
             self._calls.pop(self._taken[i])._ended()
 

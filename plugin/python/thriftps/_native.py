@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import weakref
 from ctypes import (
     POINTER,
     Structure,
@@ -208,19 +209,30 @@ class Handle:
     handles of the parent are neither used nor freed there.
     """
 
-    __slots__ = ("pointer", "_free", "_pid", "__weakref__")
+    __slots__ = ("pointer", "_cancel", "_free", "_pid", "__weakref__")
 
-    def __init__(self, pointer, free):
+    def __init__(self, pointer, cancel, free):
         self.pointer = pointer
+        self._cancel = cancel
         self._free = free
         self._pid = os.getpid()
+        clients.add(self)
 
     def is_of_this_process(self):
         return self._pid == os.getpid()
 
+    def cancel(self):
+        """Ends all its calls soon; later ones fail."""
+        if self.is_of_this_process():
+            self._cancel(self.pointer)
+
     def __del__(self, getpid=os.getpid):
         if self._pid == getpid():
             self._free(self.pointer)
+
+
+# All handles.
+clients: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 
 def texts(values):

@@ -54,13 +54,15 @@ class Server:
         pointer = lib.client_new(address.encode(), not shared_memory, ctypes.byref(failed))
         if not pointer:
             Reply(failed.value).check()
-        self._handle: Optional[_native.Handle] = _native.Handle(pointer, lib.client_free)
+        self._handle: Optional[_native.Handle] = _native.Handle(
+            pointer, lib.client_cancel, lib.client_free
+        )
 
     def close(self) -> None:
         """Ends calls in flight with Aborted. The object must not be used afterwards."""
         handle, self._handle = self._handle, None
-        if handle is not None and handle.is_of_this_process():
-            lib.client_cancel(handle.pointer)
+        if handle is not None:
+            handle.cancel()
 
     def __enter__(self) -> "Server":
         return self

@@ -111,13 +111,15 @@ class Tables:
         )
         if not pointer:
             Reply(failed.value).check()
-        self._handle: Optional[_native.Handle] = _native.Handle(pointer, lib.tables_free)
+        self._handle: Optional[_native.Handle] = _native.Handle(
+            pointer, lib.tables_cancel, lib.tables_free
+        )
 
     def close(self) -> None:
         """Ends calls in flight with Aborted. The object must not be used afterwards."""
         handle, self._handle = self._handle, None
-        if handle is not None and handle.is_of_this_process():
-            lib.tables_cancel(handle.pointer)
+        if handle is not None:
+            handle.cancel()
 
     def __enter__(self) -> "Tables":
         return self

@@ -2,6 +2,7 @@
 """The Python package against servers: tables, averages, models, rendezvous, durability, errors,
 asyncio."""
 
+import array
 import asyncio
 import gc
 import io
@@ -53,6 +54,7 @@ class TableCalls(Sockets):
             with thriftps.connect(address) as tables:
                 table = self.create(tables, "rows")
                 table.push([1, 2, 1], numpy.full((3, DIM), -1, "f"))
+                self.assertEqual(table.lookup(array.array("i", [1])).tolist(), [[2.0] * DIM])
                 rows = table.lookup(numpy.array([1, 2, 3], "i4"))
                 self.assertEqual(rows.tolist(), [[2.0] * DIM, [1.0] * DIM, [0.0] * DIM])
                 self.assertEqual(rows.dtype, numpy.float32)
@@ -238,6 +240,23 @@ class Errors(Sockets):
                 call.result()
             with self.assertRaises(thriftps.Aborted):
                 server.describe()
+
+    def test_a_program_ends_with_calls_in_flight(self):
+        begin = "import sys, thriftps; server = thriftps.Server(sys.argv[1]); "
+        for end in (
+            "held = server.average_async(0, 200, 0, [1.0])",
+            "server.average_async(0, 200, 0, [1.0])",
+            "server.average_async(0, 200, 0, [1.0]).add_done_callback(print)",
+        ):
+            for address in self.addresses:
+                with self.subTest(end=end, address=address):
+                    subprocess.run(
+                        [sys.executable, "-c", begin + end, address],
+                        check=True,
+                        timeout=20,
+                        stdout=subprocess.DEVNULL,
+                        env=dict(os.environ, PYTHONPATH=sys.path[0]),
+                    )
 
     def test_a_child_does_not_use_what_its_parent_made(self):
         with thriftps.connect(self.addresses[1]) as tables:
