@@ -7,6 +7,7 @@ import asyncio
 import atexit
 import ctypes
 import itertools
+import logging
 import os
 import select
 import threading
@@ -18,13 +19,13 @@ from thriftps._native import clients, lib
 
 T = TypeVar("T")
 
+_log = logging.getLogger("thriftps")
+
 # So long Python does not look at signals while it waits.
 _SLICE_NS = 200_000_000
-_N_TOKENS = 64
-
-
 # So long a cancelled call may take to end.
 _EXIT_NS = 10_000_000_000
+_N_TOKENS = 64
 
 _is_exiting = False
 
@@ -102,8 +103,8 @@ class Call(Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[["Call[T]"], Any]) -> None:
-        """Calls callback(call) on a thread of this module when the call has ended. Callbacks must
-        not block."""
+        """Calls callback(call) on a thread of this module when the call has ended; at once if it
+        has. Callbacks must not block; their exceptions are logged."""
         with self._lock:
             if self._reply is None:
                 self._callbacks.append(callback)
@@ -174,7 +175,10 @@ class Call(Generic[T]):
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception:  # other calls have callbacks, too
+                _log.exception("a callback of %r failed", self)
 
 
 def _wake(future: asyncio.Future) -> None:

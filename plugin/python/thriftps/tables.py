@@ -131,6 +131,10 @@ class Tables:
         state = "" if self._handle is not None else ", closed"
         return "<thriftps.Tables: %s%s>" % (", ".join(self.addresses), state)
 
+    def __deepcopy__(self, memo) -> "Tables":
+        """A copy of a module has the same servers and tables."""
+        return self
+
     def __getitem__(self, name: str) -> "Table":
         """The table, which discover() finds or create() makes; it is not asked whether it
         exists."""

@@ -95,6 +95,9 @@ class _Pusher:
                 cls._of_tables[tables] = cls(tables)
             return cls._of_tables[tables]
 
+    def __deepcopy__(self, memo):
+        return self  # as Tables
+
     def add(self, bags, gradient):
         """Within a backward pass."""
         with self._lock:
@@ -168,7 +171,8 @@ class _Prefetched:
         rows = self._call.result().float()
         if self.pushed:
             changed = torch.isin(self._unique, torch.cat(self.pushed))
-            rows[changed] = _look_up(self.table, self._unique[changed])
+            if changed.any():
+                rows[changed] = _look_up(self.table, self._unique[changed])
         return rows
 
 
@@ -246,9 +250,8 @@ class RemoteEmbeddingBag(torch.nn.Module):
         self.include_last_offset = include_last_offset
         self._pusher = _Pusher.of(tables)
         self._prefetched = None
-        self._anchor = torch.zeros(
-            (), requires_grad=True
-        )  # else no output would require a gradient
+        # Else no output would require a gradient.
+        self._anchor = torch.zeros((), requires_grad=True)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         """Pooled rows, float32 [bags, embedding_dim]. As torch.nn.EmbeddingBag: `input` [bags, n],

@@ -132,6 +132,15 @@ class TableCalls(Sockets):
                 table.push_async(numpy.array([i]), numpy.full((1, DIM), -1, "f"))
             gc.collect()
             done = threading.Event()
+            with self.assertLogs("thriftps", "ERROR") as logged:
+                failing = table.push_async([99], [[0.0] * DIM])
+                failed = threading.Event()
+                failing.add_done_callback(lambda call: failed.set() or 1 / 0)
+                self.assertTrue(failed.wait(WAIT_S))
+                table.push_async([99], [[0.0] * DIM]).add_done_callback(lambda call: done.set())
+                self.assertTrue(done.wait(WAIT_S))
+            self.assertIn("ZeroDivisionError", logged.output[0])
+            done.clear()
             pushes = [table.push_async([50 + i], [[-1.0] * DIM]) for i in range(49)]
             pushes[-1].add_done_callback(lambda call: done.set())
             self.assertTrue(done.wait(WAIT_S))

@@ -2,6 +2,7 @@
 """thriftps.torch: remote embedding bags train as local ones do; DistributedDataParallel averages on
 servers."""
 
+import copy
 import gc
 import io
 import os
@@ -180,6 +181,13 @@ class Bags(unittest.TestCase):
     def test_outputs_may_be_changed_in_place(self):
         remote = tps.RemoteEmbeddingBag(self.tables, "large", ROWS, 1024, mode="sum")
         self.assertEqual(remote(torch.zeros(100, 1, dtype=torch.int64)).mul_(0).abs().sum(), 0)
+
+    def test_a_copy_of_a_module_has_the_same_table(self):
+        remote = self.make("copied", optimizer=thriftps.SGD(lr=1.0))
+        copied = copy.deepcopy(torch.nn.Sequential(remote))
+        ids = torch.tensor([[1, 2]])
+        copied(ids).sum().backward()
+        self.assertEqual(remote(ids).tolist(), copied(ids).tolist())
 
     def test_state_dict_names_the_table(self):
         remote = self.make("state")
