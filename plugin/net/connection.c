@@ -145,12 +145,12 @@ tps_connection_lost_error (const gchar *doing, gint code)
 GError *
 tps_connection_channel_error (TpsConnection *connection, const gchar *doing, gint code)
 {
-  const gchar *failure = atomic_load (&connection->channel->failure);
+  TpsNetChannel *channel = connection->channel;
 
-  if (code != EPROTO || failure == NULL)
+  if (code != EPROTO || channel->ops->get_failure == NULL)
     return tps_connection_lost_error (doing, code);
   return g_error_new (TPS_ERROR, TPS_ERROR_PROTOCOL, "the encrypted connection failed: %s",
-                      failure);
+                      channel->ops->get_failure (channel));
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

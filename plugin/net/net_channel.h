@@ -41,6 +41,8 @@ typedef struct
   /* Optional. One step of the handshake; `error` is set if it FAILED. Never blocks, but may compute for milliseconds. Thread:
    * one of `workers`; the loop's if there are none. */
   TpsHandshake (*shake_hands) (TpsNetChannel *channel, gint fd, GError **error);
+  /* Why `receive` or `send` failed with EPROTO: static text. Must be there if they do. Thread: any. */
+  const gchar *(*get_failure) (TpsNetChannel *channel);
   /* Frees the channel. The socket is still open, and not used any more by other threads. Must not block. NULL: the channel
    * is not the connection's. */
   void (*free) (TpsNetChannel *channel, gint fd);
@@ -61,9 +63,6 @@ struct TpsNetChannel
   gsize cost;                    /* beside that of the system call; as bytes for the scanner */
   /* By `send`. Never without `shake_hands`. */
   gboolean send_needs_input; /* EAGAIN means that something must be received first */
-
-  /* Why `receive` or `send` failed with EPROTO: static text. */
-  _Atomic (const gchar *) failure;
 };
 
 /* recvmsg() and sendmsg(). It has no state: all plain connections share it. */

@@ -39,7 +39,8 @@ typedef struct
   TpsMutex lock; /* guards the following */
   SSL *ssl;
   TpsTlsSocket socket;
-  gboolean is_broken; /* OpenSSL must not be asked any more */
+  gboolean is_broken;   /* OpenSSL must not be asked any more, because of: */
+  const gchar *failure; /* static text; NULL = the socket's failure, or its end */
 } TlsChannel;
 
 /* ---- one call of OpenSSL -------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ typedef enum
   STEP_NEEDS_INPUT,
   STEP_NEEDS_OUTPUT,
   STEP_ENDED,  /* the peer sends no more */
-  STEP_FAILED, /* errno says why; EPROTO: `base.failure` */
+  STEP_FAILED, /* errno says why; EPROTO: `failure` */
 } Step;
 
 /* With the lock held. */
@@ -60,8 +61,8 @@ fail (TlsChannel *channel, const gchar *reason)
   gint code = channel->socket.code;
 
   channel->is_broken = TRUE;
-  if (code == 0)
-    atomic_store (&channel->base.failure, reason);
+  if (code == 0 && channel->failure == NULL)
+    channel->failure = reason;
   errno = code != 0 ? code : EPROTO;
   return STEP_FAILED;
 }
@@ -189,8 +190,9 @@ receive (TpsNetChannel *base, gint fd, struct msghdr *message)
   for (gsize i = 0; i < message->msg_iovlen && step == STEP_MORE; i++)
     step = fill (channel, &message->msg_iov[i], &n_records, &n_received);
   base->cost = n_records * RECORD_COST;
-  base->has_unread = step == STEP_MORE ? has_pending (channel)
-                                       : n_received > 0 && step != STEP_NEEDS_INPUT;
+  base->has_unread = step == STEP_NEEDS_OUTPUT
+                     || (step == STEP_MORE ? has_pending (channel)
+                                           : n_received > 0 && step != STEP_NEEDS_INPUT);
   if (n_received > 0)
     return (gssize) n_received;
   base->receive_needs_output = step == STEP_NEEDS_OUTPUT;
@@ -313,8 +315,6 @@ static void
 set_handshake_error (TlsChannel *channel, Step step, GError **error)
 {
   long verdict = SSL_get_verify_result (channel->ssl);
-  const gchar *reason = atomic_load (&channel->base.failure);
-
   if (verdict != X509_V_OK && step == STEP_FAILED)
     g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
                  "TLS: the certificate of the peer is refused: %s",
@@ -326,7 +326,8 @@ set_handshake_error (TlsChannel *channel, Step step, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                  "connection lost during the TLS handshake: %s", g_strerror (channel->socket.code));
   else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the TLS handshake failed: %s", reason);
+    g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "the TLS handshake failed: %s",
+                 channel->failure);
 }
 
 /* With the lock held. */
@@ -383,6 +384,18 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
   return result;
 }
 
+static const gchar *
+get_failure (TpsNetChannel *base)
+{
+  TlsChannel *channel = (TlsChannel *) base;
+  const gchar *failure;
+
+  tps_mutex_lock (&channel->lock);
+  failure = channel->failure;
+  tps_mutex_unlock (&channel->lock);
+  return failure;
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 /* Says goodbye, so that the peer does not take the end for an accident. Not where the kernel encrypts: OpenSSL would send with
@@ -417,6 +430,7 @@ static const TpsNetChannelOps ops = {
   .receive = receive,
   .send = send_pieces,
   .shake_hands = shake_hands,
+  .get_failure = get_failure,
   .free = free_channel,
 };
 

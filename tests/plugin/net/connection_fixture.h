@@ -56,6 +56,11 @@ protected:
     int fds[2];
     ASSERT_EQ (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     ASSERT_EQ (fcntl (fds[0], F_SETFL, O_NONBLOCK), 0);
+    if (send_buffer_ != nullptr)
+      {
+        ASSERT_EQ (setsockopt (fds[0], SOL_SOCKET, SO_SNDBUF, send_buffer_, sizeof *send_buffer_),
+                   0);
+      }
     peer_ = fds[1];
     loop_ = tps_loop_new ("test", nullptr);
     TpsScannerOptions options = {};
@@ -173,6 +178,7 @@ protected:
   int peer_ = -1;
   std::function<void (TpsMessage *)> on_message_;
   void (*on_descriptor_) (TpsConnection *, gint, gpointer) = nullptr; // set before SetUp()
+  const int *send_buffer_ = nullptr; // bytes of the connection's socket; the same
 
   std::mutex lock_;
   std::condition_variable changed_;

@@ -1,0 +1,135 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// One end an encrypted connection on a loop, the other OpenSSL on a plain socket of which hardly anything fits.
+
+#include <signal.h>
+
+#include <openssl/ssl.h>
+
+#include "plugin/net/tls/tls_channel.h"
+#include "tests/plugin/net/connection_fixture.h"
+#include "tests/plugin/net/tls/certificates.h"
+
+namespace {
+
+using tps_test::NewMessage;
+using tps_test::ToBytes;
+
+class TlsConnectionTest : public tps_test::ConnectionTest
+{
+protected:
+  void
+  SetUp () override
+  {
+    thriftps_test::Authority authority ("authority");
+    g_autofree gchar *folder = g_dir_make_tmp ("tps-tls-XXXXXX", nullptr);
+    std::string file = std::string (folder) + "/certificate";
+    TpsTlsOptions options = {};
+    TpsTlsCounts counts = {};
+    int few_bytes = 1;
+    authority.Issue (file);
+    options.certificate = file.c_str ();
+    g_autoptr (TpsTls) tls = tps_tls_new (&options, nullptr);
+    unlink (file.c_str ());
+    rmdir (folder);
+    ASSERT_NE (tls, nullptr);
+
+    signal (SIGPIPE, SIG_IGN); // OpenSSL writes to sockets of which the other end may be closed
+    send_buffer_ = &few_bytes;
+    ConnectionTest::SetUp ();
+    tps_connection_set_channel (connection_,
+                                tps_tls_accept (tls, nullptr, nullptr, &counts, nullptr));
+    context_ = SSL_CTX_new (TLS_client_method ());
+    ssl_ = SSL_new (context_);
+    SSL_set_fd (ssl_, peer_);
+    Start ();
+    ASSERT_EQ (SSL_connect (ssl_), 1);
+  }
+  void
+  TearDown () override
+  {
+    ConnectionTest::TearDown ();
+    SSL_free (ssl_);
+    SSL_CTX_free (context_);
+  }
+  void
+  Send (const std::string &bytes)
+  {
+    ASSERT_EQ (SSL_write (ssl_, bytes.data (), (int) bytes.size ()), (int) bytes.size ());
+  }
+  std::string
+  Receive (size_t n_bytes)
+  {
+    std::string bytes (n_bytes, '\0');
+    for (size_t n_got = 0, n = 0; n_got < n_bytes; n_got += n)
+      if (SSL_read_ex (ssl_, &bytes[n_got], n_bytes - n_got, &n) != 1)
+        return "";
+    return bytes;
+  }
+
+  SSL_CTX *context_ = nullptr;
+  SSL *ssl_ = nullptr;
+};
+
+// The connection must answer each before it goes on to read, and its socket is full long before the last one.
+TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
+{
+  on_message_ = [this] (TpsMessage *) {
+    tps_connection_send (connection_, NewMessage (2, 100000));
+  };
+  for (int i = 0; i < 100; i++)
+    {
+      SSL_key_update (ssl_, SSL_KEY_UPDATE_REQUESTED);
+      ASSERT_EQ (SSL_do_handshake (ssl_), 1) << i << ": " << error_;
+    }
+  Send (ToBytes (1, 9));
+  EXPECT_TRUE (Receive (ToBytes (2, 100000).size ()) == ToBytes (2, 100000));
+  WaitForMessages (1);
+  EXPECT_EQ (error_, "");
+  EXPECT_EQ (NMessages (), 1u);
+}
+
+// Records are longer than what the socket takes at a time.
+TEST_F (TlsConnectionTest, LargeMessagesThroughASmallSocket)
+{
+  for (int i = 0; i < 3; i++)
+    tps_connection_send (connection_, NewMessage (i, 300000 + i));
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE (Receive (ToBytes (i, 300000 + i).size ()) == ToBytes (i, 300000 + i));
+  Send (ToBytes (1, 3000000));
+  WaitForMessages (1);
+  EXPECT_EQ (NMessages (), 1u);
+}
+
+// From other threads, while the loop receives.
+TEST_F (TlsConnectionTest, ReceivesWhileOthersSend)
+{
+  on_message_ = [this] (TpsMessage *message) {
+    tps_connection_send (connection_, NewMessage (message->seqid, 20000));
+  };
+  for (int i = 0; i < 20; i++)
+    {
+      Send (ToBytes (i, 5000));
+      tps_connection_send (connection_, NewMessage (7, 9));
+    }
+  size_t n_bytes = 20 * (ToBytes (7, 20000).size () + ToBytes (7, 9).size ());
+  EXPECT_EQ (Receive (n_bytes).size (), n_bytes);
+}
+
+TEST_F (TlsConnectionTest, PausesWithRecordsReadAhead)
+{
+  on_message_ = [this] (TpsMessage *) { tps_connection_pause (connection_); };
+  std::string bytes;
+  for (int i = 0; i < 20; i++)
+    bytes += ToBytes (i, 9);
+  Send (bytes);
+  for (size_t i = 1; i <= 20; i++)
+    {
+      WaitForMessages (i);
+      Settle ();
+      EXPECT_EQ (NMessages (), i);
+      tps_connection_resume (connection_);
+    }
+}
+
+} // namespace
