@@ -123,6 +123,7 @@ write_record (TlsChannel *channel, const guint8 *bytes, gsize n_bytes, gsize *n_
     step = fail (channel, "an earlier failure");
   else
     {
+      channel->socket.is_empty = TRUE; /* a sender takes nothing that the loop waits for */
       ERR_clear_error ();
       rc = SSL_write_ex (channel->ssl, bytes, n_bytes, n_written);
       if (rc != 1)

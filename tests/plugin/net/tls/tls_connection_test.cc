@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 
 #include "plugin/net/tls/tls_channel.h"
@@ -14,6 +16,41 @@ namespace {
 
 using tps_test::NewMessage;
 using tps_test::ToBytes;
+
+// HKDF-Expand-Label of RFC 8446 with SHA-256, for at most 32 bytes.
+std::string
+ExpandLabel (const std::string &secret, const std::string &label, size_t n_bytes)
+{
+  std::string name = "tls13 " + label;
+  std::string info = { '\0', (char) n_bytes, (char) name.size () };
+  unsigned char block[EVP_MAX_MD_SIZE];
+  info += name + std::string (1, '\0') + std::string (1, '\x01');
+  HMAC (EVP_sha256 (), secret.data (), (int) secret.size (), (const unsigned char *) info.data (),
+        info.size (), block, nullptr);
+  return std::string ((const char *) block, n_bytes);
+}
+
+// A record of a peer that has sent `sequence` records with these keys, for AES-128-GCM.
+std::string
+SealRecord (const std::string &secret, int sequence, const std::string &content, char type)
+{
+  std::string key = ExpandLabel (secret, "key", 16), nonce = ExpandLabel (secret, "iv", 12);
+  std::string plain = content + type, sealed (plain.size (), '\0'), tag (16, '\0');
+  std::string head ("\x17\x03\x03\x00", 4);
+  EVP_CIPHER_CTX *cipher = EVP_CIPHER_CTX_new ();
+  int n;
+  head += (char) (plain.size () + tag.size ());
+  nonce[11] = (char) (nonce[11] ^ sequence);
+  EVP_EncryptInit_ex (cipher, EVP_aes_128_gcm (), nullptr, (const unsigned char *) key.data (),
+                      (const unsigned char *) nonce.data ());
+  EVP_EncryptUpdate (cipher, nullptr, &n, (const unsigned char *) head.data (), (int) head.size ());
+  EVP_EncryptUpdate (cipher, (unsigned char *) &sealed[0], &n,
+                     (const unsigned char *) plain.data (), (int) plain.size ());
+  EVP_EncryptFinal_ex (cipher, (unsigned char *) &sealed[0], &n);
+  EVP_CIPHER_CTX_ctrl (cipher, EVP_CTRL_AEAD_GET_TAG, (int) tag.size (), &tag[0]);
+  EVP_CIPHER_CTX_free (cipher);
+  return head + sealed + tag;
+}
 
 class TlsConnectionTest : public tps_test::ConnectionTest
 {
@@ -40,6 +77,8 @@ protected:
     tps_connection_set_channel (connection_,
                                 tps_tls_accept (tls, nullptr, nullptr, &counts, nullptr));
     context_ = SSL_CTX_new (TLS_client_method ());
+    SSL_CTX_set_ciphersuites (context_, "TLS_AES_128_GCM_SHA256");
+    SSL_CTX_set_keylog_callback (context_, NoteSecret);
     ssl_ = SSL_new (context_);
     SSL_set_fd (ssl_, peer_);
     Start ();
@@ -51,6 +90,17 @@ protected:
     ConnectionTest::TearDown ();
     SSL_free (ssl_);
     SSL_CTX_free (context_);
+  }
+  // "LABEL RANDOM SECRET", in hexadecimal digits.
+  static void
+  NoteSecret (const SSL *, const char *line)
+  {
+    std::string text = line;
+    if (text.rfind ("CLIENT_TRAFFIC_SECRET_0 ", 0) != 0)
+      return;
+    secret_.clear ();
+    for (size_t at = text.rfind (' ') + 1; at < text.size (); at += 2)
+      secret_ += (char) std::stoi (text.substr (at, 2), nullptr, 16);
   }
   void
   Send (const std::string &bytes)
@@ -67,6 +117,7 @@ protected:
     return bytes;
   }
 
+  static inline std::string secret_; // of what the peer sends
   SSL_CTX *context_ = nullptr;
   SSL *ssl_ = nullptr;
 };
@@ -87,6 +138,20 @@ TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
   WaitForMessages (1);
   EXPECT_EQ (error_, "");
   EXPECT_EQ (NMessages (), 1u);
+}
+
+// Nothing can be sent before the rest has come, and nothing must be tried meanwhile.
+TEST_F (TlsConnectionTest, HalfAKeyUpdateDelaysWhatIsSent)
+{
+  const char handshake = 22;
+  char byte;
+  PeerSends (SealRecord (secret_, 0, std::string ("\x18\0\0\1", 4), handshake));
+  Settle ();
+  tps_connection_send (connection_, NewMessage (1, 9));
+  Settle ();
+  EXPECT_EQ (recv (peer_, &byte, 1, MSG_DONTWAIT), -1);
+  PeerSends (SealRecord (secret_, 1, std::string (1, '\0'), handshake));
+  EXPECT_TRUE (Receive (ToBytes (1, 9).size ()) == ToBytes (1, 9)) << error_;
 }
 
 // Records are longer than what the socket takes at a time.
