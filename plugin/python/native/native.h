@@ -65,12 +65,21 @@ guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max
 /* Calls that are to notify it keep it until they end. */
 void tps_python_queue_unref (TpsPythonQueue *queue);
 
+/* What encrypts TCP connections: names of PEM files and so on, as TpsTlsOptions. */
+typedef struct
+{
+  const gchar *certificate;
+  const gchar *key;
+  const gchar *authorities;
+  gint32 allow_tls_1_2;
+} TpsPythonTls;
+
 /* -- tables on any number of servers: plugin/client/remote_tables.h -- */
 
-/* NULL: `*failed` is a call that says why; owned by the caller. */
+/* NULL: `*failed` is a call that says why; owned by the caller. `tls`: NULL = plain connections. */
 TpsRemoteTables *tps_python_tables_new (const gchar *const *addresses, guint n_addresses,
                                         const gchar *client, gboolean exact,
-                                        TpsPythonCall **failed);
+                                        const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_tables_cancel (TpsRemoteTables *tables);
 void tps_python_tables_free (TpsRemoteTables *tables);
 
@@ -113,7 +122,7 @@ TpsPythonCall *tps_python_tables_apply_rows (TpsRemoteTables *tables, const gcha
 
 /* As tps_python_tables_new(). */
 TpsClient *tps_python_client_new (const gchar *address, gboolean no_shared_memory,
-                                  TpsPythonCall **failed);
+                                  const TpsPythonTls *tls, TpsPythonCall **failed);
 void tps_python_client_cancel (TpsClient *client);
 void tps_python_client_free (TpsClient *client);
 

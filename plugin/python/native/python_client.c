@@ -5,15 +5,23 @@
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_request.h"
 #include "plugin/python/native/table_options.h"
+#include "plugin/python/native/tls_files.h"
 #include "plugin/wire/wire_embedding_table.h"
 
 TpsClient *
-tps_python_client_new (const gchar *address, gboolean no_shared_memory, TpsPythonCall **failed)
+tps_python_client_new (const gchar *address, gboolean no_shared_memory, const TpsPythonTls *tls,
+                       TpsPythonCall **failed)
 {
   TpsClientOptions options = { .address = address, .no_shared_memory = no_shared_memory };
+  g_autoptr (TpsTls) files = NULL;
   GError *error = NULL;
-  TpsClient *client = tps_client_new (&options, &error);
+  TpsClient *client = NULL;
 
+  if (tps_python_read_tls (tls, &files, &error))
+    {
+      options.tls = files;
+      client = tps_client_new (&options, &error);
+    }
   if (client == NULL)
     *failed = tps_python_call_new_ended (error);
   return client;

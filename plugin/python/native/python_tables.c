@@ -5,17 +5,24 @@
 #include "plugin/python/native/json_text.h"
 #include "plugin/python/native/python_call.h"
 #include "plugin/python/native/table_options.h"
+#include "plugin/python/native/tls_files.h"
 
 TpsRemoteTables *
 tps_python_tables_new (const gchar *const *addresses, guint n_addresses, const gchar *client,
-                       gboolean exact, TpsPythonCall **failed)
+                       gboolean exact, const TpsPythonTls *tls, TpsPythonCall **failed)
 {
   TpsRemoteTablesOptions options = {
     .addresses = addresses, .n_addresses = n_addresses, .client = client, .exact = exact
   };
+  g_autoptr (TpsTls) files = NULL;
   GError *error = NULL;
-  TpsRemoteTables *tables = tps_remote_tables_new (&options, &error);
+  TpsRemoteTables *tables = NULL;
 
+  if (tps_python_read_tls (tls, &files, &error))
+    {
+      options.tls = files;
+      tables = tps_remote_tables_new (&options, &error);
+    }
   if (tables == NULL)
     *failed = tps_python_call_new_ended (error);
   return tables;

@@ -24,9 +24,11 @@ const gsize *
 tps_python_get_sizes (void)
 {
   static const gsize sizes[] = {
-    sizeof (TpsTensorView),    sizeof (TpsPythonReply),    sizeof (TpsInitializer),
-    sizeof (TpsOptimizerSpec), sizeof (TpsPythonTable),    sizeof (TpsBagQuery),
-    sizeof (TpsBagGradient),   sizeof (TpsPythonGradient), 0,
+    sizeof (TpsTensorView),  sizeof (TpsPythonReply),
+    sizeof (TpsInitializer), sizeof (TpsOptimizerSpec),
+    sizeof (TpsPythonTable), sizeof (TpsBagQuery),
+    sizeof (TpsBagGradient), sizeof (TpsPythonGradient),
+    sizeof (TpsPythonTls),   0,
   };
 
   return sizes;

@@ -27,6 +27,7 @@ from thriftps.server import Model, Server, SparseGradient
 from thriftps.specs import *  # noqa: F401,F403
 from thriftps.specs import __all__ as _specs
 from thriftps.tables import Bags, Table, Tables, connect
+from thriftps.tls import Tls
 
 __all__ = [
     "Bags",
@@ -38,6 +39,7 @@ __all__ = [
     "SparseGradient",
     "Table",
     "Tables",
+    "Tls",
     "__version__",
     "connect",
     "progress",

@@ -112,7 +112,26 @@ class Gradient(Structure):
     ]
 
 
-_STRUCTS = (TensorView, Reply, Initializer, OptimizerSpec, Table, BagQuery, BagGradient, Gradient)
+class Tls(Structure):
+    _fields_ = [
+        ("certificate", c_char_p),
+        ("key", c_char_p),
+        ("authorities", c_char_p),
+        ("allow_tls_1_2", c_int32),
+    ]
+
+
+_STRUCTS = (
+    TensorView,
+    Reply,
+    Initializer,
+    OptimizerSpec,
+    Table,
+    BagQuery,
+    BagGradient,
+    Gradient,
+    Tls,
+)
 
 _POINTER = c_void_p
 _TEXT = c_char_p
@@ -130,7 +149,10 @@ _FUNCTIONS = {
     "queue_get_fd": (c_int32, (_POINTER,)),
     "queue_take": (c_uint32, (_POINTER, POINTER(c_uint64), c_uint32)),
     "queue_unref": (None, (_POINTER,)),
-    "tables_new": (_POINTER, (_TEXTS, c_uint32, _TEXT, c_int32, POINTER(c_void_p))),
+    "tables_new": (
+        _POINTER,
+        (_TEXTS, c_uint32, _TEXT, c_int32, POINTER(Tls), POINTER(c_void_p)),
+    ),
     "tables_cancel": (None, (_POINTER,)),
     "tables_free": (None, (_POINTER,)),
     "tables_create": (_POINTER, (_POINTER, POINTER(Table), c_int64)),
@@ -141,7 +163,7 @@ _FUNCTIONS = {
     "tables_apply_bags": (_POINTER, (_POINTER, POINTER(BagGradient), c_uint32, c_int64)),
     "tables_lookup_rows": (_POINTER, (_POINTER, _TEXT, _VIEW, c_int64)),
     "tables_apply_rows": (_POINTER, (_POINTER, _TEXT, _VIEW, _VIEW, c_int64)),
-    "client_new": (_POINTER, (_TEXT, c_int32, POINTER(c_void_p))),
+    "client_new": (_POINTER, (_TEXT, c_int32, POINTER(Tls), POINTER(c_void_p))),
     "client_cancel": (None, (_POINTER,)),
     "client_free": (None, (_POINTER,)),
     "describe": (_POINTER, (_POINTER, c_int64)),

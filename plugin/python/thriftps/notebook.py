@@ -60,7 +60,7 @@ def _to_line(name: str, n: int, total: Optional[int], seconds: float) -> str:
 
 
 class Plot:
-    """Values over their positions, such as losses over steps: an SVG in notebooks, text elsewhere."""
+    """Values over their positions, such as losses: an SVG in notebooks, a line of text elsewhere."""
 
     def __init__(self, values: Sequence[float], title: str = ""):
         self.values = [float(value) for value in values]

@@ -14,6 +14,7 @@ from thriftps._calls import Call, Reply, nothing, run, start
 from thriftps._native import lib
 from thriftps.specs import Optimizer
 from thriftps.tables import make_name, to_html, to_native_table, to_ns
+from thriftps.tls import Tls, to_native as to_native_tls
 
 __all__ = ["Model", "Server", "SparseGradient"]
 
@@ -44,14 +45,23 @@ class Server:
     is lost.
     """
 
-    def __init__(self, address: str, *, timeout: float = 30.0, shared_memory: bool = True):
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float = 30.0,
+        shared_memory: bool = True,
+        tls: Optional[Tls] = None,
+    ):
         self.address = address
         self.timeout = timeout
         self._timeout_ns = to_ns(timeout)
         self._name = make_name().encode()
         self._sequence = itertools.count(1)
         failed = ctypes.c_void_p()
-        pointer = lib.client_new(address.encode(), not shared_memory, ctypes.byref(failed))
+        pointer = lib.client_new(
+            address.encode(), not shared_memory, to_native_tls(tls), ctypes.byref(failed)
+        )
         if not pointer:
             Reply(failed.value).check()
         self._handle: Optional[_native.Handle] = _native.Handle(

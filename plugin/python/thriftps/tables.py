@@ -13,6 +13,7 @@ from thriftps import _arrays, _native, errors
 from thriftps._calls import Call, Reply, nothing, run, start
 from thriftps._native import lib
 from thriftps.specs import Initializer, Normal, Optimizer, SGD
+from thriftps.tls import Tls, to_native as to_native_tls
 
 __all__ = ["Bags", "Table", "Tables", "connect"]
 
@@ -97,8 +98,10 @@ class Tables:
         timeout: float = 30.0,
         exact: bool = False,
         client: Optional[str] = None,
+        tls: Optional[Tls] = None,
     ):
         self.addresses: Tuple[str, ...] = tuple(addresses)
+        self.tls = tls
         self.timeout = timeout
         self._timeout_ns = to_ns(timeout)
         failed = ctypes.c_void_p()
@@ -107,6 +110,7 @@ class Tables:
             len(self.addresses),
             (client or make_name()).encode(),
             exact,
+            to_native_tls(tls),
             ctypes.byref(failed),
         )
         if not pointer:
@@ -357,15 +361,18 @@ def to_html(values: Dict[str, Any]) -> str:
     )
 
 
-def connect(*addresses: str, timeout: float = 30.0, exact: bool = False) -> Tables:
+def connect(
+    *addresses: str, timeout: float = 30.0, exact: bool = False, tls: Optional[Tls] = None
+) -> Tables:
     """Tables on the servers at these addresses, in their order, with those that they have already.
 
     addresses  "host:port", "[v6]:port" or "unix:/path"
     timeout    seconds for each call that has none of its own
     exact      pooled rows of tables on several servers have the same bits as those on one: rows are
                pooled here
+    tls        encrypts TCP connections; None: they are plain
     """
-    return Tables(addresses, timeout=timeout, exact=exact).discover()
+    return Tables(addresses, timeout=timeout, exact=exact, tls=tls).discover()
 
 
 # ---- arguments and answers ----

@@ -32,6 +32,7 @@ from thriftps.errors import InvalidArgument
 from thriftps.server import Server
 from thriftps.specs import *  # noqa: F401,F403
 from thriftps.tables import Bags, Tables, connect, to_queries  # noqa: F401
+from thriftps.tls import Tls  # noqa: F401
 
 _DTYPES = {
     _arrays.DType.FLOAT32: torch.float32,
@@ -293,7 +294,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
             "table": self.table.name,
             "rows": self.num_embeddings,
             "dim": self.embedding_dim,
-            "lsns": _get_lsns(self.table.tables.addresses),
+            "lsns": _get_lsns(self.table.tables),
         }
 
     def set_extra_state(self, state):
@@ -306,7 +307,7 @@ class RemoteEmbeddingBag(torch.nn.Module):
                 raise InvalidArgument(
                     "the state is of a module whose %s is %r, not %r" % (what, state[what], mine)
                 )
-        now = _get_lsns(self.table.tables.addresses)
+        now = _get_lsns(self.table.tables)
         for address, lsn in state["lsns"].items():
             if now.get(address, lsn) < lsn:
                 warnings.warn(
@@ -364,11 +365,11 @@ class RemoteEmbeddingBag(torch.nn.Module):
         return (rows * gradient[bag_of]).sum(1)
 
 
-def _get_lsns(addresses):
+def _get_lsns(tables):
     """LSN by address, of servers with a data directory."""
     lsns = {}
-    for address in addresses:
-        with Server(address) as server:
+    for address in tables.addresses:
+        with Server(address, tls=tables.tls) as server:
             if "durability" in server.describe():
                 lsns[address] = server.flush()
     return lsns
@@ -391,18 +392,19 @@ class Averaging:
                  one and broadcasts it (torch.distributed)
     timeout      seconds for each bucket: longer than the server waits for other trainers
                  (--rpc-timeout)
+    tls          thriftps.Tls; None: TCP connections are plain
 
     Every run has batch numbers of its own, greater than those of the runs before it, so that jobs
     follow each other on one server without a reset. A context manager. Not for use by several
     threads.
     """
 
-    def __init__(self, servers, rank=None, world=None, *, run=None, timeout=60.0):
+    def __init__(self, servers, rank=None, world=None, *, run=None, timeout=60.0, tls=None):
         self.rank = torch.distributed.get_rank() if rank is None else rank
         self.world = torch.distributed.get_world_size() if world is None else world
         self.run = run if run is not None else _broadcast_name(self.rank)
         addresses = [servers] if isinstance(servers, str) else list(servers)
-        self.servers = [Server(address, timeout=timeout) for address in addresses]
+        self.servers = [Server(address, timeout=timeout, tls=tls) for address in addresses]
         self._steps = 0
         self._base = None
         self._numbers = {}  # of parameters, by the first step

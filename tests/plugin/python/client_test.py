@@ -8,6 +8,7 @@ import gc
 import io
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
@@ -362,6 +363,76 @@ class Training(Sockets):
                 server.clear_metrics()
                 self.assertEqual(server.metrics(), [])
                 self.assertIn(address, server._repr_html_())
+
+
+@unittest.skipIf(shutil.which("openssl") is None, "openssl is not installed")
+class Encryption(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        cls.make("ca")
+        cls.make("server", "subjectAltName=IP:127.0.0.1")
+        cls.make("elsewhere", "subjectAltName=DNS:elsewhere")
+        cls.make("client")
+
+    @classmethod
+    def make(cls, name, *extensions):
+        """NAME.pem and NAME.key: "ca" signs itself and the others."""
+        command = (
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split()
+        )
+        command += ["-keyout", name + ".key", "-out", name + ".pem", "-subj", "/CN=" + name]
+        if name != "ca":
+            command += [
+                "-CA",
+                "ca.pem",
+                "-CAkey",
+                "ca.key",
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+            ]
+        for each in extensions:
+            command += ["-addext", each]
+        subprocess.run(command, check=True, cwd=cls.folder, stderr=subprocess.DEVNULL)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, name):
+        return Server(
+            "--tls=required",
+            "--tls-cert=" + self.path(name + ".pem"),
+            "--tls-key=" + self.path(name + ".key"),
+            "--tls-ca=" + self.path("ca.pem"),
+        )
+
+    def test_both_sides_have_certificates(self):
+        tls = thriftps.Tls(self.path("ca.pem"), self.path("client.pem"), self.path("client.key"))
+        with self.start("server") as server:
+            with thriftps.connect(server.address, tls=tls) as tables:
+                self.assertEqual(tables.create("t", 10, 2).lookup([3]).shape, (1, 2))
+            with thriftps.Server(server.address, tls=tls) as client:
+                self.assertIn("EmbeddingTable", client.describe()["services"])
+            for options in ({}, {"tls": thriftps.Tls(self.path("ca.pem"))}):
+                with thriftps.Server(server.address, timeout=5, **options) as client:
+                    with self.assertRaises(thriftps.ThriftPSError):
+                        client.describe()
+        with self.start("elsewhere") as server, thriftps.Server(server.address, tls=tls) as client:
+            with self.assertRaises(thriftps.Unauthenticated):
+                client.describe()
+
+    def test_files_that_cannot_be_used(self):
+        for files in (
+            thriftps.Tls(self.path("nothing.pem")),
+            thriftps.Tls(certificate=self.path("client.pem"), key=self.path("server.key")),
+        ):
+            with self.assertRaisesRegex(
+                thriftps.InvalidArgument, "nothing.pem|client.pem|server.key"
+            ):
+                thriftps.Server("127.0.0.1:1", tls=files)
 
 
 class Notebook(unittest.TestCase):

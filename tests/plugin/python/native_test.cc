@@ -94,8 +94,8 @@ protected:
     const gchar *addresses[] = { address.c_str () };
     TpsPythonCall *failed = nullptr;
 
-    tables_ = tps_python_tables_new (addresses, 1, "native-test", FALSE, &failed);
-    client_ = tps_python_client_new (address.c_str (), FALSE, &failed);
+    tables_ = tps_python_tables_new (addresses, 1, "native-test", FALSE, nullptr, &failed);
+    client_ = tps_python_client_new (address.c_str (), FALSE, nullptr, &failed);
     ASSERT_EQ (failed, nullptr);
   }
   void
@@ -208,7 +208,7 @@ TEST_F (NativeTest, AnAnswerOutlivesTheClient)
   gradient.kind = TPS_GRADIENT_DENSE;
   gradient.weight = 1;
   gradient.dense = View (ones, 1 << 8);
-  TpsClient *client = tps_python_client_new (server_.Unix ().c_str (), FALSE, &failed);
+  TpsClient *client = tps_python_client_new (server_.Unix ().c_str (), FALSE, nullptr, &failed);
   Call call (tps_python_average_gradient (client, 0, 1, 0, &gradient, kTimeoutNs));
   call.Wait ();
   tps_python_client_free (client);
@@ -304,14 +304,21 @@ TEST_F (NativeTest, RowsAreAssigned)
       TPS_ERROR_INVALID_ARGUMENT);
 }
 
-TEST (Addresses, AreChecked)
+TEST (Options, AreChecked)
 {
   const gchar *addresses[] = { "nonsense" };
+  TpsPythonTls tls = { nullptr, nullptr, "/nowhere/ca.pem", FALSE };
   TpsPythonCall *failed = nullptr;
 
-  EXPECT_EQ (tps_python_client_new ("nonsense", FALSE, &failed), nullptr);
+  EXPECT_EQ (tps_python_client_new ("nonsense", FALSE, nullptr, &failed), nullptr);
   EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, &failed), nullptr);
+  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, nullptr, &failed), nullptr);
   EXPECT_EQ (Call (failed).Wait ().code, TPS_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ (tps_python_client_new ("localhost:1", FALSE, &tls, &failed), nullptr);
+  EXPECT_THAT (Call (failed).Wait ().message, HasSubstr ("/nowhere/ca.pem"));
+  addresses[0] = "localhost:1";
+  EXPECT_EQ (tps_python_tables_new (addresses, 1, nullptr, FALSE, &tls, &failed), nullptr);
+  EXPECT_THAT (Call (failed).Wait ().message, HasSubstr ("/nowhere/ca.pem"));
 }
+
 }
