@@ -290,7 +290,7 @@ choose_default_service (const gchar *const *services)
   return only != NULL ? only : NODE_SERVICE;
 }
 
-/* What looks protected must be. */
+/* Options that look like protection must protect. */
 static gboolean
 check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {

@@ -40,8 +40,9 @@ typedef struct
   gboolean no_shared_memory; /* all tensors travel through the socket */
   gsize max_shared_bytes;    /* of the memory shared with the server; 0 = 1 GiB */
   TpsTls *tls; /* encrypts TCP connections; a reference is taken; NULL = they are plain */
-  /* What the certificate of the server must be for: a host name, an IP address, or a URI such as "spiffe://cluster/ps".
-   * NULL = the host of `address`. A server without such a certificate: UNAUTHENTICATED. */
+  /* The name that the certificate of the server must have: a host name, an IP address, or a URI
+   * such as "spiffe://cluster/ps". NULL = the host of `address`. A server without such a
+   * certificate: UNAUTHENTICATED. */
   const gchar *tls_peer;
   TpsBufferPool *
       bodies; /* where tensors of answers are received; a reference is taken; NULL = the default pool */

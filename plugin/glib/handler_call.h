@@ -56,7 +56,7 @@ gpointer tps_handler_call_run (TpsHandlerCall *call, GType client_type);
 /* TRUE: the result has been read. FALSE: either `failure`, the caller's, or `error` is set. */
 gboolean tps_handler_call_end (TpsHandlerCall *call, TpsWireServiceError **failure, GError **error);
 
-/* What generated readers expect before a result: an empty list, a struct that nobody else has. */
+/* Prepares a result as generated readers expect it: an empty list, a struct with one reference. */
 void tps_handler_reset_list (GPtrArray **list);
 void tps_handler_reset_struct (gpointer *object, GType type);
 

@@ -15,7 +15,7 @@ service_quark (void)
   return g_quark_from_static_string ("tps-handler-service");
 }
 
-/* ---- what generated code does not see ------------------------------------------------------- */
+/* ---- calls that generated code cannot answer ------------------------------------------------- */
 
 static const TpsRpc *
 find_rpc (const gchar *service, const gchar *method)

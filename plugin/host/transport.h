@@ -56,7 +56,7 @@ ThriftTransportFactory *tps_host_transport_factory_new (const TpsHostOptions *op
 /* Borrowed; NULL for a box. */
 TpsHostStream *tps_host_transport_get_stream (TpsHostTransport *transport);
 
-/* What the next message that is written must look like. */
+/* Sets the form of the next message that is written. */
 void tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form);
 
 /* Takes over a finished message; the next flush sends it. One that was not yet flushed is sent

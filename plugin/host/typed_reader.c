@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 
-/* What generated code takes for an object and its share of a container, and for a scalar in a
+/* Bytes that generated code takes for an object and its share of a container, and for a scalar in a
  * list. */
 #define OBJECT_BYTES 256
 #define SCALAR_BYTES 8
@@ -141,7 +141,7 @@ is_element (TpsWireType type)
   return type >= TPS_WIRE_BINARY;
 }
 
-/* Charges the message for what a reader makes of it. */
+/* Charges the message for the objects that a reader makes of it. */
 static gboolean
 charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
 {

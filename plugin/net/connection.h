@@ -44,7 +44,8 @@ TpsConnection *tps_connection_new (TpsLoop *loop, gint fd, const TpsScannerOptio
 TpsConnection *tps_connection_ref (TpsConnection *connection);
 void tps_connection_unref (TpsConnection *connection);
 
-/* Replaces the plain channel by `channel`, which the connection takes over. Before tps_connection_start(). Thread: any. */
+/* Replaces the plain channel by `channel`, which the connection takes over. Before
+ * tps_connection_start(). Thread: any. */
 void tps_connection_set_channel (TpsConnection *connection, TpsNetChannel *channel);
 
 /* Begins to read. If the loop has no room for another descriptor the connection closes (RESOURCE_EXHAUSTED). Loop thread. */

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a connection gets from its start to its first byte of data, where its channel has something to settle before:
+/* How a connection gets from its start to its first byte of data, where its channel has
+ * something to settle before:
  *
  *   recognize     on the loop, when the first byte has come -> the channel to go on with
  *   shake_hands   on a worker, since a handshake computes for longer than a turn of the loop may take -> back to the loop
  *                 -> wait for the socket -> shake_hands ... -> the connection is open
  *
- * While a worker has the channel the socket counts as being sent to (`sending`): it stays open, and the loop does not watch it.
+ * While a worker has the channel the socket counts as being sent to (`sending`): it stays open,
+ * and the loop does not watch it.
  */
 
 #include <errno.h>
@@ -22,7 +24,8 @@ fail_opening (TpsConnection *connection, GError *error)
   tps_mutex_unlock (&connection->lock);
 }
 
-/* What was queued meanwhile leaves; what came behind the handshake is in the channel or in the socket. */
+/* Queued writers leave. Bytes that came behind the handshake are in the channel or in the
+ * socket. */
 static void
 be_open (TpsConnection *connection)
 {

@@ -83,7 +83,7 @@ struct TpsConnection
   TpsWatch *watch;
   guint32 interest;
   gboolean opening;         /* the channel is not open yet */
-  guint32 opening_interest; /* what the loop waits for meanwhile */
+  guint32 opening_interest; /* the events that the loop waits for meanwhile */
   gboolean paused;
   gboolean half_closed;  /* the peer sends no more */
   gboolean at_end;       /* and all that it has sent has been read */
@@ -150,12 +150,13 @@ void tps_connection_drop_socket (TpsConnection *connection);
 
 gboolean tps_connection_must_open (const TpsConnection *connection);
 
-/* The start has come, or what it waited for. The loop's thread. */
+/* The start has come, or the event that it waited for. The loop's thread. */
 void tps_connection_go_on_opening (TpsConnection *connection, guint32 epoll_events);
 
 /* ---- connection_send.c ---------------------------------------------------------------------- */
 
-/* With the lock held: the end of the time in which `sending` was set, and the socket used without the lock. */
+/* With the lock held: the end of the time in which `sending` was set, and the socket used
+ * without the lock. */
 void tps_connection_end_sending (TpsConnection *connection);
 
 /* The loop's thread. */

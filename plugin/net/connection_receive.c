@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* On the loop's thread: the channel receives into the body the scanner asks for, with a small chunk behind it for what follows;
- * without a body, into the chunk alone. A short read means the socket is empty, so a small call costs one system call to
- * receive. What the chunk still holds when reading is to stop is kept in `leftover`.
+/* On the loop's thread: the channel receives into the body the scanner asks for, with a small
+ * chunk behind it for what follows; without a body, into the chunk alone. A short read means the
+ * socket is empty, so a small call costs one system call to receive. What the chunk still holds
+ * when reading is to stop is kept in `leftover`.
  */
 
 #include <errno.h>

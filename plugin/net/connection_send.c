@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to the channel with the lock released. A
- * writer with a file descriptor begins a batch, since a descriptor goes with the first byte of the system call that sends
- * it. What the socket does not take waits for EPOLLOUT. While the loop's thread hands out the messages of one chunk it is
+/* Any thread. Writers are queued; one thread at a time (`sending`) takes batches of them to the
+ * channel with the lock released. A writer with a file descriptor begins a batch, since a
+ * descriptor goes with the first byte of the system call that sends it. What the socket does not
+ * take waits for EPOLLOUT. While the loop's thread hands out the messages of one chunk it is
  * corked, so that their answers leave together.
  */
 

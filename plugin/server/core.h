@@ -49,7 +49,7 @@ typedef struct
   TpsServerCounts counts;
   TpsDispatcher *dispatcher; /* set before the first connection */
   TpsChunks *chunks;         /* the same; NULL where a service of that name was given */
-  GPtrArray *host_services;  /* of TpsHostService: what services of the dispatcher borrow from */
+  GPtrArray *host_services;  /* of TpsHostService: services of the dispatcher borrow from them */
   TpsBufferPool *bodies;
   TpsBudget *replies;            /* charged for replies that have not been sent */
   TpsBudget *segments;           /* of all connections */

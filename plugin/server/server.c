@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts the parts together: loops, acceptor, sessions (through the core), services, workers; and takes them apart in order.
+/* Puts the parts together: loops, acceptor, sessions (through the core), services, workers; and
+ * takes them apart in order.
  *
- * Stopping: acceptor -> services end what waits -> running calls -> connections when their answers have left -> the rest.
- * Freeing: workers first (their jobs answer calls and open connections), then the loops, then the core, which calls still keep.
+ * Stopping: acceptor -> services end what waits -> running calls -> connections when their
+ * answers have left -> the rest. Freeing: workers first (their jobs answer calls and open
+ * connections), then the loops, then the core, which calls still keep.
  */
 
 #include "plugin/server/server.h"
@@ -122,7 +124,8 @@ set_threads (TpsServer *server, const TpsServerOptions *options)
   server->core->workers = options->workers != NULL ? options->workers : server->own_workers;
 }
 
-/* Handshakes have threads of their own: neither other connections nor calls wait for the arithmetic of a flood of them. */
+/* Handshakes have threads of their own: neither other connections nor calls wait for the
+ * arithmetic of a flood of them. */
 static void
 set_tls (TpsServer *server, const TpsServerOptions *options)
 {

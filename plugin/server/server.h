@@ -66,8 +66,8 @@ typedef struct
   /* For a peer that has shut down its sending side, or is gone without a reset, while calls are pending: how long nothing may
    * be sent to it before the connection closes; 0 = 30 s. */
   gint64 half_closed_ns;
-  /* Encrypts TCP connections whose peers begin a TLS handshake; must have a certificate. A reference is taken. NULL = none
-   * can. Unix sockets are never encrypted. */
+  /* Encrypts TCP connections whose peers begin a TLS handshake; must have a certificate. A
+   * reference is taken. NULL = none can. Unix sockets are never encrypted. */
   TpsTls *tls;
   gboolean tls_required;        /* TCP connections that are not encrypted are closed */
   gint64 handshake_ns;          /* for a TLS handshake; 0 = 10 s */

@@ -23,7 +23,7 @@ typedef struct
 
 /* Takes over `fd` and has the session started on the loop. It is freed when the connection has gone and all its calls have
  * been answered. Counts in core->n_connections (the caller has added it). `peer` says in the log who it
- * is. `channel` is what the connection begins with. Thread: any. */
+ * is. The connection begins with `channel`. Thread: any. */
 void tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel);
 
 /* For everything in io->sessions; loop thread. */

@@ -86,7 +86,8 @@ typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 guint tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer user_data);
 void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
-/* Frees memory that is kept below `budget`, `n_bytes` of it or more if there is as much. Returns how much that was. */
+/* Frees memory that is kept below `budget`, `n_bytes` of it or more if there is as much. Returns
+ * how much that was. */
 gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 
 /* ---- what is held ---------------------------------------------------------------------------- */

@@ -2,12 +2,14 @@
 
 /* Threads that run jobs: arithmetic on more than 64 KiB, and everything that may block.
  *
- * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners (connections). Workers alternate
- * between the pool's queue and the owners' queues, which they visit round robin, one job at a time. So an owner with many
- * jobs delays its own jobs, and neither those of other owners nor those of rounds under way.
+ * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners
+ * (connections). Workers alternate between the pool's queue and the owners' queues, which they
+ * visit round robin, one job at a time. So an owner with many jobs delays its own jobs, and
+ * neither those of other owners nor those of rounds under way.
  *
- * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs at most n - 1 of them at the
- * same time: long jobs never occupy all threads, unless there is one thread only.
+ * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs
+ * at most n - 1 of them at the same time: long jobs never occupy all threads, unless there is
+ * one thread only.
  *
  * Timers run on a thread of their own. They never wait for a worker.
  */

@@ -82,8 +82,8 @@ average (const Task *task, TpsWireParameterServerIf *client, gint batch, GError 
   return FALSE;
 }
 
-/* A framed transport takes what one read brings for the whole frame. Its socket reads on until it has that much; the encrypted one
- * of 0.17 stops after a record of 16 KiB. */
+/* A framed transport takes what one read brings for the whole frame. Its socket reads on until
+ * it has that much; the encrypted one of 0.17 stops after a record of 16 KiB. */
 static gint32 (*read_some) (ThriftTransport *transport, gpointer bytes, guint32 n_bytes,
                             GError **error);
 
@@ -112,8 +112,9 @@ repair_reading (GObject *socket)
   class->read = read_whole;
 }
 
-/* The library checks who has issued the certificate of the server, and not for which host: before 0.24 it has no way to
- * (THRIFT-6086). For the certificate of a client it has no function. */
+/* The library checks who has issued the certificate of the server, and not for which host:
+ * before 0.24 it has no way to (THRIFT-6086). For the certificate of a client it has no
+ * function. */
 static GObject *
 connect_encrypted (const Task *task, GObject *limits, GError **error)
 {

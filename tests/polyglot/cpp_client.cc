@@ -4,9 +4,10 @@
  *
  *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *
- * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value EXPECTED. With `small-limits`
- * the library's own limits stay. With `tls` the connection is encrypted, with ca.pem, client.pem and client.key of the folder; the
- * library's factory takes no limits. Prints "ok" or what went wrong. */
+ * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value
+ * EXPECTED. With `small-limits` the library's own limits stay. With `tls` the connection is
+ * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory takes
+ * no limits. Prints "ok" or what went wrong. */
 
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TBinaryProtocol.h>

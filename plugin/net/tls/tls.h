@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a process needs to encrypt its TCP connections: its certificate, its key and the authorities that it trusts.
+/* The certificate of a process, its key and the authorities that it trusts, for encrypted TCP
+ * connections.
  *
  *   TpsTlsOptions options = { .certificate = "node.pem", .key = "node.key", .authorities = "ca.pem" };
  *   g_autoptr (TpsTls) tls = tps_tls_new (&options, &error);
  *
- * One TpsTls serves both roles: a server gives it to TpsServerOptions, a client to TpsClientOptions. TLS 1.3 by OpenSSL,
- * without tickets, resumption, early data, compression and renegotiation. Unix sockets are never encrypted: the kernel
- * keeps other users away from them.
+ * One TpsTls serves both roles: a server gives it to TpsServerOptions, a client to
+ * TpsClientOptions. TLS 1.3 by OpenSSL, without tickets, resumption, early data, compression and
+ * renegotiation. Unix sockets are never encrypted: the kernel keeps other users away from them.
  */
 
 #pragma once
@@ -21,24 +22,26 @@ typedef struct TpsTls TpsTls;
 /* Names of PEM files, copied. */
 typedef struct
 {
-  /* The certificate of this process, then those between it and its authority. Must be given for servers. NULL = none. */
+  /* The certificate of this process, then those between it and its authority. Must be given for
+   * servers. NULL = none. */
   const gchar *certificate;
   const gchar *key; /* the private key, without a passphrase; NULL = it is in `certificate` */
-  /* Certificates of authorities, of which one must have issued the certificate of a peer. If the file has revocation
-   * lists, each certificate is looked for in the list of its issuer, which must be there. A server without it asks
-   * clients for no certificate; a client without it trusts the authorities of the system. */
+  /* Certificates of authorities, of which one must have issued the certificate of a peer. If the
+   * file has revocation lists, each certificate is looked for in the list of its issuer, which
+   * must be there. A server without it asks clients for no certificate; a client without it
+   * trusts the authorities of the system. */
   const gchar *authorities;
   gboolean allow_tls_1_2; /* FALSE: TLS 1.3 only */
 } TpsTlsOptions;
 
-/* Reads the files. Errors: INVALID_ARGUMENT, which names the file and the reason (it cannot be read, the key is another
- * certificate's, the certificate has expired). */
+/* Reads the files. Errors: INVALID_ARGUMENT, which names the file and the reason (it cannot be
+ * read, the key is another certificate's, the certificate has expired). */
 TpsTls *tps_tls_new (const TpsTlsOptions *options, GError **error);
 TpsTls *tps_tls_ref (TpsTls *tls);
 void tps_tls_unref (TpsTls *tls);
 
-/* Reads the files again. Connections that begin from now on use what they hold; open ones go on as they are. Errors: as
- * tps_tls_new(); everything stays as it was then. Blocks. Thread: any. */
+/* Reads the files again. Connections that begin from now on use what they hold; open ones go on
+ * as they are. Errors: as tps_tls_new(); everything stays as it was then. Blocks. Thread: any. */
 gboolean tps_tls_reload (TpsTls *tls, GError **error);
 
 /* When the certificate expires, in seconds since 1970; 0 without one. Thread: any. */

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tells encrypted connections from plain ones, on the same port: a TLS handshake begins with the byte 0x16. As the first byte of
- * a frame's length it would announce 352 MiB or more, which no client sends first. */
+/* Tells encrypted connections from plain ones, on the same port: a TLS handshake begins with the
+ * byte 0x16. As the first byte of a frame's length it would announce 352 MiB or more, which no
+ * client sends first. */
 
 #pragma once
 
@@ -20,8 +21,8 @@ typedef struct
   TpsCounters *counters;  /* borrowed, outlives the acceptor; NULL = none */
 } TpsTlsAcceptorOptions;
 
-/* Counts tls_handshakes_total, with the label result, and tls_kernel_connections_total; the gauge tls_certificate_expiry_seconds says
- * when the certificate expires, in seconds since 1970. */
+/* Counts tls_handshakes_total, with the label result, and tls_kernel_connections_total; the
+ * gauge tls_certificate_expiry_seconds says when the certificate expires, in seconds since 1970. */
 TpsTlsAcceptor *tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options);
 
 /* No connection may be being opened any more. NULL is fine. */

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* OpenSSL's object must be used by one thread at a time, but a connection receives on its loop and sends from any thread. So
- * each record is read or written under `lock`: neither side waits for more than one record of the other.
+/* OpenSSL's object must be used by one thread at a time, but a connection receives on its loop
+ * and sends from any thread. So each record is read or written under `lock`: neither side waits
+ * for more than one record of the other.
  *
- * Records are decrypted into the memory that the scanner has chosen. Those of small messages are filled with several pieces,
- * so that a call is one record and one system call.
+ * Records are decrypted into the memory that the scanner has chosen. Those of small messages are
+ * filled with several pieces, so that a call is one record and one system call.
  *
- * The peer's certificate is checked by OpenSSL during the handshake, but for URIs, which are compared at its end.
+ * The peer's certificate is checked by OpenSSL during the handshake, but for URIs, which are
+ * compared at its end.
  */
 
 #include "plugin/net/tls/tls_channel.h"
@@ -25,7 +27,7 @@
 /* So much at a time, before other connections get their turn: about 100 us. */
 #define MAX_RECEIVED_RECORDS 16
 #define MAX_SENT_RECORDS 16
-/* What a record costs, as bytes for the scanner (TPS_CONNECTION_LOOK_BYTES). */
+/* Cost of a record, as bytes for the scanner (TPS_CONNECTION_LOOK_BYTES). */
 #define RECORD_COST ((gsize) 2048)
 
 typedef struct
@@ -67,7 +69,7 @@ fail (TlsChannel *channel, const gchar *reason)
   return STEP_FAILED;
 }
 
-/* With the lock held. What a call that brought nothing means. */
+/* With the lock held. The meaning of a call that brought nothing. */
 static Step
 judge (TlsChannel *channel, int rc)
 {
@@ -206,7 +208,7 @@ receive (TpsNetChannel *base, gint fd, struct msghdr *message)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* What of a message has not been written yet. */
+/* The part of a message that has not been written yet. */
 typedef struct
 {
   const struct iovec *piece;
@@ -399,8 +401,8 @@ get_failure (TpsNetChannel *base)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Says goodbye, so that the peer does not take the end for an accident. Not where the kernel encrypts: OpenSSL would send with
- * a function that may raise SIGPIPE. */
+/* Says goodbye, so that the peer does not take the end for an accident. Not where the kernel
+ * encrypts: OpenSSL would send with a function that may raise SIGPIPE. */
 static void
 say_goodbye (TlsChannel *channel)
 {

@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* What OpenSSL holds for a connection at most: buffers of records, keys, the chain of a peer's certificates. */
+/* Bytes that OpenSSL holds for a connection at most: records, keys, the certificates of a peer. */
 #define TPS_TLS_CONNECTION_BYTES ((gsize) 96 << 10)
 
 /* Each may be NULL. */
@@ -22,13 +22,14 @@ typedef struct
   TpsCounter *kernel; /* connections of which the kernel encrypts what is sent */
 } TpsTlsCounts;
 
-/* The client's side. `peer` is what the server's certificate must be for: a host name, an IP address, or a URI such as
- * "spiffe://cluster/server". Borrowed. Errors: RESOURCE_EXHAUSTED. The handshake fails with UNAUTHENTICATED if the
- * certificate is refused. */
+/* The client's side. `peer` must be named by the server's certificate: a host name, an IP
+ * address, or a URI such as "spiffe://cluster/server". Borrowed. Errors: RESOURCE_EXHAUSTED. The
+ * handshake fails with UNAUTHENTICATED if the certificate is refused. */
 TpsNetChannel *tps_tls_connect (TpsTls *tls, const gchar *peer, GError **error);
 
-/* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long as the channel lives; `workers`
- * and `counts` are borrowed, and must outlive the handshake. Errors: RESOURCE_EXHAUSTED. */
+/* The server's side. TPS_TLS_CONNECTION_BYTES are charged to `budget` (NULL = none) for as long
+ * as the channel lives; `workers` and `counts` are borrowed, and must outlive the handshake.
+ * Errors: RESOURCE_EXHAUSTED. */
 TpsNetChannel *tps_tls_accept (TpsTls *tls, TpsWorkerPool *workers, TpsBudget *budget,
                                const TpsTlsCounts *counts, GError **error);
 

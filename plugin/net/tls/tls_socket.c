@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Control requests go to OpenSSL's own BIO for sockets, whose fields this one has: that is where the kernel's TLS is turned
- * on. Once it is on, records of control messages, and all that is received, go through that BIO too.
+/* Control requests go to OpenSSL's own BIO for sockets, whose fields this one has: that is where
+ * the kernel's TLS is turned on. Once it is on, records of control messages, and all that is
+ * received, go through that BIO too.
  */
 
 #include "plugin/net/tls/tls_socket.h"

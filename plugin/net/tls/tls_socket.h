@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The socket of an encrypted connection, as OpenSSL sees it: a BIO like its own for sockets, which raises no SIGPIPE and
- * asks an empty socket only once. Inside plugin/net/tls only.
+/* The socket of an encrypted connection, as OpenSSL sees it: a BIO like its own for sockets,
+ * which raises no SIGPIPE and asks an empty socket only once. Inside plugin/net/tls only.
  */
 
 #pragma once

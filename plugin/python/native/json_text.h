@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What servers say of themselves, as JSON. Only for this folder. */
+/* Descriptions of servers, tables and rounds, as JSON. Only for this folder. */
 
 #pragma once
 

@@ -65,7 +65,7 @@ guint tps_python_queue_take (TpsPythonQueue *queue, guint64 *tokens, guint n_max
 /* Calls that are to notify it keep it until they end. */
 void tps_python_queue_unref (TpsPythonQueue *queue);
 
-/* What encrypts TCP connections: names of PEM files and so on, as TpsTlsOptions. */
+/* Encryption of TCP connections: names of PEM files and so on, as TpsTlsOptions. */
 typedef struct
 {
   const gchar *certificate;

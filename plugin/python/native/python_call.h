@@ -15,7 +15,7 @@ struct TpsPythonCall
 {
   TpsPythonReply reply; /* written before the call ends */
 
-  /* What the reply refers to. */
+  /* Memory that the reply refers to. */
   GError *error;
   gchar *text;
   GBytes *bytes;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A call to one server: method, arguments, and what its answer becomes. Only for this folder. */
+/* A call to one server: method, arguments, and the reply that is made of its answer. Only for
+ * this folder. */
 
 #pragma once
 
@@ -9,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* What a method's answer is read into, and what it becomes. */
+/* The struct that a method's answer is read into, and the reply that is made of it. */
 typedef struct
 {
   gsize n_bytes; /* of the result, zero before */
@@ -34,7 +35,7 @@ typedef struct
   TpsPythonRetry retry;
 } TpsPythonRequest;
 
-/* Sends it. What the arguments borrow stays borrowed until the call has ended. */
+/* Sends it. Memory that the arguments borrow stays borrowed until the call has ended. */
 TpsPythonCall *tps_python_request_send (TpsClient *client, const TpsPythonRequest *request,
                                         gint64 timeout_ns);
 

@@ -264,7 +264,7 @@ def run(convert: Callable[[Reply], T], kept: Any, function: Callable, *arguments
         while not lib.call_wait(pointer, _SLICE_NS):
             pass
     except BaseException:
-        Call(pointer, kept, convert)  # nobody waits for it: it goes on by itself
+        Call(pointer, kept, convert)  # without a caller that waits: it goes on by itself
         del _borrowed[ticket]
         raise
     del _borrowed[ticket]

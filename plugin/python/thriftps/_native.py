@@ -224,7 +224,7 @@ lib = _Library()
 
 
 class Handle:
-    """Something of the library that is freed when nobody refers to it any more.
+    """Something of the library that is freed with the last reference to it.
 
     Free functions wait for callbacks of the library, which never need Python, so they may run
     wherever Python collects garbage. In a child of fork() the threads of the library do not exist:
@@ -255,6 +255,22 @@ class Handle:
 
 # All handles.
 clients: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+class Closing:
+    """A context manager with a handle."""
+
+    def close(self) -> None:
+        """Ends calls in flight with Aborted. The object must not be used afterwards."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.cancel()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
 
 
 def texts(values):

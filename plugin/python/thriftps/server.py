@@ -37,7 +37,7 @@ class Model(NamedTuple):
     parameters: Dict[str, Any]
 
 
-class Server:
+class Server(_native.Closing):
     """One ThriftPS server. Connects with the first call, and again when the connection is lost.
 
     A context manager; timeouts, arrays, threads and names with _async are as in Tables. A call that
@@ -68,18 +68,6 @@ class Server:
             pointer, lib.client_cancel, lib.client_free
         )
 
-    def close(self) -> None:
-        """Ends calls in flight with Aborted. The object must not be used afterwards."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.cancel()
-
-    def __enter__(self) -> "Server":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return "<thriftps.Server: %s%s>" % (
             self.address,
@@ -93,7 +81,7 @@ class Server:
         except errors.ThriftPSError as error:
             return to_html({"address": self.address, "error": str(error)})
 
-    # ---- what the server says of itself ----
+    # ---- descriptions of the server ----
 
     def describe(self, *, timeout: Optional[float] = None) -> Dict[str, Any]:
         """Name, version, services, devices, limits, and the state of its data directory."""

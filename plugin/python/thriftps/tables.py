@@ -80,7 +80,7 @@ class Bags(NamedTuple):
     weights: Any = None
 
 
-class Tables:
+class Tables(_native.Closing):
     """Embedding tables on servers, as if each table were in one place:
     plugin/client/remote_tables.h.
 
@@ -118,18 +118,6 @@ class Tables:
         self._handle: Optional[_native.Handle] = _native.Handle(
             pointer, lib.tables_cancel, lib.tables_free
         )
-
-    def close(self) -> None:
-        """Ends calls in flight with Aborted. The object must not be used afterwards."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.cancel()
-
-    def __enter__(self) -> "Tables":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "" if self._handle is not None else ", closed"

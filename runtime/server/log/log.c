@@ -245,7 +245,8 @@ tps_log_dup_segments (TpsLog *log)
   return copy;
 }
 
-/* Takes the oldest segment off the list. FALSE: it holds records from `lsn` on, or is the newest. */
+/* Takes the oldest segment off the list. FALSE: it holds records from `lsn` on, or is the
+ * newest. */
 static gboolean
 take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
 {

@@ -55,7 +55,7 @@ gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
                             gboolean *has_copied);
 
-/* Forgets what is in the stage, also the entries that wait. */
+/* Forgets the records in the stage, and the entries that wait. */
 void tps_log_stage_empty (TpsLogStage *stage);
 
 /* Calls done() of `entries`, an array of TpsLogEntry. `lsn`: for flushes. */

@@ -13,9 +13,9 @@
  *   SPARE   makes the next segment
  *   FAIL    after a failure: ends everything with its error
  *
- * At most one thread stages, one writes, and one ends, at a time. tps_log_writer_run() takes one step
- * after the other and sleeps when there is none. Tests call tps_log_writer_step() instead, with
- * a clock of their own.
+ * At most one thread stages, one writes, and one ends, at a time. tps_log_writer_run() takes one
+ * step after the other and sleeps when there is none. Tests call tps_log_writer_step() instead,
+ * with a clock of their own.
  */
 
 #pragma once

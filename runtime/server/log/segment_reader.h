@@ -5,8 +5,8 @@
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
  *
- * Memory: one buffer of `read_bytes`, or as large as the longest record, and what is read ahead.
- * Thread: one at a time.
+ * Memory: one buffer of `read_bytes`, or as large as the longest record, and the blocks that are
+ * read ahead. Thread: one at a time.
  */
 
 #pragma once
@@ -38,7 +38,7 @@ typedef struct
 
   /* May be set between calls: bytes that are read at a time; 0 = 8 MiB. */
   gsize read_bytes;
-  gboolean reads_ahead; /* by threads, what comes next: see read_ahead.h */
+  gboolean reads_ahead; /* the next blocks, by threads: see read_ahead.h */
 
   /* Private. */
   TpsDiskFile *file;

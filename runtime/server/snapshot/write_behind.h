@@ -29,8 +29,8 @@ void tps_write_behind_free (TpsWriteBehind *behind);
  * is free. There must be fewer than TPS_WRITE_BEHIND_BLOCKS taken and not submitted. */
 guint8 *tps_write_behind_take (TpsWriteBehind *behind);
 
-/* Queues the write of the first `n_bytes` of a block; the block is given back. Writes may take place
- * in any order. After a failure nothing is written. */
+/* Queues the write of the first `n_bytes` of a block; the block is given back. Writes may take
+ * place in any order. After a failure nothing is written. */
 void tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset);
 
 /* Gives a block back. */

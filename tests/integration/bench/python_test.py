@@ -1,5 +1,5 @@
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
-"""//bench:python: what it prints and writes."""
+"""//bench/python: its output and its JSON."""
 
 import json
 import os

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A program that adds a part of its own to each registry, and trains with all of them: data, a model, a
- * criterion, a hook and a trainer; and a server kind, with which it makes an averaging server. */
+/* A program that adds a part of its own to each registry, and trains with all of them: data, a
+ * model, a criterion, a hook and a trainer; and a server kind, with which it makes an averaging
+ * server. */
 
 #include <stdio.h>
 #include <thriftps/plugin/plugin.h>

@@ -27,7 +27,8 @@ public:
   // Writes certificate and key into one file.
   void Issue (const std::string &path, const Subject &subject = Subject ());
 
-  // Writes the authority's own certificate, with a revocation list if `revoked` names a file that Issue() wrote.
+  // Writes the authority's own certificate, with a revocation list if `revoked` names a file that
+  // Issue() wrote.
   void Write (const std::string &path, const std::string &revoked = "");
 
 private:

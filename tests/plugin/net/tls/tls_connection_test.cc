@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// One end an encrypted connection on a loop, the other OpenSSL on a plain socket of which hardly anything fits.
+// One end an encrypted connection on a loop, the other OpenSSL on a plain socket of which hardly
+// anything fits.
 
 #include <signal.h>
 
@@ -122,7 +123,8 @@ protected:
   SSL *ssl_ = nullptr;
 };
 
-// The connection must answer each before it goes on to read, and its socket is full long before the last one.
+// The connection must answer each before it goes on to read, and its socket is full long before the
+// last one.
 TEST_F (TlsConnectionTest, KeyUpdatesOfAPeerThatDoesNotRead)
 {
   on_message_ = [this] (TpsMessage *) {

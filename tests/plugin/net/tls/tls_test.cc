@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Encrypted connections over real sockets: the C client, the server, and peers that do not keep to the protocol.
+// Encrypted connections over real sockets: the C client, the server, and peers that do not keep to
+// the protocol.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -231,7 +232,8 @@ TEST_F (TlsTest, CallsAndLargeAnswersAreEncrypted)
   EXPECT_EQ (Count ("tls_handshakes_total", "result", "done"), 1u);
 }
 
-// Requests with bodies are received into their memory record by record; answers wait until their peer reads.
+// Requests with bodies are received into their memory record by record; answers wait until their
+// peer reads.
 TEST_F (TlsTest, LargeRequestsOfAPeerThatDoesNotRead)
 {
   TlsPeer peer (tcp_);
