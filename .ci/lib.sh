@@ -8,7 +8,8 @@ counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 runs=()
 
-# run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME. A failure does not end the script.
+# run_tests NAME ARGUMENT...: one `./bazelw test`, counted under NAME. A failure does not end the
+# script.
 run_tests () {
   local name=$1
   shift

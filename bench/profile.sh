@@ -7,10 +7,11 @@
 #   bench/profile.sh push_shm averaging
 #   bench/profile.sh --list
 #
-# Each is a benchmark with flags; all its processes are sampled. What is printed are the libraries (and the kernel) that the
-# samples fell into, then the functions, without those that called them; the recordings stay in a folder that is named at the
-# end. Samples are of the CPU's clock, so that virtual machines without counters do; time that a process sleeps is not in
-# them. BENCH_BIN names a folder of programs that have been built (bazel-bin/bench); without it they are built.
+# Each is a benchmark with flags; all its processes are sampled. What is printed are the libraries
+# (and the kernel) that the samples fell into, then the functions, without those that called them;
+# the recordings stay in a folder that is named at the end. Samples are of the CPU's clock, so that
+# virtual machines without counters do; time that a process sleeps is not in them. BENCH_BIN names
+# a folder of programs that have been built (bazel-bin/bench); without it they are built.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,7 +74,7 @@ with_callgrind() {
 
 case ${1:-} in
   -h | --help)
-    sed -n '3,14s/^# \{0,1\}//p' "$0"
+    sed -n '3,${/^#/!q;s/^# \{0,1\}//p}' "$0"
     exit
     ;;
   --list)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "plugin/plugin_numbers.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "plugin/service/durability_service.h"
 #include "plugin/service/embedding_table_service.h"
@@ -11,9 +12,12 @@
 #include "plugin/service/node_service.h"
 #include "plugin/service/parameter_server_service.h"
 #include "plugin/service/rendezvous_service.h"
+#include "plugin/service/session_service.h"
 #include "plugin/service/trainer_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
+#include "runtime/base/process_numbers.h"
+#include "runtime/server/quota/quota_metrics.h"
 
 typedef enum
 {
@@ -34,15 +38,21 @@ struct TpsPlugin
   gchar *name;
   TpsBudgets *budgets;
   TpsWorkerPool *workers;
+  TpsQuotas *quotas;
+  void (*recovered) (gpointer user_data, const GError *error); /* may be NULL */
+  gpointer user_data;
   TpsDurable *durable;     /* NULL = nothing survives */
   TpsSequencer *sequencer; /* of the commands of tables and the model */
   TpsMetrics *metrics;
+  TpsAccess *access;                     /* a reference; NULL = everyone may call everything */
   TpsParameterServers parameter_servers; /* owned */
   TpsTableStore *tables;
   TpsEmbeddingTables *embedding; /* the service over `tables` */
   TpsRendezvous *rendezvous;
   TpsTrainer *trainer;
   TpsChunks *chunks; /* reaches all services, whoever serves it */
+  TpsPluginParts parts;
+  guint collectors[3]; /* of the metrics; 0 = none */
   TpsNode node;
   GPtrArray *service_names;     /* for `node`: borrowed strings, ended by NULL */
   GArray *services;             /* of TpsService */
@@ -126,6 +136,7 @@ add_services (TpsPlugin *plugin)
     add_service (plugin, tps_durability_service (plugin->durable));
   add_service (plugin, tps_node_service (&plugin->node));
   add_service (plugin, tps_memory_service ());
+  add_service (plugin, tps_session_service ());
   add_service (plugin, tps_chunk_service (plugin->chunks));
 }
 
@@ -206,10 +217,23 @@ make_sequencer (TpsPlugin *plugin)
 }
 
 static void
+make_quotas (TpsPlugin *plugin)
+{
+  TpsQuotasOptions quotas = { .tenants = { .tables = plugin->budgets->tables,
+                                           .workers = plugin->workers } };
+
+  plugin->quotas = tps_quotas_new (&quotas);
+  if (plugin->access != NULL)
+    tps_access_set_quotas (plugin->access, plugin->quotas);
+}
+
+static void
 make_tables (TpsPlugin *plugin, const TpsPluginOptions *options)
 {
   TpsTableStoreOptions tables = { .budgets = plugin->budgets,
+                                  .quotas = plugin->quotas,
                                   .workers = plugin->workers,
+                                  .counters = tps_metrics_get_counters (plugin->metrics),
                                   .sequencer = plugin->sequencer,
                                   .place = options->table_place,
                                   .max_row_bytes_of_call = options->max_row_bytes_of_call,
@@ -230,7 +254,8 @@ make_chunks (TpsPlugin *plugin)
 {
   TpsChunksOptions chunks = { .workers = plugin->workers,
                               .budgets = plugin->budgets,
-                              .metrics = plugin->metrics };
+                              .metrics = plugin->metrics,
+                              .access = plugin->access };
 
   plugin->chunks = tps_chunks_new (&chunks);
 }
@@ -265,7 +290,29 @@ describe (TpsPlugin *plugin, const TpsPluginOptions *options)
     .get_table_bytes = plugin->embedding != NULL ? tps_embedding_tables_get_bytes : NULL,
     .tables = plugin->embedding,
     .durable = plugin->durable,
+    .access = plugin->access,
   };
+}
+
+static void
+add_numbers (TpsPlugin *plugin, gboolean has_process)
+{
+  TpsCounters *counters = tps_metrics_get_counters (plugin->metrics);
+
+  plugin->parts = (TpsPluginParts) {
+    .workers = plugin->workers,
+    .tables = plugin->tables,
+    .model = plugin->parameter_servers.updating,
+    .rendezvous = plugin->rendezvous,
+    .chunks = plugin->chunks,
+  };
+  plugin->collectors[0] = tps_counters_add_collector (counters, tps_plugin_numbers_collect,
+                                                      &plugin->parts);
+  if (has_process)
+    plugin->collectors[1] = tps_counters_add_collector (counters, tps_process_numbers_collect,
+                                                        NULL);
+  plugin->collectors[2] = tps_counters_add_collector (counters, tps_quotas_collect, plugin->quotas);
+  tps_budgets_add_gauges (plugin->budgets, counters);
 }
 
 /* Before any other thread is there. */
@@ -305,6 +352,24 @@ restore_copy (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error
   return folder != NULL && tps_snapshot_restore_copy (&restoration, folder, error);
 }
 
+/* Limits on tables hold for those that are created from now on. */
+static void
+on_restored (gpointer data)
+{
+  TpsPlugin *plugin = data;
+
+  tps_quotas_enforce_table_bytes (plugin->quotas);
+}
+
+static void
+on_recovered (gpointer data, const GError *error)
+{
+  TpsPlugin *plugin = data;
+
+  if (plugin->recovered != NULL)
+    plugin->recovered (plugin->user_data, error);
+}
+
 static gboolean
 start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **error)
 {
@@ -313,12 +378,19 @@ start_recovery (TpsPlugin *plugin, const TpsPluginOptions *options, GError **err
     .tables = plugin->tables,
     .model = plugin->parameter_servers.updating,
     .workers = plugin->workers,
+    .counters = tps_metrics_get_counters (plugin->metrics),
     .replies = plugin->budgets->replies,
-    .recovered = options->recovered,
-    .user_data = options->user_data,
+    .restored = on_restored,
+    .recovered = on_recovered,
+    .user_data = plugin,
   };
 
-  return plugin->durable == NULL || tps_durable_start (plugin->durable, &targets, error);
+  plugin->recovered = options->recovered;
+  plugin->user_data = options->user_data;
+  if (plugin->durable != NULL)
+    return tps_durable_start (plugin->durable, &targets, error);
+  on_restored (plugin);
+  return TRUE;
 }
 
 TpsPlugin *
@@ -334,19 +406,34 @@ tps_plugin_new (const TpsPluginOptions *options, GError **error)
     return NULL;
   plugin->workers = tps_worker_pool_new ("tps-worker", options->n_workers > 0 ? options->n_workers
                                                                               : tps_cores_count ());
+  if (options->access != NULL)
+    plugin->access = tps_access_ref (options->access);
+  make_quotas (plugin);
   make_sequencer (plugin);
   plugin->metrics = options->parameter_server.metrics != NULL
                         ? tps_metrics_ref (options->parameter_server.metrics)
                         : tps_metrics_new (NULL, NULL);
+  if (options->latency_bounds.n > 0)
+    tps_counters_set_bounds (tps_metrics_get_counters (plugin->metrics),
+                             options->latency_bounds.seconds, options->latency_bounds.n);
   plugin->device = options->parameter_server.device;
   if (!make_objects (plugin, options, error) || !restore_copy (plugin, options, error))
     return NULL;
-  tps_budgets_add_gauges (plugin->budgets, tps_metrics_get_counters (plugin->metrics));
+  add_numbers (plugin, options->has_process);
   describe (plugin, options);
   add_services (plugin);
   if (!start_recovery (plugin, options, error))
     return NULL;
   return g_steal_pointer (&plugin);
+}
+
+static void
+remove_numbers (TpsPlugin *plugin)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (plugin->collectors); i++)
+    if (plugin->collectors[i] != 0)
+      tps_counters_remove_collector (tps_metrics_get_counters (plugin->metrics),
+                                     plugin->collectors[i]);
 }
 
 void
@@ -356,6 +443,7 @@ tps_plugin_free (TpsPlugin *plugin)
     return;
   if (plugin->durable != NULL)
     tps_durable_stop (plugin->durable);
+  remove_numbers (plugin);
   g_clear_pointer (&plugin->trainer, tps_trainer_free);
   g_clear_pointer (&plugin->parameter_servers.averaging, tps_parameter_server_free);
   g_clear_pointer (&plugin->parameter_servers.updating, tps_model_server_free);
@@ -365,8 +453,10 @@ tps_plugin_free (TpsPlugin *plugin)
                    tps_durable_free); /* after the model: its last update waits for the log */
   g_clear_pointer (&plugin->embedding, tps_embedding_tables_free);
   g_clear_pointer (&plugin->tables, tps_table_store_free);
+  g_clear_pointer (&plugin->quotas, tps_quotas_unref);
   g_clear_pointer (&plugin->workers, tps_worker_pool_free);
   g_clear_pointer (&plugin->sequencer, tps_sequencer_free);
+  g_clear_pointer (&plugin->access, tps_access_unref);
   g_clear_pointer (&plugin->metrics, tps_metrics_unref);
   g_clear_pointer (&plugin->budgets, tps_budgets_free);
   g_array_unref (plugin->services);
@@ -417,10 +507,40 @@ tps_plugin_get_budgets (TpsPlugin *plugin)
   return plugin->budgets;
 }
 
+TpsQuotas *
+tps_plugin_get_quotas (TpsPlugin *plugin)
+{
+  return plugin->quotas;
+}
+
 TpsWorkerPool *
 tps_plugin_get_workers (TpsPlugin *plugin)
 {
   return plugin->workers;
+}
+
+TpsDurable *
+tps_plugin_get_durable (TpsPlugin *plugin)
+{
+  return plugin->durable;
+}
+
+TpsMetrics *
+tps_plugin_get_metrics (TpsPlugin *plugin)
+{
+  return plugin->metrics;
+}
+
+const gchar *
+tps_plugin_get_name (TpsPlugin *plugin)
+{
+  return plugin->name;
+}
+
+const gchar *const *
+tps_plugin_get_device_names (TpsPlugin *plugin)
+{
+  return plugin->node.devices;
 }
 
 const TpsService *
@@ -522,6 +642,10 @@ tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options)
     filled.budgets = plugin->budgets;
   if (filled.device == NULL)
     filled.device = plugin->device;
+  if (filled.access == NULL)
+    filled.access = plugin->access;
+  if (filled.quotas == NULL && filled.access != NULL) /* without rules there is one tenant only */
+    filled.quotas = plugin->quotas;
   if (filled.metrics == NULL)
     filled.metrics = plugin->metrics;
   if (filled.default_service != NULL) /* of calls that come in chunks, too */

@@ -3,13 +3,14 @@
 /* ThriftPS inside a program of yours. Everything an embedding program needs; link //plugin.
  *
  * 1. What is served. A TpsPlugin owns a parameter server, embedding tables, a rendezvous store, a
- * trainer and a description of this process (or some of them), and the threads that they compute on:
+ * trainer and a description of this process (or some of them), and the threads that they compute
+ * on:
  *
  *   TpsPluginOptions options = { .name = "server0", .parameter_server = { .n_trainers = 8 } };
  *   g_autoptr (TpsPlugin) plugin = tps_plugin_new (&options, &error);
  *
- * Services of your own (plugin/service/call.h; for their tensors plugin/wire/wire_tensor.h) are served with them:
- * tps_plugin_add_service().
+ * Services of your own (plugin/service/call.h; for their tensors plugin/wire/wire_tensor.h) are
+ * served with them: tps_plugin_add_service().
  *
  * 2a. Inside a server that you have. Where it uses a ThriftMultiplexedProcessor, ours go next to
  * yours, under their names after a prefix of your choice; "ps." makes them ps.ParameterServer,
@@ -62,9 +63,10 @@
  * 5. The end. tps_plugin_shut_down() ends waiting calls; stop your server, so that nothing of the
  * plugin is served any more; then tps_plugin_free().
  *
- * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured log,
- * domain "thriftps", from a thread of their own. tps_trace_set_level() and tps_trace_set_sink() of
- * runtime/base/trace.h choose another level or destination; OPERATING.md lists the events.
+ * The log. Warnings and errors (refused connections, expired rounds, ...) go to GLib's structured
+ * log, domain "thriftps", from a thread of their own. tps_trace_set_level() and
+ * tps_trace_set_sink() of runtime/base/trace.h choose another level or destination; OPERATING.md
+ * lists the events.
  *
  * Nothing here changes signal dispositions, locales or log handlers of the process. Making a
  * TpsProcessor or one of the hardened pieces repairs classes of the Thrift library in this process
@@ -75,6 +77,7 @@
 
 #include <thrift/c_glib/processor/thrift_multiplexed_processor.h>
 
+#include "plugin/access/access.h"
 #include "plugin/host/harden.h"
 #include "plugin/host/library.h"
 #include "plugin/host/processor.h"
@@ -84,6 +87,7 @@
 #include "plugin/wire/wire_tensor.h"
 #include "runtime/server/averaging/parameter_server.h"
 #include "runtime/server/durable/durable.h"
+#include "runtime/server/quota/quotas.h"
 #include "runtime/trainer/pass/trainer.h"
 #include "runtime/server/tables/table_store.h"
 #include "runtime/server/push_window.h"
@@ -98,28 +102,35 @@ typedef struct
 {
   const gchar *name; /* of this process, as Node.describe says it; NULL = "thriftps" */
   guint n_workers;   /* threads that compute; 0 = one per core */
-  /* Names from tps_plugin_list_services(), ended by NULL; NULL = all, but Trainer only with `trainer_links`. Node, Memory
-   * and Chunks are always served. */
+  /* Names from tps_plugin_list_services(), ended by NULL; NULL = all, but Trainer only with
+   * `trainer_links`. Node, Memory and Chunks are always served. */
   const gchar *const *services;
-  const TpsTrainerLinks *
-      trainer_links; /* how trainers of the Trainer service reach other servers; copied; NULL = no Trainer */
+  /* how trainers of the Trainer service reach other servers; copied; NULL = no Trainer */
+  const TpsTrainerLinks *trainer_links;
   const gchar *const *
-      devices; /* for Node.describe, ended by NULL, borrowed; NULL = the CPU and parameter_server.device */
+      /* for Node.describe, ended by NULL, borrowed; NULL = the CPU and parameter_server.device */
+      devices;
   TpsParameterServerOptions
       parameter_server; /* `workers` and `metrics` may be NULL: the plugin's own */
   TpsModelServerOptions
       model_server; /* the same; `n_trainers` and `round_timeout_ns` 0: those of parameter_server */
   TpsBudgetLimits limits; /* of what peers make the process hold; all zero = the defaults */
-  /* The process is the plugin's alone: buffers of the default pool are charged to the budgets too. */
+  /* The process is the plugin's alone: buffers of the default pool are charged to the budgets
+   * too. */
   gboolean has_process;
   TpsTablePlace table_place;   /* of tables that say none; all zero = the CPU */
   gsize max_row_bytes_of_call; /* see TpsTableStoreOptions */
+  /* Who may call what on servers of tps_plugin_new_server(); a reference is taken. NULL = everyone
+   * may call everything. Hosts that serve the plugin otherwise check their callers themselves. */
+  TpsAccess *access;
   TpsPushWindowOptions pushes; /* into embedding tables */
+  TpsBounds latency_bounds;    /* of histograms, for exporters; all zero = the default ones */
   /* What makes tables, the model and push ids survive; without a folder nothing does, and of its
    * fields `restore_from` alone is read. The log is applied again while the plugin is served
    * already, whose calls are refused with UNAVAILABLE meanwhile: tps_plugin_wait(). */
   TpsDurableOptions durable;
-  /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or NULL. */
+  /* Optional: called once when that has ended, by a thread of its own, with the error (borrowed) or
+   * NULL. */
   void (*recovered) (gpointer user_data, const GError *error);
   gpointer user_data;
 } TpsPluginOptions;
@@ -127,8 +138,9 @@ typedef struct
 /* The services there are to choose from, ended by NULL. */
 const gchar *const *tps_plugin_list_services (void);
 
-/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of tps_parameter_server_new(),
- * tps_model_server_new() and tps_durable_new(), and of the restoration without a data directory. */
+/* Errors: INVALID_ARGUMENT (an unknown service; Trainer without links); those of
+ * tps_parameter_server_new(), tps_model_server_new() and tps_durable_new(), and of the restoration
+ * without a data directory. */
 TpsPlugin *tps_plugin_new (const TpsPluginOptions *options, GError **error);
 
 /* Waits for work under way. Whoever serves the plugin must have stopped. */
@@ -137,8 +149,8 @@ void tps_plugin_free (TpsPlugin *plugin);
 /* Ends waiting calls with UNAVAILABLE; refuses later ones with it. Thread: any. */
 void tps_plugin_shut_down (TpsPlugin *plugin);
 
-/* Waits until the data directory has been read; TRUE at once without one. FALSE: it cannot be, and all calls of the services that
- * need it are refused; the error names the damage. Thread: any. */
+/* Waits until the data directory has been read; TRUE at once without one. FALSE: it cannot be, and
+ * all calls of the services that need it are refused; the error names the damage. Thread: any. */
 gboolean tps_plugin_wait (TpsPlugin *plugin, GError **error);
 
 /* Borrowed; the first three are NULL where their service is not served. */
@@ -146,7 +158,15 @@ TpsParameterServer *tps_plugin_get_parameter_server (TpsPlugin *plugin);
 TpsModelServer *tps_plugin_get_model_server (TpsPlugin *plugin);
 TpsTableStore *tps_plugin_get_tables (TpsPlugin *plugin);
 TpsWorkerPool *tps_plugin_get_workers (TpsPlugin *plugin);
+TpsDurable *tps_plugin_get_durable (TpsPlugin *plugin); /* NULL without a data directory */
+TpsMetrics *tps_plugin_get_metrics (TpsPlugin *plugin);
+const gchar *tps_plugin_get_name (TpsPlugin *plugin);
+const gchar *const *tps_plugin_get_device_names (TpsPlugin *plugin); /* ended by NULL */
 const TpsBudgets *tps_plugin_get_budgets (TpsPlugin *plugin);
+
+/* The tenants of the plugin's callers and tables, borrowed. Their limits are those of the rules of
+ * `access`, and servers of tps_plugin_new_server() hold callers to them. */
+TpsQuotas *tps_plugin_get_quotas (TpsPlugin *plugin);
 
 /* One more service for what is made afterwards; the entry is copied, what it points to is borrowed.
  */
@@ -172,8 +192,8 @@ ThriftProcessor *tps_plugin_new_processor (TpsPlugin *plugin, const gchar *defau
                                            TpsHostKind kind, GError **error);
 
 /* A server of ours with all services, the caller's: listen and start are still to be called.
- * `options` may be NULL; without `workers` and `budgets` it gets the plugin's, without `device`
- * that of the averaging server. The plugin must outlive it, and so must `tls`. */
+ * `options` may be NULL; without `workers`, `budgets` and `access` it gets the plugin's, without
+ * `device` that of the averaging server. The plugin must outlive it, and so must `tls`. */
 TpsServer *tps_plugin_new_server (TpsPlugin *plugin, const TpsServerOptions *options);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPlugin, tps_plugin_free)

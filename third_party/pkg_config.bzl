@@ -13,6 +13,9 @@ they are inputs like any other (the sandbox shows only `headers`), and are syste
 our warnings stay ours. A library whose headers lie in /usr/include needs no `headers`.
 """
 
+# gmodule-2.0 asks for it, for programs whose modules use names of the program. Ours have none.
+_IGNORED_FLAGS = ["-Wl,--export-dynamic"]
+
 def _run(repository_ctx, arguments):
     return repository_ctx.execute(["pkg-config"] + arguments)
 
@@ -23,7 +26,7 @@ def _flags(repository_ctx, kind):
     result = _run(repository_ctx, [kind, repository_ctx.attr.package])
     if result.return_code:
         fail("pkg-config {} {}: {}".format(kind, repository_ctx.attr.package, result.stderr))
-    return [flag for flag in result.stdout.strip().split(" ") if flag]
+    return [flag for flag in result.stdout.strip().split(" ") if flag and flag not in _IGNORED_FLAGS]
 
 def _check_version(repository_ctx):
     package, floor = repository_ctx.attr.package, repository_ctx.attr.at_least

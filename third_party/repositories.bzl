@@ -77,6 +77,14 @@ def thriftps_repositories():
         libraries = ["@thriftps_gio"],
     )
     pkg_config_library(
+        name = "thriftps_soup",
+        package = "libsoup-3.0",
+        at_least = "3.2",
+        debian = "libsoup-3.0-dev",
+        headers = ["libsoup/*.h"],
+        libraries = ["@thriftps_gio"],
+    )
+    pkg_config_library(
         name = "thriftps_thrift_c_glib",
         package = "thrift_c_glib",
         at_least = "0.17.0",
@@ -95,6 +103,12 @@ def thriftps_repositories():
         at_least = "0.17.0",
         debian = "libthrift-dev",
         libraries = ["@thriftps_libevent"],
+    )
+    pkg_config_library(
+        name = "thriftps_thrift_cpp_zlib",
+        package = "thrift-z",
+        at_least = "0.17.0",
+        debian = "libthrift-dev",
     )
     pkg_config_library(
         name = "thriftps_libevent",

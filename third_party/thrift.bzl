@@ -25,8 +25,9 @@ def _snake_case(name):
 def _stem(src):
     return src.split("/")[-1].split(":")[-1][:-len(".thrift")]
 
-# $1 = generator, $2 = folder of the output, $3 = command for sed over each file; then the IDL files,
-# `--` and the expected file names. Files are made elsewhere and moved, so that no other appears.
+# $1 = generator, $2 = folder of the output, $3 = command for sed over each file; then the IDL
+# files, `--` and the expected file names. Files are made elsewhere and moved, so that no other
+# appears.
 _GENERATE = """
 set -eu
 generator=$1 out=$2 edit=$3; shift 3

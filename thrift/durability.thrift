@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What a server with a data directory (--data-dir) does for its operators. Other servers do not have this service.
+// What a server with a data directory (--data-dir) does for its operators. Other servers do not
+// have this service.
 
 include "embedding_table.thrift"
 include "node.thrift"
@@ -42,8 +43,9 @@ struct LogBatch {
 }
 
 service Durability {
-  // Answers when every change that was answered before this call is on the disk, whatever the durability of its table, with the
-  // LSN up to which all are. Changes of tables of durability NONE have LSNs, but are not on the disk.
+  // Answers when every change that was answered before this call is on the disk, whatever the
+  // durability of its table, with the LSN up to which all are. Changes of tables of durability NONE
+  // have LSNs, but are not on the disk.
   i64 flush() throws (1: node.ServiceError failure)
 
   // The changes of this server in their order: records of the log from LSN `cursor` (1 = the first

@@ -2,14 +2,14 @@
 //
 // Tensors, gradients and what is done with them: the types that every ThriftPS service shares.
 //
-// The names and the field numbers of all files in this folder are the public wire contract. Fields are
-// added as `optional` with new numbers; nothing is ever renumbered, retyped or reused.
+// The names and the field numbers of all files in this folder are the public wire contract. Fields
+// are added as `optional` with new numbers; nothing is ever renumbered, retyped or reused.
 //
 // Rules that hold in every file:
 //  * A field of an enum type is never `required`: generated Java fails on a value it does not know.
 //  * Names (tables, parameters, keys, clients) match [A-Za-z0-9_.:/-]{1,255}.
-//  * A missing argument, an unknown enum value, a shape that does not match its bytes, a negative or
-//    overflowing dimension is answered with ServiceError INVALID_ARGUMENT, which names it.
+//  * A missing argument, an unknown enum value, a shape that does not match its bytes, a negative
+//    or overflowing dimension is answered with ServiceError INVALID_ARGUMENT, which names it.
 
 namespace c_glib TpsWire
 namespace cpp thriftps
@@ -33,16 +33,16 @@ enum DType {
   INT64 = 6     // two's complement
 }
 
-// Bytes in memory that both sides of one connection map. `segment` is only valid on the connection it was
-// opened on; offset and length are in bytes. Rules: memory.thrift.
+// Bytes in memory that both sides of one connection map. `segment` is only valid on the connection
+// it was opened on; offset and length are in bytes. Rules: memory.thrift.
 struct SharedSlice {
   1: required i64 segment
   2: required i64 offset
   3: required i64 length
 }
 
-// A dense tensor, row-major (the last dimension varies fastest).
-// The number of bytes is the product of `shape` times the element size. A scalar has an empty shape.
+// A dense tensor, row-major (the last dimension varies fastest). The number of bytes is the product
+// of `shape` times the element size. A scalar has an empty shape.
 struct Tensor {
   1: DType dtype
   2: required list<i64> shape        // every dimension >= 0, at most 8 dimensions
@@ -64,16 +64,17 @@ struct Gradient {
   3: optional double weight          // absent = 1; finite, >= 0; 0 = takes part without data
 }
 
-// Names one push so that it is applied once however often it is sent.
-// `sequence` counts up per client; a window of recent sequences is remembered per client.
-// The name must be unique to each process and each of its starts: an id that another process has used
-// is DUPLICATE, or, with the same bytes, a repeat that is not applied.
+// Names one push so that it is applied once however often it is sent. `sequence` counts up per
+// client; a window of recent sequences is remembered per client. The name must be unique to each
+// process and each of its starts: an id that another process has used is DUPLICATE, or, with the
+// same bytes, a repeat that is not applied.
 struct PushId {
   1: required string client
   2: required i64 sequence
 }
 
-// The update rule of parameters or of table rows; the formulas stand in runtime/device/cpu/optimizer/.
+// The update rule of parameters or of table rows; the formulas stand in
+// runtime/device/cpu/optimizer/.
 enum OptimizerKind {
   SGD = 1,              // uses momentum, weight_decay
   ADAGRAD = 2,          // uses weight_decay, epsilon
@@ -82,8 +83,9 @@ enum OptimizerKind {
   FTRL = 5              // uses weight_decay, l1, l2, beta
 }
 
-// An absent field has the default of the same optimizer in PyTorch (ROWWISE_ADAGRAD: of ADAGRAD; FTRL: of the paper that
-// defines it). A field that the kind does not use must be absent or 0. weight_decay x value is added to the gradient.
+// An absent field has the default of the same optimizer in PyTorch (ROWWISE_ADAGRAD: of ADAGRAD;
+// FTRL: of the paper that defines it). A field that the kind does not use must be absent or 0.
+// weight_decay x value is added to the gradient.
 struct Optimizer {
   1: OptimizerKind kind
   2: required double learning_rate

@@ -30,14 +30,17 @@ struct ServerAddress {
 }
 
 // One training pass of one trainer. Names of classes and functions are keys of the registries that
-// `parameter_server --list` prints; an unknown one is INVALID_ARGUMENT and the message lists the known ones.
+// `parameter_server --list` prints; an unknown one is INVALID_ARGUMENT and the message lists the
+// known ones.
 struct TrainSpec {
-  1: required string pass_name         // prefix of the pass's rendezvous keys; a new one for every pass
+  // prefix of the pass's rendezvous keys; a new one for every pass
+  1: required string pass_name
   2: required i32 rank                 // of this trainer, in [0, world_size)
   3: required i32 world_size           // number of trainers
   4: required string model_config      // JSON: {"model_class": ..., "configurations": {...}}
   5: required list<TrainBatch> batches
-  6: required i32 steps_per_epoch      // the largest batch count of any trainer: those with fewer take part without data
+  // the largest batch count of any trainer: those with fewer take part without data
+  6: required i32 steps_per_epoch
   7: i32 epochs
   8: i64 seed                          // of the initial parameters, the same for every trainer
   9: string trainer                    // "DdpTrainer", "DdpRpcTrainer", "BatchUpdateTrainer"
@@ -50,16 +53,20 @@ struct TrainSpec {
   16: string ddp_hook
   17: string iteration_step
   18: list<ServerAddress> servers      // in the order of their ranks; empty = none
-  19: bool partition_by_trainer        // true: all buckets of a trainer go to one server, the originals' layout
+  // true: all buckets of a trainer go to one server, the originals' layout
+  19: bool partition_by_trainer
   20: double first_bucket_mib
   21: double bucket_cap_mib
   22: double learning_rate
   23: i32 rpc_timeout_ms               // for one gradient's round
-  24: string rendezvous                // address of the Rendezvous service, "" = the process's own configuration
+  // address of the Rendezvous service, "" = the process's own configuration
+  24: string rendezvous
   25: string reduce                    // "mean" or "sum": what all-reduce hooks deliver
-  26: optional string compress         // how gradients travel: "none" (also where it is absent), "fp16", "bf16", "topk:RATIO"
-  27: optional string device           // where to compute: "cpu" (also where it is absent or empty), "cuda" (the trainer's
-                                       // own choice among its CUDA devices, by its rank on its machine), "cuda:1"
+  // how gradients travel: "none" (also where it is absent), "fp16", "bf16", "topk:RATIO"
+  26: optional string compress
+  // where to compute: "cpu" (also where it is absent or empty), "cuda" (the trainer's own choice
+  // among its CUDA devices, by its rank on its machine), "cuda:1"
+  27: optional string device
 }
 
 enum TrainState {
@@ -75,17 +82,21 @@ struct TrainStatus {
   2: string pass_name                  // of the last train(), "" before
   3: i64 steps_done
   4: i64 steps_total
-  5: i64 heartbeat                     // grows while the trainer makes progress or waits within a deadline
+  // grows while the trainer makes progress or waits within a deadline
+  5: i64 heartbeat
   6: optional node.ErrorCode error_code  // where state is FAILED
   7: optional string message
   8: optional double loss              // of the last step
-  9: optional binary parameters_digest // 16 bytes, XXH3-128 of all parameters: equal on all trainers after a pass
-  10: optional i64 samples             // trained with so far, of trainers that make their own batches
+  // 16 bytes, XXH3-128 of all parameters: equal on all trainers after a pass
+  9: optional binary parameters_digest
+  // trained with so far, of trainers that make their own batches
+  10: optional i64 samples
   11: optional i64 epoch_samples       // in the last whole epoch
 }
 
 service Trainer {
-  // Starts a pass and answers at once; status tells progress and the result. ALREADY_EXISTS while one runs.
+  // Starts a pass and answers at once; status tells progress and the result. ALREADY_EXISTS while
+  // one runs.
   void train(1: TrainSpec spec) throws (1: node.ServiceError failure)
   TrainStatus status() throws (1: node.ServiceError failure)
   // Ends the running pass as soon as possible; fine when none runs.

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast the ranks of one host sum up their gradients: our process group through shared memory, the same group through
- * sockets, the memory traffic that such a sum cannot do without and, if asked for, PyTorch's Gloo.
+/* How fast the ranks of one host sum up their gradients: our process group through shared memory,
+ * the same group through sockets, the memory traffic that such a sum cannot do without and, if
+ * asked for, PyTorch's Gloo.
  *
- * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one rank's data. Every rank checks a
- * sum before it is timed.
+ * A task of the engine is a size on a system. A figure is the median of the rounds, in GB/s of one
+ * rank's data. Every rank checks a sum before it is timed.
  */
 
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "bench/all_reduce/rank.h"
 #include "bench/all_reduce/system.h"
 #include "bench/engine/benchmark.h"
+#include "bench/process/python.h"
 #include "bench/report/figures.h"
 #include "plugin/plugin.h"
 
@@ -121,7 +123,10 @@ start_systems (AllReduce *bench, TpsBenchRun *run, GError **error)
   pytorch.version = tps_all_reduce_system_get_version (
       bench->systems->pdata[bench->systems->len - 1]);
   if (flags.peer != NULL)
-    tps_figures_add_limit (bench->figures, &pytorch);
+    {
+      tps_figures_add_limit (bench->figures, &pytorch);
+      printf ("%s", tps_bench_describe_python ());
+    }
   return TRUE;
 }
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batch-updating benchmark: launches a world of trainers, a parameter server that has their model, and a master, or is
- * one of them. */
+/* The batch-updating benchmark: launches a world of trainers, a parameter server that has their
+ * model, and a master, or is one of them. */
 
 #include <locale.h>
 

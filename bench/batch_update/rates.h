@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Updates per second: the updates of a pass by the time from its first batch to its last model, the median of the
- * trainers. */
+/* Updates per second: the updates of a pass by the time from its first batch to its last model, the
+ * median of the trainers. */
 
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The DDP + RPC benchmark: launches a world of trainers, parameter servers with embedding tables and a master, or is one
- * of them. */
+/* The DDP + RPC benchmark: launches a world of trainers, parameter servers with embedding tables
+ * and a master, or is one of them. */
 
 #include <locale.h>
 

@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What epochs took, and samples per second: the original's report to the letter, then what it means to say.
+/* What epochs took, and samples per second: the original's report to the letter, then what it means
+ * to say.
  *
- * The original's rates divide the samples of the last epoch by a percentile of all epochs' times. Ours are all samples over all
- * the time that epochs took; those of all trainers are the sum of theirs.
+ * The original's rates divide the samples of the last epoch by a percentile of all epochs' times.
+ * Ours are all samples over all the time that epochs took; those of all trainers are the sum of
+ * theirs.
  */
 
 #pragma once
@@ -25,7 +27,8 @@ gboolean tps_epoch_report_write_csv (TpsBenchResults *results, const gchar *fold
 /* Medians of the passes of ours beside those of each peer (TpsPeer). Owned. */
 gchar *tps_epoch_report_format_ratios (TpsBenchResults *ours, GPtrArray *peers);
 
-/* Figures "epoch" and "samples/s" of ours and of each peer, everything else that was measured, and ratios. */
+/* Figures "epoch" and "samples/s" of ours and of each peer, everything else that was measured, and
+ * ratios. */
 void tps_epoch_report_add_output (TpsBenchResults *ours, GPtrArray *peers, TpsBenchOutput *output);
 
 /* Samples per second of all trainers, one gdouble a pass; owned. */

@@ -15,8 +15,8 @@ typedef struct
   gchar *skipped; /* what was left out, and why; "" = nothing */
 } TpsGrowth;
 
-/* `bytes_a_row`: of all tables. `available_bytes` of memory are free: a size is left out that needs more than 0.7 of it.
- * At least the smallest stays. */
+/* `bytes_a_row`: of all tables. `available_bytes` of memory are free: a size is left out that needs
+ * more than 0.7 of it. At least the smallest stays. */
 void tps_growth_init (TpsGrowth *growth, gsize bytes_a_row, gsize available_bytes);
 void tps_growth_clear (TpsGrowth *growth);
 

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Classes of PCI devices that compute: VGA, 3D and other display controllers, processing accelerators. */
+/* Classes of PCI devices that compute: VGA, 3D and other display controllers, processing
+ * accelerators. */
 static const gchar *const gpu_classes[] = { "0x0300", "0x0302", "0x0380", "0x1200" };
 
 /* The file without white space at its ends, or NULL. Owned. */

@@ -6,6 +6,7 @@
 
 #include "bench/ddp_rpc/epoch_report.h"
 #include "bench/ddp_rpc/hardware.h"
+#include "bench/process/python.h"
 #include "bench/report/report.h"
 #include "plugin/client/stubs.h"
 #include "runtime/embedding/table_spec.h"
@@ -240,7 +241,8 @@ print_report (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers)
   if (peers->len == 0)
     return;
   ratios = tps_epoch_report_format_ratios (ours, peers);
-  printf ("\nmedians of %d passes in turn\n%s", work->options.run.repeats, ratios);
+  printf ("\nmedians of %d passes in turn\n%s%s", work->options.run.repeats, ratios,
+          tps_bench_describe_python ());
 }
 
 static gboolean

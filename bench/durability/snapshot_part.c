@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 #include "bench/durability/parts.h"
+#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"

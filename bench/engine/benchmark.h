@@ -39,10 +39,12 @@ typedef struct
   gboolean (*prepare) (gpointer user_data, TpsBenchRun *run, GError **error);
   /* Optional: the run has failed, `error` says why. Called before stop(). */
   void (*fail) (gpointer user_data, const GError *error);
-  /* Ends the systems, where prepare() has not succeeded too. Processes that are left are ended after it. */
+  /* Ends the systems, where prepare() has not succeeded too. Processes that are left are ended
+   * after it. */
   void (*stop) (gpointer user_data);
 
-  /* Optional: what is in the run's figures is the report and goes to --json; the parts below come after it. */
+  /* Optional: what is in the run's figures is the report and goes to --json; the parts below come
+   * after it. */
   const TpsFigureStyle *style;
   /* Optional: the report on standard output. */
   void (*print_report) (gpointer user_data);
@@ -52,18 +54,22 @@ typedef struct
   gboolean (*write_more) (gpointer user_data, GError **error);
 } TpsBenchmark;
 
-/* Runs it. Returns the exit status: 0 done, 1 a system failed, 2 a bad flag, 130 interrupted. Errors are on stderr. */
+/* Runs it. Returns the exit status: 0 done, 1 a system failed, 2 a bad flag, 130 interrupted.
+ * Errors are on stderr. */
 gint tps_benchmark_run (const TpsBenchmark *benchmark, const TpsRunFlags *flags,
                         gpointer user_data);
 
-/* Says on stderr how long all tasks take that have been added, if that is known and long enough to matter. For a benchmark whose
- * systems take long to start; else it is said when they have started. */
+/* Says on stderr how long all tasks take that have been added, if that is known and long enough to
+ * matter. For a benchmark whose systems take long to start; else it is said when they have
+ * started. */
 void tps_benchmark_say_length (TpsBenchRun *run);
 
-/* A folder that is removed at the end, with its files; made by the first call. Borrowed; NULL on error. */
+/* A folder that is removed at the end, with its files; made by the first call. Borrowed; NULL on
+ * error. */
 const gchar *tps_benchmark_get_folder (TpsBenchRun *run, GError **error);
 
-/* For main(): sets the locale of the text of --help, and says why `error` ends the program. Returns the exit status 2. */
+/* For main(): sets the locale of the text of --help, and says why `error` ends the program. Returns
+ * the exit status 2. */
 void tps_benchmark_init (void);
 gint tps_benchmark_refuse (const gchar *name, const GError *error);
 

@@ -141,7 +141,8 @@ get_elapsed (const TpsEngine *engine)
   return (gdouble) (tps_clock_now_ns () - engine->run_ns) / 1e9;
 }
 
-/* `run_s`: what the running task takes in all; NAN = as expected. A run that takes longer than expected is about to end. */
+/* `run_s`: what the running task takes in all; NAN = as expected. A run that takes longer than
+ * expected is about to end. */
 static gdouble
 estimate (TpsEngine *engine, gdouble run_s)
 {

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Runs what a benchmark measures: a warm-up, then rounds. Each round runs every task once, so that what disturbs the machine
- * disturbs all systems.
+/* Runs what a benchmark measures: a warm-up, then rounds. Each round runs every task once, so that
+ * what disturbs the machine disturbs all systems.
  *
- * Tasks are dealt in rows: the systems that are compared with each other. The tasks of a row run one after the other, and another
- * one begins in each round, since a run leaves its traces in caches and in the placement of threads. A line on stderr says which
- * task runs and how long the rest takes: in place on a terminal, every few seconds elsewhere.
+ * Tasks are dealt in rows: the systems that are compared with each other. The tasks of a row run
+ * one after the other, and another one begins in each round, since a run leaves its traces in
+ * caches and in the placement of threads. A line on stderr says which task runs and how long the
+ * rest takes: in place on a terminal, every few seconds elsewhere.
  *
  * Thread: the one that made it.
  */
@@ -18,7 +19,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsEngine TpsEngine;
 
-/* Runs a task once, and keeps what it measured unless it is a warm-up. The arguments are those of the task. */
+/* Runs a task once, and keeps what it measured unless it is a warm-up. The arguments are those of
+ * the task. */
 typedef gboolean (*TpsTaskRun) (gpointer bench, gpointer system, gpointer row, gboolean is_warm_up,
                                 GError **error);
 
@@ -53,12 +55,13 @@ void tps_engine_set_phase (TpsEngine *engine, const gchar *phase);
 /* Errors: those of the tasks; TPS_ERROR_ABORTED when interrupted. */
 gboolean tps_engine_run (TpsEngine *engine, GError **error);
 
-/* For a task that takes long, from within: whether a line is due, and what it says ("epoch 2 of 10"; NULL = the title alone).
- * `share`: how much of the run is done, 0 to 1; NAN = not known. */
+/* For a task that takes long, from within: whether a line is due, and what it says ("epoch 2 of
+ * 10"; NULL = the title alone). `share`: how much of the run is done, 0 to 1; NAN = not known. */
 gboolean tps_engine_is_due (TpsEngine *engine);
 void tps_engine_show (TpsEngine *engine, const gchar *detail, gdouble share);
 
-/* Shows the line of the running task, or of what is done before, if it is due. Suits tps_supervisor_set_waiting(). */
+/* Shows the line of the running task, or of what is done before, if it is due. Suits
+ * tps_supervisor_set_waiting(). */
 void tps_engine_tick (gpointer data);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsEngine, tps_engine_free)

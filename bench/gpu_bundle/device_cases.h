@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What device_ops measures: each operation with the bytes that it must move at least. Results go to `a`. */
+/* What device_ops measures: each operation with the bytes that it must move at least. Results go to
+ * `a`. */
 
 #pragma once
 
@@ -23,8 +24,8 @@ struct TpsDeviceCase
 {
   const gchar *name;
   gsize dim; /* of a row */
-  gsize
-      n_copies; /* ids are so many times each of n_elems / dim / n_copies; 0: they are below `dim` */
+  /* ids are so many times each of n_elems / dim / n_copies; 0: they are below `dim` */
+  gsize n_copies;
   gdouble (*bytes) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   void (*enqueue) (const TpsDeviceWork *work, const TpsDeviceCase *what);
   gdouble to_reach;       /* of the copy; 0 = nothing is asked */

@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Operations of a device against its own copy: bytes that must move, divided by the time between two events, beside the
- * same of a copy within the device in the same run. Each is first run on few elements on the CPU too, and compared: bit by
- * bit where bits are promised.
+/* Operations of a device against its own copy: bytes that must move, divided by the time between
+ * two events, beside the same of a copy within the device in the same run. Each is first run on few
+ * elements on the CPU too, and compared: bit by bit where bits are promised.
  *
  *   device_ops --device=cuda:0 [--mib=256] [--rounds=30] [--smoke]
  *
- * Exit code: 0, or 1 where a result is wrong or the device fails, 2 for bad flags, 3 where there is no such device.
+ * Exit code: 0, or 1 where a result is wrong or the device fails, 2 for bad flags, 3 where there is
+ * no such device.
  */
 
 #include <math.h>

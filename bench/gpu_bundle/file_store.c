@@ -22,7 +22,7 @@ dup_path (TpsStore *store, const gchar *key)
   return g_build_filename (((FileStore *) store)->folder, name, NULL);
 }
 
-/* Renamed into place, so that nobody reads half of it. */
+/* Renamed into place, so that a reader never finds half of it. */
 static gboolean
 file_put (TpsStore *store, const gchar *key, GBytes *value, GError **error)
 {

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One rank of a process group on NCCL: sums, averages and gathers whose results are known, the time of a large sum, and what
- * happens when a rank is lost. Started once for each rank:
+/* One rank of a process group on NCCL: sums, averages and gathers whose results are known, the time
+ * of a large sum, and what happens when a rank is lost. Started once for each rank:
  *
  *   nccl_ranks --rank=0 --size=2 --store=FOLDER & nccl_ranks --rank=1 --size=2 --store=FOLDER
  *
- * Exit code: 0, or 1 where a result is wrong or a call fails that should not, 2 for bad flags, 3 where there is no CUDA
- * device or no NCCL.
+ * Exit code: 0, or 1 where a result is wrong or a call fails that should not, 2 for bad flags, 3
+ * where there is no CUDA device or no NCCL.
  */
 
 #include <stdio.h>
@@ -142,7 +142,8 @@ sum_values (Rank *rank, gsize n_elems, gboolean is_on_device, GError **error)
   return TRUE;
 }
 
-/* The weighted mean of rank + 1, weights of rank + 1, is a fraction: the bits are those of one division. */
+/* The weighted mean of rank + 1, weights of rank + 1, is a fraction: the bits are those of one
+ * division. */
 static gboolean
 average_halves (Rank *rank, gsize n_elems, GError **error)
 {

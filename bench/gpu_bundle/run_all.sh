@@ -8,11 +8,12 @@
 #   3  parameter_server ddp_rpc cuda_rpc lookup        (on the CPU and on the GPU)
 #   4  sanitizer profile                               (compute-sanitizer, Nsight Compute)
 #
-# A stage of a number ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out) as soon as it is known,
-# `PART NAME passed|failed|skipped [figure or reason]`, and what was said to FOLDER/PART.log: a run that is killed loses
-# nothing. A test that ends its process or fails runs again by itself, and so do those after it. What the machine refuses is
-# skipped, with the reason. Exit code 1 where something failed. With THRIFTPS_SMOKE=1 benchmarks are small, and their figures
-# say nothing. THRIFTPS_PYTHON names the Python that holds PyTorch.
+# A stage of a number ends within 9 minutes. Each result is appended to FOLDER/results.txt (./out)
+# as soon as it is known, `PART NAME passed|failed|skipped [figure or reason]`, and what was said
+# to FOLDER/PART.log: a run that is killed loses nothing. A test that ends its process or fails
+# runs again by itself, and so do those after it. What the machine refuses is skipped, with the
+# reason. Exit code 1 where something failed. With THRIFTPS_SMOKE=1 benchmarks are small, and their
+# figures say nothing. THRIFTPS_PYTHON names the Python that holds PyTorch.
 set -u
 case ${1:-} in --out=*) out=$(mkdir -p "${1#--out=}" && cd "${1#--out=}" && pwd) || exit 2; shift ;; esac
 cd "$(dirname "$(readlink -f "$0")")" || exit 2
@@ -95,8 +96,8 @@ time_left () {  # LIMIT
   echo $((left < $1 ? left : $1))
 }
 
-# An exit code of 3 says that the machine has not what is needed; the last line says what. `figure`, a script for sed, finds
-# in what was said what stands in the results.
+# An exit code of 3 says that the machine has not what is needed; the last line says what.
+# `figure`, a script for sed, finds in what was said what stands in the results.
 run () {  # PART NAME COMMAND...
   local part=$1 name=$2 status limit
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -123,7 +124,8 @@ list_tests () {  # PROGRAM [FILTER]
     sed -n -e 's/ *#.*//' -e '/^[^ ].*\.$/{s/ *$//;h}' -e '/^  /{s/^ *//;G;s/^\(.*\)\n\(.*\)$/\2\1/p}'
 }
 
-# Runs the tests of a file, each on a line; what is left to do replaces them: those that failed or did not come to their turn.
+# Runs the tests of a file, each on a line; what is left to do replaces them: those that failed or
+# did not come to their turn.
 run_tests () {  # FILE COMMAND...
   local file=$1 limit
   limit=$(time_left "${limit_s:-$RUN_S}")
@@ -136,8 +138,9 @@ run_tests () {  # FILE COMMAND...
   mv "$scratch/left" "$file"
 }
 
-# A suite of tests. After a fault of the GPU everything in a process fails: what failed first, or was running when the process
-# ended, is run again alone, and the rest in a process of its own. COMMAND... is the program, or a tool and the program.
+# A suite of tests. After a fault of the GPU everything in a process fails: what failed first, or
+# was running when the process ended, is run again alone, and the rest in a process of its own.
+# COMMAND... is the program, or a tool and the program.
 suite () {  # PART NAME PROGRAM FILTER [TOOL...]
   local part=$1 name=$2 program=$3 filter=$4 n_tests n_failed=0 culprit
   shift 4
@@ -230,8 +233,9 @@ part_pytorch () {
   run pytorch operations "$python" ./bin/pytorch_ops.py --beside="$scratch/ours"
 }
 
-# Both ranks may share one GPU: NCCL before 2.30 refuses that within a host, so each gets a host of its own, and they talk
-# over the loopback interface. That is right, and slow. The exit code is the first rank's, or the second's.
+# Both ranks may share one GPU: NCCL before 2.30 refuses that within a host, so each gets a host of
+# its own, and they talk over the loopback interface. That is right, and slow. The exit code is the
+# first rank's, or the second's.
 export TWO_RANKS='
   folder=$(mktemp -d "$1/ranks.XXXXXX")
   export NCCL_SOCKET_IFNAME=lo NCCL_MULTI_RANK_GPU_ENABLE=1
@@ -249,7 +253,8 @@ part_nccl () {
 
 # -- stage 3 --
 
-# p50 of a batch: in the first form of what `metrics for all trainer` says, in the second beside PyTorch's.
+# p50 of a batch: in the first form of what `metrics for all trainer` says, in the second beside
+# PyTorch's.
 BATCH='s/^| batch_level_metric,batch_all *|\( *[^ ]* *|\)\{5\} *\([^ ]*\) .*/a batch in \2 ms/p'
 BESIDE='s/^| all trainer\/batch_level_metric,batch_all *| *\([^ ]*\) *| *\([^ ]*\) *| *\([^ ]*\) *|$/a batch in \1 ms, PyTorch \2 ms: \3/p'
 
@@ -344,7 +349,7 @@ part_profile () {
 # -- choosing --
 
 usage () {
-  sed -n '2,17s/^# \{0,1\}//p' "$0"
+  sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"
   exit 2
 }
 

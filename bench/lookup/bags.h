@@ -2,8 +2,9 @@
 
 /* The work of the local part: bags of random ids, and what their sums must come to.
  *
- * Values are multiples of 1/256 below 1, and as many as are added up here are added without rounding, whatever the order:
- * every system must come to the same checksum. bench/peers/pytorch_embedding_bag.py knows the formula too.
+ * Values are multiples of 1/256 below 1, and as many as are added up here are added without
+ * rounding, whatever the order: every system must come to the same checksum.
+ * bench/peers/pytorch_embedding_bag.py knows the formula too.
  */
 
 #pragma once

@@ -30,7 +30,7 @@ add_all (gfloat *sums, const gfloat *columns, const gint64 *ids, gsize n, gsize 
     }
 }
 
-/* So that none of them is left out because nobody reads it. */
+/* Keeps the compiler from removing sums that are not used. */
 TPS_INLINE void
 keep (const gfloat *sums)
 {

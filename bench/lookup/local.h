@@ -19,8 +19,8 @@ typedef enum
 } TpsLookupSystem;
 #define TPS_LOOKUP_N_SYSTEMS 3
 
-/* Fills the tables, the store's at `place`; the others are the CPU's. `bags` is borrowed. Errors: RESOURCE_EXHAUSTED;
- * NOT_FOUND where there is no such device. */
+/* Fills the tables, the store's at `place`; the others are the CPU's. `bags` is borrowed. Errors:
+ * RESOURCE_EXHAUSTED; NOT_FOUND where there is no such device. */
 TpsLookupLocal *tps_lookup_local_new (const TpsLookupBags *bags, guint n_threads,
                                       const TpsTablePlace *place, GError **error);
 void tps_lookup_local_free (TpsLookupLocal *local);

@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/lookup/parts.h"
+#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
@@ -54,6 +56,7 @@ start_peer (TpsLookup *lookup, TpsBenchRun *run, GError **error)
   limit.version = version;
   if (version != NULL)
     tps_figures_add_limit (lookup->figures, &limit);
+  printf ("%s", tps_bench_describe_python ());
   return version != NULL;
 }
 

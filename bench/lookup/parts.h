@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The parts of the benchmark: each starts what it measures, adds its tasks to the engine and its samples to the figures. */
+/* The parts of the benchmark: each starts what it measures, adds its tasks to the engine and its
+ * samples to the figures. */
 
 #pragma once
 

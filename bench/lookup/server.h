@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server of the parts that go over the wire: thriftps_server, a process of its own, with a Unix and a TCP socket. */
+/* The server of the parts that go over the wire: thriftps_server, a process of its own, with a Unix
+ * and a TCP socket. */
 
 #pragma once
 
@@ -18,7 +19,8 @@ const gchar *tps_lookup_transport_name (guint transport);
 
 typedef struct TpsLookupServer TpsLookupServer;
 
-/* `program`: the path of a thriftps_server, of any version; NULL = ours. Errors: TPS_ERROR_UNAVAILABLE. */
+/* `program`: the path of a thriftps_server, of any version; NULL = ours. Errors:
+ * TPS_ERROR_UNAVAILABLE. */
 TpsLookupServer *tps_lookup_server_start (TpsSupervisor *supervisor, const gchar *program,
                                           const gchar *socket_dir, GError **error);
 void tps_lookup_server_free (TpsLookupServer *server);

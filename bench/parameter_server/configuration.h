@@ -24,9 +24,9 @@ gboolean tps_bench_configuration_load (const gchar *path, const gchar *built_in,
                                        const gchar *class_key, TpsBenchConfiguration *configuration,
                                        GError **error);
 
-/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it. Owned. `known`: all classes
- * that the file may name; a misspelled one must not pass for a class without arguments. Errors: INVALID_ARGUMENT naming
- * file and place. */
+/* The named arguments of a class; an empty dictionary where `path` is NULL or has no entry for it.
+ * Owned. `known`: all classes that the file may name; a misspelled one must not pass for a class
+ * without arguments. Errors: INVALID_ARGUMENT naming file and place. */
 GVariant *tps_bench_arguments_load (const gchar *path, const gchar *class_name,
                                     const gchar *const *known, GError **error);
 

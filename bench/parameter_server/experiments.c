@@ -10,8 +10,8 @@
   .batch_size = 10
 #define OF_1024 .data = "DummyData", .rpc_timeout = 120, .epochs = 1, .batch_size = 32
 
-/* The originals compute on GPUs always. Here only those do that need one: for NCCL, or for tensors that stay on a device
- * ("cuda" in the name). */
+/* The originals compute on GPUs always. Here only those do that need one: for NCCL, or for tensors
+ * that stay on a device ("cuda" in the name). */
 static const TpsExperiment experiments[] = {
   { .name = "ddp_gloo_allreduce",
     .ddp_hook = "allreduce_hook",

@@ -29,7 +29,8 @@ typedef struct
 /* Static. Errors: TPS_ERROR_NOT_FOUND that lists the known ones. */
 const TpsExperiment *tps_experiment_find (const gchar *name, GError **error);
 
-/* The names of those that need a GPU, or of the others, separated by spaces; owned by the caller. */
+/* The names of those that need a GPU, or of the others, separated by spaces; owned by the
+ * caller. */
 gchar *tps_experiment_list (gboolean with_gpu);
 
 G_END_DECLS

@@ -18,7 +18,8 @@ default_to (gint *value, gint number)
     *value = number;
 }
 
-/* What other flags leave open. Roles of one kind that are asked for take the place of the experiment's. */
+/* What other flags leave open. Roles of one kind that are asked for take the place of the
+ * experiment's. */
 static void
 fill_from (TpsBenchOptions *o, const TpsExperiment *experiment)
 {
@@ -199,7 +200,8 @@ tps_bench_options_count_servers (const TpsBenchOptions *options)
   return (guint) (options->nserver + options->ncudaserver);
 }
 
-/* Ranks: trainers of the CPU, of CUDA, servers of the CPU, of CUDA, the master. The launcher's roles are all here. */
+/* Ranks: trainers of the CPU, of CUDA, servers of the CPU, of CUDA, the master. The launcher's
+ * roles are all here. */
 static gboolean
 has_cuda_trainer_here (const TpsBenchOptions *o)
 {

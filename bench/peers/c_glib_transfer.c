@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The stock Thrift C GLib library as a peer of //bench:transfer, with its generated code: ThriftSimpleServer, the only server
- * that it has, framed transport, binary protocol.
+/* The stock Thrift C GLib library as a peer of //bench:transfer, with its generated code:
+ * ThriftSimpleServer, the only server that it has, framed transport, binary protocol.
  *
  *   c_glib_transfer --serve=simple --address=127.0.0.1:0
  *   c_glib_transfer --load=simple --address=127.0.0.1:PORT
  *
- * The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
- * times (bench/transfer/system/row.h), with one connection and one call in flight. */
+ * The server prints "listening on ADDRESS" and ends with its standard input; the load generator
+ * reads rows and prints times (bench/transfer/system/row.h), with one connection and one call in
+ * flight. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,9 @@
 //   libthrift_transfer --serve=threaded|nonblocking --address=127.0.0.1:0
 //   libthrift_transfer --load=... --address=127.0.0.1:PORT
 //
-// The server prints "listening on ADDRESS" and ends with its standard input; the load generator reads rows and prints
-// times (bench/transfer/system/row.h), with a thread and a connection for each connection of a row.
+// The server prints "listening on ADDRESS" and ends with its standard input; the load generator
+// reads rows and prints times (bench/transfer/system/row.h), with a thread and a connection for
+// each connection of a row.
 
 #include <thrift/TConfiguration.h>
 #include <thrift/concurrency/ThreadFactory.h>

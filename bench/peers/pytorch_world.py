@@ -8,7 +8,7 @@ world's master answers, one JSON object a line:
     pass     ->  what the pass measured
     quit     ->  ends
 
-Between passes the roles are stopped: TensorPipe polls without rest, which would slow whoever is measured then.
+Between passes the roles are stopped: TensorPipe polls without rest, which would slow the system that is measured then.
 """
 
 import ctypes
@@ -17,8 +17,13 @@ import os
 import signal
 import socket
 import sys
+import warnings
 
 import torch.multiprocessing as mp
+
+# PyTorch deprecates calls that all versions have and that the scripts therefore use; some of its
+# warnings go round the interpreter's filter.
+warnings.showwarning = lambda *_, **__: None
 
 
 def free_ports(n):

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// What //bench:transfer has every system do. On the wire a Tensor is the one of thrift/tensor.thrift.
+// What //bench:transfer has every system do. On the wire a Tensor is the one of
+// thrift/tensor.thrift.
 
 namespace c_glib TpsPeer
 namespace cpp thriftps.peer

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "bench/process/interrupt.h"
-#include "bench/process/runfiles.h"
+#include "bench/process/python.h"
 #include "runtime/base/error.h"
 
 #define POLL_MS 100
@@ -150,10 +150,11 @@ tps_child_receive_from_script (TpsChild *child, GError **error)
   if (tps_interrupt_is_set ())
     g_propagate_error (error, g_steal_pointer (&local));
   else
-    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                 "%s; its last words are above (%s runs it and needs PyTorch, package "
-                 "python3-torch)",
-                 local->message, tps_bench_find_python ());
+    g_set_error (
+        error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+        "%s; its last words are above (%s runs it and needs PyTorch: bench/peers/install, or package "
+        "python3-torch)",
+        local->message, tps_bench_find_python ());
   return NULL;
 }
 

@@ -22,9 +22,9 @@ typedef enum
 /* The value of a number that was not given on the command line: every other one was. */
 #define TPS_FLAGS_NOT_GIVEN G_MININT
 
-/* Parses `argv`, dashes and underscores in names alike; no other arguments are allowed. `given` gets the command line as it
- * was given, with dashes; owned. Like GOption itself, --help prints the help and ends the process. Errors:
- * TPS_ERROR_INVALID_ARGUMENT. */
+/* Parses `argv`, dashes and underscores in names alike; no other arguments are allowed. `given`
+ * gets the command line as it was given, with dashes; owned. Like GOption itself, --help prints the
+ * help and ends the process. Errors: TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_flags_parse (GOptionContext *context, gint argc, gchar **argv, gchar ***given,
                           GError **error);
 
@@ -42,7 +42,8 @@ gboolean tps_flags_check_word (const gchar *flag, const gchar *value, const gcha
 
 void tps_flags_default_to (gchar **value, const gchar *text);
 
-/* `bazel run` starts programs in a folder of its own and says where the user stood: relative paths are meant from there. */
+/* `bazel run` starts programs in a folder of its own and says where the user stood: relative paths
+ * are meant from there. */
 void tps_flags_resolve_path (gchar **path);
 
 /* Lines "name=value" for reports. */
@@ -60,7 +61,8 @@ typedef struct
   gboolean version;
 } TpsRunFlags;
 
-/* `peers`: the text of --help for --peer; NULL: a benchmark without passes, which has neither --peer nor --csv. */
+/* `peers`: the text of --help for --peer; NULL: a benchmark without passes, which has neither
+ * --peer nor --csv. */
 void tps_run_flags_add (GOptionContext *context, TpsRunFlags *flags, const gchar *peers);
 
 /* Defaults, paths, checks. `peers` ends with NULL: what --peer may be. */

@@ -6,14 +6,6 @@
 
 #include "runtime/base/error.h"
 
-const gchar *
-tps_bench_find_python (void)
-{
-  const gchar *named = g_getenv ("THRIFTPS_PYTHON");
-
-  return named != NULL ? named : "/usr/bin/python3";
-}
-
 gchar *
 tps_bench_find_program (void)
 {

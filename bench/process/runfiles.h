@@ -12,9 +12,6 @@ G_BEGIN_DECLS
  * TPS_ERROR_NOT_FOUND that lists where it was looked for. */
 gchar *tps_bench_find_file (const gchar *name, GError **error);
 
-/* The interpreter for scripts: Debian's, which has Debian's PyTorch, or what THRIFTPS_PYTHON names; borrowed. */
-const gchar *tps_bench_find_python (void);
-
 /* Removes a folder with everything in it, and frees its name. */
 void tps_bench_remove_folder (gchar *path);
 

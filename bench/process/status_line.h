@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line on stderr that says how far something is: rewritten in place on a terminal, a new line every few seconds
- * elsewhere. */
+/* A line on stderr that says how far something is: rewritten in place on a terminal, a new line
+ * every few seconds elsewhere. */
 
 #pragma once
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The samples of systems that do the same work, as a table and as JSON. A line of the table is a row ("push 16 MiB tcp") on a system
- * ("thriftps"). It has one main figure, in whose name the quantity does not stand, others beside it, and ratios to limits and peers.
+/* The samples of systems that do the same work, as a table and as JSON. A line of the table is a
+ * row ("push 16 MiB tcp") on a system ("thriftps"). It has one main figure, in whose name the
+ * quantity does not stand, others beside it, and ratios to limits and peers.
  */
 
 #pragma once
@@ -19,7 +20,8 @@ typedef struct
   const gchar *unit;
 } TpsQuantity;
 
-/* A column of the table: a percentile of the line's figure that has this suffix and unit, of which either may be NULL. */
+/* A column of the table: a percentile of the line's figure that has this suffix and unit, of which
+ * either may be NULL. */
 typedef struct
 {
   const gchar *title;
@@ -27,8 +29,9 @@ typedef struct
   gdouble percent;
 } TpsFigureColumn;
 
-/* `name`: the name in JSON of one of our systems' figures, but for the suffix; a peer's has the name of the row. `label`: what a line
- * of the table begins with. Both results are owned by the caller. `columns` is static and ends with a title of NULL. */
+/* `name`: the name in JSON of one of our systems' figures, but for the suffix; a peer's has the
+ * name of the row. `label`: what a line of the table begins with. Both results are owned by the
+ * caller. `columns` is static and ends with a title of NULL. */
 typedef struct
 {
   gchar *(*name) (const gchar *system, const gchar *row);
@@ -41,8 +44,8 @@ typedef struct
 TpsFigures *tps_figures_new (const TpsFigureStyle *style);
 void tps_figures_free (TpsFigures *figures);
 
-/* A system that ours are compared with. One with a version, which is copied, is a peer; the others are ours, and are compared with
- * none. */
+/* A system that ours are compared with. One with a version, which is copied, is a peer; the others
+ * are ours, and are compared with none. */
 typedef struct
 {
   const gchar *name;    /* static */
@@ -69,7 +72,8 @@ gdouble tps_figures_get_median (const TpsFigures *figures, const gchar *system, 
 /* Owned by the caller. */
 gchar *tps_figures_show (const TpsFigures *figures);
 
-/* Figures of ours, peers, and the ratio of each main figure of ours to each limit that has run its row: of rates, higher is better. */
+/* Figures of ours, peers, and the ratio of each main figure of ours to each limit that has run its
+ * row: of rates, higher is better. */
 void tps_figures_output (const TpsFigures *figures, TpsBenchOutput *output);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsFigures, tps_figures_free)

@@ -25,7 +25,8 @@ void tps_grid_add_row (TpsGrid *grid, const gchar *name, const gdouble *numbers)
 /* The finished text, owned by the caller; ends with a newline. Frees the grid. */
 gchar *tps_grid_free_to_string (TpsGrid *grid);
 
-/* The same cells as comma-separated values, texts in quotes; an unknown number is empty. Owned by the caller. Frees the grid. */
+/* The same cells as comma-separated values, texts in quotes; an unknown number is empty. Owned by
+ * the caller. Frees the grid. */
 gchar *tps_grid_free_to_csv (TpsGrid *grid);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsGrid, tps_grid_free)

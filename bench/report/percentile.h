@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* As numpy.percentile: linear between the two nearest. `values` are of gdouble, in any order; NAN where there are none. */
+/* As numpy.percentile: linear between the two nearest. `values` are of gdouble, in any order; NAN
+ * where there are none. */
 gdouble tps_percentile (const GArray *values, gdouble percent);
 
 G_END_DECLS

@@ -156,7 +156,8 @@ count_inline (const Loader *loader)
   return stats.sent_inline.n_tensors + stats.received_inline.n_tensors;
 }
 
-/* Memory comes in the background, calls do not wait for it: here they are made until all of it is there. */
+/* Memory comes in the background, calls do not wait for it: here they are made until all of it is
+ * there. */
 static void
 run_shared_check (Loader *loader, Run *run)
 {

@@ -120,7 +120,7 @@ check_row (const TpsTransferOptions *options, GError **error)
          && tps_flags_check_number ("calls", options->calls, 0, 1000000, error);
 }
 
-/* What would be measured by nobody is refused. */
+/* A size that no chosen system would measure is refused. */
 static gboolean
 check_small_calls (const TpsTransferOptions *options, GError **error)
 {

@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* ThriftPS in the transfer benchmark: a server process and a load generator. Both return the exit status.
+/* ThriftPS in the transfer benchmark: a server process and a load generator. Both return the exit
+ * status.
  *
- * The server offers Node, and the service Transfer of bench/peers/transfer.thrift with the Tensor of thrift/tensor.thrift; it
- * listens at `address`, prints "listening on ADDRESS" and ends with its standard input. To the load generator rows come on
- * standard input, their times go to standard output (row.h). `max_bytes`: of all that is in flight on a connection.
+ * The server offers Node, and the service Transfer of bench/peers/transfer.thrift with the Tensor
+ * of thrift/tensor.thrift; it listens at `address`, prints "listening on ADDRESS" and ends with its
+ * standard input. To the load generator rows come on standard input, their times go to standard
+ * output (row.h). `max_bytes`: of all that is in flight on a connection.
  */
 
 #pragma once
@@ -21,7 +23,8 @@ gint tps_transfer_serve_ours_chunked (const gchar *address, gsize max_bytes);
 /* TpsClients that share no memory; what follows a call is started from its callback. */
 gint tps_transfer_load_ours (const gchar *address, gsize max_bytes);
 
-/* The same through shared memory: a row is not right where large tensors still go through the socket. */
+/* The same through shared memory: a row is not right where large tensors still go through the
+ * socket. */
 gint tps_transfer_load_ours_shared (const gchar *address, gsize max_bytes);
 
 G_END_DECLS

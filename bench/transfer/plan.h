@@ -15,8 +15,8 @@ GArray *tps_transfer_plan_rows (const TpsTransferOptions *options);
 /* Of the rows, the most bytes that are in flight on a connection. */
 gsize tps_transfer_plan_max_bytes (GArray *rows);
 
-/* Of const TpsTransferSystemSpec, static; owned by the caller. Errors: TPS_ERROR_INVALID_ARGUMENT where the flags leave none,
- * naming those that there are. */
+/* Of const TpsTransferSystemSpec, static; owned by the caller. Errors: TPS_ERROR_INVALID_ARGUMENT
+ * where the flags leave none, naming those that there are. */
 GPtrArray *tps_transfer_plan_systems (const TpsTransferOptions *options, GError **error);
 
 /* The few calls of a row that come before it. */

@@ -24,7 +24,8 @@ receive (TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
-/* The tensor has arrived by now; there is nothing to do with it. Its memory is the client's again with the answer. */
+/* The tensor has arrived by now; there is nothing to do with it. Its memory is the client's again
+ * with the answer. */
 static void
 handle_push (TpsCall *call, G_GNUC_UNUSED gpointer object)
 {
@@ -66,10 +67,10 @@ handle_echo (TpsCall *call, G_GNUC_UNUSED gpointer object)
 }
 
 static const TpsMethod transfer_methods[] = {
-  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_PUSH], .handle = handle_push },
-  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_PULL], .handle = handle_pull },
-  { .rpc = &tps_transfer_rpcs[TPS_TRANSFER_ECHO], .handle = handle_echo },
-  { .rpc = NULL },
+  { TPS_RIGHT_PUSH, &tps_transfer_rpcs[TPS_TRANSFER_PUSH], handle_push },
+  { TPS_RIGHT_PUSH, &tps_transfer_rpcs[TPS_TRANSFER_PULL], handle_pull },
+  { TPS_RIGHT_PUSH, &tps_transfer_rpcs[TPS_TRANSFER_ECHO], handle_echo },
+  { 0 },
 };
 
 static gint

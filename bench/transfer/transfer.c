@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How fast tensors and small calls go through the plugin, next to the limits of the machine and, if asked for, to peers,
- * all measured in the same run.
+/* How fast tensors and small calls go through the plugin, next to the limits of the machine and, if
+ * asked for, to peers, all measured in the same run.
  *
- * Each system is a server process and a load generator. A task of the engine is a row (row.h) on a system, a load of small calls
- * on a server, or such a load beside idle connections. A figure is the median of the rounds. In the warm-up every row is called
- * once more on each system of ours, and the contents of the answers are compared.
+ * Each system is a server process and a load generator. A task of the engine is a row (row.h) on a
+ * system, a load of small calls on a server, or such a load beside idle connections. A figure is
+ * the median of the rounds. In the warm-up every row is called once more on each system of ours,
+ * and the contents of the answers are compared.
  */
 
 #include <stdio.h>
@@ -144,7 +145,8 @@ find_ours (const Transfer *transfer)
   return NULL;
 }
 
-/* Ours, and the libthrift ones, the only others that serve several clients at a time and know the call. */
+/* Ours, and the libthrift ones, the only others that serve several clients at a time and know the
+ * call. */
 static gboolean
 answers_small_calls (const Transfer *transfer, const TpsTransferSystem *system)
 {

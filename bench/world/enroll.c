@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: read the master's card -> look whether the rank is free -> put the own card -> find it under the welcome
- * key. */
+/* Happy path: read the master's card -> look whether the rank is free -> put the own card -> find
+ * it under the welcome key. */
 
 #include "bench/world/enroll.h"
 
@@ -25,7 +25,7 @@ typedef struct
   gint64 deadline_ns;
 } Enrolment;
 
-/* Whether trying again can help: nobody listens yet, or the key is not there yet. */
+/* Whether trying again can help: no process listens yet, or the key is not there yet. */
 static gboolean
 is_early (const GError *error)
 {
@@ -138,7 +138,7 @@ check_mine (const Enrolment *self, GBytes *bytes, GError **error)
   return FALSE;
 }
 
-/* A rank that somebody has stays theirs: their card must not be replaced. */
+/* A rank that is taken stays with its process: the card of that process must not be replaced. */
 static gboolean
 check_free (const Enrolment *self, const gchar *key, GError **error)
 {

@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A folder for the world's Unix sockets; owned: tps_bench_remove_folder(), with what killed roles left in it. */
+/* A folder for the world's Unix sockets; owned: tps_bench_remove_folder(), with what killed roles
+ * left in it. */
 gchar *tps_launch_make_socket_dir (const TpsWorld *world, GError **error);
 
 /* All trainers and servers, with the flags that this process was given. */

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() takes every role (roster.h) -> each pass:
- * prepare the servers, hand every trainer its plan, look at all of them until they are done, fetch the metrics. Failures
- * end the pass with an error that names the role: a child that died, a trainer whose pass failed or whose heartbeat
- * stands still, a call that did not come back, Ctrl-C. Where a benchmark can do without some trainers, the loss of one
- * is said, and the pass goes on.
+/* Happy path: tps_master_new() serves the rendezvous -> tps_master_meet_roles() takes every role
+ * (roster.h) -> each pass: prepare the servers, hand every trainer its plan, look at all of them
+ * until they are done, fetch the metrics. Failures end the pass with an error that names the role:
+ * a child that died, a trainer whose pass failed or whose heartbeat stands still, a call that did
+ * not come back, Ctrl-C. Where a benchmark can do without some trainers, the loss of one is said,
+ * and the pass goes on.
  */
 
 #include "bench/world/master.h"
@@ -389,8 +390,9 @@ show_progress (TpsMaster *master, const TpsTrainStatus *status)
                    (gdouble) status->steps_done / (gdouble) MAX (status->steps_total, 1));
 }
 
-/* The end of a child tells more than the end of its connection, and is seen a moment later. Only a trainer that is gone or silent
- * is a loss: what is wrong with its pass would happen to the others too. */
+/* The end of a child tells more than the end of its connection, and is seen a moment later. Only a
+ * trainer that is gone or silent is a loss: what is wrong with its pass would happen to the others
+ * too. */
 static gboolean
 go_on_without (TpsMaster *master, TpsRole *role, const GError *cause)
 {
@@ -501,8 +503,8 @@ look_for_cause (TpsMaster *master, guint *n_running, GError **error)
   return TRUE;
 }
 
-/* A trainer that has lost its group knows which rank it lost; why is what that one says, or its end. Its peers may be heard
- * first. */
+/* A trainer that has lost its group knows which rank it lost; why is what that one says, or its
+ * end. Its peers may be heard first. */
 static void
 wait_for_cause (TpsMaster *master, GError **error)
 {

@@ -18,8 +18,9 @@ typedef struct TpsMaster TpsMaster;
 /* What a benchmark has its world do. */
 typedef struct
 {
-  /* What trainer number `trainer` does in the next pass; owned by the caller, NULL with an error. The master adds who and
-   * where everybody is: pass_name, rank, world_size, servers, rendezvous, rpc_timeout_ns. */
+  /* What trainer number `trainer` does in the next pass; owned by the caller, NULL with an error.
+   * The master adds who and where everybody is: pass_name, rank, world_size, servers, rendezvous,
+   * rpc_timeout_ns. */
   TpsTrainPlan *(*make_plan) (gpointer user_data, guint trainer, gboolean is_warm_up,
                               GError **error);
 
@@ -29,16 +30,17 @@ typedef struct
   /* All trainers must end a pass with the same parameters. */
   gboolean parameters_agree;
 
-  /* Optional: epoch `epoch` of a pass has begun on trainer 0. Called for every epoch, in order, perhaps late. */
+  /* Optional: epoch `epoch` of a pass has begun on trainer 0. Called for every epoch, in order,
+   * perhaps late. */
   void (*epoch_begins) (gpointer user_data, guint epoch);
 
   /* So many trainers may be lost in mid-pass, and the others go on without them. */
   guint n_spare_trainers;
 } TpsMasterWork;
 
-/* Starts to serve the rendezvous. The supervisor of `run` watches over local children, its engine shows how far passes are.
- * `flags`: lines "name=value" of all flags in use, which every role must share. Everything is borrowed, `flags` for the
- * call. */
+/* Starts to serve the rendezvous. The supervisor of `run` watches over local children, its engine
+ * shows how far passes are. `flags`: lines "name=value" of all flags in use, which every role must
+ * share. Everything is borrowed, `flags` for the call. */
 TpsMaster *tps_master_new (const TpsWorld *world, TpsBenchRun *run, const GPtrArray *flags,
                            const TpsMasterWork *work, gpointer user_data, GError **error);
 
@@ -54,8 +56,8 @@ guint tps_master_get_port (const TpsMaster *master);
 /* Waits until all roles have said where they are. */
 gboolean tps_master_meet_roles (TpsMaster *master, GError **error);
 
-/* Prepares the servers, trains on all trainers, waits for all. `results` gets the metrics of all roles; NULL = warm-up. Errors
- * name the role that failed. */
+/* Prepares the servers, trains on all trainers, waits for all. `results` gets the metrics of all
+ * roles; NULL = warm-up. Errors name the role that failed. */
 gboolean tps_master_run_pass (TpsMaster *master, TpsBenchResults *results, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsMaster, tps_master_free)

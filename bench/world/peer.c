@@ -5,6 +5,7 @@
 #include <json-glib/json-glib.h>
 
 #include "bench/process/child.h"
+#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 
@@ -22,7 +23,9 @@ make_argv (const gchar *script, gchar **arguments)
 {
   g_autoptr (GStrvBuilder) argv = g_strv_builder_new ();
 
-  g_strv_builder_add_many (argv, tps_bench_find_python (), script, NULL);
+  /* The calls of the scripts are those that old and new versions of PyTorch have; new ones warn
+   * that some are deprecated. */
+  g_strv_builder_add_many (argv, tps_bench_find_python (), "-W", "ignore", script, NULL);
   g_strv_builder_addv (argv, (const char **) (gsize) arguments);
   return g_strv_builder_end (argv);
 }

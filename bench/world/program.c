@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "bench/process/interrupt.h"
+#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "bench/report/report.h"
 #include "bench/world/launch.h"
@@ -287,6 +288,8 @@ tps_program_print_tables (const TpsRunFlags *flags, TpsBenchResults *ours, GPtrA
       printf ("\nThriftPS and %s %s, %d passes in turn (a ratio below 1: ThriftPS is faster)\n%s",
               title, tps_peer_get_version (peer), flags->repeats, ratios);
     }
+  if (peers->len > 0)
+    printf ("%s", tps_bench_describe_python ());
 }
 
 void

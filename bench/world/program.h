@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The life of a benchmark program, which is a launcher, or one of the roles that it starts: its parts, its passes in turn
- * with those of its peers, its report.
+/* The life of a benchmark program, which is a launcher, or one of the roles that it starts: its
+ * parts, its passes in turn with those of its peers, its report.
  */
 
 #pragma once
@@ -38,7 +38,8 @@ typedef struct
   /* The report on stdout. */
   void (*print_report) (gpointer user_data, TpsBenchResults *ours, GPtrArray *peers);
 
-  /* Optional: the tables of the report as files in `folder`, which is there; else those of all roles. */
+  /* Optional: the tables of the report as files in `folder`, which is there; else those of all
+   * roles. */
   gboolean (*write_csv) (gpointer user_data, TpsBenchResults *ours, const gchar *folder,
                          GError **error);
 
@@ -51,7 +52,8 @@ typedef struct
 gint tps_program_run (const TpsProgram *program, const TpsWorld *world, const TpsRunFlags *flags,
                       gpointer user_data);
 
-/* Whether to go on after parsing the flags; else `*status` is the exit status, and what is to be said was said. */
+/* Whether to go on after parsing the flags; else `*status` is the exit status, and what is to be
+ * said was said. */
 gboolean tps_program_check_verdict (const gchar *name, TpsBenchVerdict verdict, const GError *error,
                                     gint *status);
 

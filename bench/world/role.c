@@ -215,7 +215,8 @@ end (Role *role, GBytes *stop, GError **error)
   return n_bytes == 0;
 }
 
-/* Returns when the master says so; an error when the run has failed, or the master is gone or has been silent for long. */
+/* Returns when the master says so; an error when the run has failed, or the master is gone or has
+ * been silent for long. */
 static gboolean
 wait_for_stop (Role *role, GError **error)
 {

@@ -178,7 +178,8 @@ is_loopback (const TpsRole *role)
   return tps_reachable_is_loopback (host);
 }
 
-/* A role whose name of the master's host means loopback serves there; roles of other hosts cannot reach it. */
+/* A role whose name of the master's host means loopback serves there; roles of other hosts cannot
+ * reach it. */
 static gboolean
 check_reach (const TpsRoster *roster, GError **error)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Who is who, and where they meet: ranks are dealt as in the originals, trainers first, then
- * servers, the master last. Launchers of fleets may give rank 0 to the master instead (--master-rank=first). */
+ * servers, the master last. Launchers of fleets may give rank 0 to the master instead
+ * (--master-rank=first). */
 
 #pragma once
 
@@ -59,7 +60,8 @@ guint tps_world_get_given_rank (const TpsWorld *world);
 
 TpsWorldKind tps_world_get_kind (const TpsWorld *world, guint rank);
 
-/* Of this role among those of its machine, which share its devices: as its launcher says, else its rank. */
+/* Of this role among those of its machine, which share its devices: as its launcher says, else its
+ * rank. */
 guint tps_world_get_local_rank (const TpsWorld *world);
 
 /* Of a trainer among trainers, of a server among servers. */
@@ -78,11 +80,13 @@ gchar *tps_world_join_address (const gchar *host, guint port);
 
 void tps_world_add_flags (GOptionContext *context, TpsWorld *world);
 
-/* What the flags leave open is read from the environment of Slurm, MPI and torchrun-style launchers. */
+/* What the flags leave open is read from the environment of Slurm, MPI and torchrun-style
+ * launchers. */
 gboolean tps_world_read_environment (TpsWorld *world, GError **error);
 
-/* Fills in defaults, draws the job of a master, and checks; n_trainers and n_servers must be set. From here on ranks are
- * dealt as above, whichever rank the master was given. Errors: TPS_ERROR_INVALID_ARGUMENT. */
+/* Fills in defaults, draws the job of a master, and checks; n_trainers and n_servers must be set.
+ * From here on ranks are dealt as above, whichever rank the master was given. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT. */
 gboolean tps_world_finish_flags (TpsWorld *world, GError **error);
 
 /* "Unix sockets and shared memory": how tensors travel; static. */
@@ -91,7 +95,8 @@ const gchar *tps_world_get_transport_title (const TpsWorld *world);
 /* Adds "name=value" lines. */
 void tps_world_describe (const TpsWorld *world, GPtrArray *lines);
 
-/* Whether a flag concerns one process or host alone, so the processes of one world may differ in it. */
+/* Whether a flag concerns one process or host alone, so the processes of one world may differ in
+ * it. */
 gboolean tps_world_is_local_flag (const gchar *name);
 
 /* -- keys of the rendezvous; owned by the caller -- */
@@ -108,7 +113,8 @@ gchar *tps_world_get_welcome_key (guint rank);
 /* Under which a role says that it has seen the stop. */
 gchar *tps_world_get_stopped_key (guint rank);
 
-/* Ends all roles when it is there. Its value is empty if the run succeeded, else it says why the run failed. */
+/* Ends all roles when it is there. Its value is empty if the run succeeded, else it says why the
+ * run failed. */
 #define TPS_WORLD_STOP_KEY "world/stop"
 
 G_END_DECLS

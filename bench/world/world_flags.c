@@ -82,7 +82,7 @@ int_from_environment (const gchar *const *names, gint64 max, gint *value, GError
   return TRUE;
 }
 
-/* A world size of one says that nobody launched a world: every shell under such a launcher has
+/* A world size of one means that no world was launched: every shell under such a launcher has
  * these variables. */
 static gboolean
 rank_from_environment (TpsWorld *world, GError **error)

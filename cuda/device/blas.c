@@ -81,8 +81,8 @@ tps_cuda_blas_handle_free (cublasHandle_t handle)
   blas.destroy (handle);
 }
 
-/* cuBLAS has columns first: what it takes for the transpose of each of our matrices is the matrix itself, so it computes
- * c' = op (b)' op (a)'. */
+/* cuBLAS has columns first: what it takes for the transpose of each of our matrices is the matrix
+ * itself, so it computes c' = op (b)' op (a)'. */
 gboolean
 tps_cuda_blas_gemm (cublasHandle_t handle, const TpsGemm *gemm, GError **error)
 {

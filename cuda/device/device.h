@@ -2,10 +2,11 @@
 
 /* A GPU as a device of runtime/device/backend.h.
  *
- * A device is started by the first entry that needs it: CUDA's context takes some hundred MB of the GPU, which a process
- * must not take on devices that it does not use. Every entry makes the device the current one of the calling thread, and
- * leaves it so: going back to another would make CUDA set that one up. A failure makes the stream bad; one after which CUDA
- * answers every call with the same error makes the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process
+ * A device is started by the first entry that needs it: CUDA's context takes some hundred MB of the
+ * GPU, which a process must not take on devices that it does not use. Every entry makes the device
+ * the current one of the calling thread, and leaves it so: going back to another would make CUDA
+ * set that one up. A failure makes the stream bad; one after which CUDA answers every call with the
+ * same error makes the device dead, and with it every stream: TPS_ERROR_DEVICE_LOST. The process
  * and its other devices live on.
  */
 
@@ -49,23 +50,26 @@ typedef struct
 
 /* -- device.c -- */
 
-/* Never freed, and not started: only its properties are looked at. NULL where this library has no code for the device, or the
- * driver does not answer; the message says why. */
+/* Never freed, and not started: only its properties are looked at. NULL where this library has no
+ * code for the device, or the driver does not answer; the message says why. */
 TpsCudaDevice *tps_cuda_device_new (gint ordinal, const TpsDeviceOps *ops, GError **error);
 
-/* Makes the device the current one, and starts it if that was not done before. FALSE with DEVICE_LOST when it is dead or does
- * not start; the next call tries again to start a device that may still start. Thread: any. */
+/* Makes the device the current one, and starts it if that was not done before. FALSE with
+ * DEVICE_LOST when it is dead or does not start; the next call tries again to start a device that
+ * may still start. Thread: any. */
 gboolean tps_cuda_device_enter (TpsCudaDevice *device, GError **error);
 
-/* The same without starting or checking anything: for giving things back on a device that may be lost. */
+/* The same without starting or checking anything: for giving things back on a device that may be
+ * lost. */
 void tps_cuda_device_enter_lost (TpsCudaDevice *device);
 
-/* Makes any started device the current one, if the current one is not started. FALSE: no device is started. For calls that
- * would otherwise set up a context on whatever device is current. Thread: any. */
+/* Makes any started device the current one, if the current one is not started. FALSE: no device is
+ * started. For calls that would otherwise set up a context on whatever device is current. Thread:
+ * any. */
 gboolean tps_cuda_device_enter_any (void);
 
-/* TRUE for cudaSuccess. Else sets DEVICE_LOST, naming `what` was done, and lets the device die where CUDA will not recover.
- * Thread: any. */
+/* TRUE for cudaSuccess. Else sets DEVICE_LOST, naming `what` was done, and lets the device die
+ * where CUDA will not recover. Thread: any. */
 gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const gchar *what,
                                 GError **error);
 
@@ -74,7 +78,8 @@ gboolean tps_cuda_device_check (TpsCudaDevice *device, cudaError_t code, const g
 /* Sets the policy of the device's pool. Part of starting a device. */
 cudaError_t tps_cuda_memory_start (TpsCudaDevice *device);
 
-/* Gives memory that nothing uses back to the GPU, for a second attempt after cudaErrorMemoryAllocation. */
+/* Gives memory that nothing uses back to the GPU, for a second attempt after
+ * cudaErrorMemoryAllocation. */
 void tps_cuda_memory_trim (TpsCudaDevice *device);
 
 TpsBuffer *tps_cuda_alloc (TpsDevice *base, gsize n_bytes, GError **error);
@@ -93,7 +98,8 @@ TpsStream *tps_cuda_stream_new (TpsDevice *base, GError **error);
 void tps_cuda_stream_free (TpsStream *base);
 gboolean tps_cuda_stream_sync (TpsStream *base, GError **error);
 
-/* For operations: FALSE when the stream is bad, and nothing is to be done. Makes the device the current one. */
+/* For operations: FALSE when the stream is bad, and nothing is to be done. Makes the device the
+ * current one. */
 gboolean tps_cuda_stream_enter (TpsCudaStream *stream);
 /* Notes the first failure. TRUE for cudaSuccess. */
 gboolean tps_cuda_stream_check (TpsCudaStream *stream, cudaError_t code, const gchar *what);

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An event of a stream that is bad carries the stream's failure to its waiters. It is recorded all the same: what the stream
- * queued before it failed runs, and a waiter may give its memory back afterwards. */
+/* An event of a stream that is bad carries the stream's failure to its waiters. It is recorded all
+ * the same: what the stream queued before it failed runs, and a waiter may give its memory back
+ * afterwards. */
 
 #include "cuda/device/device.h"
 #include "runtime/base/error.h"
@@ -114,7 +115,7 @@ tps_cuda_event_query (TpsEvent *base)
   CudaEvent *event = (CudaEvent *) base;
   cudaError_t code;
 
-  /* Of what failed: who waits for it is told. */
+  /* A failed device counts as reached, so that the waiting caller learns of the failure. */
   if (!tps_cuda_device_enter (device_of (event), NULL))
     return TRUE;
   code = cudaEventQuery (event->handle);

@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Whether the device goes on after it: the call was refused, or there was no memory. Anything else, and anything unknown,
- * leaves the process's context on that device broken for good. */
+/* Whether the device goes on after it: the call was refused, or there was no memory. Anything else,
+ * and anything unknown, leaves the process's context on that device broken for good. */
 gboolean tps_cuda_failure_is_passing (cudaError_t code);
 
 G_END_DECLS

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that other processes of this machine map. Where that is refused (containers, some drivers, another process's memory
- * that has gone) the device itself is well, whatever the code: the failure is the caller's alone. An error that stays
- * comes up again at the next operation, which is where the device dies of it. */
+/* Memory that other processes of this machine map. Where that is refused (containers, some drivers,
+ * another process's memory that has gone) the device itself is well, whatever the code: the failure
+ * is the caller's alone. An error that stays comes up again at the next operation, which is where
+ * the device dies of it. */
 
 #include <string.h>
 

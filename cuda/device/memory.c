@@ -1,13 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of a device, from CUDA's stream-ordered pool of that device, and page-locked memory of the host.
+/* Memory of a device, from CUDA's stream-ordered pool of that device, and page-locked memory of the
+ * host.
  *
- * The pool's policy, which holds for what kernels take for themselves too (cuda/kernels/scratch.cuh):
- *   - Memory that comes back stays with the process up to a sixteenth of the GPU's; more goes back to the GPU whenever the
- *     process waits for it, so that processes that share the GPU do not starve each other.
- *   - An allocation on one stream takes what another stream has freed if it is known to be done, by an event that the first
- *     one has waited for or because it is over. It never makes one stream wait for another behind the caller's back.
- *   - Where there is no memory, everything unused is given back, and the allocation is tried once more. */
+ * The pool's policy, which holds for what kernels take for themselves too
+ * (cuda/kernels/scratch.cuh):
+ *   - Memory that comes back stays with the process up to a sixteenth of the GPU's; more goes back
+ *     to the GPU whenever the process waits for it, so that processes that share the GPU do not
+ *     starve each other.
+ *   - An allocation on one stream takes what another stream has freed if it is known to be done, by
+ *     an event that the first one has waited for or because it is over. It never makes one stream
+ *     wait for another behind the caller's back.
+ *   - Where there is no memory, everything unused is given back, and the allocation is tried once
+ *     more. */
 
 #include "cuda/device/device.h"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The slots of runtime/device/backend.h: each goes to its kernel, if the stream is good, and notes how that went. */
+/* The slots of runtime/device/backend.h: each goes to its kernel, if the stream is good, and notes
+ * how that went. */
 
 #include "cuda/device/blas.h"
 #include "cuda/device/device.h"

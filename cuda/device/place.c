@@ -11,7 +11,8 @@ tps_cuda_place_of (gconstpointer memory)
 {
   struct cudaPointerAttributes attributes;
 
-  /* No device is started: CUDA has given out nothing here, and asking would start the current device. */
+  /* No device is started: CUDA has given out nothing here, and asking would start the current
+   * device. */
   if (!tps_cuda_device_enter_any ())
     return TPS_CUDA_PLACE_PAGEABLE;
   if (cudaPointerGetAttributes (&attributes, memory) != cudaSuccess)

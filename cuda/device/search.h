@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* NVIDIA's libraries, wherever a machine has them: first where the dynamic linker looks (LD_LIBRARY_PATH), then in the
- * toolkit (CUDA_PATH, /usr/local/cuda), then in the packages of Python (VIRTUAL_ENV, /usr, /usr/local). */
+/* NVIDIA's libraries, wherever a machine has them: first where the dynamic linker looks
+ * (LD_LIBRARY_PATH), then in the toolkit (CUDA_PATH, /usr/local/cuda), then in the packages of
+ * Python (VIRTUAL_ENV, /usr, /usr/local). */
 
 #pragma once
 
@@ -16,12 +17,13 @@ typedef struct
   gsize n_bytes;     /* of that pointer */
 } TpsCudaFunction;
 
-/* Loads `name` for ever, and finds the functions. Errors: UNAVAILABLE, naming what is missing where. Thread: any. */
+/* Loads `name` for ever, and finds the functions. Errors: UNAVAILABLE, naming what is missing
+ * where. Thread: any. */
 gboolean tps_cuda_search_library (const gchar *name, const TpsCudaFunction *functions,
                                   gsize n_functions, GError **error);
 
-/* Patterns (glob) of the folders that are looked into after the dynamic linker's, in order, for the environment's values,
- * each of which may be NULL; NULL-terminated, owned by the caller. */
+/* Patterns (glob) of the folders that are looked into after the dynamic linker's, in order, for the
+ * environment's values, each of which may be NULL; NULL-terminated, owned by the caller. */
 GStrv tps_cuda_search_folders (const gchar *cuda_path, const gchar *virtual_env);
 
 G_END_DECLS

@@ -127,8 +127,8 @@ tps_cuda_wait_for_event (cudaEvent_t event)
   return code;
 }
 
-/* Everything that is queued, where the stream is bad too: what was queued before the failure runs, and uses memory that the
- * caller is about to give back. */
+/* Everything that is queued, where the stream is bad too: what was queued before the failure runs,
+ * and uses memory that the caller is about to give back. */
 static cudaError_t
 wait_for_all (TpsCudaStream *stream)
 {

@@ -172,7 +172,8 @@ exchange_weights (TpsCollectives *self, gdouble *weights, gdouble *sum, GError *
   return TRUE;
 }
 
-/* The weighted sum of the parts that lie one after the other in `parts`, and the average of it in `out`. */
+/* The weighted sum of the parts that lie one after the other in `parts`, and the average of it in
+ * `out`. */
 static void
 queue_average (TpsCollectives *self, const Averaging *averaging, guint8 *parts, gpointer out,
                gsize n_elems)

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The collectives of runtime/trainer/ports/process_group.h on a communicator, each until it is done. Data may lie in the device's
- * memory, or in the host's, from where it is staged.
+/* The collectives of runtime/trainer/ports/process_group.h on a communicator, each until it is
+ * done. Data may lie in the device's memory, or in the host's, from where it is staged.
  *
- * Sums of floats are added by NCCL, in an order of its own. Averages of half floats have the averaging server's bits: all
- * ranks' elements are gathered, segment by segment, and added in rank order by the device's own operations.
+ * Sums of floats are added by NCCL, in an order of its own. Averages of half floats have the
+ * averaging server's bits: all ranks' elements are gathered, segment by segment, and added in rank
+ * order by the device's own operations.
  *
- * Errors: as tps_communicator_settle(); RESOURCE_EXHAUSTED. The communicator is of no use afterwards. */
+ * Errors: as tps_communicator_settle(); RESOURCE_EXHAUSTED. The communicator is of no use
+ * afterwards. */
 
 #pragma once
 
@@ -24,7 +26,8 @@ typedef struct
 
 void tps_collectives_init (TpsCollectives *self, TpsCommunicator *communicator);
 void tps_collectives_clear (TpsCollectives *self);
-/* After a failure, and once the communicator is aborted: nothing more is written to what callers gave. */
+/* After a failure, and once the communicator is aborted: nothing more is written to what callers
+ * gave. */
 void tps_collectives_drop (TpsCollectives *self);
 
 /* `ready`: data is as it should be once it is reached; NULL = now. */

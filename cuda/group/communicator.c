@@ -11,7 +11,8 @@
 #define SHORTEST_PAUSE_US 20
 #define LONGEST_PAUSE_US 1000
 
-/* Between one look and the next: short collectives take some ten microseconds, a lost peer may take minutes. */
+/* Between one look and the next: short collectives take some ten microseconds, a lost peer may take
+ * minutes. */
 static void
 pause_between (guint n_looks)
 {
@@ -114,7 +115,8 @@ tps_communicator_abort (TpsCommunicator *self)
 {
   if (self->comm == NULL)
     return;
-  /* On a lost device too: it ends NCCL's connections, by which the other ranks learn at once instead of at their deadline. */
+  /* On a lost device too: it ends NCCL's connections, by which the other ranks learn at once
+   * instead of at their deadline. */
   tps_cuda_device_enter_lost (self->device);
   self->nccl->comm_abort (self->comm);
   self->comm = NULL;

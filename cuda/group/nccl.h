@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* NCCL, loaded when the first process group is asked for: its library is far larger than everything else, and lies where
- * the machine has it (cuda/device/search.h). */
+/* NCCL, loaded when the first process group is asked for: its library is far larger than everything
+ * else, and lies where the machine has it (cuda/device/search.h). */
 
 #pragma once
 
@@ -28,11 +28,12 @@ typedef struct
   __typeof__ (&ncclBroadcast) broadcast;
 } TpsNccl;
 
-/* Loads `name` and fills `nccl`. Errors: UNAVAILABLE: what is missing where, or that the library is too old for
- * communicators that do not block. Thread: any. */
+/* Loads `name` and fills `nccl`. Errors: UNAVAILABLE: what is missing where, or that the library is
+ * too old for communicators that do not block. Thread: any. */
 gboolean tps_nccl_load (TpsNccl *nccl, const gchar *name, GError **error);
 
-/* The process's own, loaded at the first call and kept. NULL with UNAVAILABLE, every time. Borrowed. Thread: any. */
+/* The process's own, loaded at the first call and kept. NULL with UNAVAILABLE, every time.
+ * Borrowed. Thread: any. */
 const TpsNccl *tps_nccl_get (GError **error);
 
 G_END_DECLS

@@ -2,15 +2,18 @@
 
 /* A process group on NCCL.
  *
- * Joining: each rank puts a key into the store, rank 0's with NCCL's unique id; when all are there, which names a rank
- * that does not come, the communicator is made. The group's thread takes jobs from a queue, one after the other, each
- * until it is done on the device; so they overlap with what the caller does on streams of its own, and a job's data may
- * still be in the making when it is queued (all_reduce_f32_after).
+ * Joining: each rank puts a key into the store, rank 0's with NCCL's unique id; when all are there,
+ * which names a rank that does not come, the communicator is made. The group's thread takes jobs
+ * from a queue, one after the other, each until it is done on the device; so they overlap with what
+ * the caller does on streams of its own, and a job's data may still be in the making when it is
+ * queued (all_reduce_f32_after).
  *
- * Failures: a lost peer, a deadline, a lost device or abort() ends the job and breaks the group: NCCL's communicator is
- * aborted, which the other ranks notice, and what comes later fails at once with the same words.
+ * Failures: a lost peer, a deadline, a lost device or abort() ends the job and breaks the group:
+ * NCCL's communicator is aborted, which the other ranks notice, and what comes later fails at once
+ * with the same words.
  *
- * Threads: `lock` guards what is marked; everything else belongs to the group's thread once it runs.
+ * Threads: `lock` guards what is marked; everything else belongs to the group's thread once it
+ * runs.
  */
 
 #include "cuda/group/nccl_process_group.h"
@@ -349,7 +352,7 @@ meet (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id, 
   return TRUE;
 }
 
-/* A group of one needs nobody to meet. */
+/* A group of one rank has no other rank to meet. */
 static gboolean
 find_unique_id (NcclGroup *self, const TpsProcessGroupOptions *options, ncclUniqueId *id,
                 GError **error)

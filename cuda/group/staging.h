@@ -1,10 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Room on the device for a collective's data, and page-locked memory by which data of the host gets there and back.
+/* Room on the device for a collective's data, and page-locked memory by which data of the host gets
+ * there and back.
  *
- * Data goes through in segments: take a slot, bring a segment in, let the device work on the slot's room, bring it out;
- * two slots take turns, so that the host copies one while the device works on the other. What was brought out of the
- * last slots is there after drain(). Everything is queued on the communicator's stream.
+ * Data goes through in segments: take a slot, bring a segment in, let the device work on the slot's
+ * room, bring it out; two slots take turns, so that the host copies one while the device works on
+ * the other. What was brought out of the last slots is there after drain(). Everything is queued on
+ * the communicator's stream.
  *
  * Errors: what the communicator's wait() has; RESOURCE_EXHAUSTED.
  */

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of gradients. Bound: memory; FLOAT32 moves 12 bytes an element (read two, write one), scale 8. */
+/* Sums of gradients. Bound: memory; FLOAT32 moves 12 bytes an element (read two, write one), scale
+ * 8. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/types.cuh"

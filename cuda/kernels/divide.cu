@@ -9,7 +9,8 @@ namespace {
 
 using namespace tps;
 
-/* Halves by way of a double, which keeps enough of the quotient for the one rounding; see runtime/device/cpu/kernels/accumulate.c. */
+/* Halves by way of a double, which keeps enough of the quotient for the one rounding; see
+ * runtime/device/cpu/kernels/accumulate.c. */
 template <typename Type, typename Factor> struct Divide
 {
   using Item = typename Type::Bits;

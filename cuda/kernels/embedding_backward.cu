@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradient of a table from that of its bags: positions are grouped by id, and what they contribute is added by the tree of
- * tree.cuh. MAX groups the cells that maxima came from instead, each of which is a row of one column there.
- * Bound: memory; a row of the output's gradient for each index, plus the sort of groups.cu. */
+/* The gradient of a table from that of its bags: positions are grouped by id, and what they
+ * contribute is added by the tree of tree.cuh. MAX groups the cells that maxima came from instead,
+ * each of which is a row of one column there. Bound: memory; a row of the output's gradient for
+ * each index, plus the sort of groups.cu. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"
@@ -33,7 +34,8 @@ struct FindBags
   }
 };
 
-/* What a position contributes: its bag's gradient, divided by the count for MEAN, times its weight. */
+/* What a position contributes: its bag's gradient, divided by the count for MEAN, times its
+ * weight. */
 template <int V> struct BagTerms
 {
   using Sum = gfloat;

@@ -2,8 +2,9 @@
 
 /* Bags of rows into one row each. Bound: memory; the rows read, the indices, the output.
  *
- * A thread has V neighbouring columns of one bag and walks its rows in their order, a few of them under way at a time. Where
- * each index is a bag of its own, rows are copied: a team has a few of them, all under way together. */
+ * A thread has V neighbouring columns of one bag and walks its rows in their order, a few of them
+ * under way at a time. Where each index is a bag of its own, rows are copied: a team has a few of
+ * them, all under way together. */
 
 #include "cuda/kernels/bags.cuh"
 #include "cuda/kernels/kernels.h"

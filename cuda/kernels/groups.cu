@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Keys and positions are sorted, heads of groups are marked, and a running sum of the marks numbers the groups. Keys have 32
- * bits where they suffice, and only the bits are sorted that tell keys apart. Bound: memory; the sort, and 20 bytes an id. */
+/* Keys and positions are sorted, heads of groups are marked, and a running sum of the marks numbers
+ * the groups. Keys have 32 bits where they suffice, and only the bits are sorted that tell keys
+ * apart. Bound: memory; the sort, and 20 bytes an id. */
 
 #include "cuda/kernels/groups.cuh"
 

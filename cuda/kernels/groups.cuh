@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Positions of equal ids, in memory of the device that lives until the stream has passed what was enqueued after. How many
- * groups there are is known on the device alone. */
+/* Positions of equal ids, in memory of the device that lives until the stream has passed what was
+ * enqueued after. How many groups there are is known on the device alone. */
 
 #pragma once
 
@@ -18,12 +18,14 @@ struct GroupRequest
   /* -1: none, which belongs to no group. */
   const gint64 *ids;
   gsize n_ids; /* > 0 */
-  /* 0: ids are grouped. Else [n_ids / dim, dim] ids, and what is grouped are cells: ids[i] * dim + i % dim. */
+  /* 0: ids are grouped. Else [n_ids / dim, dim] ids, and what is grouped are cells: ids[i] * dim +
+   * i % dim. */
   gsize dim;
   /* What is grouped lies in [0, bound), or is none; 0: any id that is not negative. */
   gint64 bound;
 
-  /* Filled with the unique ids, ascending, and their number; both may be NULL. For cells: the unique rows that they are in. */
+  /* Filled with the unique ids, ascending, and their number; both may be NULL. For cells: the
+   * unique rows that they are in. */
   gint64 *unique_indices;
   gint64 *n_unique;
 
@@ -31,8 +33,8 @@ struct GroupRequest
   gsize n_extra_bytes;
 };
 
-/* What was given is sorted: group u is order[starts[u]] … order[starts[u + 1] - 1], positions ascending, for u below *n_groups;
- * keys are ascending. */
+/* What was given is sorted: group u is order[starts[u]] … order[starts[u + 1] - 1], positions
+ * ascending, for u below *n_groups; keys are ascending. */
 struct Groups
 {
   gsize n;                /* sorted positions; those of no group are the last */

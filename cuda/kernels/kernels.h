@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The operations of runtime/device/backend.h on a GPU: each enqueues on `stream` of the current device and returns; meanings are
- * those of the slots of the same name. Arrays lie in the device's memory, unless said otherwise. Returned is what CUDA
- * said when the work was enqueued; what goes wrong later shows when the stream is waited for.
- * Thread: any, one stream one at a time. */
+/* The operations of runtime/device/backend.h on a GPU: each enqueues on `stream` of the current
+ * device and returns; meanings are those of the slots of the same name. Arrays lie in the device's
+ * memory, unless said otherwise. Returned is what CUDA said when the work was enqueued; what goes
+ * wrong later shows when the stream is waited for. Thread: any, one stream one at a time. */
 
 #pragma once
 
@@ -14,7 +14,8 @@
 
 G_BEGIN_DECLS
 
-/* Whether there is code in here for devices of a generation, as far as its numbers tell. Needs no context. */
+/* Whether there is code in here for devices of a generation, as far as its numbers tell. Needs no
+ * context. */
 gboolean tps_cuda_has_code_for (gint major, gint minor);
 /* Whether there is code in here for the current device, as CUDA says. */
 cudaError_t tps_cuda_probe (void);

@@ -1,14 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The two shapes of parallel work that all kernels here have. What is computed is a struct, the body; how it is spread over
- * threads stands here and nowhere else.
+/* The two shapes of parallel work that all kernels here have. What is computed is a struct, the
+ * body; how it is spread over threads stands here and nowhere else.
  *
- *   each<Unroll> (stream, n, body)   items 0 … n - 1, one thread a few of them: body.load (i), then body.store (i, loaded).
- *                                    All loads of a thread come before its stores, so that they are under way together.
- *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i, team).
+ *   each<Unroll> (stream, n, body)   items 0 … n - 1, one thread a few of them: body.load (i), then
+ *                                    body.store (i, loaded). All loads of a thread come before its
+ *                                    stores, so that they are under way together.
+ *   teams<Width> (stream, n, body)   items 0 … n - 1, Width threads of one warp each: body.run (i,
+ *                                    team).
  *
- * Bodies are TPS_BODY functions: without nvcc this header runs them on the host, one item after the other, with the same
- * arithmetic in the same order. That is how tests look at them where there is no GPU.
+ * Bodies are TPS_BODY functions: without nvcc this header runs them on the host, one item after the
+ * other, with the same arithmetic in the same order. That is how tests look at them where there is
+ * no GPU.
  */
 
 #pragma once

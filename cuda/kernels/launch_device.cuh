@@ -27,7 +27,8 @@ template <int Width> struct Team
       f (i);
   }
 
-  /* f (lane) of each; the upper half is combined into the lower until one is left, which all get. */
+  /* f (lane) of each; the upper half is combined into the lower until one is left, which all
+   * get. */
   template <typename F, typename Op>
   __device__ __forceinline__ auto
   reduce (F f, Op op) const -> decltype (f (0))

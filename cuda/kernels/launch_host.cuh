@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* launch.cuh where there is no nvcc: for tests of the bodies. Nothing here says anything about a GPU, but items go to blocks and
- * threads as they do there, and the last block runs first: a body that relies on an order between blocks fails. */
+/* launch.cuh where there is no nvcc: for tests of the bodies. Nothing here says anything about a
+ * GPU, but items go to blocks and threads as they do there, and the last block runs first: a body
+ * that relies on an order between blocks fails. */
 
 #pragma once
 

@@ -29,7 +29,8 @@ struct Bias
   }
 };
 
-/* A level of the tree of runtime/device/backend.h: sums of 32 rows each, a thread a column of them. */
+/* A level of the tree of runtime/device/backend.h: sums of 32 rows each, a thread a column of
+ * them. */
 struct ColumnChunks
 {
   using Item = gfloat;

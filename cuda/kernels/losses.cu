@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Cross-entropy, a warp a row, and L1. Losses are added up in two steps, both of a fixed order: parts, then the parts.
- * Bound: memory; cross-entropy 8 bytes an element where rows fit the caches, L1 12. */
+/* Cross-entropy, a warp a row, and L1. Losses are added up in two steps, both of a fixed order:
+ * parts, then the parts. Bound: memory; cross-entropy 8 bytes an element where rows fit the caches,
+ * L1 12. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/rows.cuh"
@@ -98,7 +99,7 @@ struct Mean
   }
 };
 
-/* Sets *parts to NULL where nobody wants a loss. */
+/* Sets *parts to NULL if no loss is wanted. */
 cudaError_t
 allocate_parts (Scratch *scratch, const gdouble *loss, gsize n_parts, gdouble **parts)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* CUB's radix sort and scan. Bound: memory; the sort moves keys and positions, 8 or 12 bytes a pair, twice for each 8 bits that
- * tell keys apart, the scan 8 bytes a number. Numbers of items are 64 bits wide: CUB's templates take them so. */
+/* CUB's radix sort and scan. Bound: memory; the sort moves keys and positions, 8 or 12 bytes a
+ * pair, twice for each 8 bits that tell keys apart, the scan 8 bytes a number. Numbers of items are
+ * 64 bits wide: CUB's templates take them so. */
 
 #include "cuda/kernels/primitives.cuh"
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The two building blocks that CUB provides. Tests on the host have their own (tests/cuda/host/primitives_on_host.cc). Both
- * enqueue; where `temporary->memory` is NULL they do nothing but set the number of bytes that they need there. */
+/* The two building blocks that CUB provides. Tests on the host have their own
+ * (tests/cuda/host/primitives_on_host.cc). Both enqueue; where `temporary->memory` is NULL they do
+ * nothing but set the number of bytes that they need there. */
 
 #pragma once
 
@@ -24,7 +25,8 @@ template <typename Key> struct Pairs
   int current;
 };
 
-/* Sorts by the lowest `n_bits` of the keys; pairs of equal keys keep their order. `current` is changed when this returns. */
+/* Sorts by the lowest `n_bits` of the keys; pairs of equal keys keep their order. `current` is
+ * changed when this returns. */
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint32> *pairs, gsize n,
                         int n_bits);
 cudaError_t sort_pairs (cudaStream_t stream, Temporary *temporary, Pairs<guint64> *pairs, gsize n,

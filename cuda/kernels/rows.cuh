@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums and maxima over a row by a team of 32. Lane l takes columns l, l + 32, … in ascending order, then the lanes are
- * combined as a tree: the same bits at every call. */
+/* Sums and maxima over a row by a team of 32. Lane l takes columns l, l + 32, … in ascending order,
+ * then the lanes are combined as a tree: the same bits at every call. */
 
 #pragma once
 

@@ -9,7 +9,8 @@
 
 namespace tps {
 
-/* Memory of a stream, given back to it at the end of the scope: what is enqueued until then may use it. */
+/* Memory of a stream, given back to it at the end of the scope: what is enqueued until then may use
+ * it. */
 class Scratch
 {
 public:
@@ -22,10 +23,12 @@ public:
   {
     if (memory_ != nullptr)
       if (cudaFreeAsync (memory_, stream_) != cudaSuccess)
-        cudaGetLastError (); /* dropped, or the next launch would be blamed; a lost device shows there by itself */
+        /* dropped, or the next launch would be blamed; a lost device shows there by itself */
+        cudaGetLastError ();
   }
 
-  /* Once. Where there is no memory, what the pool keeps unused is given back, and it is tried again. */
+  /* Once. Where there is no memory, what the pool keeps unused is given back, and it is tried
+   * again. */
   cudaError_t
   allocate (gsize n_bytes)
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic gradient descent, dense and by rows; formula: runtime/device/cpu/kernels/descent.c. Bound: memory; 12 bytes an element, 20 with
- * momentum. */
+/* Stochastic gradient descent, dense and by rows; formula: runtime/device/cpu/kernels/descent.c.
+ * Bound: memory; 12 bytes an element, 20 with momentum. */
 
 #include "cuda/kernels/kernels.h"
 #include "cuda/kernels/launch.cuh"

@@ -1,19 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are terms of the next level.
+/* Sums of groups by the fixed tree of runtime/device/backend.h: chunks of 32 terms, whose sums are
+ * terms of the next level.
  *
  *   ShortGroups  a thread a group of one chunk                     -> the group's sum
  *   Chunks       a thread a chunk of the longer groups             -> its slot
  *   Supers       a thread 32 chunks of one group, but the first 32 -> the first one's slot
  *   LongGroups   a thread a longer group: what is left             -> the group's sum
  *
- * each of V neighbouring columns. So an id of 100,000 duplicates is added by 3,125 threads, then by 98, then by one that adds
- * 98 + 4 numbers. Groups are found from sorted positions, without a search, and how many there are need not be known:
+ * each of V neighbouring columns. So an id of 100,000 duplicates is added by 3,125 threads, then by
+ * 98, then by one that adds 98 + 4 numbers. Groups are found from sorted positions, without a
+ * search, and how many there are need not be known:
  *
- *   - A group of more than 32 that begins in the window [32 w, 32 w + 32) covers position 32 (w + 1): there is one at most.
- *   - A later chunk that begins in the window is of the group that covers position 32 w: there is one at most.
+ *   - A group of more than 32 that begins in the window [32 w, 32 w + 32) covers position 32 (w +
+ *     1): there is one at most.
+ *   - A later chunk that begins in the window is of the group that covers position 32 w: there is
+ *     one at most.
  *
- * so that a window has two slots: its chunk that is the first of a group, and its chunk that is not. */
+ * so that a window has two slots: its chunk that is the first of a group, and its chunk that is
+ * not. */
 
 #pragma once
 
@@ -41,7 +46,8 @@ tree_slots (gsize n)
   return n > kChunk ? 2 * windows_of (n, kChunk) : 0;
 }
 
-/* What all steps know. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group, pack, sum). */
+/* What all steps know. Terms: using Sum; Pack<Sum, V> at (position, pack). Sink: store (group,
+ * pack, sum). */
 template <int V, typename Terms, typename Sink> struct Tree
 {
   using Sums = Pack<typename Terms::Sum, V>;
@@ -80,7 +86,8 @@ template <int V, typename Terms, typename Sink> struct Tree
     *group = group_at (after);
     return group->begin / kChunk == w && is_long (*group);
   }
-  /* Where a part of `size` terms that is not the first of its group begins in window `w` of that size. */
+  /* Where a part of `size` terms that is not the first of its group begins in window `w` of that
+   * size. */
   TPS_BODY bool
   find_later (gsize w, gsize size, Span *group, gsize *begin) const
   {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types and their conversions: those of the CPU (runtime/device/cpu/kernels/convert.h), compiled for the GPU too, so that bits are
- * the same because the source is. */
+/* Element types and their conversions: those of the CPU (runtime/device/cpu/kernels/convert.h),
+ * compiled for the GPU too, so that bits are the same because the source is. */
 
 #pragma once
 
@@ -15,7 +15,8 @@
 
 namespace tps {
 
-/* Bits: how an element lies in memory. Value: an arithmetic type that holds each exactly. of(): one rounding. */
+/* Bits: how an element lies in memory. Value: an arithmetic type that holds each exactly. of(): one
+ * rounding. */
 
 struct Float32
 {
@@ -229,8 +230,9 @@ for_type (TpsDType dtype, F f)
     }
 }
 
-/* A factor that a float represents may be used as one, with the same bits (runtime/device/cpu/kernels/accumulate.c says why); FLOAT64
- * always takes a double. f (type, factor). */
+/* A factor that a float represents may be used as one, with the same bits
+ * (runtime/device/cpu/kernels/accumulate.c says why); FLOAT64 always takes a double. f (type,
+ * factor). */
 template <typename F>
 cudaError_t
 for_float_type_and_factor (TpsDType dtype, gdouble factor, F f)

@@ -23,7 +23,8 @@ template <int N> struct Value
   gfloat value, gradient, state[N];
 };
 
-/* Rule: void step (Value<N> *), constant. State k of column c lies at state[(row * N + k) * dim + c]. */
+/* Rule: void step (Value<N> *), constant. State k of column c lies at state[(row * N + k) * dim +
+ * c]. */
 template <int N, typename Rule> struct UpdateRows
 {
   using Item = Value<N>;

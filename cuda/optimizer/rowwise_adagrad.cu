@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Formula, and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. Its 16 partial sums are 16 threads here, and
- * combining their upper half into the lower is what a team does. Bound: memory, 12 bytes a value and 8 a row; the row's
- * second read comes from the cache. */
+/* Formula, and order of the squares: runtime/device/cpu/optimizer/rowwise_adagrad.c. Its 16 partial
+ * sums are 16 threads here, and combining their upper half into the lower is what a team does.
+ * Bound: memory, 12 bytes a value and 8 a row; the row's second read comes from the cache. */
 
 #include "cuda/optimizer/rows.cuh"
 

@@ -6,9 +6,12 @@
 
 #include "plugin/app/config_file.h"
 #include "plugin/net/address.h"
+#include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/error.h"
+#include "runtime/base/trace_levels.h"
 
 #define DEFAULT_SERVICE "ParameterServer"
+#define SLOW_CALLS_WITH_HTTP 32
 #define NODE_SERVICE "Node"
 #define FIELD(name) offsetof (TpsServerFlags, name)
 
@@ -20,6 +23,20 @@ check_address (const gchar *text, GError **error)
   g_auto (TpsAddress) address = { NULL };
 
   return tps_address_parse (text, &address, error);
+}
+
+static gboolean
+check_otlp (const gchar *text, GError **error)
+{
+  return tps_otlp_is_endpoint (text);
+}
+
+static gboolean
+check_http (const gchar *text, GError **error)
+{
+  g_auto (TpsAddress) address = { NULL };
+
+  return tps_address_parse (text, &address, error) && address.path == NULL;
 }
 
 static gboolean
@@ -81,9 +98,36 @@ parse_tls_version (const gchar *text, gpointer field)
 }
 
 static gboolean
-parse_level (const gchar *text, gpointer field)
+parse_bounds (const gchar *text, gpointer field)
 {
-  return tps_trace_parse_level (text, field);
+  return tps_bounds_parse (text, field);
+}
+
+static gboolean
+check_levels (const gchar *text, GError **error)
+{
+  g_autoptr (TpsTraceLevels) levels = tps_trace_levels_parse (text, error);
+
+  return levels != NULL;
+}
+
+static gboolean
+parse_log_format (const gchar *text, gpointer field)
+{
+  static const gchar *const formats[] = {
+    [TPS_LOG_AUTO] = "auto",
+    [TPS_LOG_TEXT] = "text",
+    [TPS_LOG_JSON] = "json",
+    [TPS_LOG_JOURNAL] = "journal",
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    if (strcmp (text, formats[i]) == 0)
+      {
+        *(TpsLogFormat *) field = (TpsLogFormat) i;
+        return TRUE;
+      }
+  return FALSE;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -94,7 +138,7 @@ static const TpsOption options[] = {
     .help = "Address to listen on, may be repeated; port 0 picks one" },
   { "services", TPS_OPTION_TEXTS, FIELD (services), "A,B", .meaning = "all",
     .expected = "ParameterServer, EmbeddingTable, Trainer, Rendezvous",
-    .help = "Services to serve; Node, Memory and Chunks are always served" },
+    .help = "Services to serve; Node, Memory, Session and Chunks are always served" },
   { "default-service", TPS_OPTION_TEXT, FIELD (server.default_service), "A",
     .meaning = DEFAULT_SERVICE ", or the only one besides " NODE_SERVICE,
     .expected = "one of --services", .help = "Service of clients that do not multiplex" },
@@ -196,12 +240,52 @@ static const TpsOption options[] = {
   { "allow-plain-collectives", TPS_OPTION_FLAG, FIELD (allow_plain_collectives),
     .help = "Trainers may exchange gradients by Gloo or NCCL, which do not encrypt, although "
             "--tls=required" },
+  { "access-file", TPS_OPTION_TEXT, FIELD (access.rules_file), "FILE",
+    .meaning = "none: everyone may do everything", .help = "Rules in JSON: who may do what" },
+  { "token-file", TPS_OPTION_TEXT, FIELD (access.token_file), "FILE", .meaning = "none",
+    .help = "Names of clients with hashes of their tokens" },
+  { "make-token", TPS_OPTION_TEXT, FIELD (make_token), "NAME[,TENANT]",
+    .help = "Print a new token, and below it the line for --token-file" },
+  { "insecure", TPS_OPTION_FLAG, FIELD (insecure),
+    .help = "Listen on addresses that other hosts reach without --access-file, or with tokens that "
+            "may travel unencrypted" },
+  { "http", TPS_OPTION_TEXTS, FIELD (http), "ADDRESS", .meaning = "none", .check = check_http,
+    .expected = "HOST:PORT",
+    .help = "Address of HTTP: health, metrics, reports and the console; may be repeated; port 0 "
+            "picks one" },
+  { "http-host", TPS_OPTION_TEXTS, FIELD (http_names), "NAME", .meaning = "none",
+    .help = "Name of this host in URLs of HTTP, besides its addresses and localhost; may be "
+            "repeated" },
   { "io-threads", TPS_OPTION_UINT, FIELD (server.n_io_threads), "N", .min = 1, .max = 256,
     .meaning = "8, or 2 on one core", .help = "Threads that read and write" },
   { "workers", TPS_OPTION_UINT, FIELD (plugin.n_workers), "N", .min = 1, .max = 1024,
     .meaning = "one per core", .help = "Threads that compute" },
-  { "log-level", TPS_OPTION_OTHER, FIELD (log_level), "LEVEL", "info", .parse = parse_level,
-    .expected = "error, warning, info or debug", .help = "Least severe level of the log" },
+  { "latency-buckets", TPS_OPTION_OTHER, FIELD (plugin.latency_bounds), "SECONDS,...",
+    .meaning = "19 from 10 us to 60 s", .parse = parse_bounds,
+    .expected = "up to 64 numbers above 0, ascending",
+    .help = "Upper bounds of the buckets of durations, in the text formats of metrics" },
+  { "slow-calls", TPS_OPTION_UINT, FIELD (tracing.n_slow_calls), "N", "0",
+    .max = TPS_SLOW_CALLS_MAX, .expected = "0 to 256; 0 for none, or 32 with --http",
+    .help = "Slowest calls of each of the last five minutes that are kept with their phases" },
+  { "otlp", TPS_OPTION_TEXT, FIELD (otlp), "URL", .meaning = "none", .check = check_otlp,
+    .expected = "http://HOST:PORT",
+    .help = "Collector of traces that spans are sent to: OTLP over HTTP, as JSON" },
+  { "trace-sampling", TPS_OPTION_REAL, FIELD (tracing.sampling), "PART", "0", .max = 1,
+    .expected = "0 to 1",
+    .help = "Part of the calls without a traceparent whose spans are sent; callers with one decide "
+            "themselves" },
+  { "trace-max-rate", TPS_OPTION_UINT, FIELD (tracing.max_per_second), "N", "1000", .min = 1,
+    .max = 1000000,
+    .help =
+        "Calls in a second whose spans are sent because their callers' traceparent asks for it" },
+  { "log-level", TPS_OPTION_TEXT, FIELD (log_level), "LEVELS", "info", .check = check_levels,
+    .expected = "error, warning, info or debug, and AREA=LEVEL, separated by commas",
+    .help = "Least severe level of the log, of all areas or of one; see \"Log\"" },
+  { "log-format", TPS_OPTION_OTHER, FIELD (log_format), "FORMAT", "auto", .parse = parse_log_format,
+    .expected = "auto, text, json or journal",
+    .help = "Form of a line of the log; auto is journal where stderr is the journal, else text" },
+  { "log-file", TPS_OPTION_TEXT, FIELD (log_file), "FILE", .meaning = "stderr",
+    .help = "File to which the log is appended; SIGHUP opens it again" },
   { "fault", TPS_OPTION_TEXTS, FIELD (faults), "SPEC", .meaning = "none", .check = check_fault,
     .expected = "POINT:ACTION[,p=..][,after=N][,count=N][,on=TEXT], or seed=N",
     .help = "Something that goes wrong on purpose, may be repeated; see \"Faults on purpose\"" },
@@ -242,8 +326,8 @@ add_service (GPtrArray *services, const gchar *name, GError **error)
   return FALSE;
 }
 
-/* Each of the texts may name several, with commas. Node is always among them: clients ask it for the limit of frames, and for
- * what memory may be shared. */
+/* Each of the texts may name several, with commas. Node is always among them: clients ask it for
+ * the limit of frames, and for what memory may be shared. */
 static gboolean
 split_services (TpsServerFlags *flags, GError **error)
 {
@@ -305,6 +389,63 @@ check_tls (const TpsServerFlags *flags, const TpsArguments *arguments, GError **
   return TRUE;
 }
 
+/* The first address that other hosts reach; borrowed, NULL = there is none. */
+static const gchar *
+find_open_address (const gchar *const *addresses)
+{
+  for (const gchar *const *text = addresses; *text != NULL; text++)
+    {
+      g_auto (TpsAddress) address = { NULL };
+
+      if (tps_address_parse (*text, &address, NULL) && !tps_address_is_local (&address))
+        return *text;
+    }
+  return NULL;
+}
+
+/* Peers on other hosts must be identified, and tokens must not be readable on the way. */
+gboolean
+tps_server_flags_check_exposure (const TpsServerFlags *flags, const gchar *const *addresses,
+                                 GError **error)
+{
+  const gchar *address = flags->insecure || flags->make_token != NULL
+                             ? NULL
+                             : find_open_address (addresses);
+
+  if (address == NULL)
+    return TRUE;
+  if (flags->access.rules_file == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%s: other hosts reach this address, and without rules each of them may do "
+                 "everything: give --access-file=FILE, listen on 127.0.0.1 or unix:PATH, or accept "
+                 "it with --insecure",
+                 address);
+  else if (flags->access.token_file != NULL && flags->tls != TPS_TLS_REQUIRED)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "%s: tokens may travel unencrypted to this address: use --tls=required, "
+                 "or accept it with --insecure",
+                 address);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* HTTP is not encrypted: tokens must not travel to other hosts, unless that is said to be fine. */
+static gboolean
+check_http_addresses (const TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
+{
+  gboolean may_be_open = flags->insecure
+                         || (flags->access.rules_file != NULL && flags->access.token_file == NULL);
+
+  if (flags->http == NULL || may_be_open
+      || find_open_address ((const gchar *const *) flags->http) == NULL)
+    return TRUE;
+  return tps_arguments_refuse (arguments, "http",
+                               "a loopback address, or --insecure with it: other hosts reach this "
+                               "one, and HTTP is not encrypted",
+                               error);
+}
+
 static gboolean
 finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
 {
@@ -322,8 +463,15 @@ finish (TpsServerFlags *flags, const TpsArguments *arguments, GError **error)
                                  error);
   if (plugin->model_server.min_trainers > plugin->parameter_server.n_trainers)
     return tps_arguments_refuse (arguments, "min-trainers", "1 to --ntrainer, 0 for all", error);
-  if (!check_tls (flags, arguments, error))
+  if (!check_tls (flags, arguments, error)
+      || !tps_server_flags_check_exposure (flags, (const gchar *const *) flags->listen, error)
+      || !check_http_addresses (flags, arguments, error))
     return FALSE;
+  if (flags->tracing.sampling > 0 && flags->otlp == NULL)
+    return tps_arguments_refuse (arguments, "trace-sampling", "0 without --otlp", error);
+  flags->tracing.has_exporter = flags->otlp != NULL;
+  if (flags->tracing.n_slow_calls == 0 && flags->http != NULL && flags->http[0] != NULL)
+    flags->tracing.n_slow_calls = SLOW_CALLS_WITH_HTTP;
   if (strcmp (flags->device, "cuda") == 0)
     {
       g_free (flags->device);
@@ -341,6 +489,7 @@ void
 tps_server_flags_clear (TpsServerFlags *flags)
 {
   tps_options_clear (options, flags);
+  g_clear_pointer (&flags->arguments, tps_arguments_free);
 }
 
 static gboolean
@@ -365,6 +514,7 @@ tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError 
            || !tps_arguments_apply (arguments, &parsed, error)
            || !finish (&parsed, arguments, error))
     return FALSE;
+  parsed.arguments = g_steal_pointer (&arguments);
   *flags = parsed;
   memset (&parsed, 0, sizeof parsed);
   return TRUE;

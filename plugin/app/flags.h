@@ -5,8 +5,8 @@
 #pragma once
 
 #include "plugin/plugin.h"
+#include "plugin/tracing/tracer.h"
 #include "runtime/base/options.h"
-#include "runtime/base/trace.h"
 
 G_BEGIN_DECLS
 
@@ -17,20 +17,38 @@ typedef enum
   TPS_TLS_REQUIRED,
 } TpsTlsMode;
 
+typedef enum
+{
+  TPS_LOG_AUTO, /* the journal's if stderr is the journal, else text */
+  TPS_LOG_TEXT,
+  TPS_LOG_JSON,
+  TPS_LOG_JOURNAL,
+} TpsLogFormat;
+
 typedef struct
 {
   GStrv listen;   /* at least one */
   GStrv services; /* names, each known, none twice, Node always */
   gchar *device;  /* where gradients are added up: "cpu", "cuda:0"; not yet looked for */
   gchar *config;
+  TpsArguments *arguments; /* as they were given; owned */
   TpsTlsMode tls;
   TpsTlsOptions tls_files;          /* its text is owned by the flags */
   gboolean allow_plain_collectives; /* although --tls=required */
+  TpsAccessOptions access;          /* its text is owned by the flags */
+  gboolean insecure;
+  gchar *make_token; /* NAME or NAME,TENANT: asked to print one and end */
   gsize log_segment_bytes;
-  GStrv faults; /* specifications (runtime/base/fault.h), each checked; NULL = none */
+  GStrv http;       /* addresses of the HTTP server; NULL = there is none */
+  GStrv http_names; /* that the header Host may have besides; NULL = none */
+  GStrv faults;     /* specifications (runtime/base/fault.h), each checked; NULL = none */
   gboolean enable_faults;
-  TpsTraceLevel log_level;
-  gboolean help; /* asked to print it and end; so with the next two */
+  TpsTracerOptions tracing;
+  gchar *otlp;      /* endpoint of a collector; NULL = none */
+  gchar *log_level; /* as tps_trace_set_levels() reads it; checked */
+  TpsLogFormat log_format;
+  gchar *log_file; /* NULL = stderr */
+  gboolean help;   /* asked to print it and end; so with the next two */
   gboolean help_markdown;
   gboolean version;
   TpsPluginOptions
@@ -38,9 +56,14 @@ typedef struct
   TpsServerOptions server; /* the same */
 } TpsServerFlags;
 
-/* `argv` as main() has it, ended by NULL; a --config file is read. `flags` is filled on success only. Errors:
- * INVALID_ARGUMENT, one line that names the option. */
+/* `argv` as main() has it, ended by NULL; a --config file is read. `flags` is filled on success
+ * only. Errors: INVALID_ARGUMENT, one line that names the option. */
 gboolean tps_server_flags_parse (const gchar *const *argv, TpsServerFlags *flags, GError **error);
+/* Whether a server of these flags may listen on `addresses`, ended by NULL. Errors:
+ * INVALID_ARGUMENT for one that other hosts reach, without rules or with tokens that may travel
+ * unencrypted. */
+gboolean tps_server_flags_check_exposure (const TpsServerFlags *flags,
+                                          const gchar *const *addresses, GError **error);
 void tps_server_flags_clear (TpsServerFlags *flags);
 
 /* The table, ended by a NULL name; for help. */

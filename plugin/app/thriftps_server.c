@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The standalone server: flags -> TpsPlugin -> listen -> serve until SIGTERM or SIGINT -> drain -> 0.
+/* The standalone server: flags -> TpsPlugin -> listen -> serve until SIGTERM or SIGINT -> drain ->
+ * 0.
  *
  * Exit codes: 0 after a signal, 1 when it cannot serve, 2 for bad flags.
  */
@@ -17,11 +18,15 @@
 #include <unistd.h>
 
 #include "plugin/app/flags.h"
+#include "plugin/app/flags_report.h"
+#include "plugin/app/server_log.h"
+#include "plugin/app/service_manager.h"
 #include "plugin/client/trainer_links.h"
+#include "plugin/http/http.h"
 #include "plugin/plugin.h"
+#include "plugin/tracing/otlp/otlp_exporter.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
-#include "runtime/base/trace_sinks.h"
 #include "runtime/base/version.h"
 #include "runtime/device/backend.h"
 
@@ -29,12 +34,16 @@
 
 #define MMAP_THRESHOLD_BYTES (512 << 10)
 
-/* How often freed memory is looked for, and how much is worth a walk through the allocator. */
-#define TRIM_MS 250
+/* How often freed memory is looked for, and the service manager is told what is new. */
+#define TURN_MS 250
+/* What is worth a walk through the allocator. */
 #define MIN_TRIM_BYTES (16 << 20)
 /* Half of the kept buffers is given back every five seconds. Buffers in constant use are soon kept
  * again. */
 #define RECLAIM_TURNS 20
+#define MIN_RECLAIM_BYTES (1 << 20)
+/* Between the fall of the budgets and a second trim. */
+#define SETTLE_TURNS 40
 #define LOG_FLUSH_NS ((gint64) 200 * 1000000)
 
 static TpsTraceEvent devices_found = TPS_TRACE_EVENT ("devices_found", TPS_TRACE_INFO);
@@ -42,17 +51,25 @@ static TpsTraceEvent certificates_reloaded = TPS_TRACE_EVENT ("certificates_relo
                                                               TPS_TRACE_INFO);
 static TpsTraceEvent certificates_refused = TPS_TRACE_EVENT ("certificates_refused",
                                                              TPS_TRACE_ERROR);
+static TpsTraceEvent access_reloaded = TPS_TRACE_EVENT ("access_reloaded", TPS_TRACE_INFO);
+static TpsTraceEvent access_unchanged = TPS_TRACE_EVENT ("access_unchanged", TPS_TRACE_ERROR);
 static TpsTraceEvent signal_taken = TPS_TRACE_EVENT ("signal_taken", TPS_TRACE_INFO);
 
 typedef struct
 {
   const TpsServerFlags *flags;
+  TpsServiceManager *manager;
+  TpsTraceStream *log;
   const gchar **device_names; /* of tps_device_list(); owned, the names are not */
   TpsFaultPlan *faults;       /* NULL = none */
   TpsTls *tls;                /* NULL = connections are plain */
+  TpsAccess *access;          /* NULL = everyone may call everything */
   TpsTrainerReach reach;      /* of trainers in this process */
+  TpsTracer *tracer;          /* NULL = calls are not traced */
+  TpsOtlpExporter *otlp;      /* NULL = spans are not sent */
   TpsPlugin *plugin;
   TpsServer *server;
+  TpsHttp *http; /* NULL = none */
 } Program;
 
 /* Gives the log's last lines time to leave, if stderr takes them. */
@@ -117,6 +134,7 @@ make_plugin (Program *program, TpsDevice *device, GError **error)
   options.recovered = on_recovered;
   options.durable.faults = program->faults;
   options.has_process = TRUE;
+  options.access = program->access;
   program->plugin = tps_plugin_new (&options, error);
   return program->plugin != NULL;
 }
@@ -138,12 +156,84 @@ make_tls (Program *program, GError **error)
 {
   const TpsServerFlags *flags = program->flags;
 
+  program->reach.token = g_getenv ("THRIFTPS_TOKEN");
   if (flags->tls == TPS_TLS_OFF)
     return TRUE;
   program->tls = tps_tls_new (&flags->tls_files, error);
   if (flags->tls == TPS_TLS_REQUIRED)
     program->reach.tls = program->tls;
   return program->tls != NULL;
+}
+
+/* Those of the service manager take the place of --listen. */
+static gboolean
+open_sockets (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+
+  if (tps_service_manager_get_n_sockets (program->manager) > 0)
+    return tps_service_manager_give_sockets (program->manager, program->server, error)
+           && tps_server_flags_check_exposure (flags, tps_server_get_addresses (program->server),
+                                               error);
+  for (guint i = 0; flags->listen[i] != NULL; i++)
+    if (!tps_server_listen (program->server, flags->listen[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* HTTP listens before the Thrift server serves, so that /readyz can say why it does not. */
+static gboolean
+start_http (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+  TpsHttpOptions options = { .plugin = program->plugin,
+                             .server = program->server,
+                             .tracer = program->tracer,
+                             .names = (const gchar *const *) flags->http_names,
+                             .access = program->access,
+                             .serves_others = flags->insecure || flags->access.rules_file != NULL };
+  const TpsHttpEndpoint flags_page = { "/flags", .right = TPS_RIGHT_ADMIN,
+                                       .handle = tps_flags_report_serve,
+                                       .user_data = (gpointer) (gsize) flags };
+
+  if (flags->http == NULL)
+    return TRUE;
+  program->http = tps_http_new (&options);
+  tps_http_add_endpoint (program->http, &flags_page);
+  for (guint i = 0; flags->http[i] != NULL; i++)
+    if (!tps_http_listen (program->http, flags->http[i], error))
+      return FALSE;
+  return tps_http_start (program->http, error);
+}
+
+static gboolean
+make_access (Program *program, GError **error)
+{
+  const TpsAccessOptions *files = &program->flags->access;
+
+  if (files->rules_file == NULL && files->token_file == NULL)
+    return TRUE;
+  program->access = tps_access_new (files, error);
+  return program->access != NULL;
+}
+
+static gboolean
+make_tracer (Program *program, GError **error)
+{
+  const TpsServerFlags *flags = program->flags;
+  TpsOtlpOptions otlp = {
+    .endpoint = flags->otlp,
+    .resource = { .service = "thriftps", .version = TPS_VERSION, .instance = flags->plugin.name }
+  };
+
+  if (flags->tracing.n_slow_calls == 0 && flags->otlp == NULL)
+    return TRUE;
+  program->tracer = tps_tracer_new (&flags->tracing);
+  otlp.tracer = program->tracer;
+  otlp.counters = tps_metrics_get_counters (tps_plugin_get_metrics (program->plugin));
+  if (flags->otlp != NULL)
+    program->otlp = tps_otlp_exporter_new (&otlp, error);
+  return flags->otlp == NULL || program->otlp != NULL;
 }
 
 static gboolean
@@ -156,37 +246,48 @@ start (Program *program, GError **error)
   if (!find_device ("device", flags->device, &device, error)
       || !find_device ("table-device", flags->plugin.table_place.device, &tables, error)
       || !make_faults (program, error) || !make_tls (program, error)
-      || !make_plugin (program, device, error))
+      || !make_access (program, error) || !make_plugin (program, device, error)
+      || !make_tracer (program, error))
     return FALSE;
   tps_trace (&devices_found, tps_field_text ("devices", tps_device_list_summary ()));
   options.device = device != NULL ? device : tables;
   options.faults = program->faults;
+  options.tracer = program->tracer;
   options.tls = program->tls;
+  options.access = program->access;
   options.tls_required = flags->tls == TPS_TLS_REQUIRED;
   program->server = tps_plugin_new_server (program->plugin, &options);
-  for (guint i = 0; flags->listen[i] != NULL; i++)
-    if (!tps_server_listen (program->server, flags->listen[i], error))
-      return FALSE;
-  return tps_server_start (program->server, error);
+  return open_sockets (program, error) && start_http (program, error)
+         && tps_server_start (program->server, error);
 }
 
 static void
 say_ready (Program *program)
 {
-  const gchar *const *addresses = tps_server_get_addresses (program->server);
+  const gchar *const *address = tps_server_get_addresses (program->server);
 
-  for (; *addresses != NULL; addresses++)
-    printf ("listening on %s\n", *addresses);
+  for (; *address != NULL; address++)
+    printf ("listening on %s\n", *address);
+  address = program->http != NULL ? tps_http_get_addresses (program->http) : NULL;
+  for (; address != NULL && *address != NULL; address++)
+    printf ("listening on %s\n", *address);
   fflush (stdout);
 }
 
-/* The opposite of start, whatever of it was done. */
+/* The opposite of start, whatever of it was done. HTTP says that the server drains while it
+ * does. */
 static void
 clear (Program *program)
 {
+  if (program->server != NULL)
+    tps_server_stop (program->server);
+  g_clear_pointer (&program->http, tps_http_free);
   g_clear_object (&program->server);
+  g_clear_pointer (&program->otlp, tps_otlp_exporter_free); /* counts in the plugin's metrics */
   g_clear_pointer (&program->plugin, tps_plugin_free);
+  g_clear_pointer (&program->tracer, tps_tracer_free);
   g_clear_pointer (&program->tls, tps_tls_unref);
+  g_clear_pointer (&program->access, tps_access_unref);
   g_clear_pointer (&program->device_names, g_free);
   g_clear_pointer (&program->faults, tps_fault_plan_free);
 }
@@ -198,14 +299,14 @@ end_anyway (void *unused)
   _exit (0);
 }
 
-/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads of their own, which do not block signals,
- * and a signal that reaches one of those would end the process. */
+/* Handled and not waited for with sigwait(): libraries (OpenBLAS) start threads of their own, which
+ * do not block signals, and a signal that reaches one of those would end the process. */
 static int signal_pipe[2];
 
 static volatile sig_atomic_t is_serving;
 
-/* There is nothing to drain before the program serves, and what it does then (a file that never ends, a device that does not
- * answer) may not return. */
+/* There is nothing to drain before the program serves, and what it does then (a file that never
+ * ends, a device that does not answer) may not return. */
 static void
 on_signal (int signal_number)
 {
@@ -220,8 +321,8 @@ on_signal (int signal_number)
   errno = code;
 }
 
-/* A program that is started without stdin, stdout or stderr would give their numbers to its own descriptors: what it prints
- * would go into its signal pipe, or to a client. */
+/* A program that is started without stdin, stdout or stderr would give their numbers to its own
+ * descriptors: what it prints would go into its signal pipe, or to a client. */
 static void
 ensure_standard_streams (void)
 {
@@ -259,13 +360,16 @@ catch_signals (void)
     fail (1, "no pipe for signals");
 }
 
-/* Without certificates SIGHUP keeps its meaning. */
+/* With nothing to read again SIGHUP keeps its meaning. */
 static void
-catch_hangup (const TpsTls *tls)
+catch_hangup (const Program *program)
 {
   struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+  gboolean has_files = program->tls != NULL || program->access != NULL
+                       || program->flags->log_file != NULL;
 
-  if (tls != NULL && sigaction (SIGHUP, &action, NULL) < 0)
+  if ((has_files || tps_service_manager_is_there (program->manager))
+      && sigaction (SIGHUP, &action, NULL) < 0)
     fail (1, "SIGHUP cannot be handled");
 }
 
@@ -280,6 +384,30 @@ reload_certificates (TpsTls *tls)
     tps_trace (&certificates_refused, tps_field_text ("reason", error->message));
 }
 
+static void
+reload_access (TpsAccess *access)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (tps_access_reload (access, &error))
+    tps_trace (&access_reloaded, tps_field_bool ("ok", TRUE));
+  else
+    tps_trace (&access_unchanged, tps_field_text ("reason", error->message));
+}
+
+/* After SIGHUP. */
+static void
+reload (const Program *program)
+{
+  tps_service_manager_begin_reload (program->manager);
+  tps_server_log_reopen (program->log);
+  if (program->tls != NULL)
+    reload_certificates (program->tls);
+  if (program->access != NULL)
+    reload_access (program->access);
+  tps_service_manager_end_reload (program->manager);
+}
+
 /* Gives freed memory back to the system, turn by turn. */
 typedef struct
 {
@@ -287,6 +415,7 @@ typedef struct
   TpsBudget *kept;
   gsize highest; /* that the process held since the last trim */
   guint n_turns;
+  guint n_turns_to_settle; /* 0 = no trim is due then */
 } Trimmer;
 
 static void
@@ -295,15 +424,20 @@ give_back_memory (Trimmer *trimmer)
   gsize kept = tps_budget_get_held (trimmer->kept);
   gsize held;
 
-  if (++trimmer->n_turns % RECLAIM_TURNS == 0 && kept >= MIN_TRIM_BYTES)
+  if (++trimmer->n_turns % RECLAIM_TURNS == 0 && kept >= MIN_RECLAIM_BYTES)
     tps_budget_reclaim (trimmer->kept, kept / 2);
   held = tps_budget_get_held (trimmer->process);
   trimmer->highest = MAX (trimmer->highest, held);
-  if (trimmer->highest - held < MIN_TRIM_BYTES)
-    return;
-  /* Many small blocks leave holes in the allocator's arenas, which no budget counts. */
-  malloc_trim (0);
-  trimmer->highest = held;
+  /* Many small blocks leave holes in the allocator's arenas, which no budget counts. Connections
+   * and caches of threads let go of theirs a while after the budgets have fallen. */
+  if (trimmer->highest - held >= MIN_TRIM_BYTES)
+    {
+      malloc_trim (0);
+      trimmer->highest = held;
+      trimmer->n_turns_to_settle = SETTLE_TURNS;
+    }
+  else if (trimmer->n_turns_to_settle > 0 && --trimmer->n_turns_to_settle == 0)
+    malloc_trim (0);
 }
 
 /* FALSE: the recovery failed. */
@@ -318,13 +452,17 @@ wait_for_signal (const Program *program)
 
   while (byte == SIGHUP)
     {
-      while (poll (&readable, 1, TRIM_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
-        give_back_memory (&trimmer);
+      while (poll (&readable, 1, TURN_MS) <= 0 || read (signal_pipe[0], &byte, 1) != 1)
+        {
+          give_back_memory (&trimmer);
+          tps_service_manager_turn (program->manager);
+        }
       if (byte == SIGHUP)
-        reload_certificates (program->tls);
+        reload (program);
     }
   if (byte == RECOVERY_FAILED)
     return FALSE;
+  tps_service_manager_stop (program->manager);
   tps_trace (&signal_taken, tps_field_text ("signal", strsignal (byte)));
   if (pthread_create (&guard, NULL, end_anyway, NULL) == 0)
     pthread_detach (guard);
@@ -332,9 +470,9 @@ wait_for_signal (const Program *program)
 }
 
 static void
-serve (const TpsServerFlags *flags)
+serve (const TpsServerFlags *flags, TpsServiceManager *manager, TpsTraceStream *log)
 {
-  Program program = { .flags = flags };
+  Program program = { .flags = flags, .manager = manager, .log = log };
   g_autoptr (GError) error = NULL;
 
   if (!start (&program, &error))
@@ -345,8 +483,9 @@ serve (const TpsServerFlags *flags)
       fail (status, error->message);
     }
   is_serving = TRUE;
-  catch_hangup (program.tls);
+  catch_hangup (&program);
   say_ready (&program);
+  tps_service_manager_begin (manager, program.server, program.plugin);
   if (!wait_for_signal (&program))
     {
       tps_plugin_wait (program.plugin, &error);
@@ -367,8 +506,22 @@ print_help (void)
           text);
 }
 
-/* Freed memory goes back to the system at once. By default glibc raises both thresholds when large blocks are freed, and
- * each of its arenas then keeps up to 64 MiB beside all budgets. */
+static void
+print_token (const gchar *text)
+{
+  g_auto (GStrv) words = g_strsplit (text, ",", 2);
+  g_autofree gchar *line = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree gchar *token = tps_token_make (words[0] != NULL ? words[0] : "",
+                                            words[0] != NULL ? words[1] : NULL, &line, &error);
+
+  if (token == NULL)
+    fail (2, error->message);
+  printf ("%s\n%s\n", token, line);
+}
+
+/* Freed memory goes back to the system at once. By default glibc raises both thresholds when large
+ * blocks are freed, and each of its arenas then keeps up to 64 MiB beside all budgets. */
 static void
 set_allocator (void)
 {
@@ -380,7 +533,9 @@ int
 main (int argc, char **argv)
 {
   g_auto (TpsServerFlags) flags = { 0 };
+  g_autoptr (TpsServiceManager) manager = NULL;
   g_autoptr (GError) error = NULL;
+  TpsTraceStream *log; /* the writer of the log needs it to the end */
 
   ensure_standard_streams ();
   set_allocator ();
@@ -399,14 +554,23 @@ main (int argc, char **argv)
       fputs (table, stdout);
       return 0;
     }
+  if (flags.make_token != NULL)
+    {
+      print_token (flags.make_token);
+      return 0;
+    }
   if (flags.version)
     {
       printf ("thriftps_server %s\n", TPS_VERSION);
       return 0;
     }
-  tps_trace_set_sink (tps_trace_text_sink, GINT_TO_POINTER (STDERR_FILENO));
-  tps_trace_set_level (flags.log_level);
-  serve (&flags);
+  manager = tps_service_manager_new (&error);
+  if (manager == NULL)
+    fail (1, error->message);
+  log = tps_server_log_open (&flags, &error);
+  if (log == NULL)
+    fail (1, error->message);
+  serve (&flags, manager, log);
   flush_log ();
   return 0;
 }

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Puts an answer together from its chunks, which may come in any order within a window. The client's counterpart of
- * transfer.h; without clock, lock or thread.
+/* Puts an answer together from its chunks, which may come in any order within a window. The
+ * client's counterpart of transfer.h; without clock, lock or thread.
  */
 
 #pragma once
@@ -15,8 +15,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsAssembly TpsAssembly;
 
-/* An answer of `n_bytes` in `n_chunks`; both 0: not known before its first chunk. Errors: INTERNAL (numbers that fit no
- * message). */
+/* An answer of `n_bytes` in `n_chunks`; both 0: not known before its first chunk. Errors: INTERNAL
+ * (numbers that fit no message). */
 TpsAssembly *tps_assembly_new (gint64 n_bytes, gint32 n_chunks, TpsBufferPool *bodies,
                                GError **error);
 void tps_assembly_free (TpsAssembly *assembly);
@@ -27,9 +27,10 @@ gint32 tps_assembly_ask (TpsAssembly *assembly);
 /* Chunks that were asked for and have not come are to be asked for again. */
 void tps_assembly_ask_again (TpsAssembly *assembly);
 
-/* Takes what it needs of a chunk. Errors: INTERNAL; `may_help` says whether asking again may help (a wrong CRC), or the
- * answer is broken for good. A chunk that is there already, or that nobody asked for, changes nothing; whoever asks
- * sees to it that a peer which sends nothing else is not waited for. */
+/* Takes what it needs of a chunk. Errors: INTERNAL; `may_help` says whether asking again may help
+ * (a wrong CRC), or the answer is broken for good. A chunk that is there already, or that nobody
+ * asked for, changes nothing; whoever asks sees to it that a peer which sends nothing else is not
+ * waited for. */
 gboolean tps_assembly_put (TpsAssembly *assembly, const TpsChunk *chunk, gboolean *may_help,
                            GError **error);
 

@@ -24,6 +24,7 @@ struct TpsTransfer
 {
   TpsRefcount refcount;
   gchar *name;
+  gchar *owner;   /* NULL = none */
   gint64 n_bytes; /* announced; 0 where the call came in a frame */
   gint32 n_chunks;
 
@@ -105,7 +106,20 @@ tps_transfer_unref (TpsTransfer *transfer)
   tps_message_builder_clear (&transfer->builder);
   tps_writer_free (transfer->answer);
   g_free (transfer->name);
+  g_free (transfer->owner);
   g_free (transfer);
+}
+
+void
+tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner)
+{
+  transfer->owner = g_strdup (owner);
+}
+
+gboolean
+tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal)
+{
+  return transfer->owner == NULL || g_strcmp0 (transfer->owner, principal) == 0;
 }
 
 static void

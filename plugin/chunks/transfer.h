@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One message on its way in chunks, the call that it is, and the answer that is kept: the server's side of
- * thrift/chunks.thrift, without clock, lock or thread.
+/* One message on its way in chunks, the call that it is, and the answer that is kept: the server's
+ * side of thrift/chunks.thrift, without clock, lock or thread.
  *
  *   RECEIVING --last chunk--> COMPLETE --take_call--> RUNNING --answer--> ANSWERED
  *
- * A chunk goes through three steps, so that the two long ones need no lock: check, feed, advance. Who feeds a transfer is the
- * only one to do so; `advance` and everything else is called with the lock that guards the transfer.
- * Chunks are fed into a scanner as they come, so that the message is in its final place when the last one is there: large
- * tensors in buffers of their own, copied once.
+ * A chunk goes through three steps, so that the two long ones need no lock: check, feed, advance.
+ * Who feeds a transfer is the only one to do so; `advance` and everything else is called with the
+ * lock that guards the transfer. Chunks are fed into a scanner as they come, so that the message is
+ * in its final place when the last one is there: large tensors in buffers of their own, copied
+ * once.
  */
 
 #pragma once
@@ -36,17 +37,23 @@ typedef enum
   TPS_CHUNK_REPEATED, /* was here before */
 } TpsChunkVerdict;
 
-/* A message of `n_bytes` in `n_chunks`; its bodies come from `bodies` (a reference is taken; NULL = the default pool). Errors:
- * INVALID_ARGUMENT for numbers that fit no message. */
+/* A message of `n_bytes` in `n_chunks`; its bodies come from `bodies` (a reference is taken; NULL =
+ * the default pool). Errors: INVALID_ARGUMENT for numbers that fit no message. */
 TpsTransfer *tps_transfer_new (const gchar *name, gint64 n_bytes, gint32 n_chunks,
                                TpsBufferPool *bodies, GError **error);
 
-/* An answer that is kept, of a call that did not come in chunks. Takes over `answer`, which was ended for a transfer. */
+/* An answer that is kept, of a call that did not come in chunks. Takes over `answer`, which was
+ * ended for a transfer. */
 TpsTransfer *tps_transfer_new_answered (const gchar *name, TpsWriter *answer);
 
 /* Thread: any. */
 TpsTransfer *tps_transfer_ref (TpsTransfer *transfer);
 void tps_transfer_unref (TpsTransfer *transfer);
+
+/* The principal that alone may use the transfer; NULL (at first) = each that knows its name.
+ * Copied; set once, before others know the transfer. */
+void tps_transfer_set_owner (TpsTransfer *transfer, const gchar *owner);
+gboolean tps_transfer_may_use (const TpsTransfer *transfer, const gchar *principal);
 
 const gchar *tps_transfer_get_name (const TpsTransfer *transfer);
 TpsTransferState tps_transfer_get_state (const TpsTransfer *transfer);
@@ -64,15 +71,15 @@ gboolean tps_transfer_is_of (const TpsTransfer *transfer, gint64 n_bytes, gint32
 /* Looks at a chunk's numbers, then at its CRC. Errors: INVALID_ARGUMENT. */
 TpsChunkVerdict tps_transfer_check (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
-/* Feeds the next chunk. Errors: INVALID_ARGUMENT where the bytes are no message of the announced length; the transfer is
- * then of no use any more. */
+/* Feeds the next chunk. Errors: INVALID_ARGUMENT where the bytes are no message of the announced
+ * length; the transfer is then of no use any more. */
 gboolean tps_transfer_feed (TpsTransfer *transfer, const TpsChunk *chunk, GError **error);
 
 /* The chunk that was fed is there. */
 void tps_transfer_advance (TpsTransfer *transfer);
 
-/* Takes the call out of a complete transfer, which runs from now on. Errors: INVALID_ARGUMENT (chunks are missing, not a
- * call). Only while RECEIVING or COMPLETE. */
+/* Takes the call out of a complete transfer, which runs from now on. Errors: INVALID_ARGUMENT
+ * (chunks are missing, not a call). Only while RECEIVING or COMPLETE. */
 TpsMessage *tps_transfer_take_call (TpsTransfer *transfer, GError **error);
 
 /* Takes over the answer of a running transfer, ended for a transfer. */

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What transfers are called: nobody who was not told a name reaches a transfer, and no two clients meet in one. */
+/* What transfers are called: nobody who was not told a name reaches a transfer, and no two clients
+ * meet in one. */
 
 #pragma once
 

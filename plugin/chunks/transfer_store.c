@@ -123,8 +123,8 @@ tps_transfer_store_begin (TpsTransferStore *store, const gchar *name, gint64 n_b
   return transfer;
 }
 
-static void
-set_not_found (const TpsTransferStore *store, const gchar *name, GError **error)
+void
+tps_transfer_store_set_not_found (const TpsTransferStore *store, const gchar *name, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
                "there is no transfer %s: never begun, ended, or without progress for %.3g s", name,
@@ -138,7 +138,7 @@ tps_transfer_store_find (TpsTransferStore *store, const gchar *name, GError **er
 
   if (entry != NULL && !entry->ended)
     return entry->transfer;
-  set_not_found (store, name, error);
+  tps_transfer_store_set_not_found (store, name, error);
   return NULL;
 }
 
@@ -151,7 +151,7 @@ tps_transfer_store_touch (TpsTransferStore *store, const TpsTransfer *transfer, 
 
   if (entry == NULL || entry->transfer != transfer)
     {
-      set_not_found (store, name, error);
+      tps_transfer_store_set_not_found (store, name, error);
       return FALSE;
     }
   entry->touched_ns = now_ns;
@@ -186,7 +186,8 @@ remove_entry (TpsTransferStore *store, Entry *entry)
   return transfer;
 }
 
-/* The answer is there, so it is kept whether there is room or not: the bytes of the call have gone. */
+/* The answer is there, so it is kept whether there is room or not: the bytes of the call have
+ * gone. */
 void
 tps_transfer_store_answer (TpsTransferStore *store, TpsTransfer *transfer, TpsWriter *answer,
                            gint64 now_ns)

@@ -51,7 +51,8 @@ check_bound (const TpsClientCall *call)
                       call->name->str);
 }
 
-/* No limit is for background calls: the two sides would not agree any more on whose a segment is. */
+/* No limit is for background calls: the two sides would not agree any more on whose a segment
+ * is. */
 static GError *
 check_call (const TpsClientCall *call)
 {
@@ -125,7 +126,8 @@ tps_channel_enter_table (TpsClientCall *call, gboolean *wake)
   return NULL;
 }
 
-/* Under the lock: the call goes by the link of the moment. Sets `connection` (a reference) where the caller is to send. */
+/* Under the lock: the call goes by the link of the moment. Sets `connection` (a reference) where
+ * the caller is to send. */
 static void
 take_link (TpsClientCall *call, TpsConnection **connection)
 {

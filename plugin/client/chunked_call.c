@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Everything after the first call runs in callbacks of the client, one at a time. A callback notes what happened and ends in
- * proceed(), the only place that decides what is next:
+/* Everything after the first call runs in callbacks of the client, one at a time. A callback notes
+ * what happened and ends in proceed(), the only place that decides what is next:
  *
  *   BEGIN -> PUT -> RUN -> GET -> end
  *     ^______|      RUN     GET      after trouble, when nothing is in flight any more
  *
- * Trouble is an error that may be overcome; anything else is final. Either way the calls in flight are waited for: they
- * borrow the message. */
+ * Trouble is an error that may be overcome; anything else is final. Either way the calls in flight
+ * are waited for: they borrow the message. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -20,8 +20,9 @@
 #define PUT_WINDOW 3
 #define FRAME_HEAD_BYTES 512 /* of put_chunk's message, but for the data; more than there are */
 #define MAX_REFUSALS 3       /* in a row, without getting further */
-#define FIRST_DELAY_NS ((gint64) 10 * 1000000)
-#define MAX_DELAY_NS ((gint64) 1000 * 1000000)
+#define NS_PER_MS ((gint64) 1000000)
+#define FIRST_DELAY_NS (10 * NS_PER_MS)
+#define MAX_DELAY_NS (1000 * NS_PER_MS)
 #define END_PATIENCE_NS ((gint64) 10 * 1000000000)
 
 typedef enum
@@ -130,6 +131,14 @@ is_refused_put (const GError *error)
          || g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND);
 }
 
+/* Whether the peer was too busy, and has said when it will not be. */
+static gboolean
+is_busy (const GError *error)
+{
+  return g_error_matches (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED)
+         && tps_error_get_retry_after_ms (error) >= 0;
+}
+
 /* `may_help`: trying again may. */
 static void
 note_error (ChunkedCall *call, const GError *error, gboolean may_help)
@@ -158,6 +167,16 @@ get_delay_ns (guint n_losses)
   return n_losses > 7 ? MAX_DELAY_NS : MIN (FIRST_DELAY_NS << n_losses, MAX_DELAY_NS);
 }
 
+/* How long to wait before the next try. A lost connection is made anew at once, and then ever
+ * later. */
+static gint64
+get_wait_ns (const ChunkedCall *call, const GError *trouble)
+{
+  if (is_busy (trouble))
+    return (gint64) MAX (tps_error_get_retry_after_ms (trouble), 1) * NS_PER_MS;
+  return is_lost (trouble) && call->n_losses > 1 ? get_delay_ns (call->n_losses) : 0;
+}
+
 static gboolean
 may_try_again (const ChunkedCall *call, gint64 until_ns)
 {
@@ -172,20 +191,19 @@ wait_until (ChunkedCall *call, gint64 until_ns)
   call->options.ops->delay (call->options.client, until_ns, on_delayed, call);
 }
 
-/* Nothing is in flight: goes back to where the server can be asked how far it is. A lost connection is made anew at once, and
- * then ever later. */
+/* Nothing is in flight: goes back to where the server can be asked how far it is. */
 static void
 recover (ChunkedCall *call)
 {
   g_autoptr (GError) trouble = g_steal_pointer (&call->trouble);
-  gint64 until_ns = call->options.ops->get_now_ns (call->options.client);
+  gint64 now_ns = call->options.ops->get_now_ns (call->options.client);
+  gint64 until_ns;
 
   if (is_lost (trouble))
     call->n_losses++;
-  else
+  else if (!is_busy (trouble))
     call->n_refusals++;
-  if (call->n_losses > 1)
-    until_ns += get_delay_ns (call->n_losses);
+  until_ns = now_ns + get_wait_ns (call, trouble);
   if (!may_try_again (call, until_ns))
     {
       fail (call, g_steal_pointer (&trouble));
@@ -195,7 +213,7 @@ recover (ChunkedCall *call)
     call->phase = PHASE_BEGIN;
   if (call->phase == PHASE_GET)
     tps_assembly_ask_again (call->assembly);
-  if (is_lost (trouble) && call->n_losses > 1)
+  if (until_ns > now_ns)
     wait_until (call, until_ns);
 }
 
@@ -234,7 +252,7 @@ on_begun (gpointer user_data, TpsReader *result, TpsWireType type, const GError 
   if (error != NULL && !call->was_begun && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     fail (call, no_service_error (call, error));
   else if (error != NULL)
-    note_error (call, error, call->was_begun && is_lost (error));
+    note_error (call, error, call->was_begun && (is_lost (error) || is_busy (error)));
   else if (!tps_rpc_read_answer (&tps_begin_transfer_rpc, result, type, &n_received, &unclear))
     fail (call, unclear);
   else if (n_received < 0 || n_received > call->layout.n_chunks)
@@ -267,7 +285,7 @@ on_put (gpointer user_data, TpsReader *result, TpsWireType type, const GError *e
 
   call->n_in_flight--;
   if (error != NULL)
-    note_error (call, error, is_lost (error) || is_refused_put (error));
+    note_error (call, error, is_lost (error) || is_busy (error) || is_refused_put (error));
   else if (++call->n_received > call->n_best)
     {
       call->n_best = call->n_received;
@@ -340,7 +358,7 @@ on_run (gpointer user_data, TpsReader *result, TpsWireType type, const GError *e
   if (error != NULL && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     fail (call, forgotten_error (error));
   else if (error != NULL)
-    note_error (call, error, is_lost (error));
+    note_error (call, error, is_lost (error) || is_busy (error));
   else if (tps_rpc_read_answer (&tps_run_transfer_rpc, result, type, &large, &unclear))
     {
       note_progress (call);
@@ -388,7 +406,7 @@ on_got (gpointer user_data, TpsReader *result, TpsWireType type, const GError *e
   if (error != NULL && g_error_matches (error, TPS_ERROR, TPS_ERROR_NOT_FOUND))
     fail (call, forgotten_error (error));
   else if (error != NULL)
-    note_error (call, error, is_lost (error));
+    note_error (call, error, is_lost (error) || is_busy (error));
   else
     take_chunk (call, result, type);
   proceed (call);

@@ -37,6 +37,15 @@ set_tls (TpsClient *client, const TpsClientOptions *options)
   client->tls_peer = g_strdup (host[0] != '\0' ? host : "localhost");
 }
 
+/* It must not stay in freed memory. */
+static void
+free_secret (gchar *secret)
+{
+  if (secret != NULL)
+    explicit_bzero (secret, strlen (secret));
+  g_free (secret);
+}
+
 TpsClient *
 tps_client_new (const TpsClientOptions *options, GError **error)
 {
@@ -60,6 +69,7 @@ tps_client_new (const TpsClientOptions *options, GError **error)
                                                                      : DEFAULT_MAX_MESSAGE_BYTES;
   client->scanner.bodies = options->bodies != NULL ? tps_buffer_pool_ref (options->bodies) : NULL;
   set_tls (client, options);
+  client->token = g_strdup (options->token);
   client->connect_timeout_ns = options->connect_timeout_ns > 0 ? options->connect_timeout_ns
                                                                : DEFAULT_CONNECT_TIMEOUT_NS;
   client->max_in_flight = options->max_in_flight > 0 ? options->max_in_flight
@@ -70,6 +80,24 @@ tps_client_new (const TpsClientOptions *options, GError **error)
   tps_cond_init (&client->idle);
   client->wake_ns = TPS_CLIENT_NEVER;
   return client;
+}
+
+gboolean
+tps_client_set_traceparent (TpsClient *client, const gchar *traceparent, GError **error)
+{
+  TpsTraceContext context = { { 0 } };
+
+  if (traceparent != NULL && !tps_trace_context_parse (traceparent, &context))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "\"%.80s\" is no traceparent of W3C Trace Context", traceparent);
+      return FALSE;
+    }
+  tps_mutex_lock (&client->lock);
+  client->context = context;
+  atomic_store_explicit (&client->is_traced, traceparent != NULL, memory_order_relaxed);
+  tps_mutex_unlock (&client->lock);
+  return TRUE;
 }
 
 static GPtrArray *
@@ -121,6 +149,7 @@ tps_client_free (TpsClient *client)
   g_clear_pointer (&client->scanner.bodies, tps_buffer_pool_unref);
   tps_tls_unref (client->tls);
   g_free (client->tls_peer);
+  free_secret (client->token);
   g_free (client->where);
   g_free (client);
 }

@@ -126,12 +126,28 @@ tps_client_call_set_name (TpsClientCall *call, const gchar *service, const gchar
   g_string_append (call->name, method);
 }
 
+static void
+write_header (TpsClientCall *call)
+{
+  TpsClient *client = call->client;
+  gchar traceparent[TPS_TRACEPARENT_TEXT];
+
+  if (!atomic_load_explicit (&client->is_traced, memory_order_relaxed))
+    return;
+  tps_mutex_lock (&client->lock);
+  tps_trace_context_format (&client->context, traceparent);
+  tps_mutex_unlock (&client->lock);
+  tps_writer_set_header (call->writer, call->seqid);
+  tps_writer_add_header (call->writer, TPS_TRACEPARENT, traceparent);
+}
+
 void
 tps_client_call_write (TpsClientCall *call, TpsWriteArguments write, gconstpointer write_data)
 {
   call->writer = tps_writer_new (call->is_large ? TPS_PROTOCOL_BINARY : call->client->protocol,
                                  TRUE);
   tps_writer_set_sharing (call->writer, call->lease);
+  write_header (call);
   tps_writer_message_begin (call->writer, call->name->str, TPS_MESSAGE_CALL, call->seqid);
   tps_writer_struct_begin (call->writer);
   if (write != NULL)
@@ -189,7 +205,8 @@ tps_client_call_send (TpsClientCall *call, TpsConnection *connection)
       tps_writer_free (writer);
       return;
     }
-  /* A background call lends the writer nothing, and what comes in behind its answer counts on that being known. */
+  /* A background call lends the writer nothing, and what comes in behind its answer counts on that
+   * being known. */
   if (call->bound != 0)
     {
       tps_writer_set_released (writer, NULL, NULL);

@@ -2,9 +2,9 @@
 
 /* One call of the client, from its message to its outcome. Only for the client.
  *
- * A call ends when two holds are gone: its outcome (answer, error, deadline) and its writer. The writer borrows the
- * caller's arguments, so even a call whose outcome is known waits until the writer is freed; its release
- * (tps_writer_set_released()) is the only thing that says so. */
+ * A call ends when two holds are gone: its outcome (answer, error, deadline) and its writer. The
+ * writer borrows the caller's arguments, so even a call whose outcome is known waits until the
+ * writer is freed; its release (tps_writer_set_released()) is the only thing that says so. */
 
 #pragma once
 
@@ -32,9 +32,11 @@ struct TpsClientCall
   TpsClientDelayed delayed;
   gpointer user_data;
 
-  /* On the loop, when both holds are gone. TRUE: the call goes on, and finishes again later. NULL = never. */
+  /* On the loop, when both holds are gone. TRUE: the call goes on, and finishes again later. NULL =
+   * never. */
   gboolean (*goes_on) (TpsClientCall *call);
-  /* While it waits for the negotiation of a link: its end, on the loop. The call is out of the table then. */
+  /* While it waits for the negotiation of a link: its end, on the loop. The call is out of the
+   * table then. */
   void (*negotiated) (TpsClientCall *call, const TpsPeerFacts *facts, const GError *error);
 
   /* client->lock */
@@ -84,10 +86,12 @@ void tps_client_call_send (TpsClientCall *call, TpsConnection *connection);
 /* Whether the connection holds bytes of the call's arguments. */
 gboolean tps_client_call_is_being_sent (const TpsClientCall *call);
 
-/* Under the lock: takes the call out of the table and of its queue; returns the writer where nobody else will free it. */
+/* Under the lock: takes the call out of the table and of its queue; returns the writer where nobody
+ * else will free it. */
 TpsWriter *tps_client_call_forget (TpsClientCall *call);
 
-/* The outcome stands in the call, which is out of the table (or answered). Reports it when the writer is gone too. */
+/* The outcome stands in the call, which is out of the table (or answered). Reports it when the
+ * writer is gone too. */
 void tps_client_call_decided (TpsClientCall *call);
 void tps_client_call_fail (TpsClientCall *call, GError *error_taken);
 

@@ -5,7 +5,11 @@
 #include "plugin/client/client_call.h"
 #include "plugin/client/reply.h"
 #include "plugin/net/tls/tls_channel.h"
+#include "plugin/wire/wire_session.h"
 #include "runtime/base/error.h"
+
+/* Calls have others: they count from 1. */
+#define TOKEN_SEQID 0
 
 TpsClientLink *
 tps_client_link_ref (TpsClientLink *link)
@@ -44,8 +48,9 @@ link_tear_down (gpointer user_data)
     tps_client_link_unref (link);
 }
 
-/* Under the lock: takes the link down. Its calls leave the table into `calls`, writers that nobody else will free go to
- * `orphans`. The memory of the link stays until link_tear_down(), which only the caller posts. FALSE if it is down. */
+/* Under the lock: takes the link down. Its calls leave the table into `calls`, writers that nobody
+ * else will free go to `orphans`. The memory of the link stays until link_tear_down(), which only
+ * the caller posts. FALSE if it is down. */
 static gboolean
 link_take_down (TpsClientLink *link, GPtrArray *calls, GPtrArray *orphans)
 {
@@ -111,7 +116,8 @@ link_lose_with (TpsClientLink *link, const gchar *format, ...)
   tps_client_lose_link (link->client, link, error);
 }
 
-/* The call that the answer belongs to, out of the table; NULL when it was forgotten, or when the link is lost now. */
+/* The call that the answer belongs to, out of the table; NULL when it was forgotten, or when the
+ * link is lost now. */
 static TpsClientCall *
 take_answered (TpsClientLink *link, const TpsMessage *reply)
 {
@@ -140,6 +146,41 @@ take_answered (TpsClientLink *link, const TpsMessage *reply)
   return NULL;
 }
 
+/* ---- authentication ------------------------------------------------------------------------- */
+
+/* The server takes the calls of a connection in their order: those behind this one need not wait
+ * for its reply. */
+static void
+send_token (TpsClientLink *link)
+{
+  const TpsClient *client = link->client;
+  TpsWriter *out;
+
+  if (client->token == NULL)
+    return;
+  out = tps_writer_new (client->protocol, TRUE);
+  tps_writer_message_begin (out, "Session:authenticate", TPS_MESSAGE_CALL, TOKEN_SEQID);
+  tps_writer_struct_begin (out);
+  tps_rpc_write_arguments (&tps_authenticate_rpc, out, &client->token);
+  tps_writer_struct_end (out);
+  tps_writer_message_end (out, NULL);
+  tps_connection_send (link->connection, out);
+}
+
+/* A refusal is the reason why calls behind it fail, so the link goes before their replies come. */
+static void
+take_token_reply (TpsClientLink *link, const TpsMessage *reply)
+{
+  g_autoptr (GError) error = NULL;
+  TpsReader result;
+  TpsWireType type;
+
+  if (tps_reply_open (reply, &result, &type, &error))
+    return;
+  g_prefix_error (&error, "%s: Session.authenticate: ", link->client->where);
+  tps_client_lose_link (link->client, link, error);
+}
+
 static void
 on_message (TpsConnection *connection, TpsMessage *message, gpointer user_data)
 {
@@ -150,6 +191,11 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer user_data)
   if (reply->kind != TPS_MESSAGE_REPLY && reply->kind != TPS_MESSAGE_EXCEPTION)
     {
       link_lose_with (link, "%s sent a call where an answer was expected", link->client->where);
+      return;
+    }
+  if (reply->seqid == TOKEN_SEQID && link->client->token != NULL)
+    {
+      take_token_reply (link, reply);
       return;
     }
   if (link->pool != NULL)
@@ -289,6 +335,7 @@ link_go_up (TpsClientLink *link, gint fd)
     }
   tps_connection_start (link->connection);
   limit_opening (link);
+  send_token (link);
   tps_mutex_lock (&client->lock);
   link->up = TRUE;
   tps_mutex_unlock (&client->lock);

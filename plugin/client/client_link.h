@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One connection of the client, from its first attempt to connect to its last event. Only for the client.
+/* One connection of the client, from its first attempt to connect to its last event. Only for the
+ * client.
  *
- * The client has at most one link that is up or coming up; links that are going down finish on the loop by themselves.
- * Whatever a peer does wrong (bytes that are no Thrift, an answer to a call that was never made, or under another name)
- * takes the link down. */
+ * The client has at most one link that is up or coming up; links that are going down finish on the
+ * loop by themselves. Whatever a peer does wrong (bytes that are no Thrift, an answer to a call
+ * that was never made, or under another name) takes the link down. */
 
 #pragma once
 
@@ -68,8 +69,8 @@ TpsClientLink *tps_client_link_ref (TpsClientLink *link);
 /* Not under the lock. */
 void tps_client_link_unref (TpsClientLink *link);
 
-/* Takes `link` down: its calls fail with `why`. With NULL for the link, the client's link of that moment, if there is
- * one. Thread: the loop's; with NULL any. */
+/* Takes `link` down: its calls fail with `why`. With NULL for the link, the client's link of that
+ * moment, if there is one. Thread: the loop's; with NULL any. */
 void tps_client_lose_link (TpsClient *client, TpsClientLink *link, const GError *why);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsClientLink, tps_client_link_unref)

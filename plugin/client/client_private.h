@@ -14,14 +14,15 @@
  *   client_call.c       one call: its message, its writer, its outcome
  *   call_table.c        the calls in flight
  *
- * The happy path: tps_client_call() writes the message, puts the call into the table under its sequence id and gives the
- * writer to the connection, which sends it from the caller's thread. The answer comes in on the loop, finds its call by
- * the sequence id, and `done` runs there.
+ * The happy path: tps_client_call() writes the message, puts the call into the table under its
+ * sequence id and gives the writer to the connection, which sends it from the caller's thread. The
+ * answer comes in on the loop, finds its call by the sequence id, and `done` runs there.
  *
- * Threads. Each client has its own loop, so that a long receive from one server does not delay the answers of another.
- * `done` always runs on the loop, never within a call into the client.
+ * Threads. Each client has its own loop, so that a long receive from one server does not delay the
+ * answers of another. `done` always runs on the loop, never within a call into the client.
  *
- * Locks: `lock`, never held while calling into the connection or the user; a pool's own lock may be taken under it. */
+ * Locks: `lock`, never held while calling into the connection or the user; a pool's own lock may be
+ * taken under it. */
 
 #pragma once
 
@@ -29,6 +30,7 @@
 #include "plugin/client/client.h"
 #include "plugin/net/address.h"
 #include "plugin/net/connection.h"
+#include "plugin/tracing/trace_context.h"
 #include "runtime/base/sync.h"
 
 G_BEGIN_DECLS
@@ -52,6 +54,7 @@ struct TpsClient
   TpsScannerOptions scanner;
   TpsTls *tls; /* NULL = connections are plain */
   gchar *tls_peer;
+  gchar *token; /* NULL = connections are not authenticated by one */
   gint64 connect_timeout_ns;
   guint max_in_flight;
   TpsProtocolKind protocol;
@@ -59,9 +62,11 @@ struct TpsClient
   GDestroyNotify wake_pool; /* with the link: its pool has something to ask */
   gsize ask_bytes;          /* what every server reads: longer messages wait for the negotiation */
   TpsLoop *loop;
+  atomic_bool is_traced; /* there is a context */
 
-  TpsMutex lock; /* guards the following */
-  TpsCond idle;  /* one of the counts reached zero */
+  TpsMutex lock;           /* guards the following */
+  TpsTraceContext context; /* of calls that begin */
+  TpsCond idle;            /* one of the counts reached zero */
   gboolean cancelled;
   guint n_callers; /* threads inside tps_client_call() */
   guint n_calls;   /* not finished */

@@ -10,8 +10,8 @@
 
 /* ---- replies to requests of the pool -------------------------------------------------------- */
 
-/* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why tensors take the longer way. Once
- * a client, as each connection to such a peer ends there. */
+/* Nothing of the kind is opened any more, and no call fails of it: nobody else would hear why
+ * tensors take the longer way. Once a client, as each connection to such a peer ends there. */
 static void
 warn (TpsClient *client, const GError *why)
 {

@@ -13,9 +13,9 @@
 
 /* The happy path: tps_address_connect() starts, the socket becomes writable, `done` gets it.
  *
- * A name that a resolver must look up can block for longer than any deadline, so tps_address_connect() then runs on a
- * thread of its own, which nobody joins: the attempt is shared between that thread and the connector, and whoever comes
- * second frees it. */
+ * A name that a resolver must look up can block for longer than any deadline, so
+ * tps_address_connect() then runs on a thread of its own, which nobody joins: the attempt is shared
+ * between that thread and the connector, and whoever comes second frees it. */
 
 typedef struct
 {

@@ -118,6 +118,7 @@ tps_remote_exchange_new (const TpsRemoteExchangeOptions *options, GError **error
       TpsClientOptions client = { .address = options->addresses[i],
                                   .max_message_bytes = options->max_message_bytes,
                                   .tls = options->tls,
+                                  .token = options->token,
                                   .bodies = bodies };
 
       exchange->clients[i] = tps_client_new (&client, error);

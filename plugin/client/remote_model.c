@@ -136,7 +136,8 @@ tps_remote_model_new (const TpsRemoteModelOptions *options, GError **error)
   };
   TpsClientOptions connection = { .address = options->address,
                                   .max_message_bytes = options->max_message_bytes,
-                                  .tls = options->tls };
+                                  .tls = options->tls,
+                                  .token = options->token };
   TpsClient *client = tps_client_new (&connection, error);
   RemoteModel *remote;
 

@@ -2,7 +2,8 @@
 
 /* A model on a parameter server, for one of its trainers.
  *
- * What is tried again within the deadline: see retry.h. Every update has a push id of its own, so that this applies it once.
+ * What is tried again within the deadline: see retry.h. Every update has a push id of its own, so
+ * that this applies it once.
  */
 
 #pragma once
@@ -19,6 +20,7 @@ typedef struct
   const gchar *client;     /* who pushes, unique among all clients; NULL = a random name */
   gsize max_message_bytes; /* of an answer; 0 = 1 GiB */
   TpsTls *tls;             /* see TpsClientOptions */
+  const gchar *token;      /* the same */
 } TpsRemoteModelOptions;
 
 /* Does not connect yet. Errors: INVALID_ARGUMENT for an address that cannot be understood. */

@@ -19,9 +19,9 @@ typedef struct
   TpsClient *client;
 } RemoteStore;
 
-/* Whether to try the same once more: counts the lost connections, the first is forgiven. */
+/* Whether to try again: after the first lost connection. Counts them. */
 static gboolean
-forgive (const GError *error, guint *n_lost)
+may_try_again (const GError *error, guint *n_lost)
 {
   return g_error_matches (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST) && (*n_lost)++ == 0;
 }
@@ -43,7 +43,7 @@ change (TpsStore *base, const gchar *key, GBytes *value, GError **error)
       else
         tps_remote_remove (store->client, key, deadline_ns, &local_error);
     }
-  while (forgive (local_error, &n_lost));
+  while (may_try_again (local_error, &n_lost));
   if (local_error == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&local_error));
@@ -89,7 +89,7 @@ remote_store_get (TpsStore *base, const gchar *key, gint64 deadline_ns, GError *
         return value;
       if (in_time
           && (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED)
-              || forgive (local_error, &n_lost)))
+              || may_try_again (local_error, &n_lost)))
         continue;
       if (g_error_matches (local_error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED))
         g_set_error (error, TPS_ERROR, TPS_ERROR_DEADLINE_EXCEEDED,
@@ -113,12 +113,12 @@ remote_store_free (TpsStore *base)
 TpsStore *
 tps_remote_store_new (const gchar *address, gint64 timeout_ns, GError **error)
 {
-  return tps_remote_store_new_encrypted (address, NULL, timeout_ns, error);
+  return tps_remote_store_new_secure (address, NULL, NULL, timeout_ns, error);
 }
 
 TpsStore *
-tps_remote_store_new_encrypted (const gchar *address, TpsTls *tls, gint64 timeout_ns,
-                                GError **error)
+tps_remote_store_new_secure (const gchar *address, TpsTls *tls, const gchar *token,
+                             gint64 timeout_ns, GError **error)
 {
   static const TpsStoreOps ops = {
     .put = remote_store_put,
@@ -126,7 +126,7 @@ tps_remote_store_new_encrypted (const gchar *address, TpsTls *tls, gint64 timeou
     .remove = remote_store_remove,
     .free = remote_store_free,
   };
-  TpsClientOptions options = { .address = address, .tls = tls };
+  TpsClientOptions options = { .address = address, .tls = tls, .token = token };
   TpsClient *client = tps_client_new (&options, error);
   RemoteStore *store;
 

@@ -67,6 +67,17 @@ tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **
   return ask (client, &tps_reload_certificates_rpc, NULL, NULL, deadline_ns, error);
 }
 
+gchar *
+tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 deadline_ns,
+                          GError **error)
+{
+  g_autofree gchar *before = NULL;
+
+  if (!ask (client, &tps_set_log_level_rpc, &levels, &before, deadline_ns, error))
+    return NULL;
+  return g_steal_pointer (&before);
+}
+
 gboolean
 tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
                      GError **error)

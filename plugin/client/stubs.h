@@ -2,9 +2,9 @@
 
 /* The methods of the contract as functions that wait for their answer.
  *
- * All of them: `deadline_ns` is monotonic; outputs are written on success only and owned by the caller; errors are those of
- * tps_client_call(), and INTERNAL for an answer that cannot be understood. Thread: any but the client's own, one call or
- * many at a time.
+ * All of them: `deadline_ns` is monotonic; outputs are written on success only and owned by the
+ * caller; errors are those of tps_client_call(), and INTERNAL for an answer that cannot be
+ * understood. Thread: any but the client's own, one call or many at a time.
  */
 
 #pragma once
@@ -26,6 +26,10 @@ GPtrArray *tps_remote_get_metrics (TpsClient *client, gboolean with_samples, gin
                                    GError **error);
 gboolean tps_remote_clear_metrics (TpsClient *client, gint64 deadline_ns, GError **error);
 gboolean tps_remote_reload_certificates (TpsClient *client, gint64 deadline_ns, GError **error);
+
+/* The levels that held before (g_free); NULL with an error. */
+gchar *tps_remote_set_log_level (TpsClient *client, const gchar *levels, gint64 deadline_ns,
+                                 GError **error);
 
 /* Durability: whole tables, no increments. `info` is to be cleared. */
 gboolean tps_remote_snapshot (TpsClient *client, gint64 deadline_ns, TpsWireSnapshotInfo *info,
@@ -70,7 +74,8 @@ gboolean tps_remote_get_train_status (TpsClient *client, gint64 deadline_ns, Tps
                                       GError **error);
 gboolean tps_remote_cancel_train (TpsClient *client, gint64 deadline_ns, GError **error);
 
-/* Rendezvous. `timeout_ms`: how long the server waits for the key (DEADLINE_EXCEEDED); 0 = NOT_FOUND at once. */
+/* Rendezvous. `timeout_ms`: how long the server waits for the key (DEADLINE_EXCEEDED); 0 =
+ * NOT_FOUND at once. */
 gboolean tps_remote_put (TpsClient *client, const gchar *key, GBytes *value, gint64 deadline_ns,
                          GError **error);
 GBytes *tps_remote_get (TpsClient *client, const gchar *key, gint32 timeout_ms, gint64 deadline_ns,

@@ -41,7 +41,9 @@ connect_servers (gpointer user_data, const TpsTrainPlan *plan, GError **error)
 {
   const TpsTrainerReach *reach = user_data;
   g_autoptr (GPtrArray) addresses = list_addresses (plan);
-  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan), .tls = reach->tls };
+  TpsRemoteExchangeOptions options = { .trainer = get_trainer_number (plan),
+                                       .tls = reach->tls,
+                                       .token = reach->token };
 
   options.addresses = (const gchar *const *) addresses->pdata;
   options.n_addresses = addresses->len;
@@ -55,9 +57,9 @@ connect_store (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   const TpsTrainerReach *reach = user_data;
 
   if (plan->rendezvous[0] != '\0')
-    return tps_remote_store_new_encrypted (plan->rendezvous, reach->tls, 0, error);
+    return tps_remote_store_new_secure (plan->rendezvous, reach->tls, reach->token, 0, error);
   if (reach->master != NULL)
-    return tps_remote_store_new_encrypted (reach->master, reach->tls, 0, error);
+    return tps_remote_store_new_secure (reach->master, reach->tls, reach->token, 0, error);
   g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                        "spec.rendezvous is empty, and this process has no rendezvous of its own");
   return NULL;
@@ -71,6 +73,7 @@ connect_tables (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   g_autoptr (GPtrArray) addresses = list_addresses (plan);
   TpsRemoteTablesOptions options = {
     .tls = reach->tls,
+    .token = reach->token,
     .addresses = (const gchar *const *) addresses->pdata,
     .n_addresses = addresses->len,
   };
@@ -88,6 +91,7 @@ connect_model (gpointer user_data, const TpsTrainPlan *plan, GError **error)
   const TpsTrainerReach *reach = user_data;
   TpsRemoteModelOptions options = {
     .tls = reach->tls,
+    .token = reach->token,
     .address = g_array_index (plan->servers, TpsServerAddress, 0).address,
     .trainer = (gint32) plan->rank,
   };

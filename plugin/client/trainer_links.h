@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a trainer reaches the parameter servers, the embedding tables and the rendezvous of its plan: over Thrift. */
+/* How a trainer reaches the parameter servers, the embedding tables and the rendezvous of its plan:
+ * over Thrift. */
 
 #pragma once
 
@@ -14,6 +15,7 @@ typedef struct
 {
   const gchar *master; /* the rendezvous of plans that name none */
   TpsTls *tls;         /* encrypts TCP connections to servers and to the rendezvous */
+  const gchar *token;  /* for these connections; borrowed; NULL = none */
 } TpsTrainerReach;
 
 /* `reach` is borrowed and must outlive the trainer; NULL = nothing of it. */

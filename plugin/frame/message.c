@@ -7,9 +7,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/magazine.h"
 
-/* Messages are made and freed with every call, so they are kept with their arrays, unless these are large. */
+/* Messages are made and freed with every call, so they are kept with their arrays, unless these are
+ * large. */
 #define MAX_KEPT_HEAD_BYTES 16384
 #define MAX_KEPT_BODIES 64
+#define MAX_KEPT_HEADER_BYTES 1024
 #define FIRST_NAME_BYTES 64
 #define MAX_CHARGE_STEP_BYTES ((gsize) 64 << 10)
 
@@ -45,10 +47,12 @@ release (gpointer data)
   g_byte_array_unref (message->head);
   g_array_unref (message->bodies);
   g_free (message->name_memory);
+  g_free (message->headers);
   g_free (message);
 }
 
-/* In steps, so that a message of many small parts touches the budget, which all threads share, seldom. */
+/* In steps, so that a message of many small parts touches the budget, which all threads share,
+ * seldom. */
 gboolean
 tps_message_charge (TpsMessage *message, gsize n_bytes, GError **error)
 {
@@ -89,10 +93,23 @@ tps_message_new (void)
   message->protocol = (TpsProtocolKind) 0;
   message->framed = FALSE;
   message->transferred = FALSE;
+  message->has_header = FALSE;
   message->seqid = 0;
   message->name = NULL;
   message->n_bytes_refused = 0;
+  message->received_ns = 0;
   return message;
+}
+
+/* Headers may hold tokens, which must not stay in freed memory. */
+static void
+forget_headers (TpsMessage *message)
+{
+  if (G_LIKELY (message->n_header_bytes == 0))
+    return;
+  explicit_bzero (message->headers, message->n_header_bytes);
+  message->n_header_bytes = 0;
+  message->n_headers = 0;
 }
 
 void
@@ -103,9 +120,12 @@ tps_message_free (TpsMessage *message)
   if (message == NULL)
     return;
   release_charge (message);
+  forget_headers (message);
+  g_clear_pointer (&message->context, g_hash_table_unref);
   g_clear_pointer (&message->sharing, tps_sharing_unref);
   is_large = message->head->len > MAX_KEPT_HEAD_BYTES || message->bodies->len > MAX_KEPT_BODIES
-             || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1;
+             || message->n_name_memory > TPS_MESSAGE_MAX_NAME + 1
+             || message->n_headers_memory > MAX_KEPT_HEADER_BYTES;
   if (message->bodies->len > 0)
     g_array_set_size (message->bodies, 0);
   if (is_large)
@@ -135,4 +155,60 @@ tps_message_set_name (TpsMessage *message, const gchar *name)
   gsize n_bytes = strlen (name);
 
   memcpy (tps_message_reserve_name (message, n_bytes), name, n_bytes + 1);
+}
+
+TpsMessage *
+tps_message_new_like (const TpsMessage *message)
+{
+  TpsMessage *copy = tps_message_new ();
+
+  copy->kind = message->kind;
+  copy->protocol = message->protocol;
+  copy->framed = message->framed;
+  copy->transferred = message->transferred;
+  copy->has_header = message->has_header;
+  copy->header_seqid = message->header_seqid;
+  copy->seqid = message->seqid;
+  tps_message_set_name (copy, message->name);
+  if (message->context != NULL)
+    copy->context = g_hash_table_ref (message->context);
+  if (message->n_headers > 0)
+    {
+      memcpy (tps_message_reserve_headers (copy, message->n_header_bytes), message->headers,
+              message->n_header_bytes);
+      copy->n_headers = message->n_headers;
+    }
+  return copy;
+}
+
+/* ---- headers -------------------------------------------------------------------------------- */
+
+gchar *
+tps_message_reserve_headers (TpsMessage *message, gsize n_bytes)
+{
+  forget_headers (message);
+  message->n_header_bytes = n_bytes;
+  if (n_bytes > message->n_headers_memory)
+    {
+      g_free (message->headers);
+      message->headers = g_malloc (n_bytes);
+      message->n_headers_memory = n_bytes;
+    }
+  return message->headers;
+}
+
+const gchar *
+tps_message_get_header (const TpsMessage *message, const gchar *name)
+{
+  const gchar *key = message->headers;
+
+  for (guint i = 0; i < message->n_headers; i++)
+    {
+      const gchar *value = key + strlen (key) + 1;
+
+      if (strcmp (key, name) == 0)
+        return value;
+      key = value + strlen (value) + 1;
+    }
+  return message->context != NULL ? g_hash_table_lookup (message->context, name) : NULL;
 }

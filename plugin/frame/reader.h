@@ -10,8 +10,9 @@
  *       tps_reader_skip (in, type);
  *   tps_reader_struct_end (in);
  *
- * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The message was checked by the
- * scanner, so a reader only goes bad when a decoder asks for another type than the one that stands there.
+ * A reader that goes bad stays bad: values are then 0, NULL or empty, and fields end. The message
+ * was checked by the scanner, so a reader only goes bad when a decoder asks for another type than
+ * the one that stands there.
  */
 
 #pragma once
@@ -31,7 +32,8 @@ typedef struct
       copies_shared; /* tensors in shared memory are to be copied, see plugin/wire/wire_tensor.h */
 } TpsReader;
 
-/* Borrowed bytes; `buffer` (borrowed) holds them where they are a body, NULL where they stand in the head. */
+/* Borrowed bytes; `buffer` (borrowed) holds them where they are a body, NULL where they stand in
+ * the head. */
 typedef struct
 {
   const guint8 *data;

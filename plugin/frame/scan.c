@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Drives the machine of scan_machine.h over the chunks that come: limits, framing, bodies, and tokens that two chunks
- * share. The happy path:
+/* Drives the machine of scan_machine.h over the chunks that come: limits, framing, bodies, and
+ * tokens that two chunks share. The happy path:
  *
  *   feed -> run_carry   the few bytes kept from the last chunk, with what completes their token
  *        -> run         steps over the chunk itself
@@ -122,31 +122,62 @@ step_start (TpsScanner *scanner, TpsScanInput *in)
   return begin_message (scanner, in, scanner->max_message_bytes);
 }
 
+/* The protocol whose messages begin with `first`; NULL = none. */
+static const TpsScanCodec *
+find_codec (guint8 first)
+{
+  if (first == 0x80)
+    return &tps_scan_codec_binary;
+  return first == 0x82 ? &tps_scan_codec_compact : NULL;
+}
+
 static TpsScanStep
 step_protocol (TpsScanner *scanner, TpsScanInput *in)
 {
+  const TpsScanCodec *codec;
+
   if (tps_scan_n_here (in) == 0)
     return TPS_STEP_MORE;
-  if (in->next[0] == 0x80)
-    scanner->codec = &tps_scan_codec_binary;
-  else if (in->next[0] == 0x82)
-    scanner->codec = &tps_scan_codec_compact;
-  else
+  if (in->next[0] == TPS_SCAN_THEADER_FIRST && scanner->framed == 1 && scanner->message == NULL)
+    {
+      scanner->state = TPS_SCAN_THEADER;
+      return TPS_STEP_OK;
+    }
+  codec = find_codec (in->next[0]);
+  if (codec == NULL)
     return tps_scan_refuse (
         scanner, in,
         "a message begins with 0x%02x, neither binary protocol with version (0x80) nor compact "
         "protocol (0x82)",
         in->next[0]);
-  scanner->message = tps_message_new ();
-  scanner->message->protocol = scanner->codec->protocol;
-  scanner->message->framed = scanner->framed;
-  scanner->message->transferred = scanner->transferred;
-  scanner->message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
-  if (!tps_message_charge (scanner->message, TPS_MESSAGE_BYTES, NULL))
-    tps_scan_refuse_memory (scanner, TPS_MESSAGE_BYTES);
-  scanner->n_head = 0;
+  if (scanner->message == NULL)
+    tps_scan_begin_message (scanner);
+  else if (codec != scanner->codec)
+    return tps_scan_refuse (scanner, in,
+                            "a message begins with 0x%02x, but its frame's header announces the "
+                            "other protocol",
+                            in->next[0]);
+  scanner->codec = codec;
+  scanner->message->protocol = codec->protocol;
   scanner->state = TPS_SCAN_HEADER;
   return TPS_STEP_OK;
+}
+
+/* The steps before the codec's. */
+static TpsScanStep
+step_before (TpsScanner *scanner, TpsScanInput *in)
+{
+  switch (scanner->state)
+    {
+    case TPS_SCAN_START:
+      return step_start (scanner, in);
+    case TPS_SCAN_THEADER:
+      return tps_scan_step_theader (scanner, in);
+    case TPS_SCAN_INFO:
+      return tps_scan_step_info (scanner, in);
+    default:
+      return step_protocol (scanner, in);
+    }
 }
 
 static TpsScanStep
@@ -154,7 +185,7 @@ step (TpsScanner *scanner, TpsScanInput *in)
 {
   if (G_LIKELY (scanner->state > TPS_SCAN_PROTOCOL))
     return scanner->codec->steps[scanner->state](scanner, in);
-  return scanner->state == TPS_SCAN_START ? step_start (scanner, in) : step_protocol (scanner, in);
+  return step_before (scanner, in);
 }
 
 static void
@@ -168,7 +199,8 @@ input_init (const TpsScanner *scanner, TpsScanInput *in, const guint8 *bytes, gs
   tps_scan_input_limit (in, scanner->n_left);
 }
 
-/* Ends a run over one input: what was taken counts, and what was only walked over goes into the head. */
+/* Ends a run over one input: what was taken counts, and what was only walked over goes into the
+ * head. */
 static TpsScanStep
 input_finish (TpsScanner *scanner, TpsScanInput *in, TpsScanStep last)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Binary protocol, strict: it is the canonical form already, so bytes are only walked over here, and copied into the
- * head in long spans. A boolean is any byte; other than 0 is true. */
+/* Binary protocol, strict: it is the canonical form already, so bytes are only walked over here,
+ * and copied into the head in long spans. A boolean is any byte; other than 0 is true. */
 
 #include "plugin/frame/scan_machine.h"
 

@@ -2,8 +2,9 @@
 
 /* Compact protocol: every token is rewritten into the head as the binary protocol would have it.
  *
- * Source: doc/specs/thrift-compact-protocol.md of Apache Thrift; doubles are little-endian, as all implementations
- * have it. A varint may be longer than its value needs, but never longer than its type allows. */
+ * Source: doc/specs/thrift-compact-protocol.md of Apache Thrift; doubles are little-endian, as all
+ * implementations have it. A varint may be longer than its value needs, but never longer than its
+ * type allows. */
 
 #include "plugin/frame/scan_machine.h"
 
@@ -20,7 +21,8 @@ enum
   COMPACT_FALSE = 2,
 };
 
-/* The canonical type for a compact one; 0 = no such type. 13 is UUID, which the binary protocol of 0.17 lacks. */
+/* The canonical type for a compact one; 0 = no such type. 13 is UUID, which the binary protocol of
+ * 0.17 lacks. */
 static const guint8 wire_types[16] = {
   [COMPACT_TRUE] = TPS_WIRE_BOOL,
   [COMPACT_FALSE] = TPS_WIRE_BOOL,

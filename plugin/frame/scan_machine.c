@@ -68,8 +68,20 @@ tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes)
     g_clear_pointer (&g_array_index (message->bodies, TpsBody, i).buffer, tps_buffer_unref);
 }
 
-/* Grows in powers of two: with what has come, never with what was announced. A message whose head finds no memory is
- * refused, and its bytes go nowhere from then on. */
+void
+tps_scan_begin_message (TpsScanner *scanner)
+{
+  scanner->message = tps_message_new ();
+  scanner->message->framed = scanner->framed;
+  scanner->message->transferred = scanner->transferred;
+  scanner->message->charge.budget = tps_budget_ref (tps_buffer_pool_get_budget (scanner->pool));
+  if (!tps_message_charge (scanner->message, TPS_MESSAGE_BYTES, NULL))
+    tps_scan_refuse_memory (scanner, TPS_MESSAGE_BYTES);
+  scanner->n_head = 0;
+}
+
+/* Grows in powers of two: with what has come, never with what was announced. A message whose head
+ * finds no memory is refused, and its bytes go nowhere from then on. */
 static gboolean
 grow_head (TpsScanner *scanner, const TpsScanInput *in, gsize n_bytes)
 {
@@ -231,7 +243,8 @@ tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in)
   return TPS_STEP_OK;
 }
 
-/* A message without a body cannot be handled, so once one is refused the others are given back and refused too. */
+/* A message without a body cannot be handled, so once one is refused the others are given back and
+ * refused too. */
 static TpsBuffer *
 get_body_buffer (TpsScanner *scanner, gsize n_bytes)
 {

@@ -1,18 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Inside of the scanner: the machine that scan_binary.c and scan_compact.c are written for. Private to plugin/frame.
+/* Inside of the scanner: the machine that scan_binary.c and scan_compact.c are written for. Private
+ * to plugin/frame.
  *
- * A scanner is always in one state, and each state has one step function per protocol. A step looks at the bytes that
- * are here and either takes a whole token (a field header, a number, a length) and sets the next state, or says
- * TPS_STEP_MORE and takes nothing. So a step never has to remember half a token: where a chunk ends inside one, scan.c
- * keeps the few bytes and puts them before the next chunk.
+ * A scanner is always in one state, and each state has one step function per protocol. A step looks
+ * at the bytes that are here and either takes a whole token (a field header, a number, a length)
+ * and sets the next state, or says TPS_STEP_MORE and takes nothing. So a step never has to remember
+ * half a token: where a chunk ends inside one, scan.c keeps the few bytes and puts them before the
+ * next chunk.
  *
  *   START -> PROTOCOL -> HEADER -> ... -> NAME -> ... -> NEXT <-> VALUE -> DONE
- *                                                         |  ^
- *                                                  RAW, BODY (bytes of strings, of lists of numbers)
+ *              |   ^                                      |  ^
+ *         THEADER -> INFO                                 |  |
+ *                                                  RAW, BODY (bytes of strings, lists of numbers)
  *
- * Structs and containers that are open lie on a stack of levels. Every byte and every declared size is held against
- * what is left of the message before anything is reserved for it.
+ * Structs and containers that are open lie on a stack of levels. Every byte and every declared size
+ * is held against what is left of the message before anything is reserved for it.
  */
 
 #pragma once
@@ -24,7 +27,8 @@ G_BEGIN_DECLS
 /* Field ids below 0 or above 255 that one struct may have: none of our services has any. */
 #define TPS_SCAN_FIRST_LEVELS 6
 #define TPS_SCAN_MAX_ODD_IDS 16
-#define TPS_SCAN_CARRY_BYTES 16 /* at least the longest token, a varint of 10 bytes */
+#define TPS_SCAN_CARRY_BYTES 16     /* at least the longest token, a varint of 10 bytes */
+#define TPS_SCAN_THEADER_FIRST 0x0f /* first byte of a THeader frame's content */
 
 typedef enum
 {
@@ -37,6 +41,8 @@ typedef enum
 typedef enum
 {
   TPS_SCAN_START,    /* before the frame length, or before an unframed message */
+  TPS_SCAN_THEADER,  /* before the fixed part of a THeader frame's header */
+  TPS_SCAN_INFO,     /* in the rest of that header */
   TPS_SCAN_PROTOCOL, /* before the first byte of a message */
   TPS_SCAN_HEADER,   /* the codec's: version and kind */
   TPS_SCAN_SEQID,
@@ -56,8 +62,8 @@ typedef struct
   const guint8 *next;
   const guint8 *end;  /* where the bytes that are here end, or the message */
   const guint8 *stop; /* where the bytes that are here end */
-  const guint8 *
-      span; /* binary protocol: bytes from here to `next` belong into the head as they are; else NULL */
+  /* binary protocol: bytes from here to `next` belong into the head as they are; else NULL */
+  const guint8 *span;
   gsize n_tail; /* bytes of the message (framed) or of its limit beyond `end` */
 } TpsScanInput;
 
@@ -101,11 +107,13 @@ struct TpsScanner
   guint8 carry[TPS_SCAN_CARRY_BYTES];
 
   TpsMessage *message;
-  gsize n_head;    /* bytes used of message->head, which is longer while the message grows */
-  gsize n_raw;     /* TPS_SCAN_RAW, TPS_SCAN_NAME: bytes to come */
-  gsize n_filled;  /* TPS_SCAN_BODY: bytes of the last body that are there */
-  guint n_name;    /* TPS_SCAN_NAME: bytes of the name that are there */
-  guint8 *scratch; /* where bytes of refused bodies go */
+  gsize n_head;      /* bytes used of message->head, which is longer while the message grows */
+  gsize n_raw;       /* TPS_SCAN_RAW, TPS_SCAN_NAME: bytes to come */
+  gsize n_filled;    /* TPS_SCAN_BODY: bytes of the last body that are there */
+  guint n_info;      /* TPS_SCAN_INFO: bytes of the header */
+  guint n_info_here; /* of them, how many are there */
+  guint n_name;      /* TPS_SCAN_NAME: bytes of the name that are there */
+  guint8 *scratch;   /* where bytes of refused bodies go */
 
   guint8 type; /* TPS_SCAN_VALUE */
   guint depth;
@@ -153,11 +161,13 @@ tps_scan_input_limit (TpsScanInput *in, gsize n_left)
 TpsScanStep tps_scan_refuse (TpsScanner *scanner, const TpsScanInput *in, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* The same for something longer than what is left: a defect in a frame, a limit where there is none. */
+/* The same for something longer than what is left: a defect in a frame, a limit where there is
+ * none. */
 TpsScanStep tps_scan_refuse_length (TpsScanner *scanner, const TpsScanInput *in, const gchar *what,
                                     guint64 n_bytes);
 
-/* No memory for `n_bytes` of the message: it is read to its end, which keeps the connection, and holds nothing. */
+/* No memory for `n_bytes` of the message: it is read to its end, which keeps the connection, and
+ * holds nothing. */
 void tps_scan_refuse_memory (TpsScanner *scanner, gsize n_bytes);
 
 /* Room for `n_bytes` more, at most 256, in the head, which then count as used; NULL: refused. */
@@ -179,12 +189,19 @@ TpsScanStep tps_scan_end_level (TpsScanner *scanner, TpsScanInput *in);
 /* A string or binary of `n_bytes` comes next; its length prefix is in the head or the span. */
 TpsScanStep tps_scan_begin_binary (TpsScanner *scanner, TpsScanInput *in, gint64 n_bytes);
 
-/* Checks types, count and depth of a container. `types` are key and value; a list has its element type twice.
- * FALSE: refused. */
+/* Checks types, count and depth of a container. `types` are key and value; a list has its element
+ * type twice. FALSE: refused. */
 gboolean tps_scan_check_container (TpsScanner *scanner, const TpsScanInput *in, gboolean is_map,
                                    const guint8 types[2], gint64 n_elems);
 TpsScanStep tps_scan_begin_container (TpsScanner *scanner, gboolean is_map, const guint8 types[2],
                                       guint32 n_elems);
+
+/* Makes the message that comes next, and charges for it. */
+void tps_scan_begin_message (TpsScanner *scanner);
+
+/* Steps of a THeader frame's header (scan_header.c). After them the codec is known. */
+TpsScanStep tps_scan_step_theader (TpsScanner *scanner, TpsScanInput *in);
+TpsScanStep tps_scan_step_info (TpsScanner *scanner, TpsScanInput *in);
 
 /* Steps that do not depend on the protocol. */
 TpsScanStep tps_scan_step_name (TpsScanner *scanner, TpsScanInput *in);

@@ -2,10 +2,11 @@
 
 /* What a message knows of memory that both sides of its connection map (thrift/memory.thrift).
  *
- * One TpsSharing belongs to one message. Of a message that goes out it is the place where large tensors are copied to, so
- * that the message carries slices instead of bytes; of a message that came in it finds the bytes of slices. Who makes them:
- * plugin/memory/segment_registry.h on the server's side, plugin/memory/segment_pool.h on the client's.
- * A message without a TpsSharing carries its tensors inline.
+ * One TpsSharing belongs to one message. Of a message that goes out it is the place where large
+ * tensors are copied to, so that the message carries slices instead of bytes; of a message that
+ * came in it finds the bytes of slices. Who makes them: plugin/memory/segment_registry.h on the
+ * server's side, plugin/memory/segment_pool.h on the client's. A message without a TpsSharing
+ * carries its tensors inline.
  */
 
 #pragma once
@@ -36,24 +37,26 @@ typedef struct TpsSharing TpsSharing;
 
 typedef struct
 {
-  /* Copies `n_bytes` into memory that the peer sees and sets `slice`. FALSE: there is no room now, the bytes are to
-   * travel inline. NULL: a message that came in. Does not block. */
+  /* Copies `n_bytes` into memory that the peer sees and sets `slice`. FALSE: there is no room now,
+   * the bytes are to travel inline. NULL: a message that came in. Does not block. */
   gboolean (*place) (TpsSharing *sharing, gconstpointer data, gsize n_bytes, TpsSharedSlice *slice);
 
-  /* The bytes of a slice, as a buffer that nobody may write to and whose contents the peer may change at any time
-   * (tps_buffer_is_shared(), or tps_buffer_get_device() is the device whose memory it is); the caller's. NULL with INVALID_ARGUMENT: no such segment, or beyond its end, or not
-   * aligned. NULL: a message that goes out. Thread: any. */
+  /* The bytes of a slice, as a buffer that nobody may write to and whose contents the peer may
+   * change at any time (tps_buffer_is_shared(), or tps_buffer_get_device() is the device whose
+   * memory it is); the caller's. NULL with INVALID_ARGUMENT: no such segment, or beyond its end, or
+   * not aligned. NULL: a message that goes out. Thread: any. */
   TpsBuffer *(*resolve) (TpsSharing *sharing, const TpsSharedSlice *slice, GError **error);
 
   /* Thread: any. */
   void (*ref) (TpsSharing *sharing);
   void (*unref) (TpsSharing *sharing);
 
-  /* Optional: where copies of slices come from, so that they are counted; borrowed. NULL: the default pool. Thread: any. */
+  /* Optional: where copies of slices come from, so that they are counted; borrowed. NULL: the
+   * default pool. Thread: any. */
   TpsBufferPool *(*get_pool) (TpsSharing *sharing);
 
-  /* Optional: as place, of bytes in memory of `device`, which stay there; waits for the copy. FALSE: they are to travel by way
-   * of the host. */
+  /* Optional: as place, of bytes in memory of `device`, which stay there; waits for the copy.
+   * FALSE: they are to travel by way of the host. */
   gboolean (*place_device) (TpsSharing *sharing, TpsDevice *device, gconstpointer data,
                             gsize n_bytes, TpsSharedSlice *slice);
 } TpsSharingOps;

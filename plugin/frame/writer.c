@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is written goes into one growing array, the head; a large binary leaves a splice there: an offset of the head
- * and the bytes that go out between. The head may move while it grows, so pieces are computed at the end. */
+/* What is written goes into one growing array, the head; a large binary leaves a splice there: an
+ * offset of the head and the bytes that go out between. The head may move while it grows, so pieces
+ * are computed at the end. */
 
 #include "plugin/frame/writer.h"
 
@@ -66,7 +67,8 @@ release (gpointer data)
   g_free (out);
 }
 
-/* Writers come and go with every call, so they are kept with their arrays, unless these are large. */
+/* Writers come and go with every call, so they are kept with their arrays, unless these are
+ * large. */
 static TpsDepot depot = TPS_DEPOT_INIT (release);
 static _Thread_local TpsMagazine magazine;
 
@@ -125,6 +127,7 @@ tps_writer_reset (TpsWriter *out, TpsProtocolKind protocol, gboolean framed)
   out->framed = framed;
   out->too_long = FALSE;
   out->impossible = FALSE;
+  out->n_prefix = 0;
   out->n_skipped = 0;
   out->n_head = 0;
   out->n_spliced_bytes = 0;
@@ -316,7 +319,7 @@ tps_writer_message_end_transferred (TpsWriter *out, GError **error)
                    G_MAXINT32, out->compact ? "compact" : "binary");
       return FALSE;
     }
-  out->n_skipped = out->framed ? FRAME_LENGTH_BYTES : 0;
+  out->n_skipped = out->n_prefix;
   compute_pieces (out);
   return TRUE;
 }
@@ -347,8 +350,8 @@ splice (TpsWriter *out, const guint8 *data, gsize n_bytes, TpsBuffer *buffer)
   splice_bytes (out, data, n_bytes, buffer);
 }
 
-/* Copies shared memory that the peer may change, because the writer may be queued. If there is no memory for the copy, the
- * message fails. */
+/* Copies shared memory that the peer may change, because the writer may be queued. If there is no
+ * memory for the copy, the message fails. */
 static void
 splice_copy (TpsWriter *out, gconstpointer data, gsize n_bytes)
 {

@@ -27,7 +27,8 @@ struct TpsWriter
   TpsCharge charge; /* of the head and of copies; with a reference of the budget */
   gsize n_copies;   /* bytes of copies beside the head, as they are charged */
   gsize n_spliced_bytes;
-  gsize n_skipped; /* bytes of the head that are not sent: the frame's length, in a transfer */
+  gsize n_prefix;  /* bytes of the head before the message: the frame's length and header */
+  gsize n_skipped; /* bytes of the head that are not sent: the prefix, in a transfer */
   GArray *splices; /* of what goes out between bytes of the head */
   GArray *pieces;  /* of struct iovec */
 
@@ -46,11 +47,12 @@ struct TpsWriter
   gpointer released_data;
 };
 
-/* Makes room for so many bytes at the end of the head. FALSE: there is no memory; the message has failed, and what is
- * written from then on is dropped. */
+/* Makes room for so many bytes at the end of the head. FALSE: there is no memory; the message has
+ * failed, and what is written from then on is dropped. */
 gboolean tps_writer_grow (TpsWriter *out, gsize n_bytes);
 
-/* Room for so many bytes at the end of the head, 16 at most: a message that has failed has as much. */
+/* Room for so many bytes at the end of the head, 16 at most: a message that has failed has as
+ * much. */
 static inline guint8 *
 tps_writer_extend (TpsWriter *out, gsize n_bytes)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values as the two protocols say them. Compact protocol needs two things remembered: the last field id of each open struct,
- * and a boolean field's id, because its value stands in its header. */
+/* Values as the two protocols say them. Compact protocol needs two things remembered: the last
+ * field id of each open struct, and a boolean field's id, because its value stands in its
+ * header. */
 
 #include "plugin/frame/writer_private.h"
 
@@ -90,13 +91,69 @@ tps_writer_put_binary_length (TpsWriter *out, gsize length)
   put_be64 (out, length);
 }
 
+/* ---- the header of a THeader frame (scan_header.c has its layout) --------------------------- */
+
+#define HEADER_MAGIC 0x0fff
+#define HEADER_FIXED_BYTES 14 /* with the frame's length before it */
+#define HEADER_SIZE_OFFSET 12
+#define HEADER_PROTOCOL_BINARY 0
+#define HEADER_PROTOCOL_COMPACT 2
+#define HEADER_INFO_PAIRS 1
+
+void
+tps_writer_set_header (TpsWriter *out, gint32 seqid)
+{
+  put_be32 (out, 0); /* the frame's length */
+  put_be16 (out, HEADER_MAGIC);
+  put_be16 (out, 0); /* flags */
+  put_be32 (out, (guint32) seqid);
+  put_be16 (out, 0); /* the header's size, known at its end */
+  put_byte (out, out->compact ? HEADER_PROTOCOL_COMPACT : HEADER_PROTOCOL_BINARY);
+  put_byte (out, 0); /* transforms */
+  out->n_prefix = out->n_head;
+}
+
+static void
+put_header_text (TpsWriter *out, const gchar *text)
+{
+  gsize n_bytes = strlen (text);
+
+  put_varint (out, n_bytes);
+  tps_writer_put_bytes (out, text, n_bytes);
+}
+
+void
+tps_writer_add_header (TpsWriter *out, const gchar *key, const gchar *value)
+{
+  put_byte (out, HEADER_INFO_PAIRS);
+  put_byte (out, 1); /* a block of one pair */
+  put_header_text (out, key);
+  put_header_text (out, value);
+}
+
+static void
+end_header (TpsWriter *out)
+{
+  guint16 size;
+
+  while (out->n_head % 4 != HEADER_FIXED_BYTES % 4)
+    put_byte (out, 0);
+  size = GUINT16_TO_BE ((guint16) ((out->n_head - HEADER_FIXED_BYTES) / 4));
+  memcpy (out->head + HEADER_SIZE_OFFSET, &size, sizeof size);
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
 void
 tps_writer_message_begin (TpsWriter *out, const gchar *name, TpsMessageKind kind, gint32 seqid)
 {
   gsize n_name = strlen (name);
 
-  if (out->framed)
+  if (out->n_prefix > 0)
+    end_header (out);
+  else if (out->framed)
     put_be32 (out, 0); /* the length, known at the end */
+  out->n_prefix = out->n_head;
   if (out->compact)
     {
       put_byte (out, 0x82);

@@ -146,6 +146,26 @@ tps_handler_call_put_strings (TpsHandlerCall *call, gint16 id, const GPtrArray *
 }
 
 void
+tps_handler_call_put_texts (TpsHandlerCall *call, gint16 id, const GHashTable *values)
+{
+  GHashTable *texts = (GHashTable *) (gsize) values;
+  GHashTableIter iter;
+  gpointer key, value;
+
+  put_field (call, id, T_MAP);
+  thrift_protocol_write_map_begin (call->protocol, T_STRING, T_STRING,
+                                   texts != NULL ? g_hash_table_size (texts) : 0, NULL);
+  if (texts == NULL)
+    return;
+  g_hash_table_iter_init (&iter, texts);
+  while (g_hash_table_iter_next (&iter, &key, &value))
+    {
+      thrift_protocol_write_string (call->protocol, key, NULL);
+      thrift_protocol_write_string (call->protocol, value, NULL);
+    }
+}
+
+void
 tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *values)
 {
   guint n = values != NULL ? values->len : 0;

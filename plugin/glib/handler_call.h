@@ -47,6 +47,7 @@ void tps_handler_call_put_struct (TpsHandlerCall *call, gint16 id, gconstpointer
 void tps_handler_call_put_push (TpsHandlerCall *call, gint16 id, const TpsWirePushId *value);
 void tps_handler_call_put_i64s (TpsHandlerCall *call, gint16 id, const GArray *values);
 void tps_handler_call_put_strings (TpsHandlerCall *call, gint16 id, const GPtrArray *values);
+void tps_handler_call_put_texts (TpsHandlerCall *call, gint16 id, const GHashTable *values);
 void tps_handler_call_put_structs (TpsHandlerCall *call, gint16 id, const GPtrArray *values);
 
 /* Has the plugin handle the call, and waits for the reply. A client of `client_type` to read it

@@ -17,7 +17,7 @@ SERVICE = re.compile(r"^service\s+(\w+)\s*\{(.*?)^\}", re.DOTALL | re.MULTILINE)
 METHOD = re.compile(
     r"([\w.]+(?:<[\w.]+>)?)\s+(\w+)\s*\(([^)]*)\)"
     r"\s*throws\s*\(1: (?:node\.)?ServiceError failure\)")
-ARGUMENT = re.compile(r"(\d+):\s*([\w.]+(?:<[\w.]+>)?)\s+(\w+)\s*(?:,|$)")
+ARGUMENT = re.compile(r"(\d+):\s*([\w.]+(?:<[\w.,]+>)?)\s+(\w+)\s*(?:,|$)")
 STRUCT = re.compile(r"^(?:struct|exception|union)\s+(\w+)", re.MULTILINE)
 ENUM = re.compile(r"^enum\s+(\w+)", re.MULTILINE)
 
@@ -141,6 +141,8 @@ class Idl:
             return "const GArray *", "i64s"
         if thrift_type == "list<string>":
             return "const GPtrArray *", "strings"
+        if thrift_type == "map<string,string>":
+            return "const GHashTable *", "texts"
         if thrift_type.startswith("list<"):
             self.check_struct(name)
             return "const GPtrArray *", "structs"
@@ -156,6 +158,8 @@ class Idl:
             return None, ""
         if thrift_type in SCALARS:
             return SCALARS[thrift_type] + " *", ""
+        if thrift_type == "string":
+            return "gchar **", "  g_clear_pointer (_return, g_free);\n"
         if thrift_type == "binary":
             return "GByteArray **", "  g_clear_pointer (_return, g_byte_array_unref);\n"
         if thrift_type.startswith("list<"):

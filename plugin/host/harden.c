@@ -113,7 +113,7 @@ refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError *
 
 /* ---- processing ----------------------------------------------------------------------------- */
 
-/* Types that calls bring into being are repaired by and by: after calls 1, 2, 4, 8, ... */
+/* Types that calls bring into being are repaired after calls 1, 2, 4, 8, ... */
 static void
 repair_new_types (TpsHardenedProcessor *processor)
 {

@@ -38,9 +38,11 @@ handle (TpsCall *call, gpointer object)
   ThriftProtocol *protocol = open_call (call);
   g_autoptr (GError) error = NULL;
   TpsWriter *reply = NULL;
+  const TpsGrant *outer = tps_grant_set_current (tps_call_get_grant (call));
 
   if (thrift_processor_process (service->processor, protocol, protocol, &error))
     reply = tps_host_transport_steal_reply (TPS_HOST_TRANSPORT (protocol->transport));
+  tps_grant_set_current (outer);
   g_object_unref (protocol);
   if (error != NULL)
     tps_call_reply_error (call, error);
@@ -71,5 +73,7 @@ tps_host_service_free (TpsHostService *service)
 TpsService
 tps_host_service_get (TpsHostService *service)
 {
-  return (TpsService) { .name = service->name, .handle_other = handle, .object = service };
+  return (TpsService) {
+    .name = service->name, .handle_other = handle, .other_right = TPS_RIGHT_PUSH, .object = service
+  };
 }

@@ -96,7 +96,7 @@ read_without_leak (ThriftStruct *object, ThriftProtocol *protocol, GError **erro
     return n_bytes;
   if (reason != NULL && TPS_IS_HOST_PROTOCOL (protocol))
     {
-      tps_host_protocol_turn_sour (TPS_HOST_PROTOCOL (protocol), reason);
+      tps_host_protocol_fail (TPS_HOST_PROTOCOL (protocol), reason);
       return 0;
     }
   if (reason != NULL && (error == NULL || *error == NULL))

@@ -32,6 +32,7 @@ G_DEFINE_TYPE (TpsProcessor, tps_processor, THRIFT_TYPE_PROCESSOR)
 typedef struct
 {
   const TpsProcessor *processor;
+  const TpsGrant *grant; /* of the call in whose name this thread runs; NULL = of no call */
   TpsMutex lock;
   TpsCond answered;
   gboolean is_answered; /* lock */
@@ -104,7 +105,16 @@ finish (gpointer carried, TpsWriter *reply)
   tps_mutex_unlock (&call->lock);
 }
 
+/* A processor of the program's own that TpsServer serves may call our services in its turn: its
+ * caller must not reach more through it than without it. */
+static const TpsGrant *
+get_grant (gpointer carried)
+{
+  return ((const CarriedCall *) carried)->grant;
+}
+
 static const TpsCarrierOps carrier_ops = {
+  .get_grant = get_grant,
   .may_wait = may_wait,
   .run_on_worker = run_here,
   .finish = finish,
@@ -113,7 +123,7 @@ static const TpsCarrierOps carrier_ops = {
 TpsWriter *
 tps_processor_call (TpsProcessor *processor, TpsMessage *message)
 {
-  CarriedCall call = { .processor = processor };
+  CarriedCall call = { .processor = processor, .grant = tps_grant_get_current () };
 
   tps_mutex_init (&call.lock);
   tps_cond_init (&call.answered);
@@ -148,6 +158,8 @@ choose_form (TpsMessage *message, TpsHostTransport *transport)
     tps_host_transport_get_form (transport, &form);
   message->protocol = form.protocol;
   message->framed = form.framed;
+  message->has_header = form.has_header;
+  message->header_seqid = form.header_seqid;
 }
 
 /* Takes over `reply`. */

@@ -104,6 +104,8 @@ write_message_begin (ThriftProtocol *base, const gchar *name, const ThriftMessag
                  "TpsHostProtocol writes to a TpsHostTransport only");
   tps_host_transport_get_form (transport, &form);
   protocol->out = tps_writer_new (form.protocol, form.framed);
+  if (form.has_header)
+    tps_writer_set_header (protocol->out, form.header_seqid);
   tps_writer_set_budget (protocol->out, form.budget);
   tps_writer_message_begin (protocol->out, name != NULL ? name : "", (TpsMessageKind) type, seqid);
   return 0;
@@ -248,9 +250,9 @@ read_message_end (ThriftProtocol *base, GError **error)
 
   if (in == NULL)
     return -1;
-  ok = in->sour == NULL;
+  ok = in->error == NULL;
   if (!ok && error != NULL && *error == NULL)
-    g_propagate_error (error, g_steal_pointer (&in->sour));
+    g_propagate_error (error, g_steal_pointer (&in->error));
   end_message (protocol);
   return finish (ok);
 }
@@ -442,10 +444,10 @@ tps_host_protocol_steal_message (TpsHostProtocol *protocol)
 }
 
 void
-tps_host_protocol_turn_sour (TpsHostProtocol *protocol, GError *reason)
+tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason)
 {
   if (protocol->message != NULL)
-    tps_typed_reader_turn_sour (&protocol->in, reason);
+    tps_typed_reader_fail (&protocol->in, reason);
   else
     g_error_free (reason);
 }

@@ -63,6 +63,6 @@ void tps_host_protocol_borrow_binaries (TpsHostProtocol *protocol);
 TpsMessage *tps_host_protocol_steal_message (TpsHostProtocol *protocol);
 
 /* Makes the rest of the message read as empty, and its end as the error `reason` (taken over). */
-void tps_host_protocol_turn_sour (TpsHostProtocol *protocol, GError *reason);
+void tps_host_protocol_fail (TpsHostProtocol *protocol, GError *reason);
 
 G_END_DECLS

@@ -30,8 +30,7 @@ struct TpsHostStream
   TpsScanner *scanner;
   gboolean broken; /* after an error nothing is read or written any more */
 
-  TpsProtocolKind protocol;
-  gboolean framed;
+  TpsWriterForm form; /* of the next message that is written; without a budget */
 
   /* Read from the connection, not yet scanned: [begin, end). */
   gsize begin;
@@ -107,8 +106,8 @@ stream_new (ThriftTransport *inner, const TpsHostOptions *options)
   stream->n_references = 1;
   stream->inner = inner;
   stream->scanner = tps_scanner_new (&limits);
-  stream->protocol = stream->options.protocol;
-  stream->framed = !stream->options.unframed;
+  stream->form.protocol = stream->options.protocol;
+  stream->form.framed = !stream->options.unframed;
   return stream;
 }
 
@@ -143,16 +142,10 @@ tps_host_stream_unref (TpsHostStream *stream)
   g_free (stream);
 }
 
-TpsProtocolKind
-tps_host_stream_get_protocol (const TpsHostStream *stream)
+const TpsWriterForm *
+tps_host_stream_get_form (const TpsHostStream *stream)
 {
-  return stream->protocol;
-}
-
-gboolean
-tps_host_stream_get_framed (const TpsHostStream *stream)
-{
-  return stream->framed;
+  return &stream->form;
 }
 
 guint
@@ -446,8 +439,10 @@ tps_host_stream_receive (TpsHostStream *stream, GError **error)
                                       : !read_more (stream, deadline_ns, error))
         return NULL;
     }
-  stream->protocol = message->protocol;
-  stream->framed = message->framed;
+  stream->form = (TpsWriterForm) { .protocol = message->protocol,
+                                   .framed = message->framed,
+                                   .has_header = message->has_header,
+                                   .header_seqid = message->header_seqid };
   return message;
 }
 

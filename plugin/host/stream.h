@@ -76,9 +76,8 @@ TpsMessage *tps_host_stream_receive (TpsHostStream *stream, GError **error);
  * DEADLINE_EXCEEDED. */
 gboolean tps_host_stream_send (TpsHostStream *stream, TpsWriter *out, GError **error);
 
-/* What the next message that is written should look like. */
-TpsProtocolKind tps_host_stream_get_protocol (const TpsHostStream *stream);
-gboolean tps_host_stream_get_framed (const TpsHostStream *stream);
+/* What the next message that is written should look like; borrowed, without a budget. */
+const TpsWriterForm *tps_host_stream_get_form (const TpsHostStream *stream);
 
 guint tps_host_stream_get_max_elements (const TpsHostStream *stream);
 

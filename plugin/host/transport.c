@@ -67,11 +67,8 @@ tps_host_transport_get_stream (TpsHostTransport *transport)
 void
 tps_host_transport_get_form (TpsHostTransport *transport, TpsWriterForm *form)
 {
-  *form = transport->form;
-  if (transport->stream == NULL)
-    return;
-  form->protocol = tps_host_stream_get_protocol (transport->stream);
-  form->framed = tps_host_stream_get_framed (transport->stream);
+  *form = transport->stream != NULL ? *tps_host_stream_get_form (transport->stream)
+                                    : transport->form;
 }
 
 static gboolean

@@ -27,7 +27,7 @@ tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint 
 {
   tps_reader_init (&reader->in, message);
   reader->n_elements_left = max_elements;
-  reader->sour = NULL;
+  reader->error = NULL;
   /* The message is a list of one struct. */
   reader->n_levels = 1;
   reader->levels[0] = (TpsTypedLevel) { .kind = TPS_WIRE_LIST,
@@ -38,41 +38,40 @@ tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint 
 void
 tps_typed_reader_clear (TpsTypedReader *reader)
 {
-  g_clear_error (&reader->sour);
+  g_clear_error (&reader->error);
 }
 
 void
-tps_typed_reader_turn_sour (TpsTypedReader *reader, GError *reason)
+tps_typed_reader_fail (TpsTypedReader *reader, GError *reason)
 {
-  if (reader->sour == NULL)
-    reader->sour = reason;
+  if (reader->error == NULL)
+    reader->error = reason;
   else
     g_error_free (reason);
 }
 
 G_GNUC_PRINTF (3, 4)
 static void
-turn_sour (TpsTypedReader *reader, gint code, const gchar *format, ...)
+fail (TpsTypedReader *reader, gint code, const gchar *format, ...)
 {
   va_list args;
 
-  if (reader->sour != NULL)
+  if (reader->error != NULL)
     return;
   va_start (args, format);
-  reader->sour = g_error_new_valist (TPS_ERROR, code, format, args);
+  reader->error = g_error_new_valist (TPS_ERROR, code, format, args);
   va_end (args);
 }
 
 static gboolean
-is_sour (TpsTypedReader *reader)
+has_failed (TpsTypedReader *reader)
 {
   if (reader->in.bad && reader->in.message->n_bytes_refused > 0)
-    turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no memory is left for %zu bytes of the message",
-               reader->in.message->n_bytes_refused);
+    fail (reader, TPS_ERROR_RESOURCE_EXHAUSTED, "no memory is left for %zu bytes of the message",
+          reader->in.message->n_bytes_refused);
   else if (reader->in.bad)
-    turn_sour (reader, TPS_ERROR_PROTOCOL, "the message ends inside a value");
-  return reader->sour != NULL;
+    fail (reader, TPS_ERROR_PROTOCOL, "the message ends inside a value");
+  return reader->error != NULL;
 }
 
 /* What stands next, and that it has been read. */
@@ -100,23 +99,23 @@ expect (TpsTypedReader *reader, TpsWireType type)
 {
   TpsWireType next;
 
-  if (is_sour (reader))
+  if (has_failed (reader))
     return FALSE;
   next = take_next (&reader->levels[reader->n_levels - 1]);
   if (next == type)
     return TRUE;
-  turn_sour (reader, TPS_ERROR_PROTOCOL, "a %s stands where a %s is expected", type_name (next),
-             type_name (type));
+  fail (reader, TPS_ERROR_PROTOCOL, "a %s stands where a %s is expected", type_name (next),
+        type_name (type));
   return FALSE;
 }
 
 static void
 push (TpsTypedReader *reader, TpsTypedLevel level)
 {
-  if (is_sour (reader))
+  if (has_failed (reader))
     return;
   if (reader->n_levels == G_N_ELEMENTS (reader->levels))
-    turn_sour (reader, TPS_ERROR_PROTOCOL, "nested deeper than %d", TPS_MESSAGE_MAX_DEPTH);
+    fail (reader, TPS_ERROR_PROTOCOL, "nested deeper than %d", TPS_MESSAGE_MAX_DEPTH);
   else
     reader->levels[reader->n_levels++] = level;
 }
@@ -126,10 +125,10 @@ pop (TpsTypedReader *reader)
 {
   TpsTypedLevel *level = &reader->levels[reader->n_levels - 1];
 
-  if (is_sour (reader))
+  if (has_failed (reader))
     return;
   if (reader->n_levels == 1 || level->n_missing > 0 || level->value != TPS_WIRE_STOP)
-    turn_sour (reader, TPS_ERROR_PROTOCOL, "a %s was left before its end", type_name (level->kind));
+    fail (reader, TPS_ERROR_PROTOCOL, "a %s was left before its end", type_name (level->kind));
   else
     reader->n_levels--;
 }
@@ -149,7 +148,7 @@ charge (TpsTypedReader *reader, guint64 n, gsize n_bytes_each)
 
   if (tps_reader_charge (&reader->in, n * n_bytes_each, &error))
     return TRUE;
-  tps_typed_reader_turn_sour (reader, error);
+  tps_typed_reader_fail (reader, error);
   return FALSE;
 }
 
@@ -158,8 +157,8 @@ count_elements (TpsTypedReader *reader, guint64 n)
 {
   if (n > reader->n_elements_left)
     {
-      turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "the message has too many strings, structs and containers inside containers");
+      fail (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
+            "the message has too many strings, structs and containers inside containers");
       return FALSE;
     }
   reader->n_elements_left -= (guint) n;
@@ -182,15 +181,15 @@ tps_typed_reader_field (TpsTypedReader *reader, gint16 *id)
   TpsWireType type = TPS_WIRE_STOP;
 
   *id = 0;
-  if (is_sour (reader))
+  if (has_failed (reader))
     return TPS_WIRE_STOP;
   if (level->kind != TPS_WIRE_STRUCT || level->value != TPS_WIRE_STOP)
     {
-      turn_sour (reader, TPS_ERROR_PROTOCOL, "a field was asked for where a %s stands",
-                 type_name (level->value));
+      fail (reader, TPS_ERROR_PROTOCOL, "a field was asked for where a %s stands",
+            type_name (level->value));
       return TPS_WIRE_STOP;
     }
-  if (!tps_reader_field (&reader->in, id, &type) || is_sour (reader))
+  if (!tps_reader_field (&reader->in, id, &type) || has_failed (reader))
     {
       *id = 0;
       return TPS_WIRE_STOP;
@@ -202,7 +201,7 @@ tps_typed_reader_field (TpsTypedReader *reader, gint16 *id)
 void
 tps_typed_reader_struct_end (TpsTypedReader *reader)
 {
-  if (is_sour (reader))
+  if (has_failed (reader))
     return;
   tps_reader_struct_end (&reader->in);
   pop (reader);
@@ -218,7 +217,7 @@ tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, TpsWireTy
   if (!expect (reader, kind))
     return 0;
   tps_reader_list_begin (&reader->in, &level.value, &n);
-  if (is_sour (reader))
+  if (has_failed (reader))
     return 0;
   level.n_missing = n;
   if (kind == TPS_WIRE_SET || is_element (level.value) ? !count_elements (reader, n)
@@ -226,7 +225,7 @@ tps_typed_reader_list_begin (TpsTypedReader *reader, TpsWireType kind, TpsWireTy
     return 0;
   *type = level.value;
   push (reader, level);
-  return reader->sour == NULL ? n : 0;
+  return reader->error == NULL ? n : 0;
 }
 
 guint32
@@ -239,13 +238,13 @@ tps_typed_reader_map_begin (TpsTypedReader *reader, TpsWireType *key, TpsWireTyp
   if (!expect (reader, TPS_WIRE_MAP))
     return 0;
   tps_reader_map_begin (&reader->in, &level.key, &level.value, &n);
-  if (is_sour (reader) || !count_elements (reader, (guint64) n * 2))
+  if (has_failed (reader) || !count_elements (reader, (guint64) n * 2))
     return 0;
   level.n_missing = (guint64) n * 2;
   *key = level.key;
   *value = level.value;
   push (reader, level);
-  return reader->sour == NULL ? n : 0;
+  return reader->error == NULL ? n : 0;
 }
 
 void
@@ -253,10 +252,10 @@ tps_typed_reader_container_end (TpsTypedReader *reader)
 {
   TpsTypedLevel *level = &reader->levels[reader->n_levels - 1];
 
-  if (is_sour (reader))
+  if (has_failed (reader))
     return;
   if (level->kind == TPS_WIRE_STRUCT)
-    turn_sour (reader, TPS_ERROR_PROTOCOL, "the end of a container was asked for inside a struct");
+    fail (reader, TPS_ERROR_PROTOCOL, "the end of a container was asked for inside a struct");
   if (level->n_missing == 0)
     level->value = TPS_WIRE_STOP;
   pop (reader);
@@ -308,8 +307,7 @@ tps_typed_reader_binary (TpsTypedReader *reader)
     return nothing;
   view = tps_reader_binary (&reader->in);
   if (view.n_bytes > G_MAXINT32)
-    turn_sour (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "a binary of %" G_GSIZE_FORMAT " bytes, more than generated code can hold",
-               view.n_bytes);
-  return !is_sour (reader) && charge (reader, view.n_bytes, 1) ? view : nothing;
+    fail (reader, TPS_ERROR_RESOURCE_EXHAUSTED,
+          "a binary of %" G_GSIZE_FORMAT " bytes, more than generated code can hold", view.n_bytes);
+  return !has_failed (reader) && charge (reader, view.n_bytes, 1) ? view : nothing;
 }

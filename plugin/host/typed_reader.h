@@ -3,11 +3,11 @@
 /* Reads a canonical message for readers that do not look at what they read.
  *
  * Generated code checks the types of fields but not of the elements of containers, and its error
- * paths leak what is being read: objects, arrays, map keys. So a typed reader knows what stands
- * next and never lets a value be taken for another type; and where that is asked for, it does not
- * fail at once but goes *sour*: from then on structs have no fields, containers no elements, values
- * are 0 or empty, and the reason is kept until the reader asks for it at the message's end. A
- * reader that trusts everything thus runs to its end, owns all it made, and frees it.
+ * paths leak what is being read: objects, arrays, map keys. A typed reader therefore knows which
+ * type comes next and never returns a value as another type. After an error it has *failed*:
+ * structs have no more fields, containers no more elements, and values are 0 or empty. The error is
+ * reported at the end of the message. So generated code always reads to the end, owns everything
+ * that it created, and frees it.
  */
 
 #pragma once
@@ -32,15 +32,15 @@ typedef struct
   guint n_elements_left;
   guint n_levels;
   TpsTypedLevel levels[TPS_MESSAGE_MAX_DEPTH + 2];
-  GError *sour; /* why, or NULL */
+  GError *error; /* why it has failed; NULL = it has not */
 } TpsTypedReader;
 
 /* `max_elements` as in TpsHostOptions. */
 void tps_typed_reader_init (TpsTypedReader *reader, const TpsMessage *message, guint max_elements);
 void tps_typed_reader_clear (TpsTypedReader *reader);
 
-/* Goes sour for `reason` (taken over), unless it is already. */
-void tps_typed_reader_turn_sour (TpsTypedReader *reader, GError *reason);
+/* Makes the reader fail with `reason` (taken over). The first error stays. */
+void tps_typed_reader_fail (TpsTypedReader *reader, GError *reason);
 
 void tps_typed_reader_struct_begin (TpsTypedReader *reader);
 /* TPS_WIRE_STOP at the struct's end. */

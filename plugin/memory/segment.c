@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Why the seals. SHRINK: a peer that cuts the file off would have us read beyond its end, which is SIGBUS. GROW: what is
- * counted is what there is. FUTURE_WRITE: the reader of answers gets no mapping that it could write to, while ours, made
- * before the seal, stays writable. SEAL: the peer adds none that would take our own mapping away.
+/* Why the seals. SHRINK: a peer that cuts the file off would have us read beyond its end, which is
+ * SIGBUS. GROW: what is counted is what there is. FUTURE_WRITE: the reader of answers gets no
+ * mapping that it could write to, while ours, made before the seal, stays writable. SEAL: the peer
+ * adds none that would take our own mapping away.
  */
 
 #include "plugin/memory/segment.h"
@@ -38,8 +39,8 @@ tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes)
   return n_bytes > G_MAXSIZE - (page - 1) ? G_MAXSIZE : (n_bytes + page - 1) / page * page;
 }
 
-/* Hints, whose failure costs time only: huge pages where shared memory may have them, and page tables filled before the
- * first message needs them. */
+/* Hints, whose failure costs time only: huge pages where shared memory may have them, and page
+ * tables filled before the first message needs them. */
 static void
 prepare_pages (guint8 *data, gsize n_bytes)
 {
@@ -105,7 +106,8 @@ allocate_pages (gint fd, gsize n_bytes)
   return rc == 0;
 }
 
-/* Kernels before 5.1 do not know FUTURE_WRITE: there the client could write to its answers, which harms itself alone. */
+/* Kernels before 5.1 do not know FUTURE_WRITE: there the client could write to its answers, which
+ * harms itself alone. */
 static gboolean
 seal (gint fd, TpsSegmentUse use)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One segment of shared memory: a sealed memfd and a mapping of it, or memory of a device. Immutable after its creation but
- * for the bytes. Thread: any.
+/* One segment of shared memory: a sealed memfd and a mapping of it, or memory of a device.
+ * Immutable after its creation but for the bytes. Thread: any.
  */
 
 #pragma once
@@ -30,20 +30,23 @@ typedef struct TpsSegment TpsSegment;
 /* In whole pages, or what takes their place in a device; G_MAXSIZE where that overflows. */
 gsize tps_segment_round_size (TpsSegmentKind kind, gsize n_bytes);
 
-/* The server's side: makes, fills with zeros (its pages are there from now on: no SIGBUS for want of memory) and seals the
- * file, and maps it. `fd` is the caller's, to be sent and closed. Errors: RESOURCE_EXHAUSTED. */
+/* The server's side: makes, fills with zeros (its pages are there from now on: no SIGBUS for want
+ * of memory) and seals the file, and maps it. `fd` is the caller's, to be sent and closed. Errors:
+ * RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_create (TpsSegmentUse use, gsize n_bytes, gint *fd, GError **error);
 
-/* The client's side: maps what it was sent, whose size and seals are checked first. `fd` stays the caller's. Errors:
- * INTERNAL for a file that is not as memory.thrift says, RESOURCE_EXHAUSTED. */
+/* The client's side: maps what it was sent, whose size and seals are checked first. `fd` stays the
+ * caller's. Errors: INTERNAL for a file that is not as memory.thrift says, RESOURCE_EXHAUSTED. */
 TpsSegment *tps_segment_open (TpsSegmentUse use, gsize n_bytes, gint fd, GError **error);
 
-/* The server's side of memory of `device`, which has slots for that: filled with zeros. `handle` [TPS_EXPORT_HANDLE_BYTES] is
- * what the client opens it by. May block. Errors: RESOURCE_EXHAUSTED, UNAVAILABLE, DEVICE_LOST. */
+/* The server's side of memory of `device`, which has slots for that: filled with zeros. `handle`
+ * [TPS_EXPORT_HANDLE_BYTES] is what the client opens it by. May block. Errors: RESOURCE_EXHAUSTED,
+ * UNAVAILABLE, DEVICE_LOST. */
 TpsSegment *tps_segment_create_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                          guint8 *handle, GError **error);
 
-/* The client's side, whose device may be a peer of the server's. May block. Errors: UNAVAILABLE, DEVICE_LOST. */
+/* The client's side, whose device may be a peer of the server's. May block. Errors: UNAVAILABLE,
+ * DEVICE_LOST. */
 TpsSegment *tps_segment_open_exported (TpsDevice *device, TpsSegmentUse use, gsize n_bytes,
                                        const guint8 *handle, GError **error);
 
@@ -51,10 +54,12 @@ TpsSegmentKind tps_segment_get_kind (const TpsSegment *segment);
 TpsSegmentUse tps_segment_get_use (const TpsSegment *segment);
 gsize tps_segment_get_size (const TpsSegment *segment); /* rounded */
 
-/* Borrowed; mapped for reading only on the side that reads. Of kind CUDA_IPC an address of the device. */
+/* Borrowed; mapped for reading only on the side that reads. Of kind CUDA_IPC an address of the
+ * device. */
 guint8 *tps_segment_get_data (const TpsSegment *segment);
 
-/* Bytes [offset, offset + length) as a buffer that its peer may change at any time: shared host memory, or the device's. */
+/* Bytes [offset, offset + length) as a buffer that its peer may change at any time: shared host
+ * memory, or the device's. */
 TpsBuffer *tps_segment_show (const TpsSegment *segment, gsize offset, gsize length,
                              GDestroyNotify free_func, gpointer user_data);
 

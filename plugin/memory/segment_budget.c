@@ -6,8 +6,8 @@
 #include "runtime/base/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
-/* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its threads and its heap get
- * none either. */
+/* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its
+ * threads and its heap get none either. */
 #define DEFAULT_MAX_IN_PROCESS 16384
 
 static atomic_uint n_in_process;
@@ -59,6 +59,17 @@ TpsBufferPool *
 tps_segment_budget_get_copies (const TpsSegmentBudget *budget)
 {
   return budget->copies;
+}
+
+gsize
+tps_segment_budget_get_bytes (TpsSegmentBudget *budget)
+{
+  gsize n_bytes;
+
+  tps_mutex_lock (&budget->lock);
+  n_bytes = budget->n_bytes;
+  tps_mutex_unlock (&budget->lock);
+  return n_bytes;
 }
 
 gsize

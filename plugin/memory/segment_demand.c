@@ -1,11 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What to open next. Each message that did not find room leaves a demand: how large a segment would have taken it, and how many such
- * segments would have been of use at that moment. The next segment serves the largest demand, and demands that it meets
- * are forgotten with it, but of a device as many are opened as would have been of use. Where the limit stands in the way, idle segments
- * are closed first: smaller ones of the same use, and what the other use has beyond its half.
+/* What to open next. Each message that did not find room leaves a demand: how large a segment would
+ * have taken it, and how many such segments would have been of use at that moment. The next segment
+ * serves the largest demand, and demands that it meets are forgotten with it, but of a device as
+ * many are opened as would have been of use. Where the limit stands in the way, idle segments are
+ * closed first: smaller ones of the same use, and what the other use has beyond its half.
  *
- * Segments are powers of two: a few sizes serve all, and growing tensors do not open one for each step. */
+ * Segments are powers of two: a few sizes serve all, and growing tensors do not open one for each
+ * step. */
 
 #include "plugin/memory/segment_pool_private.h"
 
@@ -41,7 +43,8 @@ typedef struct
   gsize size;
 } Wanted;
 
-/* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there may be. */
+/* Of the segment that would take `n_bytes`; where that is more than the limit, the largest there
+ * may be. */
 static gsize
 size_for (const TpsSegmentPool *pool, TpsSegmentKind kind, gsize n_bytes)
 {
@@ -99,9 +102,10 @@ other_use (TpsSegmentUse use)
   return use == TPS_SEGMENT_REQUESTS ? TPS_SEGMENT_ANSWERS : TPS_SEGMENT_REQUESTS;
 }
 
-/* The largest segment of the other use that may go: each use has a claim to half of the limit, and what the other has beyond its
- * own half gives way. For a segment that needs more than half smaller ones go: there is room for one such only, which nobody
- * has a claim to. So the two uses cannot push each other out in turn, without end. */
+/* The largest segment of the other use that may go: each use has a claim to half of the limit, and
+ * what the other has beyond its own half gives way. For a segment that needs more than half smaller
+ * ones go: there is room for one such only, which nobody has a claim to. So the two uses cannot
+ * push each other out in turn, without end. */
 static gsize
 max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -114,7 +118,8 @@ max_victim_of_other (const TpsSegmentPool *pool, const Wanted *wanted)
   return n_own <= half - wanted->size && n_other > half ? n_other - half : 0;
 }
 
-/* The smallest idle segment that may make room; NULL = none. `of_use`: one of the same use is needed. */
+/* The smallest idle segment that may make room; NULL = none. `of_use`: one of the same use is
+ * needed. */
 static TpsPoolSegment *
 find_victim (const TpsSegmentPool *pool, const Wanted *wanted, gboolean of_use)
 {
@@ -170,7 +175,8 @@ evict (TpsSegmentPool *pool, const Wanted *wanted)
   return TRUE;
 }
 
-/* Of the use, on both sides or on their way; also those that the server has closed, which are mapped here still. */
+/* Of the use, on both sides or on their way; also those that the server has closed, which are
+ * mapped here still. */
 static guint
 count_mapped (const TpsSegmentPool *pool, const Wanted *wanted)
 {
@@ -201,7 +207,8 @@ make_room (TpsSegmentPool *pool, const Wanted *wanted, gboolean *wait)
   return FALSE;
 }
 
-/* Who misses one of the host's says so again; for want of a device's everything takes another way, and nobody can tell. */
+/* A caller that misses a segment of the host's memory asks again. Without one of a device
+ * everything takes another way, and no caller can tell. */
 static gboolean
 wants_all (TpsSegmentKind kind)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The memory of one call: tensors are copied one after the other into segments that are free, the smallest that will do, and a
- * further one is taken where the next tensor does not fit. */
+/* The memory of one call: tensors are copied one after the other into segments that are free, the
+ * smallest that will do, and a further one is taken where the next tensor does not fit. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "runtime/device/device_memory.h"

@@ -28,14 +28,15 @@ G_BEGIN_DECLS
  *   OPEN      may be used
  *   DOOMED    is to be closed
  *   CLOSING   the server has been asked to
- *   DRAINING  (ANSWERS) the server has closed it, but calls made before may have been answered there: it goes when the last of them
- *             has ended. It does not count any more
+ *   DRAINING  (ANSWERS) the server has closed it, but calls made before may have been answered
+ *             there: it goes when the last of them has ended. It does not count any more
  *
- * A call that was not answered leaves its segments DOOMED: the server may read them until they are closed. Everything else that is
- * closed was FREE.
+ * A call that was not answered leaves its segments DOOMED: the server may read them until they are
+ * closed. Everything else that is closed was FREE.
  *
- * Memory of a device must be let go of before its owner frees it, so it is when the server is asked to close it. Answers that are
- * on their way cannot wait for that: segments of a device for ANSWERS are closed with the connection only. */
+ * Memory of a device must be let go of before its owner frees it, so it is when the server is asked
+ * to close it. Answers that are on their way cannot wait for that: segments of a device for ANSWERS
+ * are closed with the connection only. */
 typedef enum
 {
   TPS_POOL_SEGMENT_FREE,
@@ -101,14 +102,14 @@ struct TpsSegmentPool
 {
   TpsRefcount refcount;
 
-  TpsMutex
-      lock; /* guards the following; no other lock is taken under it but that of the loop, by `wake` */
+  /* guards the following; no other lock is taken under it but that of the loop, by `wake` */
+  TpsMutex lock;
   GDestroyNotify wake; /* NULL: shut down */
   gpointer user_data;
   gboolean woken; /* and tps_segment_pool_next () has not said FALSE since */
   TpsPoolKind kinds[TPS_SEGMENT_N_KINDS]; /* by kind */
-  TpsDevice *
-      device; /* whose memory segments of kind CUDA_IPC are opened for; NULL: nobody has missed any */
+  /* whose memory segments of kind CUDA_IPC are opened for; NULL: nobody has missed any */
+  TpsDevice *device;
   TpsOfferState offer;
   GPtrArray *segments; /* of TpsPoolSegment */
   GQueue leases;       /* of TpsPoolLease, by age */
@@ -131,11 +132,13 @@ gboolean tps_segment_pool_is_down (const TpsSegmentPool *pool);
 /* Has somebody call tps_segment_pool_next (). */
 void tps_segment_pool_wake (TpsSegmentPool *pool);
 
-/* A message of `n_bytes` would have found room in a segment if there had been one more than `n_parallel` - 1 of them. */
+/* A message of `n_bytes` would have found room in a segment if there had been one more than
+ * `n_parallel` - 1 of them. */
 void tps_segment_pool_demand (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse use,
                               gsize n_bytes, guint n_parallel);
 
-/* The size of the segment to open now, and its use; 0 = none. A demand that is met, or cannot be, is forgotten. */
+/* The size of the segment to open now, and its use; 0 = none. A demand that is met, or cannot be,
+ * is forgotten. */
 gsize tps_segment_pool_plan (TpsSegmentPool *pool, TpsSegmentKind kind, TpsSegmentUse *use);
 
 /* What counts against the limit of the kind, while none is being opened. */

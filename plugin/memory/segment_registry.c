@@ -5,7 +5,7 @@
  *   registry -> entries        a segment each, until it is closed
  *   buffer   -> entry, receive a slice that was given out keeps the mapping and its call's answer
  *   answer   -> entry          the segment that it fills
- *   entry    -> charge         memory counts until it is unmapped, which may be after the close and after the registry
+ *   entry    -> charge         memory counts until it is unmapped, perhaps after the registry
  *   answer of open -> charge   and until its descriptor has been sent, which may be later still
  *   charge   -> budget
  *
@@ -60,7 +60,8 @@ tps_segment_entry_unref (TpsSegmentEntry *entry)
   g_free (entry);
 }
 
-/* Ids are never used twice in a process: one of another connection, or of a closed segment, is unknown. */
+/* Ids are never used twice in a process: one of another connection, or of a closed segment, is
+ * unknown. */
 static gint64
 make_id (void)
 {
@@ -137,6 +138,17 @@ gsize
 tps_segment_registry_get_max_bytes (const TpsSegmentRegistry *registry)
 {
   return tps_segment_budget_get_max_bytes (registry->budgets[TPS_SEGMENT_MEMFD]);
+}
+
+gsize
+tps_segment_registry_get_bytes (const TpsSegmentRegistry *registry)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < TPS_SEGMENT_N_KINDS; i++)
+    if (registry->budgets[i] != NULL)
+      n_bytes += tps_segment_budget_get_bytes (registry->budgets[i]);
+  return n_bytes;
 }
 
 TpsDevice *

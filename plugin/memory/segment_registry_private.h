@@ -9,8 +9,9 @@
 
 G_BEGIN_DECLS
 
-/* A segment for requests is written by the client: nothing here depends on whose turn it is. One for answers is free, then
- * filled by one answer, then lent to the client until that gives it back. */
+/* A segment for requests is written by the client: nothing here depends on whose turn it is. One
+ * for answers is free, then filled by one answer, then lent to the client until that gives it
+ * back. */
 typedef enum
 {
   TPS_SEGMENT_STATE_REQUESTS = 0,
@@ -53,7 +54,8 @@ struct TpsSegmentRegistry
 
 void tps_segment_entry_unref (TpsSegmentEntry *entry);
 
-/* With the lock held: the one way to another state. FALSE: not in this state, nothing is changed. */
+/* With the lock held: the one way to another state. FALSE: not in this state, nothing is
+ * changed. */
 gboolean tps_segment_registry_move (TpsSegmentRegistry *registry, TpsSegmentEntry *entry,
                                     TpsSegmentEvent event);
 

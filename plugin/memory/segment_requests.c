@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is asked of the server, and what became of it. Nothing is asked before a large tensor has been missed: then for the
- * offer, once. One segment is opened at a time, so that the next descriptor is that of the next segment. */
+/* What is asked of the server, and what became of it. Nothing is asked before a large tensor has
+ * been missed: then for the offer, once. One segment is opened at a time, so that the next
+ * descriptor is that of the next segment. */
 
 #include <string.h>
 #include <unistd.h>
@@ -209,7 +210,8 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
   return FALSE;
 }
 
-/* Maps the file that was sent, which is checked there. Without the lock: filling page tables takes its time. */
+/* Maps the file that was sent, which is checked there. Without the lock: filling page tables takes
+ * its time. */
 static TpsSegment *
 open_sent (TpsSegmentPool *pool, gint64 n_bytes, GError **error)
 {

@@ -55,7 +55,8 @@ let_go (gpointer data)
   g_free (hold);
 }
 
-/* A reference of the segment that the slice lies in; NULL: refused. Sizes do not change: the lock is for the table. */
+/* A reference of the segment that the slice lies in; NULL: refused. Sizes do not change: the lock
+ * is for the table. */
 static TpsSegmentEntry *
 find_for_request (TpsSegmentRegistry *registry, gint64 id, GError **error)
 {

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* An answer that came in. The server puts the tensors of one answer into one segment, so the first slice of the message says which
- * one it is. It is looked for before anybody decodes: an answer that came too late, or that nobody reads, is given back
- * like any other. */
+/* An answer that came in. The server puts the tensors of one answer into one segment, so the first
+ * slice of the message says which one it is. It is looked for before anybody decodes: an answer
+ * that came too late, or that nobody reads, is given back like any other. */
 
 #include "plugin/memory/segment_pool_private.h"
 #include "plugin/memory/slice_search.h"
@@ -162,8 +162,8 @@ miss (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *h
                            count_parallel_answers (pool));
 }
 
-/* What came by way of the host may have been the device's, which had no room for it: where all segments that there are are in
- * use here, one more would have been of use. */
+/* What came by way of the host may have been the device's, which had no room for it: where all
+ * segments that there are are in use here, one more would have been of use. */
 static void
 miss_device (TpsSegmentPool *pool, const TpsSliceSearch *found, const TpsPoolSegment *held)
 {

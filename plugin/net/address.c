@@ -24,10 +24,11 @@
 #define LOCK_PAUSE_US 10000
 #define NEXT_ADDRESS_MS 1000 /* a host that has another address is given so long to answer at one */
 
-/* What a Unix socket holds lies in pages that the sender fills and the receiver empties: as long as they stay in the second
- * level cache that costs half of what it costs from memory. Of 200 KiB to 4 MiB this was the fastest for messages from 1 to 64
- * MiB (2 MiB of cache a core): 16 MiB took 1.8 ms, and 2.9 ms with 4 MiB. Less makes a large message a long row of short
- * writes and wake-ups. The kernel takes less where net.core.wmem_max says so. */
+/* What a Unix socket holds lies in pages that the sender fills and the receiver empties: as long as
+ * they stay in the second level cache that costs half of what it costs from memory. Of 200 KiB to 4
+ * MiB this was the fastest for messages from 1 to 64 MiB (2 MiB of cache a core): 16 MiB took 1.8
+ * ms, and 2.9 ms with 4 MiB. Less makes a large message a long row of short writes and wake-ups.
+ * The kernel takes less where net.core.wmem_max says so. */
 #define UNIX_BUFFER_BYTES (256 << 10)
 
 typedef struct
@@ -215,6 +216,32 @@ open_socket (const SocketAddress *address)
   return socket (address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+static gboolean
+is_loopback (const SocketAddress *address)
+{
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *) &address->bytes;
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) &address->bytes;
+
+  if (address->bytes.ss_family == AF_INET)
+    return ntohl (v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  if (address->bytes.ss_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK (&v6->sin6_addr)
+           || (IN6_IS_ADDR_V4MAPPED (&v6->sin6_addr)
+               && v6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET);
+  return address->bytes.ss_family == AF_UNIX;
+}
+
+gboolean
+tps_address_is_local (const TpsAddress *address)
+{
+  g_autoptr (GArray) all = resolve (address, NULL);
+
+  for (guint i = 0; all != NULL && i < all->len; i++)
+    if (!is_loopback (&g_array_index (all, SocketAddress, i)))
+      return FALSE;
+  return all != NULL;
+}
+
 /* ---- listening ------------------------------------------------------------------------------ */
 
 static gint
@@ -267,9 +294,10 @@ remove_stale (const TpsAddress *address, const SocketAddress *socket_address)
   return unlink (address->path) == 0 || errno == ENOENT;
 }
 
-/* Between bind() and listen() a socket looks as one whose server has died. So that of two servers that start at the same time
- * one cannot remove the other's, the folder is locked meanwhile. Returns its descriptor, whose close unlocks it; -1 if the
- * folder cannot be opened or somebody keeps it locked: then the socket is made without. */
+/* Between bind() and listen() a socket looks as one whose server has died. So that of two servers
+ * that start at the same time one cannot remove the other's, the folder is locked meanwhile.
+ * Returns its descriptor, whose close unlocks it; -1 if the folder cannot be opened or somebody
+ * keeps it locked: then the socket is made without. */
 static gint
 lock_folder (const TpsAddress *address)
 {
@@ -387,10 +415,11 @@ is_same_host (const SocketAddress *a, const SocketAddress *b)
          == ((const struct sockaddr_in *) &b->bytes)->sin_addr.s_addr;
 }
 
-/* What a host sends to itself goes through its memory: no link is shared, nothing gets lost. A congestion control that paces
- * (BBR) takes the pauses of the other end for the limit of a link and keeps to that: 1 MiB took 0.14 or 0.38 ms, as it
- * happened, and 64 MiB 26 ms instead of 12. Every kernel has this one, every process may choose it. What goes to other
- * hosts keeps the choice of the system. */
+/* What a host sends to itself goes through its memory: no link is shared, nothing gets lost. A
+ * congestion control that paces (BBR) takes the pauses of the other end for the limit of a link and
+ * keeps to that: 1 MiB took 0.14 or 0.38 ms, as it happened, and 64 MiB 26 ms instead of 12. Every
+ * kernel has this one, every process may choose it. What goes to other hosts keeps the choice of
+ * the system. */
 static void
 choose_congestion_control (gint fd)
 {
@@ -404,9 +433,9 @@ choose_congestion_control (gint fd)
     setsockopt (fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced - 1);
 }
 
-/* A host that is switched off, or behind a link that is cut, says nothing: without these, what was sent to it counts as on its
- * way for a quarter of an hour, and an idle connection of it stays for two. Not sooner than a peer that is busy may let
- * others wait before it reads on. */
+/* A host that is switched off, or behind a link that is cut, says nothing: without these, what was
+ * sent to it counts as on its way for a quarter of an hour, and an idle connection of it stays for
+ * two. Not sooner than a peer that is busy may let others wait before it reads on. */
 static void
 notice_dead_hosts (gint fd)
 {

@@ -242,6 +242,27 @@ tps_connection_get_n_bytes_queued (TpsConnection *connection)
 }
 
 void
+tps_connection_get_traffic (TpsConnection *connection, TpsConnectionTraffic *traffic)
+{
+  traffic->n_received_bytes = atomic_load_explicit (&connection->n_received_bytes,
+                                                    memory_order_relaxed);
+  tps_mutex_lock (&connection->lock);
+  traffic->n_sent_bytes = connection->n_sent;
+  traffic->n_queued_bytes = connection->n_queued;
+  traffic->is_encrypted = connection->channel->encrypts;
+  traffic->is_half_closed = connection->half_closed;
+  tps_mutex_unlock (&connection->lock);
+}
+
+void
+tps_connection_set_counters (TpsConnection *connection, TpsCounter *received_bytes,
+                             TpsCounter *sent_bytes)
+{
+  connection->received_bytes = received_bytes;
+  connection->sent_bytes = sent_bytes;
+}
+
+void
 tps_connection_set_max_queued (TpsConnection *connection, gsize n_bytes, TpsBudget *replies)
 {
   tps_mutex_lock (&connection->lock);

@@ -4,8 +4,9 @@
  * something to settle before:
  *
  *   recognize     on the loop, when the first byte has come -> the channel to go on with
- *   shake_hands   on a worker, since a handshake computes for longer than a turn of the loop may take -> back to the loop
- *                 -> wait for the socket -> shake_hands ... -> the connection is open
+ *   shake_hands   on a worker, since a handshake computes for longer than a turn of the loop may
+ *                 take -> back to the loop -> wait for the socket -> shake_hands ... -> the
+ *                 connection is open
  *
  * While a worker has the channel the socket counts as being sent to (`sending`): it stays open,
  * and the loop does not watch it.
@@ -148,6 +149,14 @@ tps_connection_go_on_opening (TpsConnection *connection, guint32 epoll_events)
     shake_hands (connection);
   else
     be_open (connection);
+}
+
+const gchar *
+tps_connection_get_peer_name (TpsConnection *connection)
+{
+  const TpsNetChannelOps *ops = connection->channel->ops;
+
+  return ops->get_peer_name != NULL ? ops->get_peer_name (connection->channel) : NULL;
 }
 
 gboolean

@@ -7,8 +7,8 @@
  *   connection_send.c      writers queued, gathered into sendmsg(), corked
  *   connection_receive.c   received into bodies, messages and descriptors handed out
  *
- * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed there, or by the thread that
- * is just sending.
+ * The end, on the loop's thread: tear_down(), once, whoever asked for it. The descriptor is closed
+ * there, or by the thread that is just sending.
  */
 
 #pragma once
@@ -24,19 +24,21 @@ G_BEGIN_DECLS
 /* Read or send at most so much before others get their turn. */
 #define TPS_CONNECTION_FAIR_BYTES ((gsize) 8 << 20)
 #define TPS_CONNECTION_FAIR_MESSAGES 256
-/* The same as time: messages may be costly, and so may bytes that the scanner walks over. A connection waits at most so long
- * for each of the others of its loop. The clock is read after every second message, after every 16 KiB that go through the
- * scanner, and after every 512 KiB of bodies. */
+/* The same as time: messages may be costly, and so may bytes that the scanner walks over. A
+ * connection waits at most so long for each of the others of its loop. The clock is read after
+ * every second message, after every 16 KiB that go through the scanner, and after every 512 KiB of
+ * bodies. */
 #define TPS_CONNECTION_FAIR_NS ((gint64) 200000)
 #define TPS_CONNECTION_LOOK_MESSAGES 2
 #define TPS_CONNECTION_LOOK_BYTES ((gsize) 16 << 10)
 #define TPS_CONNECTION_BODY_COST 32 /* bytes of a body that take as long as one for the scanner */
 
-/* What a queued writer counts beside its bytes: a connection that takes none of its replies is not read when four
- * thousand small ones wait. */
+/* What a queued writer counts beside its bytes: a connection that takes none of its replies is not
+ * read when four thousand small ones wait. */
 #define TPS_CONNECTION_WRITER_BYTES ((gsize) 16 << 10)
 
-/* Less within the patience is a stall: a trickle must not hold memory. Of what holds much of it, one part of so many. */
+/* Less within the patience is a stall: a trickle must not hold memory. Of what holds much of it,
+ * one part of so many. */
 #define TPS_CONNECTION_MIN_PROGRESS_BYTES 1024
 #define TPS_CONNECTION_MIN_PROGRESS_PART 64
 
@@ -54,6 +56,7 @@ struct TpsConnection
   TpsConnectionEvents events;
   gpointer user_data;
   TpsNetChannel *channel;
+  TpsCounter *received_bytes, *sent_bytes; /* borrowed; NULL = none */
 
   /* The loop's thread only. */
   TpsScanner *scanner;
@@ -61,8 +64,8 @@ struct TpsConnection
   guint64 n_received;   /* counts TPS_CONNECTION_MIN_PROGRESS_BYTES more for every message */
   gsize n_turn_bytes;   /* received in this turn of the loop */
   guint n_turn_messages;
-  gsize
-      n_turn_scanned; /* bytes of the turn that went through the scanner, and a part of those of bodies */
+  /* bytes of the turn that went through the scanner, and a part of those of bodies */
+  gsize n_turn_scanned;
   guint n_next_look;       /* messages of the turn after which the clock is read */
   gsize n_next_look_bytes; /* the same in scanned bytes */
   gint64 turn_began_ns;    /* 0 = it has not been looked at yet */
@@ -76,7 +79,8 @@ struct TpsConnection
   gboolean
       takes_descriptors; /* those that are expected, or those that the kernel does not refuse */
 
-  atomic_bool may_read; /* set under the lock, see tps_connection_update_interest() */
+  atomic_ullong n_received_bytes; /* changed by the loop's thread alone */
+  atomic_bool may_read;           /* set under the lock, see tps_connection_update_interest() */
 
   TpsMutex lock; /* guards everything below */
   gint fd;
@@ -99,8 +103,8 @@ struct TpsConnection
   GError *close_error;
   GQueue queue; /* of TpsWriter by their own links, the first of them sent up to `n_first_sent` */
   gsize n_first_sent;
-  guint
-      first_piece; /* of the first writer: those before it, of `n_before_piece` bytes, have been sent */
+  /* of the first writer: those before it, of `n_before_piece` bytes, have been sent */
+  guint first_piece;
   gsize n_before_piece;
   gsize n_queued;
   gsize max_queued;
@@ -110,7 +114,8 @@ struct TpsConnection
 
 /* ---- connection.c --------------------------------------------------------------------------- */
 
-/* With the lock held, whenever something that it guards has changed. What is left over comes before what the socket has. */
+/* With the lock held, whenever something that it guards has changed. What is left over comes before
+ * what the socket has. */
 void tps_connection_update_interest (TpsConnection *connection);
 
 /* With the lock held. */
@@ -143,7 +148,8 @@ tps_connection_pop_writer (GQueue *queue)
   return link != NULL ? link->data : NULL;
 }
 
-/* With the lock held, and nobody sending. Frees the writers: what they release must not call back. */
+/* With the lock held, and nobody sending. Frees the writers: what they release must not call
+ * back. */
 void tps_connection_drop_socket (TpsConnection *connection);
 
 /* ---- connection_open.c ---------------------------------------------------------------------- */
@@ -162,7 +168,8 @@ void tps_connection_end_sending (TpsConnection *connection);
 /* The loop's thread. */
 void tps_connection_on_writable (TpsConnection *connection);
 
-/* While the loop's thread works through what came in, what it answers is queued; uncork sends it. */
+/* While the loop's thread works through what came in, what it answers is queued; uncork sends
+ * it. */
 void tps_connection_uncork (TpsConnection *connection);
 
 /* ---- connection_receive.c ------------------------------------------------------------------- */

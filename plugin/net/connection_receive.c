@@ -36,6 +36,7 @@ hand_out (TpsConnection *connection)
     {
       connection->n_received += TPS_CONNECTION_MIN_PROGRESS_BYTES;
       connection->n_turn_messages++;
+      message->received_ns = tps_loop_get_event_ns (connection->loop);
       connection->events.message (connection, message, connection->user_data);
     }
 }
@@ -178,8 +179,9 @@ received_any (TpsConnection *connection, gssize n_bytes, gint code)
   return FALSE;
 }
 
-/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. All that a peer can send with one message: those
- * that do not fit the kernel would close here, which may block (descriptors.h). */
+/* Room for the descriptors of one recvmsg(), aligned as the kernel wants it. All that a peer can
+ * send with one message: those that do not fit the kernel would close here, which may block
+ * (descriptors.h). */
 typedef union
 {
   struct cmsghdr header;
@@ -210,7 +212,8 @@ new_descriptor_error (const TpsConnection *connection)
                       MAX_DESCRIPTORS);
 }
 
-/* FALSE when none is expected, there are too many, or not all of them came: then none is handed out. */
+/* FALSE when none is expected, there are too many, or not all of them came: then none is handed
+ * out. */
 static gboolean
 take_descriptors (TpsConnection *connection, struct msghdr *message)
 {
@@ -230,6 +233,16 @@ take_descriptors (TpsConnection *connection, struct msghdr *message)
   for (gsize i = 0; i < n; i++)
     connection->events.descriptor (connection, fds[i], connection->user_data);
   return TRUE;
+}
+
+static void
+count_received (TpsConnection *connection, guint64 n_bytes)
+{
+  guint64 n_before = atomic_load_explicit (&connection->n_received_bytes, memory_order_relaxed);
+
+  atomic_store_explicit (&connection->n_received_bytes, n_before + n_bytes, memory_order_relaxed);
+  tps_counter_add (connection->received_bytes, n_bytes);
+  connection->n_received += n_bytes;
 }
 
 /* Receives once. Returns the bytes it brought, 0 when the socket is empty for now. */
@@ -259,7 +272,7 @@ receive (TpsConnection *connection)
   if (!received_any (connection, n_bytes, errno) || !take_descriptors (connection, &message))
     return 0;
 
-  connection->n_received += (guint64) n_bytes;
+  count_received (connection, (guint64) n_bytes);
   connection->n_turn_bytes += (gsize) n_bytes;
   n_body = MIN (n_body, (gsize) n_bytes);
   connection->n_turn_scanned += n_body / TPS_CONNECTION_BODY_COST + connection->channel->cost;
@@ -288,8 +301,8 @@ receive_all (TpsConnection *connection)
       return;
 }
 
-/* Lets the peer run, where it waits for this core, and looks whether its next message has come: to sleep and to be woken for it
- * costs more than to look in vain. FALSE: nothing came. */
+/* Lets the peer run, where it waits for this core, and looks whether its next message has come: a
+ * sleep and a wake-up cost more than a look that finds nothing. FALSE: nothing came. */
 static gboolean
 linger (TpsConnection *connection)
 {

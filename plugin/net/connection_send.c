@@ -22,8 +22,8 @@ typedef union
   guint8 bytes[CMSG_SPACE (sizeof (gint))];
 } OneDescriptor;
 
-/* The descriptor of the writer at the head goes with its first byte, so with the first batch that carries any of it and
- * never again. */
+/* The descriptor of the writer at the head goes with its first byte, so with the first batch that
+ * carries any of it and never again. */
 static void
 attach_descriptor (TpsConnection *connection, struct msghdr *message, OneDescriptor *room)
 {
@@ -58,7 +58,8 @@ skip_sent_pieces (TpsConnection *connection)
     connection->n_before_piece += pieces[connection->first_piece++].iov_len;
 }
 
-/* The pieces of the writers at the head of the queue, without what has been sent. A writer with a descriptor begins a batch. */
+/* The pieces of the writers at the head of the queue, without what has been sent. A writer with a
+ * descriptor begins a batch. */
 static guint
 gather (TpsConnection *connection, struct iovec *pieces)
 {
@@ -97,6 +98,7 @@ consume (TpsConnection *connection, gsize n_bytes, GQueue *sent)
 {
   connection->n_queued -= n_bytes;
   connection->n_sent += n_bytes;
+  tps_counter_add (connection->sent_bytes, n_bytes);
   n_bytes += connection->n_first_sent;
   while (connection->queue.head != NULL)
     {
@@ -147,8 +149,8 @@ count_bytes (const struct msghdr *message)
   return n_bytes;
 }
 
-/* One batch, the lock released meanwhile. FALSE when the socket takes no more: it is full when it took less than it was
- * given, so asking it again would only cost a system call. */
+/* One batch, the lock released meanwhile. FALSE when the socket takes no more: it is full when it
+ * took less than it was given, so asking it again would only cost a system call. */
 static gboolean
 send_batch (TpsConnection *connection, GQueue *sent)
 {

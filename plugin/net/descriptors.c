@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The closing thread starts with the first descriptor and lives as long as the process. It may be blocked by a peer (a file
- * system in user space can hold up any close); then descriptors wait, up to the process's limit of them.
+/* The closing thread starts with the first descriptor and lives as long as the process. It may be
+ * blocked by a peer (a file system in user space can hold up any close); then descriptors wait, up
+ * to the process's limit of them.
  */
 
 #include "plugin/net/descriptors.h"
@@ -30,7 +31,8 @@ static GArray *items; /* of Item, under the lock; NULL: the thread has not been 
 
 /* ---- the closing thread --------------------------------------------------------------------- */
 
-/* A socket with SO_LINGER would wait for its unsent bytes. For other files this fails, and means nothing. */
+/* A socket with SO_LINGER would wait for its unsent bytes. For other files this fails, and means
+ * nothing. */
 static void
 close_discarded (gint fd)
 {
@@ -114,7 +116,8 @@ run (void *unused)
   return NULL;
 }
 
-/* With the lock held. FALSE: the process has no room for a thread. Signals are for the threads of the program. */
+/* With the lock held. FALSE: the process has no room for a thread. Signals are for the threads of
+ * the program. */
 static gboolean
 ensure_thread (void)
 {

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One turn: wait for readiness (spin.h says whether awake or asleep) -> run the watches -> run the timers that are due -> run what was posted.
+/* One turn: wait for readiness (spin.h says whether awake or asleep) -> run the watches -> run the
+ * timers that are due -> run what was posted.
  *
- * A watch that is removed while its turn's events are being handled may have events further down in the same list, so it is
- * only marked and freed at the end of the turn.
+ * A watch that is removed while its turn's events are being handled may have events further down in
+ * the same list, so it is only marked and freed at the end of the turn.
  */
 
 #include "plugin/net/loop.h"
@@ -46,7 +47,7 @@ struct TpsLoop
   TpsSpin spin;
   gint n_events;   /* of this turn */
   gint64 woken_ns; /* when this turn's wait ended */
-  guint seat;
+  guint slot;
   gint64 crowded_until_ns;
   GPtrArray *removed;
   gboolean stopping;
@@ -93,34 +94,34 @@ typedef struct
   TpsMutex lock;
   TpsCond returned;
   gboolean done;
-} Errand;
+} BlockingPost;
 
 static void
-run_errand (gpointer data)
+run_blocking (gpointer data)
 {
-  Errand *errand = data;
+  BlockingPost *post = data;
 
-  errand->func (errand->user_data);
-  tps_mutex_lock (&errand->lock);
-  errand->done = TRUE;
-  tps_cond_signal (&errand->returned);
-  tps_mutex_unlock (&errand->lock);
+  post->func (post->user_data);
+  tps_mutex_lock (&post->lock);
+  post->done = TRUE;
+  tps_cond_signal (&post->returned);
+  tps_mutex_unlock (&post->lock);
 }
 
 void
 tps_loop_call (TpsLoop *loop, TpsLoopFunc func, gpointer user_data)
 {
-  Errand errand = { .func = func, .user_data = user_data };
+  BlockingPost post = { .func = func, .user_data = user_data };
 
-  tps_mutex_init (&errand.lock);
-  tps_cond_init (&errand.returned);
-  tps_loop_post (loop, run_errand, &errand);
-  tps_mutex_lock (&errand.lock);
-  while (!errand.done)
-    tps_cond_wait (&errand.returned, &errand.lock);
-  tps_mutex_unlock (&errand.lock);
-  tps_cond_clear (&errand.returned);
-  tps_mutex_clear (&errand.lock);
+  tps_mutex_init (&post.lock);
+  tps_cond_init (&post.returned);
+  tps_loop_post (loop, run_blocking, &post);
+  tps_mutex_lock (&post.lock);
+  while (!post.done)
+    tps_cond_wait (&post.returned, &post.lock);
+  tps_mutex_unlock (&post.lock);
+  tps_cond_clear (&post.returned);
+  tps_mutex_clear (&post.lock);
 }
 
 /* ---- watches -------------------------------------------------------------------------------- */
@@ -290,12 +291,21 @@ gboolean
 tps_loop_yield (TpsLoop *loop)
 {
   gint64 now_ns = tps_clock_now_ns ();
+  gboolean is_short = yield (loop, &now_ns);
 
-  return yield (loop, &now_ns);
+  loop->woken_ns = now_ns;
+  return is_short;
 }
 
-/* Looks until something is there, for `budget_ns` at most; stops when somebody else wants the core. Posts are seen without
- * being woken. TRUE: something is there, `n_events` of it to be handled as events. */
+gint64
+tps_loop_get_event_ns (const TpsLoop *loop)
+{
+  return loop->woken_ns;
+}
+
+/* Looks until something is there, for `budget_ns` at most; stops when somebody else wants the core.
+ * Posts are seen without being woken. TRUE: something is there, `n_events` of it to be handled as
+ * events. */
 static gboolean
 spin_for_events (TpsLoop *loop, struct epoll_event *events, gint64 start_ns, gint64 budget_ns,
                  gint *n_events)
@@ -337,7 +347,7 @@ wait_for_events (TpsLoop *loop, struct epoll_event *events)
   if (counts)
     tps_spin_add_wait (&loop->spin, loop->woken_ns - start_ns, result);
   if (n_events > 0)
-    tps_spinners_add_event (spinners, loop->seat, loop->woken_ns);
+    tps_spinners_add_event (spinners, loop->slot, loop->woken_ns);
   return n_events;
 }
 
@@ -452,7 +462,7 @@ tps_loop_new (const gchar *name, GError **error)
   loop->removed = g_ptr_array_new ();
   tps_post_queue_init (&loop->posts);
   tps_spin_init (&loop->spin, spin_budget_ns);
-  loop->seat = tps_spinners_take_seat (spinners);
+  loop->slot = tps_spinners_take_slot (spinners);
   if (open_descriptors (loop, error) && start_thread (loop, error))
     return loop;
   release (loop);

@@ -47,6 +47,9 @@ typedef struct
   /* Why `receive` or `send` failed with EPROTO: static text. Must be there if they do. Thread:
    * any. */
   const gchar *(*get_failure) (TpsNetChannel *channel);
+  /* Optional. The name in the certificate that the peer has shown, borrowed; NULL = none. After
+   * the handshake. */
+  const gchar *(*get_peer_name) (TpsNetChannel *channel);
   /* Frees the channel. The socket is still open, and not used any more by other threads. Must
    * not block. NULL: the channel is not the connection's. */
   void (*free) (TpsNetChannel *channel, gint fd);
@@ -60,6 +63,7 @@ struct TpsNetChannel
   TpsWorkerPool
       *workers;      /* of `shake_hands`; borrowed, must be freed before the loop; NULL = none */
   gboolean may_idle; /* before it is open: it has no deadline to be opened */
+  gboolean encrypts; /* once it is open */
 
   /* By `receive` and the last step of the handshake. */
   gboolean has_unread; /* the channel has taken bytes from the socket that it has not handed out */

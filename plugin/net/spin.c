@@ -4,15 +4,15 @@
 
 #include <stdatomic.h>
 
-/* Round trips of 1 KiB over TCP, p50 in us, client and server on a core each: 50 asleep, 8 with this; both on one core: 7.8 and
- * 6.1. */
+/* Round trips of 1 KiB over TCP, p50 in us, client and server on a core each: 50 asleep, 8 with
+ * this; both on one core: 7.8 and 6.1. */
 #define DEFAULT_BUDGET_US 50
 #define MAX_BUDGET_US 10000
 #define MAX_SCORE 16
 #define MIN_SCORE 4 /* short waits in a row before the first spin */
 #define MIN_REST 64
 #define MAX_REST 65536
-#define MIN_SEATS 16
+#define MIN_SLOTS 16
 #define MIN_GAP_NS 20000
 #define MAX_LOST_NS 300000 /* and one part of so many of the time: */
 #define FORGIVEN_SHARE 16
@@ -29,8 +29,9 @@ tps_spin_is_worthwhile (const TpsSpin *spin)
   return spin->budget_ns > 0 && spin->score >= MIN_SCORE && spin->n_resting == 0;
 }
 
-/* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or three long waits are enough to
- * stop, and where they are regularly a little too long at most a quarter of them is spun. */
+/* What a sleep took contains the wake-up, which a spin would not: hence twice the budget. Two or
+ * three long waits are enough to stop, and where they are regularly a little too long at most a
+ * quarter of them is spun. */
 void
 tps_spin_add_wait (TpsSpin *spin, gint64 waited_ns, TpsSpinResult result)
 {
@@ -73,19 +74,20 @@ tps_spin_choose_budget (const gchar *text, guint n_cores)
   return (gint64) budget_us * 1000;
 }
 
-/* A cache line each: they are written all the time, and read by one loop where it has few neighbours. */
+/* A cache line each: they are written all the time, and read by one loop where it has few
+ * neighbours. */
 typedef struct
 {
   _Alignas(64) _Atomic gint64 last_event_ns;
-} Seat;
+} Slot;
 
 struct TpsSpinners
 {
   guint limit;
   atomic_uint n_spinning;
   atomic_uint n_taken;
-  guint n_seats;
-  Seat *seats;
+  guint n_slots;
+  Slot *slots;
 };
 
 TpsSpinners *
@@ -94,24 +96,24 @@ tps_spinners_new (guint n_cores)
   TpsSpinners *spinners = g_new0 (TpsSpinners, 1);
 
   spinners->limit = n_cores / 2;
-  spinners->n_seats = MAX (n_cores, MIN_SEATS);
-  spinners->seats = g_aligned_alloc0 (spinners->n_seats, sizeof (Seat), _Alignof(Seat));
-  for (guint i = 0; i < spinners->n_seats; i++)
-    atomic_init (&spinners->seats[i].last_event_ns, G_MININT64 / 2);
+  spinners->n_slots = MAX (n_cores, MIN_SLOTS);
+  spinners->slots = g_aligned_alloc0 (spinners->n_slots, sizeof (Slot), _Alignof(Slot));
+  for (guint i = 0; i < spinners->n_slots; i++)
+    atomic_init (&spinners->slots[i].last_event_ns, G_MININT64 / 2);
   return spinners;
 }
 
 guint
-tps_spinners_take_seat (TpsSpinners *spinners)
+tps_spinners_take_slot (TpsSpinners *spinners)
 {
   return atomic_fetch_add_explicit (&spinners->n_taken, 1, memory_order_relaxed)
-         % spinners->n_seats;
+         % spinners->n_slots;
 }
 
 void
-tps_spinners_add_event (TpsSpinners *spinners, guint seat, gint64 now_ns)
+tps_spinners_add_event (TpsSpinners *spinners, guint slot, gint64 now_ns)
 {
-  atomic_store_explicit (&spinners->seats[seat].last_event_ns, now_ns, memory_order_relaxed);
+  atomic_store_explicit (&spinners->slots[slot].last_event_ns, now_ns, memory_order_relaxed);
 }
 
 gboolean
@@ -119,9 +121,9 @@ tps_spinners_is_crowded (const TpsSpinners *spinners, gint64 now_ns)
 {
   guint n_recent = 0;
 
-  for (guint i = 0; i < spinners->n_seats && n_recent <= spinners->limit; i++)
+  for (guint i = 0; i < spinners->n_slots && n_recent <= spinners->limit; i++)
     n_recent += now_ns
-                    - atomic_load_explicit (&spinners->seats[i].last_event_ns, memory_order_relaxed)
+                    - atomic_load_explicit (&spinners->slots[i].last_event_ns, memory_order_relaxed)
                 < TPS_SPINNERS_RECENT_NS;
   return n_recent > spinners->limit;
 }
@@ -129,7 +131,7 @@ tps_spinners_is_crowded (const TpsSpinners *spinners, gint64 now_ns)
 void
 tps_spinners_free (TpsSpinners *spinners)
 {
-  g_aligned_free (spinners->seats);
+  g_aligned_free (spinners->slots);
   g_free (spinners);
 }
 

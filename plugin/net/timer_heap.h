@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One-shot timers ordered by deadline, cancelled by id. Owns no clock and no thread; not thread-safe. */
+/* One-shot timers ordered by deadline, cancelled by id. Owns no clock and no thread; not
+ * thread-safe. */
 
 #pragma once
 
@@ -21,7 +22,8 @@ typedef struct
 void tps_timer_heap_init (TpsTimerHeap *heap);
 void tps_timer_heap_clear (TpsTimerHeap *heap); /* what has not run never will */
 
-/* Ids are never 0 and never reused. Timers of one deadline run in the order in which they were added. */
+/* Ids are never 0 and never reused. Timers of one deadline run in the order in which they were
+ * added. */
 guint64 tps_timer_heap_add (TpsTimerHeap *heap, gint64 deadline_ns, TpsTimerFunc func,
                             gpointer user_data);
 

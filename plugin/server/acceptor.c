@@ -12,12 +12,13 @@
 
 #include "plugin/net/address.h"
 #include "plugin/net/descriptors.h"
+#include "plugin/net/passed_socket.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
 
 #define MAX_ACCEPTS_PER_TURN 64
-#define PAUSE_NS \
-  ((gint64) 100 * 1000000) /* after accept() failed for want of descriptors or memory */
+/* After accept() found no descriptors or memory. */
+#define PAUSE_NS ((gint64) 100 * 1000000)
 
 static TpsTraceEvent connection_accepted = TPS_TRACE_EVENT ("connection_accepted", TPS_TRACE_DEBUG);
 static TpsTraceEvent connection_refused = TPS_TRACE_EVENT ("connection_refused", TPS_TRACE_WARNING);
@@ -201,12 +202,24 @@ remember_file (Listener *listener, const gchar *path)
   listener->inode = status.st_ino;
 }
 
+/* Takes over `fd` and `bound`. `path` is that of a Unix socket that is to be removed in the end. */
+static void
+add_listener (TpsAcceptor *acceptor, gint fd, gchar *bound, const gchar *path)
+{
+  Listener *listener = g_new0 (Listener, 1);
+
+  listener->acceptor = acceptor;
+  listener->fd = fd;
+  remember_file (listener, path);
+  g_ptr_array_add (acceptor->listeners, listener);
+  g_ptr_array_insert (acceptor->addresses, (gint) acceptor->addresses->len - 1, bound);
+}
+
 gboolean
 tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError **error)
 {
   g_auto (TpsAddress) address = { NULL };
   gchar *bound = NULL;
-  Listener *listener;
   gint fd;
 
   if (!tps_address_parse (text, &address, error))
@@ -214,12 +227,19 @@ tps_acceptor_listen (TpsAcceptor *acceptor, const gchar *text, GError **error)
   fd = tps_address_listen (&address, &bound, error);
   if (fd < 0)
     return FALSE;
-  listener = g_new0 (Listener, 1);
-  listener->acceptor = acceptor;
-  listener->fd = fd;
-  remember_file (listener, address.path);
-  g_ptr_array_add (acceptor->listeners, listener);
-  g_ptr_array_insert (acceptor->addresses, (gint) acceptor->addresses->len - 1, bound);
+  add_listener (acceptor, fd, bound, address.path);
+  return TRUE;
+}
+
+/* The file of a Unix socket belongs to the process that has made it. */
+gboolean
+tps_acceptor_take_socket (TpsAcceptor *acceptor, gint fd, GError **error)
+{
+  gchar *address = NULL;
+
+  if (!tps_passed_socket_prepare (fd, &address, error))
+    return FALSE;
+  add_listener (acceptor, fd, address, NULL);
   return TRUE;
 }
 

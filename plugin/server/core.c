@@ -6,7 +6,8 @@
 #include "runtime/device/pinned_pool.h"
 
 #define MAX_KEPT_BYTES ((gsize) 1 << 30)
-/* Of page-locked memory, of which only what is kept is worth its making; the rest of the machine needs memory too. */
+/* Of page-locked memory, of which only what is kept is worth its making; the rest of the machine
+ * needs memory too. */
 #define MAX_KEPT_PINNED_PART 2
 
 static TpsBufferPool *
@@ -18,15 +19,43 @@ new_bodies (const TpsBudgets *budgets, TpsDevice *device)
   return tps_pinned_pool_new (device, budgets->pending, budgets->kept, keep_bytes);
 }
 
+static const TpsFamily accepted_connections = {
+  .name = "connections_accepted_total",
+  .help = "Connections that were accepted.",
+};
+
+static const TpsFamily refused_connections = {
+  .name = "connections_refused_total",
+  .help = "Connections that were closed at once, because too many were open.",
+};
+
+static const TpsFamily open_connections = {
+  .name = "connections",
+  .help = "Connections that are open.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily received_bytes = {
+  .name = "received_bytes_total",
+  .help = "Bytes that connections received, without those of encryption.",
+};
+
+static const TpsFamily sent_bytes = {
+  .name = "sent_bytes_total",
+  .help = "Bytes that connections sent, without those of encryption.",
+};
+
 static void
 set_counts (TpsServerCore *core)
 {
   TpsCounters *counters = core->metrics != NULL ? tps_metrics_get_counters (core->metrics) : NULL;
 
   core->counts = (TpsServerCounts) {
-    .accepted = tps_counters_get_counter (counters, "connections_accepted_total", NULL, NULL),
-    .refused = tps_counters_get_counter (counters, "connections_refused_total", NULL, NULL),
-    .open = tps_counters_get_gauge (counters, "connections", NULL, NULL),
+    .accepted = tps_counters_use_counter (counters, &accepted_connections, NULL, NULL),
+    .refused = tps_counters_use_counter (counters, &refused_connections, NULL, NULL),
+    .open = tps_counters_use_gauge (counters, &open_connections, NULL, NULL),
+    .received_bytes = tps_counters_use_counter (counters, &received_bytes, NULL, NULL),
+    .sent_bytes = tps_counters_use_counter (counters, &sent_bytes, NULL, NULL),
   };
 }
 
@@ -39,6 +68,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
   tps_refcount_init (&core->refcount);
   tps_mutex_init (&core->lock);
   tps_cond_init (&core->changed);
+  tps_session_list_init (&core->sessions);
   core->limits = *limits;
   core->host_services = g_ptr_array_new_with_free_func ((GDestroyNotify) tps_host_service_free);
   if (metrics != NULL)
@@ -70,12 +100,15 @@ tps_server_core_unref (TpsServerCore *core)
   g_clear_pointer (&core->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&core->chunks, tps_chunks_free);
   g_ptr_array_unref (core->host_services);
+  tps_session_list_clear (&core->sessions);
   tps_buffer_pool_unref (core->bodies);
   tps_budget_unref (core->replies);
   tps_budget_unref (core->segments);
   tps_budget_unref (core->segments_on_device);
   g_clear_pointer (&core->tls, tps_tls_acceptor_free);
+  g_clear_pointer (&core->access, tps_access_unref);
   g_clear_pointer (&core->metrics, tps_metrics_unref);
+  g_clear_pointer (&core->quotas, tps_quotas_unref);
   g_error_free (core->stopping_error);
   tps_cond_clear (&core->changed);
   tps_mutex_clear (&core->lock);

@@ -1,21 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the connections of one server share: limits, services, counts. Lives until the last call is answered, which may be
- * after the server is gone. Inside plugin/server only.
+/* What the connections of one server share: limits, services, counts. Lives until the last call is
+ * answered, which may be after the server is gone. Inside plugin/server only.
  */
 
 #pragma once
 
+#include "plugin/access/access.h"
 #include "plugin/host/host_service.h"
 #include "plugin/net/connection.h"
 #include "plugin/net/tls/tls_acceptor.h"
 #include "plugin/service/carrier.h"
+#include "plugin/server/session_list.h"
 #include "plugin/service/chunks/chunk_service.h"
 #include "runtime/base/fault.h"
 #include "runtime/device/backend.h"
 #include "runtime/base/metrics.h"
 #include "runtime/base/sync.h"
 #include "runtime/server/budgets.h"
+#include "runtime/server/quota/quotas.h"
 
 G_BEGIN_DECLS
 
@@ -39,6 +42,8 @@ typedef struct
   TpsCounter *accepted;
   TpsCounter *refused;
   TpsGauge *open;
+  TpsCounter *received_bytes; /* before encryption, both */
+  TpsCounter *sent_bytes;
 } TpsServerCounts;
 
 typedef struct
@@ -56,10 +61,14 @@ typedef struct
   TpsBudget *segments_on_device; /* the same in the device's memory, with a limit of their own */
   TpsWorkerPool *workers;        /* borrowed */
   TpsTlsAcceptor *tls;           /* NULL = connections are plain. Set before the first connection */
+  TpsAccess *access;             /* a reference; NULL = nothing is checked. The same */
+  TpsQuotas *quotas;             /* a reference; NULL = callers have no limits. The same */
   TpsFaultPlan *faults;          /* borrowed; NULL = none. Set before the first connection */
+  TpsTracer *tracer;             /* the same */
   GError *stopping_error;        /* what calls are refused with while `stopping` */
   atomic_bool stopping;
 
+  TpsSessionList sessions;   /* that are open */
   atomic_uint n_calls;       /* not yet answered, of all connections, lost ones too */
   atomic_uint n_connections; /* accepted and not yet gone */
   atomic_uint n_half_closed; /* of these, whose peers send no more */
@@ -67,14 +76,16 @@ typedef struct
   TpsCond changed;           /* while stopping: one of the counts came to zero */
 } TpsServerCore;
 
-/* References of the budgets are taken. `device` may be NULL: whose copies bodies are the source of. So may `metrics`. */
+/* References of the budgets are taken. `device` may be NULL: whose copies bodies are the source of.
+ * So may `metrics`. */
 TpsServerCore *tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets,
                                     TpsDevice *device, TpsMetrics *metrics);
 TpsServerCore *tps_server_core_ref (TpsServerCore *core);
 void tps_server_core_unref (TpsServerCore *core);
 
-/* Whether there are as many connections as there may be. Those whose peers send no more do not count: a peer that has left
- * must not keep a place until its calls have ended. They have a limit of their own. */
+/* Whether there are as many connections as there may be. Those whose peers send no more do not
+ * count: a peer that has left must not keep a place until its calls have ended. They have a limit
+ * of their own. */
 gboolean tps_server_core_is_full (TpsServerCore *core);
 
 /* Takes one off a count. */

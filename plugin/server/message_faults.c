@@ -10,16 +10,11 @@
 static TpsMessage *
 dup_oneway (const TpsMessage *message)
 {
-  TpsMessage *copy = tps_message_new ();
+  TpsMessage *copy = tps_message_new_like (message);
 
   copy->kind = TPS_MESSAGE_ONEWAY;
-  copy->protocol = message->protocol;
-  copy->framed = message->framed;
-  copy->transferred = message->transferred;
-  copy->seqid = message->seqid;
   copy->n_bytes_refused = message->n_bytes_refused;
   copy->pool_limit = message->pool_limit;
-  tps_message_set_name (copy, message->name);
   g_byte_array_append (copy->head, message->head->data, message->head->len);
   for (guint i = 0; i < message->bodies->len; i++)
     {

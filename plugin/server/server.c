@@ -13,9 +13,12 @@
 #include <string.h>
 
 #include "plugin/server/acceptor.h"
+#include "plugin/server/connection_report.h"
 #include "plugin/server/core.h"
+#include "plugin/server/pulse.h"
 #include "plugin/server/session.h"
 #include "plugin/service/memory_service.h"
+#include "plugin/service/session_service.h"
 #include "runtime/base/cores.h"
 #include "runtime/base/error.h"
 #include "runtime/base/trace.h"
@@ -25,9 +28,9 @@ static TpsTraceEvent server_started = TPS_TRACE_EVENT ("server_started", TPS_TRA
 static TpsTraceEvent server_draining = TPS_TRACE_EVENT ("server_draining", TPS_TRACE_INFO);
 static TpsTraceEvent server_stopped = TPS_TRACE_EVENT ("server_stopped", TPS_TRACE_INFO);
 
-/* More than there may be cores: a thread with few connections sleeps on the core of the client that wakes it. Two threads
- * for 8 clients on two cores answered about half as many small calls as eight. On one core there is nothing to choose, and
- * two threads answered 1.24 times as many. */
+/* More than there may be cores: a thread with few connections sleeps on the core of the client that
+ * wakes it. Two threads for 8 clients on two cores answered about half as many small calls as
+ * eight. On one core there is nothing to choose, and two threads answered 1.24 times as many. */
 #define DEFAULT_IO_THREADS 8
 #define ONE_CORE_IO_THREADS 2
 #define NS_PER_S ((gint64) 1000000000)
@@ -60,6 +63,7 @@ struct TpsServer
   TpsAcceptor *acceptor;
   TpsIoThread *io;
   guint n_io;
+  TpsPulse *pulse; /* NULL until it is first looked at */
 
   TpsMutex lock; /* guards everything below */
   TpsCond changed;
@@ -106,7 +110,10 @@ set_limits (TpsServer *server, const TpsServerOptions *options)
     server->own_budgets = tps_budgets_new (&own);
   server->budgets = options->budgets != NULL ? options->budgets : server->own_budgets;
   server->core = tps_server_core_new (&limits, server->budgets, options->device, options->metrics);
+  if (options->quotas != NULL)
+    server->core->quotas = tps_quotas_ref (options->quotas);
   server->core->faults = options->faults;
+  server->core->tracer = options->tracer;
 }
 
 static void
@@ -141,6 +148,16 @@ set_tls (TpsServer *server, const TpsServerOptions *options)
   server->core->tls = tps_tls_acceptor_new (&tls);
 }
 
+static void
+set_access (TpsServer *server, const TpsServerOptions *options)
+{
+  if (options->access == NULL)
+    return;
+  server->core->access = tps_access_ref (options->access);
+  if (options->metrics != NULL)
+    tps_access_set_counters (options->access, tps_metrics_get_counters (options->metrics));
+}
+
 TpsServer *
 tps_server_new (const TpsServerOptions *options)
 {
@@ -153,6 +170,7 @@ tps_server_new (const TpsServerOptions *options)
   set_limits (server, options);
   set_threads (server, options);
   set_tls (server, options);
+  set_access (server, options);
   return server;
 }
 
@@ -206,6 +224,12 @@ tps_server_listen (TpsServer *server, const gchar *address, GError **error)
   return tps_acceptor_listen (server->acceptor, address, error);
 }
 
+gboolean
+tps_server_take_socket (TpsServer *server, gint fd, GError **error)
+{
+  return tps_acceptor_take_socket (server->acceptor, fd, error);
+}
+
 const gchar *const *
 tps_server_get_addresses (TpsServer *server)
 {
@@ -224,7 +248,30 @@ tps_server_get_n_calls (TpsServer *server)
   return atomic_load (&server->core->n_calls);
 }
 
-/* ---- sessions that do not move -------------------------------------------------------------- */
+void
+tps_server_get_status (TpsServer *server, TpsServerStatus *status)
+{
+  const TpsServerCore *core = server->core;
+
+  *status = (TpsServerStatus) {
+    .n_io_threads = server->n_io,
+    .n_connections = tps_server_get_n_connections (server),
+    .max_connections = core->limits.max_connections,
+    .n_calls = tps_server_get_n_calls (server),
+    .is_draining = atomic_load (&core->stopping),
+  };
+  tps_mutex_lock (&server->lock);
+  status->is_running = server->state != STATE_NEW;
+  tps_mutex_unlock (&server->lock);
+}
+
+GArray *
+tps_server_list_connections (TpsServer *server, guint64 after, guint n_max)
+{
+  return tps_connection_report_new (server->core, after, n_max);
+}
+
+/* ---- sessions and threads that do not move --------------------------------------------------- */
 
 static void
 check_progress (gpointer data)
@@ -235,6 +282,24 @@ check_progress (gpointer data)
   for (GList *item = io->sessions.head; item != NULL; item = item->next)
     tps_session_check_progress (item->data, now_ns);
   tps_loop_add_timer (io->loop, now_ns + io->core->limits.check_ns, check_progress, io);
+}
+
+static TpsPulse *
+make_pulse (TpsServer *server)
+{
+  g_autofree TpsLoop **loops = g_new (TpsLoop *, server->n_io);
+
+  for (guint i = 0; i < server->n_io; i++)
+    loops[i] = server->io[i].loop;
+  return tps_pulse_new (loops, server->n_io, server->core->workers);
+}
+
+gboolean
+tps_server_check_threads (TpsServer *server, gchar **missing)
+{
+  if (server->pulse == NULL)
+    server->pulse = make_pulse (server);
+  return tps_pulse_check (server->pulse, missing);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -279,14 +344,16 @@ has_service (const TpsServer *server, const gchar *name)
   return FALSE;
 }
 
-/* Every server has it, as Node.describe offers what only it can open. */
+/* Every server has the services of its connections: their memory, which Node.describe offers, and
+ * their names. */
 static void
-add_memory_service (TpsServer *server)
+add_connection_services (TpsServer *server)
 {
-  TpsService memory = tps_memory_service ();
+  const TpsService services[] = { tps_memory_service (), tps_session_service () };
 
-  if (!has_service (server, memory.name))
-    tps_server_add_service (server, &memory);
+  for (guint i = 0; i < G_N_ELEMENTS (services); i++)
+    if (!has_service (server, services[i].name))
+      tps_server_add_service (server, &services[i]);
 }
 
 /* Every server has it, for calls and answers that are larger than a frame. */
@@ -295,7 +362,8 @@ add_chunk_service (TpsServer *server, GError **error)
 {
   TpsChunksOptions options = { .workers = server->core->workers,
                                .budgets = server->budgets,
-                               .metrics = server->core->metrics };
+                               .metrics = server->core->metrics,
+                               .access = server->core->access };
   TpsService service;
 
   if (has_service (server, TPS_CHUNKS_SERVICE_NAME))
@@ -328,7 +396,7 @@ start (TpsServer *server, GError **error)
   /* The default service stays what it is without ours. */
   if (server->default_service == NULL && server->services->len == 1)
     server->default_service = g_strdup (g_array_index (server->services, TpsService, 0).name);
-  add_memory_service (server);
+  add_connection_services (server);
   if (!add_chunk_service (server, error))
     return FALSE;
   server->core->dispatcher = tps_dispatcher_new (
@@ -337,6 +405,9 @@ start (TpsServer *server, GError **error)
   if (server->core->dispatcher == NULL)
     return FALSE;
   tps_dispatcher_set_metrics (server->core->dispatcher, server->core->metrics);
+  if (server->core->access != NULL)
+    tps_dispatcher_set_access (server->core->dispatcher, server->core->access);
+  tps_dispatcher_set_tracer (server->core->dispatcher, server->core->tracer);
   if (start_loops (server, error)
       && tps_acceptor_start (server->acceptor, server->io, server->n_io, error))
     {
@@ -473,6 +544,7 @@ finalize (GObject *object)
   TpsServer *server = TPS_SERVER (object);
 
   tps_server_stop (server);
+  g_clear_pointer (&server->pulse, tps_pulse_free);
   g_clear_pointer (&server->own_workers, tps_worker_pool_free);
   g_clear_pointer (&server->handshakes, tps_worker_pool_free);
   free_loops (server);

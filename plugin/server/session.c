@@ -1,18 +1,25 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A message comes in -> it is entered at the end of `calls` -> the dispatcher runs its handler -> finish_call(), now or later, on
- * any thread -> its answer is sent as soon as no earlier call stands in its way -> the call leaves the list.
+/* A message comes in -> it is entered at the end of `calls` -> the dispatcher runs its handler ->
+ * finish_call(), now or later, on any thread -> its answer is sent as soon as no earlier call
+ * stands in its way -> the call leaves the list.
  *
- * A call stands in the way of a later one when both have the same sequence id, or the connection does not frame: such a peer
- * takes the next answer for that of its oldest call. It stays in the list while its answer is being handed to the socket, so
- * that two threads cannot change the order.
+ * A call stands in the way of a later one when both have the same sequence id, or the connection
+ * does not frame: such a peer takes the next answer for that of its oldest call. It stays in the
+ * list while its answer is being handed to the socket, so that two threads cannot change the order.
  *
- * With slices of shared memory in its arguments a call is answered when these are let go of too: its answer gives them back.
+ * With slices of shared memory in its arguments a call is answered when these are let go of too:
+ * its answer gives them back.
  *
- * Too many calls: the connection is not read until half of them have been answered.
+ * Too many calls: the connection is not read until half of them have been answered. Nor is it read
+ * for a while after a call that was refused because its tenant is at a limit: a peer that takes no
+ * notice of refusals gets few of them.
  */
 
 #include "plugin/server/session.h"
+
+#include <string.h>
+#include <sys/socket.h>
 
 #include "plugin/server/message_faults.h"
 #include "plugin/server/sharing_offer.h"
@@ -23,9 +30,16 @@
 static TpsTraceEvent connection_ended = TPS_TRACE_EVENT ("connection_ended", TPS_TRACE_DEBUG);
 static TpsTraceEvent connection_lost = TPS_TRACE_EVENT ("connection_lost", TPS_TRACE_INFO);
 static TpsTraceEvent half_closed_refused = TPS_TRACE_EVENT ("half_closed_refused", TPS_TRACE_INFO);
+static TpsTraceEvent tokens_refused = TPS_TRACE_EVENT ("tokens_refused", TPS_TRACE_WARNING);
 static TpsTraceEvent connection_closed = TPS_TRACE_EVENT ("connection_closed", TPS_TRACE_WARNING);
 
+#define BEARER "Bearer "
+
 #define SMALL_REPLY_BYTES ((gsize) 64 << 10)
+/* Of one time that a connection is not read: its peer may have other calls, which other limits
+ * admit. */
+#define MAX_THROTTLE_MS 100
+#define NS_PER_MS 1000000
 
 typedef enum
 {
@@ -40,11 +54,12 @@ typedef struct
   GList link;
   gint32 seqid;
   gboolean ordered; /* has an answer that others may have to wait for */
-  guint
-      n_awaited; /* of what the answer waits for: the reply, and that slices of shared memory are let go of */
+  /* of what the answer waits for: the reply, and that slices of shared memory are let go of */
+  guint n_awaited;
   CallState state;
   TpsWriter *reply;
-  gchar *name; /* of the method, where faults are made; else NULL */
+  gchar *name;     /* of the method, where faults are made; else NULL */
+  TpsGrant *grant; /* a reference; NULL = nothing is checked */
 } Call;
 
 static TpsDepot call_depot = TPS_DEPOT_INIT (g_free);
@@ -58,22 +73,44 @@ struct TpsSession
   GList link; /* in io->sessions; the loop's thread only */
   TpsConnection *connection;
   gchar *peer;
+  TpsTenant *tenant;       /* of later calls; NULL = there are no limits. The loop's thread only */
+  TpsPrincipal *tenant_of; /* whose tenant that is; a reference */
   TpsSharingOffer offer;
   TpsSegmentRegistry *segments;   /* NULL: not offered */
   TpsJobQueue *jobs[TPS_N_LANES]; /* of calls, on the server's workers */
   atomic_bool closed;
-  gboolean half_closed; /* counted as such; the loop's thread only */
+  atomic_bool has_context; /* `context` is not NULL */
+  gboolean half_closed;    /* counted as such; the loop's thread only */
+  guint64 throttle_timer;  /* 0 = none; the loop's thread only */
+  guint64 id;
+  gboolean is_unix;
+  gint64 began_ns;
 
-  TpsMutex lock;  /* guards everything below; taken before the connection's */
-  GQueue calls;   /* of Call, in order of arrival */
-  gsize n_unsent; /* bytes of replies that wait for earlier ones */
-  gboolean framed;
-  gboolean paused;
-  gboolean ended; /* no call will come: the connection closes with the last answer */
+  TpsMutex lock;            /* guards everything below; taken before the connection's */
+  GHashTable *context;      /* of Session.set_context; not changed once it is here; NULL = none */
+  GQueue calls;             /* of Call, in order of arrival */
+  gsize n_unsent;           /* bytes of replies that wait for earlier ones */
+  guint64 n_calls;          /* that have come */
+  TpsProtocolKind protocol; /* of the last one; 0 = none has come */
+  gboolean framed;          /* the same */
+  TpsIdentity identity;
+  gboolean is_identified; /* what the channel shows has been looked at */
+  gboolean refused;       /* too many wrong tokens: nothing more is read */
+  gboolean crowded;       /* there are too many calls */
+  gboolean throttled;     /* until the timer */
+  gboolean paused;        /* one of these three: the connection is not read */
+  gboolean ended;         /* no call will come: the connection closes with the last answer */
 };
 
-static void
-session_unref (TpsSession *session)
+TpsSession *
+tps_session_ref (TpsSession *session)
+{
+  tps_refcount_inc (&session->refcount);
+  return session;
+}
+
+void
+tps_session_unref (TpsSession *session)
 {
   if (!tps_refcount_dec (&session->refcount))
     return;
@@ -84,6 +121,9 @@ session_unref (TpsSession *session)
   tps_server_core_unref (session->core);
   tps_mutex_clear (&session->lock);
   g_free (session->peer);
+  tps_identity_clear (&session->identity);
+  g_clear_pointer (&session->tenant_of, tps_principal_unref);
+  g_clear_pointer (&session->context, g_hash_table_unref);
   g_free (session);
 }
 
@@ -134,22 +174,120 @@ call_new (TpsSession *session, const TpsMessage *message)
   return call;
 }
 
+/* With the lock held, by the loop's thread: the handshake of an encrypted connection has ended when
+ * its first call comes. */
 static void
-enter_call (TpsSession *session, Call *call, gboolean framed)
+identify (TpsSession *session)
 {
+  const gchar *name = NULL;
+
+  if (session->is_identified)
+    return;
+  session->is_identified = TRUE;
+  name = tps_connection_get_peer_name (session->connection);
+  if (name != NULL)
+    tps_identity_show (&session->identity, TPS_PRINCIPAL_CERTIFICATE, name);
+}
+
+/* With the lock held. Calls from now on are those of the principal's tenant; calls under way stay
+ * those of the tenant that began them. */
+static void
+join_tenant (TpsSession *session)
+{
+  const TpsPrincipal *principal = tps_identity_get_principal (&session->identity);
+
+  if (G_LIKELY (principal == session->tenant_of))
+    return;
+  g_clear_pointer (&session->tenant_of, tps_principal_unref);
+  session->tenant_of = tps_principal_ref (principal);
+  session->tenant = tps_quotas_find (session->core->quotas, tps_principal_get_tenant (principal));
+  for (guint lane = 0; lane < TPS_N_LANES; lane++)
+    tps_job_queue_set_group (session->jobs[lane], tps_tenant_get_job_group (session->tenant));
+}
+
+/* With the lock held. */
+static void
+update_reading (TpsSession *session)
+{
+  gboolean paused = session->refused || session->crowded || session->throttled;
+
+  if (paused == session->paused)
+    return;
+  session->paused = paused;
+  if (paused)
+    tps_connection_pause (session->connection);
+  else
+    tps_connection_resume (session->connection);
+}
+
+/* The connection answers what it has taken, and closes. */
+static void
+refuse_more (TpsSession *session)
+{
+  if (session->refused)
+    return;
+  session->refused = TRUE;
+  session->ended = TRUE;
+  update_reading (session);
+  tps_trace (&tokens_refused, tps_field_text ("peer", session->peer),
+             tps_field_uint ("failures", session->identity.n_failures));
+}
+
+/* With the lock held. */
+static gboolean
+take_token (TpsSession *session, const gchar *token, GError **error)
+{
+  gboolean ok = tps_identity_authenticate (&session->identity, token, error);
+
+  if (session->identity.n_failures >= TPS_ACCESS_MAX_FAILURES)
+    refuse_more (session);
+  return ok;
+}
+
+/* With the lock held. A token in the header of a message is as one for authenticate() before it.
+ * Each message of a connection may have the same. */
+static gboolean
+take_header (TpsSession *session, const TpsMessage *message, GError **error)
+{
+  const gchar *header = tps_message_get_header (message, "authorization");
+  const gchar *token;
+
+  if (G_LIKELY (header == NULL) || session->core->access == NULL)
+    return TRUE;
+  if (g_ascii_strncasecmp (header, BEARER, strlen (BEARER)) != 0)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
+                           "the header authorization is not \"Bearer TOKEN\"");
+      return FALSE;
+    }
+  token = header + strlen (BEARER);
+  return tps_identity_has_token (&session->identity, token) || take_token (session, token, error);
+}
+
+/* FALSE: the call must be refused. */
+static gboolean
+enter_call (TpsSession *session, Call *call, const TpsMessage *message, GError **error)
+{
+  gboolean ok;
   const TpsServerLimits *limits = &session->core->limits;
 
   atomic_fetch_add (&session->core->n_calls, 1);
   tps_refcount_inc (&session->refcount);
   tps_mutex_lock (&session->lock);
-  session->framed = framed;
+  identify (session);
+  ok = take_header (session, message, error);
+  call->grant = tps_identity_get_grant (&session->identity);
+  if (session->core->quotas != NULL)
+    join_tenant (session);
+  session->framed = message->framed;
+  session->protocol = message->protocol;
+  session->n_calls++;
   g_queue_push_tail_link (&session->calls, &call->link);
-  if (session->calls.length >= limits->max_in_flight && !session->paused)
-    {
-      session->paused = TRUE;
-      tps_connection_pause (session->connection);
-    }
+  if (session->calls.length >= limits->max_in_flight)
+    session->crowded = TRUE;
+  update_reading (session);
   tps_mutex_unlock (&session->lock);
+  return ok;
 }
 
 /* With the lock held. */
@@ -158,12 +296,11 @@ leave_call (TpsSession *session, Call *call)
 {
   g_queue_unlink (&session->calls, &call->link);
   g_free (call->name);
+  g_clear_pointer (&call->grant, tps_grant_unref);
   tps_magazine_put (&call_magazine, &call_depot, call);
-  if (session->paused && session->calls.length <= session->core->limits.max_in_flight / 2)
-    {
-      session->paused = FALSE;
-      tps_connection_resume (session->connection);
-    }
+  if (session->calls.length <= session->core->limits.max_in_flight / 2)
+    session->crowded = FALSE;
+  update_reading (session);
   if (session->ended && session->calls.length == 0)
     tps_connection_close_when_sent (session->connection);
 }
@@ -191,7 +328,8 @@ send_reply (TpsSession *session, const Call *call)
                              core->workers);
 }
 
-/* With the lock held, released meanwhile: sends what may be sent now. The number of calls that left. */
+/* With the lock held, released meanwhile: sends what may be sent now. The number of calls that
+ * left. */
 static guint
 send_answers (TpsSession *session)
 {
@@ -271,7 +409,7 @@ drop_awaited (Call *call)
   for (; n_left > 0; n_left--)
     {
       tps_server_core_drop (session->core, &session->core->n_calls);
-      session_unref (session);
+      tps_session_unref (session);
     }
 }
 
@@ -303,6 +441,81 @@ get_peer (gpointer carried)
   return ((const Call *) carried)->session->peer;
 }
 
+/* Without access the principal never changes once there is a call. */
+static const TpsPrincipal *
+get_principal (gpointer carried)
+{
+  return tps_identity_get_principal (&((const Call *) carried)->session->identity);
+}
+
+static const TpsGrant *
+get_grant (gpointer carried)
+{
+  return ((const Call *) carried)->grant;
+}
+
+static gboolean
+authenticate (gpointer carried, const gchar *token, GError **error)
+{
+  TpsSession *session = ((const Call *) carried)->session;
+  gboolean ok;
+
+  tps_mutex_lock (&session->lock);
+  ok = take_token (session, token, error);
+  tps_mutex_unlock (&session->lock);
+  return ok;
+}
+
+static TpsTenant *
+get_tenant (gpointer carried)
+{
+  return ((const Call *) carried)->session->tenant;
+}
+
+static void
+set_throttled (TpsSession *session, gboolean throttled)
+{
+  tps_mutex_lock (&session->lock);
+  session->throttled = throttled;
+  update_reading (session);
+  tps_mutex_unlock (&session->lock);
+}
+
+static void
+end_throttle (gpointer data)
+{
+  TpsSession *session = data;
+
+  session->throttle_timer = 0;
+  set_throttled (session, FALSE);
+}
+
+/* On the loop's thread, as all calls of the dispatcher for a session. */
+static void
+throttle (gpointer carried, gint wait_ms)
+{
+  TpsSession *session = ((const Call *) carried)->session;
+  gint64 until_ns = tps_clock_now_ns () + (gint64) MIN (wait_ms, MAX_THROTTLE_MS) * NS_PER_MS;
+
+  if (session->throttle_timer != 0)
+    return;
+  session->throttle_timer = tps_loop_add_timer (session->io->loop, until_ns, end_throttle, session);
+  set_throttled (session, TRUE);
+}
+
+static void
+set_context (gpointer carried, GHashTable *context)
+{
+  TpsSession *session = ((const Call *) carried)->session;
+
+  tps_mutex_lock (&session->lock);
+  g_clear_pointer (&session->context, g_hash_table_unref);
+  if (context != NULL)
+    session->context = g_hash_table_ref (context);
+  atomic_store_explicit (&session->has_context, context != NULL, memory_order_relaxed);
+  tps_mutex_unlock (&session->lock);
+}
+
 static TpsBudget *
 get_reply_budget (gpointer carried)
 {
@@ -320,8 +533,9 @@ count_unread (TpsSession *session)
   return n_bytes;
 }
 
-/* Connections that do not read must not take all that there is for replies. When more than half of it is taken, a connection
- * with unread replies may add a part of what is left, and the last eighth is for small first replies. */
+/* Connections that do not read must not take all that there is for replies. When more than half of
+ * it is taken, a connection with unread replies may add a part of what is left, and the last eighth
+ * is for small first replies. */
 static gboolean
 has_room (gpointer carried, gsize n_bytes)
 {
@@ -342,6 +556,12 @@ static const TpsCarrierOps carrier_ops = {
   .get_reply_budget = get_reply_budget,
   .has_room = has_room,
   .get_peer = get_peer,
+  .get_principal = get_principal,
+  .get_grant = get_grant,
+  .authenticate = authenticate,
+  .get_tenant = get_tenant,
+  .throttle = throttle,
+  .set_context = set_context,
   .may_wait = may_wait,
   .is_wanted = is_wanted,
   .run_on_worker = run_on_worker,
@@ -352,6 +572,18 @@ static const TpsCarrierOps carrier_ops = {
 
 /* ---- events of the connection --------------------------------------------------------------- */
 
+/* NULL: there is none. */
+static GHashTable *
+dup_context (TpsSession *session)
+{
+  GHashTable *context;
+
+  tps_mutex_lock (&session->lock);
+  context = session->context != NULL ? g_hash_table_ref (session->context) : NULL;
+  tps_mutex_unlock (&session->lock);
+  return context;
+}
+
 static void
 on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
 {
@@ -359,13 +591,17 @@ on_message (TpsConnection *connection, TpsMessage *message, gpointer data)
   TpsServerCore *core = session->core;
   gboolean stopping = atomic_load_explicit (&core->stopping, memory_order_relaxed);
   Call *call = call_new (session, message);
+  const GError *refuse = stopping ? core->stopping_error : NULL;
+  g_autoptr (GError) error = NULL;
 
   if (session->segments != NULL)
     message->sharing = tps_segment_registry_receive (session->segments, on_slices_released, call);
+  if (G_UNLIKELY (atomic_load_explicit (&session->has_context, memory_order_relaxed)))
+    message->context = dup_context (session);
   call->n_awaited = message->sharing != NULL ? 2 : 1;
-  enter_call (session, call, message->framed);
-  tps_dispatcher_handle (core->dispatcher, message, stopping ? core->stopping_error : NULL,
-                         &carrier_ops, call);
+  if (!enter_call (session, call, message, &error))
+    refuse = error;
+  tps_dispatcher_handle (core->dispatcher, message, refuse, &carrier_ops, call);
 }
 
 static void
@@ -400,8 +636,8 @@ end_sharing (TpsSession *session)
     tps_worker_pool_submit (core->workers, shut_down_segments, session->segments);
 }
 
-/* Calls that have not begun are cancelled, calls that wait in a service end. While stopping the services end all waiting
- * calls themselves, and may be gone. */
+/* Calls that have not begun are cancelled, calls that wait in a service end. While stopping the
+ * services end all waiting calls themselves, and may be gone. */
 static void
 end_calls (TpsSession *session)
 {
@@ -431,19 +667,22 @@ on_closed (TpsConnection *connection, const GError *error, gpointer data)
   TpsSession *session = data;
 
   atomic_store (&session->closed, TRUE);
+  if (session->throttle_timer != 0)
+    tps_loop_cancel_timer (session->io->loop, session->throttle_timer);
   end_calls (session);
   trace_end (session, error);
+  tps_session_list_remove (&session->core->sessions, session->id);
   tps_gauge_add (session->core->counts.open, -1);
   end_sharing (session);
   if (session->half_closed)
     atomic_fetch_sub (&session->core->n_half_closed, 1);
   g_queue_unlink (&session->io->sessions, &session->link);
   tps_server_core_drop (session->core, &session->core->n_connections);
-  session_unref (session);
+  tps_session_unref (session);
 }
 
-/* The place of the connection is free for others. So that this does not multiply connections without a bound, those beyond a
- * limit close now. */
+/* The place of the connection is free for others. So that this does not multiply connections
+ * without a bound, those beyond a limit close now. */
 static void
 on_half_closed (TpsConnection *connection, gpointer data)
 {
@@ -495,6 +734,21 @@ offer_sharing (TpsSession *session, gint fd)
     session->segments = tps_segment_registry_new (&limits);
 }
 
+/* The user of a peer on a Unix socket, as it was when it connected. */
+static void
+show_user (TpsSession *session, gint fd)
+{
+  struct ucred peer;
+  socklen_t n_bytes = sizeof peer;
+  gchar name[32];
+
+  if (getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes) < 0 || peer.uid == (uid_t) -1)
+    return; /* not a Unix socket */
+  session->is_unix = TRUE;
+  g_snprintf (name, sizeof name, "uid:%u", (guint) peer.uid);
+  tps_identity_show (&session->identity, TPS_PRINCIPAL_UID, name);
+}
+
 void
 tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *channel)
 {
@@ -519,12 +773,54 @@ tps_session_begin (TpsIoThread *io, gint fd, const gchar *peer, TpsNetChannel *c
   for (guint lane = 0; lane < TPS_N_LANES; lane++)
     session->jobs[lane] = tps_job_queue_new (io->core->workers, (TpsLane) lane);
   session->peer = g_strdup (peer);
+  session->began_ns = tps_clock_now_ns ();
+  tps_identity_init (&session->identity, io->core->access);
+  show_user (session, fd);
   session->link.data = session;
   offer_sharing (session, fd);
   session->connection = tps_connection_new (io->loop, fd, &options, &events, session);
   tps_connection_set_channel (session->connection, channel);
+  tps_connection_set_counters (session->connection, io->core->counts.received_bytes,
+                               io->core->counts.sent_bytes);
   tps_connection_set_max_queued (session->connection, limits->max_queued_bytes, io->core->replies);
+  session->id = tps_session_list_add (&io->core->sessions, session);
   tps_loop_post (io->loop, start_session, session);
+}
+
+static const gchar *
+get_protocol_name (TpsProtocolKind protocol)
+{
+  if (protocol == 0)
+    return NULL;
+  return protocol == TPS_PROTOCOL_COMPACT ? "compact" : "binary";
+}
+
+void
+tps_session_describe (TpsSession *session, gint64 now_ns, TpsConnectionInfo *info)
+{
+  TpsConnectionTraffic traffic;
+
+  tps_connection_get_traffic (session->connection, &traffic);
+  *info = (TpsConnectionInfo) {
+    .id = session->id,
+    .peer = g_strdup (session->peer),
+    .is_unix = session->is_unix,
+    .is_encrypted = traffic.is_encrypted,
+    .age_ns = now_ns - session->began_ns,
+    .n_received_bytes = traffic.n_received_bytes,
+    .n_sent_bytes = traffic.n_sent_bytes,
+    .n_queued_bytes = traffic.n_queued_bytes,
+    .is_half_closed = traffic.is_half_closed,
+  };
+  if (session->segments != NULL)
+    info->n_shared_bytes = tps_segment_registry_get_bytes (session->segments);
+  tps_mutex_lock (&session->lock);
+  info->protocol = get_protocol_name (session->protocol);
+  info->is_framed = session->framed;
+  info->principal = tps_principal_ref (tps_identity_get_principal (&session->identity));
+  info->n_calls = session->n_calls;
+  info->n_in_flight = session->calls.length;
+  tps_mutex_unlock (&session->lock);
 }
 
 void

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether a connection is offered shared memory, and why not. Inside plugin/server only. Thread: any. */
+/* Whether a connection is offered shared memory, and why not. Inside plugin/server only. Thread:
+ * any. */
 
 #pragma once
 

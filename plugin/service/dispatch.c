@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* Heads that an I/O thread, and a worker in the short lane, decodes at most: they may hold thousands of values, each with memory
- * of its own. */
+/* Heads that an I/O thread, and a worker in the short lane, decodes at most: they may hold
+ * thousands of values, each with memory of its own. */
 #define MAX_INLINE_HEAD_BYTES (64 << 10)
 #define MAX_SHORT_HEAD_BYTES (1 << 20)
 
@@ -16,7 +16,8 @@ typedef struct
 {
   const TpsMethod *method;
   const TpsService *service; /* of the dispatcher's list */
-  TpsCounter *requests;
+  TpsMethodMetrics *metrics; /* of the dispatcher's list; NULL = calls are not counted */
+  TpsGuardedMethod guarded;  /* for others, "Service:*" */
 } Target;
 
 struct TpsDispatcher
@@ -26,6 +27,8 @@ struct TpsDispatcher
   GHashTable *targets; /* name as sent, with or without its service, to Target */
   GHashTable *others;  /* name of a service that has handle_other ("" = the default), to Target */
   TpsMetrics *metrics; /* NULL = nothing is counted */
+  GPtrArray *method_metrics; /* of TpsMethodMetrics, owned */
+  TpsMethodMetrics *unknown; /* of methods that there are not; NULL without metrics */
   TpsCallContext context;
 };
 
@@ -38,7 +41,21 @@ target_new (const TpsMethod *method, const TpsService *service)
 
   target->method = method;
   target->service = service;
+  target->guarded = (TpsGuardedMethod) {
+    .name = g_strconcat (service->name, ":", method->rpc != NULL ? method->rpc->name : "*", NULL),
+    .right = method->rpc != NULL ? method->right : service->other_right,
+    .id = TPS_METHOD_NO_ID,
+  };
   return target;
+}
+
+static void
+target_free (gpointer data)
+{
+  Target *target = data;
+
+  g_free (target->guarded.name);
+  g_free (target);
 }
 
 static void
@@ -88,6 +105,26 @@ find_service (const TpsDispatcher *dispatcher, const gchar *name, gsize n_bytes)
   return NULL;
 }
 
+/* Methods made by name may lack a right. */
+static gboolean
+check_rights (const TpsService *service, GError **error)
+{
+  const TpsMethod *method = service->methods;
+
+  while (method != NULL && method->rpc != NULL && method->right != TPS_RIGHT_UNSET)
+    method++;
+  if (method != NULL && method->rpc != NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "method %s:%s does not say which right it needs", service->name,
+                 method->rpc->name);
+  else if (service->handle_other != NULL && service->other_right == TPS_RIGHT_UNSET)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                 "service %s does not say which right its other methods need", service->name);
+  else
+    return TRUE;
+  return FALSE;
+}
+
 static gboolean
 add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_services,
               const gchar *default_service, GError **error)
@@ -102,6 +139,8 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
                        services[i].name);
           return FALSE;
         }
+      if (!check_rights (&services[i], error))
+        return FALSE;
       g_array_append_val (dispatcher->services, services[i]);
     }
   for (guint i = 0; i < dispatcher->services->len; i++) /* the list does not move any more */
@@ -130,17 +169,30 @@ tps_dispatcher_new (const TpsService *services, guint n_services, const gchar *d
 
   tps_refcount_init (&dispatcher->refcount);
   dispatcher->services = g_array_new (FALSE, FALSE, sizeof (TpsService));
-  dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
-  dispatcher->others = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  dispatcher->method_metrics = g_ptr_array_new_with_free_func (
+      (GDestroyNotify) tps_method_metrics_free);
+  dispatcher->targets = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
+  dispatcher->others = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, target_free);
   if (add_services (dispatcher, services, n_services, default_service, error))
     return dispatcher;
   tps_dispatcher_unref (dispatcher);
   return NULL;
 }
 
-/* A method of the default service has two targets, which share a counter. */
+static TpsMethodMetrics *
+add_metrics (TpsDispatcher *dispatcher, const gchar *service, const gchar *method)
+{
+  g_autofree gchar *name = g_strconcat (service, ":", method, NULL);
+  TpsMethodMetrics *metrics = tps_method_metrics_new (
+      tps_metrics_get_counters (dispatcher->metrics), name);
+
+  g_ptr_array_add (dispatcher->method_metrics, metrics);
+  return metrics;
+}
+
+/* A method of the default service has two targets, which share their numbers. */
 static void
-count_methods (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters *counters)
+count_methods (TpsDispatcher *dispatcher, const TpsService *service)
 {
   for (const TpsMethod *method = service->methods; method != NULL && method->rpc != NULL; method++)
     {
@@ -148,48 +200,67 @@ count_methods (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters
       Target *target = g_hash_table_lookup (dispatcher->targets, name);
       Target *unnamed = g_hash_table_lookup (dispatcher->targets, method->rpc->name);
 
-      target->requests = tps_counters_get_counter (counters, "requests_total", "method", name);
+      target->metrics = add_metrics (dispatcher, service->name, method->rpc->name);
       if (unnamed != NULL && unnamed->method == method)
-        unnamed->requests = target->requests;
+        unnamed->metrics = target->metrics;
     }
 }
 
-/* All methods that a service does not list share a counter: peers choose their names. */
+/* All methods that a service does not list share their numbers: peers choose their names. */
 static void
-count_others (TpsDispatcher *dispatcher, const TpsService *service, TpsCounters *counters)
+count_others (TpsDispatcher *dispatcher, const TpsService *service)
 {
   Target *target = g_hash_table_lookup (dispatcher->others, service->name);
   Target *unnamed = g_hash_table_lookup (dispatcher->others, "");
-  g_autofree gchar *name = g_strconcat (service->name, ":*", NULL);
 
   if (target == NULL)
     return;
-  target->requests = tps_counters_get_counter (counters, "requests_total", "method", name);
+  target->metrics = add_metrics (dispatcher, service->name, "*");
   if (unnamed != NULL && unnamed->service == service)
-    unnamed->requests = target->requests;
+    unnamed->metrics = target->metrics;
 }
+
+static const TpsFamily admin_calls = {
+  .name = "admin_calls_total",
+  .help = "Calls of methods that need the right admin.",
+};
 
 void
 tps_dispatcher_set_metrics (TpsDispatcher *dispatcher, TpsMetrics *metrics)
 {
-  TpsCounters *counters = metrics != NULL ? tps_metrics_get_counters (metrics) : NULL;
+  TpsCounters *counters;
 
-  g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
-  if (metrics != NULL)
-    dispatcher->metrics = tps_metrics_ref (metrics);
+  if (metrics == NULL)
+    return;
+  counters = tps_metrics_get_counters (metrics);
+  dispatcher->metrics = tps_metrics_ref (metrics);
+  dispatcher->unknown = tps_method_metrics_new (counters, "unknown");
+  g_ptr_array_add (dispatcher->method_metrics, dispatcher->unknown);
   for (guint i = 0; i < dispatcher->services->len; i++)
     {
       const TpsService *service = &g_array_index (dispatcher->services, TpsService, i);
 
-      count_methods (dispatcher, service, counters);
-      count_others (dispatcher, service, counters);
+      count_methods (dispatcher, service);
+      count_others (dispatcher, service);
     }
-  dispatcher->context.cancelled = tps_counters_get_counter (counters, "requests_cancelled_total",
-                                                            NULL, NULL);
-  for (gint code = 0; code < (gint) G_N_ELEMENTS (dispatcher->context.failed); code++)
-    dispatcher->context.failed[code] = tps_counters_get_counter (
-        counters, "requests_failed_total", "code",
-        code > 0 ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE) : "TApplicationException");
+  dispatcher->context.admin = tps_counters_use_counter (counters, &admin_calls, NULL, NULL);
+}
+
+void
+tps_dispatcher_set_access (TpsDispatcher *dispatcher, TpsAccess *access)
+{
+  GHashTableIter iter;
+  gpointer target;
+
+  g_hash_table_iter_init (&iter, dispatcher->targets);
+  while (g_hash_table_iter_next (&iter, NULL, &target))
+    tps_access_add_method (access, &((Target *) target)->guarded);
+}
+
+void
+tps_dispatcher_set_tracer (TpsDispatcher *dispatcher, TpsTracer *tracer)
+{
+  dispatcher->context.tracer = tracer;
 }
 
 TpsDispatcher *
@@ -204,6 +275,7 @@ tps_dispatcher_unref (TpsDispatcher *dispatcher)
 {
   if (!tps_refcount_dec (&dispatcher->refcount))
     return;
+  g_ptr_array_unref (dispatcher->method_metrics);
   g_clear_pointer (&dispatcher->metrics, tps_metrics_unref);
   g_array_unref (dispatcher->services);
   g_hash_table_unref (dispatcher->targets);
@@ -233,6 +305,40 @@ tps_dispatcher_shut_down (TpsDispatcher *dispatcher)
       if (service->shut_down != NULL)
         service->shut_down (service->object);
     }
+}
+
+/* ---- rights --------------------------------------------------------------------------------- */
+
+/* The method of a name that a service does not list: with its service, the caller's to free. */
+static TpsGuardedMethod
+guard_other (const Target *target, const gchar *name)
+{
+  const gchar *colon = strchr (name, ':');
+
+  return (TpsGuardedMethod) { .name = g_strconcat (target->service->name, ":",
+                                                   colon != NULL ? colon + 1 : name, NULL),
+                              .right = target->guarded.right,
+                              .id = TPS_METHOD_NO_ID };
+}
+
+/* `target` NULL: there is no such method. */
+static gboolean
+may_call (const Target *target, TpsCall *call, const gchar *name, GError **error)
+{
+  const TpsGrant *grant = tps_call_get_grant (call);
+  TpsGuardedMethod other;
+  gboolean may;
+
+  if (grant == NULL)
+    return TRUE;
+  if (target == NULL)
+    return tps_grant_check_name (grant, name, error);
+  if (target->method != &other_method)
+    return tps_grant_check_method (grant, &target->guarded, name, error);
+  other = guard_other (target, name);
+  may = tps_grant_check_method (grant, &other, name, error);
+  g_free (other.name);
+  return may;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -373,10 +479,18 @@ tps_dispatcher_handle (TpsDispatcher *dispatcher, TpsMessage *message, const GEr
   Target *target = find_target (dispatcher, message->name);
   TpsCall *call = tps_call_new (message, target != NULL ? target->method->rpc : NULL, ops, carried,
                                 &dispatcher->context);
+  g_autoptr (GError) refusal = NULL;
 
+  if (dispatcher->context.tracer != NULL)
+    tps_call_begin_span (call);
   if (target != NULL)
-    tps_counter_add (target->requests, 1);
-  if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
+    tps_call_set_method (call, &target->guarded);
+  tps_call_set_metrics (call, target != NULL ? target->metrics : dispatcher->unknown);
+  if (!tps_call_admit (call, &refusal))
+    tps_call_reply_error (call, refusal);
+  else if (!may_call (target, call, message->name, &refusal))
+    tps_call_refuse (call, refusal);
+  else if (message->kind != TPS_MESSAGE_CALL && message->kind != TPS_MESSAGE_ONEWAY)
     refuse_kind (call, message->kind);
   else if (target == NULL)
     refuse_unknown (dispatcher, call, message->name);

@@ -8,7 +8,8 @@
 
 #define MAX_WAIT_MS (300 * 1000)
 
-/* One connection's calls must not wait for a disk under a host that serves one connection at a time. */
+/* One connection's calls must not wait for a disk under a host that serves one connection at a
+ * time. */
 static gboolean
 may_wait (TpsCall *call, GError **error)
 {
@@ -118,6 +119,30 @@ begin_reading (Reading *reading, TpsCall *call, gpointer arguments)
   return FALSE;
 }
 
+/* Without names all tables of a snapshot are meant. */
+static gboolean
+check_tables (TpsCall *call, const TpsTableSource *source, GError **error)
+{
+  if (source->n_specs == 0)
+    return tps_call_check_table (call, NULL, TPS_RIGHT_ADMIN, error);
+  for (guint i = 0; i < source->n_specs; i++)
+    if (!tps_call_check_table (call, source->specs[i].name, TPS_RIGHT_ADMIN, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* The names of tables are known. */
+static void
+go_on_reading (Reading *reading, TpsDurable *durable)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (check_tables (reading->call, &reading->source, &error))
+    tps_durable_restore (durable, &reading->source, answer_reading, reading);
+  else
+    answer_reading (reading, NULL, error);
+}
+
 static void
 handle_restore (TpsCall *call, gpointer durable)
 {
@@ -132,7 +157,7 @@ handle_restore (TpsCall *call, gpointer durable)
   source->n_specs = arguments->tables != NULL ? arguments->tables->len : 0;
   if (source->n_specs > 0)
     source->specs = &g_array_index (arguments->tables, TpsTableSpec, 0);
-  tps_durable_restore (durable, source, answer_reading, reading);
+  go_on_reading (reading, durable);
 }
 
 static void
@@ -149,7 +174,7 @@ handle_import_table (TpsCall *call, gpointer durable)
   source->n_specs = 1;
   if (arguments->tensor != NULL && arguments->tensor[0] != '\0')
     source->tensor = arguments->tensor;
-  tps_durable_restore (durable, source, answer_reading, reading);
+  go_on_reading (reading, durable);
 }
 
 /* ---- followers ------------------------------------------------------------------------------- */
@@ -216,13 +241,15 @@ handle_read_log (TpsCall *call, gpointer durable)
   g_autoptr (GError) error = NULL;
   ReadLog *read;
 
-  if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error))
+  if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error)
+      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* records are of all tables */
     {
       tps_call_reply_error (call, error);
       return;
     }
   read = g_new (ReadLog, 1);
   *read = (ReadLog) { call, tps_durable_get_log_id (durable) };
+  tps_call_enter_phase (call, TPS_PHASE_WAIT);
   tps_durable_read_log (
       durable, &(TpsLogFeedRequest) {
                    .lsn = arguments.cursor,
@@ -250,12 +277,12 @@ shut_down (gpointer durable)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const TpsMethod methods[] = {
-  { &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
-  { &tps_read_log_rpc, handle_read_log, TPS_METHOD_INLINE },
-  { &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
-  { &tps_restore_rpc, handle_restore, TPS_METHOD_INLINE },
-  { &tps_import_table_rpc, handle_import_table, TPS_METHOD_INLINE },
-  { NULL },
+  { TPS_RIGHT_PUSH, &tps_flush_rpc, handle_flush, TPS_METHOD_INLINE },
+  { TPS_RIGHT_READ, &tps_read_log_rpc, handle_read_log, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_snapshot_rpc, handle_snapshot, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_restore_rpc, handle_restore, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_import_table_rpc, handle_import_table, TPS_METHOD_INLINE },
+  { 0 },
 };
 
 TpsService

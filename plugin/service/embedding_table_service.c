@@ -3,7 +3,8 @@
 /* A lookup: decode, on the I/O thread -> the store, there or on a worker -> encode.
  * A push: decode -> the store, which applies it once and in its turn -> answer, from any thread.
  *
- * Arguments are let go of before a call is answered, so that their bodies leave room for what is read next.
+ * Arguments are let go of before a call is answered, so that their bodies leave room for what is
+ * read next.
  */
 
 #include "plugin/service/embedding_table_service.h"
@@ -13,7 +14,8 @@
 #include "plugin/wire/wire_embedding_table.h"
 #include "runtime/base/error.h"
 
-/* What is done on an I/O thread at most: bytes that are read and written, and tables that are looked for. */
+/* What is done on an I/O thread at most: bytes that are read and written, and tables that are
+ * looked for. */
 #define MAX_INLINE_BYTES (64 * 1024)
 #define MAX_INLINE_QUERIES 256
 
@@ -72,12 +74,26 @@ static void
 handle_create_table (TpsCall *call, gpointer service)
 {
   TpsEmbeddingTables *tables = service;
+  TpsTenant *tenant = tps_call_get_tenant (call);
   g_auto (TpsTableSpec) spec = { 0 };
   g_autoptr (GError) error = NULL;
 
-  if (check_up (tables, &error) && tps_call_read_arguments (call, &spec, &error))
-    tps_table_store_create (tables->store, &spec, &error);
+  if (check_up (tables, &error) && tps_call_read_arguments (call, &spec, &error)
+      && tps_call_check_table (call, spec.name, TPS_RIGHT_ADMIN, &error))
+    {
+      spec.tenant = tenant != NULL ? g_strdup (tps_tenant_get_name (tenant)) : NULL;
+      tps_table_store_create (tables->store, &spec, &error);
+    }
   tps_call_reply_done (call, error);
+}
+
+/* Leaves out what the caller may not read. */
+static void
+hide_tables (TpsCall *call, GArray *specs)
+{
+  for (guint i = specs->len; i-- > 0;)
+    if (!tps_call_may_see_table (call, g_array_index (specs, TpsTableSpec, i).name))
+      g_array_remove_index (specs, i);
 }
 
 static void
@@ -94,6 +110,7 @@ handle_list_tables (TpsCall *call, gpointer service)
       return;
     }
   specs = tps_table_store_list (tables->store);
+  hide_tables (call, specs);
   tps_call_reply_value (call, &specs);
 }
 
@@ -104,9 +121,44 @@ handle_drop_table (TpsCall *call, gpointer service)
   g_autofree gchar *table = NULL;
   g_autoptr (GError) error = NULL;
 
-  if (check_up (tables, &error) && tps_call_read_arguments (call, &table, &error))
+  if (check_up (tables, &error) && tps_call_read_arguments (call, &table, &error)
+      && tps_call_check_table (call, table, TPS_RIGHT_ADMIN, &error))
     tps_table_store_drop (tables->store, table, &error);
   tps_call_reply_done (call, error);
+}
+
+/* ---- rows of tenants ------------------------------------------------------------------------ */
+
+/* Of the request as it is: whether its ids and shapes are valid is checked later, by the store. */
+static gboolean
+add_tensor_rows (TpsCall *call, const TpsTensor *indices, GError **error)
+{
+  return tps_call_add_rows (call, (guint64) tps_shape_n_elems (&indices->shape), error);
+}
+
+static gboolean
+add_query_rows (TpsCall *call, const TpsBagQuery *queries, guint n_queries, GError **error)
+{
+  guint64 n_rows = 0;
+
+  if (tps_call_get_tenant (call) == NULL)
+    return TRUE;
+  for (guint i = 0; i < n_queries; i++)
+    n_rows += (guint64) tps_shape_n_elems (&queries[i].indices.shape);
+  return tps_call_add_rows (call, n_rows, error);
+}
+
+static gboolean
+add_gradient_rows (TpsCall *call, const TpsBagGradient *gradients, guint n_gradients,
+                   GError **error)
+{
+  guint64 n_rows = 0;
+
+  if (tps_call_get_tenant (call) == NULL)
+    return TRUE;
+  for (guint i = 0; i < n_gradients; i++)
+    n_rows += (guint64) tps_shape_n_elems (&gradients[i].query.indices.shape);
+  return tps_call_add_rows (call, n_rows, error);
 }
 
 /* ---- lookups -------------------------------------------------------------------------------- */
@@ -144,7 +196,8 @@ lookup_bags (TpsCall *call, gpointer user_data)
     tps_call_reply_error (call, error);
 }
 
-/* What a query reads and writes. Of a table that is not there its own bytes still count: they are checked. */
+/* What a query reads and writes. Of a table that is not there its own bytes still count: they are
+ * checked. */
 static gsize
 estimate_query (TpsEmbeddingTables *tables, const TpsBagQuery *query)
 {
@@ -173,6 +226,15 @@ find_lane (gsize n_bytes)
                                                                       : TPS_LANE_SHORT;
 }
 
+static gboolean
+check_queries (TpsCall *call, const TpsLookupBagsArguments *arguments, GError **error)
+{
+  for (guint i = 0; i < arguments->n_queries; i++)
+    if (!tps_call_check_table (call, arguments->queries[i].table, TPS_RIGHT_READ, error))
+      return FALSE;
+  return TRUE;
+}
+
 static void
 handle_lookup_bags (TpsCall *call, gpointer service)
 {
@@ -182,7 +244,9 @@ handle_lookup_bags (TpsCall *call, gpointer service)
 
   lookup->tables = service;
   if (!check_up (lookup->tables, &error)
-      || !tps_call_read_arguments (call, &lookup->arguments, &error))
+      || !tps_call_read_arguments (call, &lookup->arguments, &error)
+      || !check_queries (call, &lookup->arguments, &error)
+      || !add_query_rows (call, lookup->arguments.queries, lookup->arguments.n_queries, &error))
     {
       free_lookup_bags (lookup);
       tps_call_reply_error (call, error);
@@ -258,7 +322,9 @@ begin_lookup_rows (TpsCall *call, TpsEmbeddingTables *tables, gboolean with_lsns
   gsize n_bytes;
 
   if (!check_up (lookup.tables, &error)
-      || !tps_call_read_arguments (call, &lookup.arguments, &error))
+      || !tps_call_read_arguments (call, &lookup.arguments, &error)
+      || !tps_call_check_table (call, lookup.arguments.table, TPS_RIGHT_READ, &error)
+      || !add_tensor_rows (call, &lookup.arguments.indices, &error))
     {
       tps_lookup_rows_arguments_clear (&lookup.arguments);
       tps_call_reply_error (call, error);
@@ -334,6 +400,7 @@ begin_push (Push *push, const TpsPushId *id, gsize n_bytes, guint n_gradients)
   push->push.sequence = id->sequence;
   push->push.may_wait = tps_call_may_wait (push->call);
   push->push.is_small = is_small;
+  push->push.phases = tps_call_get_phases (push->call);
   if (is_small)
     run_push (push->call, push);
   else
@@ -371,7 +438,9 @@ handle_apply_row_gradients (TpsCall *call, gpointer service)
   g_autoptr (GError) error = NULL;
 
   rows->push = (Push) { .call = call, .store = tables->store, .free = free_row_push };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !tps_call_check_table (call, arguments->table, TPS_RIGHT_PUSH, &error)
+      || !add_tensor_rows (call, &arguments->gradient.indices, &error))
     {
       answer_push (rows, error);
       return;
@@ -409,7 +478,9 @@ handle_assign_rows (TpsCall *call, gpointer service)
   g_autoptr (GError) error = NULL;
 
   assignment->push = (Push) { .call = call, .store = tables->store, .free = free_assignment };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !tps_call_check_table (call, arguments->table, TPS_RIGHT_PUSH, &error)
+      || !add_tensor_rows (call, &arguments->indices, &error))
     {
       answer_push (assignment, error);
       return;
@@ -451,6 +522,15 @@ estimate_bag_push (TpsEmbeddingTables *tables, const TpsApplyBagGradientsArgumen
   return n_bytes;
 }
 
+static gboolean
+check_gradients (TpsCall *call, const TpsApplyBagGradientsArguments *arguments, GError **error)
+{
+  for (guint i = 0; i < arguments->n_gradients; i++)
+    if (!tps_call_check_table (call, arguments->gradients[i].query.table, TPS_RIGHT_PUSH, error))
+      return FALSE;
+  return TRUE;
+}
+
 static void
 handle_apply_bag_gradients (TpsCall *call, gpointer service)
 {
@@ -460,7 +540,9 @@ handle_apply_bag_gradients (TpsCall *call, gpointer service)
   g_autoptr (GError) error = NULL;
 
   bags->push = (Push) { .call = call, .store = tables->store, .free = free_bag_push };
-  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error))
+  if (!check_up (tables, &error) || !tps_call_read_arguments (call, arguments, &error)
+      || !check_gradients (call, arguments, &error)
+      || !add_gradient_rows (call, arguments->gradients, arguments->n_gradients, &error))
     {
       answer_push (bags, error);
       return;
@@ -483,16 +565,22 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_create_table_rpc, handle_create_table, TPS_METHOD_LONG }, /* fills the rows */
-  { &tps_list_tables_rpc, handle_list_tables, TPS_METHOD_LONG },   /* there may be very many */
-  { &tps_drop_table_rpc, handle_drop_table, TPS_METHOD_LONG },     /* gives the memory back */
-  { &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },
-  { &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
-  { &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE, TRUE },
-  { &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, TPS_METHOD_INLINE, TRUE },
-  { &tps_lookup_rows_with_lsns_rpc, handle_lookup_rows_with_lsns, TPS_METHOD_INLINE },
-  { &tps_assign_rows_rpc, handle_assign_rows, TPS_METHOD_INLINE, TRUE },
-  { NULL },
+  { TPS_RIGHT_ADMIN, &tps_create_table_rpc, handle_create_table,
+    TPS_METHOD_LONG }, /* fills the rows */
+  { TPS_RIGHT_READ, &tps_list_tables_rpc, handle_list_tables,
+    TPS_METHOD_LONG }, /* there may be very many */
+  { TPS_RIGHT_ADMIN, &tps_drop_table_rpc, handle_drop_table,
+    TPS_METHOD_LONG }, /* gives the memory back */
+  { TPS_RIGHT_READ, &tps_lookup_bags_rpc, handle_lookup_bags, TPS_METHOD_INLINE },
+  { TPS_RIGHT_READ, &tps_lookup_rows_rpc, handle_lookup_rows, TPS_METHOD_INLINE },
+  { TPS_RIGHT_PUSH, &tps_apply_row_gradients_rpc, handle_apply_row_gradients, TPS_METHOD_INLINE,
+    TRUE },
+  { TPS_RIGHT_PUSH, &tps_apply_bag_gradients_rpc, handle_apply_bag_gradients, TPS_METHOD_INLINE,
+    TRUE },
+  { TPS_RIGHT_READ, &tps_lookup_rows_with_lsns_rpc, handle_lookup_rows_with_lsns,
+    TPS_METHOD_INLINE },
+  { TPS_RIGHT_PUSH, &tps_assign_rows_rpc, handle_assign_rows, TPS_METHOD_INLINE, TRUE },
+  { 0 },
 };
 
 TpsService

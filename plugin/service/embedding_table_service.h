@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on workers. */
+/* The EmbeddingTable service over a table store: small calls on the I/O thread, the rest on
+ * workers. */
 
 #pragma once
 

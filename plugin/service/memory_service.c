@@ -59,8 +59,9 @@ open_segment (TpsCall *call, Opened *opened, GError **error)
          && open_of_kind (segments, &arguments, opened, error);
 }
 
-/* The descriptor leaves with the answer, and counts until then: a client that closes segments and does not read would have
- * any number of them otherwise. What is sent after the answer may lie in the segment. */
+/* The descriptor leaves with the answer, and counts until then: a client that closes segments and
+ * does not read would have any number of them otherwise. What is sent after the answer may lie in
+ * the segment. */
 static void
 write_opened (TpsWriter *out, gconstpointer data)
 {
@@ -124,10 +125,10 @@ handle_close (TpsCall *call, gpointer unused)
 
 /* Making pages takes about a second for 4 GiB, giving them back a third of that. */
 static const TpsMethod methods[] = {
-  { &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
-  { &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },
-  { &tps_close_segments_rpc, handle_close, TPS_METHOD_ON_WORKER },
-  { NULL },
+  { TPS_RIGHT_ANY, &tps_open_segment_rpc, handle_open, TPS_METHOD_ON_WORKER },
+  { TPS_RIGHT_ANY, &tps_release_segments_rpc, handle_release, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ANY, &tps_close_segments_rpc, handle_close, TPS_METHOD_ON_WORKER },
+  { 0 },
 };
 
 TpsService

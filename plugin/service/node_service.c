@@ -4,7 +4,10 @@
 
 #include "plugin/wire/wire_node.h"
 #include "runtime/base/error.h"
+#include "runtime/base/trace.h"
 #include "runtime/base/version.h"
+
+static TpsTraceEvent log_level_changed = TPS_TRACE_EVENT ("log_level_changed", TPS_TRACE_INFO);
 
 static void
 describe_sharing (TpsNodeInfo *info, const TpsSegmentRegistry *segments)
@@ -115,13 +118,47 @@ handle_reload_certificates (TpsCall *call, gpointer service)
     tps_call_reply_error (call, error);
 }
 
+static void
+handle_reload_access (TpsCall *call, gpointer service)
+{
+  const TpsNode *node = service;
+  g_autoptr (GError) error = NULL;
+
+  if (node->access == NULL)
+    g_set_error_literal (&error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "this server has neither rules nor tokens");
+  else
+    tps_access_reload (node->access, &error);
+  tps_call_reply_done (call, error);
+}
+
+static void
+handle_set_log_level (TpsCall *call, gpointer service)
+{
+  g_autofree gchar *levels = NULL;
+  g_autofree gchar *before = tps_trace_dup_levels ();
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_call_read_arguments (call, &levels, &error) || !tps_trace_set_levels (levels, &error))
+    {
+      tps_call_reply_error (call, error);
+      return;
+    }
+  tps_trace (&log_level_changed, tps_field_text ("peer", tps_call_get_peer (call)),
+             tps_field_text ("levels", levels), tps_field_text ("before", before));
+  tps_call_reply_value (call, &before);
+}
+
 static const TpsMethod methods[] = {
-  { &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
-  { &tps_get_metrics_rpc, handle_get_metrics,
+  { TPS_RIGHT_ANY, &tps_describe_rpc, handle_describe, TPS_METHOD_INLINE },
+  { TPS_RIGHT_READ, &tps_get_metrics_rpc, handle_get_metrics,
     TPS_METHOD_LONG }, /* sorts up to 65,536 samples of every metric */
-  { &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
-  { &tps_reload_certificates_rpc, handle_reload_certificates, TPS_METHOD_LONG }, /* reads files */
-  { NULL },
+  { TPS_RIGHT_ADMIN, &tps_clear_metrics_rpc, handle_clear_metrics, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_reload_certificates_rpc, handle_reload_certificates,
+    TPS_METHOD_LONG }, /* reads files */
+  { TPS_RIGHT_ADMIN, &tps_reload_access_rpc, handle_reload_access, TPS_METHOD_LONG }, /* the same */
+  { TPS_RIGHT_ADMIN, &tps_set_log_level_rpc, handle_set_log_level, TPS_METHOD_INLINE },
+  { 0 },
 };
 
 TpsService

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "plugin/net/tls/tls.h"
+#include "plugin/access/access.h"
 #include "plugin/service/call.h"
 #include "runtime/base/metrics.h"
 #include "runtime/server/durable/durable.h"
@@ -24,6 +25,7 @@ typedef struct
   gpointer tables;
   TpsDurable *durable; /* NULL = the server has no data directory */
   TpsTls *tls;         /* NULL = the server does not encrypt */
+  TpsAccess *access;   /* NULL = the server has neither rules nor tokens */
 } TpsNode;
 
 TpsService tps_node_service (TpsNode *node);

@@ -7,8 +7,8 @@
 
 static TpsTraceEvent state_reset = TPS_TRACE_EVENT ("state_reset", TPS_TRACE_INFO);
 
-/* Answers of a round are given one after the other. Where each has much to copy, into shared memory or a socket, every one gets a
- * worker: trainers wait for the slowest. */
+/* Answers of a round are given one after the other. Where each has much to copy, into shared memory
+ * or a socket, every one gets a worker: trainers wait for the slowest. */
 #define MIN_WORKER_BYTES ((gsize) 1 << 20)
 
 static void
@@ -73,6 +73,7 @@ free_contribution (gpointer data)
 static void
 take_part (TpsCall *call, TpsParameterServer *averaging, TpsAverageGradientArguments *arguments)
 {
+  tps_call_enter_phase (call, TPS_PHASE_WAIT);
   tps_parameter_server_average_gradient (averaging, arguments->trainer, arguments->batch,
                                          arguments->param_loc, &arguments->gradient,
                                          tps_call_may_wait (call), answer_average, call);
@@ -189,13 +190,16 @@ handle_update_and_fetch_model (TpsCall *call, gpointer service)
   g_auto (TpsUpdateModelArguments) arguments = { 0 };
   g_autoptr (GError) error = NULL;
 
-  if (tps_call_read_arguments (call, &arguments, &error))
-    tps_model_server_update_and_fetch (
-        servers->updating, arguments.trainer, arguments.gradients.tensors,
-        arguments.gradients.n_tensors, arguments.push.client, arguments.push.sequence,
-        arguments.version, tps_call_may_wait (call), answer_model, call);
-  else
-    tps_call_reply_error (call, error);
+  if (!tps_call_read_arguments (call, &arguments, &error))
+    {
+      tps_call_reply_error (call, error);
+      return;
+    }
+  tps_call_enter_phase (call, TPS_PHASE_WAIT);
+  tps_model_server_update_and_fetch (
+      servers->updating, arguments.trainer, arguments.gradients.tensors,
+      arguments.gradients.n_tensors, arguments.push.client, arguments.push.sequence,
+      arguments.version, tps_call_may_wait (call), answer_model, call);
 }
 
 static void
@@ -208,12 +212,14 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_average_gradient_rpc, handle_average_gradient, TPS_METHOD_INLINE },
-  { &tps_reset_state_rpc, handle_reset_state, TPS_METHOD_LONG }, /* may wait for a disk */
-  { &tps_init_model_rpc, handle_init_model, TPS_METHOD_LONG },
-  { &tps_get_model_rpc, handle_get_model, TPS_METHOD_INLINE },
-  { &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model, TPS_METHOD_INLINE, TRUE },
-  { NULL },
+  { TPS_RIGHT_PUSH, &tps_average_gradient_rpc, handle_average_gradient, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_reset_state_rpc, handle_reset_state,
+    TPS_METHOD_LONG }, /* may wait for a disk */
+  { TPS_RIGHT_PUSH, &tps_init_model_rpc, handle_init_model, TPS_METHOD_LONG },
+  { TPS_RIGHT_READ, &tps_get_model_rpc, handle_get_model, TPS_METHOD_INLINE },
+  { TPS_RIGHT_PUSH, &tps_update_and_fetch_model_rpc, handle_update_and_fetch_model,
+    TPS_METHOD_INLINE, TRUE },
+  { 0 },
 };
 
 TpsService

@@ -11,8 +11,8 @@ struct TpsRendezvous
   TpsRendezvousStore *store;
   TpsWorkerPool *workers;
 
-  TpsMutex
-      lock; /* guards the timer: at most one, for the earliest deadline; taken before the store's lock */
+  /* guards the timer: at most one, for the earliest deadline; taken before the store's lock */
+  TpsMutex lock;
   TpsCond fired;
   guint64 timer_id; /* 0 = none */
   gint64 timer_ns;
@@ -24,7 +24,8 @@ struct TpsRendezvous
 
 static void on_timer (gpointer data);
 
-/* With the lock held: sees to it that a timer stands for the earliest deadline. One that is about to fire arms the next. */
+/* With the lock held: sees to it that a timer stands for the earliest deadline. One that is about
+ * to fire arms the next. */
 static void
 arm_timer (TpsRendezvous *rendezvous)
 {
@@ -138,6 +139,7 @@ wait_for_key (TpsRendezvous *rendezvous, TpsCall *call, const TpsRendezvousArgum
     .user_data = call,
   };
 
+  tps_call_enter_phase (call, TPS_PHASE_WAIT);
   tps_rendezvous_store_get (rendezvous->store, arguments->key, &wait);
   tps_mutex_lock (&rendezvous->lock);
   arm_timer (rendezvous);
@@ -233,12 +235,18 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_rendezvous_put_rpc, handle_put, TPS_METHOD_INLINE },
-  { &tps_rendezvous_get_rpc, handle_get, TPS_METHOD_INLINE },
-  { &tps_rendezvous_add_rpc, handle_add, TPS_METHOD_INLINE },
-  { &tps_rendezvous_remove_rpc, handle_remove, TPS_METHOD_INLINE },
-  { NULL },
+  { TPS_RIGHT_PUSH, &tps_rendezvous_put_rpc, handle_put, TPS_METHOD_INLINE },
+  { TPS_RIGHT_READ, &tps_rendezvous_get_rpc, handle_get, TPS_METHOD_INLINE },
+  { TPS_RIGHT_PUSH, &tps_rendezvous_add_rpc, handle_add, TPS_METHOD_INLINE },
+  { TPS_RIGHT_PUSH, &tps_rendezvous_remove_rpc, handle_remove, TPS_METHOD_INLINE },
+  { 0 },
 };
+
+void
+tps_rendezvous_get_size (TpsRendezvous *rendezvous, guint *n_keys, guint *n_waiters)
+{
+  tps_rendezvous_store_get_size (rendezvous->store, n_keys, n_waiters);
+}
 
 TpsService
 tps_rendezvous_service (TpsRendezvous *rendezvous)

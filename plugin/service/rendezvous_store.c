@@ -60,7 +60,8 @@ refuse_growth (GError **error, const gchar *key, const gchar *limit)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The bytes of a GBytes, with what is charged for it and its key. Replies may keep it after its key has gone. */
+/* The bytes of a GBytes, with what is charged for it and its key. Replies may keep it after its key
+ * has gone. */
 typedef struct
 {
   TpsBudget *budget; /* a reference */
@@ -359,6 +360,15 @@ tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix, GEr
 }
 
 /* ---- time and the end ----------------------------------------------------------------------- */
+
+void
+tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters)
+{
+  tps_mutex_lock (&store->lock);
+  *n_keys = (guint) g_tree_nnodes (store->values);
+  *n_waiters = store->waiters.n_waiters;
+  tps_mutex_unlock (&store->lock);
+}
 
 gint64
 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store)

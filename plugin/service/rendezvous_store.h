@@ -2,8 +2,9 @@
 
 /* The key-value store beneath the Rendezvous service: put, waiting get, add, remove.
  *
- * Has a lock but no clock: whoever waits gives a deadline, and somebody calls tps_rendezvous_store_expire(). Limits are those
- * of thrift/rendezvous.thrift. All functions: thread any.
+ * Has a lock but no clock: whoever waits gives a deadline, and somebody calls
+ * tps_rendezvous_store_expire(). Limits are those of thrift/rendezvous.thrift. All functions:
+ * thread any.
  */
 
 #pragma once
@@ -41,35 +42,42 @@ typedef struct
   gint64 sequence;
 } TpsRendezvousPush;
 
-/* Keys, values and waiters are charged to the rendezvous budget, push ids to that of windows. A value stays charged until its
- * last reader has released it. `budgets` NULL = nothing is charged; references are taken. */
+/* Keys, values and waiters are charged to the rendezvous budget, push ids to that of windows. A
+ * value stays charged until its last reader has released it. `budgets` NULL = nothing is charged;
+ * references are taken. */
 TpsRendezvousStore *tps_rendezvous_store_new (const TpsBudgets *budgets);
 
 /* Nobody may wait any more: shut down first. */
 void tps_rendezvous_store_free (TpsRendezvousStore *store);
 
-/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, bytes in all), UNAVAILABLE after shut-down. */
+/* Errors: INVALID_ARGUMENT (key), RESOURCE_EXHAUSTED (value, number of keys, bytes in all),
+ * UNAVAILABLE after shut-down. */
 gboolean tps_rendezvous_store_put (TpsRendezvousStore *store, const gchar *key, GBytes *value,
                                    GError **error);
 
 /* The value, owned, or NULL with NOT_FOUND; does not wait. */
 GBytes *tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError **error);
 
-/* Waits for the key: `done` may be called before this returns. A put touches only those who wait for its key. Errors:
- * INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with retry_after_ms (too many wait). */
+/* Waits for the key: `done` may be called before this returns. A put touches only those who wait
+ * for its key. Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED with
+ * retry_after_ms (too many wait). */
 void tps_rendezvous_store_get (TpsRendezvousStore *store, const gchar *key,
                                const TpsRendezvousWait *wait);
 
 /* Ends all waits of an owner (CONNECTION_LOST). */
 void tps_rendezvous_store_drop_owner (TpsRendezvousStore *store, gconstpointer owner);
 
-/* Errors: INVALID_ARGUMENT (key, the value is no decimal number, overflow), DUPLICATE, STALE, and those of put. */
+/* Errors: INVALID_ARGUMENT (key, the value is no decimal number, overflow), DUPLICATE, STALE, and
+ * those of put. */
 gboolean tps_rendezvous_store_add (TpsRendezvousStore *store, const gchar *key, gint64 amount,
                                    const TpsRendezvousPush *push, gint64 *sum, GError **error);
 
 /* Errors: INVALID_ARGUMENT (an empty or bad prefix), UNAVAILABLE. */
 gboolean tps_rendezvous_store_remove (TpsRendezvousStore *store, const gchar *prefix,
                                       GError **error);
+
+/* How many keys there are, and how many calls wait for one. */
+void tps_rendezvous_store_get_size (TpsRendezvousStore *store, guint *n_keys, guint *n_waiters);
 
 /* The deadline that comes first; G_MAXINT64 when nobody waits. */
 gint64 tps_rendezvous_store_get_next_deadline_ns (TpsRendezvousStore *store);

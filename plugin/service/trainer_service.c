@@ -38,10 +38,11 @@ shut_down (gpointer object)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_train_rpc, handle_train, TPS_METHOD_LONG }, /* checks every id of every batch */
-  { &tps_train_status_rpc, handle_status, TPS_METHOD_INLINE },
-  { &tps_cancel_train_rpc, handle_cancel, TPS_METHOD_INLINE },
-  { NULL },
+  { TPS_RIGHT_ADMIN, &tps_train_rpc, handle_train,
+    TPS_METHOD_LONG }, /* checks every id of every batch */
+  { TPS_RIGHT_READ, &tps_train_status_rpc, handle_status, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ADMIN, &tps_cancel_train_rpc, handle_cancel, TPS_METHOD_INLINE },
+  { 0 },
 };
 
 TpsService

@@ -9,6 +9,7 @@
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "plugin/wire/wire_rendezvous.h"
+#include "plugin/wire/wire_session.h"
 #include "plugin/wire/wire_trainer.h"
 
 const TpsRpc *const tps_contract[] = {
@@ -38,6 +39,8 @@ const TpsRpc *const tps_contract[] = {
   &tps_get_metrics_rpc,
   &tps_clear_metrics_rpc,
   &tps_reload_certificates_rpc,
+  &tps_reload_access_rpc,
+  &tps_set_log_level_rpc,
   &tps_average_gradient_rpc,
   &tps_reset_state_rpc,
   &tps_init_model_rpc,
@@ -47,6 +50,8 @@ const TpsRpc *const tps_contract[] = {
   &tps_rendezvous_get_rpc,
   &tps_rendezvous_add_rpc,
   &tps_rendezvous_remove_rpc,
+  &tps_authenticate_rpc,
+  &tps_set_context_rpc,
   &tps_train_rpc,
   &tps_train_status_rpc,
   &tps_cancel_train_rpc,

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors: what a struct of thrift/ looks like on the wire and in C, said once, for reading and for writing.
+/* Descriptors: what a struct of thrift/ looks like on the wire and in C, said once, for reading and
+ * for writing.
  *
  *   static const TpsField push_fields[] = {
  *     { "client", 1, TPS_FIELD_REQUIRED, &tps_kind_name, .offset = G_STRUCT_OFFSET (TpsPushId, client) },
@@ -12,13 +13,14 @@
  *   ok = tps_struct_read (&tps_push_id_struct, in, path, &push, error);
  *   tps_struct_write (&tps_push_id_struct, out, &push);
  *
- * The field numbers of the contract stand in these tables and nowhere else; //tests/plugin/wire:contract_test compares
- * them with thrift/. The kinds of values are in value_kinds.h; a file may define its own.
+ * The field numbers of the contract stand in these tables and nowhere else;
+ * //tests/plugin/wire:contract_test compares them with thrift/. The kinds of values are in
+ * value_kinds.h; a file may define its own.
  *
- * Reading. Errors are TPS_ERROR_INVALID_ARGUMENT and begin with the path of the value: "gradient.dense.shape is missing".
- * Unknown fields are skipped, since a newer peer may send them. The C struct must be zero before (or hold the values of
- * fields that may be missing); the caller clears it, after a failure too.
- * Writing never fails. Thread: any.
+ * Reading. Errors are TPS_ERROR_INVALID_ARGUMENT and begin with the path of the value:
+ * "gradient.dense.shape is missing". Unknown fields are skipped, since a newer peer may send them.
+ * The C struct must be zero before (or hold the values of fields that may be missing); the caller
+ * clears it, after a failure too. Writing never fails. Thread: any.
  */
 
 #pragma once
@@ -30,7 +32,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsField TpsField;
 
-/* How values of one kind are read and written. `object` is the C struct that the field belongs to. */
+/* How values of one kind are read and written. `object` is the C struct that the field belongs
+ * to. */
 typedef struct
 {
   TpsWireType type;
@@ -45,7 +48,8 @@ typedef struct
   /* Whether an optional value is there to be written. NULL: always. */
   gboolean (*is_set) (const TpsField *field, gconstpointer object);
 
-  /* Optional: the value of a field that was missing, where that is not zero or what stood there before. */
+  /* Optional: the value of a field that was missing, where that is not zero or what stood there
+   * before. */
   void (*set_missing) (const TpsField *field, gpointer object);
 } TpsValueKind;
 
@@ -56,7 +60,8 @@ typedef enum
   TPS_FIELD_OPTIONAL, /* may be missing when read, is written if it is set */
 } TpsPresence;
 
-/* One field of a struct; a table of them ends with a field without a name. At most 64 in a struct. */
+/* One field of a struct; a table of them ends with a field without a name. At most 64 in a
+ * struct. */
 struct TpsField
 {
   const gchar *name;
@@ -66,7 +71,8 @@ struct TpsField
   gconstpointer of; /* what the kind needs to know: a TpsStruct, TpsEnum, TpsList, TpsLimit, … */
   gsize offset;     /* of the value in the C struct */
 
-  /* Of a gboolean in the C struct that says whether an optional field is there; 0: its kind tells by the value. */
+  /* Of a gboolean in the C struct that says whether an optional field is there; 0: its kind tells
+   * by the value. */
   gsize has;
 };
 
@@ -79,7 +85,8 @@ typedef struct
   const gchar *name; /* in thrift/ */
   const TpsField *fields;
 
-  /* Optional, for a C struct of another form than that of the wire: these go by way of one that has it. */
+  /* Optional, for a C struct of another form than that of the wire: these go by way of one that has
+   * it. */
   gboolean (*read) (TpsReader *in, const TpsFieldPath *path, gpointer object, GError **error);
   void (*write) (TpsWriter *out, gconstpointer object);
 
@@ -95,8 +102,8 @@ void tps_struct_write (const TpsStruct *type, TpsWriter *out, gconstpointer obje
 gboolean tps_fields_read (const TpsField *fields, TpsReader *in, const TpsFieldPath *path,
                           gpointer object, guint64 *seen, GError **error);
 
-/* Takes what it can: values of another type and those that their kind refuses count as missing. For what a peer says of its
- * failure, which must not be lost over a detail. */
+/* Takes what it can: values of another type and those that their kind refuses count as missing. For
+ * what a peer says of its failure, which must not be lost over a detail. */
 void tps_fields_read_leniently (const TpsField *fields, TpsReader *in, gpointer object);
 
 /* Without the begin and end of the struct. */

@@ -4,7 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* Upper bound of the memory of one decoded struct of a list, with a name and without its tensors. */
+/* Upper bound of the memory of one decoded struct of a list, with a name and without its
+ * tensors. */
 #define DECODED_STRUCT_BYTES ((gsize) 1024)
 
 static const gchar *

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where a value stands in its message, for errors that name it: "gradient.dense.shape is missing". Thread: any. */
+/* Where a value stands in its message, for errors that name it: "gradient.dense.shape is missing".
+ * Thread: any. */
 
 #pragma once
 
@@ -8,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Lives on the stack of the decoders, each pointing to the one before. NULL is the arguments struct itself. */
+/* Lives on the stack of the decoders, each pointing to the one before. NULL is the arguments struct
+ * itself. */
 typedef struct TpsFieldPath TpsFieldPath;
 struct TpsFieldPath
 {
@@ -24,7 +26,8 @@ gchar *tps_field_path_to_string (const TpsFieldPath *path);
 gboolean tps_field_refuse (const TpsFieldPath *path, GError **error, const gchar *format, ...)
     G_GNUC_PRINTF (3, 4);
 
-/* Refuses "PATH is of type i64, expected string" where they differ; STOP means "PATH is missing". */
+/* Refuses "PATH is of type i64, expected string" where they differ; STOP means "PATH is
+ * missing". */
 gboolean tps_field_check_type (const TpsFieldPath *path, TpsWireType type, TpsWireType expected,
                                GError **error);
 

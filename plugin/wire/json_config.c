@@ -10,8 +10,8 @@
 
 #define MAX_TEXT_BYTES 65536
 
-/* json-glib reads nested values by recursion without a bound. Counting every bracket, those in strings and comments too,
- * bounds the depth whatever the text is; a configuration has two. */
+/* json-glib reads nested values by recursion without a bound. Counting every bracket, those in
+ * strings and comments too, bounds the depth whatever the text is; a configuration has two. */
 #define MAX_BRACKETS 64
 
 static gboolean

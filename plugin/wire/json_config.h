@@ -8,12 +8,13 @@
 
 G_BEGIN_DECLS
 
-/* The a{sv} of a JSON object of integers, numbers, booleans and strings; owned, not floating. "" gives an empty one.
- * Errors: TPS_ERROR_INVALID_ARGUMENT, naming the key. Untrusted text is welcome. */
+/* The a{sv} of a JSON object of integers, numbers, booleans and strings; owned, not floating. ""
+ * gives an empty one. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the key. Untrusted text is
+ * welcome. */
 GVariant *tps_json_config_parse (const gchar *text, GError **error);
 
-/* The same for {"model_class": "…", "configurations": {…}}; `class_name` is owned by the caller. "configurations" may be
- * missing, other keys may not be there. */
+/* The same for {"model_class": "…", "configurations": {…}}; `class_name` is owned by the caller.
+ * "configurations" may be missing, other keys may not be there. */
 GVariant *tps_json_model_config_parse (const gchar *text, gchar **class_name, GError **error);
 
 /* The texts; owned by the caller. */

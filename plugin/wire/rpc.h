@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One method of the contract: its name, its arguments, its result. Used by server and client alike; the methods
- * themselves are in wire_*.h, all of them in contract.h.
+/* One method of the contract: its name, its arguments, its result. Used by server and client alike;
+ * the methods themselves are in wire_*.h, all of them in contract.h.
  *
- * Each says what its arguments and its result are in C. For both: what is read into must be zero before, and is cleared by
- * the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the value. Thread: any.
+ * Each says what its arguments and its result are in C. For both: what is read into must be zero
+ * before, and is cleared by the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT,
+ * naming the value. Thread: any.
  */
 
 #pragma once
@@ -25,8 +26,8 @@ typedef struct
 gboolean tps_rpc_read_arguments (const TpsRpc *rpc, TpsReader *in, gpointer arguments,
                                  GError **error);
 
-/* The fields, without the begin and end of the arguments struct. Values that are borrowed stay so until the writer lets go of
- * them, see writer.h. */
+/* The fields, without the begin and end of the arguments struct. Values that are borrowed stay so
+ * until the writer lets go of them, see writer.h. */
 void tps_rpc_write_arguments (const TpsRpc *rpc, TpsWriter *out, gconstpointer arguments);
 
 /* The same as one pointer, for those who call back to write. */

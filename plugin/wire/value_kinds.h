@@ -48,7 +48,8 @@ extern const TpsValueKind tps_kind_open_enum; /* the same, of values that are ju
 extern const TpsValueKind tps_kind_string; /* gchar *, newly allocated: UTF-8 without NUL */
 extern const TpsValueKind tps_kind_name;   /* the same: [A-Za-z0-9_.:/-]{1,255} */
 
-/* GBytes *: a reference of the body, or a copy where the value is small. Written: borrowed until the writer lets go. */
+/* GBytes *: a reference of the body, or a copy where the value is small. Written: borrowed until
+ * the writer lets go. */
 extern const TpsValueKind tps_kind_bytes;
 
 /* Exactly as many bytes, into an array. Of a gsize. */
@@ -59,14 +60,16 @@ gboolean tps_name_is_valid (const gchar *name, gsize n_bytes);
 
 /* -- structs -- */
 
-/* The struct itself, or with a `read` and `write` of its own whatever these expect. Of a TpsStruct. */
+/* The struct itself, or with a `read` and `write` of its own whatever these expect. Of a
+ * TpsStruct. */
 extern const TpsValueKind tps_kind_struct;
 
 /* -- lists -- */
 
 typedef enum
 {
-  TPS_LIST_COUNTED, /* a guint, their number, and next to it the pointer to the elements; not optional */
+  /* a guint, their number, and next to it the pointer to the elements; not optional */
+  TPS_LIST_COUNTED,
   TPS_LIST_ARRAY,     /* GArray *; made where it is NULL */
   TPS_LIST_PTR_ARRAY, /* GPtrArray * of elements allocated one by one; made where it is NULL */
   TPS_LIST_STRV,      /* gchar ** */
@@ -80,8 +83,9 @@ typedef struct
   GDestroyNotify clear; /* ARRAY: clears an element in place; PTR_ARRAY: frees it. May be NULL */
 } TpsList;
 
-/* Grows with what is read, never by a count that was sent: a struct of one byte on the wire may be hundreds here. After a
- * failure it holds what was read. Optional ones are set if they are not NULL. Of a TpsList. */
+/* Grows with what is read, never by a count that was sent: a struct of one byte on the wire may be
+ * hundreds here. After a failure it holds what was read. Optional ones are set if they are not
+ * NULL. Of a TpsList. */
 extern const TpsValueKind tps_kind_list;
 
 G_END_DECLS

@@ -10,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Bytes: one of the two, or neither where they are absent. Both are borrowed by a writer until it lets go of them. */
+/* Bytes: one of the two, or neither where they are absent. Both are borrowed by a writer until it
+ * lets go of them. */
 typedef struct
 {
   GBytes *received;           /* a reference of the body, or a copy where it is small */
@@ -28,7 +29,8 @@ typedef struct
   TpsChunkData data;
 } TpsChunk;
 
-/* One struct for begin_transfer, run_transfer, get_chunk and end_transfer; each method uses its own fields. */
+/* One struct for begin_transfer, run_transfer, get_chunk and end_transfer; each method uses its own
+ * fields. */
 typedef struct
 {
   gchar *transfer;

@@ -154,7 +154,8 @@ borrow_query (const TpsBagQuery *query)
 
 typedef void (*TakeBags) (GArray *elems, WireGradient *wire, GPtrArray *owned);
 
-/* Appends what is read to `elems`, which grows with it: a struct of the wire may be a byte, ours are not. */
+/* Appends what is read to `elems`, which grows with it: a struct of the wire may be a byte, ours
+ * are not. */
 static gboolean
 read_bags (TpsReader *in, const TpsFieldPath *path, const TpsStruct *type, TakeBags take,
            GArray *elems, GPtrArray *owned, GError **error)

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/embedding_table.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results. Ownership as in
- * wire_tensor.h.
+/* thrift/embedding_table.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results.
+ * Ownership as in wire_tensor.h.
  *
- * Arguments that were read own their tensors (large ones refer to the buffers that they were received into) and offer views
- * of them in the runtime's types. Structure and dtypes are checked here, everything else by runtime/embedding. An absent
- * optimizer, initializer or shard is filled in as embedding_table.thrift says, absent numbers are NAN.
+ * Arguments that were read own their tensors (large ones refer to the buffers that they were
+ * received into) and offer views of them in the runtime's types. Structure and dtypes are checked
+ * here, everything else by runtime/embedding. An absent optimizer, initializer or shard is filled
+ * in as embedding_table.thrift says, absent numbers are NAN.
  */
 
 #pragma once
@@ -28,7 +29,8 @@ extern const TpsList
 
 extern const TpsRpc tps_create_table_rpc; /* TpsTableSpec */
 extern const TpsRpc
-    tps_list_tables_rpc; /* -> GArray * of TpsTableSpec, made where it is NULL, clears its elements */
+    /* -> GArray * of TpsTableSpec, made where it is NULL, clears its elements */
+    tps_list_tables_rpc;
 extern const TpsRpc tps_drop_table_rpc; /* gchar * */
 
 /* -- lookup_bags, lookup_rows -- */
@@ -37,8 +39,8 @@ typedef struct
 {
   guint n_queries;
   TpsBagQuery *queries;
-  GPtrArray *
-      owned; /* of TpsBuffer: what was read. NULL: everything is borrowed until the writer lets go of it */
+  /* of TpsBuffer: what was read. NULL: everything is borrowed until the writer lets go of it */
+  GPtrArray *owned;
 } TpsLookupBagsArguments;
 
 typedef struct

@@ -178,3 +178,15 @@ static const TpsField metrics_result = { "metrics", .kind = &tps_kind_list, .of 
 const TpsRpc tps_get_metrics_rpc = { SERVICE, "get_metrics", metrics_arguments, &metrics_result };
 const TpsRpc tps_clear_metrics_rpc = { SERVICE, "clear_metrics" };
 const TpsRpc tps_reload_certificates_rpc = { SERVICE, "reload_certificates" };
+const TpsRpc tps_reload_access_rpc = { SERVICE, "reload_access" };
+
+/* ---- set_log_level -------------------------------------------------------------------------- */
+
+static const TpsField levels_arguments[] = {
+  { "levels", 1, TPS_FIELD_REQUIRED, &tps_kind_string },
+  { NULL },
+};
+
+static const TpsField levels_result = { "levels", .kind = &tps_kind_string };
+
+const TpsRpc tps_set_log_level_rpc = { SERVICE, "set_log_level", levels_arguments, &levels_result };

@@ -43,11 +43,13 @@ void tps_node_info_clear (TpsNodeInfo *info);
 
 extern const TpsRpc tps_describe_rpc; /* -> TpsNodeInfo */
 
-/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, made where it is NULL, frees its elements. When written, the samples
- * are borrowed until the writer lets go of them. */
+/* gboolean, with samples -> GPtrArray * of TpsMetricSummary, made where it is NULL, frees its
+ * elements. When written, the samples are borrowed until the writer lets go of them. */
 extern const TpsRpc tps_get_metrics_rpc;
 extern const TpsRpc tps_clear_metrics_rpc;
 extern const TpsRpc tps_reload_certificates_rpc;
+extern const TpsRpc tps_reload_access_rpc;
+extern const TpsRpc tps_set_log_level_rpc; /* gchar * -> gchar *, both owned when they were read */
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsNodeInfo, tps_node_info_clear)
 

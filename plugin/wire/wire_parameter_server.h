@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/parameter_server.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results. Ownership as in
- * wire_tensor.h. */
+/* thrift/parameter_server.thrift: the methods as TpsRpcs (rpc.h), with their arguments and results.
+ * Ownership as in wire_tensor.h. */
 
 #pragma once
 

@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* One struct for put, get, add and remove; each method uses its own fields, the others stay zero. */
+/* One struct for put, get, add and remove; each method uses its own fields, the others stay
+ * zero. */
 typedef struct
 {
   gchar *key;        /* remove: the prefix */

@@ -147,7 +147,8 @@ init_shape (TpsShape *shape, const WireTensor *received, const TpsFieldPath *pat
                          received->shape.dims, where, error);
 }
 
-/* Integers steer access (ids, offsets): the peer must not change them after they have been checked. */
+/* Integers steer access (ids, offsets): the peer must not change them after they have been
+ * checked. */
 static gboolean
 steers_access (TpsDType dtype)
 {
@@ -176,8 +177,8 @@ copy_shared (TpsReader *in, TpsBuffer *shared, const TpsFieldPath *path, GError 
   return NULL;
 }
 
-/* The elements from shared memory: in place, or copied where that has to be. NULL: refused. `may_be_on_device`: they may lie in a
- * device's memory. */
+/* The elements from shared memory: in place, or copied where that has to be. NULL: refused.
+ * `may_be_on_device`: they may lie in a device's memory. */
 static TpsBuffer *
 take_shared (TpsReader *in, const TpsFieldPath *path, const WireTensor *received,
              const TpsShape *shape, gboolean may_be_on_device, GError **error)

@@ -2,18 +2,20 @@
 
 /* thrift/tensor.thrift: Tensor, SparseTensor, Gradient, PushId and Optimizer.
  *
- * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be zero before, and is
- * cleared by the caller, after a failure too. Errors: TPS_ERROR_INVALID_ARGUMENT, naming the value.
- * A large tensor keeps a reference of the buffer that it was received into; a small one is copied into a buffer of its own.
- * One in shared memory lies there, where its sender may change it: floating point only, integers are copied, and so is everything
- * where the reader says so. That may be memory
- * of a device where it says so; elsewhere such tensors are refused.
+ * Decoding: the reader stands before the struct; `path` names it in errors. What is filled must be
+ * zero before, and is cleared by the caller, after a failure too. Errors:
+ * TPS_ERROR_INVALID_ARGUMENT, naming the value. A large tensor keeps a reference of the buffer that
+ * it was received into; a small one is copied into a buffer of its own. One in shared memory lies
+ * there, where its sender may change it: floating point only, integers are copied, and so is
+ * everything where the reader says so. That may be memory of a device where it says so; elsewhere
+ * such tensors are refused.
  *
- * Encoding: writes the struct alone, without a field header. Elements go out from where they lie: the writer keeps
- * references of their buffers. What lies in a device's memory and finds no room in segments of it goes by way of the host, and
- * where that fails the message cannot be ended.
+ * Encoding: writes the struct alone, without a field header. Elements go out from where they lie:
+ * the writer keeps references of their buffers. What lies in a device's memory and finds no room in
+ * segments of it goes by way of the host, and where that fails the message cannot be ended.
  *
- * Elements are little-endian on the wire and in memory: this code is for little-endian machines. Thread: any.
+ * Elements are little-endian on the wire and in memory: this code is for little-endian machines.
+ * Thread: any.
  */
 
 #pragma once
@@ -60,8 +62,9 @@ void tps_tensor_list_clear (TpsTensorList *list);
 /* Of a TpsTensorList, or a guint and a TpsTensor * like it. */
 extern const TpsList tps_tensors;
 
-/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse. The rest is
- * left to tps_gradient_check(). Dense elements, if floating point, may lie in a device's memory. */
+/* Structure only: shapes against bytes, [rows, dim] against the values, not both dense and sparse.
+ * The rest is left to tps_gradient_check(). Dense elements, if floating point, may lie in a
+ * device's memory. */
 gboolean tps_gradient_decode (TpsReader *in, const TpsFieldPath *path, TpsGradient *gradient,
                               GError **error);
 void tps_gradient_encode (TpsWriter *out, const TpsGradient *gradient);

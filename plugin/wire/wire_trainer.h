@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* thrift/trainer.thrift: the methods as TpsRpcs (rpc.h). TrainSpec is the runtime's TpsTrainPlan, TrainStatus its
- * TpsTrainStatus.
+/* thrift/trainer.thrift: the methods as TpsRpcs (rpc.h). TrainSpec is the runtime's TpsTrainPlan,
+ * TrainStatus its TpsTrainStatus.
  *
- * Fields of TrainSpec that are not `required` may be missing: the plan keeps what tps_train_plan_new() put there.
- * Checked here: that numbers fit the plan, and the two JSON texts, which become class and GVariant dictionary. Whether names
- * are known and shapes fit is for tps_trainer_train().
+ * Fields of TrainSpec that are not `required` may be missing: the plan keeps what
+ * tps_train_plan_new() put there. Checked here: that numbers fit the plan, and the two JSON texts,
+ * which become class and GVariant dictionary. Whether names are known and shapes fit is for
+ * tps_trainer_train().
  */
 
 #pragma once

@@ -2,8 +2,9 @@
 
 /* Answers of a server, given in order by the thread that has them.
  *
- * Who is answered may call back into a server, this one or another, and be answered at once. That answer is given when the
- * callback has returned, behind those that wait already, so that the stack does not grow with the number of rounds.
+ * Who is answered may call back into a server, this one or another, and be answered at once. That
+ * answer is given when the callback has returned, behind those that wait already, so that the stack
+ * does not grow with the number of rounds.
  *
  *   TpsAnswers answers = { NULL };
  *   tps_answers_add (&answers, &call->answer, answer_call);
@@ -38,8 +39,8 @@ typedef struct
 
 void tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give);
 
-/* Gives them, or leaves them to the caller further up on this stack that gives answers already; empties `answers`. Not
- * under a lock. Thread: any. */
+/* Gives them, or leaves them to the caller further up on this stack that gives answers already;
+ * empties `answers`. Not under a lock. Thread: any. */
 void tps_answers_give (TpsAnswers *answers);
 
 /* One alone. */

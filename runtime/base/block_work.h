@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Work that is cut into blocks, shared by the thread that has it and workers that are idle: each takes ranges of blocks
- * until none is left.
+/* Work that is cut into blocks, shared by the thread that has it and workers that are idle: each
+ * takes ranges of blocks until none is left.
  */
 
 #pragma once
@@ -22,8 +22,8 @@ typedef struct
   gpointer user_data;
 } TpsBlockWork;
 
-/* Takes part until no range is left; the last ones may still be run by others when this returns. `work` is copied.
- * Thread: any. */
+/* Takes part until no range is left; the last ones may still be run by others when this returns.
+ * `work` is copied. Thread: any. */
 void tps_block_work_run (TpsWorkerPool *pool, const TpsBlockWork *work);
 
 G_END_DECLS

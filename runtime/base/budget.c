@@ -17,12 +17,13 @@ typedef struct
 struct TpsBudget
 {
   TpsRefcount refcount;
-  TpsBudget *parent; /* owned; NULL for the root */
-  gsize max_bytes;   /* G_MAXSIZE: no limit of its own */
-  gsize headroom;    /* of the parent, which charges must leave free unless they are small */
+  TpsBudget *parent;       /* owned; NULL for the root */
+  atomic_size_t max_bytes; /* G_MAXSIZE: no limit of its own */
+  gsize headroom;          /* of the parent, which charges must leave free unless they are small */
   gsize max_small_bytes;
   atomic_size_t held;
   atomic_size_t peak;
+  atomic_uint_fast64_t n_refused;
   Tree *tree; /* the root owns it */
   gchar *name;
   gchar *flag; /* NULL: none */
@@ -66,7 +67,7 @@ tps_budget_new (TpsBudget *parent, const gchar *name, gsize max_bytes)
   tps_refcount_init (&budget->refcount);
   budget->parent = tps_budget_ref (parent);
   budget->name = g_strdup (name);
-  budget->max_bytes = max_bytes > 0 ? max_bytes : G_MAXSIZE;
+  tps_budget_set_max (budget, max_bytes);
   budget->tree = parent != NULL ? parent->tree : tree_new ();
   tps_mutex_lock (&budget->tree->lock);
   g_queue_push_tail (&budget->tree->budgets, budget);
@@ -122,6 +123,14 @@ tps_budget_set_flag (TpsBudget *budget, const gchar *flag)
 }
 
 void
+tps_budget_set_max (TpsBudget *budget, gsize max_bytes)
+{
+  if (budget != NULL)
+    atomic_store_explicit (&budget->max_bytes, max_bytes > 0 ? max_bytes : G_MAXSIZE,
+                           memory_order_relaxed);
+}
+
+void
 tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes)
 {
   if (budget == NULL)
@@ -132,12 +141,19 @@ tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes
 
 /* ---- charges --------------------------------------------------------------------------------- */
 
+static gsize
+own_limit_of (const TpsBudget *budget)
+{
+  return atomic_load_explicit (&budget->max_bytes, memory_order_relaxed);
+}
+
 /* What a charge may bring `budget` to, if it must leave `headroom`. */
 static gsize
 limit_of (const TpsBudget *budget, gsize headroom)
 {
-  return budget->max_bytes == G_MAXSIZE ? G_MAXSIZE
-                                        : budget->max_bytes - MIN (headroom, budget->max_bytes);
+  gsize max_bytes = own_limit_of (budget);
+
+  return max_bytes == G_MAXSIZE ? G_MAXSIZE : max_bytes - MIN (headroom, max_bytes);
 }
 
 static void
@@ -151,8 +167,8 @@ note_peak (TpsBudget *budget, gsize held)
     ;
 }
 
-/* Counts `n_bytes` in `budget` alone. A compare-and-swap and not an addition that is undone: `held` exceeds the limit at no
- * time, so a large charge that is refused never makes a small one fail. */
+/* Counts `n_bytes` in `budget` alone. A compare-and-swap and not an addition that is undone: `held`
+ * exceeds the limit at no time, so a large charge that is refused never makes a small one fail. */
 static gboolean
 try_one (TpsBudget *budget, gsize n_bytes, gsize limit)
 {
@@ -250,7 +266,7 @@ reclaim_for (Full full, gsize n_bytes)
 static Full
 tightest_of (TpsBudget *budget)
 {
-  Full tightest = { budget, budget->max_bytes };
+  Full tightest = { budget, own_limit_of (budget) };
 
   for (; budget->parent != NULL; budget = budget->parent)
     if (limit_of (budget->parent, budget->headroom) < tightest.limit)
@@ -260,13 +276,14 @@ tightest_of (TpsBudget *budget)
 
 /* `fits_never`: even when nothing is held. */
 static void
-set_error (GError **error, Full full, gsize n_bytes, gboolean fits_never)
+refuse (GError **error, Full full, gsize n_bytes, gboolean fits_never)
 {
-  const TpsBudget *budget = full.budget;
+  TpsBudget *budget = full.budget;
   gsize held = atomic_load_explicit (&budget->held, memory_order_relaxed);
   g_autofree gchar *flag = NULL;
   GError *decided;
 
+  atomic_fetch_add_explicit (&budget->n_refused, 1, memory_order_relaxed);
   if (error == NULL)
     return;
   flag = budget->flag != NULL ? g_strconcat ("; see ", budget->flag, NULL) : g_strdup ("");
@@ -296,7 +313,7 @@ tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
   tightest = tightest_of (budget);
   if (n_bytes > tightest.limit)
     {
-      set_error (error, tightest, n_bytes, TRUE);
+      refuse (error, tightest, n_bytes, TRUE);
       return FALSE;
     }
   while (full.budget != NULL && reclaim_for (full, n_bytes) > 0)
@@ -304,7 +321,7 @@ tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error)
   if (full.budget != NULL) /* once more: another thread may have reclaimed enough */
     full = charge_up_to (budget, NULL, n_bytes);
   if (full.budget != NULL)
-    set_error (error, full, n_bytes, FALSE);
+    refuse (error, full, n_bytes, FALSE);
   return full.budget == NULL;
 }
 
@@ -421,6 +438,12 @@ tps_budget_get_name (TpsBudget *budget)
   return budget != NULL ? budget->name : "nothing";
 }
 
+TpsBudget *
+tps_budget_get_parent (TpsBudget *budget)
+{
+  return budget != NULL ? budget->parent : NULL;
+}
+
 gsize
 tps_budget_get_held (TpsBudget *budget)
 {
@@ -439,12 +462,20 @@ tps_budget_get_max (TpsBudget *budget)
   return budget != NULL ? tightest_of (budget).limit : G_MAXSIZE;
 }
 
+guint64
+tps_budget_get_n_refused (TpsBudget *budget)
+{
+  return budget != NULL ? atomic_load_explicit (&budget->n_refused, memory_order_relaxed) : 0;
+}
+
 gsize
 tps_budget_get_free (TpsBudget *budget)
 {
-  if (budget == NULL || budget->max_bytes == G_MAXSIZE)
+  gsize max_bytes = budget != NULL ? own_limit_of (budget) : G_MAXSIZE;
+
+  if (max_bytes == G_MAXSIZE)
     return G_MAXSIZE;
-  return budget->max_bytes - tps_budget_get_held (budget);
+  return max_bytes - MIN (tps_budget_get_held (budget), max_bytes);
 }
 
 void

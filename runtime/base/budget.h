@@ -11,16 +11,17 @@
  *   ...
  *   tps_budget_release (tables, n_bytes);               after it has been freed
  *
- * A charge counts against its budget and against every budget above it, or against none of them. The limits of siblings
- * may add up to more than the limit of their parent. Their charges never do.
+ * A charge counts against its budget and against every budget above it, or against none of them.
+ * The limits of siblings may add up to more than the limit of their parent. Their charges never do.
  *
- * Memory that is only kept for reuse stays charged. Its owner must add a reclaimer, which frees such memory when a charge
- * would be refused otherwise.
+ * Memory that is only kept for reuse stays charged. Its owner must add a reclaimer, which frees
+ * such memory when a charge would be refused otherwise.
  *
- * Threads: any function may be called from any thread. Charges and releases take no lock; they cost one compare-and-swap
- * for each level of the tree. Only a charge that does not fit takes the tree's lock, to reclaim memory.
- * Ownership: a budget keeps its parent. An owner must release its charges before it drops its reference.
- * NULL is a budget without a limit: every function accepts it and does nothing.
+ * Threads: any function may be called from any thread. Charges and releases take no lock; they cost
+ * one compare-and-swap for each level of the tree. Only a charge that does not fit takes the tree's
+ * lock, to reclaim memory. Ownership: a budget keeps its parent. An owner must release its charges
+ * before it drops its reference. NULL is a budget without a limit: every function accepts it and
+ * does nothing.
  */
 
 #pragma once
@@ -31,41 +32,50 @@ G_BEGIN_DECLS
 
 typedef struct TpsBudget TpsBudget;
 
-/* A budget below `parent` (NULL: the root of a new tree). `name` is a noun for error messages, such as "tables"; it is
- * copied. `max_bytes` 0 means that only the parent limits it. Owned by the caller. */
+/* A budget below `parent` (NULL: the root of a new tree). `name` is a noun for error messages, such
+ * as "tables"; it is copied. `max_bytes` 0 means that only the parent limits it. Owned by the
+ * caller. */
 TpsBudget *tps_budget_new (TpsBudget *parent, const gchar *name, gsize max_bytes);
 TpsBudget *tps_budget_ref (TpsBudget *budget);
 void tps_budget_unref (TpsBudget *budget);
 
-/* Names the flag that changes the limit, such as "--max-table-mib", for error messages. Copied. Must be called before the
- * budget is used by another thread. */
+/* Names the flag that changes the limit, such as "--max-table-mib", for error messages. Copied.
+ * Must be called before the budget is used by another thread. */
 void tps_budget_set_flag (TpsBudget *budget, const gchar *flag);
 
-/* Charges to `budget` of more than `max_small_bytes` must leave `n_bytes` of its parent free, for its siblings and for small charges. At
- * first 0. Must be called before the budget is used by another thread. */
+/* Changes the limit; 0 = only the parent limits it. What is held stays, though it may be more than
+ * the new limit. Thread: any. */
+void tps_budget_set_max (TpsBudget *budget, gsize max_bytes);
+
+/* Charges to `budget` of more than `max_small_bytes` must leave `n_bytes` of its parent free, for
+ * its siblings and for small charges. At first 0. Must be called before the budget is used by
+ * another thread. */
 void tps_budget_set_headroom (TpsBudget *budget, gsize n_bytes, gsize max_small_bytes);
 
-/* Charges `n_bytes`. FALSE: nothing is charged. Errors: RESOURCE_EXHAUSTED, which names the full budget; with
- * retry_after_ms unless the charge exceeds a limit even when nothing else is held. */
+/* Charges `n_bytes`. FALSE: nothing is charged. Errors: RESOURCE_EXHAUSTED, which names the full
+ * budget; with retry_after_ms unless the charge exceeds a limit even when nothing else is held. */
 gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
-/* Moves a charge to another budget; what both have above them stays as it is. FALSE: nothing is moved, because it does not
- * fit. Takes no lock and reclaims nothing. NULL is fine on either side. */
+/* Moves a charge to another budget; what both have above them stays as it is. FALSE: nothing is
+ * moved, because it does not fit. Takes no lock and reclaims nothing. NULL is fine on either
+ * side. */
 gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
 
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
 
-/* What one object holds of a budget. All zero is an empty charge without a budget. Thread: one at a time. */
+/* What one object holds of a budget. All zero is an empty charge without a budget. Thread: one at a
+ * time. */
 typedef struct
 {
   TpsBudget *budget; /* borrowed; must outlive the charge */
   gsize n_bytes;
 } TpsCharge;
 
-/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(); never when it shrinks. The charge is unchanged then. */
+/* Changes the charge to `n_bytes`. Errors: as tps_budget_charge(); never when it shrinks. The
+ * charge is unchanged then. */
 gboolean tps_charge_set (TpsCharge *charge, gsize n_bytes, GError **error);
 
 /* Adds `n_bytes`. Errors: as tps_budget_charge(). */
@@ -76,13 +86,15 @@ void tps_charge_clear (TpsCharge *charge);
 
 /* ---- memory kept for reuse ------------------------------------------------------------------- */
 
-/* Frees kept memory, `n_bytes` of it or more if there is as much, releases its charge and returns how much that was.
- * Called with the lock of the tree: it must neither charge, nor create or free a budget, nor take a lock under which
- * another thread does so; moving charges under such a lock is fine. Thread: any. */
+/* Frees kept memory, `n_bytes` of it or more if there is as much, releases its charge and returns
+ * how much that was. Called with the lock of the tree: it must neither charge, nor create or free a
+ * budget, nor take a lock under which another thread does so; moving charges under such a lock is
+ * fine. Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
-/* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit `budget` or one above it.
- * Returns a number for tps_budget_remove_reclaimer(), after which it is not called any more. */
+/* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit
+ * `budget` or one above it. Returns a number for tps_budget_remove_reclaimer(), after which it is
+ * not called any more. */
 guint tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer user_data);
 void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
@@ -92,18 +104,25 @@ gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
-/* Snapshots. The peak is the most that was ever held. The maximum is the smallest limit on the way to the root, which no
- * charge can exceed; G_MAXSIZE when there is none. */
+/* Snapshots. The peak is the most that was ever held. The maximum is the smallest limit on the way
+ * to the root, which no charge can exceed; G_MAXSIZE when there is none. */
 const gchar *tps_budget_get_name (TpsBudget *budget);
+/* Borrowed; NULL for the root. */
+TpsBudget *tps_budget_get_parent (TpsBudget *budget);
 gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
-/* How many bytes are left of its own limit, whatever the budgets above hold; G_MAXSIZE when it has none. */
+/* How many charges it has refused because it was full itself. */
+guint64 tps_budget_get_n_refused (TpsBudget *budget);
+
+/* How many bytes are left of its own limit, whatever the budgets above hold; G_MAXSIZE when it has
+ * none. */
 gsize tps_budget_get_free (TpsBudget *budget);
 
-/* Calls `visit` for every budget of the tree in the order of creation, so that parents precede their children. The
- * tree's lock is held: `visit` must neither charge, nor create or free a budget. */
+/* Calls `visit` for every budget of the tree in the order of creation, so that parents precede
+ * their children. The tree's lock is held: `visit` must neither charge, nor create or free a
+ * budget. */
 typedef void (*TpsBudgetVisit) (TpsBudget *budget, gpointer user_data);
 void tps_budget_visit (TpsBudget *budget, TpsBudgetVisit visit, gpointer user_data);
 

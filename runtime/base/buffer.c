@@ -138,8 +138,8 @@ take_free (FreeLists lists, guint size_class)
   return buffer;
 }
 
-/* With the lock held: takes kept buffers of `n_bytes` or more out of `lists`, the largest first, and puts them before
- * `taken`. */
+/* With the lock held: takes kept buffers of `n_bytes` or more out of `lists`, the largest first,
+ * and puts them before `taken`. */
 static TpsBuffer *
 take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
 {
@@ -322,7 +322,8 @@ allocate_from_source (TpsBufferPool *pool, guint size_class)
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
-/* With the lock held: a kept buffer, whose charge moves with it. NULL: there is none, or it does not fit the budget. */
+/* With the lock held: a kept buffer, whose charge moves with it. NULL: there is none, or it does
+ * not fit the budget. */
 static TpsBuffer *
 reuse (TpsBufferPool *pool, guint size_class)
 {
@@ -587,8 +588,8 @@ tps_buffer_ref (TpsBuffer *buffer)
   return buffer;
 }
 
-/* With the lock held: keeps the buffer, whose charge moves with it. FALSE: the pool or the budget keeps enough, and the
- * buffer is as charged as it was. */
+/* With the lock held: keeps the buffer, whose charge moves with it. FALSE: the pool or the budget
+ * keeps enough, and the buffer is as charged as it was. */
 static gboolean
 keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Named arguments of registered classes: a GVariant dictionary (a{sv}) with INT64 'x', double 'd', boolean 'b' and
- * string 's' values, as they come from a JSON object. JSON itself is parsed outside the runtime.
+/* Named arguments of registered classes: a GVariant dictionary (a{sv}) with INT64 'x', double 'd',
+ * boolean 'b' and string 's' values, as they come from a JSON object. JSON itself is parsed outside
+ * the runtime.
  *
  * A class reads what it knows and then asks for the rest to be empty:
  *
@@ -16,7 +17,8 @@
 
 G_BEGIN_DECLS
 
-/* In the caller's storage; borrows the dictionary. Reads after an error do nothing and return FALSE. */
+/* In the caller's storage; borrows the dictionary. Reads after an error do nothing and return
+ * FALSE. */
 typedef struct
 {
   GVariant *values;
@@ -28,7 +30,8 @@ typedef struct
 
 void tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GError **error);
 
-/* Required arguments. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type, out of [min, max]), naming the key. */
+/* Required arguments. Errors: TPS_ERROR_INVALID_ARGUMENT (missing, wrong type, out of [min, max]),
+ * naming the key. */
 gboolean tps_config_get_int (TpsConfig *config, const gchar *key, gint64 min, gint64 max,
                              gint64 *value);
 gboolean tps_config_get_bool (TpsConfig *config, const gchar *key, gboolean *value);
@@ -41,7 +44,8 @@ gboolean tps_config_get_string (TpsConfig *config, const gchar *key, gchar **val
 /* Whether the key is there; for optional arguments. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);
 
-/* TRUE when everything in the dictionary was read; else INVALID_ARGUMENT that lists the unknown keys. */
+/* TRUE when everything in the dictionary was read; else INVALID_ARGUMENT that lists the unknown
+ * keys. */
 gboolean tps_config_finish (TpsConfig *config);
 
 G_END_DECLS

@@ -2,63 +2,40 @@
 
 #include "runtime/base/counters.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/sync.h"
+#include "runtime/base/counters_private.h"
+#include "runtime/base/label_text.h"
 
-#define N_SHARDS 8
-#define CACHE_LINE 64
+#define OTHER "other"
 
-typedef struct
-{
-  _Alignas(CACHE_LINE) atomic_ullong n;
-} Shard;
+static const gdouble default_bounds[] = { TPS_DEFAULT_BOUNDS };
 
-struct TpsCounter
-{
-  Shard shards[N_SHARDS];
-};
-
-struct TpsGauge
-{
-  atomic_llong level;
-};
-
-/* One counter or gauge in the list. */
-typedef struct
-{
-  gchar *name;
-  gchar *label;
-  gchar *value;
-  TpsCounter *counter; /* NULL: a gauge */
-  TpsGauge *gauge;
-  TpsGaugeRead read; /* NULL: the gauge says its level */
-  gpointer user_data;
-  GDestroyNotify release;
-} Entry;
-
-struct TpsCounters
-{
-  TpsRefcount refcount;
-
-  TpsMutex lock;      /* guards everything below */
-  GPtrArray *entries; /* of Entry */
-};
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void
-entry_free (gpointer data)
+series_free (gpointer data)
 {
-  Entry *entry = data;
+  TpsSeries *series = data;
 
-  if (entry->release != NULL)
-    entry->release (entry->user_data);
-  g_free (entry->name);
-  g_free (entry->label);
-  g_free (entry->value);
-  free (entry->counter);
-  g_free (entry->gauge);
-  g_free (entry);
+  if (series->release != NULL)
+    series->release (series->user_data);
+  tps_cell_free (series->counter.cell);
+  tps_histogram_free (series->histogram);
+  for (guint i = 0; i < TPS_MAX_LABELS; i++)
+    g_free (series->values[i]);
+  g_free (series->labels);
+  g_free (series);
+}
+
+static void
+family_free (gpointer data)
+{
+  TpsNumberFamily *family = data;
+
+  g_hash_table_unref (family->by_labels);
+  g_ptr_array_unref (family->series);
+  g_free (family);
 }
 
 TpsCounters *
@@ -67,8 +44,21 @@ tps_counters_new (void)
   TpsCounters *counters = g_new0 (TpsCounters, 1);
 
   tps_refcount_init (&counters->refcount);
+  tps_mutex_init (&counters->call_lock);
   tps_mutex_init (&counters->lock);
-  counters->entries = g_ptr_array_new_with_free_func (entry_free);
+  counters->bounds = g_array_new (FALSE, FALSE, sizeof (gdouble));
+  g_array_append_vals (counters->bounds, default_bounds, G_N_ELEMENTS (default_bounds));
+  counters->collectors = g_array_new (FALSE, FALSE, sizeof (TpsCollector));
+  counters->families = g_ptr_array_new_with_free_func (family_free);
+  counters->by_name = g_hash_table_new (g_str_hash, g_str_equal);
+  counters->by_number = g_hash_table_new (NULL, NULL);
+  return counters;
+}
+
+TpsCounters *
+tps_counters_ref (TpsCounters *counters)
+{
+  tps_refcount_inc (&counters->refcount);
   return counters;
 }
 
@@ -77,138 +67,245 @@ tps_counters_unref (TpsCounters *counters)
 {
   if (!tps_refcount_dec (&counters->refcount))
     return;
-  g_ptr_array_unref (counters->entries);
+  g_hash_table_unref (counters->by_number);
+  g_hash_table_unref (counters->by_name);
+  g_ptr_array_unref (counters->families);
+  g_array_unref (counters->collectors);
+  g_array_unref (counters->bounds);
   tps_mutex_clear (&counters->lock);
+  tps_mutex_clear (&counters->call_lock);
   g_free (counters);
 }
 
-/* ---- finding -------------------------------------------------------------------------------- */
-
-static TpsCounter *
-counter_new (void)
+void
+tps_counters_set_bounds (TpsCounters *counters, const gdouble *bounds_s, guint n_bounds)
 {
-  TpsCounter *counter = aligned_alloc (CACHE_LINE, sizeof *counter);
-
-  g_assert (counter != NULL);
-  for (guint i = 0; i < N_SHARDS; i++)
-    atomic_init (&counter->shards[i].n, 0);
-  return counter;
+  g_array_set_size (counters->bounds, 0);
+  g_array_append_vals (counters->bounds, bounds_s, n_bounds);
 }
 
-static gboolean
-is_entry (const Entry *entry, const gchar *name, const gchar *label, const gchar *value)
+const gdouble *
+tps_counters_get_bounds (TpsCounters *counters, guint *n_bounds)
 {
-  return strcmp (entry->name, name) == 0 && g_strcmp0 (entry->label, label) == 0
-         && g_strcmp0 (entry->value, value) == 0;
+  *n_bounds = counters->bounds->len;
+  return (const gdouble *) (gconstpointer) counters->bounds->data;
+}
+
+gboolean
+tps_bounds_parse (const gchar *text, TpsBounds *bounds)
+{
+  gdouble last = 0;
+
+  for (bounds->n = 0; bounds->n < TPS_MAX_BOUNDS; text++)
+    {
+      gchar *end;
+      gdouble bound = g_ascii_strtod (text, &end);
+
+      if (end == text || !(bound > last) || bound > G_MAXINT64 / 1e9)
+        return FALSE;
+      last = bounds->seconds[bounds->n++] = bound;
+      text = end;
+      if (*text != ',')
+        return *text == '\0';
+    }
+  return FALSE;
+}
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* With the lock held. Families are few, and are there before there is traffic. */
+static void
+insert_family (TpsCounters *counters, TpsNumberFamily *family)
+{
+  guint i = 0;
+
+  while (i < counters->families->len
+         && strcmp (((const TpsNumberFamily *) counters->families->pdata[i])->about->name,
+                    family->about->name)
+                < 0)
+    i++;
+  g_ptr_array_insert (counters->families, (gint) i, family);
+  g_hash_table_insert (counters->by_name, (gpointer) (gsize) family->about->name, family);
+}
+
+static TpsNumberFamily *
+family_new (const TpsFamily *about)
+{
+  TpsNumberFamily *family = g_new0 (TpsNumberFamily, 1);
+
+  family->about = about;
+  family->by_labels = g_hash_table_new (g_str_hash, g_str_equal);
+  family->series = g_ptr_array_new_with_free_func (series_free);
+  return family;
 }
 
 /* With the lock held. */
-static Entry *
-provide_entry (TpsCounters *counters, const gchar *name, const gchar *label, const gchar *value,
-               gboolean is_gauge)
+static TpsNumberFamily *
+provide_family (TpsCounters *counters, const TpsFamily *about)
 {
-  Entry *entry = NULL;
+  TpsNumberFamily *family = g_hash_table_lookup (counters->by_name, about->name);
 
-  for (guint i = 0; i < counters->entries->len && entry == NULL; i++)
-    if (is_entry (counters->entries->pdata[i], name, label, value))
-      entry = counters->entries->pdata[i];
-  if (entry == NULL)
+  if (family == NULL)
     {
-      entry = g_new0 (Entry, 1);
-      entry->name = g_strdup (name);
-      entry->label = g_strdup (label);
-      entry->value = g_strdup (value);
-      if (is_gauge)
-        entry->gauge = g_new0 (TpsGauge, 1);
-      else
-        entry->counter = counter_new ();
-      g_ptr_array_add (counters->entries, entry);
+      family = family_new (about);
+      insert_family (counters, family);
     }
-  return entry;
+  return family;
 }
 
-static Entry *
-ensure_entry (TpsCounters *counters, const gchar *name, const gchar *label, const gchar *value,
-              gboolean is_gauge)
-{
-  Entry *entry;
+/* ---- series ---------------------------------------------------------------------------------- */
 
+static gpointer
+get_number_of (TpsSeries *series)
+{
+  switch (series->family->about->kind)
+    {
+    case TPS_FAMILY_COUNTER:
+      return &series->counter;
+    case TPS_FAMILY_HISTOGRAM:
+      return series->histogram;
+    case TPS_FAMILY_GAUGE:
+    default:
+      return &series->gauge;
+    }
+}
+
+/* With the lock held. Takes over `labels`. */
+static TpsSeries *
+add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *values,
+            gchar *labels, gboolean is_other)
+{
+  TpsSeries *series = g_new0 (TpsSeries, 1);
+
+  series->family = family;
+  series->labels = labels;
+  series->is_other = is_other;
+  for (guint i = 0; i < TPS_MAX_LABELS && family->about->labels[i] != NULL; i++)
+    series->values[i] = tps_label_dup_value (values[i]);
+  if (family->about->kind == TPS_FAMILY_COUNTER)
+    series->counter.cell = tps_cell_new ();
+  if (family->about->kind == TPS_FAMILY_HISTOGRAM)
+    series->histogram = tps_histogram_new ();
+  family->n_named += !is_other;
+  g_ptr_array_add (family->series, series);
+  g_hash_table_insert (family->by_labels, series->labels, series);
+  g_hash_table_insert (counters->by_number, get_number_of (series), series);
+  return series;
+}
+
+static gboolean
+is_full (const TpsNumberFamily *family)
+{
+  guint max_series = family->about->max_series > 0 ? family->about->max_series
+                                                   : TPS_FAMILY_MAX_SERIES;
+
+  return family->n_named >= max_series;
+}
+
+/* With the lock held: the series of these values, which is made if it is new and there is room. */
+static TpsSeries *
+find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *values,
+             gboolean is_other)
+{
+  g_autofree gchar *labels = tps_label_text_new (family->about, values);
+  TpsSeries *series = g_hash_table_lookup (family->by_labels, labels);
+
+  if (series == NULL && (is_other || !is_full (family)))
+    series = add_series (counters, family, values, g_steal_pointer (&labels), is_other);
+  return series;
+}
+
+/* With the lock held: begins a use. */
+static TpsSeries *
+use_series (TpsCounters *counters, const TpsFamily *about, const gchar *value, const gchar *value2)
+{
+  const gchar *values[TPS_MAX_LABELS] = { value, value2 };
+  TpsNumberFamily *family = provide_family (counters, about);
+  TpsSeries *series = find_series (counters, family, values, FALSE);
+
+  if (series == NULL)
+    {
+      values[0] = OTHER;
+      series = find_series (counters, family, values, TRUE);
+    }
+  series->n_uses++;
+  return series;
+}
+
+static gpointer
+use_number (TpsCounters *counters, const TpsFamily *about, const gchar *value, const gchar *value2)
+{
+  gpointer number;
+
+  if (counters == NULL)
+    return NULL;
   tps_mutex_lock (&counters->lock);
-  entry = provide_entry (counters, name, label, value, is_gauge);
+  number = get_number_of (use_series (counters, about, value, value2));
   tps_mutex_unlock (&counters->lock);
-  return entry;
+  return number;
 }
 
 TpsCounter *
-tps_counters_get_counter (TpsCounters *counters, const gchar *name, const gchar *label,
-                          const gchar *value)
+tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family, const gchar *value,
+                          const gchar *value2)
 {
-  return counters != NULL ? ensure_entry (counters, name, label, value, FALSE)->counter : NULL;
+  return use_number (counters, family, value, value2);
 }
 
 TpsGauge *
-tps_counters_get_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
-                        const gchar *value)
+tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family, const gchar *value,
+                        const gchar *value2)
 {
-  return counters != NULL ? ensure_entry (counters, name, label, value, TRUE)->gauge : NULL;
+  return use_number (counters, family, value, value2);
+}
+
+TpsHistogram *
+tps_counters_use_histogram (TpsCounters *counters, const TpsFamily *family, const gchar *value,
+                            const gchar *value2)
+{
+  return use_number (counters, family, value, value2);
 }
 
 void
-tps_counters_add_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
-                        const gchar *value, TpsGaugeRead read, gpointer user_data,
-                        GDestroyNotify release)
+tps_series_end_use (TpsCounters *counters, TpsSeries *series)
 {
-  GDestroyNotify release_old = NULL;
-  gpointer old = NULL;
-  Entry *entry;
+  TpsNumberFamily *family = series->family;
 
-  if (counters == NULL)
-    {
-      if (release != NULL)
-        release (user_data);
-      return;
-    }
+  if (--series->n_uses > 0)
+    return;
+  family->n_named -= !series->is_other;
+  g_hash_table_remove (counters->by_number, get_number_of (series));
+  g_hash_table_remove (family->by_labels, series->labels);
+  g_ptr_array_remove (family->series, series);
+}
+
+void
+tps_counters_end_use (TpsCounters *counters, gconstpointer number)
+{
+  TpsSeries *series;
+
+  if (counters == NULL || number == NULL)
+    return;
   tps_mutex_lock (&counters->lock);
-  entry = provide_entry (counters, name, label, value, TRUE);
-  release_old = entry->release;
-  old = entry->user_data;
-  entry->read = read;
-  entry->user_data = user_data;
-  entry->release = release;
+  series = g_hash_table_lookup (counters->by_number, number);
+  if (series != NULL)
+    tps_series_end_use (counters, series);
   tps_mutex_unlock (&counters->lock);
-  if (release_old != NULL)
-    release_old (old);
 }
 
-/* ---- counting ------------------------------------------------------------------------------- */
-
-/* Threads are dealt round the shards. */
-static guint
-get_shard (void)
-{
-  static atomic_uint n_threads;
-  static _Thread_local guint number; /* from 1; 0 = none yet */
-
-  if (number == 0)
-    number = atomic_fetch_add_explicit (&n_threads, 1, memory_order_relaxed) % N_SHARDS + 1;
-  return number - 1;
-}
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 void
 tps_counter_add (TpsCounter *counter, guint64 n)
 {
   if (counter != NULL)
-    atomic_fetch_add_explicit (&counter->shards[get_shard ()].n, n, memory_order_relaxed);
+    tps_cell_add (counter->cell, n);
 }
 
 guint64
 tps_counter_get (const TpsCounter *counter)
 {
-  guint64 n = 0;
-
-  for (guint i = 0; counter != NULL && i < N_SHARDS; i++)
-    n += atomic_load_explicit (&counter->shards[i].n, memory_order_relaxed);
-  return n;
+  return counter != NULL ? tps_cell_read (counter->cell) : 0;
 }
 
 void
@@ -231,47 +328,74 @@ tps_gauge_get (const TpsGauge *gauge)
   return gauge != NULL ? atomic_load_explicit (&gauge->level, memory_order_relaxed) : 0;
 }
 
-/* ---- listing -------------------------------------------------------------------------------- */
+/* ---- functions of the program ---------------------------------------------------------------- */
 
-static gint
-compare_counts (gconstpointer a, gconstpointer b)
+/* Where the family is full, the number would be that of other objects too: it is left out. */
+static gboolean
+set_reader (TpsCounters *counters, TpsSeries *series, TpsGaugeRead read, gpointer *user_data,
+            GDestroyNotify *release)
 {
-  const TpsCount *left = a;
-  const TpsCount *right = b;
-  gint order = strcmp (left->name, right->name);
+  gpointer old_data = series->user_data;
+  GDestroyNotify old_release = series->release;
 
-  return order != 0 ? order : g_strcmp0 (left->value, right->value);
-}
-
-static gint64
-get_number (const Entry *entry)
-{
-  if (entry->read != NULL)
-    return entry->read (entry->user_data);
-  return entry->gauge != NULL ? tps_gauge_get (entry->gauge)
-                              : (gint64) tps_counter_get (entry->counter);
-}
-
-GArray *
-tps_counters_list (TpsCounters *counters)
-{
-  GArray *counts = g_array_new (FALSE, FALSE, sizeof (TpsCount));
-
-  tps_mutex_lock (&counters->lock);
-  for (guint i = 0; i < counters->entries->len; i++)
+  if (series->is_other)
     {
-      const Entry *entry = counters->entries->pdata[i];
-      TpsCount count = {
-        .name = entry->name,
-        .label = entry->label,
-        .value = entry->value,
-        .is_gauge = entry->gauge != NULL,
-        .number = get_number (entry),
-      };
-
-      g_array_append_val (counts, count);
+      tps_series_end_use (counters, series);
+      return FALSE;
     }
-  tps_mutex_unlock (&counters->lock);
-  g_array_sort (counts, compare_counts);
-  return counts;
+  if (series->read != NULL)
+    series->n_uses--; /* that of the function that is replaced */
+  series->read = read;
+  series->user_data = *user_data;
+  series->release = *release;
+  *user_data = old_data;
+  *release = old_release;
+  return TRUE;
+}
+
+void
+tps_counters_add_reader (TpsCounters *counters, const TpsFamily *family, const gchar *value,
+                         const gchar *value2, TpsGaugeRead read, gpointer user_data,
+                         GDestroyNotify release)
+{
+  if (counters != NULL)
+    {
+      tps_mutex_lock (&counters->call_lock);
+      tps_mutex_lock (&counters->lock);
+      set_reader (counters, use_series (counters, family, value, value2), read, &user_data,
+                  &release);
+      tps_mutex_unlock (&counters->lock);
+      tps_mutex_unlock (&counters->call_lock);
+    }
+  if (release != NULL) /* of the replaced function, or of this one if it was not added */
+    release (user_data);
+}
+
+guint
+tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer user_data)
+{
+  TpsCollector collector = { .collect = collect, .user_data = user_data };
+
+  if (counters == NULL)
+    return 0;
+  tps_mutex_lock (&counters->call_lock);
+  collector.id = ++counters->last_collector;
+  g_array_append_val (counters->collectors, collector);
+  tps_mutex_unlock (&counters->call_lock);
+  return collector.id;
+}
+
+void
+tps_counters_remove_collector (TpsCounters *counters, guint id)
+{
+  if (counters == NULL)
+    return;
+  tps_mutex_lock (&counters->call_lock);
+  for (guint i = 0; i < counters->collectors->len; i++)
+    if (g_array_index (counters->collectors, TpsCollector, i).id == id)
+      {
+        g_array_remove_index (counters->collectors, i);
+        break;
+      }
+  tps_mutex_unlock (&counters->call_lock);
 }

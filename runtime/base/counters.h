@@ -1,44 +1,87 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Counters and gauges of a server: numbers that an exporter may list at any time.
+/* The numbers of a server: counters, gauges and histograms in families, which an exporter may read
+ * at any time (exposition.h).
  *
- * A counter only grows; a gauge is a level that rises and falls. Each is found once, by its name and
- * an optional label, and then changed through its pointer: one atomic addition, for counters on a
- * cache line that threads rarely share. NULL counters, NULL gauges and NULL TpsCounters are valid and count nothing.
+ * A counter only grows; a gauge is a level that rises and falls; a histogram holds durations. All
+ * numbers of one meaning are a family, and its series are told apart by the values of up to two
+ * labels. A series is found once and then changed through its pointer, without a lock:
  *
- *   requests = tps_counters_get_counter (counters, "requests_total", "method", "Node.describe");
- *   tps_counter_add (requests, 1);
+ *   static const TpsFamily rows_pushed = {
+ *     .name = "table_pushed_rows_total",
+ *     .help = "Rows that pushes of gradients changed.",
+ *     .labels = { "table" },
+ *   };
  *
- * Names are in snake_case with the unit last (_total for counts, _bytes, _seconds). Thread: any.
+ *   rows = tps_counters_use_counter (counters, &rows_pushed, table->name, NULL);
+ *   tps_counter_add (rows, n_rows);                        about a nanosecond (cells.h)
+ *   tps_counters_end_use (counters, rows);
+ *
+ * Bounds. A family has at most `max_series` series; for further values of the first label there is
+ * one series whose value is "other". A value is cut after TPS_LABEL_MAX_BYTES. So names that peers
+ * choose do not grow memory without a limit. A series ends with its last use.
+ *
+ * NULL counters, gauges, histograms and TpsCounters are valid and count nothing.
+ *
+ * Threads: any. Finding and ending a series takes a lock, which a reader holds for the time that it
+ * takes to copy the pointers of one family. Changing a series takes none.
  */
 
 #pragma once
 
 #include <glib.h>
 
+#include "runtime/base/histogram.h"
+
 G_BEGIN_DECLS
+
+#define TPS_MAX_LABELS 2
+#define TPS_LABEL_MAX_BYTES 128
+#define TPS_FAMILY_MAX_SERIES 1000
 
 typedef struct TpsCounters TpsCounters;
 typedef struct TpsCounter TpsCounter;
 typedef struct TpsGauge TpsGauge;
 
+typedef enum
+{
+  TPS_FAMILY_COUNTER = 0,
+  TPS_FAMILY_GAUGE = 1,
+  TPS_FAMILY_HISTOGRAM = 2,
+} TpsFamilyKind;
+
+/* Borrowed for ever: static data. */
+typedef struct
+{
+  /* In snake_case, without "thriftps_": exporters put it in front. The unit comes last (_seconds,
+   * _bytes), and "_total" after it if this is a counter. */
+  const gchar *name;
+  const gchar *help; /* one sentence */
+  TpsFamilyKind kind;
+  /* NULL = none. Peers may choose values of the first; the second has few. */
+  const gchar *labels[TPS_MAX_LABELS];
+  guint n_decimals; /* numbers are in units of 10^-n_decimals: 9 for nanoseconds as seconds */
+  guint max_series; /* 0 = TPS_FAMILY_MAX_SERIES */
+} TpsFamily;
+
 TpsCounters *tps_counters_new (void);
+TpsCounters *tps_counters_ref (TpsCounters *counters);
 void tps_counters_unref (TpsCounters *counters);
 
-/* The counter or gauge of this name and label, made if it is new; borrowed, lives as long as `counters`. Text is
- * copied; `label` and `value` may both be NULL. A name must not be both a counter and a gauge. */
-TpsCounter *tps_counters_get_counter (TpsCounters *counters, const gchar *name, const gchar *label,
-                                      const gchar *value);
-TpsGauge *tps_counters_get_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
-                                  const gchar *value);
+/* ---- series ---------------------------------------------------------------------------------- */
 
-/* Adds a gauge whose level is read when it is listed; one that is there gets the new reader. `read` is called with the list's
- * lock: it must not block or use `counters`. `release` (may be NULL) frees `user_data` with `counters`. NULL `counters` are
- * fine. */
-typedef gint64 (*TpsGaugeRead) (gpointer user_data);
-void tps_counters_add_gauge (TpsCounters *counters, const gchar *name, const gchar *label,
-                             const gchar *value, TpsGaugeRead read, gpointer user_data,
-                             GDestroyNotify release);
+/* The series with these values of the labels (NULL for a label that the family does not have),
+ * which is made if it is new. Borrowed until as many uses have ended as have begun; a series that
+ * is never ended lives as long as `counters`. */
+TpsCounter *tps_counters_use_counter (TpsCounters *counters, const TpsFamily *family,
+                                      const gchar *value, const gchar *value2);
+TpsGauge *tps_counters_use_gauge (TpsCounters *counters, const TpsFamily *family,
+                                  const gchar *value, const gchar *value2);
+TpsHistogram *tps_counters_use_histogram (TpsCounters *counters, const TpsFamily *family,
+                                          const gchar *value, const gchar *value2);
+
+/* Ends one use of a counter, gauge or histogram that one of the functions above returned. */
+void tps_counters_end_use (TpsCounters *counters, gconstpointer number);
 
 void tps_counter_add (TpsCounter *counter, guint64 n);
 guint64 tps_counter_get (const TpsCounter *counter);
@@ -47,19 +90,74 @@ void tps_gauge_add (TpsGauge *gauge, gint64 delta);
 void tps_gauge_set (TpsGauge *gauge, gint64 level);
 gint64 tps_gauge_get (const TpsGauge *gauge);
 
+/* ---- numbers that are read when they are asked for ------------------------------------------- */
+
+/* A gauge or counter whose number is asked for at each reading; one that is there gets the new
+ * function. `read` runs on the thread that reads: it must not block, nor take a lock that is held
+ * for long, nor use `counters`. `release` (may be NULL) is called with `user_data` when `counters`
+ * are freed or the function is replaced, and at once for NULL `counters`. */
+typedef gint64 (*TpsGaugeRead) (gpointer user_data);
+void tps_counters_add_reader (TpsCounters *counters, const TpsFamily *family, const gchar *value,
+                              const gchar *value2, TpsGaugeRead read, gpointer user_data,
+                              GDestroyNotify release);
+
+/* The same for many numbers of one object: `collect` adds them one by one. */
+typedef struct TpsReading TpsReading;
+typedef void (*TpsCollect) (TpsReading *reading, gpointer user_data);
+
+/* Adds a sample; text is copied. Beyond the bound of the family, numbers are added up in
+ * "other". */
+void tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *value,
+                      const gchar *value2, gint64 number);
+
+/* Returns a number for tps_counters_remove_collector(), after which `collect` is not running and is
+ * not called any more. 0 and NULL `counters` are fine. */
+guint tps_counters_add_collector (TpsCounters *counters, TpsCollect collect, gpointer user_data);
+void tps_counters_remove_collector (TpsCounters *counters, guint id);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
 typedef struct
 {
-  const gchar *name;
-  const gchar *label; /* NULL = none */
-  const gchar *value; /* of the label */
-  gboolean is_gauge;
-  gint64 number;
-} TpsCount;
+  const gchar *values[TPS_MAX_LABELS]; /* of the labels; NULL = the family does not have it */
+  const gchar *labels; /* as in the text formats, escaped: method="Node:describe",code="STALE" */
+  gint64 number;       /* unless it is a histogram */
+  const TpsHistogram *histogram;
+} TpsSample;
 
-/* Everything there is, ordered by name, then by the label's value: an array of TpsCount whose text is borrowed from
- * `counters`; owned by the caller (g_array_unref). */
-GArray *tps_counters_list (TpsCounters *counters);
+typedef struct
+{
+  const TpsFamily *family;
+  GArray *samples; /* of TpsSample, at least one; in the order of their creation */
+} TpsFamilyReading;
+
+/* All numbers, by families in the order of their names; owned by the caller. Series that end
+ * meanwhile stay until it is freed. */
+TpsReading *tps_counters_read (TpsCounters *counters);
+void tps_reading_free (TpsReading *reading);
+const TpsFamilyReading *tps_reading_get_families (const TpsReading *reading, guint *n_families);
+
+/* The bounds in seconds by which exporters tell the buckets of histograms, ascending; copied. A
+ * server that says none has those of TPS_DEFAULT_BOUNDS. Before other threads are there. */
+#define TPS_DEFAULT_BOUNDS                                                                      \
+  0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, \
+      0.1, 0.25, 0.5, 1, 2.5, 10, 60
+void tps_counters_set_bounds (TpsCounters *counters, const gdouble *bounds_s, guint n_bounds);
+const gdouble *tps_counters_get_bounds (TpsCounters *counters, guint *n_bounds);
+
+#define TPS_MAX_BOUNDS 64
+
+typedef struct
+{
+  guint n; /* 0 = the default ones */
+  gdouble seconds[TPS_MAX_BOUNDS];
+} TpsBounds;
+
+/* From "0.001,0.01,0.1": seconds above 0, ascending. FALSE: `text` is none, and `bounds` are
+ * undefined. */
+gboolean tps_bounds_parse (const gchar *text, TpsBounds *bounds);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCounters, tps_counters_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsReading, tps_reading_free)
 
 G_END_DECLS

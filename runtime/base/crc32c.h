@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* CRC32C (Castagnoli polynomial, reflected, inverted before and after, as in iSCSI, RFC 3720 B.4) by
- * ISA-L. */
+/* CRC32C (Castagnoli polynomial, reflected, inverted before and after, as in iSCSI, RFC 3720 B.4)
+ * by ISA-L. */
 
 #pragma once
 
@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Of what came before, whose CRC is `crc` (0 at the beginning), and of `n_bytes` more. Thread: any. */
+/* Of what came before, whose CRC is `crc` (0 at the beginning), and of `n_bytes` more. Thread:
+ * any. */
 guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
 
 /* The same, while the bytes are copied: the memory of `data` is read once. They do not overlap. */

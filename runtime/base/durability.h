@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a server with a data directory promises about a request that it has answered. thrift/embedding_table.thrift says the
- * same to clients. */
+/* What a server with a data directory promises about a request that it has answered.
+ * thrift/embedding_table.thrift says the same to clients. */
 
 #pragma once
 
@@ -13,9 +13,9 @@ G_BEGIN_DECLS
 typedef enum
 {
   TPS_DURABILITY_NONE = 1, /* nothing: a restart may lose it, and keep later ones */
-  TPS_DURABILITY_INTERVAL =
-      2, /* a crash loses at most the last `interval` of requests, and never one before another that it
-                                  keeps */
+  /* A crash loses at most the last `interval` of requests, and never one before another that it
+   * keeps. */
+  TPS_DURABILITY_INTERVAL = 2,
   TPS_DURABILITY_COMMIT = 3, /* it is on the disk */
 } TpsDurability;
 
@@ -24,8 +24,8 @@ typedef enum
 /* "none", "interval", "commit"; static. */
 const gchar *tps_durability_name (TpsDurability durability);
 
-/* "none", "interval", "interval:MS" (1 to 60000) or "commit". Sets `interval_ns` for "interval:MS" only. FALSE: it is none of
- * these, and nothing is set. */
+/* "none", "interval", "interval:MS" (1 to 60000) or "commit". Sets `interval_ns` for "interval:MS"
+ * only. FALSE: it is none of these, and nothing is set. */
 gboolean tps_durability_parse (const gchar *text, TpsDurability *durability, gint64 *interval_ns);
 
 G_END_DECLS

@@ -5,7 +5,8 @@
 #include "runtime/base/sync.h"
 
 #define DOMAIN_NAME "TpsError"
-/* GLib puts private data before the error, at this alignment (G_DEFINE_EXTENDED_ERROR does the same). */
+/* GLib puts private data before the error, at this alignment (G_DEFINE_EXTENDED_ERROR does the
+ * same). */
 #define PRIVATE_ALIGNMENT (2 * sizeof (gsize))
 
 typedef struct
@@ -41,8 +42,8 @@ clear_private (GError *error)
 
 static GQuark domain;
 
-/* A library that the program loads (runtime/device/device_library.h) has a copy of this file, and GLib takes a domain once only.
- * The loader sees to it that the program's copy comes first. */
+/* A library that the program loads (runtime/device/device_library.h) has a copy of this file, and
+ * GLib takes a domain once only. The loader sees to it that the program's copy comes first. */
 static void
 register_domain (void)
 {

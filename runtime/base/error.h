@@ -2,9 +2,10 @@
 
 /* The one error domain of ThriftPS.
  *
- * Codes are grouped by how far the damage goes; callers decide by tps_error_damage(), not by lists of codes.
- * The codes of the first group are those of the wire's ErrorCode plus TPS_ERROR_WIRE_BASE.
- * The function that decides an error sets it, once; everybody else passes it on.
+ * Codes are grouped by how far the damage goes; callers decide by tps_error_damage(), not by lists
+ * of codes. The codes of the first group are those of the wire's ErrorCode plus
+ * TPS_ERROR_WIRE_BASE. The function that decides an error sets it, once; everybody else passes it
+ * on.
  */
 
 #pragma once
@@ -53,11 +54,12 @@ typedef enum
 
 GQuark tps_error_quark (void);
 
-/* How far the damage of an error goes. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread: any. */
+/* How far the damage of an error goes. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread:
+ * any. */
 TpsDamage tps_error_damage (const GError *error);
 
-/* The wire's ErrorCode number (1..12) for `error`: UNAVAILABLE for lost connections, groups and devices, INTERNAL
- * for a foreign domain. Thread: any. */
+/* The wire's ErrorCode number (1..12) for `error`: UNAVAILABLE for lost connections, groups and
+ * devices, INTERNAL for a foreign domain. Thread: any. */
 gint tps_error_to_wire_code (const GError *error);
 
 /* The TpsErrorCode for a wire number; TPS_ERROR_INTERNAL for an unknown one. Thread: any. */

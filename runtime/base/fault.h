@@ -9,8 +9,9 @@
  *   seed=N
  *
  * `after`: the first N times nothing happens; `count`: at most N times; `on`: only where the name
- * contains the text (the method of a request or reply, the path of a file). Of several specifications
- * that apply, the first one is carried out. The same seed and order of events give the same faults.
+ * contains the text (the method of a request or reply, the path of a file). Of several
+ * specifications that apply, the first one is carried out. The same seed and order of events give
+ * the same faults.
  */
 
 #pragma once

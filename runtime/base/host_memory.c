@@ -19,8 +19,8 @@ read_limit (const gchar *folder, const gchar *file)
   return (gsize) n_bytes;
 }
 
-/* The least on the way from `path` up to the mount. In a container the path may be the host's and not be there; the mount
- * itself is then the container's group. */
+/* The least on the way from `path` up to the mount. In a container the path may be the host's and
+ * not be there; the mount itself is then the container's group. */
 static gsize
 least_on_the_way (const gchar *mount, const gchar *path, const gchar *file)
 {

@@ -23,7 +23,8 @@
 static pthread_once_t list_once = PTHREAD_ONCE_INIT;
 static pthread_key_t list_key; /* the first magazine of the thread */
 
-/* At the end of a thread. What the destructors of others still free makes a new list, and comes here again. */
+/* At the end of a thread. What the destructors of others still free makes a new list, and comes
+ * here again. */
 static void
 empty_list (gpointer first)
 {

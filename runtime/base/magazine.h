@@ -2,9 +2,10 @@
 
 /* Objects of one kind that are made and freed with every call, kept for reuse.
  *
- * Each thread has a few at hand, its magazine, which nobody else touches. A thread that only frees (a worker that answers)
- * passes its surplus on to threads that only allocate (one that receives) through the kind's depot, half a magazine at
- * a time, so that the depot's lock is hardly ever taken. What does not fit into the depot is destroyed.
+ * Each thread has a few at hand, its magazine, which nobody else touches. A thread that only frees
+ * (a worker that answers) passes its surplus on to threads that only allocate (one that receives)
+ * through the kind's depot, half a magazine at a time, so that the depot's lock is hardly ever
+ * taken. What does not fit into the depot is destroyed.
  *
  *   static TpsDepot depot = TPS_DEPOT_INIT (release);
  *   static _Thread_local TpsMagazine magazine;
@@ -12,9 +13,10 @@
  *   object = tps_magazine_take (&magazine, &depot);      NULL: make a new one
  *   tps_magazine_put (&magazine, &depot, object);        instead of release (object)
  *
- * Kept at most: TPS_MAGAZINE_OBJECTS for each thread that frees objects of the kind, TPS_DEPOT_OBJECTS in all besides; so
- * large ones are not to be kept. What a thread has is destroyed when it ends. Under the address sanitizer nothing is
- * kept, so that it still sees who uses what was freed.
+ * Kept at most: TPS_MAGAZINE_OBJECTS for each thread that frees objects of the kind,
+ * TPS_DEPOT_OBJECTS in all besides; so large ones are not to be kept. What a thread has is
+ * destroyed when it ends. Under the address sanitizer nothing is kept, so that it still sees who
+ * uses what was freed.
  */
 
 #pragma once

@@ -1,12 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Type -> series (one a name) -> samples in the order of their start; and type -> key -> span, for the end of a span.
+/* Type -> series (one a name) -> samples in the order of their start; and type -> key -> span, for
+ * the end of a span.
  *
- * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest goes first, and its key with
- * it. So spans that never end do not pile up either.
+ * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest goes
+ * first, and its key with it. So spans that never end do not pile up either.
  *
- * Those who record wait for nobody for long: a summary copies one series at a time under the lock and sorts the copies
- * without it. The last summary is kept, and handed out again until something has changed.
+ * Those who record wait for nobody for long: a summary copies one series at a time under the lock
+ * and sorts the copies without it. The last summary is kept, and handed out again until something
+ * has changed.
  */
 
 #include "runtime/base/metrics.h"
@@ -67,7 +69,8 @@ struct TpsMetrics
   guint64 n_changes;         /* of finished samples */
   guint64 n_clears;
 
-  /* The last summaries, without and with samples, and the number of changes that they know; NULL = none. */
+  /* The last summaries, without and with samples, and the number of changes that they know; NULL =
+   * none. */
   GPtrArray *kept[2];
   guint64 kept_changes[2];
 };
@@ -361,7 +364,8 @@ tps_metrics_clear (TpsMetrics *metrics)
   tps_mutex_unlock (&metrics->lock);
 }
 
-/* Fills in everything but the statistics. The samples are those held, NAN where they are not finished. */
+/* Fills in everything but the statistics. The samples are those held, NAN where they are not
+ * finished. */
 static TpsMetricSummary *
 copy_series (const Type *type, const Series *series)
 {
@@ -446,8 +450,8 @@ add_series (const Type *type, guint index, GPtrArray *summaries)
     g_ptr_array_add (summaries, copy_series (type, series));
 }
 
-/* Copies what is there, one series at a time, the lock released in between. Types and series are only added, unless all of
- * them are cleared: then nothing is left to copy. */
+/* Copies what is there, one series at a time, the lock released in between. Types and series are
+ * only added, unless all of them are cleared: then nothing is left to copy. */
 static void
 copy_all (TpsMetrics *metrics, GPtrArray *summaries)
 {

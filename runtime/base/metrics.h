@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Named spans of time, grouped: type -> key -> metric, as the originals' metrics logger, always in milliseconds.
+/* Named spans of time, grouped: type -> key -> metric, as the originals' metrics logger, always in
+ * milliseconds.
  *
- * Thread-safe; recording takes one lock and one hash look-up. Samples are kept in the order in which metrics were
- * started; a type and name keeps its newest TPS_METRICS_MAX_SAMPLES.
+ * Thread-safe; recording takes one lock and one hash look-up. Samples are kept in the order in
+ * which metrics were started; a type and name keeps its newest TPS_METRICS_MAX_SAMPLES.
  */
 
 #pragma once
@@ -61,10 +62,10 @@ TpsCounters *tps_metrics_get_counters (TpsMetrics *metrics);
 /* Forgets all spans, unfinished ones included; counters and gauges stay. Thread: any. */
 void tps_metrics_clear (TpsMetrics *metrics);
 
-/* All finished metrics, types in the order of their first use, names in the order of first use within; unfinished spans
- * are left out. The array of TpsMetricSummary is shared and must not be changed; the caller owns a reference
- * (g_ptr_array_unref). Recording waits at most while one series is copied, and calls between which nothing was recorded
- * cost nothing. Thread: any. */
+/* All finished metrics, types in the order of their first use, names in the order of first use
+ * within; unfinished spans are left out. The array of TpsMetricSummary is shared and must not be
+ * changed; the caller owns a reference (g_ptr_array_unref). Recording waits at most while one
+ * series is copied, and calls between which nothing was recorded cost nothing. Thread: any. */
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
 /* A summary of `n_samples` > 0 values; copies them. Owned by the caller. */

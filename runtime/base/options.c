@@ -172,6 +172,24 @@ tps_arguments_get (const TpsArguments *arguments, const gchar *name)
   return last != NULL ? last->text : NULL;
 }
 
+GPtrArray *
+tps_arguments_list (const TpsArguments *arguments, const TpsOption *option, gboolean *is_from_file)
+{
+  GPtrArray *texts = g_ptr_array_new ();
+
+  *is_from_file = FALSE;
+  for (guint i = 0; i < arguments->list->len; i++)
+    {
+      const Argument *argument = arguments->list->pdata[i];
+
+      if (argument->option != option)
+        continue;
+      g_ptr_array_add (texts, argument->text);
+      *is_from_file = argument->is_from_file;
+    }
+  return texts;
+}
+
 /* ---- values --------------------------------------------------------------------------------- */
 
 static gboolean

@@ -18,9 +18,9 @@
  *   tps_arguments_apply (arguments, &flags, &error)            checks, and fills in defaults
  *   tps_options_clear (options, &flags)
  *
- * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are alike. Of several values
- * the last one counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT, one line that
- * names the option, its value and what was expected. Thread: one at a time.
+ * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are alike. Of several
+ * values the last one counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT,
+ * one line that names the option, its value and what was expected. Thread: one at a time.
  */
 
 #pragma once
@@ -56,12 +56,14 @@ typedef struct
       *meaning; /* the default in words, for help: "a quarter of the memory"; NULL = `initial` */
   /* Numbers lie in [min, max]; max 0 = no limit but the type's. */
   gdouble min, max;
-  /* Of TPS_OPTION_TEXT and _TEXTS, optional: whether a value is fine. An error is set, or not: then `expected` tells it. */
+  /* Of TPS_OPTION_TEXT and _TEXTS, optional: whether a value is fine. An error is set, or not: then
+   * `expected` tells it. */
   gboolean (*check) (const gchar *text, GError **error);
   /* Of TPS_OPTION_OTHER: fills in the field; returns FALSE for a bad value. */
   gboolean (*parse) (const gchar *text, gpointer field);
   const gchar *expected; /* what refusals say: "1 to 256"; NULL = from min and max */
   const gchar *help;
+  gboolean is_secret; /* its values must not be shown */
 } TpsOption;
 
 typedef struct TpsArguments TpsArguments;
@@ -70,26 +72,33 @@ typedef struct TpsArguments TpsArguments;
 TpsArguments *tps_arguments_new (const TpsOption *options);
 void tps_arguments_free (TpsArguments *arguments);
 
-/* Takes the flags of a command line, whose first element is the program, and which ends with NULL. Refuses unknown flags,
- * missing values, and anything that is no flag. `-h` is --help. */
+/* Takes the flags of a command line, whose first element is the program, and which ends with NULL.
+ * Refuses unknown flags, missing values, and anything that is no flag. `-h` is --help. */
 gboolean tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GError **error);
 
-/* Takes one value of a file, unless the command line, which must have been added before, has the option too. `source`
- * names the file in errors. */
+/* Takes one value of a file, unless the command line, which must have been added before, has the
+ * option too. `source` names the file in errors. */
 gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
                             const gchar *value, GError **error);
 
 /* The last value so far; NULL = none. Borrowed. */
 const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name);
 
-/* Fills in the fields of `values`, which are zero before; defaults where nothing was given. After an error the values must be
- * cleared as well. */
+/* All values so far, in the order in which they were given, as an array of borrowed texts that the
+ * caller frees (g_ptr_array_unref()); and whether the last one came from a file. Of an option of
+ * the table. */
+GPtrArray *tps_arguments_list (const TpsArguments *arguments, const TpsOption *option,
+                               gboolean *is_from_file);
+
+/* Fills in the fields of `values`, which are zero before; defaults where nothing was given. After
+ * an error the values must be cleared as well. */
 gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
 
 /* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */
 void tps_options_clear (const TpsOption *options, gpointer values);
 
-/* Refuses a value that only makes sense together with others: "--NAME=VALUE: expected ...". Returns FALSE. */
+/* Refuses a value that only makes sense together with others: "--NAME=VALUE: expected ...". Returns
+ * FALSE. */
 gboolean tps_arguments_refuse (const TpsArguments *arguments, const gchar *name,
                                const gchar *expected, GError **error);
 

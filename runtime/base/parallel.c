@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are claimed from a counter. A worker takes one and queues up again, so that a run of seconds (the rows of a large
- * table) holds up no other job for longer than a part. One that comes when all are claimed only lets go of the run; the
- * caller waits for parts that others have begun, and what it passed is used by no one after that.
+/* Parts are claimed from a counter. A worker takes one and queues up again, so that a run of
+ * seconds (the rows of a large table) holds up no other job for longer than a part. One that comes
+ * when all are claimed only lets go of the run; the caller waits for parts that others have begun,
+ * and what it passed is used by no one after that.
  */
 
 #include "runtime/base/parallel.h"

@@ -2,8 +2,8 @@
 
 /* Named entries: built-in ones in one static list, and those that an embedding program adds.
  *
- * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry begins with its name
- * (const gchar *), and stays where it is for ever.
+ * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry
+ * begins with its name (const gchar *), and stays where it is for ever.
  */
 
 #pragma once

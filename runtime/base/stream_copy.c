@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Non-temporal stores do not read what they overwrite, and one core can move only so many bytes a second between memory and
- * itself: without that read a copy of memory that is in no cache is 1.5 times as fast. Four pages are copied side by side,
- * so that four rows of memory are open and four of the processor's prefetchers run. The C library does the same
- * (large_memcpy_4x in glibc's memmove-vec-unaligned-erms.S), but only beyond 3/4 of the last-level cache, which on servers
- * with hundreds of MiB that many programs share is never reached.
+/* Non-temporal stores do not read what they overwrite, and one core can move only so many bytes a
+ * second between memory and itself: without that read a copy of memory that is in no cache is 1.5
+ * times as fast. Four pages are copied side by side, so that four rows of memory are open and four
+ * of the processor's prefetchers run. The C library does the same (large_memcpy_4x in glibc's
+ * memmove-vec-unaligned-erms.S), but only beyond 3/4 of the last-level cache, which on servers with
+ * hundreds of MiB that many programs share is never reached.
  */
 
 #include "runtime/base/stream_copy.h"
@@ -118,8 +119,9 @@ start_helpers (void)
     helpers = tps_worker_pool_try_new ("tps-copy", MIN (n_cores, MAX_THREADS), NULL);
 }
 
-/* The first block is copied alone. Threads that have just handled an answer look for the next one for some 50 us before they
- * sleep; a helper that is woken while they do finds no idle core, and waits on this one. */
+/* The first block is copied alone. Threads that have just handled an answer look for the next one
+ * for some 50 us before they sleep; a helper that is woken while they do finds no idle core, and
+ * waits on this one. */
 static void
 stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
 {

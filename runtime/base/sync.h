@@ -2,8 +2,9 @@
 
 /* Locks, conditions, threads and reference counts on pthreads and C11 atomics.
  *
- * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so that it would report
- * races that are none. Everything here aborts on misuse (a lock that was never initialised), as GLib's do.
+ * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so that
+ * it would report races that are none. Everything here aborts on misuse (a lock that was never
+ * initialised), as GLib's do.
  */
 
 #pragma once

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/sync.h"
+#include "runtime/base/trace_levels.h"
 #include "runtime/base/trace_sinks.h"
 
 #define NS_PER_S ((gint64) 1000000000)
@@ -30,13 +31,21 @@ static const gchar *const level_names[] = {
   [TPS_TRACE_DEBUG] = "debug",
 };
 
-static atomic_int max_level = TPS_TRACE_WARNING;
+/* TpsTraceEvent.limit: the level in the low bits, the generation of `levels` above them. */
+#define LIMIT_BITS 3
+
+static atomic_int max_level = TPS_TRACE_WARNING; /* of all areas */
+static atomic_uint generation = 1;               /* of `levels`; never 0 */
+static TpsMutex levels_lock = TPS_MUTEX_INIT;    /* guards `levels`, and changes of the two above */
+static TpsTraceLevels *levels;                   /* NULL = TPS_TRACE_WARNING everywhere */
+
 static atomic_ullong n_suppressed_in_all;
 static atomic_ullong n_dropped_in_all;
 
 static TpsMutex sink_lock = TPS_MUTEX_INIT; /* held while the sink runs; before queue_lock */
 static TpsTraceSink sink = tps_trace_glib_sink;
 static gpointer sink_data;
+static guint64 n_sunk;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static TpsCond queue_filled;
@@ -50,12 +59,77 @@ static guint64 n_written;  /* of these, taken by the sink */
 static guint64 n_dropped;  /* not yet told */
 static gboolean has_writer;
 
-/* ---- level and rate ------------------------------------------------------------------------- */
+/* ---- levels and rate ------------------------------------------------------------------------ */
+
+/* Takes over `new_levels`. */
+static void
+set_levels (TpsTraceLevels *new_levels)
+{
+  guint next;
+
+  tps_mutex_lock (&levels_lock);
+  g_clear_pointer (&levels, tps_trace_levels_free);
+  levels = new_levels;
+  next = (atomic_load_explicit (&generation, memory_order_relaxed) + 1) & (G_MAXUINT >> LIMIT_BITS);
+  atomic_store_explicit (&generation, MAX (next, 1), memory_order_relaxed);
+  atomic_store_explicit (&max_level, (gint) tps_trace_levels_get_max (levels),
+                         memory_order_relaxed);
+  tps_mutex_unlock (&levels_lock);
+}
 
 void
 tps_trace_set_level (TpsTraceLevel level)
 {
-  atomic_store_explicit (&max_level, (gint) level, memory_order_relaxed);
+  set_levels (tps_trace_levels_new (level));
+}
+
+gboolean
+tps_trace_set_levels (const gchar *text, GError **error)
+{
+  TpsTraceLevels *parsed = tps_trace_levels_parse (text, error);
+
+  if (parsed != NULL)
+    set_levels (parsed);
+  return parsed != NULL;
+}
+
+gchar *
+tps_trace_dup_levels (void)
+{
+  gchar *text;
+
+  tps_mutex_lock (&levels_lock);
+  text = levels != NULL ? tps_trace_levels_to_text (levels)
+                        : g_strdup (level_names[TPS_TRACE_WARNING]);
+  tps_mutex_unlock (&levels_lock);
+  return text;
+}
+
+/* Finds the level of the event's area and keeps it in the event until the levels change. */
+static guint
+find_limit (TpsTraceEvent *event)
+{
+  guint limit;
+
+  tps_mutex_lock (&levels_lock);
+  limit = levels != NULL ? tps_trace_levels_find (levels, event->file) : TPS_TRACE_WARNING;
+  limit |= atomic_load_explicit (&generation, memory_order_relaxed) << LIMIT_BITS;
+  __atomic_store_n (&event->limit, limit, __ATOMIC_RELAXED);
+  tps_mutex_unlock (&levels_lock);
+  return limit;
+}
+
+gboolean
+tps_trace_is_wanted (TpsTraceEvent *event)
+{
+  guint limit;
+
+  if (!tps_trace_is_enabled (event->level))
+    return FALSE;
+  limit = __atomic_load_n (&event->limit, __ATOMIC_RELAXED);
+  if (limit >> LIMIT_BITS != atomic_load_explicit (&generation, memory_order_relaxed))
+    limit = find_limit (event);
+  return event->level <= (limit & ((1 << LIMIT_BITS) - 1));
 }
 
 gboolean
@@ -82,7 +156,8 @@ tps_trace_level_name (TpsTraceLevel level)
   return level_names[level];
 }
 
-/* Each record uses up an interval of the event's time; the event may be a burst of intervals ahead of the clock. */
+/* Each record uses up an interval of the event's time; the event may be a burst of intervals ahead
+ * of the clock. */
 static gboolean
 take_token (TpsTraceEvent *event, gint64 now_ns)
 {
@@ -103,9 +178,10 @@ take_token (TpsTraceEvent *event, gint64 now_ns)
 /* ---- the sink ------------------------------------------------------------------------------- */
 
 static void
-write_record (const TpsTraceRecord *record)
+write_record (TpsTraceRecord *record)
 {
   tps_mutex_lock (&sink_lock);
+  record->sequence = ++n_sunk;
   sink (record, sink_data);
   tps_mutex_unlock (&sink_lock);
 }
@@ -120,6 +196,7 @@ write_dropped (guint64 n)
     .event = "trace_dropped",
     .fields = &field,
     .n_fields = 1,
+    .file = __FILE__,
   };
 
   write_record (&record);
@@ -187,7 +264,8 @@ run_writer (void *unused)
   return NULL;
 }
 
-/* With the queue's lock held. The thread lives as long as the process and takes no signals, which belong to the program. */
+/* With the queue's lock held. The thread lives as long as the process and takes no signals, which
+ * belong to the program. */
 static gboolean
 ensure_writer (void)
 {
@@ -264,6 +342,7 @@ queued_new (const TpsTraceEvent *event, const TpsTraceField *fields, guint n_fie
     .level = event->level,
     .event = event->name,
     .fields = queued->fields,
+    .file = event->file,
   };
   room = queued->text;
   for (guint i = 0; i < n_fields; i++)
@@ -288,7 +367,7 @@ tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_field
   guint64 n_suppressed;
   Queued *queued;
 
-  if (!tps_trace_is_enabled (event->level))
+  if (!tps_trace_is_wanted (event))
     return;
   if (!take_token (event, tps_clock_now_ns ()))
     {

@@ -8,16 +8,17 @@
  *
  * emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink.
  *
- * Emitting an event copies its fields into the queue and returns. The sink runs on the writer thread,
- * so a slow or stopped sink delays nobody; when the queue is full, records are dropped and counted.
- * Each event has a rate of its own; the next record of the event says how many were suppressed.
- * The writer thread starts with the first record.
+ * Emitting an event copies its fields into the queue and returns. The sink runs on the writer
+ * thread, so a slow or stopped sink delays nobody; when the queue is full, records are dropped and
+ * counted. Each event has a rate of its own; the next record of the event says how many were
+ * suppressed. The writer thread starts with the first record.
  *
  * Text of a field may come from a peer: it is copied up to TPS_TRACE_MAX_TEXT bytes and escaped by
  * the formatter (runtime/base/trace_sinks.h). Names of events and keys are static, in snake_case.
  *
- * The process has one sink and one level. The defaults suit a library inside a host: warnings and
- * errors go to GLib's structured log, which the host may redirect. Thread: any, for everything here.
+ * The process has one sink, and a level for each area of the source tree. The defaults suit a
+ * library inside a host: warnings and errors go to GLib's structured log, which the host may
+ * redirect. Thread: any, for everything here.
  */
 
 #pragma once
@@ -40,20 +41,22 @@ typedef enum
 #define TPS_TRACE_MAX_FIELDS 16
 #define TPS_TRACE_MAX_TEXT 1024 /* bytes of one field */
 
-/* An event, static: its name, its level, and the state of its rate. */
+/* An event, static: its name, its level, its area, and the state of its rate. */
 typedef struct
 {
   const gchar *name;
   TpsTraceLevel level;
+  const gchar *file; /* that declares it; its folder is the area */
 
   /* Private. */
+  guint limit; /* of its area, with the generation of the levels that it was found in */
   gint64 used_until_ns;
   guint64 n_suppressed;
 } TpsTraceEvent;
 
 #define TPS_TRACE_EVENT(event_name, event_level) \
   {                                              \
-    event_name, event_level, 0, 0                \
+    event_name, event_level, __FILE__, 0, 0, 0   \
   }
 
 typedef enum
@@ -124,11 +127,12 @@ tps_field_bool (const gchar *key, gboolean flag)
   return field;
 }
 
-/* Emits `event` with one or more fields. Evaluates the fields only if the event's level is enabled. Never blocks. */
+/* Emits `event` with one or more fields. Evaluates the fields only if the event is wanted. Never
+ * blocks. */
 #define tps_trace(event, ...)                                                          \
   G_STMT_START                                                                         \
   {                                                                                    \
-    if (tps_trace_is_enabled ((event)->level))                                         \
+    if (tps_trace_is_wanted (event))                                                   \
       {                                                                                \
         const TpsTraceField tps_trace_fields_[] = { __VA_ARGS__ };                     \
                                                                                        \
@@ -137,14 +141,25 @@ tps_field_bool (const gchar *key, gboolean flag)
   }                                                                                    \
   G_STMT_END
 
-/* Whether records of `level` reach the sink. */
+/* Whether records of `event` reach the sink: its level is enabled in its area. */
+gboolean tps_trace_is_wanted (TpsTraceEvent *event);
+
+/* Whether records of `level` reach the sink from any area. */
 gboolean tps_trace_is_enabled (TpsTraceLevel level);
 
-/* What tps_trace() does. At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if there are none. */
+/* What tps_trace() does. At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if there are
+ * none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
 
-/* Records above `level` are not emitted. TPS_TRACE_WARNING at first. */
+/* Records above `level` are not emitted, in all areas. TPS_TRACE_WARNING at first. */
 void tps_trace_set_level (TpsTraceLevel level);
+
+/* Levels by area, "info,net=debug,log=warning" (runtime/base/trace_levels.h), from now on. Errors:
+ * INVALID_ARGUMENT, which names the item; the levels stay as they are then. */
+gboolean tps_trace_set_levels (const gchar *text, GError **error);
+
+/* The levels as tps_trace_set_levels() reads them; owned by the caller. */
+gchar *tps_trace_dup_levels (void);
 
 /* "error", "warning", "info", "debug"; FALSE for anything else. */
 gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
@@ -161,17 +176,20 @@ typedef struct
   guint64 n_suppressed; /* records of this event since its last one that the rate suppressed */
   const TpsTraceField *fields; /* no text is NULL; it need not be UTF-8 */
   guint n_fields;
+  const gchar *file; /* that declares the event */
+  guint64 sequence;  /* 1, 2, 3, ... of the records that were given to sinks */
 } TpsTraceRecord;
 
-/* Takes one record, on the writer thread, one at a time. May block; must not emit events or set the sink. */
+/* Takes one record, on the writer thread, one at a time. May block; must not emit events or set the
+ * sink. */
 typedef void (*TpsTraceSink) (const TpsTraceRecord *record, gpointer user_data);
 
 /* Replaces the sink; NULL = tps_trace_glib_sink() (runtime/base/trace_sinks.h). When this returns,
  * the former sink is not called again: the call waits for a sink that is running. */
 void tps_trace_set_sink (TpsTraceSink sink, gpointer user_data);
 
-/* Waits until the sink has taken every record emitted before the call. FALSE when `deadline_ns` (monotonic clock) comes
- * first. Not from a sink. */
+/* Waits until the sink has taken every record emitted before the call. FALSE when `deadline_ns`
+ * (monotonic clock) comes first. Not from a sink. */
 gboolean tps_trace_flush (gint64 deadline_ns);
 
 typedef struct

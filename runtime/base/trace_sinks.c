@@ -88,8 +88,8 @@ tps_trace_append_text (const TpsTraceRecord *record, GString *line)
     g_string_append_printf (line, " suppressed=%" G_GUINT64_FORMAT, record->n_suppressed);
 }
 
-static void
-append_head (const TpsTraceRecord *record, GString *line)
+void
+tps_trace_append_line (const TpsTraceRecord *record, GString *line)
 {
   g_autoptr (GDateTime) time = g_date_time_new_from_unix_utc (record->time_us / G_USEC_PER_SEC);
   g_autofree gchar *seconds = g_date_time_format (time, "%Y-%m-%dT%H:%M:%S");
@@ -97,12 +97,26 @@ append_head (const TpsTraceRecord *record, GString *line)
 
   g_string_append_printf (line, "%s.%03dZ %s ", seconds,
                           (gint) (record->time_us % G_USEC_PER_SEC / 1000), level);
+  tps_trace_append_text (record, line);
 }
 
 /* ---- sinks ---------------------------------------------------------------------------------- */
 
-static void
-write_line (gint fd, const gchar *bytes, gsize n_bytes)
+gint
+tps_trace_get_priority (TpsTraceLevel level)
+{
+  static const gint priorities[] = {
+    [TPS_TRACE_ERROR] = 3,
+    [TPS_TRACE_WARNING] = 4,
+    [TPS_TRACE_INFO] = 6,
+    [TPS_TRACE_DEBUG] = 7,
+  };
+
+  return priorities[level];
+}
+
+void
+tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes)
 {
   while (n_bytes > 0)
     {
@@ -126,26 +140,20 @@ tps_trace_text_sink (const TpsTraceRecord *record, gpointer user_data)
 {
   g_autoptr (GString) line = g_string_new (NULL);
 
-  append_head (record, line);
-  tps_trace_append_text (record, line);
+  tps_trace_append_line (record, line);
   g_string_append_c (line, '\n');
-  write_line (GPOINTER_TO_INT (user_data), line->str, line->len);
+  tps_trace_write_line (GPOINTER_TO_INT (user_data), line->str, line->len);
 }
 
 void
 tps_trace_glib_sink (const TpsTraceRecord *record, gpointer user_data)
 {
-  static const gchar *const priorities[] = {
-    [TPS_TRACE_ERROR] = "3",
-    [TPS_TRACE_WARNING] = "4",
-    [TPS_TRACE_INFO] = "6",
-    [TPS_TRACE_DEBUG] = "7",
-  };
+  const gchar priority[] = { (gchar) ('0' + tps_trace_get_priority (record->level)), '\0' };
   g_autoptr (GString) message = g_string_new (NULL);
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   GLogField fields[4 + TPS_TRACE_MAX_FIELDS] = {
     { "MESSAGE", NULL, -1 },
-    { "PRIORITY", priorities[record->level], -1 },
+    { "PRIORITY", priority, -1 },
     { "GLIB_DOMAIN", "thriftps", -1 },
     { "EVENT", record->event, -1 },
   };

@@ -7,9 +7,10 @@
  *   2026-11-20T12:00:00.000Z WARNING connection_refused peer=127.0.0.1:40312 max_connections=1024
  *
  * A value is quoted unless it consists of letters, digits and _.:/@%+,- alone. Inside quotes, quote
- * and backslash are escaped by a backslash, control characters and bytes that are not UTF-8 as \x1b,
- * other characters that do not print as \u{2028}. So whatever a peer sends, a record stays one line
- * that can be split again. A formatter of another kind reads the same TpsTraceRecord.
+ * and backslash are escaped by a backslash, control characters and bytes that are not UTF-8 as
+ * \x1b, other characters that do not print as \u{2028}. So whatever a peer sends, a record stays
+ * one line that can be split again. JSON is in trace_json.h, files and the journal in
+ * trace_stream.h.
  */
 
 #pragma once
@@ -21,11 +22,20 @@ G_BEGIN_DECLS
 /* Appends "event key=value ... suppressed=N", without time, level and newline. Thread: any. */
 void tps_trace_append_text (const TpsTraceRecord *record, GString *line);
 
+/* The same behind time and level, as above, without a newline. Thread: any. */
+void tps_trace_append_line (const TpsTraceRecord *record, GString *line);
+
+/* Writes all bytes. Waits for a descriptor that is not ready, whatever its mode; what cannot be
+ * written is lost. Thread: any. */
+void tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes);
+
+/* The severity of syslog: 3 (error), 4, 6 or 7 (debug). */
+gint tps_trace_get_priority (TpsTraceLevel level);
+
 /* The value of a field, unescaped; owned by the caller. Thread: any. */
 gchar *tps_trace_field_to_text (const TpsTraceField *field);
 
-/* A sink: one line of text to the file descriptor GPOINTER_TO_INT (user_data). It waits for a
- * descriptor that is not ready, whatever its mode; a line that cannot be written is lost. */
+/* A sink: one line of text to the file descriptor GPOINTER_TO_INT (user_data). */
 void tps_trace_text_sink (const TpsTraceRecord *record, gpointer user_data);
 
 /* A sink: GLib's structured log under the domain "thriftps", with the fields EVENT and

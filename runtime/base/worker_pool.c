@@ -2,11 +2,12 @@
 
 /* Queues of jobs, the threads that empty them, and one thread for timers.
  *
- * submit() -> a queue; a queue with jobs stands in the ring of its lane -> a worker takes the first job of the lane's own
- * queue, or of the first queue of its ring, by turns; a queue that has more jobs goes to the end of the ring. Short jobs come
- * first; the bound of the long lane leaves a thread for them.
- * cancel() -> the jobs of a queue go to the pool's own, where their `cancel` runs.
- * add_timer() -> tree ordered by deadline -> the timer thread sleeps until the earliest, and runs it.
+ * submit() -> a queue; a queue with jobs stands in the ring of its group, and a group with such
+ * queues in the ring of the lane -> a worker takes the first job of the lane's own queue, or of the
+ * first queue of the first group, by turns; group and queue go to the ends of their rings if they
+ * have more. Short jobs come first; the bound of the long lane leaves a thread for them. cancel()
+ * -> the jobs of a queue go to the pool's own, where their `cancel` runs. add_timer() -> tree
+ * ordered by deadline -> the timer thread sleeps until the earliest, and runs it.
  *
  * Every step takes constant time, but for a cancellation, which visits the queue's jobs.
  */
@@ -51,17 +52,36 @@ struct TpsJobQueue
 
   /* Under the pool's lock. */
   JobList jobs;
-  TpsJobQueue *next; /* in the ring */
-  gboolean in_ring;  /* from the first job to the turn that finds or leaves no job */
+  TpsJobGroup *group;        /* of its ring; a reference. NULL = the pool's */
+  TpsJobGroup *wanted_group; /* which it joins with its next turn; a reference, or NULL */
+  TpsJobQueue *next;         /* in the ring */
+  gboolean in_ring;          /* from the first job to the turn that finds or leaves no job */
   gboolean cancelled;
+};
+
+/* The queues of a group that have jobs in one lane. */
+typedef struct
+{
+  TpsJobQueue *ring;  /* in the order of their turns; each is referenced */
+  TpsJobQueue **tail; /* where the next queue is linked */
+  TpsJobGroup *next;  /* in the lane's ring */
+  gboolean in_ring;   /* of the lane: whenever there are queues. They keep the group */
+} GroupRing;
+
+struct TpsJobGroup
+{
+  TpsRefcount refcount;         /* not of the pool's group */
+  TpsWorkerPool *pool;          /* a reference; NULL in the pool's group */
+  GroupRing rings[TPS_N_LANES]; /* under the pool's lock */
 };
 
 typedef struct
 {
   JobList own;        /* of the pool; in the short lane cancellations too */
-  TpsJobQueue *ring;  /* queues with jobs, in the order of their turns; each is referenced */
-  TpsJobQueue **tail; /* where the next queue is linked */
+  TpsJobGroup *ring;  /* groups with jobs, in the order of their turns */
+  TpsJobGroup **tail; /* where the next group is linked */
   gboolean own_next;  /* the own queue is next, if it has a job */
+  guint n_queued;     /* jobs of all these queues */
   guint n_running;
   guint max_running;
 } Lane;
@@ -76,10 +96,16 @@ struct TpsWorkerPool
   TpsThread timer_thread;
   gboolean has_timer_thread;
 
+  /* Jobs since the pool was made; changed under the lock, read without it. */
+  atomic_ullong n_submitted;
+  atomic_ullong n_begun;
+  atomic_ullong n_ended;
+
   TpsMutex lock; /* guards everything below */
   TpsCond work;  /* a job is queued, or stopping */
   TpsCond clock; /* the earliest deadline changed, or stopping */
   Lane lanes[TPS_N_LANES];
+  TpsJobGroup group; /* of queues without one */
   guint n_idle;
   GTree *timers;     /* Timer -> Timer, by deadline, then id; owns them */
   GHashTable *by_id; /* &timer->id -> Timer */
@@ -144,24 +170,78 @@ job_list_pop (JobList *list)
 
 /* ---- queues, with the pool's lock held ------------------------------------------------------ */
 
-/* Takes over a reference. */
 static void
-join_ring (Lane *lane, TpsJobQueue *queue)
+group_init (TpsJobGroup *group)
 {
-  queue->in_ring = TRUE;
-  queue->next = NULL;
-  *lane->tail = queue;
-  lane->tail = &queue->next;
+  for (guint i = 0; i < TPS_N_LANES; i++)
+    group->rings[i] = (GroupRing) { .tail = &group->rings[i].ring };
 }
 
-static TpsJobQueue *
-leave_ring (Lane *lane)
+static void
+group_join_lane (TpsWorkerPool *pool, TpsLane lane, TpsJobGroup *group)
 {
-  TpsJobQueue *queue = lane->ring;
+  GroupRing *ring = &group->rings[lane];
 
-  lane->ring = queue->next;
-  if (lane->ring == NULL)
-    lane->tail = &lane->ring;
+  ring->in_ring = TRUE;
+  ring->next = NULL;
+  *pool->lanes[lane].tail = group;
+  pool->lanes[lane].tail = &ring->next;
+}
+
+static TpsJobGroup *
+group_leave_lane (TpsWorkerPool *pool, TpsLane lane)
+{
+  TpsJobGroup *group = pool->lanes[lane].ring;
+  GroupRing *ring = &group->rings[lane];
+
+  pool->lanes[lane].ring = ring->next;
+  if (ring->next == NULL)
+    pool->lanes[lane].tail = &pool->lanes[lane].ring;
+  ring->in_ring = FALSE;
+  return group;
+}
+
+/* The group of a queue that is in no ring. */
+static TpsJobGroup *
+update_group (TpsJobQueue *queue)
+{
+  if (queue->group != queue->wanted_group)
+    {
+      g_clear_pointer (&queue->group, tps_job_group_unref);
+      if (queue->wanted_group != NULL)
+        queue->group = tps_job_group_ref (queue->wanted_group);
+    }
+  return queue->group != NULL ? queue->group : &queue->pool->group;
+}
+
+/* Takes over a reference of the queue. */
+static void
+join_ring (TpsJobQueue *queue)
+{
+  TpsJobGroup *group = update_group (queue);
+  GroupRing *ring = &group->rings[queue->lane];
+
+  queue->in_ring = TRUE;
+  queue->next = NULL;
+  *ring->tail = queue;
+  ring->tail = &queue->next;
+  if (!ring->in_ring)
+    group_join_lane (queue->pool, queue->lane, group);
+}
+
+/* The first queue of the group whose turn it is; the group's next turn is its last. */
+static TpsJobQueue *
+leave_ring (TpsWorkerPool *pool, TpsLane lane)
+{
+  TpsJobGroup *group = group_leave_lane (pool, lane);
+  GroupRing *ring = &group->rings[lane];
+  TpsJobQueue *queue = ring->ring;
+
+  ring->ring = queue->next;
+  if (ring->ring == NULL)
+    ring->tail = &ring->ring;
+  else
+    group_join_lane (pool, lane, group);
   queue->in_ring = FALSE;
   return queue;
 }
@@ -178,6 +258,7 @@ static void
 push_own (TpsWorkerPool *pool, TpsLane lane, Job *job)
 {
   job_list_append (&pool->lanes[lane].own, job);
+  pool->lanes[lane].n_queued++;
   wake_for (pool, lane);
 }
 
@@ -187,15 +268,16 @@ push_job (TpsJobQueue *queue, Job *job)
   TpsWorkerPool *pool = queue->pool;
 
   if (!queue->in_ring)
-    join_ring (&pool->lanes[queue->lane], tps_job_queue_ref (queue));
+    join_ring (tps_job_queue_ref (queue));
   job_list_append (&queue->jobs, job);
+  pool->lanes[queue->lane].n_queued++;
   wake_for (pool, queue->lane);
 }
 
-/* The next job of a lane that has one. `done` (NULL = none) is a queue to unref without the lock. NULL where the queue whose
- * turn it was has been cancelled. */
+/* The next job of a lane that has one. `done` (NULL = none) is a queue to unref without the lock.
+ * NULL where the queue whose turn it was has been cancelled. */
 static Job *
-take_job_of_lane (Lane *lane, TpsJobQueue **done)
+take_job_of_lane (TpsWorkerPool *pool, Lane *lane, TpsJobQueue **done)
 {
   TpsJobQueue *queue;
   Job *job;
@@ -204,13 +286,16 @@ take_job_of_lane (Lane *lane, TpsJobQueue **done)
   if (lane->own.first != NULL && (lane->own_next || lane->ring == NULL))
     {
       lane->own_next = FALSE;
+      lane->n_queued--;
       return job_list_pop (&lane->own);
     }
   lane->own_next = TRUE;
-  queue = leave_ring (lane);
+  queue = leave_ring (pool, (TpsLane) (lane - pool->lanes));
   job = job_list_pop (&queue->jobs);
+  if (job != NULL)
+    lane->n_queued--;
   if (queue->jobs.first != NULL)
-    join_ring (lane, queue);
+    join_ring (queue);
   else
     *done = queue;
   return job;
@@ -230,6 +315,27 @@ find_lane (TpsWorkerPool *pool)
   return NULL;
 }
 
+/* ---- what there is to do -------------------------------------------------------------------- */
+
+/* With the pool's lock held, so that an addition needs no atomic instruction. */
+static void
+count_job (atomic_ullong *n)
+{
+  atomic_store_explicit (n, atomic_load_explicit (n, memory_order_relaxed) + 1,
+                         memory_order_release);
+}
+
+/* In the order of later to earlier, so that no difference is negative. */
+void
+tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load)
+{
+  guint64 n_ended = atomic_load_explicit (&pool->n_ended, memory_order_acquire);
+  guint64 n_begun = atomic_load_explicit (&pool->n_begun, memory_order_acquire);
+  guint64 n_submitted = atomic_load_explicit (&pool->n_submitted, memory_order_acquire);
+
+  *load = (TpsWorkerLoad) { n_submitted - n_begun, n_begun - n_ended, n_ended };
+}
+
 /* ---- workers -------------------------------------------------------------------------------- */
 
 /* With the lock held, released meanwhile. */
@@ -237,9 +343,11 @@ static void
 run_next (TpsWorkerPool *pool, Lane *lane)
 {
   TpsJobQueue *done;
-  Job *job = take_job_of_lane (lane, &done);
+  Job *job = take_job_of_lane (pool, lane, &done);
 
   lane->n_running++;
+  if (job != NULL)
+    count_job (&pool->n_begun);
   if (pool->n_idle > 0
       && find_lane (pool) != NULL) /* of the other lane, where this one has got room */
     tps_cond_signal (&pool->work);
@@ -252,6 +360,8 @@ run_next (TpsWorkerPool *pool, Lane *lane)
       job_free (job);
     }
   tps_mutex_lock (&pool->lock);
+  if (job != NULL)
+    count_job (&pool->n_ended);
   lane->n_running--;
 }
 
@@ -392,6 +502,7 @@ tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error)
       pool->lanes[i].tail = &pool->lanes[i].ring;
       pool->lanes[i].max_running = i == TPS_LANE_LONG ? MAX (n_threads - 1, 1) : n_threads;
     }
+  group_init (&pool->group);
   pool->timers = g_tree_new_full (compare_timers, NULL, g_free, NULL);
   pool->by_id = g_hash_table_new (g_int64_hash, g_int64_equal);
   if (start_threads (pool, error))
@@ -451,12 +562,24 @@ tps_worker_pool_get_n_threads (TpsWorkerPool *pool)
   return pool->n_parallel;
 }
 
+guint
+tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane)
+{
+  guint n_queued;
+
+  tps_mutex_lock (&pool->lock);
+  n_queued = pool->lanes[lane].n_queued;
+  tps_mutex_unlock (&pool->lock);
+  return n_queued;
+}
+
 static void
 submit (TpsWorkerPool *pool, TpsLane lane, TpsJobFunc func, gpointer user_data)
 {
   Job *job = job_new (func, NULL, user_data);
 
   tps_mutex_lock (&pool->lock);
+  count_job (&pool->n_submitted);
   push_own (pool, lane, job);
   tps_mutex_unlock (&pool->lock);
 }
@@ -498,11 +621,56 @@ tps_job_queue_unref (TpsJobQueue *queue)
 {
   if (!tps_refcount_dec (&queue->refcount))
     return;
+  g_clear_pointer (&queue->group, tps_job_group_unref);
+  g_clear_pointer (&queue->wanted_group, tps_job_group_unref);
   pool_unref (queue->pool);
   g_free (queue);
 }
 
-/* The pool's lock is held. The job of a cancelled queue becomes its cancellation, one of the pool's own jobs. */
+TpsJobGroup *
+tps_job_group_new (TpsWorkerPool *pool)
+{
+  TpsJobGroup *group = g_new0 (TpsJobGroup, 1);
+
+  tps_refcount_init (&group->refcount);
+  tps_refcount_inc (&pool->refcount);
+  group->pool = pool;
+  group_init (group);
+  return group;
+}
+
+TpsJobGroup *
+tps_job_group_ref (TpsJobGroup *group)
+{
+  tps_refcount_inc (&group->refcount);
+  return group;
+}
+
+void
+tps_job_group_unref (TpsJobGroup *group)
+{
+  if (!tps_refcount_dec (&group->refcount))
+    return;
+  pool_unref (group->pool);
+  g_free (group);
+}
+
+/* The group that is left may go with it: without the lock, as it may be the last user of the
+ * pool. */
+void
+tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group)
+{
+  TpsJobGroup *left;
+
+  tps_mutex_lock (&queue->pool->lock);
+  left = queue->wanted_group;
+  queue->wanted_group = group != NULL ? tps_job_group_ref (group) : NULL;
+  tps_mutex_unlock (&queue->pool->lock);
+  g_clear_pointer (&left, tps_job_group_unref);
+}
+
+/* The pool's lock is held. The job of a cancelled queue becomes its cancellation, one of the pool's
+ * own jobs. */
 static void
 push_cancellation (TpsJobQueue *queue, Job *job)
 {
@@ -516,6 +684,7 @@ tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel, gp
   Job *job = job_new (func, cancel, user_data);
 
   tps_mutex_lock (&queue->pool->lock);
+  count_job (&queue->pool->n_submitted);
   if (queue->cancelled && cancel != NULL)
     push_cancellation (queue, job);
   else
@@ -536,10 +705,13 @@ tps_job_queue_cancel (TpsJobQueue *queue)
   for (Job *next; job != NULL; job = next)
     {
       next = job->next;
-      if (job->cancel != NULL)
-        push_cancellation (queue, job);
-      else
-        job_list_append (&queue->jobs, job);
+      if (job->cancel == NULL)
+        {
+          job_list_append (&queue->jobs, job);
+          continue;
+        }
+      queue->pool->lanes[queue->lane].n_queued--;
+      push_cancellation (queue, job);
     }
   tps_mutex_unlock (&queue->pool->lock);
 }

@@ -5,7 +5,9 @@
  * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners
  * (connections). Workers alternate between the pool's queue and the owners' queues, which they
  * visit round robin, one job at a time. So an owner with many jobs delays its own jobs, and
- * neither those of other owners nor those of rounds under way.
+ * neither those of other owners nor those of rounds under way. Queues may form groups (tenants):
+ * groups take turns, and within its turn a group's queues do. So a group with many queues delays
+ * its own, and not those of other groups.
  *
  * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs
  * at most n - 1 of them at the same time: long jobs never occupy all threads, unless there is
@@ -35,22 +37,37 @@ typedef enum
 /* `n_threads` >= 1; the name shows in thread lists (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* The same for pools that are made while requests are served: new() ends the process where the system refuses a thread. Errors:
- * RESOURCE_EXHAUSTED. */
+/* The same for pools that are made while requests are served: new() ends the process where the
+ * system refuses a thread. Errors: RESOURCE_EXHAUSTED. */
 TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
-/* Ends the timers, of which those that are not due never run; runs all jobs that are queued; joins the threads. Queues may
- * outlive the pool, but nothing may be submitted any more. Not from a job or a timer. */
+/* Ends the timers, of which those that are not due never run; runs all jobs that are queued; joins
+ * the threads. Queues may outlive the pool, but nothing may be submitted any more. Not from a job
+ * or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
 /* As the pool was made with: how many parts of one job are worth while. */
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
+
+/* What the workers have to do. */
+typedef struct
+{
+  guint64 n_waiting; /* jobs that have not begun */
+  guint64 n_running;
+  guint64 n_ended; /* since the pool was made */
+} TpsWorkerLoad;
+
+/* A snapshot; takes no lock. Thread: any. */
+void tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load);
 
 /* Appends a short job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
 /* The same for a part of the caller's work: a long job if the caller is one of this pool. */
 void tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
+
+/* Jobs of a lane that have not begun. Takes the pool's lock for a moment. Thread: any. */
+guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
 
@@ -60,27 +77,44 @@ TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 /* Jobs that are still queued run nevertheless. Thread: any. */
 void tps_job_queue_unref (TpsJobQueue *queue);
 
-/* Appends a job. A worker calls either `func` or, if the queue was cancelled before the job began, `cancel`. A job without
- * `cancel` (NULL) always runs. Never blocks. Thread: any. */
+/* Appends a job. A worker calls either `func` or, if the queue was cancelled before the job began,
+ * `cancel`. A job without `cancel` (NULL) always runs. Never blocks. Thread: any. */
 void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel,
                            gpointer user_data);
 
-/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are left alone. Never blocks and
- * calls nothing back: workers do. May be called again, also after the pool has been freed. Thread: any. */
+/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are left
+ * alone. Never blocks and calls nothing back: workers do. May be called again, also after the pool
+ * has been freed. Thread: any. */
 void tps_job_queue_cancel (TpsJobQueue *queue);
+
+/* ---- groups of queues ----------------------------------------------------------------------- */
+
+/* Queues that share one turn in each lane. */
+typedef struct TpsJobGroup TpsJobGroup;
+
+TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
+TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
+void tps_job_group_unref (TpsJobGroup *group);
+
+/* Moves the queue to a group of its pool, of which it takes a reference; NULL = the group of all
+ * queues without one, as at first. A queue that waits for its turn takes that in its old group.
+ * Thread: any. */
+void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
-/* One-shot timers: `func` runs on the pool's timer thread at or soon after `deadline_ns` (monotonic). All timers share that
- * thread, so `func` must be short: it must not block, and leaves long work to a job. Returns an id for
- * tps_worker_pool_cancel_timer(), never 0. Thread: any. */
+/* One-shot timers: `func` runs on the pool's timer thread at or soon after `deadline_ns`
+ * (monotonic). All timers share that thread, so `func` must be short: it must not block, and leaves
+ * long work to a job. Returns an id for tps_worker_pool_cancel_timer(), never 0. Thread: any. */
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 
-/* TRUE when the timer has not begun and never will; FALSE when it has run or runs now. Thread: any. */
+/* TRUE when the timer has not begun and never will; FALSE when it has run or runs now. Thread:
+ * any. */
 gboolean tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWorkerPool, tps_worker_pool_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsJobQueue, tps_job_queue_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsJobGroup, tps_job_group_unref)
 
 G_END_DECLS

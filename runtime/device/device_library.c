@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Driver first, since most machines have none; then the library; then the driver is asked to answer, and the library for
- * its devices. The first step that fails writes the summary, and nothing after it is done. */
+/* Driver first, since most machines have none; then the library; then the driver is asked to
+ * answer, and the library for its devices. The first step that fails writes the summary, and
+ * nothing after it is done. */
 
 #include "runtime/device/device_library.h"
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A stream takes longer to make than most copies take, so idle ones wait for the next copy; page-locked memory takes longer
- * still, and comes from a pool. */
+/* A stream takes longer to make than most copies take, so idle ones wait for the next copy;
+ * page-locked memory takes longer still, and comes from a pool. */
 
 #include "runtime/device/device_memory.h"
 

@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Elements that lie in a device's memory: where they are, and moving them at once, for who has no stream of its own.
+/* Elements that lie in a device's memory: where they are, and moving them at once, for callers
+ * without a stream of their own.
  *
- * Copies wait until they are done, on streams that the process keeps for that. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED.
- * Thread: any; never with a lock held that somebody waits for.
+ * A copy blocks until it is done, on a stream that the process keeps for copies. Errors:
+ * DEVICE_LOST, RESOURCE_EXHAUSTED. Thread: any; callers must not hold a lock that other threads
+ * wait for.
  */
 
 #pragma once

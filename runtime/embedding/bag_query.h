@@ -24,9 +24,9 @@ typedef struct
   TpsTensorView gradient; /* of the pooled output, FLOAT32 [bags, dim] */
 } TpsBagGradient;
 
-/* Everything that can be said without the table: dtypes, dimensions, offsets that ascend from 0 to at most nnz, weights
- * only with SUM. `what` names the query in messages, e.g. "queries[2]". Errors: TPS_ERROR_INVALID_ARGUMENT naming the
- * value and its position. Thread: any. */
+/* Everything that can be said without the table: dtypes, dimensions, offsets that ascend from 0 to
+ * at most nnz, weights only with SUM. `what` names the query in messages, e.g. "queries[2]".
+ * Errors: TPS_ERROR_INVALID_ARGUMENT naming the value and its position. Thread: any. */
 gboolean tps_bag_query_check (const TpsBagQuery *query, const gchar *what, GError **error);
 
 G_END_DECLS

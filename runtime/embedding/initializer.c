@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values are drawn as double from the row's own stream of random numbers and rounded once, to the type of the table. */
+/* Values are drawn as double from the row's own stream of random numbers and rounded once, to the
+ * type of the table. */
 
 #include "runtime/embedding/initializer.h"
 

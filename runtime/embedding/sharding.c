@@ -40,7 +40,8 @@ mix (const Mixer *mixer, guint64 x)
   return x ^ (x >> mixer->shift);
 }
 
-/* Undoes x ^= x >> shift: 1 / (1 + S) = (1 + S) (1 + S^2) (1 + S^4) ... over GF(2), where S shifts. */
+/* Undoes x ^= x >> shift: 1 / (1 + S) = (1 + S) (1 + S^2) (1 + S^4) ... over GF(2), where S
+ * shifts. */
 static guint64
 unshift (const Mixer *mixer, guint64 x)
 {
@@ -205,7 +206,8 @@ tps_shard_range_begin (gint64 rows, gint32 index, gint32 count)
   return (gint64) ((unsigned __int128) rows * (guint64) index / (guint64) count);
 }
 
-/* The last shard that begins at or before the row: floor (i * rows / count) <= row where i * rows < (row + 1) * count. */
+/* The last shard that begins at or before the row: floor (i * rows / count) <= row where i * rows <
+ * (row + 1) * count. */
 gint32
 tps_shard_range_of (gint64 row, gint64 rows, gint32 count)
 {

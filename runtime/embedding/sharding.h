@@ -1,19 +1,22 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which rows of a table lie where: everything, a range, or the rows that a hash deals to one of `shard_count` shards.
+/* Which rows of a table lie where: everything, a range, or the rows that a hash deals to one of
+ * `shard_count` shards.
  *
- * Hash sharding needs no index, because the hash is a bijection of [0, rows): row r has number p = permute (r, rows), lies
- * in shard p mod shard_count, and is row p / shard_count there; so shards differ by one row at most.
+ * Hash sharding needs no index, because the hash is a bijection of [0, rows): row r has number p =
+ * permute (r, rows), lies in shard p mod shard_count, and is row p / shard_count there; so shards
+ * differ by one row at most.
  *
- * permute (r, rows), rows >= 1: let k be the number of bits of rows - 1 (1 at least), mask = 2^k - 1, h = max (k / 2, 1).
- * Mix x within k bits,
+ * permute (r, rows), rows >= 1: let k be the number of bits of rows - 1 (1 at least), mask = 2^k -
+ * 1, h = max (k / 2, 1). Mix x within k bits,
  *
  *   x ^= x >> h;  x = x * 0x9E3779B97F4A7C15 & mask;
  *   x ^= x >> h;  x = x * 0xBF58476D1CE4E5B9 & mask;
  *   x ^= x >> h,
  *
- * starting from x = r and again until x < rows. Each step is a bijection of k bits (the factors are odd), so the walk
- * ends, after fewer than two rounds on average. Test vectors: tests/runtime/server/tables/sharding_vectors.txt.
+ * starting from x = r and again until x < rows. Each step is a bijection of k bits (the factors are
+ * odd), so the walk ends, after fewer than two rounds on average. Test vectors:
+ * tests/runtime/server/tables/sharding_vectors.txt.
  */
 
 #pragma once
@@ -58,7 +61,8 @@ gint64 tps_shard_get_row (const TpsShard *shard, gint64 slot);
 gint64 tps_shard_permute (gint64 row, gint64 rows);
 gint64 tps_shard_unpermute (gint64 number, gint64 rows);
 
-/* A table dealt by range over `count` shards: shard i has rows [i * rows / count, (i + 1) * rows / count), rounded down. */
+/* A table dealt by range over `count` shards: shard i has rows [i * rows / count, (i + 1) * rows /
+ * count), rounded down. */
 gint64 tps_shard_range_begin (gint64 rows, gint32 index, gint32 count);
 gint32 tps_shard_range_of (gint64 row, gint64 rows, gint32 count);
 

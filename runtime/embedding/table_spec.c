@@ -34,12 +34,14 @@ tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other)
 {
   *spec = *other;
   spec->name = g_strdup (other->name);
+  spec->tenant = g_strdup (other->tenant);
 }
 
 void
 tps_table_spec_clear (TpsTableSpec *spec)
 {
   g_free (spec->name);
+  g_free (spec->tenant);
   memset (spec, 0, sizeof *spec);
 }
 

@@ -34,7 +34,8 @@ typedef struct
 typedef struct
 {
   gchar device[TPS_TABLE_PLACE_MAX_DEVICE + 1]; /* "cpu", "cuda:1"; "" = not said */
-  /* The rows lie in the host's memory, page-locked, and the device works on them there; not with the CPU. */
+  /* The rows lie in the host's memory, page-locked, and the device works on them there; not with
+   * the CPU. */
   gboolean is_host_memory;
 } TpsTablePlace;
 
@@ -48,6 +49,7 @@ typedef struct
   TpsOptimizerSpec optimizer;
   TpsTablePlace place;
   TpsDurability durability; /* 0 = not said */
+  gchar *tenant; /* whose budget is charged with the table; NULL = nobody's. A server sets it */
   gint64 bytes; /* in answers: memory held, with optimizer state and what the table takes besides */
 } TpsTableSpec;
 
@@ -56,26 +58,32 @@ void tps_table_spec_init (TpsTableSpec *spec, const gchar *name, gint64 rows, gi
 void tps_table_spec_copy (TpsTableSpec *spec, const TpsTableSpec *other);
 void tps_table_spec_clear (TpsTableSpec *spec);
 
-/* Fills in defaults, checks everything (name, dim > 0, dtype, initializer, optimizer; that the memory can be counted; that
- * the place makes sense, but not whether there is such a device: "cuda" becomes "cuda:0", what is not said stays so).
- * Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim: …". */
+/* Fills in defaults, checks everything (name, dim > 0, dtype, initializer, optimizer; that the
+ * memory can be counted; that the place makes sense, but not whether there is such a device: "cuda"
+ * becomes "cuda:0", what is not said stays so). Errors: TPS_ERROR_INVALID_ARGUMENT, "spec.dim:
+ * …". */
 gboolean tps_table_spec_resolve (TpsTableSpec *spec, GError **error);
 
-/* Of resolved ones; `bytes` does not count, nor does a place or a durability that one of them does not say. */
+/* Of resolved ones; `bytes` and `tenant` do not count, nor does a place or a durability that one of
+ * them does not say. */
 gboolean tps_table_spec_equal (const TpsTableSpec *a, const TpsTableSpec *b);
 
-/* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are equal. g_free(). */
+/* Names the first field that differs between resolved ones, "dim: 64, not 32"; NULL when they are
+ * equal. g_free(). */
 gchar *tps_table_spec_dup_difference (const TpsTableSpec *a, const TpsTableSpec *b);
 
-/* "cpu", "cuda:0", or "cuda:0/host" for a device that works on the host's memory; owned by the caller. */
+/* "cpu", "cuda:0", or "cuda:0/host" for a device that works on the host's memory; owned by the
+ * caller. */
 gchar *tps_table_place_to_string (const TpsTablePlace *place);
-/* The same backwards; "cuda" is "cuda:0". FALSE: it is none of these. Whether there is such a device is not asked. */
+/* The same backwards; "cuda" is "cuda:0". FALSE: it is none of these. Whether there is such a
+ * device is not asked. */
 gboolean tps_table_place_parse (const gchar *text, TpsTablePlace *place);
 
 /* Rows and optimizer state; of a resolved one. */
 gsize tps_table_spec_get_bytes (const TpsTableSpec *spec);
 
-/* The first values of row `row` (global id), rounded once to `dtype`; they depend on seed and row alone. `values`
+/* The first values of row `row` (global id), rounded once to `dtype`; they depend on seed and row
+ * alone. `values`
  * [dim] of `dtype`. */
 void tps_initializer_fill_row (const TpsInitializer *initializer, gint64 row, TpsDType dtype,
                                gpointer values, gsize dim);

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* "cel": cross-entropy of the softmax of output [batch, classes] with target INT64 [batch], mean over the batch, as
- * torch.nn.CrossEntropyLoss. */
+/* "cel": cross-entropy of the softmax of output [batch, classes] with target INT64 [batch], mean
+ * over the batch, as torch.nn.CrossEntropyLoss. */
 extern const TpsCriterion tps_criterion_cross_entropy;
 
 /* "l1": mean of |output - target|, both of one shape, as torch.nn.L1Loss. */

@@ -27,9 +27,10 @@ const gchar **tps_data_class_list (void);
 
 void tps_dataset_clear (TpsDataset *dataset);
 
-/* Cuts samples into batches of `batch_size` (the last may be short) and deals them stride-wise: trainer r gets batches
- * r, r + n_trainers, …. Batches are views of the dataset's memory (references, no copies). Returns an array of
- * `n_trainers` GArrays of TpsTrainBatch; owned by the caller (g_ptr_array_unref frees all). */
+/* Cuts samples into batches of `batch_size` (the last may be short) and deals them stride-wise:
+ * trainer r gets batches r, r + n_trainers, …. Batches are views of the dataset's memory
+ * (references, no copies). Returns an array of `n_trainers` GArrays of TpsTrainBatch; owned by the
+ * caller (g_ptr_array_unref frees all). */
 GPtrArray *tps_dataset_deal (const TpsDataset *dataset, guint batch_size, guint n_trainers);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsDataset, tps_dataset_clear)

@@ -2,9 +2,10 @@
 
 /* "DummyData": samples of random ids, and random classes.
  *
- * Arguments: max_val, sample_count, sample_length (integers from 1), sparsity_percentage (a number in [0, 100)): of the
- * ids 0 … max_val - 1, the first int (max_val * (100 - sparsity_percentage) / 100) of a random order are in use; each
- * id of a sample is one of these, drawn with replacement. Targets are uniform in [0, max_val).
+ * Arguments: max_val, sample_count, sample_length (integers from 1), sparsity_percentage (a number
+ * in [0, 100)): of the ids 0 … max_val - 1, the first int (max_val * (100 - sparsity_percentage) /
+ * 100) of a random order are in use; each id of a sample is one of these, drawn with replacement.
+ * Targets are uniform in [0, max_val).
  */
 
 #pragma once

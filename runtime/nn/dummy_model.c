@@ -28,8 +28,8 @@ typedef struct
   TpsEmbeddingBag embedding;
   TpsLinear *layers; /* [dense_layers_count] */
 
-  /* Of the last forward pass. arrays[0] is the pooled embedding, arrays[i] the output of layer i, all [batch, its width];
-   * the rest is below. */
+  /* Of the last forward pass. arrays[0] is the pooled embedding, arrays[i] the output of layer i,
+   * all [batch, its width]; the rest is below. */
   TpsActivations activations;
   guint n_arrays;
   gsize *widths;       /* [n_arrays] */

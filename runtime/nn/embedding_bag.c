@@ -52,7 +52,7 @@ get_ids_bytes (gsize capacity)
   return (n_bytes + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT;
 }
 
-/* A place that nobody else holds, or the one that has been held for the longest time. */
+/* A place without another owner, or else the one that has been used for the longest time. */
 static guint
 choose_place (const TpsEmbeddingBag *bag)
 {

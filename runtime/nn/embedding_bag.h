@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pooled rows of a table, one bag a sample. Same arithmetic as torch.nn.EmbeddingBag, up to the order of sums. */
+/* Pooled rows of a table, one bag a sample. Same arithmetic as torch.nn.EmbeddingBag, up to the
+ * order of sums. */
 
 #pragma once
 
@@ -18,7 +19,7 @@ typedef struct
   TpsPooling pooling; /* SUM or MEAN */
   TpsParameter *table;
 
-  /* Sparse gradients take turns in these, since whoever sends one may keep it until the next is sent. */
+  /* Sparse gradients use these in turn, since a sender may keep one until it sends the next. */
   TpsBuffer *places[TPS_EMBEDDING_BAG_PLACES];
   guint place; /* of the next one */
 } TpsEmbeddingBag;
@@ -29,8 +30,8 @@ void tps_embedding_bag_clear (TpsEmbeddingBag *bag);
 /* Normal, mean 0, deviation 1, as PyTorch's default. */
 void tps_embedding_bag_init_parameters (const TpsEmbeddingBag *bag, gint64 seed, guint64 stream);
 
-/* Memory for the gradient of a pass with this input, where it is sparse; the last one, table->sparse_gradient, is let go of.
- * Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* Memory for the gradient of a pass with this input, where it is sparse; the last one,
+ * table->sparse_gradient, is let go of. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                     GError **error);
 
@@ -38,8 +39,9 @@ gboolean tps_embedding_bag_reserve (TpsEmbeddingBag *bag, TpsStream *stream, Tps
 void tps_embedding_bag_forward (const TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                 gfloat *output);
 
-/* Fills the gradient of the table from the forward pass's input and the gradient of the output [batch, dim]: dense into
- * table->gradient, sparse into table->sparse_gradient (coalesced, what was reserved). Blocks where sparse. */
+/* Fills the gradient of the table from the forward pass's input and the gradient of the output
+ * [batch, dim]: dense into table->gradient, sparse into table->sparse_gradient (coalesced, what was
+ * reserved). Blocks where sparse. */
 void tps_embedding_bag_backward (TpsEmbeddingBag *bag, TpsStream *stream, TpsTensorView input,
                                  const gfloat *output_gradient);
 

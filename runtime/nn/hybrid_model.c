@@ -10,7 +10,8 @@
 #define N_LAYERS 5
 #define RELU_AFTER 1 /* the layer whose output goes through the ReLU */
 
-/* Widths between the layers, and the numbers of the layers in PyTorch's sequence, which counts the ReLU. */
+/* Widths between the layers, and the numbers of the layers in PyTorch's sequence, which counts the
+ * ReLU. */
 static const gint64 widths[N_LAYERS + 1] = {
   TPS_HYBRID_MODEL_INPUTS, 256, 128, 64, 32, TPS_HYBRID_MODEL_OUTPUTS,
 };
@@ -24,8 +25,8 @@ typedef struct
   TpsInputGradientReady input_ready;
   gpointer user_data;
 
-  /* Of the last forward pass; [rows, its width]: what layer i gives (past the ReLU), and N_LAYERS behind it the gradient of
-   * what goes into it. */
+  /* Of the last forward pass; [rows, its width]: what layer i gives (past the ReLU), and N_LAYERS
+   * behind it the gradient of what goes into it. */
   TpsActivations activations;
   gfloat *arrays[2 * N_LAYERS];
   TpsTensorView input; /* borrowed */

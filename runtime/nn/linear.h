@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A fully connected layer: output = input · weight' + bias. Same arithmetic as torch.nn.Linear, up to the order of sums. */
+/* A fully connected layer: output = input · weight' + bias. Same arithmetic as torch.nn.Linear, up
+ * to the order of sums. */
 
 #pragma once
 
@@ -16,7 +17,8 @@ typedef struct
   TpsParameter *weight, *bias;
 } TpsLinear;
 
-/* Uniform in ±1 / sqrt (n_in), as PyTorch's default; `stream` of the generator for the weight, stream + 1 for the bias. */
+/* Uniform in ±1 / sqrt (n_in), as PyTorch's default; `stream` of the generator for the weight,
+ * stream + 1 for the bias. */
 void tps_linear_init_parameters (const TpsLinear *linear, gint64 seed, guint64 stream);
 
 /* input [batch, n_in], output [batch, n_out]; enqueues on `stream`, as all below. */
@@ -27,7 +29,8 @@ void tps_linear_forward (const TpsLinear *linear, TpsStream *stream, const gfloa
 void tps_linear_backward_bias (const TpsLinear *linear, TpsStream *stream,
                                const gfloat *output_gradient, gsize batch);
 
-/* Fills the gradient of the weight, from the input of the forward pass and the gradient of the output. */
+/* Fills the gradient of the weight, from the input of the forward pass and the gradient of the
+ * output. */
 void tps_linear_backward_weight (const TpsLinear *linear, TpsStream *stream, const gfloat *input,
                                  const gfloat *output_gradient, gsize batch);
 

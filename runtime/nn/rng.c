@@ -85,8 +85,9 @@ tps_rng_next_double (TpsRng *rng)
   return (gdouble) (tps_rng_next_u64 (rng) >> 11) * 0x1p-53;
 }
 
-/* ln x of a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in [1/2, 1) times at most 2,
- * ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach 1e-20. */
+/* ln x of a normal x > 0 by the series of the inverse hyperbolic tangent: x = m 2^e with m in [1/2,
+ * 1) times at most 2, ln m = 2 artanh ((m - 1) / (m + 1)). 14 terms of at most 0.0295^n reach
+ * 1e-20. */
 gdouble
 tps_rng_natural_log (gdouble x)
 {

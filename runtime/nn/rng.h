@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random numbers that are the same on every platform: Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw:
- * Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011). Block n of stream s under seed k is philox (counter = {n, s},
- * key = k), so that streams are independent and may be drawn in any order. Derived numbers use only operations whose
- * results IEEE 754 fixes; the mathematics library is not asked.
+/* Random numbers that are the same on every platform: Philox4x32-10, a counter-based generator
+ * (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011). Block n of
+ * stream s under seed k is philox (counter = {n, s}, key = k), so that streams are independent and
+ * may be drawn in any order. Derived numbers use only operations whose results IEEE 754 fixes; the
+ * mathematics library is not asked.
  */
 
 #pragma once

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Elements that the host works with and a model's device too: one tensor on the CPU, elsewhere a page-locked one and its
- * copy in the device's memory. */
+/* Elements that the host works with and a model's device too: one tensor on the CPU, elsewhere a
+ * page-locked one and its copy in the device's memory. */
 
 #pragma once
 

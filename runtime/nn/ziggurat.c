@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The area under exp (-x^2 / 2), x >= 0, is cut into 128 layers of one area V. Layer i > 0 is as wide as edges[i], and above
- * edges[i + 1] partly outside; layer 0 has the tail beyond R. A number inside edges[i + 1] is taken at once; at the rim it
- * is compared with the density, by logarithms, since rng.c has one that is the same everywhere.
+/* The area under exp (-x^2 / 2), x >= 0, is cut into 128 layers of one area V. Layer i > 0 is as
+ * wide as edges[i], and above edges[i + 1] partly outside; layer 0 has the tail beyond R. A number
+ * inside edges[i + 1] is taken at once; at the rim it is compared with the density, by logarithms,
+ * since rng.c has one that is the same everywhere.
  */
 
 #include "runtime/nn/ziggurat.h"

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Normal numbers, several times faster than runtime/nn/rng.h makes them, and others: by the ziggurat method (Marsaglia and
- * Tsang: The Ziggurat Method for Generating Random Variables, Journal of Statistical Software 5, 2000), with Doornik's
- * improvement that the layer and the number come from different bits. One word of the generator makes nearly every
- * number. The same on every platform, as all of rng.h.
+/* Normal numbers, several times faster than runtime/nn/rng.h makes them, and others: by the
+ * ziggurat method (Marsaglia and Tsang: The Ziggurat Method for Generating Random Variables,
+ * Journal of Statistical Software 5, 2000), with Doornik's improvement that the layer and the
+ * number come from different bits. One word of the generator makes nearly every number. The same on
+ * every platform, as all of rng.h.
  */
 
 #pragma once

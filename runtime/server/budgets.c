@@ -4,7 +4,8 @@
 
 #include "runtime/base/host_memory.h"
 
-/* Shares of the memory. The rest is for threads, code, buffers of sockets and what the allocator loses. */
+/* Shares of the memory. The rest is for threads, code, buffers of sockets and what the allocator
+ * loses. */
 #define PROCESS_SHARE 0.9
 #define PENDING_SHARE 0.25
 #define REPLIES_SHARE 0.2
@@ -16,7 +17,8 @@
 /* Of the process: what is left for small requests and replies. */
 #define HEADROOM_PART 12
 #define MAX_SMALL_BYTES ((gsize) 64 << 10)
-/* Of what may be pending: segments stay as long as their clients, and the calls of others need room. */
+/* Of what may be pending: segments stay as long as their clients, and the calls of others need
+ * room. */
 #define SHARED_SHARE 0.5
 
 static gsize
@@ -32,9 +34,10 @@ with_flag (TpsBudget *budget, const gchar *flag)
   return budget;
 }
 
-/* However much tables, windows, large requests and large replies hold, small requests come in and small replies go out: most lookups
- * and pushes, and the calls by which memory is given back. Half of that room is open to windows too: a server full of tables must
- * be able to remember the pushes that it applies. */
+/* However much tables, windows, large requests and large replies hold, small requests come in and
+ * small replies go out: most lookups and pushes, and the calls by which memory is given back. Half
+ * of that room is open to windows too: a server full of tables must be able to remember the pushes
+ * that it applies. */
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
@@ -100,27 +103,58 @@ tps_budgets_or_none (const TpsBudgets *budgets)
   return budgets != NULL ? budgets : &none;
 }
 
-static gint64
-read_held (gpointer budget)
-{
-  return (gint64) tps_budget_get_held (budget);
-}
+static const TpsFamily memory_limit = {
+  .name = "memory_limit_bytes",
+  .help = "The most that a budget can hold: the smallest limit on its way to the root.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "budget" },
+};
 
+static const TpsFamily memory_held = {
+  .name = "memory_held_bytes",
+  .help = "What is charged to a budget.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "budget" },
+};
+
+static const TpsFamily memory_peak = {
+  .name = "memory_peak_bytes",
+  .help = "The most that was ever charged to a budget.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "budget" },
+};
+
+static const TpsFamily memory_refused = {
+  .name = "memory_refused_total",
+  .help = "Charges that a budget refused, because it was full.",
+  .labels = { "budget" },
+};
+
+/* Budgets of the same name are one sample: their numbers are added up. */
 static void
-add_gauges (TpsBudget *budget, gpointer counters)
+collect_budget (TpsBudget *budget, gpointer reading)
 {
   const gchar *name = tps_budget_get_name (budget);
 
-  tps_gauge_set (tps_counters_get_gauge (counters, "memory_limit_bytes", "budget", name),
-                 (gint64) tps_budget_get_max (budget));
-  tps_counters_add_gauge (counters, "memory_held_bytes", "budget", name, read_held,
-                          tps_budget_ref (budget), (GDestroyNotify) tps_budget_unref);
+  tps_reading_add (reading, &memory_limit, name, NULL,
+                   (gint64) MIN (tps_budget_get_max (budget), (gsize) G_MAXINT64 / 4));
+  tps_reading_add (reading, &memory_held, name, NULL, (gint64) tps_budget_get_held (budget));
+  tps_reading_add (reading, &memory_peak, name, NULL, (gint64) tps_budget_get_peak (budget));
+  tps_reading_add (reading, &memory_refused, name, NULL,
+                   (gint64) tps_budget_get_n_refused (budget));
+}
+
+static void
+collect (TpsReading *reading, gpointer process)
+{
+  tps_budget_visit (process, collect_budget, reading);
 }
 
 void
-tps_budgets_add_gauges (const TpsBudgets *budgets, TpsCounters *counters)
+tps_budgets_add_gauges (TpsBudgets *budgets, TpsCounters *counters)
 {
-  tps_budget_visit (budgets->process, add_gauges, counters);
+  budgets->counters = tps_counters_ref (counters);
+  budgets->collector = tps_counters_add_collector (counters, collect, budgets->process);
 }
 
 void
@@ -128,6 +162,11 @@ tps_budgets_free (TpsBudgets *budgets)
 {
   if (budgets == NULL)
     return;
+  if (budgets->counters != NULL)
+    {
+      tps_counters_remove_collector (budgets->counters, budgets->collector);
+      tps_counters_unref (budgets->counters);
+    }
   tps_budget_unref (budgets->kept);
   tps_budget_unref (budgets->passes);
   tps_budget_unref (budgets->channels);

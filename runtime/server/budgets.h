@@ -3,17 +3,23 @@
 /* The budgets of one server: everything that its peers can make it hold is charged to one of them.
  *
  *   process
- *   ├── pending       requests as they were received, from the first byte until the request is forgotten: tensors, heads
+ *   ├── pending       requests as they were received, from the first byte until the request is
+ *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
- *   ├── averages      sums under way and averages kept for repeats; contributions that wait, beyond their tensors
- *   ├── replies       replies from the moment they are encoded until they are sent; results of lookups; temporary space
+ *   ├── averages      sums under way and averages kept for repeats; contributions that wait, beyond
+ *                     their tensors
+ *   ├── replies       replies from the moment they are encoded until they are sent; results of
+ *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies
- *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the updating server
+ *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the
+ *                     updating server
  *   ├── windows       push windows: what repeated pushes are recognised by
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
- *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server the default pool
- *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget would be refused
+ *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server
+ *                     the default pool
+ *   └── kept          buffers that pools keep for reuse; freed when a charge to another budget
+ *                     would be refused
  */
 
 #pragma once
@@ -37,6 +43,9 @@ typedef struct
   TpsBudget *channels;
   TpsBudget *passes;
   TpsBudget *kept;
+
+  TpsCounters *counters; /* private: see tps_budgets_add_gauges() */
+  guint collector;
 } TpsBudgets;
 
 /* Limits in bytes. All zero = the defaults, which are shares of tps_host_memory_get_total(). */
@@ -47,16 +56,17 @@ typedef struct
   gsize max_table_bytes;   /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
 
-/* Owned by the caller. `limits` NULL = the defaults. A user that may outlive the struct must keep its own reference of each
- * budget that it charges. */
+/* Owned by the caller. `limits` NULL = the defaults. A user that may outlive the struct must keep
+ * its own reference of each budget that it charges. */
 TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
 
 /* `budgets`, or where that is NULL a struct of NULLs, which limit nothing. */
 const TpsBudgets *tps_budgets_or_none (const TpsBudgets *budgets);
 
-/* Adds the gauges memory_held_bytes and memory_limit_bytes for every budget of the tree, with the label budget=NAME. The limit
- * is the smallest on the way to the root. */
-void tps_budgets_add_gauges (const TpsBudgets *budgets, TpsCounters *counters);
+/* Adds the gauges memory_held_bytes, memory_peak_bytes and memory_limit_bytes for every budget of
+ * the tree, with the label budget=NAME, to the readings of `counters` until the budgets are freed.
+ * Once. */
+void tps_budgets_add_gauges (TpsBudgets *budgets, TpsCounters *counters);
 
 /* Drops the references. NULL is fine. */
 void tps_budgets_free (TpsBudgets *budgets);

@@ -2,10 +2,11 @@
 
 /* A command: one request that changed lasting state, as it is recorded.
  *
- * The state of a server is a function of its commands in LSN order. A server that applies the records of another one, one
- * by one, has the same bits in every row, optimizer state and model. A record therefore holds what the request said, and
- * what was decided when the command took effect: which rows were the maxima of MAX bags, which tables a failed device left
- * without their step, and whether the request was answered with an error.
+ * The state of a server is a function of its commands in LSN order. A server that applies the
+ * records of another one, one by one, has the same bits in every row, optimizer state and model. A
+ * record therefore holds what the request said, and what was decided when the command took effect:
+ * which rows were the maxima of MAX bags, which tables a failed device left without their step, and
+ * whether the request was answered with an error.
  *
  * Everything in a record is borrowed. Values are read only.
  */
@@ -46,8 +47,8 @@ typedef struct
 {
   const gchar *name;
   gint64 incarnation; /* the LSN of the command that created the table */
-  gboolean
-      is_skipped; /* its device failed before the step: the rows and the number of steps are as before */
+  /* its device failed before the step: the rows and the number of steps are as before */
+  gboolean is_skipped;
 } TpsCommandTable;
 
 typedef struct
@@ -61,8 +62,8 @@ typedef struct
 {
   guint n_gradients;
   const TpsBagGradient *gradients;
-  /* [n_gradients]: for each MAX gradient the slots of the rows that were the maxima, INT64 [bags, dim], -1 for an empty
-   * bag; NULL for the others. The array is NULL where no gradient is MAX. */
+  /* [n_gradients]: for each MAX gradient the slots of the rows that were the maxima, INT64 [bags,
+   * dim], -1 for an empty bag; NULL for the others. The array is NULL where no gradient is MAX. */
   const gint64 *const *maxima;
 } TpsCommandBags;
 
@@ -94,10 +95,10 @@ typedef struct
   gint64 lsn; /* from 1, without gaps */
   TpsCommandKind kind;
   TpsCommandId id;
-  gboolean
-      has_failed; /* the request was answered with an error: its push id is as if it had never been used */
-  TpsDurability
-      durability; /* the strongest of the tables that it changes; 0 = the server's. Not part of the record */
+  /* the request was answered with an error: its push id is as if it had never been used */
+  gboolean has_failed;
+  /* the strongest of the tables that it changes; 0 = the server's. Not part of the record */
+  TpsDurability durability;
   guint n_tables;
   const TpsCommandTable *tables; /* those whose rows it changes, each once */
   union

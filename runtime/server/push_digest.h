@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The digest of a request, XXH3-128 over its parts in order. It tells a repeat from another request that was given the
- * same push id by mistake; it is no defence against forgery. Values are of this process only; they never travel.
+/* The digest of a request, XXH3-128 over its parts in order. It tells a repeat from another request
+ * that was given the same push id by mistake; it is no defence against forgery. Values are of this
+ * process only; they never travel.
  *
  *   TpsPushHash *hash = tps_push_hash_new ();
  *   tps_push_hash_add_string (hash, table);

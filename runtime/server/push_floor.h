@@ -1,9 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is left of push windows that had to go: for each client a hash of its name, the highest sequence that was applied, and
- * the LSN of its last command. Pushes up to the floor may have been applied: they are STALE.
+/* What is left of push windows that had to go: for each client a hash of its name, the highest
+ * sequence that was applied, and the LSN of its last command. Pushes up to the floor may have been
+ * applied: they are STALE.
  *
- * A floor is forgotten when its client has not been heard of for the idle time, and not before: a full table refuses floors.
+ * A floor is forgotten when its client has not been heard of for the idle time, and not before: a
+ * full table refuses floors.
  *
  * Thread: one at a time. The clock is the caller's.
  */
@@ -27,7 +29,8 @@ typedef struct
   gint64 lsn;
 } TpsPushStair;
 
-/* A client that begins anew on something that was created later counts from below again: what it did before is `earlier`. */
+/* A client that begins anew on something that was created later counts from below again: what it
+ * did before is `earlier`. */
 typedef struct
 {
   TpsPushStair now;
@@ -46,13 +49,15 @@ void tps_push_floor_raise (TpsPushFloor *floor, gint64 sequence, gint64 lsn);
 /* The client begins anew. */
 void tps_push_floor_begin_anew (TpsPushFloor *floor);
 
-/* The stair that a push to something of this incarnation is not above; NULL = the push has not been applied. */
+/* The stair that a push to something of this incarnation is not above; NULL = the push has not been
+ * applied. */
 const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence,
                                                gint64 incarnation);
 
-/* An export goes through clients and floors, which change meanwhile: each is on one of two sides. When an export begins, all are on
- * the side that is to be visited, and the other one is the passed side. What is new goes to the passed side; what comes from
- * something else, a floor of a window or the other way round, is on the side of that. */
+/* An export goes through clients and floors, which change meanwhile: each is on one of two sides.
+ * When an export begins, all are on the side that is to be visited, and the other one is the passed
+ * side. What is new goes to the passed side; what comes from something else, a floor of a window or
+ * the other way round, is on the side of that. */
 typedef guint8 TpsExportSide;
 
 /* `budget` is borrowed; floors take its limit at most. */
@@ -62,8 +67,9 @@ void tps_push_floors_free (TpsPushFloors *floors);
 /* Forgets floors whose time has come; then, whether there is room for another one. */
 gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
 
-/* Adds the floor of a client that has none. Its charge of TPS_PUSH_FLOOR_BYTES moves here from `payer`, which the caller has
- * charged: a full budget never refuses a floor. FALSE: there is no room, and nothing has moved. */
+/* Adds the floor of a client that has none. Its charge of TPS_PUSH_FLOOR_BYTES moves here from
+ * `payer`, which the caller has charged: a full budget never refuses a floor. FALSE: there is no
+ * room, and nothing has moved. */
 gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
                               TpsExportSide side, TpsBudget *payer, gint64 now_ns);
 
@@ -83,7 +89,8 @@ TpsExportSide tps_push_floors_get_side (const TpsPushFloor *floor);
 /* All floors, and all windows, which go by the same sides, are to be visited. */
 void tps_push_floors_begin_export (TpsPushFloors *floors);
 
-/* A floor with the hash of its client's name and the time for which the client has not been heard of. */
+/* A floor with the hash of its client's name and the time for which the client has not been heard
+ * of. */
 typedef struct
 {
   guint8 name[16];

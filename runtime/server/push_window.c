@@ -107,8 +107,8 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
   return TRUE;
 }
 
-/* Gives up the window least recently heard of, but not `keep` nor one of a push that runs. FALSE: there is none, or no room
- * for its floor. */
+/* Gives up the window least recently heard of, but not `keep` nor one of a push that runs. FALSE:
+ * there is none, or no room for its floor. */
 static gboolean
 give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
 {
@@ -211,8 +211,8 @@ forget_old (TpsPushWindow *window, TpsPushClient *client)
     forget (window, client, n_old);
 }
 
-/* Makes room for one more than run and are remembered now, so that a push that was applied can always be remembered. FALSE:
- * there is no room. */
+/* Makes room for one more than run and are remembered now, so that a push that was applied can
+ * always be remembered. FALSE: there is no room. */
 static gboolean
 grow (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -512,6 +512,16 @@ tps_push_window_new (const TpsPushWindowOptions *options)
       own->budget, "push floors", own->budget != NULL ? tps_budget_get_max (own->budget) / 2 : 0);
   window->floors = tps_push_floors_new (own->max_floors, own->floor_idle_ns, window->floor_budget);
   return window;
+}
+
+void
+tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size)
+{
+  tps_mutex_lock (&window->lock);
+  *size = (TpsPushWindowSize) { .n_clients = g_hash_table_size (window->clients),
+                                .n_pushes = window->n_remembered,
+                                .n_floors = tps_push_floors_get_n (window->floors) };
+  tps_mutex_unlock (&window->lock);
 }
 
 void

@@ -1,26 +1,31 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Remembers push ids, so that a request that is sent again is applied once and answered as the first time, whether the
- * first has been applied already or still is being.
+/* Remembers push ids, so that a request that is sent again is applied once and answered as the
+ * first time, whether the first has been applied already or still is being.
  *
  *   begin() -> NEW      apply it, then end() with what came of it
  *           -> REPEAT   it was applied: `answer` is what the first one ended with
  *           -> RUNNING  it is being applied: `ended` will be called, once, when the first one ends
- *           -> REFUSED  with an error: STALE where it may have been applied before, DUPLICATE where the request is another one,
- *                       RESOURCE_EXHAUSTED where a client of a new name cannot be remembered
- *           -> UNDECIDED  only where begin() was given no digest: the id is known, and a digest is needed to say more
+ *           -> REFUSED  with an error: STALE where it may have been applied before, DUPLICATE where
+ *                       the request is another one, RESOURCE_EXHAUSTED where a client of a new name
+ *                       cannot be remembered
+ *           -> UNDECIDED  only where begin() was given no digest: the id is known, and a digest is
+ *                         needed to say more
  *
- * A request that is costly to hash may begin() without a digest and be given one by set_digest() before it ends well. Until
- * then, others with its id that have one are RUNNING, and told of DUPLICATE when it has ended.
+ * A request that is costly to hash may begin() without a digest and be given one by set_digest()
+ * before it ends well. Until then, others with its id that have one are RUNNING, and told of
+ * DUPLICATE when it has ended.
  *
- * A push id never becomes new again. Per client there is a window of the newest sequences, in any order inside it. When there
- * are too many, of clients or of remembered pushes, or when the budget is full, windows of the clients least recently heard of
- * shrink to floors (push_floor.h): everything up to the highest sequence is STALE then. A floor is forgotten when its client
- * has not been heard of for `floor_idle_ns`. When floors are used up (they take half of the budget at most), clients with new
- * names are refused. No window of a push that runs is given up.
+ * A push id never becomes new again. Per client there is a window of the newest sequences, in any
+ * order inside it. When there are too many, of clients or of remembered pushes, or when the budget
+ * is full, windows of the clients least recently heard of shrink to floors (push_floor.h):
+ * everything up to the highest sequence is STALE then. A floor is forgotten when its client has not
+ * been heard of for `floor_idle_ns`. When floors are used up (they take half of the budget at
+ * most), clients with new names are refused. No window of a push that runs is given up.
  *
- * Ids are scoped to the incarnation of what the push changes. An incarnation is the LSN of the command that created it: a
- * remembered push with an earlier LSN was applied to something else, so a push of its id is NEW.
+ * Ids are scoped to the incarnation of what the push changes. An incarnation is the LSN of the
+ * command that created it: a remembered push with an earlier LSN was applied to something else, so
+ * a push of its id is NEW.
  *
  * Failed pushes are not remembered: the next try is a new one. Thread: any.
  */
@@ -66,7 +71,8 @@ typedef struct
   guint8 bytes[16];
 } TpsPushDigest;
 
-/* `error` is NULL when the first one succeeded, and was the same request. Called from end(), outside the window's lock. */
+/* `error` is NULL when the first one succeeded, and was the same request. Called from end(),
+ * outside the window's lock. */
 typedef void (*TpsPushEnded) (gpointer user_data, gint64 answer, const GError *error);
 
 /* A push as it comes. */
@@ -75,7 +81,8 @@ typedef struct
   const gchar *client;
   gint64 sequence;
   const TpsPushDigest *digest; /* NULL: not known yet */
-  /* Of what it changes; of several the earliest, since it may have been applied to that. 0 = not said. */
+  /* Of what it changes; of several the earliest, since it may have been applied to that. 0 = not
+   * said. */
   gint64 incarnation;
   TpsPushEnded ended;
   gpointer user_data;
@@ -86,6 +93,17 @@ TpsPushWindow *tps_push_window_new (const TpsPushWindowOptions *options);
 /* Nothing may be running. */
 void tps_push_window_free (TpsPushWindow *window);
 
+/* What it remembers: clients with a window, their pushes, and floors of clients whose windows had
+ * to go. */
+typedef struct
+{
+  gsize n_clients;
+  gsize n_pushes;
+  gsize n_floors;
+} TpsPushWindowSize;
+
+void tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size);
+
 TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request,
                                       gint64 *answer, GError **error);
 
@@ -93,7 +111,8 @@ TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushReques
 void tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
                                  const TpsPushDigest *digest);
 
-/* For a push that was NEW: it was applied by the command `lsn` (0 = by none), and `answer` is remembered. It has a digest. */
+/* For a push that was NEW: it was applied by the command `lsn` (0 = by none), and `answer` is
+ * remembered. It has a digest. */
 void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence,
                           gint64 answer, gint64 lsn);
 

@@ -10,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* A push that was applied. Millions of these may be remembered: nothing in them that only running ones need. */
+/* A push that was applied. Millions of these may be remembered: nothing in them that only running
+ * ones need. */
 typedef struct
 {
   gint64 sequence;
@@ -46,7 +47,8 @@ struct TpsPushWindow
   gsize n_remembered;
 };
 
-/* A client without pushes, with its floor, which `floors` may keep too. NULL: there is no room. The lock is held. */
+/* A client without pushes, with its floor, which `floors` may keep too. NULL: there is no room. The
+ * lock is held. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
                                            const TpsPushFloor *floor, TpsExportSide side);
 

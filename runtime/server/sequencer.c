@@ -4,7 +4,8 @@
 
 #include "runtime/base/sync.h"
 
-/* Commands that a thread runs in a row for others, before workers take over: an I/O thread has other connections. */
+/* Commands that a thread runs in a row for others, before workers take over: an I/O thread has
+ * other connections. */
 #define MAX_IN_A_ROW 16
 
 struct TpsSequencer
@@ -15,8 +16,8 @@ struct TpsSequencer
   gint64 last_lsn;
   TpsOrdered *first_admitted, *last_admitted; /* that the observer has not seen */
   gboolean is_observing;                      /* a thread hands commands to the observer */
-  /* Only with an observer: all commands up to `ended_lsn` have ended, and of the later ones those with has_ended[lsn &
-   * ended_mask]; there is room for all up to `last_lsn`. */
+  /* Only with an observer: all commands up to `ended_lsn` have ended, and of the later ones those
+   * with has_ended[lsn & ended_mask]; there is room for all up to `last_lsn`. */
   gint64 ended_lsn;
   guint8 *has_ended;
   gsize ended_mask;
@@ -67,6 +68,7 @@ take_turns (TpsOrdered *ordered)
         }
       queue->last = turn;
     }
+  ordered->has_waited = ordered->n_waits > 0;
 }
 
 /* Removes one of the two turns that run. Returns the turn that has come by this, or NULL. */
@@ -180,7 +182,8 @@ take_complete (TpsSequencer *sequencer)
   return ordered;
 }
 
-/* Hands over what is complete, unless another thread is at it. The lock is held; it is given up meanwhile. */
+/* Hands over what is complete, unless another thread is at it. The lock is held; it is given up
+ * meanwhile. */
 static void
 observe (TpsSequencer *sequencer)
 {
@@ -198,7 +201,8 @@ observe (TpsSequencer *sequencer)
   sequencer->is_observing = FALSE;
 }
 
-/* The command is the observer's as soon as it is complete: it may end at once, by another thread. */
+/* The command is the observer's as soon as it is complete: it may end at once, by another
+ * thread. */
 void
 tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -293,7 +297,8 @@ begin (TpsSequencer *sequencer, TpsOrdered *ordered)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* The turns of `first` have come. Its successors are run by this thread in a loop, or handed to workers. */
+/* The turns of `first` have come. Its successors are run by this thread in a loop, or handed to
+ * workers. */
 static void
 run_all (TpsSequencer *sequencer, TpsOrdered *first)
 {

@@ -1,19 +1,25 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gives commands their LSNs, and lets those that touch the same object take effect in the order of their LSNs.
+/* Gives commands their LSNs, and lets those that touch the same object take effect in the order of
+ * their LSNs.
  *
  *   a request is checked completely, and everything that may fail is prepared
- *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that it touches
- *     -> run()                 when all of its turns have come: at once, or later on the thread that ended the turn before
- *     -> observer              in the order of the LSNs, when the record is complete; it may keep the record
+ *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that
+ *                              it touches
+ *     -> run()                 when all of its turns have come: at once, or later on the thread
+ *                              that ended the turn before
+ *     -> observer              in the order of the LSNs, when the record is complete; it may keep
+ *                              the record
  *     -> ended()               when the observer has released the record: the request is answered
  *
- * A command that waits for its turn holds no thread. Commands that touch different objects run at the same time.
- * Turns are queued under one lock, so two commands that share several objects have the same order in all of them, and no
- * two commands wait for each other. The lock is held for a few instructions, twice for a command.
+ * A command that waits for its turn holds no thread. Commands that touch different objects run at
+ * the same time. Turns are queued under one lock, so two commands that share several objects have
+ * the same order in all of them, and no two commands wait for each other. The lock is held for a
+ * few instructions, twice for a command.
  *
- * Thread: any function may be called from any thread. The lock of the sequencer is the innermost one: callers may hold
- * locks of their own in tps_sequencer_admit(), and must hold none in tps_sequencer_run() and tps_sequencer_finish().
+ * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
+ * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
+ * tps_sequencer_run() and tps_sequencer_finish().
  */
 
 #pragma once
@@ -27,8 +33,8 @@ typedef struct TpsSequencer TpsSequencer;
 typedef struct TpsTurn TpsTurn;
 typedef struct TpsOrdered TpsOrdered;
 
-/* The commands of one object that have not ended, in LSN order; the first one takes effect, and the second beside it where both
- * may follow. All zero: none. */
+/* The commands of one object that have not ended, in LSN order; the first one takes effect, and the
+ * second beside it where both may follow. All zero: none. */
 typedef struct
 {
   TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
@@ -53,14 +59,18 @@ struct TpsOrdered
   guint n_turns;
   gboolean
       is_small; /* run() computes little and does not block, so that an I/O thread may call it */
-  /* It touches one object, and may be run while the command before it in the queue still runs, if that may be followed too:
-   * run() itself keeps what they share in order. At most two commands of a queue run at a time. */
+  /* It touches one object, and may be run while the command before it in the queue still runs, if
+   * that may be followed too: run() itself keeps what they share in order. At most two commands of
+   * a queue run at a time. */
   gboolean may_follow;
   /* The command takes effect. The record may be completed. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
-  /* The last call, after run() and after the observer has released the command: the storage may be freed. `error` (borrowed;
-   * NULL: none) is that of the observer: the command has taken effect, but its record is lost. May be NULL. */
+  /* The last call, after run() and after the observer has released the command: the storage may be
+   * freed. `error` (borrowed; NULL: none) is that of the observer: the command has taken effect,
+   * but its record is lost. May be NULL. */
   void (*ended) (TpsOrdered *ordered, const GError *error);
+
+  gboolean has_waited; /* for run(): its turns had not come when it was admitted */
 
   /* private */
   TpsSequencer *sequencer; /* with an observer */
@@ -72,15 +82,16 @@ struct TpsOrdered
   TpsOrdered *next_admitted;
 };
 
-/* Is handed every command that was admitted, complete, in the order of the LSNs: one call at a time, without a lock. The
- * observer may read the record until it calls tps_ordered_release(), which it must do once for each command. Must not
- * block. */
+/* Is handed every command that was admitted, complete, in the order of the LSNs: one call at a
+ * time, without a lock. The observer may read the record until it calls tps_ordered_release(),
+ * which it must do once for each command. Must not block. */
 typedef void (*TpsCommandObserver) (gpointer user_data, TpsOrdered *ordered);
 
 typedef struct
 {
   TpsCommandObserver observe; /* optional */
-  /* Optional: whether a command whose record has about `n_bytes` may be admitted now. Must not block. Thread: any. */
+  /* Optional: whether a command whose record has about `n_bytes` may be admitted now. Must not
+   * block. Thread: any. */
   gboolean (*may_admit) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;
   TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run what comes next */
@@ -94,35 +105,40 @@ void tps_sequencer_free (TpsSequencer *sequencer);
 /* Whether records are looked at, so that what only they need must be made. */
 gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
 
-/* To be asked before a request that changes state has any effect; a command that is admitted nevertheless is treated like others.
- * FALSE: as options.may_admit() says. */
+/* To be asked before a request that changes state has any effect; a command that is admitted
+ * nevertheless is treated like others. FALSE: as options.may_admit() says. */
 gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error);
 
-/* The next command has `lsn` + 1: commands up to it are known to have taken effect. No command may be under way. */
+/* The next command has `lsn` + 1: commands up to it are known to have taken effect. No command may
+ * be under way. */
 void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 
-/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it returns or by another one.
- * Otherwise the first of its turns whose queue is closed; the command has no LSN and nothing else happens. */
+/* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it
+ * returns or by another one. Otherwise the first of its turns whose queue is closed; the command
+ * has no LSN and nothing else happens. */
 const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
-/* For a command that takes effect under a lock of its owner, and touches no queue. Returns its LSN. `closes` (may be NULL)
- * is closed: commands admitted before still run. The effect must be visible to others before the lock is released, and
- * tps_sequencer_finish() must follow without it. run() is not called. */
+/* For a command that takes effect under a lock of its owner, and touches no queue. Returns its LSN.
+ * `closes` (may be NULL) is closed: commands admitted before still run. The effect must be visible
+ * to others before the lock is released, and tps_sequencer_finish() must follow without it. run()
+ * is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
 
-/* The observer no longer needs the record; calls ended() with `error` (borrowed; NULL: none), so that the request is
- * answered. No lock may be held. Thread: any, in any order, also from within the observer. */
+/* The observer no longer needs the record; calls ended() with `error` (borrowed; NULL: none), so
+ * that the request is answered. No lock may be held. Thread: any, in any order, also from within
+ * the observer. */
 void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 
 /* The LSN of the last command that was admitted; 0 = none. */
 gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
 
-/* The greatest LSN such that all commands up to it have ended: ended() has returned. 0 = none. There must be an observer. */
+/* The greatest LSN such that all commands up to it have ended: ended() has returned. 0 = none.
+ * There must be an observer. */
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
-/* Waits until all commands up to `lsn` have ended, of which the last one must have been admitted. FALSE: they have not ended at
- * `deadline_ns` (monotonic). One thread at a time. */
+/* Waits until all commands up to `lsn` have ended, of which the last one must have been admitted.
+ * FALSE: they have not ended at `deadline_ns` (monotonic). One thread at a time. */
 gboolean tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSequencer, tps_sequencer_free)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a service that waits has around its state: a lock, a timer for the earliest deadline, a count of
- * the work under way, and an orderly end.
+/* What a service that waits has around its state: a lock, a timer for the earliest deadline, a
+ * count of the work under way, and an orderly end.
  *
  *   tps_mutex_lock (&shell->lock);
  *   ... one step of the state machine ...
@@ -10,8 +10,8 @@
  *   tps_mutex_unlock (&shell->lock);
  *   ... replies and jobs, without the lock; tps_shell_end (shell) after each job ...
  *
- * The end: tps_shell_shut_down() under the lock, together with the last step; later tps_shell_drain(), then
- * tps_shell_clear(). The worker pool is used until the shell is shut down.
+ * The end: tps_shell_shut_down() under the lock, together with the last step; later
+ * tps_shell_drain(), then tps_shell_clear(). The worker pool is used until the shell is shut down.
  */
 
 #pragma once
@@ -39,8 +39,9 @@ typedef struct
   gint64 timer_ns;  /* of the timer */
 } TpsShell;
 
-/* `expire (user_data)` runs on the timer thread of `workers` (borrowed), without the lock, at or soon after a deadline, or
- * earlier: it looks at the clock, does a step and sets the next deadline. It must be short. */
+/* `expire (user_data)` runs on the timer thread of `workers` (borrowed), without the lock, at or
+ * soon after a deadline, or earlier: it looks at the clock, does a step and sets the next deadline.
+ * It must be short. */
 void tps_shell_init (TpsShell *shell, TpsWorkerPool *workers, TpsJobFunc expire,
                      gpointer user_data);
 
@@ -50,17 +51,21 @@ void tps_shell_clear (TpsShell *shell);
 /* One more job under way. The lock is held. */
 void tps_shell_begin (TpsShell *shell);
 
-/* That job has ended. The lock is not held. The service may be freed as soon as this has returned in the last job. */
+/* That job has ended. The lock is not held. The service may be freed as soon as this has returned
+ * in the last job. */
 void tps_shell_end (TpsShell *shell);
 
-/* Sees to it that `expire` runs for `deadline_ns` (monotonic clock; G_MAXINT64 = no deadline). A timer that is set for
- * an earlier time stays. Does nothing after the shut-down. The lock is held. */
+/* Sees to it that `expire` runs for `deadline_ns` (monotonic clock; G_MAXINT64 = no deadline). A
+ * timer that is set for an earlier time stays. Does nothing after the shut-down. The lock is
+ * held. */
 void tps_shell_set_deadline (TpsShell *shell, gint64 deadline_ns);
 
-/* From now on `expire` does not begin; the service refuses calls by `is_shut_down`. May be called again. The lock is held. */
+/* From now on `expire` does not begin; the service refuses calls by `is_shut_down`. May be called
+ * again. The lock is held. */
 void tps_shell_shut_down (TpsShell *shell);
 
-/* Waits until no job is under way and `expire` does not run. After tps_shell_shut_down(); the lock is not held. Not from a job. */
+/* Waits until no job is under way and `expire` does not run. After tps_shell_shut_down(); the lock
+ * is not held. Not from a job. */
 void tps_shell_drain (TpsShell *shell);
 
 G_END_DECLS

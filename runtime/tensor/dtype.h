@@ -29,7 +29,8 @@ const gchar *tps_dtype_name (TpsDType dtype);
 
 gboolean tps_dtype_is_floating (TpsDType dtype);
 
-/* Scalar conversions, round to nearest, ties to even; overflow gives infinity, NaN stays NaN (quiet). */
+/* Scalar conversions, round to nearest, ties to even; overflow gives infinity, NaN stays NaN
+ * (quiet). */
 guint16 tps_float16_from_float (gfloat value);
 gfloat tps_float16_to_float (guint16 bits);
 guint16 tps_bfloat16_from_float (gfloat value);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One contribution to an average, and the average itself: dense, or some rows of a [rows, dim] matrix. */
+/* One contribution to an average, and the average itself: dense, or some rows of a [rows, dim]
+ * matrix. */
 
 #pragma once
 
@@ -35,11 +36,13 @@ void tps_gradient_move (TpsGradient *to, TpsGradient *from);
 /* Another owner of the same elements. */
 void tps_gradient_init_ref (TpsGradient *gradient, const TpsGradient *other);
 
-/* Checks what does not depend on other gradients: weight, floating-point dtype, indices INT64 [nnz] in [0, rows),
- * values [nnz, dim]. Reads all indices. Errors: TPS_ERROR_INVALID_ARGUMENT naming what and where. Thread: any. */
+/* Checks what does not depend on other gradients: weight, floating-point dtype, indices INT64 [nnz]
+ * in [0, rows), values [nnz, dim]. Reads all indices. Errors: TPS_ERROR_INVALID_ARGUMENT naming
+ * what and where. Thread: any. */
 gboolean tps_gradient_check (const TpsGradient *gradient, GError **error);
 
-/* "dense FLOAT32 [30, 100]", "sparse FLOAT32 [1024, 64]" (the shape of the whole matrix), "no data"; owned. */
+/* "dense FLOAT32 [30, 100]", "sparse FLOAT32 [1024, 64]" (the shape of the whole matrix), "no
+ * data"; owned. */
 gchar *tps_gradient_to_string (const TpsGradient *gradient);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsGradient, tps_gradient_clear)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model as it was after one update: named parameters that nobody changes any more. */
+/* A model as it was after one update: named parameters that no longer change. */
 
 #pragma once
 

@@ -24,8 +24,8 @@ typedef struct
   Range range;
 } Field;
 
-/* All but the learning rate, in the order of the wire. An epsilon of 0 would make 0 / 0 of a gradient of 0; PyTorch lets
- * it pass. */
+/* All but the learning rate, in the order of the wire. An epsilon of 0 would make 0 / 0 of a
+ * gradient of 0; PyTorch lets it pass. */
 static const Field fields[] = {
   { "momentum", G_STRUCT_OFFSET (TpsOptimizerSpec, momentum), FROM_ZERO },
   { "weight_decay", G_STRUCT_OFFSET (TpsOptimizerSpec, weight_decay), FROM_ZERO },

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors: dense, row-major, little-endian. Views borrow, owners hold a reference; they are different types.
+/* Tensors: dense, row-major, little-endian. Views borrow, owners hold a reference; they are
+ * different types.
  *
- * Both are plain values: a view is passed and returned by value; an owner lives in the caller's storage and is
- * emptied with tps_tensor_clear().
+ * Both are plain values: a view is passed and returned by value; an owner lives in the caller's
+ * storage and is emptied with tps_tensor_clear().
  */
 
 #pragma once
@@ -31,8 +32,8 @@ typedef struct
   const void *data;
 } TpsTensorView;
 
-/* Owned elements: bytes [offset, offset + tps_shape_n_bytes()) of `buffer`. All zero = no tensor (dtype 0).
- * `offset` keeps the elements aligned to their size. */
+/* Owned elements: bytes [offset, offset + tps_shape_n_bytes()) of `buffer`. All zero = no tensor
+ * (dtype 0). `offset` keeps the elements aligned to their size. */
 typedef struct
 {
   TpsShape shape;
@@ -40,8 +41,8 @@ typedef struct
   gsize offset;
 } TpsTensor;
 
-/* A shape from its parts. Errors: TPS_ERROR_INVALID_ARGUMENT (unknown dtype, too many dimensions, a negative one, an
- * element or byte count that overflows), naming `what`. */
+/* A shape from its parts. Errors: TPS_ERROR_INVALID_ARGUMENT (unknown dtype, too many dimensions, a
+ * negative one, an element or byte count that overflows), naming `what`. */
 gboolean tps_shape_init (TpsShape *shape, gint dtype, guint n_dims, const gint64 *dims,
                          const gchar *what, GError **error);
 

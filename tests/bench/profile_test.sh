@@ -1,7 +1,8 @@
 #!/bin/bash
 # Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 #
-# bench/profile.sh knows its hot paths, refuses others, and bench/PROFILES.md says something of each.
+# bench/profile.sh knows its hot paths, refuses others, and bench/PROFILES.md says something of
+# each.
 
 set -euo pipefail
 script=$1

@@ -75,8 +75,8 @@ private:
   TpsBuffer *buffer_;
 };
 
-// $CONFORMANCE_DEVICES: "cuda" = only devices of that kind, of which there must be one; "cuda?" = which are skipped where
-// there is none. Not set: all devices of this machine.
+// $CONFORMANCE_DEVICES: "cuda" = only devices of that kind, of which there must be one; "cuda?" =
+// which are skipped where there is none. Not set: all devices of this machine.
 inline std::string
 wanted_kind ()
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums, division, casts and fills: bits. Lengths around every vector width, odd alignments, special values. */
+/* Sums, division, casts and fills: bits. Lengths around every vector width, odd alignments, special
+ * values. */
 
 #include <cmath>
 #include <limits>
@@ -149,7 +150,8 @@ TEST_P (Elementwise, DivideWorksInPlace)
   EXPECT_TRUE (same_bits (array.read (), values));
 }
 
-// The quotient lies just beside a midpoint of two halves, so near that a float in between would round it onto it.
+// The quotient lies just beside a midpoint of two halves, so near that a float in between would
+// round it onto it.
 TEST_P (Elementwise, DivideToHalfDoesNotRoundTwice)
 {
   std::vector<float> sums;
@@ -192,7 +194,8 @@ TEST_P (Elementwise, CastConvertsEveryPairWithOneRounding)
 
 TEST_P (Elementwise, CastOfLargeIntegersRoundsOnce)
 {
-  // 2^60 + 2^52 is the midpoint of two bfloat16; one more is above it, which a double in between does not see.
+  // 2^60 + 2^52 is the midpoint of two bfloat16; one more is above it, which a double in between
+  // does not see.
   std::vector<int64_t> ints = { (1ll << 60) + (1ll << 52),
                                 (1ll << 60) + (1ll << 52) + 1,
                                 -(1ll << 60) - (1ll << 52) - 1,

@@ -88,7 +88,8 @@ TEST_P (Layers, PlainGemmMatchesTheReferenceForAllTranspositions)
     }
 }
 
-// A batch of few rows against matrices whose sizes are no multiples of anything: what small batches compute.
+// A batch of few rows against matrices whose sizes are no multiples of anything: what small batches
+// compute.
 TEST_P (Layers, GemmOfFewRowsMatchesTheReference)
 {
   for (size_t few = 1; few <= 33; few++)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Optimizers of rows: bits of the CPU's functions, which tests/runtime/optimizer compares with PyTorch. Events, and host
- * memory of devices. */
+/* Optimizers of rows: bits of the CPU's functions, which tests/runtime/optimizer compares with
+ * PyTorch. Events, and host memory of devices. */
 
 #include <cmath>
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What every operation of runtime/device/backend.h means, one element at a time and as plainly as possible: the reference that
- * each device is compared with. Where bits are promised these functions give the bits. */
+/* What every operation of runtime/device/backend.h means, one element at a time and as plainly as
+ * possible: the reference that each device is compared with. Where bits are promised these
+ * functions give the bits. */
 
 #pragma once
 
@@ -16,7 +17,8 @@ namespace reference {
 double load (TpsDType dtype, const void *values, size_t i);
 void store (TpsDType dtype, void *values, size_t i, double value);
 
-// The sum of a list, level by level: chunks of 32 terms, then the list of their sums. At least one term.
+// The sum of a list, level by level: chunks of 32 terms, then the list of their sums. At least one
+// term.
 template <typename T>
 T
 tree_sum (std::vector<T> terms)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows by id: coalescing, embedding bags forward and backward. Bits, but where any order is allowed (bound: 1e-5 of the
- * sum of the magnitudes). */
+/* Rows by id: coalescing, embedding bags forward and backward. Bits, but where any order is allowed
+ * (bound: 1e-5 of the sum of the magnitudes). */
 
 #include <algorithm>
 #include <cmath>
@@ -297,7 +297,8 @@ TEST_P (Rows, RowGradientsAreTheTouchedRowsOfTheDenseGradient)
     }
 }
 
-// Runs of one id on both sides of each level of the tree, beginning anywhere, in an order that mixes them.
+// Runs of one id on both sides of each level of the tree, beginning anywhere, in an order that
+// mixes them.
 std::vector<int64_t>
 mixed_runs (const std::vector<size_t> &lengths, std::mt19937_64 &random)
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How products reach cuBLAS, of which a stand-in is loaded; what they compute: the conformance suite. */
+/* How products reach cuBLAS, of which a stand-in is loaded; what they compute: the conformance
+ * suite. */
 
 #include <dlfcn.h>
 

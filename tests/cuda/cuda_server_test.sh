@@ -1,6 +1,6 @@
 #!/bin/bash
-# parameter_server with servers and trainers on devices: whole worlds of processes, with stand-ins for CUDA (LD_LIBRARY_PATH,
-# THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for host code.
+# parameter_server with servers and trainers on devices: whole worlds of processes, with stand-ins
+# for CUDA (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), whose memory is out of reach for host code.
 set -u
 program=$1
 failed=0

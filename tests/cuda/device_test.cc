@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The device's host code, on a CUDA runtime that stands in for the real one and fails where it is told to. */
+/* The device's host code, on a CUDA runtime that stands in for the real one and fails where it is
+ * told to. */
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +37,8 @@ make_device (gint ordinal)
   return &all->back ()->parent;
 }
 
-/* First of all tests: the others start devices. CUDA would set up a context on whatever device is current. */
+/* First of all tests: the others start devices. CUDA would set up a context on whatever device is
+ * current. */
 TEST (BeforeAnyDevice, LookingWhereMemoryLiesStartsNone)
 {
   float value = 0;

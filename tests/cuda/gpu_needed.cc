@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Linked into a test, skips all of it where there is no GPU: for suites that would find enough to do on the CPU. */
+/* Linked into a test, skips all of it where there is no GPU: for suites that would find enough to
+ * do on the CPU. */
 
 #include <gtest/gtest.h>
 

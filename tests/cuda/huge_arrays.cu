@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU alone: what is wrong with 32-bit numbers shows
- * there. Exit code 3 where there is no GPU or not enough memory; the last line says so. */
+/* Arrays of more than 2^31 and 2^32 elements against closed forms, on a GPU alone: what is wrong
+ * with 32-bit numbers shows there. Exit code 3 where there is no GPU or not enough memory; the last
+ * line says so. */
 
 #include <cstdio>
 #include <vector>
@@ -133,7 +134,8 @@ check_sums (gsize n)
   return judge ("sum", n, cudaSuccess, check (sum, gradient, n));
 }
 
-/* Ids 9, then ids 3, of which each row is 1: their sums are their counts, rounded in the tree's order to what follows. */
+/* Ids 9, then ids 3, of which each row is 1: their sums are their counts, rounded in the tree's
+ * order to what follows. */
 Outcome
 check_coalesce (gsize n)
 {

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs the program, which says itself where it has nothing to run on; then the case counts as skipped.
+# Runs the program, which says itself where it has nothing to run on; then the case counts as
+# skipped.
 set -u
 said=$("$1")
 status=$?

@@ -135,6 +135,32 @@ def write_npy(folder):
         write(folder, name, b"d" + text.encode())
 
 
+TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PAIR = b"\x0btraceparent" + bytes([len(TRACE)]) + TRACE
+HEADERS = {
+    "binary": b"\x00\x00",
+    "compact": b"\x02\x00",
+    "pair": b"\x00\x00\x01\x01" + PAIR,
+    "pairs": b"\x02\x00\x01\x02" + PAIR + b"\x05empty\x00",
+    "blocks": b"\x00\x00\x01\x01\x01a\x011\x01\x01\x01b\x012",
+    "twice": b"\x00\x00\x01\x02\x01a\x011\x01a\x012",
+    "unknown_block": b"\x00\x00\x07what",
+    "zlib": b"\x00\x01\x01",
+    "long_varints": b"\x80\x80\x80\x80\x00\x80\x00\x81\x00\x81\x00\x81\x00a\x81\x00b",
+    "beyond": b"\x00\x00\x01\x01\xff\xff\x03abc",
+}
+
+
+def write_headers(folder, scan):
+    for name, info in HEADERS.items():
+        write(folder, name, info)
+        padded = info + b"\0" * (-len(info) % 4)
+        for protocol, factory in (("binary", TBinaryProtocol), ("compact", TCompactProtocol)):
+            message = message_bytes(factory, False, (TMessageType.CALL, "m", 1, [(1, (I32, 5))]))
+            header = struct.pack(">HHiH", 0x0FFF, 0, 7, len(padded) // 4) + padded
+            write(scan, "header_%s_%s" % (name, protocol), struct.pack(">i", len(header + message)) + header + message)
+
+
 def write(folder, name, data):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "wb") as file:
@@ -155,6 +181,7 @@ def main():
             message = (TMessageType.CALL, "m", 1, arguments)
             write(wire, "%s_%s" % (name, protocol), message_bytes(factory, False, message))
     write_npy(os.path.join(sys.argv[1], "npy"))
+    write_headers(os.path.join(sys.argv[1], "header"), scan)
     write(scan, "no_bytes", struct.pack(">i", 0))
     write(scan, "negative_length", struct.pack(">i", -1))
 

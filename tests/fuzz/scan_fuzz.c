@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a connection. The scanner must make the same of them however they are cut, and what it lets through must
- * be well-formed: a reader that goes over it ends exactly where it ends. */
+/* Any bytes as a connection. The scanner must make the same of them however they are cut, and what
+ * it lets through must be well-formed: a reader that goes over it ends exactly where it ends. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -100,8 +100,8 @@ give (TpsScanner *scanner, const guint8 *bytes, gsize n_bytes, gboolean into_bod
   return n_consumed;
 }
 
-/* Scans it all in chunks of up to `max_chunk` (0 = in one); the messages that came of it, and why it ended:
- * NULL where it did not, or where memory was short. */
+/* Scans it all in chunks of up to `max_chunk` (0 = in one); the messages that came of it, and why
+ * it ended: NULL where it did not, or where memory was short. */
 static GByteArray *
 scan (const guint8 *bytes, gsize n_bytes, gsize max_chunk, gsize max_head_bytes, gchar **reason)
 {

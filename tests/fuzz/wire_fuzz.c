@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes as a message, read by every decoder, as arguments and as a result. What a decoder takes, its encoder must be
- * able to send: the peer takes it too. */
+/* Any bytes as a message, read by every decoder, as arguments and as a result. What a decoder
+ * takes, its encoder must be able to send: the peer takes it too. */
 
 #include "tests/fuzz/wire_fuzz.h"
 
@@ -18,6 +18,7 @@
 #include "plugin/wire/wire_node.h"
 #include "plugin/wire/wire_parameter_server.h"
 #include "plugin/wire/wire_rendezvous.h"
+#include "plugin/wire/wire_session.h"
 #include "plugin/wire/wire_trainer.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -99,6 +100,12 @@ clear_bytes (gpointer value)
 }
 
 static void
+clear_context (gpointer context)
+{
+  g_clear_pointer ((GHashTable **) context, g_hash_table_unref);
+}
+
+static void
 clear_model (gpointer model)
 {
   g_clear_pointer ((TpsModelVersion **) model, tps_model_version_unref);
@@ -160,6 +167,8 @@ static const Values arguments_of[] = {
   { &tps_rendezvous_get_rpc, RENDEZVOUS },
   { &tps_rendezvous_add_rpc, RENDEZVOUS },
   { &tps_rendezvous_remove_rpc, RENDEZVOUS },
+  { &tps_authenticate_rpc, sizeof (gchar *), clear_string },
+  { &tps_set_context_rpc, sizeof (GHashTable *), clear_context },
 };
 
 static const Values results_of[] = {

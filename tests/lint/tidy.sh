@@ -1,12 +1,14 @@
 #!/bin/bash
-# Runs clang-tidy (.clang-tidy) over our C files; prints what it finds, exits 1 if it finds anything.
+# Runs clang-tidy (.clang-tidy) over our C files; prints what it finds, exits 1 if it finds
+# anything.
 #
 #   tests/lint/tidy.sh [--checks=CHECKS] [FILE...]      default: every .c of the tree
 #
-# CHECKS narrows .clang-tidy: --checks=-clang-analyzer-* leaves out what follows paths through functions, which takes nine tenths
-# of the time.
+# CHECKS narrows .clang-tidy: --checks=-clang-analyzer-* leaves out what follows paths through
+# functions, which takes nine tenths of the time.
 #
-# The compiler's flags are given by hand: those of third_party/tps.bzl that change what the code means.
+# The compiler's flags are given by hand: those of third_party/tps.bzl that change what the code
+# means.
 set -euo pipefail
 
 options=(--quiet)
@@ -26,7 +28,7 @@ sed -i -E 's/\<toString_/tps_wire_toString_/g' "$generated"/*
 mkdir -p "$generated/plugin/glib"
 /usr/bin/python3 plugin/glib/handlers.py "$generated"/plugin/glib/handlers.{h,c} thrift/*.thrift
 
-read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash liburing)
+read -ra packages < <(pkg-config --cflags thrift_c_glib gio-2.0 json-glib-1.0 openblas libxxhash liburing libsoup-3.0)
 flags=(-std=c11 -D_GNU_SOURCE -DTPS_NO_TARGET_CLONES -pthread -iquote . -isystem "$generated")
 for flag in "${packages[@]}"; do
   flags+=("${flag/#-I/-isystem}")

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One trainer in C with nothing but generated code and the stock Thrift C GLib library, limits raised as README.md says.
+/* One trainer in C with nothing but generated code and the stock Thrift C GLib library, limits
+ * raised as README.md says.
  *
  *   c_glib_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
  *

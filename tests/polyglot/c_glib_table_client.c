@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pushes to an embedding table and looks rows of it up, with nothing but generated code and the stock Thrift C GLib
- * library.
+/* Pushes to an embedding table and looks rows of it up, with nothing but generated code and the
+ * stock Thrift C GLib library.
  *
  *   c_glib_table_client HOST PORT TABLE ROWS DIM CLIENT N_PUSHES
  *
@@ -91,7 +91,8 @@ set_wrong (GError **error, const gchar *what)
   return FALSE;
 }
 
-/* Every push gives all columns of a row the same, so any row that is ever seen has equal columns. */
+/* Every push gives all columns of a row the same, so any row that is ever seen has equal
+ * columns. */
 static gboolean
 check_rows (const Task *task, const GByteArray *data, GError **error)
 {

@@ -2,15 +2,18 @@
 
 /* One trainer in C++: generated code and libthrift, with the limits raised as README.md says.
  *
- *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED [small-limits | tls=FOLDER]
+ *   cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED \
+ *     [small-limits | tls=FOLDER | header=PROTOCOL]
  *
  * Pushes N_ELEMS floats of the value TRAINER in every batch and expects averages of the value
  * EXPECTED. With `small-limits` the library's own limits stay. With `tls` the connection is
- * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory takes
- * no limits. Prints "ok" or what went wrong. */
+ * encrypted, with ca.pem, client.pem and client.key of the folder; the library's factory takes no
+ * limits. With `header` calls go in THeader frames, binary or compact. Prints "ok" or what went
+ * wrong. */
 
 #include <thrift/TConfiguration.h>
 #include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/protocol/THeaderProtocol.h>
 #include <thrift/protocol/TMultiplexedProtocol.h>
 #include <thrift/transport/TBufferTransports.h>
 #include <thrift/transport/TSSLSocket.h>
@@ -27,8 +30,12 @@
 #include "thrift/ParameterServer.h"
 
 using apache::thrift::TConfiguration;
+using apache::thrift::protocol::T_BINARY_PROTOCOL;
+using apache::thrift::protocol::T_COMPACT_PROTOCOL;
 using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::protocol::THeaderProtocol;
 using apache::thrift::protocol::TMultiplexedProtocol;
+using apache::thrift::protocol::TProtocol;
 using apache::thrift::transport::TFramedTransport;
 using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLSocketFactory;
@@ -44,7 +51,8 @@ struct Task
   int n_batches = 0;
   float expected = 0;
   bool small_limits = false;
-  std::string tls; /* "" = plain */
+  std::string tls;    /* "" = plain */
+  std::string header; /* "" = usual frames */
 };
 
 thriftps::Gradient
@@ -85,6 +93,18 @@ connect_encrypted (const Task &task, TSSLSocketFactory *factory)
   return factory->createSocket (task.host, task.port);
 }
 
+std::shared_ptr<TProtocol>
+make_protocol (const Task &task, const std::shared_ptr<TSocket> &socket,
+               const std::shared_ptr<TConfiguration> &limits)
+{
+  if (task.header.empty ())
+    return std::make_shared<TBinaryProtocol> (std::make_shared<TFramedTransport> (socket, limits));
+  auto protocol = std::make_shared<THeaderProtocol> (
+      socket, task.header == "compact" ? T_COMPACT_PROTOCOL : T_BINARY_PROTOCOL);
+  protocol->setHeader ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  return protocol;
+}
+
 void
 run (const Task &task)
 {
@@ -98,14 +118,12 @@ run (const Task &task)
   TSSLSocketFactory factory;
   auto socket = task.tls.empty () ? std::make_shared<TSocket> (task.host, task.port, limits)
                                   : connect_encrypted (task, &factory);
-  auto framed = std::make_shared<TFramedTransport> (socket, limits);
-  auto binary = std::make_shared<TBinaryProtocol> (framed);
-  thriftps::ParameterServerClient client (
-      std::make_shared<TMultiplexedProtocol> (binary, "ParameterServer"));
+  thriftps::ParameterServerClient client (std::make_shared<TMultiplexedProtocol> (
+      make_protocol (task, socket, limits), "ParameterServer"));
   thriftps::Gradient gradient = gradient_of (task);
 
   socket->setNoDelay (true);
-  framed->open ();
+  socket->open ();
   for (int batch = 0; batch < task.n_batches; batch++)
     {
       thriftps::Gradient average;
@@ -114,7 +132,7 @@ run (const Task &task)
       if (!is_expected (task, average))
         throw std::runtime_error ("batch " + std::to_string (batch) + " has a wrong average");
     }
-  framed->close ();
+  socket->close ();
 }
 
 }
@@ -127,7 +145,7 @@ main (int argc, char **argv)
   if (argc < 7)
     {
       fprintf (stderr, "usage: cpp_client HOST PORT TRAINER N_ELEMS N_BATCHES EXPECTED "
-                       "[small-limits | tls=FOLDER]\n");
+                       "[small-limits | tls=FOLDER | header=PROTOCOL]\n");
       return 2;
     }
   task.host = argv[1];
@@ -138,6 +156,8 @@ main (int argc, char **argv)
   task.expected = strtof (argv[6], nullptr);
   if (argc > 7 && strncmp (argv[7], "tls=", 4) == 0)
     task.tls = argv[7] + 4;
+  else if (argc > 7 && strncmp (argv[7], "header=", 7) == 0)
+    task.header = argv[7] + 7;
   else
     task.small_limits = argc > 7;
   try

@@ -17,6 +17,8 @@ from thrift.transport.TTransport import TTransportException
 from thriftps.node import Node
 from thriftps.node.ttypes import ErrorCode, ServiceError
 from thriftps.parameter_server import ParameterServer
+from thriftps.trainer import Trainer
+from thriftps.trainer.ttypes import TrainSpec, TrainState
 
 LINES = re.compile(r"<!-- lines for the shell: begin.*?-->\n(.*?)<!-- lines for the shell: end -->", re.DOTALL)
 
@@ -115,6 +117,29 @@ class Tls(unittest.TestCase):
             self.assertEqual(caught.exception.code, ErrorCode.INVALID_ARGUMENT)
             self.assertIn(self.path("server.pem"), caught.exception.message)
             self.assertEqual(self.serial_number(server.address), third)
+
+    def run_pass(self, *flags):
+        """How a pass ends that needs a group of two trainers, of which one never comes."""
+        with self.server(*flags) as server:
+            with Client(server.address, Trainer, tls=self.context()) as trainer:
+                trainer.train(TrainSpec(
+                    pass_name="pass", rank=0, world_size=2, batches=[], steps_per_epoch=1, backend="gloo",
+                    model_config='{"model_class": "LinearModel", "configurations":'
+                                 ' {"in_features": 2, "out_features": 2}}',
+                    hook_state="BasicHookState", ddp_hook="allreduce_hook", reduce="mean",
+                    rendezvous=server.address, rpc_timeout_ms=500))
+                status = trainer.status()
+                while status.state == TrainState.RUNNING:
+                    status = trainer.status()
+                self.assertEqual(status.state, TrainState.FAILED)
+                return status
+
+    def test_trainers_join_no_plain_group_unless_they_are_allowed_to(self):
+        refused = self.run_pass()
+        self.assertEqual(refused.error_code, ErrorCode.PERMISSION_DENIED)
+        self.assertIn("--allow-plain-collectives permits it", refused.message)
+        allowed = self.run_pass("--allow-plain-collectives")
+        self.assertNotEqual(allowed.error_code, ErrorCode.PERMISSION_DENIED)
 
     def test_servers_that_do_not_encrypt_have_nothing_to_reload(self):
         with Server() as server, Client(server.address, Node) as node:

@@ -277,7 +277,8 @@ TEST (BufferPool, BuffersOutliveTheCallersReference)
   tps_buffer_unref (buffer);
 }
 
-// Random sizes, kept and released in random order: no buffer overlaps another, the count is right at the end.
+// Random sizes, kept and released in random order: no buffer overlaps another, the count is right
+// at the end.
 TEST (BufferPool, KeepsItsBooksUnderRandomUse)
 {
   g_autoptr (TpsBudget) budget = tps_budget_new (nullptr, "bodies", 8 << 20);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Element types and the conversion of 16-bit floats: all 65,536 values, and every float near a midpoint. */
+/* Element types and the conversion of 16-bit floats: all 65,536 values, and every float near a
+ * midpoint. */
 
 #include "runtime/tensor/dtype.h"
 

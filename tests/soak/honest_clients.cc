@@ -2,12 +2,13 @@
 
 /* Honest clients of one server: honest_clients ADDRESS SECONDS N_CLIENTS RUN
  *
- * Each client repeats a push of 64 rows and a lookup of 64 rows on a connection of its own. A push adds 1 to the client's
- * column, so at the end the column's sum must be the number of rows that were pushed. RUN is the name of the table and of
- * the clients: it makes push ids distinct.
+ * Each client repeats a push of 64 rows and a lookup of 64 rows on a connection of its own. A push
+ * adds 1 to the client's column, so at the end the column's sum must be the number of rows that
+ * were pushed. RUN is the name of the table and of the clients: it makes push ids distinct.
  *
- * Prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the number of calls that failed. A call that
- * is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent again under its push id, and its time counts until it succeeds.
+ * Prints one line of JSON: for each kind of call n, p50, p99 and max in ms, and the number of calls
+ * that failed. A call that is refused with RESOURCE_EXHAUSTED or UNAVAILABLE is sent again under
+ * its push id, and its time counts until it succeeds.
  */
 
 #include <algorithm>

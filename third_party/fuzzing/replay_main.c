@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A main() for fuzz targets without libFuzzer: runs the target once on each file named on the command
- * line, and on each file in each folder named there. So every compiler and sanitizer replays the corpus. */
+/* A main() for fuzz targets without libFuzzer: runs the target once on each file named on the
+ * command line, and on each file in each folder named there. So every compiler and sanitizer
+ * replays the corpus. */
 
 #include <dirent.h>
 #include <errno.h>

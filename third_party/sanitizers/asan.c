@@ -11,11 +11,13 @@ __asan_default_options (void)
   return "check_initialization_order=1:"
          "detect_stack_use_after_return=1:"
          "strict_string_checks=1:"
-         /* An allocation that is too large returns NULL, as it does in a release: limits are tested. */
+         /* An allocation that is too large returns NULL, as it does in a release: limits are
+          * tested. */
          "allocator_may_return_null=1";
 }
 
-/* Each line: a function or library in the stack of the allocation, and why it is no leak of ours. */
+/* Each line: a function or library in the stack of the allocation, and why it is no leak of
+ * ours. */
 const char *
 __lsan_default_suppressions (void)
 {

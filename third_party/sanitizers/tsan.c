@@ -19,14 +19,17 @@ const char *
 __tsan_default_suppressions (void)
 {
   return
-      /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks unguarded. */
+      /* GLib's locks are futexes, which the sanitizer does not see: what they guard looks
+       * unguarded. */
       "called_from_lib:libglib-2.0.so.0\n"
       "called_from_lib:libgobject-2.0.so.0\n"
-      /* GLib jumps into the unlock of its recursive locks, so that only the lock counts as its own. */
+      /* GLib jumps into the unlock of its recursive locks, so that only the lock counts as its
+       * own. */
       "mutex:_get_type_once$\n"
       /* G_DEFINE_EXTENDED_ERROR keeps the quark behind g_once_init_enter(), a futex too. */
       "race:^tps_error_quark$\n"
-      /* Who frees a Gloo buffer waits, by the count of a shared_ptr, until the device's thread has let go of it. */
+      /* Who frees a Gloo buffer waits, by the count of a shared_ptr, until the device's thread has
+       * let go of it. */
       "race:gloo::transport::tcp::UnboundBuffer::\n"
       "race:gloo::transport::tcp::Pair::read\n";
 }

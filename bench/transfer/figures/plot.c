@@ -7,7 +7,8 @@
 
 #include "runtime/base/error.h"
 
-/* GB/s of a row on a system; NAN where it is not plotted: calls one by one, of the first row's kind, are. */
+/* GB/s of a row on a system; NAN where it is not plotted: calls one by one, of the first row's
+ * kind, are. */
 static gdouble
 get_point (const TpsFigures *figures, const TpsTransferSystemSpec *spec, const GArray *rows,
            guint i)

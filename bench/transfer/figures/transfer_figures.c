@@ -60,7 +60,8 @@ tps_transfer_figures_name (const TpsTransferSystemSpec *spec, const TpsTransferR
   return g_strdup_printf ("%s %s", title, spec->transport);
 }
 
-/* Where calls come one by one, what starts and ends the run is not theirs: the typical call counts. */
+/* Where calls come one by one, what starts and ends the run is not theirs: the typical call
+ * counts. */
 static gdouble
 get_seconds (const TpsTransferRow *row, const TpsTransferTimes *times)
 {

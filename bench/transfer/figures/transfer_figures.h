@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the transfer benchmark measured: a line for each row on each system, with its rate, times and CPU. */
+/* What the transfer benchmark measured: a line for each row on each system, with its rate, times
+ * and CPU. */
 
 #pragma once
 
@@ -15,7 +16,8 @@ extern const TpsFigureStyle tps_transfer_figure_style;
 /* Adds the systems that ours are compared with. `specs`: of TpsTransferSystemSpec, static. */
 void tps_transfer_figures_add_limits (TpsFigures *figures, const GPtrArray *specs);
 
-/* Adds a run. Its rate is that of the typical call where calls come one by one, else of the whole run. */
+/* Adds a run. Its rate is that of the typical call where calls come one by one, else of the whole
+ * run. */
 void tps_transfer_figures_add_run (TpsFigures *figures, const TpsTransferSystemSpec *spec,
                                    const TpsTransferRow *row, const TpsTransferTimes *times);
 

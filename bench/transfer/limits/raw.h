@@ -1,11 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The limits that sockets and shared memory set: the least that two processes have to do to move the same bytes. A server
- * process and a load generator each, as in bench/transfer/ours.h; blocking sockets, a thread a connection.
+/* The limits that sockets and shared memory set: the least that two processes have to do to move
+ * the same bytes. A server process and a load generator each, as in bench/transfer/ours.h; blocking
+ * sockets, a thread a connection.
  *
- * A request is a TpsTransferRawHead. On a plain socket the bytes of a push or an echo follow it, and the answer is the bytes of
- * a pull or an echo, one byte for a push. With shared memory (Unix sockets) the one who has bytes copies them to where
- * both look, and wakes the other up: the head there, one byte back; nobody copies them out.
+ * A request is a TpsTransferRawHead. On a plain socket the bytes of a push or an echo follow it,
+ * and the answer is the bytes of a pull or an echo, one byte for a push. With shared memory (Unix
+ * sockets) the sender copies the bytes to memory that both sides map, and wakes the receiver: the
+ * head in one direction, one byte in the other. The receiver reads the bytes in place.
  */
 
 #pragma once

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that the two ends of a raw connection map: a half for requests, a half for answers, of the same size. */
+/* Memory that the two ends of a raw connection map: a half for requests, a half for answers, of the
+ * same size. */
 
 #pragma once
 

@@ -9,7 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* A listening socket, or -1. Port 0: the kernel picks one. `bound` gets the address to connect to; owned by the caller. */
+/* A listening socket, or -1. Port 0: the kernel picks one. `bound` gets the address to connect to;
+ * owned by the caller. */
 gint tps_stream_listen (const gchar *address, gchar **bound, GError **error);
 
 /* The next connection, or -1. */

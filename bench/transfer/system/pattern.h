@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the benchmark's tensors hold: the same in every process, different everywhere, and no zeros. Memory that was never
- * written to is one page of zeros again and again, which copies faster than any other.
+/* What the benchmark's tensors hold: the same in every process, different everywhere, and no zeros.
+ * Memory that was never written to is one page of zeros again and again, which copies faster than
+ * any other.
  */
 
 #pragma once

@@ -1,11 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One row of the benchmark: so many calls of one kind, of one size. As a line that every load generator understands:
+/* One row of the benchmark: so many calls of one kind, of one size. As a line that every load
+ * generator understands:
  *
- *   push 1048576 1 4 200      operation, bytes, connections, calls in flight on each connection, calls in all
+ *   push 1048576 1 4 200      operation, bytes, connections, calls in flight on each connection,
+ *                             calls in all
  *
- * and its answer: "ok SECONDS NS NS …", the time of all calls together and of each; or "error TEXT". "check " before it: the
- * contents of all answers are compared (pattern.h), which takes its time; for our own load generators only.
+ * and its answer: "ok SECONDS NS NS …", the time of all calls together and of each; or "error
+ * TEXT". "check " before it: the contents of all answers are compared (pattern.h), which takes its
+ * time; for our own load generators only.
  */
 
 #pragma once
@@ -43,14 +46,15 @@ gchar *tps_transfer_row_to_line (const TpsTransferRow *row);
 /* "push 1 MiB", and "x8" for 8 connections, "/4" for 4 in flight; owned by the caller. */
 gchar *tps_transfer_row_to_title (const TpsTransferRow *row);
 
-/* What is called to see that such a row is right: an answer with bytes on each of its connections. */
+/* What is called to see that such a row is right: an answer with bytes on each of its
+ * connections. */
 TpsTransferRow tps_transfer_row_get_check (const TpsTransferRow *row);
 
 /* Bytes of tensors that the calls move in all. */
 gdouble tps_transfer_row_get_bytes (const TpsTransferRow *row);
 
-/* Answers all rows that come on standard input, until its end. `run` fills `ns` [n_calls] and returns the time of all
- * together in ns, or -1 with an error. */
+/* Answers all rows that come on standard input, until its end. `run` fills `ns` [n_calls] and
+ * returns the time of all together in ns, or -1 with an error. */
 typedef gint64 (*TpsTransferRun) (gpointer user_data, const TpsTransferRow *row, gint64 *ns,
                                   GError **error);
 gint tps_transfer_serve_rows (TpsTransferRun run, gpointer user_data);

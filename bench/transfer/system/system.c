@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "bench/process/python.h"
 #include "bench/process/runfiles.h"
 #include "runtime/base/error.h"
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One system under test: a server process and a load generator, over one kind of socket. Scripts stand still while others are
- * measured: TensorPipe polls without rest. */
+/* One system under test: a server process and a load generator, over one kind of socket. Scripts
+ * stand still while others are measured: TensorPipe polls without rest. */
 
 #pragma once
 
@@ -40,7 +40,8 @@ typedef struct
 
 void tps_transfer_times_clear (TpsTransferTimes *times);
 
-/* What the processes are given: a folder for Unix sockets, and how many bytes may be in flight on a connection. */
+/* What the processes are given: a folder for Unix sockets, and how many bytes may be in flight on a
+ * connection. */
 typedef struct
 {
   const gchar *socket_dir;
@@ -71,7 +72,8 @@ gboolean tps_transfer_system_can_run (const TpsTransferSystem *system, const Tps
 gboolean tps_transfer_system_check (TpsTransferSystem *system, const TpsTransferRow *row,
                                     GError **error);
 
-/* Errors: what the load generator says; TPS_ERROR_ABORTED when a process is gone, or interrupted. */
+/* Errors: what the load generator says; TPS_ERROR_ABORTED when a process is gone, or
+ * interrupted. */
 gboolean tps_transfer_system_run (TpsTransferSystem *system, const TpsTransferRow *row,
                                   TpsTransferTimes *times, GError **error);
 

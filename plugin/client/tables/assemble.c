@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are sorted by table, and within one by their place in it; each run of equal names must then be one whole table,
- * all parts of a hash, or ranges that follow each other from the first row to the last. */
+/* Parts are sorted by table, and within one by their place in it; each run of equal names must then
+ * be one whole table, all parts of a hash, or ranges that follow each other from the first row to
+ * the last. */
 
 #include <string.h>
 

@@ -2,15 +2,18 @@
 
 /* One query over the shards of its table: what each shard is asked, and how their answers make one.
  *
- * Each shard that has ids of the query gets a query of its own: the bags that have ids there, with those ids, in the order
- * given. Its answer has a row for each of them. The row of a bag that lies in one shard is the bag's; a bag that spans
- * several has some slots of a scratch table, which its rows go to and are pooled from, as rows of a small table:
+ * Each shard that has ids of the query gets a query of its own: the bags that have ids there, with
+ * those ids, in the order given. Its answer has a row for each of them. The row of a bag that lies
+ * in one shard is the bag's; a bag that spans several has some slots of a scratch table, which its
+ * rows go to and are pooled from, as rows of a small table:
  *
  *   POOLED  shards pool their parts; the parts are pooled again in the order of the shards
- *   EXACT   rows of bags that span several shards come one by one, and are pooled in the order of the indices
+ *   EXACT   rows of bags that span several shards come one by one, and are pooled in the order of
+ *           the indices
  *   ROWS    all rows come one by one, and stay in their slots in the order of the indices
  *
- * Means are sums at the shards, and divided once, here. A query whose ids all lie in one shard is passed on as it is.
+ * Means are sums at the shards, and divided once, here. A query whose ids all lie in one shard is
+ * passed on as it is.
  */
 
 #pragma once
@@ -60,8 +63,8 @@ typedef struct
   gpointer memory, floats; /* what the parts' arrays lie in */
 } TpsBagSplit;
 
-/* `query` is checked, its rows too; it and what it points to is borrowed until the split is cleared. In the mode ROWS it
- * has neither weights nor ids in one shard only. */
+/* `query` is checked, its rows too; it and what it points to is borrowed until the split is
+ * cleared. In the mode ROWS it has neither weights nor ids in one shard only. */
 void tps_bag_split_init (TpsBagSplit *split, TpsPlacedTable *table, const TpsBagQuery *query,
                          TpsSplitMode mode);
 void tps_bag_split_clear (TpsBagSplit *split);
@@ -71,8 +74,8 @@ gsize tps_bag_split_n_bags (const TpsBagSplit *split);
 /* What the part's shard is asked; borrows from the split. */
 TpsBagQuery tps_bag_split_get_query (const TpsBagSplit *split, guint number);
 
-/* Takes the part's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked. Thread: several parts at
- * a time. */
+/* Takes the part's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked.
+ * Thread: several parts at a time. */
 gboolean tps_bag_split_take_answer (TpsBagSplit *split, guint number, TpsTensor *answer,
                                     GError **error);
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Several queries over several servers: one request a server, and the answers put together. No sockets here. */
+/* Several queries over several servers: one request a server, and the answers put together. No
+ * sockets here. */
 
 #pragma once
 
@@ -29,17 +30,19 @@ typedef struct
   TpsLookupRequest *requests; /* [n_servers] */
 } TpsLookupPlan;
 
-/* `tables` [n_queries], of which references are taken; checked queries, whose elements are borrowed. */
+/* `tables` [n_queries], of which references are taken; checked queries, whose elements are
+ * borrowed. */
 TpsLookupPlan *tps_lookup_plan_new (TpsPlacedTable *const *tables, const TpsBagQuery *queries,
                                     guint n_queries, TpsSplitMode mode, guint n_servers);
 void tps_lookup_plan_free (TpsLookupPlan *plan);
 
-/* Takes a server's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked. Thread: several servers' at
- * a time. */
+/* Takes a server's answer over. Errors: INVALID_ARGUMENT where it does not fit what was asked.
+ * Thread: several servers' at a time. */
 gboolean tps_lookup_plan_take_answer (TpsLookupPlan *plan, guint server, TpsTensor *tensors,
                                       guint n_tensors, GError **error);
 
-/* All answers are there. `outputs` [n_queries], zero before: FLOAT32 [bags, dim] each, for ROWS [n_indices, dim]. */
+/* All answers are there. `outputs` [n_queries], zero before: FLOAT32 [bags, dim] each, for ROWS
+ * [n_indices, dim]. */
 void tps_lookup_plan_finish (TpsLookupPlan *plan, TpsTensor *outputs);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLookupPlan, tps_lookup_plan_free)

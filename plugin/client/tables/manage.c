@@ -335,7 +335,8 @@ tps_remote_tables_create (TpsRemoteTables *tables, const TpsTableSpec *spec,
 
 /* -- dropping -- */
 
-/* What is gone already is as good as dropped: by an earlier try whose answer was lost, or by somebody else. */
+/* What is gone already is as good as dropped: by an earlier try whose answer was lost, or by
+ * somebody else. */
 static void
 forgive_not_found (Batch *batch)
 {

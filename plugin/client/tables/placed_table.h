@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Counted, and immutable once it is out. Shards are in the order of their numbers (HASH) or of their rows (RANGE), each on
- * a server of its own. */
+/* Counted, and immutable once it is out. Shards are in the order of their numbers (HASH) or of
+ * their rows (RANGE), each on a server of its own. */
 typedef struct
 {
   TpsTableSpec spec; /* resolved, of the whole table; `bytes` over all shards */
@@ -36,13 +36,14 @@ void tps_placed_table_init_part (const TpsPlacedTable *table, guint shard, TpsTa
 void tps_placed_table_find_shards (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
                                    guint *shards);
 
-/* Whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "WHAT[17]: 300 is not in [0, 300) of table emb". */
+/* Whether all rows lie in the table. Errors: TPS_ERROR_INVALID_ARGUMENT "WHAT[17]: 300 is not in
+ * [0, 300) of table emb". */
 gboolean tps_placed_table_check_rows (const TpsPlacedTable *table, const gint64 *rows, gsize n_rows,
                                       const gchar *what, GError **error);
 
-/* Puts tables together from what each server lists: lists [n_servers] of TpsTableSpec; `servers` are their names in
- * messages. An array that holds references, in the order of the names; NULL with INVALID_ARGUMENT naming a table whose
- * parts do not make one whole. */
+/* Puts tables together from what each server lists: lists [n_servers] of TpsTableSpec; `servers`
+ * are their names in messages. An array that holds references, in the order of the names; NULL with
+ * INVALID_ARGUMENT naming a table whose parts do not make one whole. */
 GPtrArray *tps_placed_tables_assemble (GArray *const *lists, const gchar *const *servers,
                                        guint n_servers, GError **error);
 

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients of several queries over several servers: one request a server, so that every row gets the same contributions
- * in the same order as if its table were in one piece. No sockets here.
+/* Gradients of several queries over several servers: one request a server, so that every row gets
+ * the same contributions in the same order as if its table were in one piece. No sockets here.
  *
- * Contributions to a row come from the shard that has it, where they stay in the order of the list. Means are divided
- * here, once a bag. The maxima of bags that span several shards need the rows of the bags first: `rows` says what to
- * look up for that. Optimizers that count steps get an empty gradient on shards that no id touches.
+ * Contributions to a row come from the shard that has it, where they stay in the order of the list.
+ * Means are divided here, once a bag. The maxima of bags that span several shards need the rows of
+ * the bags first: `rows` says what to look up for that. Optimizers that count steps get an empty
+ * gradient on shards that no id touches.
  */
 
 #pragma once
@@ -16,8 +17,8 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  GArray *
-      gradients; /* of TpsBagGradient, in the order of the caller's; empty = nothing for this server */
+  /* of TpsBagGradient, in the order of the caller's; empty = nothing for this server */
+  GArray *gradients;
 } TpsPushPart;
 
 typedef struct TpsPushPlan TpsPushPlan;
@@ -37,7 +38,8 @@ struct TpsPushPlan
   GPtrArray *buffers;        /* of TpsBuffer: gradients of parts */
 };
 
-/* `tables` [n_gradients], of which references are taken; checked gradients, whose elements are borrowed. */
+/* `tables` [n_gradients], of which references are taken; checked gradients, whose elements are
+ * borrowed. */
 TpsPushPlan *tps_push_plan_new (TpsPlacedTable *const *tables, const TpsBagGradient *gradients,
                                 guint n_gradients, guint n_servers);
 void tps_push_plan_free (TpsPushPlan *plan);

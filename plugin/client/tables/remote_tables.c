@@ -36,7 +36,7 @@ tps_remote_tables_new (const TpsRemoteTablesOptions *options, GError **error)
     }
   tables = g_new0 (TpsRemoteTables, 1);
   if (!tps_servers_init (&tables->servers, options->addresses, options->n_addresses,
-                         options->max_message_bytes, options->tls, error))
+                         options->max_message_bytes, options->tls, options->token, error))
     {
       g_free (tables);
       return NULL;

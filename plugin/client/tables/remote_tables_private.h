@@ -2,14 +2,17 @@
 
 /* What the parts of the remote tables share. Only for them.
  *
- * The happy path: lookup.c and push.c check a call and find its tables; a plan (lookup_plan.h, push_plan.h) makes one
- * request of it for each server; servers.h sends them, all at once; when the last answer is in, the plan puts the answers
- * together on the I/O thread that brought it, and `done` is called there.
+ * The happy path: lookup.c and push.c check a call and find its tables; a plan (lookup_plan.h,
+ * push_plan.h) makes one request of it for each server; servers.h sends them, all at once; when the
+ * last answer is in, the plan puts the answers together on the I/O thread that brought it, and
+ * `done` is called there.
  *
- * A call that fails before anything is sent ends by tps_servers_defer(): `done` never runs inside the call.
+ * A call that fails before anything is sent ends by tps_servers_defer(): `done` never runs inside
+ * the call.
  *
- * Freeing cancels all clients, so that everything in flight ends with ABORTED, waits until all calls have ended (what
- * ends on one client may still ask another), and only then frees the clients.
+ * Freeing cancels all clients, so that everything in flight ends with ABORTED, waits until all
+ * calls have ended (what ends on one client may still ask another), and only then frees the
+ * clients.
  *
  * Locks: `lock` only, never held while calling anything but the hash table. */
 
@@ -32,8 +35,9 @@ struct TpsRemoteTables
   GHashTable *tables; /* TpsPlacedTable by name */
 };
 
-/* The tables of all queries, at one moment: an array of references. Checks the queries, their rows too; `stride` is from
- * one query to the next. Errors: NOT_FOUND, INVALID_ARGUMENT, naming "LIST[2].indices[17]". */
+/* The tables of all queries, at one moment: an array of references. Checks the queries, their rows
+ * too; `stride` is from one query to the next. Errors: NOT_FOUND, INVALID_ARGUMENT, naming
+ * "LIST[2].indices[17]". */
 GPtrArray *tps_remote_tables_find_all (TpsRemoteTables *tables, const TpsBagQuery *queries,
                                        guint n_queries, gsize stride, const gchar *list,
                                        GError **error);

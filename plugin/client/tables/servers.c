@@ -29,7 +29,7 @@ struct FanOut
 
 gboolean
 tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_addresses,
-                  gsize max_message_bytes, TpsTls *tls, GError **error)
+                  gsize max_message_bytes, TpsTls *tls, const gchar *token, GError **error)
 {
   *servers = (TpsServers) { 0 };
   if (n_addresses == 0)
@@ -43,9 +43,9 @@ tps_servers_init (TpsServers *servers, const gchar *const *addresses, guint n_ad
   servers->addresses = g_new0 (gchar *, n_addresses + 1);
   for (guint i = 0; i < n_addresses; i++)
     {
-      TpsClientOptions options = { .address = addresses[i],
-                                   .max_message_bytes = max_message_bytes,
-                                   .tls = tls };
+      TpsClientOptions options = {
+        .address = addresses[i], .max_message_bytes = max_message_bytes, .tls = tls, .token = token
+      };
 
       servers->clients[i] = tps_client_new (&options, error);
       if (servers->clients[i] == NULL)

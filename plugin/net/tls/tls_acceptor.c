@@ -41,6 +41,23 @@ recognize (TpsNetChannel *channel, gint fd, GError **error)
 
 static const TpsNetChannelOps ops = { .recognize = recognize };
 
+static const TpsFamily handshakes = {
+  .name = "tls_handshakes_total",
+  .help = "TLS handshakes that ended, by result: done or failed.",
+  .labels = { "result" },
+};
+
+static const TpsFamily kernel_connections = {
+  .name = "tls_kernel_connections_total",
+  .help = "Encrypted connections whose bytes the kernel encrypts.",
+};
+
+static const TpsFamily certificate_expiry = {
+  .name = "tls_certificate_expiry_timestamp_seconds",
+  .help = "The time at which the certificate of the server expires, in seconds since 1970.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
 static gint64
 read_expiry (gpointer tls)
 {
@@ -66,13 +83,13 @@ tps_tls_acceptor_new (const TpsTlsAcceptorOptions *options)
   acceptor->workers = options->workers;
   acceptor->budget = tps_budget_ref (options->budget);
   acceptor->counts = (TpsTlsCounts) {
-    .done = tps_counters_get_counter (counters, "tls_handshakes_total", "result", "done"),
-    .failed = tps_counters_get_counter (counters, "tls_handshakes_total", "result", "failed"),
-    .kernel = tps_counters_get_counter (counters, "tls_kernel_connections_total", NULL, NULL),
+    .done = tps_counters_use_counter (counters, &handshakes, "done", NULL),
+    .failed = tps_counters_use_counter (counters, &handshakes, "failed", NULL),
+    .kernel = tps_counters_use_counter (counters, &kernel_connections, NULL, NULL),
   };
   if (counters != NULL)
-    tps_counters_add_gauge (counters, "tls_certificate_expiry_seconds", NULL, NULL, read_expiry,
-                            tps_tls_ref (options->tls), unref_tls);
+    tps_counters_add_reader (counters, &certificate_expiry, NULL, NULL, read_expiry,
+                             tps_tls_ref (options->tls), unref_tls);
   return acceptor;
 }
 

@@ -19,6 +19,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include "plugin/net/tls/certificate_name.h"
 #include "plugin/net/tls/tls_private.h"
 #include "plugin/net/tls/tls_socket.h"
 #include "runtime/base/error.h"
@@ -33,6 +34,7 @@
 typedef struct
 {
   TpsNetChannel base;
+  gchar *peer_name; /* of the certificate that a client has shown; NULL = none */
   gchar *uri; /* of the peer's certificate; NULL = none is asked for, or OpenSSL checks the host */
   TpsCharge charge;
   TpsBudget *budget; /* of the charge; a reference */
@@ -295,6 +297,20 @@ certificate_has_uri (X509 *certificate, const gchar *uri)
   return found;
 }
 
+/* With the lock held. The name of a client; its certificate was verified. */
+static void
+take_peer_name (TlsChannel *channel)
+{
+  X509 *certificate;
+
+  if (channel->base.workers == NULL || SSL_get_verify_mode (channel->ssl) == SSL_VERIFY_NONE)
+    return;
+  certificate = SSL_get1_peer_certificate (channel->ssl);
+  if (certificate != NULL)
+    channel->peer_name = tps_certificate_dup_name (certificate);
+  X509_free (certificate);
+}
+
 /* With the lock held. */
 static gboolean
 check_uri (TlsChannel *channel, GError **error)
@@ -377,6 +393,7 @@ shake_hands (TpsNetChannel *base, gint fd, GError **error)
   if (result == TPS_HANDSHAKE_DONE)
     {
       base->has_unread = SSL_has_pending (channel->ssl) == 1;
+      take_peer_name (channel);
       tps_counter_add (channel->counts.done, 1);
       if (BIO_get_ktls_send (SSL_get_wbio (channel->ssl)))
         tps_counter_add (channel->counts.kernel, 1);
@@ -426,7 +443,14 @@ free_channel (TpsNetChannel *base, gint fd)
   tps_budget_unref (channel->budget);
   tps_mutex_clear (&channel->lock);
   g_free (channel->uri);
+  g_free (channel->peer_name);
   g_free (channel);
+}
+
+static const gchar *
+get_peer_name (TpsNetChannel *base)
+{
+  return ((const TlsChannel *) base)->peer_name;
 }
 
 static const TpsNetChannelOps ops = {
@@ -434,6 +458,7 @@ static const TpsNetChannelOps ops = {
   .send = send_pieces,
   .shake_hands = shake_hands,
   .get_failure = get_failure,
+  .get_peer_name = get_peer_name,
   .free = free_channel,
 };
 
@@ -443,6 +468,7 @@ new_channel (TpsTls *tls, TpsBudget *budget, GError **error)
   TlsChannel *channel = g_new0 (TlsChannel, 1);
 
   channel->base.ops = &ops;
+  channel->base.encrypts = TRUE;
   channel->budget = tps_budget_ref (budget);
   channel->charge.budget = budget;
   tps_mutex_init (&channel->lock);

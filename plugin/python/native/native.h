@@ -130,6 +130,8 @@ void tps_python_client_free (TpsClient *client);
 TpsPythonCall *tps_python_describe (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_get_metrics (TpsClient *client, gint64 timeout_ns);
 TpsPythonCall *tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns);
+/* `text`: the levels that held before. */
+TpsPythonCall *tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns);
 
 /* ParameterServer. */
 typedef struct

@@ -20,6 +20,7 @@ tps_python_client_new (const gchar *address, gboolean no_shared_memory, const Tp
   if (tps_python_read_tls (tls, &files, &error))
     {
       options.tls = files;
+      options.token = g_getenv ("THRIFTPS_TOKEN");
       client = tps_client_new (&options, &error);
     }
   if (client == NULL)
@@ -98,6 +99,35 @@ TpsPythonCall *
 tps_python_clear_metrics (TpsClient *client, gint64 timeout_ns)
 {
   TpsPythonRequest request = { .rpc = &tps_clear_metrics_rpc, .retry = TPS_PYTHON_RETRY_ONCE };
+
+  return tps_python_request_send (client, &request, timeout_ns);
+}
+
+static void
+take_text (TpsPythonCall *call, gpointer result)
+{
+  gchar **text = result;
+
+  tps_python_call_take_text (call, g_string_new (*text));
+}
+
+static void
+clear_text (gpointer text)
+{
+  g_clear_pointer ((gchar **) text, g_free);
+}
+
+TpsPythonCall *
+tps_python_set_log_level (TpsClient *client, const gchar *levels, gint64 timeout_ns)
+{
+  static const TpsPythonAnswer answer = { sizeof (gchar *), take_text, clear_text };
+  gchar *copy = g_strdup (levels);
+  TpsPythonRequest request = { .rpc = &tps_set_log_level_rpc,
+                               .n_argument_bytes = sizeof copy,
+                               .arguments = &copy,
+                               .clear_arguments = clear_text,
+                               .answer = &answer,
+                               .retry = TPS_PYTHON_RETRY_NEVER };
 
   return tps_python_request_send (client, &request, timeout_ns);
 }

@@ -21,6 +21,7 @@ tps_python_tables_new (const gchar *const *addresses, guint n_addresses, const g
   if (tps_python_read_tls (tls, &files, &error))
     {
       options.tls = files;
+      options.token = g_getenv ("THRIFTPS_TOKEN");
       tables = tps_remote_tables_new (&options, &error);
     }
   if (tables == NULL)

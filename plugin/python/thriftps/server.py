@@ -94,6 +94,10 @@ class Server(_native.Closing):
     def clear_metrics(self, *, timeout: Optional[float] = None) -> None:
         self._run(nothing, None, lib.clear_metrics, timeout)
 
+    def set_log_level(self, levels: str, *, timeout: Optional[float] = None) -> str:
+        """Changes the levels of the log, "info,net=debug", and returns the former ones."""
+        return self._run(_to_text, None, lib.set_log_level, timeout, levels.encode())
+
     # ---- averaged gradients ----
 
     def average_async(
@@ -409,6 +413,10 @@ def _to_table(
 
 def _to_json(reply: Reply):
     return json.loads(reply.contents.text)
+
+
+def _to_text(reply: Reply) -> str:
+    return reply.contents.text.decode()
 
 
 def _to_number(reply: Reply) -> int:

@@ -94,12 +94,12 @@ run_feed (TpsCall *unused, gpointer user_data)
     }
 }
 
-/* With the lock held: the feed that the chunk has joined; sets `is_new` where nobody takes its chunks yet. NULL: no such
- * transfer. */
+/* With the lock held: the feed that the chunk has joined; sets `is_new` where nobody takes its
+ * chunks yet. NULL: no such transfer. */
 static Feed *
 join_feed (TpsChunks *chunks, Put *put, gboolean *is_new, GError **error)
 {
-  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, put->chunk.transfer, error);
+  TpsTransfer *transfer = tps_chunks_find (chunks, put->call, put->chunk.transfer, error);
   Feed *feed;
 
   if (transfer == NULL)

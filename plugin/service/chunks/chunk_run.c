@@ -77,13 +77,13 @@ reply_chunk (const TpsChunks *chunks, TpsCall *call, TpsTransfer *transfer, gint
 
 /* A reference of a transfer that has been answered. */
 static TpsTransfer *
-find_answered (TpsChunks *chunks, const gchar *name, GError **error)
+find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error)
 {
   TpsTransferState state = TPS_TRANSFER_RECEIVING;
   TpsTransfer *transfer;
 
   tps_mutex_lock (&chunks->lock);
-  transfer = tps_transfer_store_find (chunks->store, name, error);
+  transfer = tps_chunks_find (chunks, call, name, error);
   if (transfer != NULL)
     state = tps_transfer_get_state (transfer);
   if (state == TPS_TRANSFER_ANSWERED)
@@ -106,7 +106,7 @@ tps_chunks_handle_get_chunk (TpsCall *call, gpointer service)
   g_autoptr (GError) error = NULL;
 
   if (tps_call_read_arguments (call, &arguments, &error))
-    transfer = find_answered (service, arguments.transfer, &error);
+    transfer = find_answered (service, call, arguments.transfer, &error);
   if (transfer != NULL)
     reply_chunk (service, call, transfer, arguments.index);
   else
@@ -122,6 +122,7 @@ typedef struct
   TpsTransfer *transfer;     /* a reference */
   TpsDispatcher *dispatcher; /* a reference: other services may come while the call waits */
   TpsCall *lender;           /* of workers: the first who asked */
+  TpsTenant *tenant;         /* of the first who asked; NULL = none */
   GPtrArray *askers;         /* of TpsCall, the lender first; the lock */
 } Run;
 
@@ -188,6 +189,19 @@ get_peer (gpointer carried)
   return tps_call_get_peer (run->lender);
 }
 
+/* Of the first who asked: a transfer belongs to one principal. */
+static const TpsPrincipal *
+get_principal (gpointer carried)
+{
+  return tps_call_get_principal (((const Run *) carried)->lender);
+}
+
+static const TpsGrant *
+get_grant (gpointer carried)
+{
+  return tps_call_get_grant (((const Run *) carried)->lender);
+}
+
 static TpsBudget *
 get_reply_budget (gpointer carried)
 {
@@ -196,9 +210,20 @@ get_reply_budget (gpointer carried)
   return run->chunks->replies;
 }
 
+static TpsTenant *
+get_tenant (gpointer carried)
+{
+  const Run *run = carried;
+
+  return run->tenant;
+}
+
 static const TpsCarrierOps run_ops = {
+  .get_tenant = get_tenant,
   .get_reply_budget = get_reply_budget,
   .get_peer = get_peer,
+  .get_principal = get_principal,
+  .get_grant = get_grant,
   .may_wait = may_wait,
   .run_on_worker = run_on_worker,
   .finish = finish_run,
@@ -217,6 +242,7 @@ begin_run (TpsChunks *chunks, TpsTransfer *transfer, TpsCall *call, Run **run, G
   (*run)->transfer = tps_transfer_ref (transfer);
   (*run)->dispatcher = tps_dispatcher_ref (chunks->dispatcher);
   (*run)->lender = call;
+  (*run)->tenant = tps_call_get_tenant (call);
   (*run)->askers = g_ptr_array_new ();
   g_ptr_array_add ((*run)->askers, call);
   g_hash_table_insert (chunks->runs, transfer, *run);
@@ -248,16 +274,17 @@ dispatch (TpsChunks *chunks, TpsMessage *message, Run *run)
   if (chunks->closing)
     refuse = g_error_copy (chunks->closing_error);
   tps_mutex_unlock (&chunks->lock);
+  tps_call_enter_phase (run->lender, TPS_PHASE_WAIT);
   tps_dispatcher_handle (run->dispatcher, message, refuse, &run_ops, run);
 }
 
-/* Finds the transfer and joins those who wait for its answer, or begins to run it: sets `message` and `run`. A reference of
- * the transfer where it has been answered. */
+/* Finds the transfer and joins those who wait for its answer, or begins to run it: sets `message`
+ * and `run`. A reference of the transfer where it has been answered. */
 static TpsTransfer *
 enter_run (TpsChunks *chunks, TpsCall *call, const gchar *name, TpsMessage **message, Run **run,
            GError **error)
 {
-  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, name, error);
+  TpsTransfer *transfer = tps_chunks_find (chunks, call, name, error);
 
   if (transfer == NULL)
     return NULL;

@@ -11,7 +11,8 @@
 
 static void on_timer (gpointer data);
 
-/* With the lock held. A transfer that is touched is forgotten later, never sooner: one timer is enough. */
+/* With the lock held. A transfer that is touched is forgotten later, never sooner: one timer is
+ * enough. */
 void
 tps_chunks_arm_timer (TpsChunks *chunks)
 {
@@ -76,6 +77,8 @@ tps_chunks_new (const TpsChunksOptions *options)
                                                                : TPS_CHUNK_BYTES;
   if (options->metrics != NULL)
     chunks->metrics = tps_metrics_ref (options->metrics);
+  if (options->access != NULL)
+    chunks->access = tps_access_ref (options->access);
   chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                                "this server is shutting down");
   tps_error_set_retry_after_ms (chunks->closing_error, TPS_RETRY_AFTER_MS); /* it may come back */
@@ -102,6 +105,7 @@ tps_chunks_free (TpsChunks *chunks)
   g_hash_table_unref (chunks->runs);
   g_clear_pointer (&chunks->dispatcher, tps_dispatcher_unref);
   g_clear_pointer (&chunks->metrics, tps_metrics_unref);
+  g_clear_pointer (&chunks->access, tps_access_unref);
   g_error_free (chunks->closing_error);
   tps_cond_clear (&chunks->fired);
   tps_mutex_clear (&chunks->lock);
@@ -124,6 +128,8 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
   if (dispatcher == NULL)
     return FALSE;
   tps_dispatcher_set_metrics (dispatcher, chunks->metrics);
+  if (chunks->access != NULL)
+    tps_dispatcher_set_access (dispatcher, chunks->access);
   tps_mutex_lock (&chunks->lock);
   replaced = chunks->dispatcher;
   chunks->dispatcher = dispatcher;
@@ -132,10 +138,65 @@ tps_chunks_set_services (TpsChunks *chunks, const TpsService *services, guint n_
   return TRUE;
 }
 
+/* ---- owners --------------------------------------------------------------------------------- */
+
+/* Where principals are checked, a transfer belongs to one of them. */
+static const gchar *
+get_owner (TpsCall *call)
+{
+  return tps_call_get_grant (call) != NULL ? tps_principal_get_name (tps_call_get_principal (call))
+                                           : NULL;
+}
+
+TpsTransfer *
+tps_chunks_find (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error)
+{
+  TpsTransfer *transfer = tps_transfer_store_find (chunks->store, name, error);
+
+  if (transfer == NULL || tps_transfer_may_use (transfer, get_owner (call)))
+    return transfer;
+  tps_transfer_store_set_not_found (chunks->store, name, error);
+  return NULL;
+}
+
+/* With the lock held. */
+static TpsTransfer *
+make_or_find (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments,
+              GError **error)
+{
+  TpsTransfer *found = tps_transfer_store_find (chunks->store, arguments->transfer, NULL);
+  TpsTransfer *transfer;
+
+  if (found != NULL && !tps_transfer_may_use (found, get_owner (call)))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+                   "transfer %s: the name is taken; names should be 128 random bits",
+                   arguments->transfer);
+      return NULL;
+    }
+  transfer = tps_transfer_store_begin (chunks->store, arguments->transfer, arguments->bytes,
+                                       arguments->count, tps_clock_now_ns (), error);
+  if (transfer != NULL && found == NULL)
+    tps_transfer_set_owner (transfer, get_owner (call));
+  return transfer;
+}
+
+guint
+tps_chunks_get_n_transfers (TpsChunks *chunks)
+{
+  guint n_transfers;
+
+  tps_mutex_lock (&chunks->lock);
+  n_transfers = tps_transfer_store_get_n_transfers (chunks->store);
+  tps_mutex_unlock (&chunks->lock);
+  return n_transfers;
+}
+
 /* ---- begin_transfer, end_transfer ----------------------------------------------------------- */
 
 static gboolean
-begin (TpsChunks *chunks, const TpsTransferArguments *arguments, gint32 *n_received, GError **error)
+begin (TpsChunks *chunks, TpsCall *call, const TpsTransferArguments *arguments, gint32 *n_received,
+       GError **error)
 {
   TpsTransfer *transfer = NULL;
 
@@ -143,8 +204,7 @@ begin (TpsChunks *chunks, const TpsTransferArguments *arguments, gint32 *n_recei
   if (chunks->closing)
     g_propagate_error (error, g_error_copy (chunks->closing_error));
   else
-    transfer = tps_transfer_store_begin (chunks->store, arguments->transfer, arguments->bytes,
-                                         arguments->count, tps_clock_now_ns (), error);
+    transfer = make_or_find (chunks, call, arguments, error);
   if (transfer != NULL)
     {
       *n_received = tps_transfer_get_n_received (transfer);
@@ -162,19 +222,20 @@ handle_begin_transfer (TpsCall *call, gpointer service)
   gint32 n_received = 0;
 
   if (tps_call_read_arguments (call, &arguments, &error)
-      && begin (service, &arguments, &n_received, &error))
+      && begin (service, call, &arguments, &n_received, &error))
     tps_call_reply_value (call, &n_received);
   else
     tps_call_reply_error (call, error);
 }
 
 static TpsTransfer *
-end (TpsChunks *chunks, const gchar *name)
+end (TpsChunks *chunks, TpsCall *call, const gchar *name)
 {
-  TpsTransfer *ended;
+  TpsTransfer *ended = NULL;
 
   tps_mutex_lock (&chunks->lock);
-  ended = tps_transfer_store_end (chunks->store, name);
+  if (tps_chunks_find (chunks, call, name, NULL) != NULL)
+    ended = tps_transfer_store_end (chunks->store, name);
   tps_mutex_unlock (&chunks->lock);
   return ended;
 }
@@ -195,7 +256,7 @@ handle_end_transfer (TpsCall *call, gpointer service)
   TpsTransfer *ended = NULL;
 
   if (tps_call_read_arguments (call, &arguments, &error))
-    ended = end (service, arguments.transfer);
+    ended = end (service, call, arguments.transfer);
   if (ended != NULL)
     tps_call_run_on_worker (call, TPS_LANE_SHORT, free_ended, ended,
                             (GDestroyNotify) tps_transfer_unref);
@@ -205,7 +266,8 @@ handle_end_transfer (TpsCall *call, gpointer service)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* What runs is ended by its own service. The workers are not needed any more: they may go before the object does. */
+/* What runs is ended by its own service. The workers are not needed any more: they may go before
+ * the object does. */
 static void
 shut_down (gpointer object)
 {
@@ -217,7 +279,7 @@ shut_down (gpointer object)
 }
 
 static gboolean
-keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
+keep_answer (gpointer object, TpsCall *call, TpsWriter *reply, gchar **name, GError **error)
 {
   TpsChunks *chunks = object;
   TpsTransfer *transfer;
@@ -226,6 +288,7 @@ keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
   transfer = tps_transfer_store_keep (chunks->store, reply, tps_clock_now_ns (), error);
   if (transfer != NULL)
     {
+      tps_transfer_set_owner (transfer, get_owner (call));
       *name = g_strdup (tps_transfer_get_name (transfer));
       tps_chunks_arm_timer (chunks);
     }
@@ -234,14 +297,14 @@ keep_answer (gpointer object, TpsWriter *reply, gchar **name, GError **error)
 }
 
 static const TpsMethod methods[] = {
-  { &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
-  { &tps_put_chunk_rpc, tps_chunks_handle_put_chunk,
+  { TPS_RIGHT_ANY, &tps_begin_transfer_rpc, handle_begin_transfer, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ANY, &tps_put_chunk_rpc, tps_chunks_handle_put_chunk,
     TPS_METHOD_INLINE }, /* finds a worker by itself */
-  { &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, TPS_METHOD_INLINE },
-  { &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TPS_METHOD_ON_WORKER },
-  { &tps_end_transfer_rpc, handle_end_transfer,
+  { TPS_RIGHT_ANY, &tps_run_transfer_rpc, tps_chunks_handle_run_transfer, TPS_METHOD_INLINE },
+  { TPS_RIGHT_ANY, &tps_get_chunk_rpc, tps_chunks_handle_get_chunk, TPS_METHOD_ON_WORKER },
+  { TPS_RIGHT_ANY, &tps_end_transfer_rpc, handle_end_transfer,
     TPS_METHOD_INLINE }, /* finds one for what it frees */
-  { NULL },
+  { 0 },
 };
 
 TpsService

@@ -1,21 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Inside of the Chunks service: chunk_service.c keeps its life and its clock, chunk_feed.c takes chunks in, chunk_run.c runs calls and
- * gives answers out.
+/* Inside of the Chunks service: chunk_service.c keeps its life and its clock, chunk_feed.c takes
+ * chunks in, chunk_run.c runs calls and gives answers out.
  *
- * A chunk comes in -> it joins the queue of its transfer -> a worker takes the queue's chunks one by one: checks, feeds,
- * answers. One worker at a time, so that the chunks of a transfer stay in order, while their bytes are looked at without the
- * lock and off the I/O threads.
+ * A chunk comes in -> it joins the queue of its transfer -> a worker takes the queue's chunks one
+ * by one: checks, feeds, answers. One worker at a time, so that the chunks of a transfer stay in
+ * order, while their bytes are looked at without the lock and off the I/O threads.
  *
- * run_transfer hands the call to the dispatcher with a carrier of its own, whose finish() keeps the answer's writer in the
- * transfer and answers everybody who asked. The first who asked lends its workers to the call.
+ * run_transfer hands the call to the dispatcher with a carrier of its own, whose finish() keeps the
+ * answer's writer in the transfer and answers everybody who asked. The first who asked lends its
+ * workers to the call.
  *
- * Answers leave from where they were written: a reply to get_chunk borrows the bytes and holds a reference of the transfer until
- * it has been sent.
+ * Answers leave from where they were written: a reply to get_chunk borrows the bytes and holds a
+ * reference of the transfer until it has been sent.
  *
- * With the answer to the last call the service may be gone: so nothing of it is looked at afterwards.
+ * With the answer to the last call the service may be gone: so nothing of it is looked at
+ * afterwards.
  *
- * Lock: one, for the store, its transfers and what stands here; not held while bytes are looked at or calls are answered. */
+ * Lock: one, for the store, its transfers and what stands here; not held while bytes are looked at
+ * or calls are answered. */
 
 #pragma once
 
@@ -30,6 +33,7 @@ struct TpsChunks
   TpsWorkerPool *workers;
   gsize answer_chunk_bytes;
   TpsMetrics *metrics; /* NULL = none */
+  TpsAccess *access;   /* a reference; NULL = none */
   TpsBudget *replies;  /* of calls that came in transfers; a reference */
   GError *closing_error;
 
@@ -44,8 +48,13 @@ struct TpsChunks
   gboolean closing;
 };
 
-/* With the lock held, after a transfer has come or has been answered: sees to it that it is forgotten in time. */
+/* With the lock held, after a transfer has come or has been answered: sees to it that it is
+ * forgotten in time. */
 void tps_chunks_arm_timer (TpsChunks *chunks);
+
+/* With the lock held: a transfer that the caller may use; borrowed. Errors: NOT_FOUND, also for the
+ * transfer of another principal. */
+TpsTransfer *tps_chunks_find (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **error);
 
 /* Methods. */
 void tps_chunks_handle_put_chunk (TpsCall *call, gpointer service);

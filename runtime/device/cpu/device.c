@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The CPU as a device. Operations are done when the slot returns, so streams and events have nothing to wait for, and
- * nothing fails after it was accepted. */
+/* The CPU as a device. Operations are done when the slot returns, so streams and events have
+ * nothing to wait for, and nothing fails after it was accepted. */
 
 #include "runtime/device/cpu/device.h"
 

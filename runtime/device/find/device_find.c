@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The list of devices: the CPU, and those of the library that was loaded (runtime/device/device_library.h). */
+/* The list of devices: the CPU, and those of the library that was loaded
+ * (runtime/device/device_library.h). */
 
 #include "runtime/device/backend.h"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which batches there are, who may push what, and when rounds end. What happens inside a round stands in round.c. */
+/* Which batches there are, who may push what, and when rounds end. What happens inside a round
+ * stands in round.c. */
 
 #include "runtime/server/averaging/averaging.h"
 
@@ -37,6 +38,12 @@ guint
 tps_averaging_get_default_max_rounds (guint n_trainers)
 {
   return CLAMP (MAX_SLOTS / MAX (n_trainers, 1), MIN_MAX_ROUNDS, MAX_ROUNDS);
+}
+
+guint
+tps_averaging_get_n_open (const TpsAveraging *averaging)
+{
+  return averaging->open_rounds.length;
 }
 
 static void
@@ -138,7 +145,7 @@ tps_averaging_ticket_compute_digest (TpsAveragingTicket *ticket)
   give_digest (&ticket->contribution->item);
 }
 
-const TpsGradient *
+TpsGradient *
 tps_averaging_ticket_get_gradient (const TpsAveragingTicket *ticket)
 {
   return &ticket->contribution->item.gradient;
@@ -284,7 +291,8 @@ new_stale_error (const TpsAveraging *averaging, const TpsAveragingTicket *ticket
       ticket->batch, ticket->param_loc, averaging->current->number);
 }
 
-/* Why the first push of a trainer in a round cannot be taken; NULL = it can. `batch` and `round` may not be there yet. */
+/* Why the first push of a trainer in a round cannot be taken; NULL = it can. `batch` and `round`
+ * may not be there yet. */
 static GError *
 check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRound *round,
                   const TpsAveragingTicket *ticket)
@@ -311,8 +319,8 @@ check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRo
   return NULL;
 }
 
-/* The round is there, or is made; with it, its batch. NULL: there is no memory for it; a new batch has begun, so that the old ones
- * can be forgotten. */
+/* The round is there, or is made; with it, its batch. NULL: there is no memory for it; a new batch
+ * has begun, so that the old ones can be forgotten. */
 static TpsRound *
 ensure_round (TpsAveraging *averaging, TpsRound *round, const TpsAveragingTicket *ticket,
               gint64 now_ns, TpsAveragingOutput *output, GError **error)
@@ -426,6 +434,22 @@ tps_averaging_job_run (TpsAveragingJob *job)
   tps_averaging_job_end (job);
 }
 
+TpsGradient *
+tps_averaging_job_get_average (TpsAveragingJob *job, gint64 *batch, gint32 *param_loc)
+{
+  if (!job->is_last || job->error != NULL)
+    return NULL;
+  *batch = job->round->batch;
+  *param_loc = job->round->param_loc;
+  return &job->average;
+}
+
+void
+tps_averaging_job_fail (TpsAveragingJob *job, GError *error)
+{
+  job->error = error;
+}
+
 void
 tps_averaging_job_done (TpsAveraging *averaging, TpsAveragingJob *job, TpsAveragingOutput *output)
 {
@@ -471,6 +495,24 @@ tps_averaging_expire (TpsAveraging *averaging, gint64 now_ns, TpsAveragingOutput
 
       tps_round_close (round, TPS_ROUND_EXPIRED, new_deadline_error (averaging, round), output);
     }
+}
+
+void
+tps_averaging_get_status (const TpsAveraging *averaging, gint64 now_ns, TpsAveragingStatus *status,
+                          TpsOpenRound *rounds, guint n_max)
+{
+  const TpsAveragingOptions *options = &averaging->options;
+  const GList *item = averaging->open_rounds.head;
+  guint n_looks = TPS_OPEN_ROUNDS_MAX_LOOKS;
+
+  *status = (TpsAveragingStatus) {
+    .n_trainers = options->n_trainers,
+    .round_timeout_ns = options->round_timeout_ns,
+    .batch = averaging->current != NULL ? averaging->current->number : -1,
+    .n_open = averaging->open_rounds.length,
+  };
+  for (; item != NULL && status->n_listed < n_max; item = item->next)
+    tps_round_describe (item->data, now_ns, &n_looks, &rounds[status->n_listed++]);
 }
 
 static void

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lane is a stream with memory for one sum. Lanes that are idle wait in a list for the next sum, since a stream and
- * memory of a device take longer to make than a small sum takes. */
+/* A lane is a stream with memory for one sum. Lanes that are idle wait in a list for the next sum,
+ * since a stream and memory of a device take longer to make than a small sum takes. */
 
 #include "runtime/server/averaging/device_sum.h"
 

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of dense gradients in a device's memory, with the bits of those in the host's (runtime/device/backend.h): gradients are
- * copied there, unless that is where they are, and added on a stream; the average comes back or stays. Streams and memory are
- * kept for the next sum.
+/* Sums of dense gradients in a device's memory, with the bits of those in the host's
+ * (runtime/device/backend.h): gradients are copied there, unless that is where they are, and added
+ * on a stream; the average comes back or stays. Streams and memory are kept for the next sum.
  *
- * Way of use: tps_device_sum_new() -> add() in order -> sync(), when the gradients are to be let go of -> more of both ->
- * average() -> free().
+ * Way of use: tps_device_sum_new() -> add() in order -> sync(), when the gradients are to be let go
+ * of -> more of both -> average() -> free().
  *
  * Errors: RESOURCE_EXHAUSTED (no memory there), DEVICE_LOST; the sum is of no use then.
  * Thread: a sum one at a time; TpsDeviceSums any.
@@ -31,8 +31,8 @@ TpsDeviceSum *tps_device_sum_new (TpsDeviceSums *sums, TpsDType dtype, gsize n_e
                                   GError **error);
 void tps_device_sum_free (TpsDeviceSum *sum);
 
-/* sum += weight * gradient, the first time sum = weight * gradient. Enqueues; `gradient`, in host memory, stays borrowed
- * and unchanged until sync(), average() or free(). */
+/* sum += weight * gradient, the first time sum = weight * gradient. Enqueues; `gradient`, in host
+ * memory, stays borrowed and unchanged until sync(), average() or free(). */
 void tps_device_sum_add (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight);
 /* The same of a gradient in the device's memory, which is not copied. */
 void tps_device_sum_add_there (TpsDeviceSum *sum, gconstpointer gradient, gdouble weight);
@@ -40,7 +40,8 @@ void tps_device_sum_add_there (TpsDeviceSum *sum, gconstpointer gradient, gdoubl
 /* Waits until all is added. */
 gboolean tps_device_sum_sync (TpsDeviceSum *sum, GError **error);
 
-/* average = sum / divisor, in host memory, of the gradients' dtype; at least one has been added. Waits until it is there. */
+/* average = sum / divisor, in host memory, of the gradients' dtype; at least one has been added.
+ * Waits until it is there. */
 gboolean tps_device_sum_average (TpsDeviceSum *sum, gpointer average, gdouble divisor,
                                  GError **error);
 /* The same in the device's memory: a buffer of the caller's; NULL = failed. */

@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* 128 bits that stand for a contribution, so that a repeat is known without keeping its bytes: XXH3 over kind, weight,
- * shape, dtype and elements. Equal bits of an honest peer mean equal bytes; it is no defence against forgery, and needs
- * none: a trainer can only repeat itself.
+/* 128 bits that stand for a contribution, so that a repeat is known without keeping its bytes: XXH3
+ * over kind, weight, shape, dtype and elements. Equal bits of an honest peer mean equal bytes; it
+ * is no defence against forgery, and needs none: a trainer can only repeat itself.
  *
- * Elements are hashed in blocks, so that the same visit to a block can hash it and add it up, and so that blocks can be
- * hashed by several threads. Values are of this process only; they never travel.
+ * Elements are hashed in blocks, so that the same visit to a block can hash it and add it up, and
+ * so that blocks can be hashed by several threads. Values are of this process only; they never
+ * travel.
  *
- * Elements in a device's memory are not read: nothing but the shape is known of them, and a repeat of the same shape counts
- * as one of the same bytes.
+ * Elements in a device's memory are not read: nothing but the shape is known of them, and a repeat
+ * of the same shape counts as one of the same bytes.
  */
 
 #pragma once
@@ -17,7 +18,8 @@
 
 G_BEGIN_DECLS
 
-/* What is hashed is still in the first-level cache when it is added up; a multiple of every element size. */
+/* What is hashed is still in the first-level cache when it is added up; a multiple of every element
+ * size. */
 #define TPS_DIGEST_BLOCK_BYTES (32 * 1024)
 
 typedef struct
@@ -33,8 +35,8 @@ guint tps_digest_n_blocks (gsize n_bytes);
 /* The hash of at most TPS_DIGEST_BLOCK_BYTES. Thread: any. */
 TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
 
-/* The digest of a gradient from the hashes of its blocks in order: of `dense`, or of `indices` and then `values`.
- * Thread: any. */
+/* The digest of a gradient from the hashes of its blocks in order: of `dense`, or of `indices` and
+ * then `values`. Thread: any. */
 TpsDigest tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks);
 
 /* The digest of a gradient, all at once. Reads all elements that the host can read. Thread: any. */

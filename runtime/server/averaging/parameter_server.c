@@ -2,13 +2,13 @@
 
 /* What is around the state machine.
  *
- * Happy path: average_gradient() makes a call -> checks it -> push() under the lock -> carry_out() without it: answers
- * are given, small jobs are run here, large ones on the workers -> job_done() under the lock -> carry_out() again, until
- * there is nothing left to do. Idle workers help with the blocks of a large job.
- * Lock, deadlines and the end are the shell's (runtime/server/shell.h).
+ * Happy path: average_gradient() makes a call -> checks it -> push() under the lock -> carry_out()
+ * without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
+ * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with
+ * the blocks of a large job. Lock, deadlines and the end are the shell's (runtime/server/shell.h).
  *
- * Locks: the shell's; under it the metrics' and the worker pool's. Nothing is answered, and no element is touched, under
- * any of them.
+ * Locks: the shell's; under it the metrics' and the worker pool's. Nothing is answered, and no
+ * element is touched, under any of them.
  */
 
 #include "runtime/server/averaging/parameter_server.h"
@@ -22,6 +22,7 @@
 #include "runtime/base/host_memory.h"
 #include "runtime/device/pinned_pool.h"
 #include "runtime/base/sync.h"
+#include "runtime/server/round_numbers.h"
 #include "runtime/server/shell.h"
 
 #define MAX_TRAINERS (1024 * 1024)
@@ -35,9 +36,6 @@
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 #define DEFAULT_AVERAGES_PART 4 /* of the memory */
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
-
-#define STRAGGLER_METRIC "parameter_server_straggler_metric"
-#define BATCH_METRIC "parameter_server_batch_metric"
 
 typedef struct
 {
@@ -60,6 +58,9 @@ struct TpsParameterServer
 {
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
+  TpsRoundNumbers numbers;
+  const TpsServerKind *kind;
+  gpointer state;           /* of the kind */
   TpsDeviceSums *on_device; /* NULL: sums are in host memory */
   TpsBufferPool *averages;  /* and sums, as far as they are in host memory */
 
@@ -75,6 +76,7 @@ answer_call (TpsAnswer *answer)
   Call *call = (Call *) answer;
   TpsAveragingTicket *ticket = &call->ticket;
 
+  tps_gauge_add (call->server->numbers.waiting, -1);
   call->done (call->user_data, ticket->error == NULL ? &ticket->average : NULL, ticket->error);
   tps_averaging_ticket_clear (ticket);
   g_free (call);
@@ -98,34 +100,31 @@ answer_tickets (TpsAveragingTicket *first)
 
 /* ---- metrics ---- */
 
-#define KEY_BYTES 32
-
 static void
-format_key (gchar *key, const TpsAveragingOutput *output)
+record (TpsParameterServer *server, TpsServerRecord record, const TpsRoundId *round)
 {
-  g_snprintf (key, KEY_BYTES, "%" G_GINT64_FORMAT ",%d", output->batch, output->param_loc);
+  if (server->kind->record != NULL)
+    server->kind->record (server->state, server->metrics, record, round);
+  else
+    tps_server_kind_record (server->metrics, record, round);
 }
 
-/* Spans end before the answers are given: who has its answer finds them. Errors mean that the metrics were cleared in
- * between; then there is nothing to end. The lock is held. */
+/* Spans end before the answers are given: a caller that has its answer finds them. The lock is
+ * held. */
 static void
 record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
 {
-  gchar key[KEY_BYTES];
+  TpsRoundId round = { output->batch, output->param_loc };
 
-  if (!output->has_started && !output->has_all && !output->has_completed)
-    return;
-  format_key (key, output);
   if (output->has_started)
     {
-      tps_metrics_record_start (server->metrics, STRAGGLER_METRIC, key, "param_index_straggler",
-                                NULL);
-      tps_metrics_record_start (server->metrics, BATCH_METRIC, key, "param_index_batch", NULL);
+      record (server, TPS_RECORD_STRAGGLER_START, &round);
+      record (server, TPS_RECORD_BATCH_START, &round);
     }
   if (output->has_all)
-    tps_metrics_record_end (server->metrics, STRAGGLER_METRIC, key, NULL);
+    record (server, TPS_RECORD_STRAGGLER_END, &round);
   if (output->has_completed)
-    tps_metrics_record_end (server->metrics, BATCH_METRIC, key, NULL);
+    record (server, TPS_RECORD_BATCH_END, &round);
 }
 
 /* ---- what follows from a step of the machine ---- */
@@ -135,9 +134,27 @@ static void
 after_step (TpsParameterServer *server, TpsAveragingOutput *output)
 {
   record_spans (server, output);
+  tps_gauge_set (server->numbers.open, tps_averaging_get_n_open (server->averaging));
+  if (output->has_completed)
+    tps_counter_add (server->numbers.completed, 1);
   for (TpsAveragingJob *job = output->jobs; job != NULL; job = job->next)
     tps_shell_begin (&server->shell);
   tps_shell_set_deadline (&server->shell, tps_averaging_get_deadline (server->averaging));
+}
+
+/* What the kind makes of the average, if the job has made one. */
+static void
+process_average (TpsParameterServer *server, TpsAveragingJob *job)
+{
+  TpsRoundId round;
+  TpsGradient *average;
+  GError *error = NULL;
+
+  if (server->kind->process_average == NULL)
+    return;
+  average = tps_averaging_job_get_average (job, &round.batch, &round.param_loc);
+  if (average != NULL && !server->kind->process_average (server->state, &round, average, &error))
+    tps_averaging_job_fail (job, error);
 }
 
 /* Takes back a job that has been run. */
@@ -145,8 +162,10 @@ static void
 finish_job (TpsParameterServer *server, TpsAveragingJob *job, gint64 start_ns,
             TpsAveragingOutput *output)
 {
-  gint64 elapsed_ns = tps_clock_now_ns () - start_ns;
+  gint64 elapsed_ns;
 
+  process_average (server, job);
+  elapsed_ns = tps_clock_now_ns () - start_ns;
   tps_averaging_output_init (output);
   tps_mutex_lock (&server->shell.lock);
   tps_averaging_job_done (server->averaging, job, output);
@@ -186,7 +205,8 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob *
     }
 }
 
-/* Does everything that a step has asked for; small jobs are run here, with what follows from them. No lock is held. */
+/* Does everything that a step has asked for; small jobs are run here, with what follows from them.
+ * No lock is held. */
 static void
 carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 {
@@ -199,8 +219,8 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
       TpsAveragingJob *job;
       gint64 start_ns;
 
-      /* Before the jobs: their sums may need the room of a batch that is over. Before the answers: they give shared memory
-       * back. */
+      /* Before the jobs: their sums may need the room of a batch that is over. Before the answers:
+       * they give shared memory back. */
       tps_averaging_output_clear (output);
       share_jobs (server, jobs, &ours);
       answer_tickets (answered);
@@ -325,13 +345,33 @@ check_place (const TpsParameterServer *server, const TpsGradient *gradient, GErr
   return FALSE;
 }
 
+static gboolean
+check (const TpsParameterServer *server, const TpsGradient *gradient, GError **error)
+{
+  return check_place (server, gradient, error) && tps_gradient_check (gradient, error);
+}
+
+/* What the kind makes of the gradient is checked like a gradient that was sent. */
+static gboolean
+process_gradient (Call *call, TpsGradient *gradient, GError **error)
+{
+  const TpsParameterServer *server = call->server;
+  TpsRoundId round = { call->ticket.batch, call->ticket.param_loc };
+
+  if (server->kind->process_gradient == NULL)
+    return TRUE;
+  return server->kind->process_gradient (server->state, call->ticket.trainer, &round, gradient,
+                                         error)
+         && check (server, gradient, error);
+}
+
 static void
 check_and_take_part (Call *call)
 {
-  const TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
+  TpsGradient *gradient = tps_averaging_ticket_get_gradient (&call->ticket);
   GError *error = NULL;
 
-  if (!check_place (call->server, gradient, &error) || !tps_gradient_check (gradient, &error))
+  if (!check (call->server, gradient, &error) || !process_gradient (call, gradient, &error))
     {
       fail_call (call, error);
       return;
@@ -359,6 +399,7 @@ tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 traine
   call->server = server;
   call->done = done;
   call->user_data = user_data;
+  tps_gauge_add (server->numbers.waiting, 1);
   tps_averaging_ticket_init (&call->ticket, trainer, batch, param_loc, gradient, may_wait);
   check_and_take_part (call);
 }
@@ -411,9 +452,12 @@ tps_parameter_server_new (const TpsParameterServerOptions *options, GError **err
     .budget = tps_budgets_or_none (options->budgets)->averages,
   };
   server = g_new0 (TpsParameterServer, 1);
+  server->kind = kind;
+  server->state = kind->create != NULL ? kind->create (options->n_trainers) : NULL;
   server->workers = options->workers;
   server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
                                              : tps_metrics_new (NULL, NULL);
+  tps_round_numbers_init (&server->numbers, server->metrics, "averaging");
   if (options->device != NULL)
     server->on_device = tps_device_sums_new (options->device);
   averaging_options.on_device = server->on_device;
@@ -440,6 +484,8 @@ tps_parameter_server_reset_state (TpsParameterServer *server)
     }
   after_step (server, &output);
   tps_mutex_unlock (&server->shell.lock);
+  if (server->kind->reset_state != NULL)
+    server->kind->reset_state (server->state);
   carry_out (server, &output);
 }
 
@@ -469,7 +515,18 @@ tps_parameter_server_free (TpsParameterServer *server)
   g_clear_pointer (&server->averages, tps_buffer_pool_unref);
   tps_metrics_unref (server->metrics);
   tps_shell_clear (&server->shell);
+  if (server->kind->destroy != NULL)
+    server->kind->destroy (server->state);
   g_free (server);
+}
+
+void
+tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
+                                 TpsOpenRound *rounds, guint n_max)
+{
+  tps_mutex_lock (&server->shell.lock);
+  tps_averaging_get_status (server->averaging, tps_clock_now_ns (), status, rounds, n_max);
+  tps_mutex_unlock (&server->shell.lock);
 }
 
 TpsMetrics *

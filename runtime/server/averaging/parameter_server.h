@@ -1,15 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The averaging parameter server: collects one gradient a trainer for each round (batch, param_loc) and answers all of
- * them with the average.
+/* The averaging parameter server: collects one gradient a trainer for each round (batch, param_loc)
+ * and answers all of them with the average.
  *
  * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
- * (runtime/server/averaging/averaging.h), which has no lock, clock or thread; arithmetic on more than 64 KiB runs on the worker
- * pool; answers are given outside the lock.
+ * (runtime/server/averaging/averaging.h), which has no lock, clock or thread; arithmetic on more
+ * than 64 KiB runs on the worker pool; answers are given outside the lock.
  *
- * Happy path: average_gradient() takes the gradient -> the machine says which contributions may be folded into the sum
- * now -> a worker folds them -> when all have come, a worker divides -> every waiting call is answered.
- * Failures: a call is refused at once, or its round ends by deadline, by a newer batch, by reset, by shut-down.
+ * Happy path: average_gradient() takes the gradient -> the machine says which contributions may be
+ * folded into the sum now -> a worker folds them -> when all have come, a worker divides -> every
+ * waiting call is answered. Failures: a call is refused at once, or its round ends by deadline, by
+ * a newer batch, by reset, by shut-down.
  */
 
 #pragma once
@@ -19,6 +20,7 @@
 #include "runtime/base/metrics.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/server/budgets.h"
+#include "runtime/server/open_rounds.h"
 
 G_BEGIN_DECLS
 
@@ -32,37 +34,41 @@ typedef enum
 
 typedef struct
 {
-  const gchar *
-      kind; /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */
+  /* key of the registry: "AverageParameterServer" (NULL) or "AverageBatchParameterServer" */
+  const gchar *kind;
   guint n_trainers; /* 1 to 1,048,576 */
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  /* `averages` is charged for host memory of sums, and of the averages that are kept for repeats until the next batch: those of
-   * one model, and of the next while the first trainers are ahead. Gradients that become the sum where they lie are charged
-   * as they came. A round that finds no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
+  /* `averages` is charged for host memory of sums, and of the averages that are kept for repeats
+   * until the next batch: those of one model, and of the next while the first trainers are ahead.
+   * Gradients that become the sum where they lie are charged as they came. A round that finds no
+   * room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
   const TpsBudgets *budgets;
   TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;
 
-/* Called exactly once for each call, from any thread, never while a lock of the server is held; may call back into the
- * server. `average` is borrowed for the call (tps_gradient_init_ref() keeps it) and immutable; NULL on error. */
+/* Called exactly once for each call, from any thread, never while a lock of the server is held; may
+ * call back into the server. `average` is borrowed for the call (tps_gradient_init_ref() keeps it)
+ * and immutable; NULL on error. */
 typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
                                 const GError *error);
 
-/* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known), INVALID_ARGUMENT. */
+/* Errors: TPS_ERROR_NOT_FOUND for an unknown kind (the message lists the known),
+ * INVALID_ARGUMENT. */
 TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
                                               GError **error);
 
 /* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
-/* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server), whatever comes. Dense elements may
- * lie in the memory of the server's device, and be complete there; where all of a round do, so does the average.
- * Rules and errors: those of the wire method ParameterServer.average_gradient. `done` may be called before this returns.
- * `may_wait` FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE.
- * Never blocks, but reads all indices of a sparse gradient: the thread should be a worker if
+/* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server),
+ * whatever comes. Dense elements may lie in the memory of the server's device, and be complete
+ * there; where all of a round do, so does the average. Rules and errors: those of the wire method
+ * ParameterServer.average_gradient. `done` may be called before this returns. `may_wait` FALSE: a
+ * call that would have to wait for other trainers is not taken and fails with UNAVAILABLE. Never
+ * blocks, but reads all indices of a sparse gradient: the thread should be a worker if
  * tps_parameter_server_is_long_check(). Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
                                             gint64 batch, gint32 param_loc, TpsGradient *gradient,
@@ -75,8 +81,14 @@ gboolean tps_parameter_server_is_long_check (const TpsGradient *gradient);
 /* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);
 
-/* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. Thread: any. */
+/* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. Thread:
+ * any. */
 void tps_parameter_server_shut_down (TpsParameterServer *server);
+
+/* `rounds` [n_max] gets the oldest open rounds, `n_listed` of them. Calls wait meanwhile, see
+ * TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
+void tps_parameter_server_get_status (TpsParameterServer *server, TpsAveragingStatus *status,
+                                      TpsOpenRound *rounds, guint n_max);
 
 /* Borrowed. */
 TpsMetrics *tps_parameter_server_get_metrics (TpsParameterServer *server);

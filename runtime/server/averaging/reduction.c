@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense fold visits its data block by block: for each item in order, the block is hashed (where a digest is wanted) and
- * added to the block of the sum; after the last item of the last fold the block is divided. So each incoming byte is read
- * from memory once, and the block of the sum stays in the cache meanwhile. A sum that begins is written once, as the sum of
- * the first two.
+/* A dense fold visits its data block by block: for each item in order, the block is hashed (where a
+ * digest is wanted) and added to the block of the sum; after the last item of the last fold the
+ * block is divided. So each incoming byte is read from memory once, and the block of the sum stays
+ * in the cache meanwhile. A sum that begins is written once, as the sum of the first two.
  */
 
 #include "runtime/server/averaging/reduction.h"

@@ -1,15 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of one round: contributions are folded into a sum in the order in which they are given, and the sum is
- * divided. No lock and no order of its own: the state machine above decides what is folded when.
+/* The arithmetic of one round: contributions are folded into a sum in the order in which they are
+ * given, and the sum is divided. No lock and no order of its own: the state machine above decides
+ * what is folded when.
  *
- * Bits: the sum is of FLOAT32 (FLOAT64 for FLOAT64), starts with weight * the first gradient, grows by weight * each
- * further one, is divided once by the sum of the weights and rounded once to the gradients' dtype. How the contributions
- * are grouped into folds, and a fold into block ranges, makes no difference.
+ * Bits: the sum is of FLOAT32 (FLOAT64 for FLOAT64), starts with weight * the first gradient, grows
+ * by weight * each further one, is divided once by the sum of the weights and rounded once to the
+ * gradients' dtype. How the contributions are grouped into folds, and a fold into block ranges,
+ * makes no difference.
  *
- * Memory: the first gradient becomes the sum where it lies, if its type and weight allow it and nobody else holds it. With a
- * device dense sums lie in its memory, and dense gradients may: where all of them do, so does the average. What is sparse
- * stays with the host.
+ * Memory: the first gradient becomes the sum where it lies, if its type and weight allow it and
+ * nobody else holds it. With a device dense sums lie in its memory, and dense gradients may: where
+ * all of them do, so does the average. What is sparse stays with the host.
  */
 
 #pragma once
@@ -37,8 +39,8 @@ typedef struct
   TpsDType dtype;         /* of the gradients */
   gdouble divisor;        /* weights folded so far */
 
-  TpsDeviceSums *
-      on_device; /* borrowed; NULL: dense sums are the host's. Set after init(), before the first fold */
+  /* borrowed; NULL: dense sums are the host's. Set after init(), before the first fold */
+  TpsDeviceSums *on_device;
   TpsDeviceSum *device_sum; /* in place of sum.dense's elements; NULL: nothing yet */
   gboolean has_host_share;  /* a dense gradient that counts came from host memory */
 } TpsReduction;
@@ -62,19 +64,20 @@ struct TpsFold
 void tps_reduction_init (TpsReduction *reduction, gboolean is_sum, TpsBufferPool *buffers);
 void tps_reduction_clear (TpsReduction *reduction);
 
-/* Whether `item`, folded alone, would be copied to begin the sum; folded with the next one it is only read. */
+/* Whether `item`, folded alone, would be copied to begin the sum; folded with the next one it is
+ * only read. */
 gboolean tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem *item);
 
-/* Folds `items` in order, gives a digest to those that have none, and empties their gradients. `average` not NULL: these
- * are the last; it becomes the result. Runs on the calling thread.
- * Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0), TPS_ERROR_RESOURCE_EXHAUSTED, TPS_ERROR_DEVICE_LOST; the
- * reduction is of no use then. */
+/* Folds `items` in order, gives a digest to those that have none, and empties their gradients.
+ * `average` not NULL: these are the last; it becomes the result. Runs on the calling thread.
+ * Errors: TPS_ERROR_INVALID_ARGUMENT (no weight is greater than 0), TPS_ERROR_RESOURCE_EXHAUSTED,
+ * TPS_ERROR_DEVICE_LOST; the reduction is of no use then. */
 gboolean tps_reduction_fold (TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                              TpsGradient *average, GError **error);
 
 /* The same in steps: begin, run all blocks (ranges of them in any order, on any threads), end.
- * begin() decides all that can fail, except for sparse gradients and those of a device, whose work is done in end(); where
- * it fails, that is all. */
+ * begin() decides all that can fail, except for sparse gradients and those of a device, whose work
+ * is done in end(); where it fails, that is all. */
 gboolean tps_fold_begin (TpsFold *fold, TpsReduction *reduction, TpsFoldItem **items, guint n_items,
                          TpsGradient *average, GError **error);
 void tps_fold_run (TpsFold *fold, guint first_block, guint n_blocks);

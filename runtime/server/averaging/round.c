@@ -175,6 +175,19 @@ tps_round_describe_missing (const TpsRound *round)
                                          round);
 }
 
+void
+tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, TpsOpenRound *open)
+{
+  const TpsAveragingOptions *options = round->options;
+
+  open->batch = round->batch;
+  open->param_loc = round->param_loc;
+  open->n_arrived = round->n_arrived;
+  open->remaining_ns = round->deadline_ns - now_ns;
+  open->age_ns = options->round_timeout_ns - open->remaining_ns;
+  tps_open_round_list_missing (open, options->n_trainers, has_come, round, n_looks);
+}
+
 /* Weight 0 without data agrees with everything. */
 static gboolean
 signatures_agree (const TpsGradient *a, const TpsGradient *b)
@@ -302,7 +315,8 @@ advance (TpsRound *round, TpsAveragingOutput *output)
   round->next_trainer = end;
 }
 
-/* Whether nothing is gained by hashing the contribution of `trainer` alone: a fold will take it very soon. */
+/* Whether nothing is gained by hashing the contribution of `trainer` alone: a fold will take it
+ * very soon. */
 static gboolean
 is_next_to_fold (const TpsRound *round, guint trainer)
 {

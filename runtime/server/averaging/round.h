@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One round of the averaging state machine (runtime/server/averaging/averaging.h): who has come, what is folded, who waits. Which
- * rounds there are and when they end is decided above.
+/* One round of the averaging state machine (runtime/server/averaging/averaging.h): who has come,
+ * what is folded, who waits. Which rounds there are and when they end is decided above.
  *
- * A contribution is idle, busy (a job reads or writes it: nobody else may look) or folded. One fold at a time is under
- * way; it takes the contributions that come next in ascending order. A contribution that cannot be folded yet is given
- * its digest meanwhile, so that the fold that takes it later has less to do.
+ * A contribution is idle, busy (a job reads or writes it: nobody else may look) or folded. One fold
+ * at a time is under way; it takes the contributions that come next in ascending order. A
+ * contribution that cannot be folded yet is given its digest meanwhile, so that the fold that takes
+ * it later has less to do.
  *
  * Private to the machine. Thread: one at a time.
  */
@@ -14,6 +15,7 @@
 
 #include "runtime/server/averaging/averaging.h"
 #include "runtime/server/averaging/reduction.h"
+#include "runtime/server/missing_trainers.h"
 
 G_BEGIN_DECLS
 
@@ -90,14 +92,16 @@ gboolean tps_round_is_closed (const TpsRound *round);
 
 gboolean tps_round_has_contribution (const TpsRound *round, gint32 trainer);
 
-/* Whether kind, dtype and shape are those of the others. Errors: TPS_ERROR_INVALID_ARGUMENT naming both. */
+/* Whether kind, dtype and shape are those of the others. Errors: TPS_ERROR_INVALID_ARGUMENT naming
+ * both. */
 gboolean tps_round_check_signature (const TpsRound *round, const TpsAveragingTicket *ticket,
                                     GError **error);
 
 /* Takes the first contribution of a trainer; the ticket waits. */
 void tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
-/* Takes a further push of a trainer that has contributed: it is answered when it is known to have the same bytes. */
+/* Takes a further push of a trainer that has contributed: it is answered when it is known to have
+ * the same bytes. */
 void tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
 void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output);
@@ -111,6 +115,9 @@ void tps_round_forget (TpsRound *round, TpsAveragingOutput *output);
 
 /* "trainers 3, 5 and 1000 more" that have not come; owned. */
 gchar *tps_round_describe_missing (const TpsRound *round);
+
+/* An open one, for reports; `n_looks` as in tps_open_round_list_missing(). */
+void tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, TpsOpenRound *open);
 
 /* Answers a ticket; takes over `error`. */
 void tps_ticket_fail (TpsAveragingTicket *ticket, GError *error, TpsAveragingOutput *output);

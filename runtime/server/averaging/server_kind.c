@@ -9,6 +9,9 @@
 
 #define MAX_KINDS 64
 
+#define STRAGGLER_METRIC "parameter_server_straggler_metric"
+#define BATCH_METRIC "parameter_server_batch_metric"
+
 /* Memory of one gradient a round while trainers arrive in order. */
 static gboolean
 fold_on_arrival (guint n_arrived, guint n_trainers)
@@ -105,4 +108,28 @@ tps_server_kind_register (const TpsServerKind *kind, GError **error)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "server \"%s\": at most %d kinds",
                  kind->name, MAX_KINDS);
   return !is_known && !is_full;
+}
+
+/* Errors mean that the metrics were cleared between start and end; there is nothing to end then. */
+void
+tps_server_kind_record (TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round)
+{
+  gchar key[32];
+
+  g_snprintf (key, sizeof key, "%" G_GINT64_FORMAT ",%d", round->batch, round->param_loc);
+  switch (record)
+    {
+    case TPS_RECORD_STRAGGLER_START:
+      tps_metrics_record_start (metrics, STRAGGLER_METRIC, key, "param_index_straggler", NULL);
+      break;
+    case TPS_RECORD_BATCH_START:
+      tps_metrics_record_start (metrics, BATCH_METRIC, key, "param_index_batch", NULL);
+      break;
+    case TPS_RECORD_STRAGGLER_END:
+      tps_metrics_record_end (metrics, STRAGGLER_METRIC, key, NULL);
+      break;
+    case TPS_RECORD_BATCH_END:
+      tps_metrics_record_end (metrics, BATCH_METRIC, key, NULL);
+      break;
+    }
 }

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One pass counts the rows of the union, a second one merges. Two short ways: the first gradient becomes the sum where it
- * lies, and one that brings no new row is added where the sum lies.
+/* One pass counts the rows of the union, a second one merges. Two short ways: the first gradient
+ * becomes the sum where it lies, and one that brings no new row is added where the sum lies.
  */
 
 #include "runtime/server/averaging/sparse_sum.h"

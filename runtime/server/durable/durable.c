@@ -10,6 +10,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/base/trace.h"
 #include "runtime/server/durable/data_folder.h"
+#include "runtime/server/durable/durable_numbers.h"
 #include "runtime/server/durable/recovery.h"
 #include "runtime/server/durable/snapshot_thread.h"
 #include "runtime/server/durable/table_restore.h"
@@ -53,9 +54,13 @@ struct TpsDurable
   gchar *log_id;
   TpsLogFeed *feed; /* NULL before the start */
   TpsDurableTargets targets;
-  TpsSnapshotInfo snapshot; /* that the recovery begins with; then the newest one, of its thread */
-  gchar *restore_from;      /* the folder of a copy that the server begins with; NULL = none */
-  gchar *import_folder;     /* NULL = none */
+  TpsDurableNumbers numbers;
+  guint collector; /* from start() to stop(); 0 = none */
+  /* That the recovery begins with; then the newest one. Its thread changes it with the lock. */
+  TpsSnapshotInfo snapshot;
+  atomic_bool is_writing_snapshot;
+  gchar *restore_from;  /* the folder of a copy that the server begins with; NULL = none */
+  gchar *import_folder; /* NULL = none */
   guint snapshot_increments;
   guint keep_snapshots;
   TpsRecovery recovery;
@@ -64,8 +69,8 @@ struct TpsDurable
   gboolean has_thread; /* one thread starts and stops */
   pthread_t thread;
 
-  /* Changed under the lock; read without it. Whether there is room, and whether the disk works, is the log's to say: these two
-   * phases are what it said last. */
+  /* Changed under the lock; read without it. Whether there is room, and whether the disk works, is
+   * the log's to say: these two phases are what it said last. */
   atomic_int phase;
   TpsMutex lock;
   TpsCond changed;
@@ -210,6 +215,8 @@ end_recovery (TpsDurable *durable, const GError *error)
     tps_trace (&recovery_failed,
                tps_field_text ("folder", tps_data_folder_get_path (durable->folder)),
                tps_field_text ("message", error->message));
+  if (error == NULL && durable->targets.restored != NULL)
+    durable->targets.restored (durable->targets.user_data);
   enter (durable, error == NULL ? TPS_DURABLE_LIVE : TPS_DURABLE_FAILED, error);
   if (durable->targets.recovered != NULL)
     durable->targets.recovered (durable->targets.user_data, error);
@@ -297,12 +304,23 @@ recover (void *user_data)
   return NULL;
 }
 
+static void
+collect (TpsReading *reading, gpointer durable)
+{
+  TpsDurableStatus status;
+
+  tps_durable_get_status (durable, &status);
+  tps_durable_numbers_collect (reading, &status);
+}
+
 gboolean
 tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error)
 {
   durable->targets = *targets;
   durable->feed = tps_log_feed_new (durable->log, targets->workers, targets->replies);
   durable->recovery.started_ns = tps_clock_now_ns ();
+  tps_durable_numbers_init (&durable->numbers, targets->counters, &durable->snapshot);
+  durable->collector = tps_counters_add_collector (targets->counters, collect, durable);
   durable->has_thread = pthread_create (&durable->thread, NULL, recover, durable) == 0;
   if (!durable->has_thread)
     g_set_error_literal (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
@@ -391,11 +409,21 @@ write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error)
   TpsSnapshotInfo info;
   gint64 begun_ns = tps_clock_now_ns ();
   gint64 begun_bytes = get_log_bytes (durable);
+  gboolean is_written;
 
   options.max_increments = is_incremental ? durable->snapshot_increments : 0;
-  if (!tps_snapshot_write (&options, &info, error))
-    return FALSE;
+  atomic_store (&durable->is_writing_snapshot, TRUE);
+  is_written = tps_snapshot_write (&options, &info, error);
+  atomic_store (&durable->is_writing_snapshot, FALSE);
+  if (!is_written)
+    {
+      tps_durable_numbers_add_failure (&durable->numbers);
+      return FALSE;
+    }
+  tps_mutex_lock (&durable->lock);
   durable->snapshot = info;
+  tps_mutex_unlock (&durable->lock);
+  tps_durable_numbers_add_snapshot (&durable->numbers, &info, tps_clock_now_ns () - begun_ns);
   tps_snapshot_thread_note (&durable->snapshots, begun_ns, begun_bytes);
   tps_trace (&snapshot_written, tps_field_text ("name", info.name), tps_field_int ("lsn", info.lsn),
              tps_field_uint ("bytes", info.n_bytes),
@@ -563,6 +591,15 @@ tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status)
 }
 
 void
+tps_durable_get_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, gboolean *is_writing)
+{
+  tps_mutex_lock (&durable->lock);
+  *info = durable->snapshot;
+  tps_mutex_unlock (&durable->lock);
+  *is_writing = atomic_load (&durable->is_writing_snapshot);
+}
+
+void
 tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data)
 {
   tps_log_flush (durable->log, done, user_data);
@@ -603,6 +640,7 @@ begin_with_copy (TpsDurable *durable, const TpsDurableOptions *options, TpsLogFo
     return FALSE;
   tps_trace (&snapshot_restored, tps_field_text ("name", durable->restore_from),
              tps_field_int ("lsn", info.end_lsn), tps_field_uint ("bytes", info.n_bytes));
+  tps_durable_numbers_clear (&durable->numbers);
   g_clear_pointer (&durable->log, tps_log_close);
   tps_log_found_clear (found);
   return open_log_after (durable, options, info.end_lsn, found, error);
@@ -708,6 +746,9 @@ tps_durable_stop (TpsDurable *durable)
   if (durable->has_thread)
     pthread_join (durable->thread, NULL);
   durable->has_thread = FALSE;
+  if (durable->collector != 0)
+    tps_counters_remove_collector (durable->numbers.counters, durable->collector);
+  durable->collector = 0;
 }
 
 void

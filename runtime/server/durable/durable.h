@@ -2,28 +2,35 @@
 
 /* What makes the state of a server survive: a data directory with a log of its commands.
  *
- *   tps_durable_new()      opens the directory and its log; the sequencer is made with the functions below as options
- *   tps_durable_start()    a thread applies the log again to tables and model, then the server is live
- *   command -> observe()   the record is appended to the log; when it is as safe as the command wants it, the log releases
- *                          it, and the request is answered
- *   snapshot               all state in files, so that the log before it can be deleted and restarts are short
- *   tps_durable_stop()     no more recovery or snapshot; tables and model may be freed when their calls have ended
+ *   tps_durable_new()      opens the directory and its log; the sequencer is made with the
+ *                          functions below as options
+ *   tps_durable_start()    a thread applies the log again to tables and model, then the server is
+ *                          live
+ *   command -> observe()   the record is appended to the log; when it is as safe as the command
+ *                          wants it, the log releases it, and the request is answered
+ *   snapshot               all state in files, so that the log before it can be deleted and
+ *                          restarts are short
+ *   tps_durable_stop()     no more recovery or snapshot; tables and model may be freed when their
+ *                          calls have ended
  *   tps_durable_free()
  *
  * Phases:
  *
  *   recovering -> live       the log has been applied
  *   recovering -> failed     a record is damaged, or cannot be applied: nothing is served
- *   live <-> full            no room on the disk: changes are refused with RESOURCE_EXHAUSTED before they have an effect, lookups
- *                            go on; the log looks for room every second
- *   live, full -> read-only  a write or sync failed. What is on the disk can only be known by reading it again, so
- *                            changes are refused with UNAVAILABLE until a restart, and lookups go on
+ *   live <-> full            no room on the disk: changes are refused with RESOURCE_EXHAUSTED
+ *                            before they have an effect, lookups go on; the log looks for room
+ *                            every second
+ *   live, full -> read-only  a write or sync failed. What is on the disk can only be known by
+ *                            reading it again, so changes are refused with UNAVAILABLE until a
+ *                            restart, and lookups go on
  *
  * Thread: any, where not said otherwise.
  */
 
 #pragma once
 
+#include "runtime/base/counters.h"
 #include "runtime/base/durability.h"
 #include "runtime/server/log/faulty_disk.h"
 #include "runtime/server/log/log_feed.h"
@@ -72,8 +79,8 @@ typedef struct
   const gchar *import_folder;
 } TpsDurableOptions;
 
-/* Copies `options`; opens the directory and the log, which cuts off what a crash left half written. Blocks. Errors: those of
- * tps_data_folder_open(), tps_log_open() and tps_snapshot_locate(). */
+/* Copies `options`; opens the directory and the log, which cuts off what a crash left half written.
+ * Blocks. Errors: those of tps_data_folder_open(), tps_log_open() and tps_snapshot_locate(). */
 TpsDurable *tps_durable_new (const TpsDurableOptions *options, GError **error);
 
 /* Resolved. */
@@ -82,27 +89,34 @@ TpsDurability tps_durable_get_durability (const TpsDurable *durable);
 /* Fills in `observe`, `may_admit` and `user_data`. */
 void tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options);
 
-/* Borrowed until tps_durable_stop(); all empty. `tables` and `model` may be NULL if the log has no commands for them. */
+/* Borrowed until tps_durable_stop(); all empty. `tables` and `model` may be NULL if the log has no
+ * commands for them. */
 typedef struct
 {
   TpsSequencer *sequencer;
   TpsTableStore *tables;
   TpsModelServer *model;
   TpsWorkerPool *workers; /* read the log for followers; may be freed after tps_durable_free() */
+  TpsCounters *counters;  /* of the log and of snapshots; a reference is taken; NULL = nothing */
   TpsBudget *replies;     /* what followers read is charged to it; NULL = no limit */
-  /* Optional: called once, when the recovery has ended, by its thread. `error` is borrowed; NULL: the server is live. */
+  /* Optional: called once, by the thread of the recovery, when all state is there and no call has
+   * been served. */
+  void (*restored) (gpointer user_data);
+  /* Optional: called once, when the recovery has ended, by its thread. `error` is borrowed; NULL:
+   * the server is live. */
   void (*recovered) (gpointer user_data, const GError *error);
   gpointer user_data;
 } TpsDurableTargets;
 
-/* Begins the recovery, on a thread of its own. Copies `targets`. Errors: RESOURCE_EXHAUSTED (no thread). */
+/* Begins the recovery, on a thread of its own. Copies `targets`. Errors: RESOURCE_EXHAUSTED (no
+ * thread). */
 gboolean tps_durable_start (TpsDurable *durable, const TpsDurableTargets *targets, GError **error);
 
 /* Waits until the recovery has ended. FALSE with its error. */
 gboolean tps_durable_wait (TpsDurable *durable, GError **error);
 
-/* Whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the server recovers. Takes no lock when
- * they may. */
+/* Whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the server
+ * recovers. Takes no lock when they may. */
 gboolean tps_durable_check (TpsDurable *durable, GError **error);
 
 typedef struct
@@ -117,8 +131,11 @@ typedef struct
 
 void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
 
-/* Calls `done`, from any thread, when everything that was answered before this call is on the disk. Not while the server
- * recovers. */
+/* The newest snapshot, whose name is empty if there is none; and whether one is being written. */
+void tps_durable_get_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, gboolean *is_writing);
+
+/* Calls `done`, from any thread, when everything that was answered before this call is on the disk.
+ * Not while the server recovers. */
 void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
 
 /* ---- followers of the log -------------------------------------------------------------------- */
@@ -175,10 +192,12 @@ typedef struct
 void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
                           TpsDurableSnapshotDone done, gpointer user_data);
 
-/* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called again. */
+/* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called
+ * again. */
 void tps_durable_stop (TpsDurable *durable);
 
-/* Stops, writes and syncs what was appended, unlocks the directory. The sequencer admits nothing any more. NULL is fine. */
+/* Stops, writes and syncs what was appended, unlocks the directory. The sequencer admits nothing
+ * any more. NULL is fine. */
 void tps_durable_free (TpsDurable *durable);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurable, tps_durable_free)

@@ -24,8 +24,8 @@ typedef struct
   gint64 started_ns;
 } TpsRecovery;
 
-/* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record that does not do what it did); of tables and model,
- * naming the LSN. */
+/* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record that does not do what it
+ * did); of tables and model, naming the LSN. */
 gboolean tps_recovery_run (TpsRecovery *recovery, GError **error);
 
 /* Milliseconds that the rest takes if it goes on as it went; -1 = not known yet. Thread: any. */

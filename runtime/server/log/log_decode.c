@@ -364,6 +364,8 @@ get_create (Body *body, TpsCommand *command)
   spec->optimizer = get_optimizer (body);
   get_place (body, &spec->place);
   spec->durability = get_u8 (body);
+  if (get_rest (body) > 0)
+    spec->tenant = (gchar *) (gsize) get_text (body); /* only read */
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))
     body->is_bad = TRUE;
   command->create = spec;

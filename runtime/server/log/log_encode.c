@@ -128,6 +128,8 @@ put_create (TpsRecordPlan *plan, const TpsTableSpec *spec)
   put_text (meta, spec->place.device);
   put_u8 (meta, spec->place.is_host_memory ? PLACE_IS_HOST_MEMORY : 0);
   put_u8 (meta, (guint8) spec->durability);
+  if (spec->tenant != NULL)
+    put_text (meta, spec->tenant);
 }
 
 static void

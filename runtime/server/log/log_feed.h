@@ -5,10 +5,10 @@
  *   tps_log_feed_read() -> the records are durable: queued -> a job reads them -> done()
  *                       -> they are not: waits for the log, up to a deadline  -> done()
  *
- * A waiting request holds no thread. However many followers there are, they occupy one worker: a job
- * reads for one request after the other. Followers of the newest records share what was read for the
- * first of them, since batches are kept for a while. Followers further behind share open segments and
- * remembered positions.
+ * A waiting request holds no thread. However many followers there are, they occupy one worker: a
+ * job reads for one request after the other. Followers of the newest records share what was read
+ * for the first of them, since batches are kept for a while. Followers further behind share open
+ * segments and remembered positions.
  *
  * Memory: batches and what is read ahead come from a pool that is charged to the budget; waiting
  * requests are charged, too.
@@ -49,8 +49,8 @@ typedef struct
 
 #define TPS_LOG_FEED_MAX_WAITING 1024 /* requests */
 
-/* `log` and `workers` are borrowed; without `workers` nothing can be read. A reference of `budget` is
- * taken; it may be NULL. Before the first append. */
+/* `log` and `workers` are borrowed; without `workers` nothing can be read. A reference of `budget`
+ * is taken; it may be NULL. Before the first append. */
 TpsLogFeed *tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *budget);
 
 /* Copies `request`. Errors of done():

@@ -283,7 +283,7 @@ run_spare (TpsLogWriter *writer, gint64 now_ns)
   writer->is_writing = FALSE;
 }
 
-/* A write that fails is final, also for want of room, which had been reserved. */
+/* A write that fails is final, even if the disk is full: its room had been reserved. */
 static gboolean
 write_sealed (TpsLogWriter *writer, GError **error)
 {

@@ -45,7 +45,8 @@ add_answers (TpsModelCapture *capture, const TpsModelServer *server)
     }
 }
 
-/* Takes over `spare`, which is as large as the state. The lock is held, and no update is under way. */
+/* Takes over `spare`, which is as large as the state. The lock is held, and no update is under
+ * way. */
 static void
 take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
 {
@@ -175,7 +176,8 @@ tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture)
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-/* In the order of the versions, each with the trainers that it was the answer to. The lock is held. */
+/* In the order of the versions, each with the trainers that it was the answer to. The lock is
+ * held. */
 static void
 keep_versions (TpsModelServer *server, const TpsModelCapture *capture, GPtrArray *dropped)
 {

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The lasting state of a model server at one LSN, for snapshots. Versions are immutable and are referenced; the optimizer's
- * state is shared, so that the next update works on a copy. No update waits. */
+/* The lasting state of a model server at one LSN, for snapshots. Versions are immutable and are
+ * referenced; the optimizer's state is shared, so that the next update works on a copy. No update
+ * waits. */
 
 #pragma once
 
@@ -32,14 +33,14 @@ typedef struct
   gpointer model;   /* private */
 } TpsModelCapture;
 
-/* Waits until the update under way, if any, has ended. One thread at a time. Errors: RESOURCE_EXHAUSTED (no memory for a copy of
- * the state). */
+/* Waits until the update under way, if any, has ended. One thread at a time. Errors:
+ * RESOURCE_EXHAUSTED (no memory for a copy of the state). */
 gboolean tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture,
                                    GError **error);
 void tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture);
 
-/* Goes on from there: for a server without a model that serves nobody yet. References are taken. Errors: INVALID_ARGUMENT,
- * RESOURCE_EXHAUSTED. */
+/* Goes on from there: for a server without a model that serves nobody yet. References are taken.
+ * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 gboolean tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture,
                                    GError **error);
 

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What changes the model, as commands: each is admitted under the server's lock, where it takes effect, and finished without
- * it. Records hold references, so that they may outlive the round. Those whom an update answers are answered when its command
- * has ended. The other way round, records are applied again. */
+/* What changes the model, as commands: each is admitted under the server's lock, where it takes
+ * effect, and finished without it. Records hold references, so that they may outlive the round.
+ * Those whom an update answers are answered when its command has ended. The other way round,
+ * records are applied again. */
 
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"

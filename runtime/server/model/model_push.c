@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls, and their push ids. Small pushes are hashed when they come, large ones in the update that reads them anyway, or by a
- * worker where there is something to compare them with.
+/* Calls, and their push ids. Small pushes are hashed when they come, large ones in the update that
+ * reads them anyway, or by a worker where there is something to compare them with.
  *
- * A call that is new to the window is ended in it just before it is answered. One that repeats a call that still runs waits
- * in the window, not in a round, and is answered by on_first_ended(). Ids are scoped to the model: after a reset and a new
- * init_model() they may be used again. The map of the whole is in model_server_private.h.
+ * A call that is new to the window is ended in it just before it is answered. One that repeats a
+ * call that still runs waits in the window, not in a round, and is answered by on_first_ended().
+ * Ids are scoped to the model: after a reset and a new init_model() they may be used again. The map
+ * of the whole is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -33,6 +34,7 @@ tps_model_call_answer (TpsAnswer *answer)
   TpsModelCall *call = (TpsModelCall *) answer;
   const GError *error = call->ticket.error;
 
+  tps_gauge_add (call->server->numbers.waiting, -1);
   if (call->is_in_window)
     leave_window (call);
   call->done (call->user_data, error == NULL ? call->model : NULL, error);
@@ -108,11 +110,12 @@ compute_digest (TpsUpdateTicket *ticket)
   ticket->has_digest = TRUE;
 }
 
-/* With `opponent`, taken: what the call's push is compared with before it is tried again; NULL = its digest alone is wanted. */
+/* With `original`, taken: what the call's push is compared with before it is tried again; NULL =
+ * its digest alone is wanted. */
 typedef struct
 {
   TpsModelCall *call;
-  TpsUpdateContribution *opponent;
+  TpsUpdateContribution *original;
 } Comparison;
 
 static void
@@ -123,13 +126,13 @@ compute_both (TpsModelServer *server, const Comparison *comparison)
 
   if (!ticket->has_digest)
     compute_digest (ticket);
-  if (comparison->opponent == NULL)
+  if (comparison->original == NULL)
     return;
-  digest = tps_update_contribution_compute_digest (comparison->opponent, ticket->trainer);
+  digest = tps_update_contribution_compute_digest (comparison->original, ticket->trainer);
   tps_mutex_lock (&server->shell.lock);
-  tps_update_contribution_set_digest (comparison->opponent, &digest);
+  tps_update_contribution_set_digest (comparison->original, &digest);
   tps_mutex_unlock (&server->shell.lock);
-  tps_update_contribution_unref (comparison->opponent);
+  tps_update_contribution_unref (comparison->original);
 }
 
 static void prepare (TpsModelCall *call);
@@ -143,7 +146,7 @@ compare_on_worker (gpointer user_data)
   TpsModelServer *server = call->server;
 
   compute_both (server, comparison);
-  if (comparison->opponent == NULL)
+  if (comparison->original == NULL)
     prepare (call);
   else
     take_part (call);
@@ -151,14 +154,15 @@ compare_on_worker (gpointer user_data)
   tps_shell_end (&server->shell);
 }
 
-/* What is to be compared is there a second time, or so it seems: then, and only then, it is read by itself. */
+/* What is to be compared is there a second time, or so it seems: then, and only then, it is read by
+ * itself. */
 static void
-compare (TpsModelCall *call, TpsUpdateContribution *opponent)
+compare (TpsModelCall *call, TpsUpdateContribution *original)
 {
   TpsModelServer *server = call->server;
   Comparison *comparison = g_new (Comparison, 1);
 
-  *comparison = (Comparison) { call, opponent };
+  *comparison = (Comparison) { call, original };
   tps_mutex_lock (&server->shell.lock);
   tps_shell_begin (&server->shell);
   tps_mutex_unlock (&server->shell.lock);
@@ -201,7 +205,8 @@ enter_window (TpsModelCall *call)
     }
 }
 
-/* A push with an id takes part in updates of the model for which its id was looked up. The lock is held. */
+/* A push with an id takes part in updates of the model for which its id was looked up. The lock is
+ * held. */
 static GError *
 check_model (TpsModelServer *server, const TpsModelCall *call)
 {
@@ -250,7 +255,7 @@ take_part (TpsModelCall *call)
   if (error != NULL)
     answer_call (call, error);
   else if (output.undecided != NULL)
-    compare (call, output.opponent);
+    compare (call, output.original);
   else
     tps_model_step_carry_out (server, &output, step);
 }
@@ -282,6 +287,7 @@ tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer, TpsTe
   call->sequence = sequence;
   call->done = done;
   call->user_data = user_data;
+  tps_gauge_add (server->numbers.waiting, 1);
   if (call->client != NULL)
     note_incarnation (call);
   if (count_bytes (call->ticket.gradients, n_gradients) <= TPS_MODEL_MAX_INLINE_BYTES)

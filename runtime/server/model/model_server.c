@@ -30,8 +30,8 @@ tps_model_server_new_reset_error (void)
 
 /* ---- the model ---- */
 
-/* Takes over `model`. Returns when its record is kept. The lock of init_model() is held: a second one finds the model there, and must
- * not be answered before the first record is kept. */
+/* Takes over `model`. Returns when its record is kept. The lock of init_model() is held: a second
+ * one finds the model there, and must not be answered before the first record is kept. */
 static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
@@ -154,6 +154,7 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   server->workers = options->workers;
   server->metrics = options->metrics != NULL ? tps_metrics_ref (options->metrics)
                                              : tps_metrics_new (NULL, NULL);
+  tps_round_numbers_init (&server->numbers, server->metrics, "updating");
   server->updating = tps_updating_new (&rules);
   tps_kept_versions_init (&server->kept, options->n_trainers);
   server->pushes = tps_push_window_new (&options->pushes);
@@ -166,7 +167,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   return server;
 }
 
-/* Ends all that waits and forgets the model. Returns the command that did, NULL = there was no model. */
+/* Ends all that waits and forgets the model. Returns the command that did, NULL = there was no
+ * model. */
 static TpsModelCommand *
 end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {
@@ -204,6 +206,14 @@ tps_model_server_reset_state (TpsModelServer *server, GError **error)
     return FALSE;
   command = end_all (server, answer, FALSE);
   return command == NULL || tps_model_command_finish_and_wait (command, error);
+}
+
+void
+tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status)
+{
+  tps_mutex_lock (&server->shell.lock);
+  tps_updating_get_status (server->updating, tps_clock_now_ns (), status);
+  tps_mutex_unlock (&server->shell.lock);
 }
 
 void

@@ -1,21 +1,23 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batch-updating parameter server: holds a model, collects one gradient of it from each trainer, steps the optimizer
- * with their mean and answers all of them with the new model.
+/* The batch-updating parameter server: holds a model, collects one gradient of it from each
+ * trainer, steps the optimizer with their mean and answers all of them with the new model.
  *
  * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
- * (runtime/server/model/updating.h), which has no lock, clock or thread; arithmetic runs on the worker pool; answers are given
- * outside the lock. Models are immutable once they are out: each update makes a new one, so that answers of old rounds
- * stay what they were.
+ * (runtime/server/model/updating.h), which has no lock, clock or thread; arithmetic runs on the
+ * worker pool; answers are given outside the lock. Models are immutable once they are out: each
+ * update makes a new one, so that answers of old rounds stay what they were.
  *
- * Rules and errors of all calls: those of the wire methods of the same name in thrift/parameter_server.thrift; of calls that change
- * the model also those of tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it.
+ * Rules and errors of all calls: those of the wire methods of the same name in
+ * thrift/parameter_server.thrift; of calls that change the model also those of
+ * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it.
  */
 
 #pragma once
 
 #include "runtime/base/metrics.h"
 #include "runtime/tensor/optimizer.h"
+#include "runtime/server/open_rounds.h"
 #include "runtime/server/push_window.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/tensor/model_version.h"
@@ -41,8 +43,8 @@ typedef struct
   gpointer user_data;
 } TpsModelServerOptions;
 
-/* Called exactly once, from any thread, outside the lock. `model` is borrowed for the call (ref keeps it); NULL on
- * error. */
+/* Called exactly once, from any thread, outside the lock. `model` is borrowed for the call (ref
+ * keeps it); NULL on error. */
 typedef void (*TpsModelDone) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
 /* Errors: INVALID_ARGUMENT. */
@@ -51,8 +53,8 @@ TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GErr
 /* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
 void tps_model_server_free (TpsModelServer *server);
 
-/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be resolved. Blocks until the sequencer's
- * observer has released the command. */
+/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be
+ * resolved. Blocks until the sequencer's observer has released the command. */
 gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                                       guint n_parameters, const TpsOptimizerSpec *optimizer,
                                       GError **error);
@@ -60,21 +62,25 @@ gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *pa
 /* A reference; NULL with NOT_FOUND. */
 TpsModelVersion *tps_model_server_get_model (TpsModelServer *server, GError **error);
 
-/* Takes `gradients` [n] over. `client` NULL = no push id. Never blocks; `done` may come before this returns. `may_wait`
- * FALSE: a call that would have to wait for other trainers is not taken and fails with UNAVAILABLE. */
+/* Takes `gradients` [n] over. `client` NULL = no push id. Never blocks; `done` may come before this
+ * returns. `may_wait` FALSE: a call that would have to wait for other trainers is not taken and
+ * fails with UNAVAILABLE. */
 void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
                                         TpsTensor *gradients, guint n_gradients,
                                         const gchar *client, gint64 sequence, gint64 version,
                                         gboolean may_wait, TpsModelDone done, gpointer user_data);
 
-/* Applies the record of a command that changed the model, unless a restored snapshot contains it; blocks. Before the first call. Records must come in the order of their
- * LSNs. */
+/* Applies the record of a command that changed the model, unless a restored snapshot contains it;
+ * blocks. Before the first call. Records must come in the order of their LSNs. */
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);
 
-/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. Blocks until the sequencer's observer
- * has released the command. Errors: those of the observer. */
+/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. Blocks
+ * until the sequencer's observer has released the command. Errors: those of the observer. */
 gboolean tps_model_server_reset_state (TpsModelServer *server, GError **error);
+
+/* Calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
+void tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status);
 
 /* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. */
 void tps_model_server_shut_down (TpsModelServer *server);

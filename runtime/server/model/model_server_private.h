@@ -2,15 +2,17 @@
 
 /* What the files of the model server share. Internal to this folder.
  *
- * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock -> carry_out() without it:
- * answers are given; the update, if one is to be made, is computed here when it is small, else by the workers, with the
- * digests of large pushes -> finish_update() under the lock: the new version is the newest -> carry_out() again, which
- * finishes the command; when that has ended, those who took part are answered.
- * A push id or a trainer that is there already: compare() takes the digests that are missing, on a worker, and tries again.
- * Failures: a call is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
+ * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock ->
+ * carry_out() without it: answers are given; the update, if one is to be made, is computed here
+ * when it is small, else by the workers, with the digests of large pushes -> finish_update() under
+ * the lock: the new version is the newest -> carry_out() again, which finishes the command; when
+ * that has ended, those who took part are answered. A push id or a trainer that is there already:
+ * compare() takes the digests that are missing, on a worker, and tries again. Failures: a call is
+ * refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
  *
- * Locks: that of init_model(), then the shell's; under it those of the news, of the metrics and of the worker pool. Nothing is answered, nobody is
- * told, and no element is touched, under any of them. The push window's is never taken under it; the sequencer's is.
+ * Locks: that of init_model(), then the shell's; under it those of the news, of the metrics and of
+ * the worker pool. Nothing is answered, nobody is told, and no element is touched, under any of
+ * them. The push window's is never taken under it; the sequencer's is.
  */
 
 #pragma once
@@ -22,6 +24,7 @@
 #include "runtime/server/model/trained_model.h"
 #include "runtime/server/model/update_news.h"
 #include "runtime/server/model/updating.h"
+#include "runtime/server/round_numbers.h"
 #include "runtime/server/shell.h"
 
 G_BEGIN_DECLS
@@ -55,6 +58,7 @@ struct TpsModelServer
   TpsModelServerOptions options;
   TpsWorkerPool *workers;
   TpsMetrics *metrics;
+  TpsRoundNumbers numbers;
   TpsUpdateNews news;
   TpsPushWindow *pushes;
   TpsSequencer *sequencer;
@@ -79,13 +83,15 @@ GError *tps_model_server_new_reset_error (void);
 
 /* -- model_step.c: what follows from a step of the machine -- */
 
-/* Notes what the lock guards; to be called once after a step, before the lock is given up. The update to be made, if any. */
+/* Notes what the lock guards; to be called once after a step, before the lock is given up. The
+ * update to be made, if any. */
 TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
 
 /* The deadline of the round, as the shell calls it; `server` is the TpsModelServer. */
 void tps_model_step_expire (gpointer user_data);
 
-/* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock is held. */
+/* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock
+ * is held. */
 void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,
                                TpsModelStep *step);
 
@@ -94,7 +100,8 @@ void tps_model_step_answer (TpsUpdateTicket *first);
 
 /* -- model_capture.c -- */
 
-/* Between two updates: gives the thread that waits for it, if any, what it wants. The lock is held. */
+/* Between two updates: gives the thread that waits for it, if any, what it wants. The lock is
+ * held. */
 void tps_model_capture_take (TpsModelServer *server);
 
 /* -- model_push.c: calls and their push ids -- */
@@ -117,8 +124,8 @@ TpsModelCommand *tps_model_command_admit_update (TpsModelServer *server, const T
                                                  guint n_parameters);
 TpsModelCommand *tps_model_command_admit_reset (TpsModelServer *server);
 
-/* Those whom an update answers, and whatever else is answered in the same step, get their answers when the command has ended;
- * their push ids belong to its record. The lock is held. */
+/* Those whom an update answers, and whatever else is answered in the same step, get their answers
+ * when the command has ended; their push ids belong to its record. The lock is held. */
 void tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *output);
 
 void tps_model_command_finish (TpsModelCommand *command);

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What follows from a step of the machine: a timer, news, answers, an update that is computed and taken back.
+/* What follows from a step of the machine: a timer, news, answers, an update that is computed and
+ * taken back.
  *
  * The map of the whole is in model_server_private.h.
  */
@@ -42,6 +43,7 @@ tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
       step->model = tps_trained_model_ref (server->model);
       tps_shell_begin (&server->shell);
     }
+  tps_gauge_set (server->numbers.open, tps_updating_get_deadline (server->updating) != G_MAXINT64);
   tps_shell_set_deadline (&server->shell, tps_updating_get_deadline (server->updating));
   return step;
 }
@@ -75,6 +77,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   tps_kept_versions_add (&server->kept, newest, step->job->trainers, step->job->n_took_part,
                          dropped);
   record_spans (server, step);
+  tps_counter_add (server->numbers.completed, 1);
   tps_update_news_add_update (&server->news, newest->version, step->job->n_took_part);
   return tps_model_command_admit_update (server, step->job, newest->n_parameters);
 }
@@ -114,7 +117,8 @@ mark_gradients (TpsModelStep *step)
           step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
 }
 
-/* Takes back an update that was computed, or has failed; frees it. `command`: what the update was, or NULL. */
+/* Takes back an update that was computed, or has failed; frees it. `command`: what the update was,
+ * or NULL. */
 static TpsModelStep *
 finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **command)
 {

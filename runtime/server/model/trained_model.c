@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every element alike do not care
- * where rows end, so their parameters are cut into rows of BLOCK_ELEMS however they are shaped; the others get the rows of
- * a matrix, anything else being one row.
+/* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every
+ * element alike do not care where rows end, so their parameters are cut into rows of BLOCK_ELEMS
+ * however they are shaped; the others get the rows of a matrix, anything else being one row.
  *
- * A block is visited once: its gradients are hashed, where that is wanted, and added up in a scratch row that stays in the first-level cache, the old
- * values are copied to the new version, the optimizer steps them there. */
+ * A block is visited once: its gradients are hashed, where that is wanted, and added up in a
+ * scratch row that stays in the first-level cache, the old values are copied to the new version,
+ * the optimizer steps them there. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -370,7 +371,8 @@ average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
   return scratch;
 }
 
-/* The digest's blocks that begin in this one; where rows are not as long as they are, the last may reach into the next. */
+/* The digest's blocks that begin in this one; where rows are not as long as they are, the last may
+ * reach into the next. */
 static void
 hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
 {

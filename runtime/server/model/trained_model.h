@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model with its optimizer: the arithmetic of an update, which makes a new version and leaves the old ones as they are.
+/* A model with its optimizer: the arithmetic of an update, which makes a new version and leaves the
+ * old ones as they are.
  *
- * Bits: per element, float sum of the gradients in the order given, one division by their number, then the optimizer's
- * formula. How the blocks are shared among threads makes no difference.
+ * Bits: per element, float sum of the gradients in the order given, one division by their number,
+ * then the optimizer's formula. How the blocks are shared among threads makes no difference.
  *
  * Thread: one update at a time; its blocks on any threads. References: any.
  */
@@ -18,8 +19,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsTrainedModel TpsTrainedModel;
 
-/* Copies `parameters` into version 1. `optimizer` need not be resolved. Errors: INVALID_ARGUMENT (none, a name twice, not
- * FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
+/* Copies `parameters` into version 1. `optimizer` need not be resolved. Errors: INVALID_ARGUMENT
+ * (none, a name twice, not FLOAT32, the optimizer), RESOURCE_EXHAUSTED. */
 TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint n_parameters,
                                         const TpsOptimizerSpec *optimizer, GError **error);
 TpsTrainedModel *tps_trained_model_ref (TpsTrainedModel *model);
@@ -36,17 +37,18 @@ gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 /* What it began with: began_as() compares this. */
 const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *model);
 
-/* The optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (trained_model.c); borrowed, and changed by updates. */
+/* The optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (trained_model.c);
+ * borrowed, and changed by updates. */
 gfloat *tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats);
 
-/* A reference to the state as it is, which stays so: the next update works on a copy, in `spare`, as large as the state, which is
- * taken over. No update may be under way. */
+/* A reference to the state as it is, which stays so: the next update works on a copy, in `spare`,
+ * as large as the state, which is taken over. No update may be under way. */
 TpsBuffer *tps_trained_model_share_state (TpsTrainedModel *model, TpsBuffer *spare);
 /* The spare is no longer needed, if no update has taken it. No update may be under way. */
 void tps_trained_model_drop_spare (TpsTrainedModel *model);
 
-/* A model that goes on from `newest`, of which a reference is taken. The state is 0, for the caller to fill. `optimizer` is
- * resolved. Errors: as tps_trained_model_new(). */
+/* A model that goes on from `newest`, of which a reference is taken. The state is 0, for the caller
+ * to fill. `optimizer` is resolved. Errors: as tps_trained_model_new(). */
 TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
                                                  const TpsOptimizerSpec *optimizer,
                                                  const TpsPushDigest *beginning, GError **error);
@@ -54,7 +56,8 @@ TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
 /* Resolved; borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
 
-/* One update, under way. Where the digest of gradients is wanted, their blocks are hashed in the same visit. */
+/* One update, under way. Where the digest of gradients is wanted, their blocks are hashed in the
+ * same visit. */
 typedef struct
 {
   TpsTrainedModel *model;

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The digest of a push: of trainer, version and gradients. Elements are hashed in blocks, so that the visit in which a
- * block is added up can hash it too, and in any order.
+/* The digest of a push: of trainer, version and gradients. Elements are hashed in blocks, so that
+ * the visit in which a block is added up can hash it too, and in any order.
  *
- * Blocks are numbered through all tensors, each of which begins with one of its own; an empty tensor has none. Thread: any.
+ * Blocks are numbered through all tensors, each of which begins with one of its own; an empty
+ * tensor has none. Thread: any.
  */
 
 #pragma once

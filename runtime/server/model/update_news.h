@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What observers of a model server are told, in the order in which it happened. Internal to this folder.
+/* What observers of a model server are told, in the order in which it happened. Internal to this
+ * folder.
  *
- * News is noted under the server's lock and told outside it: while one thread tells, others leave theirs to it.
+ * News is noted under the server's lock and told outside it: while one thread tells, others leave
+ * theirs to it.
  */
 
 #pragma once

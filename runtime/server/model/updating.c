@@ -387,7 +387,7 @@ repeat (TpsUpdating *updating, TpsUpdateRound *round, TpsUpdateTicket *ticket,
   if (!first->has_digest || !ticket->has_digest)
     {
       output->undecided = ticket;
-      output->opponent = contribution_ref (first);
+      output->original = contribution_ref (first);
       return;
     }
   if (memcmp (&first->digest, &ticket->digest, sizeof first->digest) != 0)
@@ -462,7 +462,8 @@ tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns
 
 /* ---- what ends rounds ---- */
 
-/* To the trainers' contributions, which may be compared with others still, and to the tickets that brought them. */
+/* To the trainers' contributions, which may be compared with others still, and to the tickets that
+ * brought them. */
 static void
 give_digests (TpsUpdateRound *round, const TpsUpdatingJob *job)
 {
@@ -540,6 +541,29 @@ tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *ou
     }
   error = new_missing_error (updating);
   abort_open_round (updating, error, output);
+}
+
+void
+tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns, TpsUpdatingStatus *status)
+{
+  const TpsUpdatingOptions *options = &updating->options;
+  const TpsUpdateRound *round = updating->open;
+  guint n_looks = TPS_OPEN_ROUNDS_MAX_LOOKS;
+
+  *status = (TpsUpdatingStatus) {
+    .n_trainers = options->n_trainers,
+    .min_trainers = options->min_trainers,
+    .round_timeout_ns = options->round_timeout_ns,
+    .version = updating->version,
+    .is_updating = updating->updating != NULL,
+    .has_round = round != NULL,
+  };
+  if (round == NULL)
+    return;
+  status->round.n_arrived = round->n_arrived;
+  status->round.age_ns = now_ns - round->started_ns;
+  status->round.remaining_ns = round->deadline_ns - now_ns;
+  tps_open_round_list_missing (&status->round, options->n_trainers, has_come, round, &n_looks);
 }
 
 void

@@ -1,36 +1,41 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of updating a model by its trainers, as a state machine: no lock, clock, thread, socket or arithmetic. It is
- * told what happened and when, and says what is to be done: which calls are to be answered, whether the model is to be
- * updated, when to come back.
+/* The rules of updating a model by its trainers, as a state machine: no lock, clock, thread, socket
+ * or arithmetic. It is told what happened and when, and says what is to be done: which calls are to
+ * be answered, whether the model is to be updated, when to come back.
  *
- * A call is a ticket; it goes in with push() and comes out, once, in some output's `answered`. An update is a job; it comes
- * out in an output's `job`, is made by the caller, where and when it likes, and goes back in with job_done(), which answers
- * those who took part in it.
+ * A call is a ticket; it goes in with push() and comes out, once, in some output's `answered`. An
+ * update is a job; it comes out in an output's `job`, is made by the caller, where and when it
+ * likes, and goes back in with job_done(), which answers those who took part in it.
  *
- * Digests tell a repeat from another request. To take one is to read all gradients, so a ticket may come without: whoever
- * makes the update reads them anyway. Only when a trainer comes a second time is it needed sooner; then the output names
- * the ticket, `undecided`, and what it is to be compared with: tps_update_contribution_compute_digest() without a lock,
+ * Digests tell a repeat from another request. To take one is to read all gradients, so a ticket may
+ * come without: whoever makes the update reads them anyway. Only when a trainer comes a second time
+ * is it needed sooner; then the output names the ticket, `undecided`, and what it is to be compared
+ * with: tps_update_contribution_compute_digest() without a lock,
  * tps_update_contribution_set_digest(), and the ticket, with a digest too, is pushed again.
  *
  * A round is one update:
  *
- *   open -> updating -> done      all trainers have come, or, at the deadline, as many as suffice -> the model is new
+ *   open -> updating -> done      all trainers have come, or, at the deadline, as many as suffice
+ *                                 -> the model is new
  *   open -> aborted               too few have come at the deadline, counted from its first arrival
  *   updating -> aborted           the update failed
  *
- * While a model is being updated, trainers that do not take part in that update open the next round; it is not closed
- * before the update under way is done. What an aborted round collected is forgotten; the next push opens another round.
+ * While a model is being updated, trainers that do not take part in that update open the next
+ * round; it is not closed before the update under way is done. What an aborted round collected is
+ * forgotten; the next push opens another round.
  *
- * Versions: the model has version 1 when it is set, one more after each update. A gradient of version v counts as
- * old by (the version that the current round starts from) - v, and is STALE beyond max_staleness: so whether it is depends
- * on which rounds were closed before it came, not on how long arithmetic takes.
+ * Versions: the model has version 1 when it is set, one more after each update. A gradient of
+ * version v counts as old by (the version that the current round starts from) - v, and is STALE
+ * beyond max_staleness: so whether it is depends on which rounds were closed before it came, not on
+ * how long arithmetic takes.
  *
  * Thread: one at a time.
  */
 
 #pragma once
 
+#include "runtime/server/open_rounds.h"
 #include "runtime/server/push_window.h"
 #include "runtime/tensor/model_version.h"
 
@@ -59,8 +64,8 @@ struct TpsUpdateTicket
   guint n_gradients;
   TpsTensor *gradients; /* [n_gradients], owned; NULL once a round has taken them */
   gboolean has_digest;
-  TpsPushDigest
-      digest; /* tps_update_digest_compute(); every ticket that is answered without an error has one */
+  /* tps_update_digest_compute(); every ticket that is answered without an error has one */
+  TpsPushDigest digest;
 
   GError *error;         /* the answer; NULL = the model as it is after that step */
   TpsUpdateTicket *next; /* in TpsUpdatingOutput.answered; to be read before the call is answered */
@@ -93,7 +98,7 @@ typedef struct
   gboolean has_taken;        /* a trainer came to a round where `n_before` were */
   guint n_before;
   TpsUpdateTicket *undecided; /* NULL, or to be pushed again; then there is nothing else to do */
-  TpsUpdateContribution *opponent; /* of `undecided`: what it is compared with, a reference */
+  TpsUpdateContribution *original; /* of `undecided`: what it is compared with, a reference */
 
   /* private */
   TpsUpdateTicket *last_answered;
@@ -108,11 +113,13 @@ void tps_updating_free (TpsUpdating *updating);
 
 void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 
-/* There is a model of these parameters from now on, of version 1. Names and shapes are copied. There was none before. */
+/* There is a model of these parameters from now on, of version 1. Names and shapes are copied.
+ * There was none before. */
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
-/* The model has its next version without a round: an update was replayed. No round is open and no job is out. */
+/* The model has its next version without a round: an update was replayed. No round is open and no
+ * job is out. */
 void tps_updating_skip_version (TpsUpdating *updating);
 
 /* The same to the version of a model that was restored. */
@@ -140,7 +147,8 @@ void tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
 /* Thread: any. May free large memory. */
 void tps_update_contribution_unref (TpsUpdateContribution *contribution);
 
-/* The update was made, and all marks have digests, or it failed with `error` (taken). Frees the job. */
+/* The update was made, and all marks have digests, or it failed with `error` (taken). Frees the
+ * job. */
 void tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
                             TpsUpdatingOutput *output);
 
@@ -150,13 +158,17 @@ gint64 tps_updating_get_deadline (const TpsUpdating *updating);
 /* Ends the round whose deadline is not after `now_ns`. */
 void tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output);
 
-/* Answers all that waits with `error` (borrowed) and forgets the model. A job that is out goes back as always. */
+void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
+                              TpsUpdatingStatus *status);
+
+/* Answers all that waits with `error` (borrowed) and forgets the model. A job that is out goes back
+ * as always. */
 void tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output);
 
 void tps_updating_output_init (TpsUpdatingOutput *output);
 
-/* Frees what the machine no longer needs (large memory: not to be done under a lock) and makes the output as new.
- * `answered` and `job` must have been dealt with. */
+/* Frees what the machine no longer needs (large memory: not to be done under a lock) and makes the
+ * output as new. `answered` and `job` must have been dealt with. */
 void tps_updating_output_clear (TpsUpdatingOutput *output);
 
 G_END_DECLS

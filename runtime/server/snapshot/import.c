@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A file is read from front to back, a tensor after the other; every row finds its slot by its id. */
+/* A file is read from front to back, a tensor after the other; every row finds its slot by its
+ * id. */
 
 #include "runtime/server/snapshot/import.h"
 

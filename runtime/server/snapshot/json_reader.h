@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads JSON (RFC 8259) from front to back without building a tree, so that a header of 100 MB takes no memory beside its text.
+/* Reads JSON (RFC 8259) from front to back without building a tree, so that a header of 100 MB
+ * takes no memory beside its text.
  *
  *   tps_json_begin_object (&json);
  *   while (tps_json_next_member (&json, key))
@@ -11,8 +12,8 @@
  *   if (!tps_json_end (&json, "manifest", &error))
  *     ...
  *
- * A reader that meets an error stays bad: every later call returns 0 or FALSE, and tps_json_end() reports the first error.
- * Thread: one at a time.
+ * A reader that meets an error stays bad: every later call returns 0 or FALSE, and tps_json_end()
+ * reports the first error. Thread: one at a time.
  */
 
 #pragma once
@@ -37,8 +38,8 @@ typedef struct
 void tps_json_reader_init (TpsJsonReader *json, const gchar *text, gsize n_bytes);
 
 void tps_json_begin_object (TpsJsonReader *json);
-/* Sets `key` (text without escapes, valid UTF-8) if there is another member; its value must be read or skipped next. FALSE:
- * the object has ended. */
+/* Sets `key` (text without escapes, valid UTF-8) if there is another member; its value must be read
+ * or skipped next. FALSE: the object has ended. */
 gboolean tps_json_next_member (TpsJsonReader *json, GString *key);
 
 void tps_json_begin_array (TpsJsonReader *json);
@@ -54,12 +55,14 @@ void tps_json_skip (TpsJsonReader *json);
 /* Marks the text as wrong at the present place. `problem` is static. */
 void tps_json_fail (TpsJsonReader *json, const gchar *problem);
 
-/* Whether the text was read without an error, and only blanks follow. `what` names it. Errors: ABORTED, with the offset. */
+/* Whether the text was read without an error, and only blanks follow. `what` names it. Errors:
+ * ABORTED, with the offset. */
 gboolean tps_json_end (TpsJsonReader *json, const gchar *what, GError **error);
 
 /* Appends `text` (valid UTF-8) in quotes. */
 void tps_json_append_string (GString *json, const gchar *text);
-/* Appends a number, not NAN, such that reading it gives the same bits. Infinity is 1e999, which other readers take for it too. */
+/* Appends a number, not NAN, such that reading it gives the same bits. Infinity is 1e999, which
+ * other readers take for it too. */
 void tps_json_append_double (GString *json, gdouble value);
 
 G_END_DECLS

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The manifest of a snapshot: JSON, written last. A folder without one is no snapshot. FORMAT.md describes every member. */
+/* The manifest of a snapshot: JSON, written last. A folder without one is no snapshot. FORMAT.md
+ * describes every member. */
 
 #pragma once
 
@@ -19,8 +20,8 @@ typedef struct
 {
   gchar *name; /* in the snapshot's folder, without a slash; NULL = there is no file */
   guint64 n_bytes;
-  guint32
-      header_crc32c; /* of everything before the elements; the header holds the checksums of these */
+  /* of everything before the elements; the header holds the checksums of these */
+  guint32 header_crc32c;
 } TpsManifestFile;
 
 typedef struct
@@ -89,12 +90,13 @@ guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 /* The text; the caller frees it. */
 GString *tps_manifest_to_text (const TpsManifest *manifest);
 
-/* Reads a text; `what` names it in errors. `manifest` is initialised and empty; what was read before an error stays in it.
- * Errors: ABORTED (damaged, another version). */
+/* Reads a text; `what` names it in errors. `manifest` is initialised and empty; what was read
+ * before an error stays in it. Errors: ABORTED (damaged, another version). */
 gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes,
                              const gchar *what, GError **error);
 
-/* Writes the manifest of folder `folder`, whose files are complete, and syncs their names and its own. Errors: those of the disk. */
+/* Writes the manifest of folder `folder`, whose files are complete, and syncs their names and its
+ * own. Errors: those of the disk. */
 gboolean tps_manifest_write (const TpsManifest *manifest, TpsDisk *disk, const gchar *folder,
                              GError **error);
 

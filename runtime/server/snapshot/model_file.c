@@ -16,8 +16,9 @@
 #define STATE "state"
 #define PIECE_BYTES ((gsize) 1 << 20)
 
-/* Names of parameters are any bytes; keys of the format are UTF-8, and one of them is taken. Where a name cannot be a key, all
- * keys of the file are numbers. The names are in the metadata, in base64. */
+/* Names of parameters are any bytes; keys of the format are UTF-8, and one of them is taken. Where
+ * a name cannot be a key, all keys of the file are numbers. The names are in the metadata, in
+ * base64. */
 #define NAMES "thriftps_parameters"
 #define RESERVED "__metadata__"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model of a batch-updating server as files: one for each version that is kept, and one for the optimizer's state. */
+/* The model of a batch-updating server as files: one for each version that is kept, and one for the
+ * optimizer's state. */
 
 #pragma once
 
@@ -9,12 +10,13 @@
 
 G_BEGIN_DECLS
 
-/* Writes the files of `capture` to `folder`, and fills `model` but for the push ids. Errors: those of the disk, ABORTED. */
+/* Writes the files of `capture` to `folder`, and fills `model` but for the push ids. Errors: those
+ * of the disk, ABORTED. */
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                 TpsSnapshotPace *pace, TpsManifestModel *model, GError **error);
 
-/* Fills `capture`, which is all zero; tps_model_files_clear() in any case. Errors: those of the disk, ABORTED,
- * RESOURCE_EXHAUSTED. */
+/* Fills `capture`, which is all zero; tps_model_files_clear() in any case. Errors: those of the
+ * disk, ABORTED, RESOURCE_EXHAUSTED. */
 gboolean tps_model_files_read (TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                const TpsManifestModel *model, TpsSnapshotPace *pace,
                                GError **error);

@@ -21,8 +21,8 @@ tps_npy_get_data_begin (const guint8 *prefix)
                      | (guint32) prefix[11] << 24);
 }
 
-/* A Python dictionary, such as "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }": what follows a key; NULL = it is
- * not there. */
+/* A Python dictionary, such as "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }": what
+ * follows a key; NULL = it is not there. */
 static const gchar *
 find_value (const gchar *text, const gchar *key)
 {

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The push ids of one window as one safetensors file: a tensor of bytes, the records of runtime/server/push_export.h. */
+/* The push ids of one window as one safetensors file: a tensor of bytes, the records of
+ * runtime/server/push_export.h. */
 
 #pragma once
 
@@ -9,7 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Writes `file->name` in `folder` while pushes go on, and fills in the rest of `file`. Errors: those of the disk, ABORTED. */
+/* Writes `file->name` in `folder` while pushes go on, and fills in the rest of `file`. Errors:
+ * those of the disk, ABORTED. */
 gboolean tps_push_file_write (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
                               TpsSnapshotPace *pace, TpsManifestFile *file, GError **error);
 

@@ -15,7 +15,8 @@
 /* What is made of a header takes at most so many bytes for each of its own: many short texts, or
  * many small tensors. */
 #define HEADER_COST 16
-/* A tensor of so many bytes is read ahead, past the page cache, which would cost more than the disk. */
+/* A tensor of so many bytes is read ahead, past the page cache, which would cost more than the
+ * disk. */
 #define MIN_AHEAD_BYTES ((gint64) 8 << 20)
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
@@ -495,8 +496,8 @@ is_ahead (const TpsSafetensorStream *stream)
          && tps_read_ahead_get_position (reader->ahead) == stream->at;
 }
 
-/* Up to `n_bytes`, the number of which is set: the first and the last block of a tensor are read apart, since its neighbours have
- * parts of them. */
+/* Up to `n_bytes`, the number of which is set: the first and the last block of a tensor are read
+ * apart, since its neighbours have parts of them. */
 static gboolean
 read_some (TpsSafetensorStream *stream, gpointer data, gsize *n_bytes, GError **error)
 {

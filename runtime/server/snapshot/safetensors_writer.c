@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Direct writes take whole blocks of 4 KiB, and tensors begin and end anywhere. The inner blocks of a tensor are gathered in
- * a large block of its own and written behind. A block in which a tensor begins or ends is gathered apart, as an edge,
- * since its neighbours write to it too, and is written when it is full.
+/* Direct writes take whole blocks of 4 KiB, and tensors begin and end anywhere. The inner blocks of
+ * a tensor are gathered in a large block of its own and written behind. A block in which a tensor
+ * begins or ends is gathered apart, as an edge, since its neighbours write to it too, and is
+ * written when it is full.
  *
- * Where the elements begin is decided before the first one: the header is measured with the largest numbers that may come, and
- * is padded with blanks in the end. */
+ * Where the elements begin is decided before the first one: the header is measured with the largest
+ * numbers that may come, and is padded with blanks in the end. */
 
 #include <string.h>
 

@@ -110,8 +110,9 @@ write_model (Writing *writing, GError **error)
                               writing->folder, &writing->pace, &model->pushes, error);
 }
 
-/* The manifest comes when the log holds every command that may have left a trace in the files. A command that has not
- * ended may not have been handed to the log yet, and to flush the log would not wait for it. */
+/* The manifest comes when the log holds every command that may have left a trace in the files. A
+ * command that has not ended may not have been handed to the log yet, and to flush the log would
+ * not wait for it. */
 static gboolean
 write_manifest (Writing *writing, GError **error)
 {

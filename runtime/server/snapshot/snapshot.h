@@ -1,22 +1,27 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the lasting state of a server: written while requests go on, and read back when a server starts.
+/* Snapshots of the lasting state of a server: written while requests go on, and read back when a
+ * server starts.
  *
- *   write     LSN up to which all commands have ended -> tables, model, push ids -> flush of the log -> manifest -> old ones deleted
- *   restore   newest manifest -> tables, model, push ids; the caller then replays the log after info.lsn, in the order of
- *             the LSNs, by tps_table_store_replay() and tps_model_server_replay()
+ *   write     LSN up to which all commands have ended -> tables, model, push ids -> flush of the
+ *             log -> manifest -> old ones deleted
+ *   restore   newest manifest -> tables, model, push ids; the caller then replays the log after
+ *             info.lsn, in the order of the LSNs, by tps_table_store_replay() and
+ *             tps_model_server_replay()
  *
- * A snapshot is fuzzy: a row is stored as it was at some moment while the snapshot was written, with the LSN of its last
- * change. Replay skips the changes that a row already has, so the result has the bits of a server that never stopped. Two
- * obligations follow:
+ * A snapshot is fuzzy: a row is stored as it was at some moment while the snapshot was written,
+ * with the LSN of its last change. Replay skips the changes that a row already has, so the result
+ * has the bits of a server that never stopped. Two obligations follow:
  *
  *   - the log must keep every record after `lsn` of the oldest snapshot that is to be usable;
- *   - the log must hold every record up to `end_lsn` on the disk before the manifest is written, since the snapshot may
- *     contain effects of these commands. tps_snapshot_write() calls `flush` for that. At recovery the log must reach
- *     `end_lsn`; if it ends before, the caller must refuse the snapshot.
+ *   - the log must hold every record up to `end_lsn` on the disk before the manifest is written,
+ *     since the snapshot may contain effects of these commands. tps_snapshot_write() calls `flush`
+ *     for that. At recovery the log must reach `end_lsn`; if it ends before, the caller must refuse
+ *     the snapshot.
  *
- * Every LSN up to `lsn` is contained. Push windows and floors are part of the snapshot, so that the ids of pushes survive
- * the deletion of the log's segments. Rounds that are open (averaging, updates of a model) are not part of it.
+ * Every LSN up to `lsn` is contained. Push windows and floors are part of the snapshot, so that the
+ * ids of pushes survive the deletion of the log's segments. Rounds that are open (averaging,
+ * updates of a model) are not part of it.
  *
  * Files: FORMAT.md. All files are safetensors, apart from the manifest, which is JSON.
  */
@@ -35,7 +40,8 @@ typedef struct
   TpsDisk *disk;       /* borrowed */
   const gchar *folder; /* of all snapshots, e.g. "snapshots"; made if it is missing */
 
-  /* Borrowed. The sequencer is that of `tables` and `model`, and has an observer. Either of these may be NULL. */
+  /* Borrowed. The sequencer is that of `tables` and `model`, and has an observer. Either of these
+   * may be NULL. */
   TpsSequencer *sequencer;
   TpsTableStore *tables; /* with `keeps_row_lsns` */
   TpsModelServer *model;
@@ -46,11 +52,13 @@ typedef struct
    * would take more than half of it. 0 = always whole. */
   guint max_increments;
 
-  /* Blocks until the log holds every command up to `lsn` on the disk. NULL: there is no log. Errors: any; the snapshot fails. */
+  /* Blocks until the log holds every command up to `lsn` on the disk. NULL: there is no log.
+   * Errors: any; the snapshot fails. */
   gboolean (*flush) (gpointer user_data, gint64 lsn, GError **error);
   /* Whether to give up: asked every few milliseconds. NULL: never. */
   gboolean (*is_cancelled) (gpointer user_data);
-  /* Called at least every 4 MiB with the bytes that are done and those that there are, for logs. NULL: nobody is told. */
+  /* Called at least every 4 MiB with the bytes that are done and those that there are, for logs.
+   * NULL: nobody is told. */
   void (*progress) (gpointer user_data, guint64 n_done, guint64 n_bytes);
   /* For tests: called after each piece that was read under a lock which lookups or pushes may wait
    * for, with its length. */
@@ -67,11 +75,11 @@ typedef struct
 typedef struct
 {
   gchar name[TPS_SNAPSHOT_MAX_NAME + 1]; /* of its folder in `folder`; "" = there is none */
-  gint64
-      lsn; /* the log is replayed from the record after this one; its records up to here may be deleted */
+  /* the log is replayed from the record after this one; its records up to here may be deleted */
+  gint64 lsn;
   gint64 end_lsn; /* the greatest LSN of a command that may have left a trace */
-  gint64
-      oldest_lsn; /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
+  /* `lsn` of the oldest snapshot that is kept; the log must keep the records after it */
+  gint64 oldest_lsn;
   guint n_tables;
   guint n_increments; /* files; 0 = each table is one file that others can read */
   gboolean has_model;
@@ -89,17 +97,18 @@ typedef struct
 gboolean tps_snapshot_write (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                              GError **error);
 
-/* The newest snapshot that has a manifest: the whole manifest is checked, the files are not read. Sets `info` with an empty
- * name if there is none. Errors: those of the disk, ABORTED (a manifest that is damaged or of another version; the file and
- * the offset are named). */
+/* The newest snapshot that has a manifest: the whole manifest is checked, the files are not read.
+ * Sets `info` with an empty name if there is none. Errors: those of the disk, ABORTED (a manifest
+ * that is damaged or of another version; the file and the offset are named). */
 gboolean tps_snapshot_find (const TpsSnapshotOptions *options, TpsSnapshotInfo *info,
                             GError **error);
 
-/* Reads snapshot `info` (from tps_snapshot_find()) into a store and a model server that are empty, and sets the LSN of the
- * sequencer to info->lsn. No request may be served before the log has been replayed. A failure leaves the objects
- * half filled: they must be freed. Errors: those of the disk, ABORTED (damaged, truncated or missing files, another version:
- * the message names the file and the offset), RESOURCE_EXHAUSTED (the tables do not fit), INVALID_ARGUMENT (the snapshot holds a
- * model and `model` is NULL). */
+/* Reads snapshot `info` (from tps_snapshot_find()) into a store and a model server that are empty,
+ * and sets the LSN of the sequencer to info->lsn. No request may be served before the log has been
+ * replayed. A failure leaves the objects half filled: they must be freed. Errors: those of the
+ * disk, ABORTED (damaged, truncated or missing files, another version: the message names the file
+ * and the offset), RESOURCE_EXHAUSTED (the tables do not fit), INVALID_ARGUMENT (the snapshot holds
+ * a model and `model` is NULL). */
 gboolean tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *info,
                                GError **error);
 

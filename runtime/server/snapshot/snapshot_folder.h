@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The folder of all snapshots: one folder each, named for its LSN. A snapshot without a manifest is incomplete. Internal to this
- * folder. Errors, where there are any: those of the disk. */
+/* The folder of all snapshots: one folder each, named for its LSN. A snapshot without a manifest is
+ * incomplete. Internal to this folder. Errors, where there are any: those of the disk. */
 
 #pragma once
 
@@ -14,7 +14,8 @@ G_BEGIN_DECLS
 void tps_snapshot_folder_name (gint64 lsn, gchar name[TPS_SNAPSHOT_MAX_NAME + 1]);
 gint64 tps_snapshot_folder_get_lsn (const gchar *name);
 
-/* The names of complete snapshots, the oldest first; g_strfreev(). A folder that is not there has none. */
+/* The names of complete snapshots, the oldest first; g_strfreev(). A folder that is not there has
+ * none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Whether `path` is the folder of a complete snapshot. */

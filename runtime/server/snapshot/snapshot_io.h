@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of a snapshot have in common: giving up, progress, opening files. Internal to this folder. */
+/* What the parts of a snapshot have in common: giving up, progress, opening files. Internal to this
+ * folder. */
 
 #pragma once
 
@@ -24,8 +25,8 @@ gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error
 /* `n_bytes` were read under a lock that is free again. */
 void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
 
-/* Opens a file of a snapshot, whose length and header must be those that the manifest says. Errors: those of the disk,
- * ABORTED. */
+/* Opens a file of a snapshot, whose length and header must be those that the manifest says. Errors:
+ * those of the disk, ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,
                                               const TpsManifestFile *file, GError **error);
 

@@ -215,7 +215,20 @@ tps_table_spec_append_json (GString *json, const TpsTableSpec *spec)
   tps_optimizer_spec_append_json (json, &spec->optimizer);
   g_string_append_printf (json, ",\"durability\":%d,\"place\":", (gint) spec->durability);
   tps_json_append_string (json, place);
+  if (spec->tenant != NULL)
+    {
+      g_string_append (json, ",\"tenant\":");
+      tps_json_append_string (json, spec->tenant);
+    }
   g_string_append_c (json, '}');
+}
+
+static void
+read_text (TpsJsonReader *json, GString *text, gchar **to)
+{
+  tps_json_read_string (json, text);
+  g_free (*to);
+  *to = g_strdup (text->str);
 }
 
 static void
@@ -234,11 +247,9 @@ tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec)
   tps_json_begin_object (json);
   while (tps_json_next_member (json, key))
     if (g_str_equal (key->str, "name"))
-      {
-        tps_json_read_string (json, key);
-        g_free (spec->name);
-        spec->name = g_strdup (key->str);
-      }
+      read_text (json, key, &spec->name);
+    else if (g_str_equal (key->str, "tenant"))
+      read_text (json, key, &spec->tenant);
     else if (g_str_equal (key->str, "dim"))
       spec->dim = read_i32 (json);
     else if (g_str_equal (key->str, "dtype"))

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are the numbers of the wire;
- * values that are not said have no member. */
+/* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are
+ * the numbers of the wire; values that are not said have no member. */
 
 #pragma once
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are dealt out to the tensors of the
- * file, which all grow at the same time. An increment has some rows, with their ids. */
+/* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are
+ * dealt out to the tensors of the file, which all grow at the same time. An increment has some
+ * rows, with their ids. */
 
 #include "runtime/server/snapshot/table_file.h"
 
@@ -30,8 +31,8 @@ name_of_part (const TpsTable *table, const TpsStatePart *part)
   return g_strconcat (table->spec.name, ".state.", part->name, NULL);
 }
 
-/* Where the rows of this shard lie in the tensor of all of them: in the order of the ids, or, of hash shards, one shard after
- * the other. */
+/* Where the rows of this shard lie in the tensor of all of them: in the order of the ids, or, of
+ * hash shards, one shard after the other. */
 static gint64
 first_place_of (const TpsShard *shard)
 {

@@ -30,7 +30,8 @@ typedef struct
   gsize n_changed;       /* of these */
 } TpsTableFileRows;
 
-/* Writes file `path` while pushes go on, and fills `entry` but for the name of the file. Errors: those of the disk, ABORTED. */
+/* Writes file `path` while pushes go on, and fills `entry` but for the name of the file. Errors:
+ * those of the disk, ABORTED. */
 gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
                                const TpsTableFileRows *rows, TpsSnapshotPace *pace,
                                TpsManifestFile *entry, GError **error);

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Contributions to a row are added in the order of the gradients, so a table with a MAX gradient gets all of its
- * contributions in the push's turn; the others have theirs, grouped by row, before. Tables on devices come first, since their
- * steps may fail. */
+/* Contributions to a row are added in the order of the gradients, so a table with a MAX gradient
+ * gets all of its contributions in the push's turn; the others have theirs, grouped by row, before.
+ * Tables on devices come first, since their steps may fail. */
 
 #include "runtime/server/tables/apply.h"
 
@@ -13,7 +13,8 @@
 #include "runtime/base/parallel.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 
-/* What the lists of tps_device_steps_run() take for a gradient, from the heap. It is charged with the scratch. */
+/* What the lists of tps_device_steps_run() take for a gradient, from the heap. It is charged with
+ * the scratch. */
 #define DEVICE_LIST_BYTES 512
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -200,7 +201,8 @@ take_recorded_maxima (TpsApply *apply, guint i, GError **error)
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
-  /* A replay had its limit at the first time; rows that come with their gradients are as many as those. */
+  /* A replay had its limit at the first time; rows that come with their gradients are as many as
+   * those. */
   gboolean is_limited = apply->push->record == NULL && apply->push->table == NULL;
   gsize n_row_bytes = 0;
 
@@ -233,7 +235,8 @@ compare_tables (gconstpointer a, gconstpointer b)
   return left < right ? -1 : 1; /* both of one array */
 }
 
-/* One step for each table, in the order of their first gradients. `sorted` [n_parts] is working space. */
+/* One step for each table, in the order of their first gradients. `sorted` [n_parts] is working
+ * space. */
 static void
 number_tables (TpsApply *apply, TpsApplyPart **sorted)
 {

@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The gradients of one push, from the checks up to the steps of the tables. Internal to this folder.
+/* The gradients of one push, from the checks up to the steps of the tables. Internal to this
+ * folder.
  *
- *   init()   checks everything, finds the tables, takes all temporary space, and adds up which rows are named: what does not
- *            depend on the rows, and may fail. Beside other pushes.
+ *   init()   checks everything, finds the tables, takes all temporary space, and adds up which rows
+ *            are named: what does not depend on the rows, and may fail. Beside other pushes.
  *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
  *   clear()
  */
@@ -18,8 +19,8 @@
 
 G_BEGIN_DECLS
 
-/* One gradient. What its bags contribute: SUM their gradient, times the weight; MEAN theirs divided by the count; MAX rows
- * of cells. Places are in the scratch. */
+/* One gradient. What its bags contribute: SUM their gradient, times the weight; MEAN theirs divided
+ * by the count; MAX rows of cells. Places are in the scratch. */
 typedef struct
 {
   TpsOpenQuery open;
@@ -64,17 +65,18 @@ typedef struct TpsApply
   const gint64 **maxima;         /* [n_parts], for the record; NULL = no part is MAX */
 } TpsApply;
 
-/* `push` is borrowed until clear(), which must follow in any case. Errors: see tps_table_store_push(). */
+/* `push` is borrowed until clear(), which must follow in any case. Errors: see
+ * tps_table_store_push(). */
 gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePush *push,
                          GError **error);
 void tps_apply_clear (TpsApply *apply);
 
-/* Whether it may run while the push before it still runs: it is one short step in memory, and does not choose rows by what is in
- * them. */
+/* Whether it may run while the push before it still runs: it is one short step in memory, and does
+ * not choose rows by what is in them. */
 gboolean tps_apply_may_follow (const TpsApply *apply);
 
-/* Of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without their step are marked in `tables`. Blocks where
- * tables are on devices. */
+/* Of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without
+ * their step are marked in `tables`. Blocks where tables are on devices. */
 gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
 
 G_END_DECLS

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups: everything is checked and all answers have their memory before the first row is read; then bags are pooled, or
- * rows copied, in parts that threads take as they come. Devices begin with their queries before, and are waited for after. */
+/* Lookups: everything is checked and all answers have their memory before the first row is read;
+ * then bags are pooled, or rows copied, in parts that threads take as they come. Devices begin with
+ * their queries before, and are waited for after. */
 
 #include <string.h>
 
@@ -44,8 +45,8 @@ allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize 
 
 /* -- bags -- */
 
-/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query; none of a query that a
- * device answers. */
+/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query;
+ * none of a query that a device answers. */
 typedef struct
 {
   TpsOpenQuery open;
@@ -112,7 +113,8 @@ lookup_bytes (const TpsTableBags *bags)
          + bags->n_bags * bags->table->dim * sizeof (gfloat);
 }
 
-/* Each part of a table with wide rows has a stage of its own, so there are no more of them than threads. */
+/* Each part of a table with wide rows has a stage of its own, so there are no more of them than
+ * threads. */
 static gsize
 count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
 {
@@ -251,9 +253,13 @@ tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *queries, g
   ok = open_all (&call, queries, outputs, error) && pool_all (&call, error);
   for (guint i = 0; i < n_queries; i++)
     {
-      tps_open_query_clear (&call.lookups[i].open);
-      if (!ok)
+      const TpsOpenQuery *open = &call.lookups[i].open;
+
+      if (ok)
+        tps_table_numbers_add_lookup (open->table->numbers, open->bags.n_indices);
+      else
         tps_tensor_clear (&outputs[i]);
+      tps_open_query_clear (&call.lookups[i].open);
     }
   tps_scratch_clear (&call.stages);
   tps_scratch_clear (&call.scratch);
@@ -388,7 +394,10 @@ lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices, Tp
        && read_rows (store, found, &slots, (gsize) indices.shape.dims[0], rows, lsns, error);
   tps_table_slots_clear (&slots);
   if (ok)
-    return TRUE;
+    {
+      tps_table_numbers_add_lookup (found->numbers, (gsize) indices.shape.dims[0]);
+      return TRUE;
+    }
   tps_tensor_clear (rows);
   if (lsns != NULL)
     tps_tensor_clear (lsns);

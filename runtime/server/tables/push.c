@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A push: its id is looked up -> everything is checked and prepared -> it gets an LSN and its turns -> run() applies it -> it
- * ends in the window of push ids, which answers its repeats -> done().
+/* A push: its id is looked up -> everything is checked and prepared -> it gets an LSN and its turns
+ * -> run() applies it -> it ends in the window of push ids, which answers its repeats -> done().
  *
  * A repeat that comes while the first one is under way waits in the window, without a thread.
  */
@@ -92,8 +92,21 @@ end_unprepared (Push *push)
 }
 
 static void
+count_push (const Push *push)
+{
+  for (guint i = 0; i < push->apply.n_parts; i++)
+    {
+      const TpsOpenQuery *open = &push->apply.parts[i].open;
+
+      tps_table_numbers_add_push (open->table->numbers, open->bags.n_indices);
+    }
+}
+
+static void
 end_push (Push *push)
 {
+  if (push->error == NULL)
+    count_push (push);
   tps_apply_clear (&push->apply);
   end_unprepared (push);
 }
@@ -106,10 +119,18 @@ run_push (TpsOrdered *ordered)
   Push *push = (Push *) ordered;
 
   TPS_PLANT ("apply-only-logged", return );
+  if (ordered->has_waited)
+    {
+      tps_phases_rename (push->push.phases, TPS_PHASE_WAIT);
+      tps_phases_enter_long (push->push.phases, TPS_PHASE_APPLY);
+    }
   push->command.has_failed = !tps_apply_run (&push->apply, push->command.lsn, &push->error);
+  if (tps_sequencer_has_observer (tps_table_store_get_sequencer (push->store)))
+    tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
 
-/* `error`: the push has taken effect, but will not be there after a restart; its sender must not take it for done. */
+/* `error`: the push has taken effect, but will not be there after a restart; its sender must not
+ * take it for done. */
 static void
 push_ended (TpsOrdered *ordered, const GError *error)
 {
@@ -210,6 +231,7 @@ first_ended (gpointer user_data, gint64 unused, const GError *error)
 {
   Push *push = user_data;
 
+  tps_phases_rename (push->push.phases, TPS_PHASE_WAIT);
   push->done (push->user_data, error);
   g_free (push);
 }
@@ -252,7 +274,8 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
   return push->n_gradients > 0 ? earliest : 0;
 }
 
-/* Tables are looked for only where the id is known: then it may have been used for an earlier table of the name. */
+/* Tables are looked for only where the id is known: then it may have been used for an earlier table
+ * of the name. */
 static TpsPushVerdict
 begin_in_window (Push *push)
 {

@@ -30,8 +30,8 @@ typedef struct
   TpsBuffer *owned;
 } TpsTableSlots;
 
-/* `indices` INT64 [n], borrowed. Errors: INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of table emb";
- * RESOURCE_EXHAUSTED of `scratch`. Clear it in any case. */
+/* `indices` INT64 [n], borrowed. Errors: INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of
+ * table emb"; RESOURCE_EXHAUSTED of `scratch`. Clear it in any case. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
                                const gchar *what, TpsBufferPool *scratch, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);
@@ -49,8 +49,8 @@ gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const Tp
                               const gchar *what, GError **error);
 void tps_open_query_clear (TpsOpenQuery *open);
 
-/* Adds the bytes of the rows that the bags name to those of their call, each row as often as it is named. Errors:
- * RESOURCE_EXHAUSTED where one call may not name so much. */
+/* Adds the bytes of the rows that the bags name to those of their call, each row as often as it is
+ * named. Errors: RESOURCE_EXHAUSTED where one call may not name so much. */
 gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
                                      GError **error);
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tables of a store for those that write snapshots and restore them (runtime/server/snapshot). */
+/* The tables of a store for those that write snapshots and restore them
+ * (runtime/server/snapshot). */
 
 #pragma once
 
@@ -21,20 +22,21 @@ TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
 TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
 TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in the host's memory */
 
-/* A table of a resolved specification in the host's memory, with rows and state of 0; no other thread has it. The caller
- * fills it, sets its incarnation, number of steps and progress, and gives it to tps_table_store_adopt(). Errors:
- * RESOURCE_EXHAUSTED. */
+/* A table of a resolved specification in the host's memory, with rows and state of 0; no other
+ * thread has it. The caller fills it, sets its incarnation, number of steps and progress, and gives
+ * it to tps_table_store_adopt(). Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
-/* The same in the place that the specification says: a table on a device is filled by tps_table_fill_rows(). Errors: also
- * INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND (there is no such device). */
+/* The same in the place that the specification says: a table on a device is filled by
+ * tps_table_fill_rows(). Errors: also INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND (there is no such
+ * device). */
 TpsTable *tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
-/* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates; at most
- * tps_table_get_max_copied_rows(). On a device all rows of a copy have one LSN, that of the table's
- * last step. Errors, of devices only: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates; at
+ * most tps_table_get_max_copied_rows(). On a device all rows of a copy have one LSN, that of the
+ * table's last step. Errors, of devices only: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_table_capture_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to,
                                  GError **error);
 
@@ -65,7 +67,8 @@ gboolean tps_table_store_begin_import (TpsTableStore *store, const gchar *name, 
 gboolean tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error);
 void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table);
 
-/* The tables come from a snapshot that may contain traces of commands up to `lsn`. Before records are replayed. */
+/* The tables come from a snapshot that may contain traces of commands up to `lsn`. Before records
+ * are replayed. */
 void tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn);
 gint64 tps_table_store_get_snapshot_lsn (TpsTableStore *store);
 

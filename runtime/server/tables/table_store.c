@@ -1,11 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c and apply.c.
+/* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c
+ * and apply.c.
  *
- * create: the name is put among those being made -> the table is filled, without a lock -> the command is admitted and the
- * table put among the tables, under one lock: whoever finds the table gets a later LSN. A second creation of the name waits
- * meanwhile, then looks again. drop: the table is taken out and the command admitted under the same lock; pushes that were
- * admitted before still run, others are refused. Locks: `making_lock`, then `tables_lock`, then the sequencer's.
+ * create: the name is put among those being made -> the table is filled, without a lock -> the
+ * command is admitted and the table put among the tables, under one lock: whoever finds the table
+ * gets a later LSN. A second creation of the name waits meanwhile, then looks again. drop: the
+ * table is taken out and the command admitted under the same lock; pushes that were admitted before
+ * still run, others are refused. Locks: `making_lock`, then `tables_lock`, then the sequencer's.
  */
 
 #include "runtime/server/tables/table_store.h"
@@ -28,8 +30,8 @@ static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE
 #define DEFAULT_SCRATCH_PART 4
 #define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
 #define HOST "cpu"
-/* Of a table in a list: its specification with the name, and a reference. */
-#define LISTED_BYTES (sizeof (TpsTableSpec) + 288 + sizeof (gpointer))
+/* Of a table in a list: its specification with two names, and a reference. */
+#define LISTED_BYTES (sizeof (TpsTableSpec) + 2 * 288 + sizeof (gpointer))
 
 struct TpsTableStore
 {
@@ -38,6 +40,8 @@ struct TpsTableStore
   TpsBudget *scratch_budget; /* of lookups and pushes */
   TpsBudget *answer_budget;
   TpsBudget *kept_budget; /* NULL = what is kept for reuse is not charged */
+  TpsQuotas *quotas;      /* NULL = tables have no tenants */
+  TpsCounters *counters;  /* NULL = nothing is counted */
   TpsSequencer *sequencer;
   gboolean owns_sequencer;
   TpsPushWindow *pushes;
@@ -48,8 +52,8 @@ struct TpsTableStore
   TpsDurability durability;
   gboolean keeps_row_lsns;
   gsize max_row_bytes_of_call;
-  gint64
-      snapshot_lsn; /* the last one that a restored snapshot may have traces of; 0 = none was restored */
+  /* the last one that a restored snapshot may have traces of; 0 = none was restored */
+  gint64 snapshot_lsn;
   TpsDevice *(*find_device) (const gchar *name, GError **error);
 
   TpsMutex making_lock; /* guards `making` and `lanes` */
@@ -132,10 +136,13 @@ tps_table_store_new (const TpsTableStoreOptions *options)
 
   make_budgets (store, options);
   make_sequencer (store, options);
+  if (options->counters != NULL)
+    store->counters = tps_counters_ref (options->counters);
   store->pushes = tps_push_window_new (&options->pushes);
   store->answers = tps_buffer_pool_new (store->answer_budget, store->kept_budget, MAX_KEPT_BYTES);
   store->scratch = tps_buffer_pool_new (store->scratch_budget, store->kept_budget, MAX_KEPT_BYTES);
   store->workers = options->workers;
+  store->quotas = options->quotas;
   store->place = options->place;
   if (store->place.device[0] == '\0')
     g_strlcpy (store->place.device, HOST, sizeof store->place.device);
@@ -170,6 +177,7 @@ tps_table_store_free (TpsTableStore *store)
   tps_push_window_free (store->pushes);
   if (store->owns_sequencer)
     tps_sequencer_free (store->sequencer);
+  g_clear_pointer (&store->counters, tps_counters_unref);
   tps_budget_unref (store->scratch_budget);
   tps_budget_unref (store->answer_budget);
   tps_budget_unref (store->kept_budget);
@@ -254,7 +262,8 @@ compare_names (gconstpointer a, gconstpointer b)
   return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
 }
 
-/* References. The lock is held for as long as these take, and not while specifications are copied. */
+/* References. The lock is held for as long as these take, and not while specifications are
+ * copied. */
 static GPtrArray *
 ref_tables (TpsTableStore *store)
 {
@@ -430,11 +439,23 @@ provide_lanes (TpsTableStore *store, TpsDevice *device)
   return lanes;
 }
 
+/* What is charged with the table's memory in the host. */
+static TpsBudget *
+find_budget (TpsTableStore *store, const TpsTableSpec *spec)
+{
+  TpsTenant *tenant = spec->tenant != NULL && store->quotas != NULL
+                          ? tps_quotas_find (store->quotas, spec->tenant)
+                          : NULL;
+  TpsBudget *budget = tenant != NULL ? tps_tenant_get_table_budget (tenant) : NULL;
+
+  return budget != NULL ? budget : store->budget;
+}
+
 static TpsTable *
 make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOptions *options,
                 GError **error)
 {
-  TpsBudget *budget = spec->place.is_host_memory ? store->budget : store->device_budget;
+  TpsBudget *budget = spec->place.is_host_memory ? options->budget : store->device_budget;
   TpsDevice *device;
 
   if (spec->dtype != TPS_DTYPE_FLOAT32)
@@ -456,13 +477,17 @@ make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOp
 static TpsTable *
 make_table (TpsTableStore *store, const TpsTableSpec *spec, gboolean is_unfilled, GError **error)
 {
-  TpsTableOptions options = { .budget = store->budget,
+  TpsTableOptions options = { .budget = find_budget (store, spec),
                               .workers = store->workers,
                               .keeps_lsns = store->keeps_row_lsns,
                               .is_unfilled = is_unfilled };
+  TpsTable *table = g_str_equal (spec->place.device, HOST)
+                        ? tps_table_new (spec, &options, error)
+                        : make_on_device (store, spec, &options, error);
 
-  return g_str_equal (spec->place.device, HOST) ? tps_table_new (spec, &options, error)
-                                                : make_on_device (store, spec, &options, error);
+  if (table != NULL)
+    table->numbers = tps_table_numbers_new (store->counters, &table->spec);
+  return table;
 }
 
 /* What the specification does not say. */

@@ -1,26 +1,29 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The embedding tables of one process, by name: each in the host's memory, or where a device works on it, with the same bits
- * (runtime/device/backend.h).
+/* The embedding tables of one process, by name: each in the host's memory, or where a device works
+ * on it, with the same bits (runtime/device/backend.h).
  *
- * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one table take effect in the
- * order of their LSNs: short ones close behind each other, row by row, longer ones one after the other with all threads that
- * are idle. Lookups run beside them. An update of one row
- * is atomic: a lookup sees each row as it was before or after, and waits for a writer no longer than one row takes. A call
- * that is refused changes nothing: everything is checked before it gets an LSN. A dropped table lives until the calls that
- * use it have ended.
+ * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one
+ * table take effect in the order of their LSNs: short ones close behind each other, row by row,
+ * longer ones one after the other with all threads that are idle. Lookups run beside them. An
+ * update of one row is atomic: a lookup sees each row as it was before or after, and waits for a
+ * writer no longer than one row takes. A call that is refused changes nothing: everything is
+ * checked before it gets an LSN. A dropped table lives until the calls that use it have ended.
  *
- * All functions but pushes that wait for their turn compute on the calling thread; work above some 256 KiB is shared with the
- * worker pool, if there is one.
- * Errors, where not said otherwise: NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and
- * where, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
- * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others live on). Of calls that change
- * something also those of tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. Thread: any.
+ * All functions but pushes that wait for their turn compute on the calling thread; work above some
+ * 256 KiB is shared with the worker pool, if there is one. Errors, where not said otherwise:
+ * NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and where, e.g.
+ * "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
+ * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others
+ * live on). Of calls that change something also those of tps_sequencer_may_admit(), before any
+ * effect, and of the sequencer's observer, after it. Thread: any.
  */
 
 #pragma once
 
 #include "runtime/base/budget.h"
+#include "runtime/base/counters.h"
+#include "runtime/base/phases.h"
 #include "runtime/base/worker_pool.h"
 #include "runtime/device/backend.h"
 #include "runtime/embedding/bag_query.h"
@@ -28,6 +31,7 @@
 #include "runtime/server/budgets.h"
 #include "runtime/server/command.h"
 #include "runtime/server/push_window.h"
+#include "runtime/server/quota/quotas.h"
 #include "runtime/server/sequencer.h"
 
 G_BEGIN_DECLS
@@ -36,28 +40,36 @@ typedef struct TpsTableStore TpsTableStore;
 
 typedef struct
 {
-  /* Of all tables in the host's memory with their state; 0 = tps_table_store_get_default_max_bytes(). What a device holds
-   * is bounded by its memory alone. */
+  /* Of all tables in the host's memory with their state; 0 =
+   * tps_table_store_get_default_max_bytes(). What a device holds is bounded by its memory alone. */
   gsize max_bytes;
-  /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a quarter of the default of
-   * `max_bytes`. */
+  /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a
+   * quarter of the default of `max_bytes`. */
   gsize max_answer_bytes;
-  /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of the default of
-   * `max_bytes`. */
+  /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of
+   * the default of `max_bytes`. */
   gsize max_scratch_bytes;
   /* Of the rows that the bags of one lookup or push name, each counted as often as it is named; 0 =
-   * TPS_TABLE_STORE_ROW_BYTES_OF_CALL. A small message can name the same wide row a hundred thousand times. */
+   * TPS_TABLE_STORE_ROW_BYTES_OF_CALL. A small message can name the same wide row a hundred
+   * thousand times. */
   gsize max_row_bytes_of_call;
-  /* In place of the first three limits: `tables` is charged for tables in the host's memory, `replies` for answers until the last
-   * reference goes, and for temporary space. References are taken; NULL = limits of the store's own. */
+  /* In place of the first three limits: `tables` is charged for tables in the host's memory,
+   * `replies` for answers until the last reference goes, and for temporary space. References are
+   * taken; NULL = limits of the store's own. */
   const TpsBudgets *budgets;
+  /* Borrowed; NULL = tables have no tenants. A table with a tenant is charged to the tenant's
+   * budget, which must be below `budgets->tables`; on a device only for what it takes in the host's
+   * memory. */
+  TpsQuotas *quotas;
+  TpsCounters *counters;   /* of each table; a reference is taken; NULL = nothing is counted */
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
   TpsPushWindowOptions pushes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
   TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
   /* Of tables that do not say one; 0 = there is no log, and tables that want one are refused. */
   TpsDurability durability;
-  /* Tables in the host's memory keep the LSN of each row's last change: 8 bytes a row, for snapshots. */
+  /* Tables in the host's memory keep the LSN of each row's last change: 8 bytes a row, for
+   * snapshots. */
   gboolean keeps_row_lsns;
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
@@ -72,14 +84,17 @@ TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
 /* No call may be under way. */
 void tps_table_store_free (TpsTableStore *store);
 
-/* Makes a table and fills its rows, which takes long for a large one, and waits for the command to end: not on an I/O thread. Others
- * find it only when it is filled. OK when one of the same specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
- * device), NOT_FOUND (no such device: the message says which there are, and why no others), ALREADY_EXISTS naming what
- * differs, RESOURCE_EXHAUSTED naming the bound, what is held and what would be needed, DEVICE_LOST. */
+/* Makes a table and fills its rows, which takes long for a large one, and waits for the command to
+ * end: not on an I/O thread. Others find it only when it is filled. OK when one of the same
+ * specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
+ * device), NOT_FOUND (no such device: the message says which there are, and why no others),
+ * ALREADY_EXISTS naming what differs, RESOURCE_EXHAUSTED naming the bound, what is held and what
+ * would be needed, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
-/* Specifications in the order of their names, `bytes` and `place` filled in: an array of TpsTableSpec that clears its elements. */
+/* Specifications in the order of their names, `bytes` and `place` filled in: an array of
+ * TpsTableSpec that clears its elements. */
 GArray *tps_table_store_list (TpsTableStore *store);
 
 /* What such an array takes at most: to be charged first. */
@@ -93,8 +108,8 @@ gsize tps_table_store_get_max_bytes (TpsTableStore *store);
 /* Of the whole table, whatever part of it is here; 0 = there is no such table. */
 gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
 
-/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count nothing. At least
- * TPS_TABLE_STORE_WAITS where it waits for a device. */
+/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count
+ * nothing. At least TPS_TABLE_STORE_WAITS where it waits for a device. */
 #define TPS_TABLE_STORE_WAITS (G_MAXSIZE / 4)
 gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                      guint n_queries);
@@ -124,8 +139,8 @@ typedef struct
   gboolean may_wait; /* for an earlier push of the same id */
   gboolean is_small; /* it may be applied by an I/O thread: tps_table_store_estimate_*() */
 
-  /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim]. Duplicates are added up
-   * first. */
+  /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim].
+   * Duplicates are added up first. */
   const gchar *table;
   TpsTensorView indices, values;
   gint64 n_rows; /* of the table that the gradient is of */
@@ -137,10 +152,14 @@ typedef struct
   gboolean is_assignment;
   gint64 as_of_lsn; /* 0 = every row is assigned */
 
-  /* Bags, where `table` is NULL: one step for each table that is named. Contributions to a row are added in the order of
-   * the list. */
+  /* Bags, where `table` is NULL: one step for each table that is named. Contributions to a row are
+   * added in the order of the list. */
   const TpsBagGradient *gradients;
   guint n_gradients;
+
+  /* Of the call that pushes: notes the time that waits for other pushes and for the log. May be
+   * NULL. */
+  TpsPhases *phases;
 
   const TpsCommand
       *record; /* of the same push, whose maxima and left-out tables hold; NULL = it is a new one */
@@ -148,11 +167,12 @@ typedef struct
 
 typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
 
-/* Applies the push once, however often it is sent with the same id. `done` is called once, without a lock, when it has taken
- * effect, or was refused: by this thread before this returns, or by another one. Does not block where `is_small` is said
- * rightly. Errors: also UNAVAILABLE (it would have to wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no
- * temporary space). Errors of devices leave all tables in memory of the host as they were, and of those on devices all but
- * the ones that a device lost meanwhile. */
+/* Applies the push once, however often it is sent with the same id. `done` is called once, without
+ * a lock, when it has taken effect, or was refused: by this thread before this returns, or by
+ * another one. Does not block where `is_small` is said rightly. Errors: also UNAVAILABLE (it would
+ * have to wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no temporary
+ * space). Errors of devices leave all tables in memory of the host as they were, and of those on
+ * devices all but the ones that a device lost meanwhile. */
 void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 
@@ -164,10 +184,11 @@ gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
 gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient *gradients,
                                      guint n_gradients, GError **error);
 
-/* Applies the record of a command that changed tables; blocks. Records must come in the order of their LSNs, and no other
- * call may be under way: the sequencer's LSN becomes that of the record. After the restoration of a snapshot, changes that
- * the snapshot contains are left out: of single rows, of tables, and of tables that were dropped while it was written.
- * Errors: those of the command; NOT_FOUND also where a record names a table that the snapshot should have. */
+/* Applies the record of a command that changed tables; blocks. Records must come in the order of
+ * their LSNs, and no other call may be under way: the sequencer's LSN becomes that of the record.
+ * After the restoration of a snapshot, changes that the snapshot contains are left out: of single
+ * rows, of tables, and of tables that were dropped while it was written. Errors: those of the
+ * command; NOT_FOUND also where a record names a table that the snapshot should have. */
 gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)

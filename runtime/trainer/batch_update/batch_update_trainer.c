@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory: on the CPU the layer reads its parameters where the model was received, nothing is copied; gradients are computed
- * into tensors that the update borrows until it is answered. While it is under way the inputs of the next step are drawn.
- * On another device parameters and inputs are copied to it, and gradients from it; the stream has passed when they are sent.
+/* Memory: on the CPU the layer reads its parameters where the model was received, nothing is
+ * copied; gradients are computed into tensors that the update borrows until it is answered. While
+ * it is under way the inputs of the next step are drawn. On another device parameters and inputs
+ * are copied to it, and gradients from it; the stream has passed when they are sent.
  */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
@@ -17,7 +18,8 @@
 #include "runtime/base/sync.h"
 #include "runtime/trainer/batch_update/model_call.h"
 
-/* How much longer than the server this waits, so that its error, which names who is missing, comes first. */
+/* How much longer than the server this waits, so that its error, which names who is missing, comes
+ * first. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 #define MAX_BATCH_SIZE (1 << 20)
 
@@ -212,8 +214,8 @@ use_parameter (Training *self, guint i)
                              tps_shape_n_bytes (&received->shape));
 }
 
-/* From now on the layer computes with `model`, which is taken over. It only reads its parameters. The stream has passed what
- * was computed with the old one: its gradients have been sent. */
+/* From now on the layer computes with `model`, which is taken over. It only reads its parameters.
+ * The stream has passed what was computed with the old one: its gradients have been sent. */
 static gboolean
 use_model (Training *self, TpsModelVersion *model, GError **error)
 {

@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What one bucket of a DDP needs: the memory of its parameters and gradients, the call that its hook is given, and the
- * average of a step. Internal to this folder.
+/* What one bucket of a DDP needs: the memory of its parameters and gradients, the call that its
+ * hook is given, and the average of a step. Internal to this folder.
  *
- * On the host the hook is given the bucket's own memory. Of a device there are two calls, one in its memory and one in
- * page-locked memory of the host, which is compressed where that was asked for (staged_bucket.h).
+ * On the host the hook is given the bucket's own memory. Of a device there are two calls, one in
+ * its memory and one in page-locked memory of the host, which is compressed where that was asked
+ * for (staged_bucket.h).
  */
 
 #pragma once
@@ -44,11 +45,12 @@ typedef struct
   gpointer user_data;
 } TpsBucketSlotOptions;
 
-/* Whether all of its parameters can lie in buckets. Errors: INVALID_ARGUMENT naming one that cannot. */
+/* Whether all of its parameters can lie in buckets. Errors: INVALID_ARGUMENT naming one that
+ * cannot. */
 gboolean tps_bucket_slot_check_model (const TpsModel *model, GError **error);
 
-/* Number `index` of the layout; values and gradients are zero. `slot` is zeroed memory, to be cleared in any case. Errors:
- * RESOURCE_EXHAUSTED, DEVICE_LOST. */
+/* Number `index` of the layout; values and gradients are zero. `slot` is zeroed memory, to be
+ * cleared in any case. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 gboolean tps_bucket_slot_init (TpsBucketSlot *slot, guint index, const TpsBucket *bucket,
                                const TpsBucketSlotOptions *options, GError **error);
 /* The model's stream has passed what uses it. */

@@ -60,7 +60,8 @@ add_dense (LayoutBuilder *builder, guint index, gsize n_elems)
   builder->open_elems += n_elems;
 }
 
-/* Parameters are taken in reverse order, so the bucket whose last one has the greater index is complete first. */
+/* Parameters are taken in reverse order, so the bucket whose last one has the greater index is
+ * complete first. */
 static gint
 compare_completion (gconstpointer a, gconstpointer b)
 {

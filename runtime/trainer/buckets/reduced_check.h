@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* NONE fits every bucket. Reads all ids of rows. Errors: INTERNAL naming the bucket. Thread: any. */
+/* NONE fits every bucket. Reads all ids of rows. Errors: INTERNAL naming the bucket. Thread:
+ * any. */
 gboolean tps_reduced_check (const TpsBucketCall *call, const TpsGradient *reduced, GError **error);
 
 G_END_DECLS

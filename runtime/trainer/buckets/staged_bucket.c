@@ -189,7 +189,8 @@ tps_staged_bucket_bring_up (TpsStagedBucket *self, TpsGradient *copy, GError **e
 
 /* -- and back -- */
 
-/* Elements that lie elsewhere go through page-locked memory: copies from other memory would block. */
+/* Elements that lie elsewhere go through page-locked memory: copies from other memory would
+ * block. */
 static gpointer
 through (gpointer page_locked, const TpsTensor *from)
 {

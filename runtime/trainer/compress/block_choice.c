@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of squares, because what is then left has the smallest norm that so many blocks can leave: error feedback converges
- * as fast as that norm shrinks. Floats of one sign order like their bits, so the n-th largest is found by counting digits,
- * highest first: three passes over one integer a block, nothing is moved, and ties are plain.
+/* Sums of squares, because what is then left has the smallest norm that so many blocks can leave:
+ * error feedback converges as fast as that norm shrinks. Floats of one sign order like their bits,
+ * so the n-th largest is found by counting digits, highest first: three passes over one integer a
+ * block, nothing is moved, and ties are plain.
  */
 
 #include "runtime/trainer/compress/block_choice.h"

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* FLOAT16 and BFLOAT16: values are rounded once when they are sent, and the average once where it is computed. */
+/* FLOAT16 and BFLOAT16: values are rounded once when they are sent, and the average once where it
+ * is computed. */
 
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/trainer/compress/built_in_compressions.h"

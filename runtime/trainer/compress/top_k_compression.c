@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix, the last one filled up with
- * zeros. What stays behind is kept in `residual` and added to the next gradient, so that every gradient gets there in the
- * end: what is sent plus what is kept is, element by element, the kept plus the new. Steps without data leave it alone;
- * it begins at zero with each pass.
+/* The largest blocks of a dense bucket travel as rows of a [blocks, TPS_TOP_K_BLOCK] matrix, the
+ * last one filled up with zeros. What stays behind is kept in `residual` and added to the next
+ * gradient, so that every gradient gets there in the end: what is sent plus what is kept is,
+ * element by element, the kept plus the new. Steps without data leave it alone; it begins at zero
+ * with each pass.
  *
- * Which blocks are chosen is each trainer's own affair: averages are over the trainers' rows, a row that a trainer did not
- * send counts as zeros, and its share stays in that trainer's residual.
+ * Which blocks are chosen is each trainer's own affair: averages are over the trainers' rows, a row
+ * that a trainer did not send counts as zeros, and its share stays in that trainer's residual.
  */
 
 #include <math.h>

@@ -1,18 +1,21 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A step: backward -> on_gradient_ready() counts -> launch() compresses complete buckets and hands them to the hook, in the
- * order of their numbers -> on_reduced(), from any thread, checks the average, turns it back and puts it into the bucket's
- * slot -> finish_step() waits for all.
+/* A step: backward -> on_gradient_ready() counts -> launch() compresses complete buckets and hands
+ * them to the hook, in the order of their numbers -> on_reduced(), from any thread, checks the
+ * average, turns it back and puts it into the bucket's slot -> finish_step() waits for all.
  *
- * On a device the backward pass is only enqueued when launch() is called: the bucket is handed to a thread of its own
- * (launch_staged()), which takes buckets in order, waits for each where its hook needs it complete, and copies it to the host
- * where its hook works there. All buckets go by that thread, so that collectives of all ranks come in one order. What
- * comes back is queued behind the backward pass by finish_step(), and the optimizer behind that.
+ * On a device the backward pass is only enqueued when launch() is called: the bucket is handed to a
+ * thread of its own (launch_staged()), which takes buckets in order, waits for each where its hook
+ * needs it complete, and copies it to the host where its hook works there. All buckets go by that
+ * thread, so that collectives of all ranks come in one order. What comes back is queued behind the
+ * backward pass by finish_step(), and the optimizer behind that.
  *
- * Failures: the first error is kept, no further bucket is launched, exchange and group are cancelled, and finish_step()
- * still waits for what is under way, because hooks borrow the buckets' memory.
+ * Failures: the first error is kept, no further bucket is launched, exchange and group are
+ * cancelled, and finish_step() still waits for what is under way, because hooks borrow the buckets'
+ * memory.
  *
- * Threads: everything on the training thread but launch_staged() and on_reduced(). The lock guards what is marked.
+ * Threads: everything on the training thread but launch_staged() and on_reduced(). The lock guards
+ * what is marked.
  */
 
 #include "runtime/trainer/ddp/ddp.h"
@@ -128,7 +131,8 @@ tps_ddp_free (TpsDdp *ddp)
     return;
   if (ddp->n_in_flight != 0)
     {
-      /* Against the contracts of exchange and group. Memory that somebody may still write to is better lost. */
+      /* The exchange or the group broke its contract. A leak is better than a write to freed
+       * memory. */
       g_critical ("%u buckets are still in flight when their memory is freed; it is leaked",
                   ddp->n_in_flight);
       return;
@@ -193,10 +197,10 @@ on_reduced (TpsBucketCall *call, TpsGradient *reduced, const GError *error)
 {
   TpsDdp *ddp = call->user_data;
   TpsBucketSlot *slot = &ddp->slots[call->index];
-  g_autoptr (GError) misfit = NULL;
+  g_autoptr (GError) decode_error = NULL;
 
-  if (error == NULL && !decode_reduced (slot, reduced, &misfit))
-    error = misfit;
+  if (error == NULL && !decode_reduced (slot, reduced, &decode_error))
+    error = decode_error;
   finish_bucket (ddp, slot, reduced, error);
 }
 
@@ -219,10 +223,10 @@ on_reduced_on_device (TpsBucketCall *call, TpsGradient *reduced, const GError *e
 {
   TpsDdp *ddp = call->user_data;
   TpsBucketSlot *slot = &ddp->slots[call->index];
-  g_autoptr (GError) misfit = NULL;
+  g_autoptr (GError) decode_error = NULL;
 
-  if (error == NULL && !take_on_device (slot, reduced, &misfit))
-    error = misfit;
+  if (error == NULL && !take_on_device (slot, reduced, &decode_error))
+    error = decode_error;
   finish_bucket (ddp, slot, reduced, error);
 }
 
@@ -262,7 +266,8 @@ prepare_call (TpsDdp *ddp, TpsBucketSlot *slot, GError **error)
       on_device->ready = NULL;
       if (!tps_staged_bucket_wait (slot->staged, error))
         return NULL;
-      /* This may be memory that others wait for. The optimizer has read it: it came before what is complete now. */
+      /* This may be memory that others wait for. The optimizer has read it: it came before what is
+       * complete now. */
       tps_gradient_clear (&slot->retired);
       return on_device;
     default:
@@ -380,7 +385,7 @@ check_device (TpsDdp *ddp, GError **error)
   return stream->device->ops->stream_sync (stream, error);
 }
 
-/* Cancels, and waits until nobody holds on to the buckets' memory. */
+/* Cancels, and waits until the buckets' memory has no other user. */
 static void
 give_up_step (TpsDdp *ddp, GError **error)
 {

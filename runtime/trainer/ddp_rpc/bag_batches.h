@@ -1,18 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The training data of the DDP + RPC scenario: bags of ids and a class for each, drawn from a seed as training goes on. Every
- * trainer and epoch has a stream of its own, so that what a trainer sees does not depend on the others, and is the same on
- * every platform.
+/* The training data of the DDP + RPC scenario: bags of ids and a class for each, drawn from a seed
+ * as training goes on. Every trainer and epoch has a stream of its own, so that what a trainer sees
+ * does not depend on the others, and is the same on every platform.
  *
- * A batch has n ids, n uniform in [20, 50]. The first bag begins at 0, each next one 1 to 10 ids later, as long as that
- * is before n; the last bag takes what is left. Then
+ * A batch has n ids, n uniform in [20, 50]. The first bag begins at 0, each next one 1 to 10 ids
+ * later, as long as that is before n; the last bag takes what is left. Then
  *
- *   RANDOM      ids uniform in [0, num_embeddings), classes uniform in [0, 8): nothing to be learnt but their frequencies
- *   LEARNABLE   a class for each bag, and ids of that class: id mod C, where C is 8, or num_embeddings if that is less. So
- *               the class follows from any id of the bag, and the least loss that can be reached is 0.
+ *   RANDOM      ids uniform in [0, num_embeddings), classes uniform in [0, 8): nothing to be learnt
+ *               but their frequencies
+ *   LEARNABLE   a class for each bag, and ids of that class: id mod C, where C is 8, or
+ *               num_embeddings if that is less. So the class follows from any id of the bag, and
+ *               the least loss that can be reached is 0.
  *
- * Numbers are drawn (tps_rng_next_below()) in this order: n; RANDOM: the ids; the steps between bags; the classes;
- * LEARNABLE: the ids. The stream is 2^63 + trainer * 2^32 + epoch.
+ * Numbers are drawn (tps_rng_next_below()) in this order: n; RANDOM: the ids; the steps between
+ * bags; the classes; LEARNABLE: the ids. The stream is 2^63 + trainer * 2^32 + epoch.
  */
 
 #pragma once

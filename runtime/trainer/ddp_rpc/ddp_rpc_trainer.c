@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that others borrow: the batch is the lookup's and the push's until both have ended; the slices of the gradient
- * are the push's. Both calls of a step have ended when it has, so batches take turns in two places: the next one is drawn
- * while the push is under way.
+/* Memory that others borrow: the batch is the lookup's and the push's until both have ended; the
+ * slices of the gradient are the push's. Both calls of a step have ended when it has, so batches
+ * take turns in two places: the next one is drawn while the push is under way.
  */
 
 #include "runtime/trainer/ddp_rpc/ddp_rpc_trainer.h"

@@ -4,7 +4,8 @@
 
 #include "runtime/base/error.h"
 
-/* How much longer than the client this waits, so that an error which says more than a time-out wins. */
+/* How much longer than the client this waits, so that an error which says more than a time-out
+ * wins. */
 #define GRACE_NS (G_GINT64_CONSTANT (2) * 1000 * 1000 * 1000)
 
 void

@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* The value of `key` (without the prefix), which `awaited_rank` puts there. Asks again and again, so that a cancelled join
- * is noticed. NULL with DEADLINE_EXCEEDED (naming the rank) after `deadline_ns` (monotonic), ABORTED (cancelled), those of
- * the store. Owned. */
+/* The value of `key` (without the prefix), which `awaited_rank` puts there. Asks again and again,
+ * so that a cancelled join is noticed. NULL with DEADLINE_EXCEEDED (naming the rank) after
+ * `deadline_ns` (monotonic), ABORTED (cancelled), those of the store. Owned. */
 GBytes *tps_join_wait (const TpsProcessGroupOptions *options, const gchar *key,
                        const gchar *awaited_rank, gint64 deadline_ns, GError **error);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A group for two kinds of memory: Gloo for the host's, the devices' own for theirs. All ranks have both, or there is Gloo
- * alone: they tell each other, over Gloo, before the second is joined. */
+/* A group for two kinds of memory: Gloo for the host's, the devices' own for theirs. All ranks have
+ * both, or there is Gloo alone: they tell each other, over Gloo, before the second is joined. */
 
 #include <string.h>
 

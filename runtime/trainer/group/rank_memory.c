@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Meeting: the last to arrive counts `generation` up and wakes those who sleep on it, if any do. They look around in between
- * for ranks that have broken the group or whose process has ended: one that nobody has waited for yet still has its number, and
- * a number may be given out again, so its state and the time of its start are looked at.
+/* Meeting: the last rank to arrive increments `generation` and wakes the ranks that sleep on it.
+ * While they wait, they check for ranks that have broken the group or whose process has ended. A
+ * process that its parent has not waited for still has its number, and a number may be used again;
+ * so the state of the process and the time of its start are compared.
  */
 
 #include "runtime/trainer/group/rank_memory.h"
@@ -154,7 +155,8 @@ close_fd (gint *fd)
   *fd = -1;
 }
 
-/* Whether a process has ended, and when it was started. FALSE: there is none, or nothing can be read of it. */
+/* Whether a process has ended, and when it was started. FALSE: there is none, or nothing can be
+ * read of it. */
 static gboolean
 read_process (guint32 pid, gboolean *has_ended, guint64 *started)
 {

@@ -2,8 +2,8 @@
 
 /* Memory that the ranks of one machine map, and where they meet. Internal to this folder.
  *
- * Rank 0 makes it, the others open it by the numbers that rank 0 tells them; it has no name in any file system and goes
- * with its last process. Every rank must come to the same meetings.
+ * Rank 0 makes it, the others open it by the numbers that rank 0 tells them; it has no name in any
+ * file system and goes with its last process. Every rank must come to the same meetings.
  */
 
 #pragma once
@@ -26,11 +26,12 @@ typedef struct
 /* `n_bytes` of zeros. On rank 0. NULL where memory cannot be shared here. */
 TpsRankMemory *tps_rank_memory_create (guint size, gsize n_bytes, TpsRankMemoryAddress *address);
 
-/* On the other ranks, with the same size and bytes. NULL where it cannot be opened: another machine, another user. */
+/* On the other ranks, with the same size and bytes. NULL where it cannot be opened: another
+ * machine, another user. */
 TpsRankMemory *tps_rank_memory_open (const TpsRankMemoryAddress *address, guint rank, guint size,
                                      gsize n_bytes);
 
-/* All ranks have opened it: nobody else can from now on. */
+/* All ranks have opened it: from now on no other process can. */
 void tps_rank_memory_close_door (TpsRankMemory *memory);
 
 guint tps_rank_memory_get_rank (const TpsRankMemory *memory);
@@ -39,8 +40,8 @@ guint tps_rank_memory_get_size (const TpsRankMemory *memory);
 /* Page-aligned; borrowed. */
 gpointer tps_rank_memory_get_data (TpsRankMemory *memory);
 
-/* Returns when all ranks have come; what they wrote before is seen after. Errors: GROUP_BROKEN naming who is missing, gone
- * or has left. */
+/* Returns when all ranks have come; what they wrote before is seen after. Errors: GROUP_BROKEN
+ * naming who is missing, gone or has left. */
 gboolean tps_rank_memory_meet (TpsRankMemory *memory, gint64 deadline_ns, GError **error);
 
 /* All ranks' meetings fail from now on. Thread: any, also while one is waited for. */

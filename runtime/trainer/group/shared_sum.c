@@ -1,16 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The data is cut into chunks, a chunk into one segment a rank, and everybody has slots for chunks in the shared memory. A
- * chunk's way: everybody puts the segments of the others into its own slot -> meet -> everybody adds up its own segment from
- * all slots, in rank order, and puts the sum into its slot -> meet -> everybody takes the sums of the others' segments from
- * their slots.
+/* The data is cut into chunks, a chunk into one segment a rank, and everybody has slots for chunks
+ * in the shared memory. A chunk's way: everybody puts the segments of the others into its own slot
+ * -> meet -> everybody adds up its own segment from all slots, in rank order, and puts the sum into
+ * its slot -> meet -> everybody takes the sums of the others' segments from their slots.
  *
- * Three chunks are under way at a time, so that there is one meeting a chunk and not two: in one step a chunk is put, the
- * one before it is added up, the one before that is taken. So each rank has three slots, used in turn: a slot is filled
- * again when everybody has met once more after the step in which it was read last, in the next call too.
+ * Three chunks are under way at a time, so that there is one meeting a chunk and not two: in one
+ * step a chunk is put, the one before it is added up, the one before that is taken. So each rank
+ * has three slots, used in turn: a slot is filled again when everybody has met once more after the
+ * step in which it was read last, in the next call too.
  *
- * Chunks are so small that all that is touched between the first and the last step stays in the second-level cache: the
- * data itself is read from memory once and written once.
+ * Chunks are so small that all that is touched between the first and the last step stays in the
+ * second-level cache: the data itself is read from memory once and written once.
  */
 
 #include "runtime/trainer/group/shared_sum.h"
@@ -273,7 +274,8 @@ tps_shared_sum_run (TpsSharedSum *shared, gfloat *data, gsize n_elems, gint64 de
   return reduce (&reduction, deadline_ns, error);
 }
 
-/* Everybody tells everybody. Two turns: who is back early writes the other ones while some still read these. */
+/* Everybody tells everybody. Two turns: who is back early writes the other ones while some still
+ * read these. */
 static gboolean
 exchange_weights (TpsSharedSum *shared, gdouble weight, gdouble *weights, gint64 deadline_ns,
                   GError **error)

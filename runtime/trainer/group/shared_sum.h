@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums and averages of all ranks, in rank order, through memory that processes of one machine share. Internal to this
- * folder.
+/* Sums and averages of all ranks, in rank order, through memory that processes of one machine
+ * share. Internal to this folder.
  *
- * Every rank's calls must be the same, of the same sizes, in the same order. All of them block, and fail with GROUP_BROKEN
- * naming who is missing, gone or has left.
+ * Every rank's calls must be the same, of the same sizes, in the same order. All of them block, and
+ * fail with GROUP_BROKEN naming who is missing, gone or has left.
  */
 
 #pragma once

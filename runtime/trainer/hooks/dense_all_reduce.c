@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense bucket's way through the process group, in place. Floats: summed with the weight as one more element, and divided
- * here, in a device's memory by the device. Half floats: averaged by the group, since a sum would be rounded before it is
- * divided. */
+/* A dense bucket's way through the process group, in place. Floats: summed with the weight as one
+ * more element, and divided here, in a device's memory by the device. Half floats: averaged by the
+ * group, since a sum would be rounded before it is divided. */
 
 #include "runtime/trainer/ports/hook.h"
 
@@ -74,8 +74,8 @@ divide_by_weights (const TpsHookContext *context, TpsBucketCall *call, GError **
   return TRUE;
 }
 
-/* The same in a device's memory. The sum has been made, on another stream, when this is called: so it waits for a copy
- * of one number only. */
+/* The same in a device's memory. The sum has been made, on another stream, when this is called: so
+ * it waits for a copy of one number only. */
 static gboolean
 divide_on_device (const TpsHookContext *context, TpsBucketCall *call, GError **error)
 {

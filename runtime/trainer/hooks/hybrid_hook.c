@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Dense buckets on the pass's group, sparse ones on the CPU's: without a GPU both are the same group, and only the
- * metric type tells the parts apart. */
+/* Dense buckets on the pass's group, sparse ones on the CPU's: without a GPU both are the same
+ * group, and only the metric type tells the parts apart. */
 
 #include "runtime/trainer/hooks/built_in_hooks.h"
 

@@ -21,8 +21,9 @@ server_call_free (ServerCall *self)
   g_free (self);
 }
 
-/* Where servers average blocks of trainers, all of a block may be without data in the last step of an epoch. No server
- * can divide by a weight of 0 and says so; there is nothing to apply then, which is no failure. */
+/* Where servers average blocks of trainers, all of a block may be without data in the last step of
+ * an epoch. No server can divide by a weight of 0 and says so; there is nothing to apply then,
+ * which is no failure. */
 static gboolean
 is_block_without_data (const ServerCall *self, const GError *error)
 {
@@ -37,7 +38,7 @@ on_average (gpointer user_data, TpsGradient *average, const GError *error)
   TpsBucketCall *call = self->call;
   g_auto (TpsGradient) nothing = { TPS_GRADIENT_NONE };
 
-  /* Somebody may have cleared the metrics meanwhile: no reason to lose a gradient. */
+  /* An error means that the metrics were cleared meanwhile: no reason to lose a gradient. */
   tps_metrics_record_end (self->context->metrics, TPS_METRIC_HOOK_FUTURE, self->key, NULL);
   if (error != NULL && is_block_without_data (self, error))
     {

@@ -2,10 +2,11 @@
 
 /* The way of a bucket's rows through a process group that knows dense collectives only.
  *
- * Every rank gathers everybody's head (weight, counts, ids) and rows: two gathers, both issued at once, because all ranks
- * must issue collectives in the same order. Then each rank merges them itself, walking all lists of ids together:
- * ids ascending, ranks ascending within an id, so that all ranks get the same bits, and those of the averaging server.
- * What the others sent is checked before it is used.
+ * Every rank gathers everybody's head (weight, counts, ids) and rows: two gathers, both issued at
+ * once, because all ranks must issue collectives in the same order. Then each rank merges them
+ * itself, walking all lists of ids together: ids ascending, ranks ascending within an id, so that
+ * all ranks get the same bits, and those of the averaging server. What the others sent is checked
+ * before it is used.
  */
 
 #include "runtime/trainer/ports/hook.h"
@@ -173,7 +174,8 @@ sum_rows (Part *parts, guint n_parts, gint64 id, const TpsBucketCall *call, gflo
     }
 }
 
-/* Merges all parts; `ids` and `out` (of the rows' type) have room for all of their rows. Returns the number of ids. */
+/* Merges all parts; `ids` and `out` (of the rows' type) have room for all of their rows. Returns
+ * the number of ids. */
 static gint64
 merge_parts (Part *parts, guint n_parts, const TpsBucketCall *call, gdouble divisor, gint64 *ids,
              guint8 *out)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Started spans are few: a step's. Those that have ended wait in the order of their ends, which is that of the stream. */
+/* Started spans are few: a step's. Those that have ended wait in the order of their ends, which is
+ * that of the stream. */
 
 #include "runtime/trainer/pass/device_spans.h"
 
@@ -65,7 +66,7 @@ tps_device_spans_free (TpsDeviceSpans *self)
   g_free (self);
 }
 
-/* Somebody may have cleared the metrics meanwhile: then nobody wants to know. */
+/* If the metrics were cleared meanwhile, the span is dropped. */
 static gboolean
 settle_first (TpsDeviceSpans *self, GError **error)
 {

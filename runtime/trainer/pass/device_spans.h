@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Spans of time as a device sees them: between two points of a stream.
+/* Spans of device time: between two points of a stream.
  *
- * A span's metric has its place from its start on, and its time when the device has passed its end and somebody has looked:
- * each start does, settle() waits. One thread at a time.
+ * The metric of a span takes its place when the span starts. Its time is read later, after the
+ * device has passed the end of the span: each start reads those that are ready, and settle() waits
+ * for the others. One thread at a time.
  */
 
 #pragma once

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A pass from its beginning to its end. How it is watched and cancelled by others meanwhile: pass_control.c; what it is
- * connected to: pass_links.c. */
+/* A pass from its beginning to its end. How it is watched and cancelled by others meanwhile:
+ * pass_control.c; what it is connected to: pass_links.c. */
 
 #include "runtime/trainer/pass/pass.h"
 

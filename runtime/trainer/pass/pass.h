@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One training pass, and the parts that it is put together from by name: what a program that adds a trainer, a model
- * wrapper, an iteration step or a preprocessing of its own works with.
+/* One training pass, and the parts that it is put together from by name: what a program that adds a
+ * trainer, a model wrapper, an iteration step or a preprocessing of its own works with.
  *
- * Life: tps_trainer_train() makes a pass from a plan (checks, model, preprocessing) -> the trainer class runs it on the
- * training thread -> what it connected to is closed -> the status is final.
+ * Life: tps_trainer_train() makes a pass from a plan (checks, model, preprocessing) -> the trainer
+ * class runs it on the training thread -> what it connected to is closed -> the status is final.
  */
 
 #pragma once
@@ -22,24 +22,26 @@ typedef struct TpsPass TpsPass;
 typedef struct TpsPassControl TpsPassControl; /* pass/pass_control.h */
 typedef struct TpsDeviceSpans TpsDeviceSpans; /* pass/device_spans.h */
 
-/* Prepares the plan's batches in place. Called once a pass, before tps_trainer_train() returns, so it should be quick.
- * They lie in host memory; what it leaves there is moved to the pass's device afterwards. Built-in: "preprocess_dummy_data", which checks that the batches fit the model. Errors: INVALID_ARGUMENT. */
+/* Prepares the plan's batches in place. Called once a pass, before tps_trainer_train() returns, so
+ * it should be quick. They lie in host memory; what it leaves there is moved to the pass's device
+ * afterwards. Built-in: "preprocess_dummy_data", which checks that the batches fit the model.
+ * Errors: INVALID_ARGUMENT. */
 typedef struct
 {
   const gchar *name;
   gboolean (*run) (TpsPass *pass, GError **error);
 } TpsPreprocess;
 
-/* Wraps pass->model: sets pass->hook_state and pass->ddp. The exchange and the group are connected by then.
- * Built-in: "basic_ddp_model". */
+/* Wraps pass->model: sets pass->hook_state and pass->ddp. The exchange and the group are connected
+ * by then. Built-in: "basic_ddp_model". */
 typedef struct
 {
   const gchar *name;
   gboolean (*create) (TpsPass *pass, GError **error);
 } TpsDdpModelMaker;
 
-/* One step: number `index` of `epoch`, on `batch`, or without data where it is NULL (other trainers have more batches).
- * Built-in: "basic_iteration_step". */
+/* One step: number `index` of `epoch`, on `batch`, or without data where it is NULL (other trainers
+ * have more batches). Built-in: "basic_iteration_step". */
 typedef struct
 {
   const gchar *name;
@@ -55,8 +57,9 @@ typedef struct
   gboolean (*check) (const TpsTrainPlan *plan, GError **error);
   /* On the training thread. Leaves what it connected or created to the pass's owner. */
   gboolean (*run) (TpsPass *pass, GError **error);
-  /* Whether its passes may compute on a device other than the CPU: all that it touches of batches, parameters, gradients and
-   * pass->output_gradient lies there then, and is for the model's stream. */
+  /* Whether its passes may compute on a device other than the CPU: all that it touches of batches,
+   * parameters, gradients and pass->output_gradient lies there then, and is for the model's
+   * stream. */
   gboolean takes_devices;
   /* Whether it makes its own batches: those of the plan would be ignored. */
   gboolean makes_batches;
@@ -92,32 +95,35 @@ struct TpsPass
 
 /* -- what parts call, on the training thread -- */
 
-/* Connects what the pass's hook needs: servers, process group. Errors: those of the links and of the group. */
+/* Connects what the pass's hook needs: servers, process group. Errors: those of the links and of
+ * the group. */
 gboolean tps_pass_connect (TpsPass *pass, GError **error);
 
-/* Connects pass->tables to the embedding tables of the plan's servers. Errors: those of the link. */
+/* Connects pass->tables to the embedding tables of the plan's servers. Errors: those of the
+ * link. */
 gboolean tps_pass_connect_tables (TpsPass *pass, GError **error);
 
 /* Connects pass->model_client to the model on the plan's only server. Errors: those of the link. */
 gboolean tps_pass_connect_model (TpsPass *pass, GError **error);
 
-/* Creates pass->ddp over pass->model, decides which server owns which bucket, agrees with the other trainers that the
- * layouts fit, and fills the parameters from the plan's seed. */
+/* Creates pass->ddp over pass->model, decides which server owns which bucket, agrees with the other
+ * trainers that the layouts fit, and fills the parameters from the plan's seed. */
 gboolean tps_pass_create_ddp (TpsPass *pass, GError **error);
 
-/* Model and criterion on a batch, enqueued on the model's stream. The gradient of the output lies in pass->output_gradient.
- * Errors: those of the model's forward pass. */
+/* Model and criterion on a batch, enqueued on the model's stream. The gradient of the output lies
+ * in pass->output_gradient. Errors: those of the model's forward pass. */
 gboolean tps_pass_forward (TpsPass *pass, const TpsTrainBatch *batch, GError **error);
 
-/* Shows the loss of the last forward pass, which the stream has passed; on the CPU tps_pass_forward() does. */
+/* Shows the loss of the last forward pass, which the stream has passed; on the CPU
+ * tps_pass_forward() does. */
 void tps_pass_show_loss (TpsPass *pass);
 
-/* Counts a finished step: the stream has passed its forward pass, whose loss shows in the status from now on (on the CPU
- * since the forward pass). */
+/* Counts a finished step: the stream has passed its forward pass, whose loss shows in the status
+ * from now on (on the CPU since the forward pass). */
 void tps_pass_step_done (TpsPass *pass);
 
-/* Shows how many samples were trained with, in all and in the last whole epoch: of trainer classes that make their own
- * batches. */
+/* Shows how many samples were trained with, in all and in the last whole epoch: of trainer classes
+ * that make their own batches. */
 void tps_pass_set_samples (TpsPass *pass, gint64 samples, gint64 epoch_samples);
 
 /* Shows the digest of the parameters: of trainer classes without a pass->ddp. */
@@ -126,11 +132,13 @@ void tps_pass_set_digest (TpsPass *pass, const guint8 digest[16]);
 /* Shows life: progress was made, or (until_ns not 0) it may take until then. */
 void tps_pass_alive (TpsPass *pass, gint64 until_ns);
 
-/* Whether the pass was cancelled; a trainer class asks before each step. FALSE with ABORTED if it was. */
+/* Whether the pass was cancelled; a trainer class asks before each step. FALSE with ABORTED if it
+ * was. */
 gboolean tps_pass_check_cancelled (TpsPass *pass, GError **error);
 
-/* Metrics of the trainer: the originals' record_start, record_end and record_method. On a device start and end are those of
- * what is on the model's stream, measured by the device (device_spans.h). Errors: as in runtime/base/metrics.h. */
+/* Metrics of the trainer: the originals' record_start, record_end and record_method. On a device
+ * start and end are those of what is on the model's stream, measured by the device
+ * (device_spans.h). Errors: as in runtime/base/metrics.h. */
 gboolean tps_pass_record_start (TpsPass *pass, const gchar *type, const gchar *key,
                                 const gchar *name, GError **error);
 gboolean tps_pass_record_end (TpsPass *pass, const gchar *type, const gchar *key, GError **error);
@@ -141,8 +149,9 @@ void tps_pass_record_method (TpsPass *pass, const gchar *type, const gchar *name
 /* "epoch,index"; owned by the caller. */
 gchar *tps_pass_epoch_key (guint epoch, guint index);
 
-/* -- registries; find: NULL with NOT_FOUND and the known names; what is registered must stay, before any trainer runs;
- * lists: static names, NULL at the end, in an array owned by the caller (g_free) -- */
+/* -- registries; find: NULL with NOT_FOUND and the known names; what is registered must stay,
+ * before any trainer runs; lists: static names, NULL at the end, in an array owned by the caller
+ * (g_free) -- */
 
 const TpsTrainerClass *tps_trainer_class_find (const gchar *name, GError **error);
 void tps_trainer_class_register (const TpsTrainerClass *klass);

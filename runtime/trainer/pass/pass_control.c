@@ -123,7 +123,7 @@ tps_pass_get_progress (TpsPass *pass, TpsTrainStatus *status)
   TpsPassControl *control = pass->control;
 
   tps_mutex_lock (&control->lock);
-  /* Who waits within a deadline is alive, and beats whenever somebody looks. */
+  /* A pass that waits within a deadline is alive: each query counts as a heartbeat. */
   if (tps_clock_now_ns () < control->alive_until_ns)
     control->heartbeat++;
   status->steps_done = control->steps_done;

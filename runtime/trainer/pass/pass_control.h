@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What other threads see and do of a pass while it runs: they touch nothing else of it. Internal to this folder.
+/* What other threads see and do of a pass while it runs: they touch nothing else of it. Internal to
+ * this folder.
  *
- * Order of locks: links_lock, then whatever cancelling an exchange or a group takes; `lock` is a leaf.
+ * Order of locks: links_lock, then whatever cancelling an exchange or a group takes; `lock` is a
+ * leaf.
  */
 
 #pragma once
@@ -42,7 +44,7 @@ void tps_pass_control_free (TpsPassControl *control);
 
 /* -- what a pass is connected to (pass_links.c) -- */
 
-/* Ends what waits for others. Thread: any. */
+/* Ends waits for other processes. Thread: any. */
 void tps_pass_cancel_links (TpsPass *pass);
 
 /* Closes all connections, which let go of gradient memory. */

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a pass is connected to. Cancelling reaches it from any thread, so it is kept where others find it. */
+/* What a pass is connected to. Cancelling reaches it from any thread, so it is kept where others
+ * find it. */
 
 #include "runtime/trainer/pass/pass_control.h"
 
@@ -173,8 +174,8 @@ tps_pass_leave_store (TpsPass *pass)
   store->ops->free (store);
 }
 
-/* For one round among the trainers. Where a trainer may itself be waiting for a table's server, the others give it the time to say so
- * first: its error names the server, theirs only the trainer. */
+/* For one round among the trainers. Where a trainer may itself be waiting for a table's server, the
+ * others give it the time to say so first: its error names the server, theirs only the trainer. */
 static gint64
 get_round_timeout (const TpsPass *pass)
 {

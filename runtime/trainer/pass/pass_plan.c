@@ -68,7 +68,7 @@ check_values (const TpsTrainPlan *plan, GError **error)
   return TRUE;
 }
 
-/* A name that nobody registered is an argument that is wrong. Takes over `unknown`. */
+/* A name that is not registered is an invalid argument. Takes over `unknown`. */
 static gboolean
 refuse_name (const gchar *argument, GError *unknown, GError **error)
 {
@@ -139,8 +139,8 @@ create_model (TpsPass *pass, GError **error)
   return pass->model != NULL;
 }
 
-/* Parameters with their gradients and averages. Everything is charged when it is allocated; this is for a pass that cannot
- * fit to be refused before it begins. */
+/* Parameters with their gradients and averages. Everything is charged when it is allocated; this is
+ * for a pass that cannot fit to be refused before it begins. */
 static gboolean
 check_memory (const TpsPass *pass, GError **error)
 {

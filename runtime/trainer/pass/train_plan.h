@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What one training pass of one trainer is: the runtime's side of the wire's TrainSpec, and of TrainStatus. */
+/* What one training pass of one trainer is: the runtime's side of the wire's TrainSpec, and of
+ * TrainStatus. */
 
 #pragma once
 
@@ -14,7 +15,8 @@ typedef struct
   gchar *address; /* "host:port" or "unix:/path" */
 } TpsServerAddress;
 
-/* Fields as in thrift/trainer.thrift; JSON objects arrive here as GVariant dictionaries (runtime/base/config.h). */
+/* Fields as in thrift/trainer.thrift; JSON objects arrive here as GVariant dictionaries
+ * (runtime/base/config.h). */
 typedef struct
 {
   gchar *pass_name;

@@ -2,9 +2,10 @@
 
 /* Passes, one at a time, on a thread that lives as long as its pass.
  *
- * train(): checks and makes the pass on the caller's thread -> RUNNING -> the thread runs it -> a final state.
- * start_lock serialises train() calls, so that of two at once one finds the other's pass running. `lock` guards what is
- * marked and is taken after start_lock; it is held while a pass is cancelled, so that the pass stays.
+ * train(): checks and makes the pass on the caller's thread -> RUNNING -> the thread runs it -> a
+ * final state. start_lock serialises train() calls, so that of two at once one finds the other's
+ * pass running. `lock` guards what is marked and is taken after start_lock; it is held while a pass
+ * is cancelled, so that the pass stays.
  */
 
 #include "runtime/trainer/pass/trainer.h"
@@ -54,7 +55,7 @@ tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics)
   return trainer;
 }
 
-/* Under start_lock, or when nobody else calls. */
+/* Under start_lock, or while there is no other caller. */
 static void
 join_thread (TpsTrainer *trainer)
 {

@@ -16,9 +16,10 @@ G_BEGIN_DECLS
 typedef struct TpsTrainer TpsTrainer;
 
 /* Makes what a pass needs from outside; called on the training thread, may block until a deadline.
- * All return NULL with an error; one that is NULL itself
- * cannot be reached from this process; what they return belongs to the trainer. The exchange speaks for trainer plan->rank, or,
- * where plan->partition_by_trainer, for that trainer's number within its server's block (runtime/trainer/pass/partition.h). */
+ * All return NULL with an error; one that is NULL itself cannot be reached from this process; what
+ * they return belongs to the trainer. The exchange speaks for trainer plan->rank, or, where
+ * plan->partition_by_trainer, for that trainer's number within its server's block
+ * (runtime/trainer/pass/partition.h). */
 typedef struct
 {
   TpsExchange *(*connect_servers) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
@@ -28,8 +29,8 @@ typedef struct
   /* The model on the plan's only server, for trainer plan->rank. */
   TpsModelClient *(*connect_model) (gpointer user_data, const TpsTrainPlan *plan, GError **error);
   gpointer user_data;
-  const gchar *
-      host; /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
+  /* address of this process that other trainers' process groups can reach; NULL = 127.0.0.1 */
+  const gchar *host;
   guint16 first_port, last_port; /* that its process groups listen on; 0 = any */
   gboolean
       no_plain_groups; /* passes with a process group of several trainers fail: PERMISSION_DENIED */
@@ -43,19 +44,21 @@ TpsTrainer *tps_trainer_new (const TpsTrainerLinks *links, TpsMetrics *metrics);
 /* Cancels, joins the thread, frees. */
 void tps_trainer_free (TpsTrainer *trainer);
 
-/* Takes over the plan, whatever comes; answers at once. Errors: INVALID_ARGUMENT naming the argument (unknown registry
- * names list the known ones; shapes and ids are checked here), RESOURCE_EXHAUSTED (the model is larger than the budget), ALREADY_EXISTS while a pass runs. Clears the metrics.
- * Thread: any. */
+/* Takes over the plan, whatever comes; answers at once. Errors: INVALID_ARGUMENT naming the
+ * argument (unknown registry names list the known ones; shapes and ids are checked here),
+ * RESOURCE_EXHAUSTED (the model is larger than the budget), ALREADY_EXISTS while a pass runs.
+ * Clears the metrics. Thread: any. */
 gboolean tps_trainer_train (TpsTrainer *trainer, TpsTrainPlan *plan, GError **error);
 
-/* Whether tps_trainer_train() would take this plan in a process that computes on the CPU, whatever the plan's device: for whoever
- * makes plans, before trainers are started. Takes over the plan; makes its model and frees it. Errors: as there. */
+/* Whether tps_trainer_train() would take this plan in a process that computes on the CPU, whatever
+ * the plan's device: for the author of a plan, before trainers are started. Takes over the plan;
+ * makes its model and frees it. Errors: as there. */
 gboolean tps_trainer_check_plan (TpsTrainPlan *plan, GError **error);
 
 void tps_trainer_get_status (TpsTrainer *trainer, TpsTrainStatus *status);
 
-/* The running pass ends as CANCELLED soon: outstanding exchanges are cancelled, the process group is closed.
- * Does not wait for it. Thread: any. */
+/* The running pass ends as CANCELLED soon: outstanding exchanges are cancelled, the process group
+ * is closed. Does not wait for it. Thread: any. */
 void tps_trainer_cancel (TpsTrainer *trainer);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainer, tps_trainer_free)

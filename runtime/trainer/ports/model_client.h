@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How a trainer reaches the server that keeps its model: an interface that the plugin implements over Thrift and tests
- * implement in memory.
+/* How a trainer reaches the server that keeps its model: an interface that the plugin implements
+ * over Thrift and tests implement in memory.
  */
 
 #pragma once
@@ -13,12 +13,12 @@ G_BEGIN_DECLS
 
 typedef struct TpsModelClient TpsModelClient;
 
-/* Called exactly once, from any thread; must not block. `model` is borrowed for the call (ref keeps it); NULL on error,
- * and where no model is answered. */
+/* Called exactly once, from any thread; must not block. `model` is borrowed for the call (ref keeps
+ * it); NULL on error, and where no model is answered. */
 typedef void (*TpsModelAnswered) (gpointer user_data, TpsModelVersion *model, const GError *error);
 
-/* All calls: never block on the network; `done` comes before `deadline_ns` plus a scheduling delay. Errors: those of the
- * wire call of the same name, CONNECTION_LOST. */
+/* All calls: never block on the network; `done` comes before `deadline_ns` plus a scheduling delay.
+ * Errors: those of the wire call of the same name, CONNECTION_LOST. */
 typedef struct
 {
   /* What is borrowed must not change until `done`, which gets no model. */
@@ -29,8 +29,8 @@ typedef struct
   void (*get_model) (TpsModelClient *client, gint64 deadline_ns, TpsModelAnswered done,
                      gpointer user_data);
 
-  /* Sends `gradients` [n], of model `version`, as this trainer's part of the next update. Their elements must not change
-   * until `done`. Sent again where that is worth it; applied once. */
+  /* Sends `gradients` [n], of model `version`, as this trainer's part of the next update. Their
+   * elements must not change until `done`. Sent again where that is worth it; applied once. */
   void (*update_and_fetch) (TpsModelClient *client, const TpsTensor *gradients, guint n_gradients,
                             gint64 version, gint64 deadline_ns, TpsModelAnswered done,
                             gpointer user_data);

@@ -1,5 +1,6 @@
 #!/bin/bash
-# nccl_ranks alone, on stand-ins for CUDA and NCCL (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), and where there is no device.
+# nccl_ranks alone, on stand-ins for CUDA and NCCL (LD_LIBRARY_PATH, THRIFTPS_CUDA_LIBRARY), and
+# where there is no device.
 set -u
 program=$1
 failed=0

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The bundle, unpacked somewhere else, on a machine without a GPU: small enough, and it says why it does nothing. Where there
-# is a GPU this test has nothing to say.
+# The bundle, unpacked somewhere else, on a machine without a GPU: small enough, and it says why it
+# does nothing. Where there is a GPU this test has nothing to say.
 set -u
 bundle=$PWD/$1 fake=$PWD/$2 driver=$(dirname "$PWD/$3")
 failed=0
@@ -20,7 +20,7 @@ run_all () {  # VARIABLE=VALUE... -- ARGUMENT...
 
 cd "$TEST_TMPDIR" || exit 1
 tar -xf "$bundle" || exit 1
-expect 'at most 40 MiB' [ "$(du -sk thriftps_gpu | cut -f1)" -le 40960 ]
+expect 'at most 48 MiB' [ "$(du -sk thriftps_gpu | cut -f1)" -le 49152 ]
 
 if [ -e /dev/nvidiactl ]; then
   echo 'a GPU: run thriftps_gpu/run_all.sh'
@@ -83,7 +83,8 @@ expect 'without Python there is no peer' grep -q '^cuda_rpc .* skipped .*no pyth
 said=$(run_all THRIFTPS_PYTHON=/usr/bin/python3 -- cuda_rpc 2>&1)
 expect "PyTorch's reason is told" grep -q -E '^cuda_rpc .* skipped .*(peer pytorch: PyTorch .* finds no GPU|no PyTorch)' <<<"$said"
 
-# Tests that end their process, hang up the device for those after them, or fail: a program that does so.
+# Tests that end their process, hang up the device for those after them, or fail: a program that
+# does so.
 cat >thriftps_gpu/bin/rows_on_gpu_test <<'EOF'
 #!/bin/bash
 case " $* " in *" --gtest_list_tests "*) printf 'S.\n  First\n  Faults\n  AfterTheFault\n  Last\n'; exit ;; esac

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for libnccl.so.2: ranks are threads of one process. No call blocks: each answers "in progress", and the rank
- * that comes last to a collective does it for all. What differs between ranks breaks the communicator, as does abort. */
+/* Stands in for libnccl.so.2: ranks are threads of one process. No call blocks: each answers "in
+ * progress", and the rank that comes last to a collective does it for all. What differs between
+ * ranks breaks the communicator, as does abort. */
 
 #include "tests/cuda/group/fake_nccl.h"
 

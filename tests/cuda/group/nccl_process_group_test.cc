@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Groups on a NCCL and a CUDA runtime that stand in for the real ones: ranks are threads, each with a device. */
+/* Groups on a NCCL and a CUDA runtime that stand in for the real ones: ranks are threads, each with
+ * a device. */
 
 #include "cuda/group/nccl_process_group.h"
 
@@ -289,7 +290,8 @@ TEST_P (NcclMemory, AllReduceAddsWhateverTheSize)
   free_groups (groups);
 }
 
-/* What the averaging server computes: product and sum rounded to float, one division, one rounding. */
+/* What the averaging server computes: product and sum rounded to float, one division, one
+ * rounding. */
 guint16
 expected_average (TpsDType dtype, size_t i, const std::vector<double> &weights, double divisor)
 {

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands in for the CUDA runtime, so that what is host code in the backend can be looked at without a GPU: everything is
- * done when the call returns, and failures can be asked for. Memory of the device is the host's, but only the runtime and
- * kernels get at it: for everybody else it is not there. */
+/* Stands in for the CUDA runtime, so that what is host code in the backend can be looked at without
+ * a GPU: everything is done when the call returns, and failures can be asked for. Memory of the
+ * device is the host's, but only the runtime and kernels get at it: for everybody else it is not
+ * there. */
 
 #include "tests/cuda/host/fake_runtime.h"
 

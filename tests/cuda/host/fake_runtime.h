@@ -6,8 +6,9 @@
 
 #include <cuda_runtime_api.h>
 
-/* What a stream is here: with it those who work on the device's memory, and are not the runtime, get to it. Outside of
- * begin() and end(), which nest and may be called by any thread, touching that memory is a segmentation fault. */
+/* What a stream is here: with it those who work on the device's memory, and are not the runtime,
+ * get to it. Outside of begin() and end(), which nest and may be called by any thread, touching
+ * that memory is a segmentation fault. */
 struct CUstream_st
 {
   void (*begin) (void);
@@ -16,8 +17,8 @@ struct CUstream_st
 
 extern "C"
 {
-  /* The next call of `function` (of those that can fail here) returns `code`; if `is_sticky`, so do all calls of all
-   * functions from then on, as after an error of the device. */
+  /* The next call of `function` (of those that can fail here) returns `code`; if `is_sticky`, so do
+   * all calls of all functions from then on, as after an error of the device. */
   void fake_cuda_fail (const char *function, cudaError_t code, bool is_sticky);
 
   /* The next `n_calls` calls of `function` return `code`, as where there is no memory. */
@@ -26,7 +27,8 @@ extern "C"
   /* How often `function` was called since the last reset, failed calls too. */
   int fake_cuda_count_calls (const char *function);
 
-  /* Whether anything was asked of device `ordinal` that sets up a context there, since the process started. */
+  /* Whether anything was asked of device `ordinal` that sets up a context there, since the process
+   * started. */
   bool fake_cuda_has_context (int ordinal);
 
   /* Makes `ordinal` the calling thread's current device without setting up a context there. */

@@ -25,7 +25,8 @@ tps_cuda_probe (void)
 namespace tps {
 namespace {
 
-/* The result lies in the other place where the number of bits is odd, as it does for a radix sort now and then. */
+/* The result lies in the other place where the number of bits is odd, as it does for a radix sort
+ * now and then. */
 template <typename Key>
 cudaError_t
 sort (cudaStream_t stream, Temporary *temporary, Pairs<Key> *pairs, gsize n, int n_bits)

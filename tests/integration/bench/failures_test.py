@@ -120,6 +120,12 @@ class Peers(launcher.TestCase):
                             "peer pytorch", "ended with status 1", "/bin/false", "python3-torch", code=1)
 
     def test_a_python_that_says_something_else(self):
+        cache = os.path.join(self.folder, "cache")
+        installed = os.path.join(cache, "thriftps-peers", "bin")
+        os.makedirs(installed)
+        os.symlink("/bin/false", os.path.join(installed, "python"))
+        self.assert_refused(self.run_world("--smoke", "--peer=pytorch", XDG_CACHE_HOME=cache),
+                            installed + "/python runs it", code=1)
         self.assert_refused(self.run_world("--smoke", "--peer=pytorch", THRIFTPS_PYTHON="/bin/echo"), "the peer said",
                             "JSON", code=1)
 

@@ -16,10 +16,10 @@ class PyTorch(launcher.TestCase):
 
     def test_servers(self):
         text, output = self.check("rpc_hook")
-        self.assertRegex(text, r"\nThriftPS and PyTorch 1\.\d+.*, 2 passes in turn")
+        self.assertRegex(text, r"\nThriftPS and PyTorch [12]\.\d+.*, 2 passes in turn")
         (peer,) = output["peers"]
         self.assertEqual(peer["name"], "pytorch")
-        self.assertRegex(peer["version"], r"^1\.\d+")
+        self.assertRegex(peer["version"], r"^[12]\.\d+")
         ours, theirs = report.figures(output), report.figures(peer)
         names = [name for name in ours if not name.endswith("/loss")]
         self.assertEqual(set(theirs), set(names))  # the same work has the same metrics

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stands between a client and a server, passes frames on, and once cuts the connection: when a certain number of frames has
- * gone to the server (the last one has or has not arrived), or of answers come back. */
+/* Stands between a client and a server, passes frames on, and once cuts the connection: when a
+ * certain number of frames has gone to the server (the last one has or has not arrived), or of
+ * answers come back. */
 
 #pragma once
 

@@ -214,7 +214,7 @@ private:
     write_view (answer, &view);
     tps_writer_struct_end (answer);
     EXPECT_TRUE (tps_writer_message_end_transferred (answer, nullptr));
-    EXPECT_TRUE (chunks.keep_answer (chunks.object, answer, &name, nullptr));
+    EXPECT_TRUE (chunks.keep_answer (chunks.object, call, answer, &name, nullptr));
     tps_call_reply (call, write_transfer, name);
   }
 
@@ -245,10 +245,10 @@ private:
       { "Echo", "kept", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], count_and_echo, TPS_METHOD_INLINE },
-      { &rpcs[1], count_and_echo, TPS_METHOD_ON_WORKER },
-      { &rpcs[2], hold, TPS_METHOD_INLINE },
-      { &rpcs[3], keep, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[0], count_and_echo, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[1], count_and_echo, TPS_METHOD_ON_WORKER },
+      { TPS_RIGHT_PUSH, &rpcs[2], hold, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[3], keep, TPS_METHOD_INLINE },
       {},
     };
     TpsService result = {};
@@ -263,7 +263,9 @@ private:
   static TpsService
   node ()
   {
-    static const TpsMethod methods[] = { { &tps_describe_rpc, describe, TPS_METHOD_INLINE }, {} };
+    static const TpsMethod methods[] = {
+      { TPS_RIGHT_PUSH, &tps_describe_rpc, describe, TPS_METHOD_INLINE }, {}
+    };
     TpsService result = {};
 
     result.name = "Node";

@@ -12,7 +12,8 @@ class Resume : public testing::TestWithParam<Cut>
 {
 };
 
-/* Wherever the connection is cut after the transfer has begun, the call is done once and its answer comes. */
+/* Wherever the connection is cut after the transfer has begun, the call is done once and its answer
+ * comes. */
 TEST_P (Resume, wherever)
 {
   std::string bytes = pattern (8 * FRAME_BYTES);
@@ -30,7 +31,8 @@ TEST_P (Resume, wherever)
           EXPECT_GT (at, 15) << "all frames of a call were cut once";
           break;
         }
-      /* Node.describe and begin_transfer: nothing has begun, and the caller decides. Describing is asked anew. */
+      /* Node.describe and begin_transfer: nothing has begun, and the caller decides. Describing is
+       * asked anew. */
       if (client.error != nullptr)
         {
           EXPECT_LE (at, 2) << client.error->message;

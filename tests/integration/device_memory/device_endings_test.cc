@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What is left of memory that a device's server has shared, with a server in this process whose device stands in.
+// What is left of memory that a device's server has shared, with a server in this process whose
+// device stands in.
 
 #include <signal.h>
 
@@ -37,7 +38,7 @@ TEST_F (DeviceEndings, WhereItCannotBeOpenedEverythingComesByWayOfTheHost)
     EXPECT_FALSE (Round (50000).was_there);
   EXPECT_FALSE (Round (50000).was_there);
   EXPECT_LT (tps_fake_device_get_n_bytes (Device ()), n_bytes_before + kBlock)
-      << "what was opened in vain has been closed";
+      << "segments without a use have been closed";
 }
 
 TEST_F (DeviceEndings, WhatAKilledTrainerHadGoesAndTheServerGoesOn)

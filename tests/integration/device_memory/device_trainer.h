@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A trainer whose gradients lie in the memory of a device that stands in, and its exchange with one server.
+// A trainer whose gradients lie in the memory of a device that stands in, and its exchange with one
+// server.
 
 #pragma once
 

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// ADDRESS BATCH: the only trainer of its server. Pushes from that batch on, without end; says "shares" when an average lies in its device's memory.
+// ADDRESS BATCH: the only trainer of its server. Pushes from that batch on, without end; says
+// "shares" when an average lies in its device's memory.
 
 #include <cstdio>
 #include <cstdlib>

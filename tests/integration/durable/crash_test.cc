@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server is killed while clients push, and started again: everything that was acknowledged is there, nothing twice, and no
- * push by half. ROUNDS=1000 in the environment does that more often than 5 times; SEED chooses another course. */
+/* The server is killed while clients push, and started again: everything that was acknowledged is
+ * there, nothing twice, and no push by half. ROUNDS=1000 in the environment does that more often
+ * than 5 times; SEED chooses another course. */
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -92,8 +93,9 @@ struct Push
   }
 };
 
-/* What a client pushes: small whole numbers into `shared`, where they add up exactly in any order, into its own table, and 1 into
- * its row of `marks`; or into `none`, of which nothing is promised. */
+/* What a client pushes: small whole numbers into `shared`, where they add up exactly in any order,
+ * into its own table, and 1 into its row of `marks`; or into `none`, of which nothing is
+ * promised. */
 class Client
 {
 public:

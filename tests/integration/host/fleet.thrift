@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 //
-// The interface of a program that was there before ThriftPS: its enums are named like ours on purpose.
+// The interface of a program that was there before ThriftPS: its enums are named like ours on
+// purpose.
 
 namespace c_glib FleetLog
 
@@ -31,7 +32,8 @@ service Health {
 }
 
 service Journal extends Health {
-  Entry echo(1: Entry entry) throws (1: Rejected rejected)       // rejected where the name is "reject"
+  // rejected where the name is "reject"
+  Entry echo(1: Entry entry) throws (1: Rejected rejected)
   i32 count(1: list<Entry> entries, 2: map<string, Entry> index) // of all entries
   binary blob(1: binary data)                                    // the same bytes
   oneway void note(1: string text)                               // fails where the text is "fail"

@@ -257,7 +257,7 @@ TEST_P (Host, UnknownNamesAreAnswered)
     }
 }
 
-/* ---- clients that the generator makes ----------------------------------------------------------- */
+/* ---- clients that the generator makes -------------------------------------------------------- */
 
 struct FreeStockClient
 {

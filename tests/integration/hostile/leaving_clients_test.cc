@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that come, ask for much and leave, in every way there is to leave: beside them honest clients are served in time,
-// and what was done for the others ends. Deadlines are generous: without a fix these tests take minutes or hang.
+// Clients that come, ask for much and leave, in every way there is to leave: beside them honest
+// clients are served in time, and what was done for the others ends. Deadlines are generous:
+// without a fix these tests take minutes or hang.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -95,7 +96,8 @@ protected:
     EXPECT_EQ (server_->Wait (), 0);
   }
 
-  // One that is served. Whoever comes in the midst of a crowd may find all places taken, for a moment.
+  // One that is served. Whoever comes in the midst of a crowd may find all places taken, for a
+  // moment.
   static std::unique_ptr<RawClient>
   NewClient (const std::string &address)
   {

@@ -7,8 +7,9 @@
  *   large_client init_model ADDRESS BYTES  to thriftps_server
  *   large_client get_model ADDRESS BYTES
  *
- * Prints "peak_bytes N seconds T" and exits with 0 where all was right; every element that comes is looked at. What is pushed costs next to no memory: its pages
- * are the same ones again and again, a prime number of them, so that no exchange of chunks goes unseen. */
+ * Prints "peak_bytes N seconds T" and exits with 0 where all was right; every element that comes is
+ * looked at. What is pushed costs next to no memory: its pages are the same ones again and again, a
+ * prime number of them, so that no exchange of chunks goes unseen. */
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,7 +36,8 @@ now_ns ()
   return std::chrono::nanoseconds (now).count ();
 }
 
-/* The element at `index` of every large tensor; a number whose bits survive any arithmetic that is none. */
+/* The element at `index` of every large tensor; a number whose bits survive any arithmetic that is
+ * none. */
 uint32_t
 value_at (size_t index)
 {

@@ -63,8 +63,8 @@ main ()
     { "Large", "get", nullptr, nullptr },
   };
   static const TpsMethod methods[] = {
-    { &rpcs[0], put, TPS_METHOD_INLINE },
-    { &rpcs[1], get, TPS_METHOD_INLINE },
+    { TPS_RIGHT_PUSH, &rpcs[0], put, TPS_METHOD_INLINE },
+    { TPS_RIGHT_PUSH, &rpcs[1], get, TPS_METHOD_INLINE },
     {},
   };
   g_autoptr (TpsServer) server = tps_server_new (nullptr);

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A tensor of 3 GiB goes to a server with its usual limits, and comes back, and neither side that receives it needs more
- * memory than the tensor and 64 MiB. */
+/* A tensor of 3 GiB goes to a server with its usual limits, and comes back, and neither side that
+ * receives it needs more memory than the tensor and 64 MiB. */
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -84,7 +84,8 @@ TEST (ThriftpsServer, ServesOnlyWhatItIsTold)
   EXPECT_EQ (ExceptionKind (client.Call ("ParameterServer:reset_state")), 1);
 }
 
-// Clients ask Node for the limit of frames and for memory to share: without it there would be neither, and nobody would know.
+// Clients ask Node for the limit of frames and for memory to share: without it there would be
+// neither, and nobody would know.
 TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
 {
   std::string address = "unix:" + TemporaryFolder () + "/socket";
@@ -99,9 +100,9 @@ TEST (ThriftpsServer, ServesNodeWhateverItIsTold)
       ASSERT_TRUE (client.Receive (ReadResultOf<tps_describe_rpc>, &info)) << client.LastError ();
       EXPECT_EQ (info.max_frame_bytes, 5 << 20);
       EXPECT_EQ (info.max_shared_bytes, 3 << 20);
-      for (const char *served : { name.c_str (), "Node", "Memory", "Chunks" })
+      for (const char *served : { name.c_str (), "Node", "Memory", "Session", "Chunks" })
         EXPECT_TRUE (g_strv_contains (info.services, served)) << served;
-      EXPECT_EQ (g_strv_length (info.services), 4u);
+      EXPECT_EQ (g_strv_length (info.services), 5u);
       EXPECT_EQ (client.Open (TPS_SEGMENT_REQUESTS, 1 << 20).size, gsize { 1 << 20 });
     }
 }

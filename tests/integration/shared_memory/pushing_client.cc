@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A client to be killed: once tensors pass through shared memory it says "ready" and goes on for ever. With "wait" it pushes a
- * gradient that the server keeps, says "ready" when it is there, and waits for the other trainer. */
+/* A client to be killed: once tensors pass through shared memory it says "ready" and goes on for
+ * ever. With "wait" it pushes a gradient that the server keeps, says "ready" when it is there, and
+ * waits for the other trainer. */
 
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The same work over TCP, over a Unix socket inline and through shared memory gives the same bits. */
+/* The same work over TCP, over a Unix socket inline and through shared memory gives the same
+ * bits. */
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -43,8 +43,8 @@ public:
   /* The answer itself. NULL after a failure; tps_model_version_unref(). */
   TpsModelVersion *get_model ();
 
-  /* Until tensors go out and come in through shared memory; the table "warm" is made where it is not there. FALSE: they do not, within
-   * a minute. */
+  /* Until tensors go out and come in through shared memory; the table "warm" is made where it is
+   * not there. FALSE: they do not, within a minute. */
   bool warm_up ();
 
   TpsSharingStats stats ();

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What goes wrong between client and servers: lost answers, servers that are killed, stopped or silent. */
+/* What goes wrong between client and servers: lost answers, servers that are killed, stopped or
+ * silent. */
 
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers, a client of them, and a table store in this process that gets the same updates, to compare with. */
+/* Servers, a client of them, and a table store in this process that gets the same updates, to
+ * compare with. */
 
 #pragma once
 

@@ -346,7 +346,8 @@ TEST_F (Tables, NothingIsAnAnswerToNothing)
 
 /* -- concurrency -- */
 
-/* Each thread adds 1 to random cells of rows by way of gradients of -1; small integers add up exactly, in any order. */
+/* Each thread adds 1 to random cells of rows by way of gradients of -1; small integers add up
+ * exactly, in any order. */
 TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 {
   constexpr int N_CLIENTS = 4, N_PUSHES = 30;
@@ -410,7 +411,8 @@ TEST_F (Tables, ConcurrentClientsLoseNoUpdate)
 
 /* -- push ids -- */
 
-/* Sequences of a client begin at 1: a second client of the same name repeats them with other pushes. */
+/* Sequences of a client begin at 1: a second client of the same name repeats them with other
+ * pushes. */
 TEST_F (Tables, SecondClientOfANameIsRefusedNotMistaken)
 {
   start (1);

@@ -143,8 +143,8 @@ TEST_F (AllocationsTest, UnframedCallsCostNone)
 
 TEST_F (AllocationsTest, ACallOnAWorkerCostsNone)
 {
-  // The client has its answer before the worker has let go of the call: the more of them are kept the further the two
-  // threads have once drifted apart.
+  // The client has its answer before the worker has let go of the call: the more of them are kept
+  // the further the two threads have once drifted apart.
   EXPECT_LT (PerCall ("Test:work", Echo), 0.05);
 }
 
@@ -159,9 +159,10 @@ TEST_F (AllocationsTest, AnArgumentWithABufferOfItsOwnCostsNone)
   EXPECT_EQ (PerCall ("Test:echo", [] (int) { return BinaryField (100000); }), 0);
 }
 
-// The state machine's: a batch and its tables of rounds and trainers, a round, its contribution and their arrays, the call
-// that waits, the fold that averages, the spans of the metrics, the timer of the deadline. All but the call, the
-// contribution and the digest are the round's, so trainers share them.
+// The state machine's: a batch and its tables of rounds and trainers, a round, its contribution and
+// their arrays, the call that waits, the fold that averages, the spans of the metrics, the timer of
+// the deadline. All but the call, the contribution and the digest are the round's, so trainers
+// share them.
 TEST_F (AllocationsTest, AnAverageOfFewElementsCostsWhatItsRoundNeeds)
 {
   TpsAverageGradientArguments arguments = {};

@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often a client allocates for a small call, once it has made some. The server, in the same process, allocates nothing
-// for what it is asked here (allocations_test), so all threads are counted.
+// How often a client allocates for a small call, once it has made some. The server, in the same
+// process, allocates nothing for what it is asked here (allocations_test), so all threads are
+// counted.
 
 #include <gtest/gtest.h>
 #include <semaphore.h>
@@ -97,7 +98,8 @@ protected:
         Call (i);
         WaitFor (1);
       }
-    // The caller goes on before the loop has let go of the call: the further they have once drifted apart the more are kept.
+    // The caller goes on before the loop has let go of the call: the further they have once drifted
+    // apart the more are kept.
     return (double) (CountedSoFar () - before).allocations / kCounted;
   }
 

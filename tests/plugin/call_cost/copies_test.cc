@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Large tensors are received where they stay, and sent from where they lie: the memory that recvmsg() filled is the memory that a
-// handler sees, that goes out again as the answer, and that the client's caller gets.
+// Large tensors are received where they stay, and sent from where they lie: the memory that
+// recvmsg() filled is the memory that a handler sees, that goes out again as the answer, and that
+// the client's caller gets.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +20,8 @@
 namespace thriftps_test {
 namespace {
 
-// What comes with the end of the message before, or with this one's head, is copied: at most as much as is received at once
-// where it is not known yet what it is.
+// What comes with the end of the message before, or with this one's head, is copied: at most as
+// much as is received at once where it is not known yet what it is.
 constexpr size_t kChunk = 4096;
 
 struct Seen

@@ -1,8 +1,9 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What threads ask of the C library, counted: counted.cc stands in for malloc() and its relatives, and for the calls into
-// the kernel that the data plane makes. A program that links it counts all its threads but those that say they do not
-// count. Blocks from GLib's slice allocator are seen where G_SLICE=always-malloc is set (BUILD).
+// What threads ask of the C library, counted: counted.cc stands in for malloc() and its relatives,
+// and for the calls into the kernel that the data plane makes. A program that links it counts all
+// its threads but those that say they do not count. Blocks from GLib's slice allocator are seen
+// where G_SLICE=always-malloc is set (BUILD).
 
 #pragma once
 
@@ -25,8 +26,9 @@ Counts CountedSoFar ();
 // What the calling thread does from now on is not counted.
 void DoNotCountThisThread ();
 
-// The same, at the beginning of what is to be counted. Where the environment has SHOW_ALLOCATIONS=N, the call stacks of the
-// next N allocations are printed, for whoever looks for them.
+// The same, at the beginning of what is to be counted. Where the environment has
+// SHOW_ALLOCATIONS=N, the call stacks of the next N allocations are printed, for whoever looks for
+// them.
 Counts CountFromHere ();
 
 } // namespace thriftps_test

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Where the bytes of messages come from and go to: moved.cc stands in for sendmsg() and recvmsg() and notes which memory each of
-// them was given. All threads of a program that links it.
+// Where the bytes of messages come from and go to: moved.cc stands in for sendmsg() and recvmsg()
+// and notes which memory each of them was given. All threads of a program that links it.
 
 #pragma once
 

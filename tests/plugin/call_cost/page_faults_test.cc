@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// How often client and server, in one process, touch memory that is not mapped yet: in the steady state they use what they have
-// used before. A page fault costs more than the copy of the page.
+// How often client and server, in one process, touch memory that is not mapped yet: in the steady
+// state they use what they have used before. A page fault costs more than the copy of the page.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -85,7 +85,8 @@ TEST_F (SystemCallsTest, PipelinedCallsAreAnsweredTogether)
   EXPECT_EQ (cost.wakes, 0);
 }
 
-// The socket takes a large answer in many pieces; none of them is a reason to look for the next call.
+// The socket takes a large answer in many pieces; none of them is a reason to look for the next
+// call.
 TEST_F (SystemCallsTest, ALargeAnswerCostsNoMoreToReceiveThanASmallOne)
 {
   constexpr int n_bytes = 16 << 20;

@@ -37,9 +37,11 @@ public:
       { "Tensors", "push", arguments, nullptr },
       { "Tensors", "echo", arguments, &result },
     };
-    static const TpsMethod methods[] = { { &rpcs[0], HandlePush, TPS_METHOD_INLINE },
-                                         { &rpcs[1], HandleEcho, TPS_METHOD_INLINE },
-                                         {} };
+    static const TpsMethod methods[] = {
+      { TPS_RIGHT_PUSH, &rpcs[0], HandlePush, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[1], HandleEcho, TPS_METHOD_INLINE },
+      {}
+    };
     TpsService service = {};
     service.name = "Tensors";
     service.methods = methods;

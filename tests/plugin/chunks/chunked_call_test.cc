@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's side against the server's store, over a network that is asked what goes wrong. Time passes only here. */
+/* The client's side against the server's store, over a network that is asked what goes wrong. Time
+ * passes only here. */
 
 #include "plugin/client/chunked_call.h"
 
@@ -26,10 +27,14 @@ constexpr gint64 second = 1000000000;
 enum class Fate
 {
   FINE,
-  LOST_BEFORE, /* the connection, before the server has seen the call: all calls in flight with it */
-  LOST_AFTER,  /* when the server has done it */
-  CORRUPT,     /* a bit of a chunk's CRC, either way */
+  /* the connection, before the server has seen the call: all calls in flight with it */
+  LOST_BEFORE,
+  LOST_AFTER, /* when the server has done it */
+  CORRUPT,    /* a bit of a chunk's CRC, either way */
+  BUSY,       /* refused before the server has done anything, until some time has passed */
 };
+
+constexpr gint busy_ms = 40;
 
 struct Call
 {
@@ -141,9 +146,23 @@ private:
       }
     Call next = std::move (calls.front ());
     calls.pop_front ();
+    if (fate == Fate::BUSY)
+      {
+        refuse_busy (next);
+        return;
+      }
     serve (next, fate == Fate::CORRUPT, [&] (TpsReader *in, TpsWireType type, const GError *error) {
       next.done (next.user_data, in, type, error);
     });
+  }
+
+  static void
+  refuse_busy (const Call &call)
+  {
+    g_autoptr (GError) error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "busy");
+
+    tps_error_set_retry_after_ms (error, busy_ms);
+    call.done (call.user_data, nullptr, TPS_WIRE_STOP, error);
   }
 
   void
@@ -483,6 +502,49 @@ TEST_F (ChunkedCall, resumesWhereverTheConnectionIsLost)
       }
 }
 
+/* The server refuses every single call for a while, such as a tenant's at its limit. What has been
+ * sent is not sent again. */
+TEST_F (ChunkedCall, goesOnWhereItWasWhenTheServerWasBusy)
+{
+  std::string argument = pattern (1000);
+  bool was_busy = true;
+
+  network.answer = pattern (3500, 9);
+  for (int at = 1; was_busy; at++)
+    {
+      int n_calls = 0;
+
+      was_busy = false;
+      network.n_runs = 0;
+      network.now_ns = second;
+      network.seen.clear ();
+      network.decide = [&] (const std::string &method) {
+        if (method == "end_transfer" || n_calls++ < at || n_calls > at + 10)
+          return Fate::FINE;
+        was_busy = true;
+        return Fate::BUSY;
+      };
+      send (argument);
+      if (!was_busy)
+        break;
+      expect_answer (argument);
+      EXPECT_GE (network.now_ns, second + 2 * busy_ms * 1000000);
+      EXPECT_LE (std::count (network.seen.begin (), network.seen.end (), "put_chunk"), 11 + 3);
+    }
+}
+
+TEST_F (ChunkedCall, doesNotWaitForAServerThatIsBusyBeyondTheDeadline)
+{
+  network.decide = [] (const std::string &method) {
+    return method == "put_chunk" ? Fate::BUSY : Fate::FINE;
+  };
+  deadline_ns = 3 * second;
+  send (pattern (1000));
+  expect_error (TPS_ERROR_RESOURCE_EXHAUSTED);
+  EXPECT_LT (network.now_ns, 3 * second);
+  EXPECT_GT (network.now_ns, 2 * second);
+}
+
 TEST_F (ChunkedCall, aConnectionThatNeverCameIsLostAtOnce)
 {
   network.decide = [] (const std::string &) { return Fate::LOST_BEFORE; };
@@ -596,7 +658,8 @@ TEST_F (ChunkedCall, anotherChunkThanTheFirstIsAnError)
   EXPECT_EQ (tps_transfer_store_get_n_transfers (network.store), 0u) << "ended";
 }
 
-/* One that is there already instead of one that is not, whichever; at the end nothing is in flight. */
+/* One that is there already instead of one that is not, whichever; at the end nothing is in
+ * flight. */
 TEST_F (ChunkedCall, aChunkThatComesInsteadOfAnotherIsAnError)
 {
   for (gint32 missing = 1; missing < 6; missing++)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Many calls at once, from several threads, answered in any order; nothing is left over after very many. */
+/* Many calls at once, from several threads, answered in any order; nothing is left over after very
+ * many. */
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Deadlines: never early, typed, and `done` only when nothing refers to the borrowed arguments any more. */
+/* Deadlines: never early, typed, and `done` only when nothing refers to the borrowed arguments any
+ * more. */
 
 #include <sys/mman.h>
 #include <sys/socket.h>

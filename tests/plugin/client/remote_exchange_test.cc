@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The exchange against a scripted parameter server: what goes out, what comes back, what is tried again. */
+/* The exchange against a scripted parameter server: what goes out, what comes back, what is tried
+ * again. */
 
 #include <condition_variable>
 #include <cstring>

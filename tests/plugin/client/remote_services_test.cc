@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client, the exchange, the store and the stubs against a TpsServer in the same process, over TCP and Unix sockets. */
+/* The client, the exchange, the store and the stubs against a TpsServer in the same process, over
+ * TCP and Unix sockets. */
 
 #include <sys/resource.h>
 #include <unistd.h>

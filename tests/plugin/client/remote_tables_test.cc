@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables over two scripted servers: what goes out and when, what is tried again, and what ends what. */
+/* Tables over two scripted servers: what goes out and when, what is tried again, and what ends
+ * what. */
 
 #include <atomic>
 #include <cstring>
@@ -414,7 +415,8 @@ TEST_F (RemoteTables, CancelEndsCallsRetriesAndLaterCalls)
     }
 }
 
-/* The maxima's rows are there, and the push is about to follow: nothing may be sent to clients that are gone. */
+/* The maxima's rows are there, and the push is about to follow: nothing may be sent to clients that
+ * are gone. */
 TEST_F (RemoteTables, FreeEndsCallsInFlightWhateverTheyWouldDoNext)
 {
   for (int i = 0; i < 2; i++)

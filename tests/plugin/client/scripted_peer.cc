@@ -46,7 +46,7 @@ wait_for (int fd, short events)
   pollfd poll_fd = { fd, events, 0 };
 
   if (::poll (&poll_fd, 1, WAIT_MS) != 1)
-    throw std::runtime_error ("the scripted peer waited in vain");
+    throw std::runtime_error ("the scripted peer waited, and nothing came");
 }
 
 }

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A peer on a raw socket that does what a test says, byte by byte, and messages made by hand for it to send. Everything
- * waits at most ten seconds. */
+/* A peer on a raw socket that does what a test says, byte by byte, and messages made by hand for it
+ * to send. Everything waits at most ten seconds. */
 
 #pragma once
 

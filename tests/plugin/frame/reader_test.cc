@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The scanner lets nothing malformed through; still a reader never leaves its message, whatever a decoder asks for. */
+/* The scanner lets nothing malformed through; still a reader never leaves its message, whatever a
+ * decoder asks for. */
 
 #include "plugin/frame/reader.h"
 
@@ -144,7 +145,8 @@ TEST (Message, aNewOneIsEmptyWhateverItWasBefore)
     }
 }
 
-/* Each thread has a cache of its own, which goes with it: nothing leaks and nobody else touches it. */
+/* Each thread has a cache of its own, which goes with it: nothing leaks and nobody else touches
+ * it. */
 TEST (Message, mayBeFreedByAnotherThread)
 {
   std::vector<TpsMessage *> messages;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Every hostile message that we know: each is refused for its reason, whole and byte by byte. What only claims too much is in
- * scan_limits_test. */
+/* Every hostile message that we know: each is refused for its reason, whole and byte by byte. What
+ * only claims too much is in scan_limits_test. */
 
 #include "plugin/frame/scan.h"
 

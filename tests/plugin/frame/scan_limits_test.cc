@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Frames that lie, and messages that would take too much: refused before memory is taken for what they claim. */
+/* Frames that lie, and messages that would take too much: refused before memory is taken for what
+ * they claim. */
 
 #include "plugin/frame/scan.h"
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages that come in chunks: the length -1 of a binary, wherever the chunks are cut, and only there. */
+/* Messages that come in chunks: the length -1 of a binary, wherever the chunks are cut, and only
+ * there. */
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ long_length (gint64 n_bytes)
   return bytes;
 }
 
-/* A call of "m" whose fields 1 and 2 are binaries, with what is given for the length of the first. */
+/* A call of "m" whose fields 1 and 2 are binaries, with what is given for the length of the
+ * first. */
 Bytes
 call (const Bytes &length, const Bytes &first)
 {

@@ -110,7 +110,8 @@ scan_bytes (const Bytes &bytes, const ScanOptions &options = {})
   return scan;
 }
 
-/* Everything that a message says, in one string; equal messages have equal ones. `with_transport` adds how it came. */
+/* Everything that a message says, in one string; equal messages have equal ones. `with_transport`
+ * adds how it came. */
 inline std::string
 describe (const TpsMessage *message, bool with_transport = false)
 {

@@ -63,7 +63,7 @@ protected:
     gint16 id = 7;
     TpsWireType type = TPS_WIRE_I32;
     TpsWireType value = TPS_WIRE_I32;
-    ASSERT_NE (reader_.sour, nullptr);
+    ASSERT_NE (reader_.error, nullptr);
     tps_typed_reader_struct_begin (&reader_);
     EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_STOP);
     EXPECT_EQ (id, 0);
@@ -106,7 +106,7 @@ TEST_F (TypedReader, ReadsWhatStandsThere)
   tps_typed_reader_container_end (&reader_);
   EXPECT_EQ (tps_typed_reader_field (&reader_, &id), TPS_WIRE_STOP);
   tps_typed_reader_struct_end (&reader_);
-  EXPECT_EQ (reader_.sour, nullptr);
+  EXPECT_EQ (reader_.error, nullptr);
 }
 
 TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
@@ -118,7 +118,7 @@ TEST_F (TypedReader, ElementOfAnotherTypeIsNotRead)
   tps_typed_reader_field (&reader_, &id);
   EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 2u);
   EXPECT_EQ (tps_typed_reader_double (&reader_), 0.0);
-  EXPECT_STREQ (reader_.sour->message, "a byte stands where a double is expected");
+  EXPECT_STREQ (reader_.error->message, "a byte stands where a double is expected");
   expect_empty_from_now_on ();
 }
 
@@ -204,8 +204,8 @@ TEST_F (TypedReader, TooManyObjectsAreRefusedBeforeTheyAreMade)
   tps_typed_reader_struct_begin (&reader_);
   tps_typed_reader_field (&reader_, &id);
   EXPECT_EQ (tps_typed_reader_list_begin (&reader_, TPS_WIRE_LIST, &type), 0u);
-  ASSERT_NE (reader_.sour, nullptr);
-  EXPECT_EQ (reader_.sour->code, TPS_ERROR_RESOURCE_EXHAUSTED);
+  ASSERT_NE (reader_.error, nullptr);
+  EXPECT_EQ (reader_.error->code, TPS_ERROR_RESOURCE_EXHAUSTED);
 }
 
 TEST_F (TypedReader, NumbersDoNotCountAsObjects)
@@ -222,11 +222,9 @@ TEST_F (TypedReader, NumbersDoNotCountAsObjects)
 TEST_F (TypedReader, FirstReasonIsKept)
 {
   read (wire::structure ({}));
-  tps_typed_reader_turn_sour (&reader_,
-                              g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "first"));
-  tps_typed_reader_turn_sour (&reader_,
-                              g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "second"));
-  EXPECT_STREQ (reader_.sour->message, "first");
+  tps_typed_reader_fail (&reader_, g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "first"));
+  tps_typed_reader_fail (&reader_, g_error_new_literal (TPS_ERROR, TPS_ERROR_PROTOCOL, "second"));
+  EXPECT_STREQ (reader_.error->message, "first");
   expect_empty_from_now_on ();
 }
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Both sides of memory of a device: when it is opened, what is put there, and that it is let go of before it is freed. */
+/* Both sides of memory of a device: when it is opened, what is put there, and that it is let go of
+ * before it is freed. */
 
 #include <algorithm>
 #include <memory>

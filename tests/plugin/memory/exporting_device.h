@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A device whose memory is opened in the process that exports it, with the rule that CUDA leaves to its users: nothing is freed that
- * is still open. */
+/* A device whose memory is opened in the process that exports it, with the rule that CUDA leaves to
+ * its users: nothing is freed that is still open. */
 
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Both sides of one connection's shared memory in one process: the client's pool and the server's registry, with what
- * passes between them in the hands of the test. */
+/* Both sides of one connection's shared memory in one process: the client's pool and the server's
+ * registry, with what passes between them in the hands of the test. */
 
 #pragma once
 
@@ -34,7 +34,8 @@ count_mappings ()
   return n_mappings;
 }
 
-/* A message of tensors: the fields 1, 2, … are of the type Tensor. Large ones are placed in `sharing`. */
+/* A message of tensors: the fields 1, 2, … are of the type Tensor. Large ones are placed in
+ * `sharing`. */
 inline TpsMessage *
 make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensors)
 {
@@ -64,7 +65,8 @@ make_message (TpsSharing *sharing, const std::vector<std::vector<float>> &tensor
   return message;
 }
 
-/* Decodes the tensors; those of shared memory are views. Empty with an error where one is refused. */
+/* Decodes the tensors; those of shared memory are views. Empty with an error where one is
+ * refused. */
 inline std::vector<TpsTensor>
 read_message (TpsMessage *message, GError **error = nullptr)
 {

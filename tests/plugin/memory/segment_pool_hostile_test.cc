@@ -22,7 +22,8 @@ protected:
     pair_->settle ();
   }
 
-  /* What the decoder says of an answer with this slice; the next honest answer must still be read. */
+  /* What the decoder says of an answer with this slice; the next honest answer must still be
+   * read. */
   std::string
   read_slice (gint64 segment, gint64 offset, gint64 length)
   {

@@ -1,8 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The client's pool and the server's registry against each other, in random order: calls that are answered, late or
- * never, answers that are read, kept or dropped, and requests that are on their way meanwhile. What one side has given to the other
- * must never change under it, and in the end nothing is left. */
+/* The client's pool and the server's registry against each other, in random order: calls that are
+ * answered, late or never, answers that are read, kept or dropped, and requests that are on their
+ * way meanwhile. What one side has given to the other must never change under it, and in the end
+ * nothing is left. */
 
 #include <algorithm>
 #include <memory>

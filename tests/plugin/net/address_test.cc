@@ -185,7 +185,8 @@ TEST (Address, OneOfTwoServersThatStartAtTheSameTimeListens)
     }
 }
 
-// A folder that somebody else keeps locked, or that cannot be read, must not keep a server from starting.
+// A folder that somebody else keeps locked, or that cannot be read, must not keep a server from
+// starting.
 TEST (Address, ListensInAFolderThatCannotBeLocked)
 {
   g_autofree gchar *folder = g_dir_make_tmp ("tps-address-XXXXXX", nullptr);
@@ -350,7 +351,8 @@ TEST (Address, NoticesAHostThatIsSilent)
   close (client);
 }
 
-// Nobody listens at the first address of "two.example", the second is that of the test's server. See getaddrinfo() below.
+// Nobody listens at the first address of "two.example", the second is that of the test's server.
+// See getaddrinfo() below.
 TEST (Address, TriesTheNextAddressOfAName)
 {
   Listening listening ("127.0.0.1:0");

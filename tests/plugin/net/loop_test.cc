@@ -221,7 +221,8 @@ struct Echo
   }
 };
 
-// One event after the other, posts and timers in between: nothing is lost between looking again and going to sleep.
+// One event after the other, posts and timers in between: nothing is lost between looking again and
+// going to sleep.
 TEST_F (LoopTest, MissesNothingWhereEventsComeInQuickSuccession)
 {
   int fds[2];

@@ -53,7 +53,8 @@ TEST (SpinTest, StopsAfterThreeLongWaitsHoweverLongItWentWell)
   EXPECT_FALSE (tps_spin_is_worthwhile (&spin));
 }
 
-// Whatever the waits are, what is spun in vain is bounded by them: a loop that is not about to get an event does not spin.
+// Whatever the waits are, spinning without an event is bounded by them: a loop that is not about to
+// get an event does not spin.
 TEST (SpinTest, SpendsLittleOnWaitsThatAreLong)
 {
   for (unsigned seed = 0; seed < 200; seed++)
@@ -93,8 +94,8 @@ TEST (SpinTest, SpinsAtMostAQuarterOfWaitsThatAreALittleTooLong)
 
 constexpr gint64 kMs = 1000000;
 
-// The loop looks every 250 ns from `*now_ns` on for `duration_ns`, and every `period_ns` it gets the core back only after
-// `gap_ns`. Returns after how long it was told to stop, or -1.
+// The loop looks every 250 ns from `*now_ns` on for `duration_ns`, and every `period_ns` it gets
+// the core back only after `gap_ns`. Returns after how long it was told to stop, or -1.
 gint64
 Look (TpsSpin *spin, gint64 *now_ns, gint64 duration_ns, gint64 period_ns, gint64 gap_ns)
 {
@@ -245,7 +246,7 @@ TEST (SpinnersTest, AreCrowdedWhereMoreLoopsHaveWorkThanMaySpin)
       for (guint i = 0; i <= n_cores / 2; i++)
         {
           EXPECT_FALSE (tps_spinners_is_crowded (spinners, 1000)) << i << " of " << n_cores;
-          tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), 1000);
+          tps_spinners_add_event (spinners, tps_spinners_take_slot (spinners), 1000);
         }
       EXPECT_TRUE (tps_spinners_is_crowded (spinners, 1000));
     }
@@ -254,10 +255,10 @@ TEST (SpinnersTest, AreCrowdedWhereMoreLoopsHaveWorkThanMaySpin)
 TEST (SpinnersTest, AreAloneAgainMomentsAfterTheOthersLastEvents)
 {
   g_autoptr (TpsSpinners) spinners = tps_spinners_new (2);
-  guint busy = tps_spinners_take_seat (spinners);
+  guint busy = tps_spinners_take_slot (spinners);
   gint64 now_ns = 0;
   for (int i = 0; i < 7; i++)
-    tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), now_ns);
+    tps_spinners_add_event (spinners, tps_spinners_take_slot (spinners), now_ns);
   while (now_ns < TPS_SPINNERS_RECENT_NS)
     {
       tps_spinners_add_event (spinners, busy, now_ns);
@@ -268,11 +269,11 @@ TEST (SpinnersTest, AreAloneAgainMomentsAfterTheOthersLastEvents)
   EXPECT_FALSE (tps_spinners_is_crowded (spinners, now_ns));
 }
 
-TEST (SpinnersTest, HaveSeatsForAnyNumberOfLoops)
+TEST (SpinnersTest, HaveSlotsForAnyNumberOfLoops)
 {
   g_autoptr (TpsSpinners) spinners = tps_spinners_new (2);
   for (int i = 0; i < 1000; i++)
-    tps_spinners_add_event (spinners, tps_spinners_take_seat (spinners), 0);
+    tps_spinners_add_event (spinners, tps_spinners_take_slot (spinners), 0);
   EXPECT_TRUE (tps_spinners_is_crowded (spinners, 0));
 }
 

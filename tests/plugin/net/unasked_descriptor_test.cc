@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// File descriptors that nobody has asked for must not block the loop: neither when they come, nor when the connection closes.
+// File descriptors that nobody has asked for must not block the loop: neither when they come, nor
+// when the connection closes.
 
 #include <arpa/inet.h>
 #include <dirent.h>

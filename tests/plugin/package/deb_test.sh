@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages in a Debian of their own, uses them and removes them.
 #
-# usage: deb_test.sh PROGRAM.c PACKAGE.deb...
+# usage: deb_test.sh PROGRAM.c CONTAINERFILE.PY CONTAINERFILE PACKAGE.deb...
 #
 # Needs root, debootstrap and a mirror ($DEBIAN_MIRROR; http://deb.debian.org/debian). Without them
 # it says so and ends: .ci/full installs debootstrap.
@@ -29,17 +29,18 @@ release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 program=$1
-shift
+container=$(python3 "$2" "$3" build)
+user=$(sed -n 's/^USER //p' "$3")
+shift 3
 lintian --allow-root --fail-on warning,error "$@"
 
 root=$(mktemp -d /var/tmp/thriftps-deb.XXXXXX)
-trap 'rm -rf --one-file-system "$root"' EXIT
+chmod 755 "$root" # the user of the container passes through it
+trap 'rm -rf --one-file-system "$root" "$root.log" "$root.serve"' EXIT
 debootstrap --variant=minbase "$release" "$root" "$mirror" > "$root.log" 2>&1 || {
   tail -3 "$root.log"
-  rm "$root.log"
   skip "debootstrap cannot reach $mirror"
 }
-rm "$root.log"
 mkdir "$root/packages"
 cp -L "$program" "$root/packages/program.c"
 cp -L "$@" "$root/packages"
@@ -60,6 +61,7 @@ apt-get -q update > log 2>&1 || { cat log; exit 1; }
 install ./thriftps-server.deb
 thriftps_server --version
 thriftps_log --help > /dev/null
+thriftps_top --help > /dev/null
 for package in libopenblas0-pthread libgloo0 libibverbs1 python3; do
   if is_installed $package; then exit 1; fi
 done
@@ -85,4 +87,33 @@ if dpkg-query -W -f '${Package}\n' | grep thriftps; then exit 1; fi
 if find / -xdev -name '*thriftps*' -not -path '/packages/*' | grep .; then exit 1; fi
 EOF
 unshare --mount --pid --fork chroot "$root" /bin/sh /packages/use
-echo 'all packages were installed, used and removed'
+
+# The steps of the Containerfile, in what is a minimal Debian again.
+mv "$root/packages" "$root/context"
+echo "$container" > "$root/context/build"
+unshare --mount --pid --fork chroot "$root" /bin/sh /context/build > "$root.log" 2>&1 || {
+  tail -20 "$root.log"
+  exit 1
+}
+
+# The server as the user of the container, with a root folder that is read-only.
+cat > "$root/context/serve" <<'EOF'
+set -eux
+if touch /etc/x 2>/dev/null; then exit 1; fi
+cd /var/lib/thriftps
+thriftps_server --config=/etc/thriftps/server.json --listen=127.0.0.1:0 \
+  --data-dir=/var/lib/thriftps/data --log-segment-mib=1 > ready & server=$!
+until grep -q listening ready; do kill -0 $server; done
+kill $server
+wait $server
+EOF
+cat > "$root.serve" <<'EOF'
+set -eux
+mount --bind "$1" "$1"
+mount --bind "$1/var/lib/thriftps" "$1/var/lib/thriftps"
+mount -t proc proc "$1/proc"
+mount -o remount,bind,ro "$1"
+exec chroot --userspec="$2" "$1" /bin/sh /context/serve
+EOF
+timeout 120 unshare --mount --pid --fork --kill-child /bin/sh "$root.serve" "$root" "$user"
+echo 'all packages were installed, used and removed, and the container was built and served'

@@ -91,7 +91,7 @@ reduce_alone (const TpsHookContext *context, TpsBucketCall *call)
 
 static const TpsHook alone = { .name = "alone_hook", .reduce = reduce_alone };
 
-/* ---- a trainer: a built-in one that says how its pass ended ----------------------------------- */
+/* ---- a trainer: a built-in one that says how its pass ended ---------------------------------- */
 
 static const TpsTrainerClass *ddp_trainer;
 static TpsTrainerClass telling_trainer;
@@ -114,7 +114,7 @@ run_and_tell (TpsPass *pass, GError **error)
   return ok;
 }
 
-/* ---- a server kind: gradients are added up in pairs ------------------------------------------- */
+/* ---- a server kind: gradients are added up in pairs, averages are clipped -------------------- */
 
 static gboolean
 may_fold_pairs (guint n_arrived, guint n_trainers)
@@ -122,11 +122,28 @@ may_fold_pairs (guint n_arrived, guint n_trainers)
   return n_arrived >= 2 || n_arrived == n_trainers;
 }
 
+/* Elements of dense FLOAT32 averages to [-1, 1]. */
+static gboolean
+clip (gpointer state, const TpsRoundId *round, TpsGradient *average, GError **error)
+{
+  gfloat *elements = tps_tensor_data (&average->dense);
+
+  (void) state;
+  (void) round;
+  (void) error;
+  if (average->kind != TPS_GRADIENT_DENSE || average->dense.shape.dtype != TPS_DTYPE_FLOAT32)
+    return TRUE;
+  for (gint64 i = 0; i < tps_shape_n_elems (&average->dense.shape); i++)
+    elements[i] = CLAMP (elements[i], -1, 1);
+  return TRUE;
+}
+
 static const TpsServerKind pairs = { .name = "PairServer",
                                      .summary = "adds gradients up from the second on",
-                                     .may_fold = may_fold_pairs };
+                                     .may_fold = may_fold_pairs,
+                                     .process_average = clip };
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static gboolean
 register_parts (GError **error)

@@ -362,6 +362,10 @@ class Training(Sockets):
                 self.assertTrue(all(each["count"] for each in server.metrics()))
                 server.clear_metrics()
                 self.assertEqual(server.metrics(), [])
+                former = server.set_log_level("error,net=warning")
+                self.assertEqual(server.set_log_level(former), "error,net=warning")
+                with self.assertRaisesRegex(thriftps.InvalidArgument, "net=loud"):
+                    server.set_log_level("net=loud")
                 self.assertIn(address, server._repr_html_())
 
 
@@ -433,6 +437,36 @@ class Encryption(unittest.TestCase):
                 thriftps.InvalidArgument, "nothing.pem|client.pem|server.key"
             ):
                 thriftps.Server("127.0.0.1:1", tls=files)
+
+
+class Tokens(unittest.TestCase):
+
+    def test_the_token_of_the_environment(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules, tokens = (os.path.join(folder, name) for name in ("rules.json", "tokens"))
+            made = subprocess.run(
+                [os.environ["THRIFTPS_SERVER"], "--make-token=reader"],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            token, line = made.stdout.splitlines()
+            with open(tokens, "w", encoding="ascii") as file:
+                file.write(line)
+            with open(rules, "w", encoding="ascii") as file:
+                file.write('{"rules": [{"principals": ["token:reader"], "rights": ["read"]}]}')
+            with Server("--access-file=" + rules, "--token-file=" + tokens) as server:
+                with thriftps.Server(server.address) as client:
+                    with self.assertRaises(thriftps.Unauthenticated):
+                        client.describe()
+                os.environ["THRIFTPS_TOKEN"] = token
+                self.addCleanup(os.environ.pop, "THRIFTPS_TOKEN")
+                with thriftps.Server(server.address) as client:
+                    self.assertIn("EmbeddingTable", client.describe()["services"])
+                os.environ["THRIFTPS_TOKEN"] = "tps_wrong"
+                with thriftps.Server(server.address) as client:
+                    with self.assertRaisesRegex(thriftps.Unauthenticated, "Session.authenticate"):
+                        client.describe()
 
 
 class Notebook(unittest.TestCase):

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// What the kernel refuses while the server accepts and watches connections costs these connections at most.
+// What the kernel refuses while the server accepts and watches connections costs these connections
+// at most.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

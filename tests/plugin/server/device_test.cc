@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Averages on a device, which here computes as the CPU does (tests/runtime/fake_device): its memory is not there for the
-// host, and memory that is let go of while it is still to be copied ends the test.
+// Averages on a device, which here computes as the CPU does (tests/runtime/fake_device): its memory
+// is not there for the host, and memory that is let go of while it is still to be copied ends the
+// test.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that have shut down their sending side get their answers; clients that have left keep no place.
+// Clients that have shut down their sending side get their answers; clients that have left keep no
+// place.
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -179,7 +180,8 @@ TEST_F (HalfCloseTest, ClientsThatLeftWithPendingCallsKeepNoPlace)
   WaitForConnections (0);
   for (guint i = 0; i < kConnections; i++)
     NewBusyClient (tcp_).reset ();
-  // None has been answered, no time has passed; whoever comes is served, as soon as the server has noticed.
+  // None has been answered, no time has passed; whoever comes is served, as soon as the server has
+  // noticed.
   for (guint i = 0; i < 10; i++)
     {
       Message answer;

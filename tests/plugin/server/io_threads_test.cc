@@ -38,7 +38,8 @@ CountThreadsWithoutName ()
   return CountThreads (name);
 }
 
-// A server that is made where the test may run on at most so many cores, of those that the machine lets it have.
+// A server that is made where the test may run on at most so many cores, of those that the machine
+// lets it have.
 class IoThreadsTest : public ServerTest
 {
 protected:

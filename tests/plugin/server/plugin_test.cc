@@ -51,12 +51,12 @@ TEST (Plugin, ServesEverythingUnlessItIsTold)
   std::string message;
   EXPECT_EQ (NamesOf (MakePlugin (nullptr, nullptr, &message)),
              (std::set<std::string> { "ParameterServer", "EmbeddingTable", "Rendezvous", "Node",
-                                      "Memory", "Chunks" }));
+                                      "Memory", "Session", "Chunks" }));
   EXPECT_EQ (NamesOf (MakePlugin (nullptr, &links, &message)).count ("Trainer"), 1u);
   const char *const tables[] = { "EmbeddingTable", nullptr };
   Plugin plugin = MakePlugin (tables, &links, &message);
   EXPECT_EQ (NamesOf (plugin),
-             (std::set<std::string> { "EmbeddingTable", "Node", "Memory", "Chunks" }));
+             (std::set<std::string> { "EmbeddingTable", "Node", "Memory", "Session", "Chunks" }));
   EXPECT_EQ (tps_plugin_get_parameter_server (plugin.get ()), nullptr);
   EXPECT_EQ (tps_plugin_get_model_server (plugin.get ()), nullptr);
   EXPECT_NE (tps_plugin_get_tables (plugin.get ()), nullptr);
@@ -73,7 +73,8 @@ TEST (Plugin, RefusesServicesThatItCannotMake)
   EXPECT_THAT (message, testing::HasSubstr ("trainer_links"));
 }
 
-// run_transfer ("t") after a chunk with the whole call: what comes in chunks reaches the default service as well.
+// run_transfer ("t") after a chunk with the whole call: what comes in chunks reaches the default
+// service as well.
 TEST (Plugin, TheDefaultServiceIsThatOfChunkedCallsToo)
 {
   TraceCapture capture;

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client as plain as can be: a blocking socket, one thread, any sequence id, any framing, any bytes.
+// A client as plain as can be: a blocking socket, one thread, any sequence id, any framing, any
+// bytes.
 
 #pragma once
 

@@ -62,12 +62,12 @@ public:
       { "Test", "take", nullptr, nullptr }, { "Test", "compute", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], HandleEcho, TPS_METHOD_INLINE },
-      { &rpcs[1], HandleHold, TPS_METHOD_INLINE },
-      { &rpcs[2], HandleWork, TPS_METHOD_ON_WORKER },
-      { &rpcs[3], HandleMake, TPS_METHOD_INLINE },
-      { &rpcs[4], HandleHold, TPS_METHOD_INLINE },
-      { &rpcs[5], HandleCompute, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[0], HandleEcho, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[1], HandleHold, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[2], HandleWork, TPS_METHOD_ON_WORKER },
+      { TPS_RIGHT_PUSH, &rpcs[3], HandleMake, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[4], HandleHold, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[5], HandleCompute, TPS_METHOD_INLINE },
       {},
     };
     TpsService service = {};

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. The linker tells us when a transfer
- * is given up (--wrap, see BUILD). */
+/* The Chunks service behind a carrier that has workers' jobs wait until the test runs them. The
+ * linker tells us when a transfer is given up (--wrap, see BUILD). */
 
 #include "plugin/service/chunks/chunk_service.h"
 
@@ -87,7 +87,7 @@ protected:
       { "Any", "method", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], count_call, TPS_METHOD_ON_WORKER },
+      { TPS_RIGHT_PUSH, &rpcs[0], count_call, TPS_METHOD_ON_WORKER },
       {},
     };
     std::vector<TpsService> services;

@@ -304,7 +304,8 @@ TEST_F (Tables, anIdIsOfOneRequestOnly)
   EXPECT_EQ (value_of ("b", 1), 0);
 }
 
-/* Two clients that were given one name share a window: what one has pushed the other cannot push. */
+/* Two clients that were given one name share a window: what one has pushed the other cannot
+ * push. */
 TEST_F (Tables, twoClientsOfOneNameNeverApplyOneIdTwice)
 {
   int n_applied[2] = { 0, 0 };

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Answers that no frame can hold: who keeps them, and what the client is told. Their bytes are never looked at, so they cost no
- * memory. */
+/* Answers that no frame can hold: who keeps them, and what the client is told. Their bytes are
+ * never looked at, so they cost no memory. */
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ protected:
   }
 
   static gboolean
-  keep (gpointer object, TpsWriter *answer, gchar **name, GError **error)
+  keep (gpointer object, TpsCall *call, TpsWriter *answer, gchar **name, GError **error)
   {
     auto self = static_cast<KeptAnswer *> (object);
 
@@ -79,7 +79,7 @@ protected:
       { "Vast", "get", nullptr, nullptr },
     };
     static const TpsMethod methods[] = {
-      { &rpcs[0], handle, TPS_METHOD_INLINE },
+      { TPS_RIGHT_PUSH, &rpcs[0], handle, TPS_METHOD_INLINE },
       {},
     };
     static TpsCarrierOps ops;

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls that arrive while a push is being applied. The linker lets the test in between a push and its checks (--wrap, see
- * BUILD). */
+/* Calls that arrive while a push is being applied. The linker lets the test in between a push and
+ * its checks (--wrap, see BUILD). */
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The EmbeddingTable service behind a dispatcher, without a socket: a carrier that runs workers' jobs on a pool and keeps
- * the answers.
+/* The EmbeddingTable service behind a dispatcher, without a socket: a carrier that runs workers'
+ * jobs on a pool and keeps the answers.
  */
 
 #pragma once

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Descriptors against thrift/: every struct, field, enum and method that is there must be described, and nothing else. */
+/* Descriptors against thrift/: every struct, field, enum and method that is there must be
+ * described, and nothing else. */
 
 #include "plugin/wire/contract.h"
 
@@ -17,8 +18,9 @@
 namespace thriftps {
 namespace {
 
-const char *const FILES[] = { "chunks",           "durability", "embedding_table", "memory", "node",
-                              "parameter_server", "rendezvous", "tensor",          "trainer" };
+const char *const FILES[] = { "chunks", "durability",       "embedding_table", "memory",
+                              "node",   "parameter_server", "rendezvous",      "session",
+                              "tensor", "trainer" };
 
 Idl
 read_idl ()

@@ -103,12 +103,14 @@ private:
   {
     std::string name = take ();
 
-    if (name == "list")
+    if (name == "list" || name == "map")
       {
         expect ("<");
-        name += "<" + parse_type () + ">";
+        name += "<" + parse_type ();
+        if (skip (","))
+          name += "," + parse_type ();
         expect (">");
-        return name;
+        return name + ">";
       }
     return name.substr (name.rfind ('.') + 1);
   }

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tensors in a device's memory: what is written of them where there is no memory of the device that the peer sees. */
+/* Tensors in a device's memory: what is written of them where there is no memory of the device that
+ * the peer sees. */
 
 #include <cstring>
 #include <numeric>

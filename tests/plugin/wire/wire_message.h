@@ -45,7 +45,8 @@ public:
     return &in;
   }
 
-  /* Stands before the value of the first field, as a client's result does; `type` is its type, STOP where there is none. */
+  /* Stands before the value of the first field, as a client's result does; `type` is its type, STOP
+   * where there is none. */
   TpsReader *
   result (TpsWireType *type)
   {

@@ -295,4 +295,21 @@ TEST_F (BudgetTest, ThreadsNeverHoldMoreThanTheLimitTogether)
   EXPECT_LE (tps_budget_get_peak (process), 100u);
 }
 
+TEST_F (BudgetTest, ALimitMayChangeWhileMoreIsHeld)
+{
+  ASSERT_TRUE (tps_budget_charge (small, 30, nullptr));
+  tps_budget_set_max (small, 20);
+  EXPECT_EQ (tps_budget_get_free (small), 0u);
+  EXPECT_FALSE (tps_budget_charge (small, 1, nullptr));
+  EXPECT_EQ (tps_budget_get_n_refused (small), 1u);
+  tps_budget_release (small, 15);
+  EXPECT_TRUE (tps_budget_charge (small, 5, nullptr));
+  tps_budget_set_max (small, 0);
+  EXPECT_TRUE (tps_budget_charge (small, 80, nullptr));
+  EXPECT_FALSE (tps_budget_charge (small, 1, nullptr));
+  EXPECT_EQ (tps_budget_get_n_refused (small), 1u); /* the parent has refused */
+  EXPECT_EQ (tps_budget_get_n_refused (process), 1u);
+  tps_budget_release (small, 100);
+}
+
 } // namespace

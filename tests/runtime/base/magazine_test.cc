@@ -89,7 +89,8 @@ TEST (Magazine, GoesWithItsThread)
   EXPECT_EQ (n_alive, before);
 }
 
-// One thread only makes objects, the other only frees them: what the second has too many of serves the first.
+// One thread only makes objects, the other only frees them: what the second has too many of serves
+// the first.
 TEST (Magazine, PassesObjectsFromThreadsThatFreeToThreadsThatMake)
 {
   int before = n_alive;

@@ -238,7 +238,8 @@ TEST (Metrics, SummariesAreMadeAgainOnlyAfterAChange)
   EXPECT_EQ (cleared->len, 0u);
 }
 
-/* The ring turns: spans that began long ago and never end, and finished ones, go in the order of their start. */
+/* The ring turns: spans that began long ago and never end, and finished ones, go in the order of
+ * their start. */
 TEST (Metrics, KeepsTheNewestInOrderWhileTheRingTurns)
 {
   g_autoptr (TpsMetrics) metrics = tps_metrics_new (NULL, NULL);

@@ -135,6 +135,27 @@ TEST (Options, OfTheCommandLineWinOverThoseOfAFile)
              "0 3 0 0.50 1048576 30000000000 anon @a+@b 1");
 }
 
+TEST (Options, AreListedWithWhereTheyComeFrom)
+{
+  const gchar *const line[] = { "program", "--n-things=4", "--n-things=5", nullptr };
+  g_autoptr (TpsArguments) arguments = tps_arguments_new (Table ());
+  gboolean is_from_file = TRUE;
+
+  ASSERT_TRUE (tps_arguments_add_line (arguments, line, nullptr));
+  ASSERT_TRUE (tps_arguments_add (arguments, "file", "n_things", "6", nullptr));
+  ASSERT_TRUE (tps_arguments_add (arguments, "file", "offset", "7", nullptr));
+  g_autoptr (GPtrArray) counts = tps_arguments_list (arguments, &Table ()[1], &is_from_file);
+  EXPECT_FALSE (is_from_file);
+  ASSERT_EQ (counts->len, 2u);
+  EXPECT_STREQ (static_cast<const gchar *> (counts->pdata[1]), "5");
+  g_autoptr (GPtrArray) offsets = tps_arguments_list (arguments, &Table ()[2], &is_from_file);
+  EXPECT_TRUE (is_from_file);
+  ASSERT_EQ (offsets->len, 1u);
+  g_autoptr (GPtrArray) none = tps_arguments_list (arguments, &Table ()[0], &is_from_file);
+  EXPECT_FALSE (is_from_file);
+  EXPECT_EQ (none->len, 0u);
+}
+
 TEST (Options, ThatAreBadAreNamedWithTheirValueAndWhatWasExpected)
 {
   EXPECT_EQ (Parse ({ "--n_things=10" }), "--n-things=10: expected 1 to 9");

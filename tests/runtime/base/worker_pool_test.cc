@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -100,6 +101,36 @@ TEST (WorkerPool, OneThreadRunsJobsInOrder)
     EXPECT_EQ (order[(size_t) i], i);
 }
 
+TEST (WorkerPool, SaysWhatThereIsToDo)
+{
+  TpsWorkerPool *pool = tps_worker_pool_new ("test", 1);
+  TpsJobQueue *queue = tps_job_queue_new (pool, TPS_LANE_SHORT);
+  TpsWorkerLoad load;
+  Gate begun, gate, done;
+
+  tps_worker_pool_submit (pool, Gate::open_it, &begun);
+  tps_worker_pool_submit (pool, Gate::wait_for_it, &gate);
+  begun.wait ();
+  tps_job_queue_submit (queue, Gate::wait_for_it, Gate::wait_for_it, &gate);
+  tps_worker_pool_submit (pool, Gate::open_it, &done);
+  do
+    tps_worker_pool_get_load (pool, &load);
+  while (load.n_ended < 1 || load.n_running < 1);
+  EXPECT_EQ (load.n_waiting, 2u);
+  tps_job_queue_cancel (queue);
+  tps_worker_pool_get_load (pool, &load);
+  EXPECT_EQ (load.n_waiting, 2u) << "a cancellation is a job too";
+  gate.open ();
+  done.wait ();
+  do
+    tps_worker_pool_get_load (pool, &load);
+  while (load.n_ended < 4);
+  EXPECT_EQ (load.n_waiting, 0u);
+  EXPECT_EQ (load.n_running, 0u);
+  tps_job_queue_unref (queue);
+  tps_worker_pool_free (pool);
+}
+
 TEST (WorkerPool, FreeRunsWhatIsQueued)
 {
   std::atomic<int> n { 0 };
@@ -137,6 +168,38 @@ submit_nested (gpointer user_data)
   nested->n++;
   if (--nested->depth > 0)
     tps_worker_pool_submit (nested->pool, submit_nested, nested);
+}
+
+TEST (WorkerPool, SaysHowManyJobsWaitInEachLane)
+{
+  g_autoptr (TpsWorkerPool) pool = tps_worker_pool_new ("busy", 1);
+  g_autoptr (TpsJobQueue) queue = tps_job_queue_new (pool, TPS_LANE_LONG);
+  Gate begun, gate, cancelled;
+  std::pair<Gate *, Gate *> gates (&begun, &gate);
+
+  tps_worker_pool_submit (
+      pool,
+      [] (gpointer data) {
+        auto *both = (std::pair<Gate *, Gate *> *) data;
+
+        both->first->open ();
+        both->second->wait ();
+      },
+      &gates);
+  begun.wait ();
+  tps_worker_pool_submit (pool, Gate::wait_for_it, &gate);
+  tps_job_queue_submit (queue, Gate::wait_for_it, Gate::open_it, &cancelled);
+  tps_job_queue_submit (queue, Gate::wait_for_it, nullptr, &gate);
+  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 1u);
+  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 2u);
+  tps_job_queue_cancel (queue); /* a cancellation is a short job */
+  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 2u);
+  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG), 1u);
+  gate.open ();
+  cancelled.wait ();
+  while (tps_worker_pool_get_n_queued (pool, TPS_LANE_LONG) > 0)
+    ;
+  EXPECT_EQ (tps_worker_pool_get_n_queued (pool, TPS_LANE_SHORT), 0u);
 }
 
 TEST (WorkerPool, JobsOfJobsRunEvenWhileItEnds)
@@ -328,8 +391,63 @@ TEST (JobQueue, OwnersTakeTurnsAndThePoolsJobsComeEveryOther)
   for (int i = 10; i < 13; i++)
     tps_worker_pool_submit (held.pool, append, &jobs[(size_t) i]);
   held.release_and_free ();
-  /* The pool's own: 10, 11, 12; the modest owner's: 8, 9. The held job was the pool's, so an owner's is next. */
+  /* The pool's own: 10, 11, 12; the modest owner's: 8, 9. The held job was the pool's, so an
+   * owner's is next. */
   EXPECT_EQ (order, (std::vector<int> { 0, 10, 8, 11, 1, 12, 9, 2, 3, 4, 5, 6, 7 }));
+}
+
+/* Groups take turns first, then the queues of each. */
+TEST (JobQueue, AGroupOfManyQueuesHasNoMoreTurnsThanAGroupOfOne)
+{
+  HeldPool held;
+  g_autoptr (TpsJobGroup) crowd = tps_job_group_new (held.pool);
+  g_autoptr (TpsJobGroup) single = tps_job_group_new (held.pool);
+  g_autoptr (TpsJobQueue) alone = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  g_autoptr (TpsJobQueue) plain = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  std::vector<TpsJobQueue *> queues;
+  std::vector<int> order;
+  std::vector<Numbered> jobs;
+
+  for (int i = 0; i < 20; i++)
+    jobs.push_back ({ &order, i });
+  for (int i = 0; i < 6; i++)
+    {
+      queues.push_back (tps_job_queue_new (held.pool, TPS_LANE_SHORT));
+      tps_job_queue_set_group (queues.back (), crowd);
+      tps_job_queue_submit (queues.back (), append, nullptr, &jobs[(size_t) i]);
+    }
+  tps_job_queue_submit (queues[0], append, nullptr, &jobs[6]);
+  tps_job_queue_set_group (alone, single);
+  for (int i = 10; i < 13; i++)
+    tps_job_queue_submit (alone, append, nullptr, &jobs[(size_t) i]);
+  for (int i = 15; i < 17; i++)
+    tps_job_queue_submit (plain, append, nullptr, &jobs[(size_t) i]);
+  for (TpsJobQueue *queue : queues)
+    tps_job_queue_unref (queue);
+  held.release_and_free ();
+  EXPECT_EQ (order, (std::vector<int> { 0, 10, 15, 1, 11, 16, 2, 12, 3, 4, 5, 6 }));
+}
+
+TEST (JobQueue, ChangesItsGroupWithItsNextTurn)
+{
+  HeldPool held;
+  TpsJobGroup *crowd = tps_job_group_new (held.pool);
+  g_autoptr (TpsJobQueue) moving = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  g_autoptr (TpsJobQueue) staying = tps_job_queue_new (held.pool, TPS_LANE_SHORT);
+  std::vector<int> order;
+  std::vector<Numbered> jobs;
+
+  for (int i = 0; i < 20; i++)
+    jobs.push_back ({ &order, i });
+  tps_job_queue_set_group (moving, crowd);
+  for (int i = 0; i < 3; i++)
+    tps_job_queue_submit (moving, append, nullptr, &jobs[(size_t) i]);
+  for (int i = 10; i < 13; i++)
+    tps_job_queue_submit (staying, append, nullptr, &jobs[(size_t) i]);
+  tps_job_queue_set_group (moving, nullptr);
+  tps_job_group_unref (crowd); /* the queue keeps it until its turn */
+  held.release_and_free ();
+  EXPECT_EQ (order, (std::vector<int> { 0, 10, 1, 11, 2, 12 }));
 }
 
 struct Fate

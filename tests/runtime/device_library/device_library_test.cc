@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Loading of libtps_cuda.so with drivers and libraries that are made for it: none here has anything to do with a GPU. */
+/* Loading of libtps_cuda.so with drivers and libraries that are made for it: none here has anything
+ * to do with a GPU. */
 
 #include "runtime/device/device_library.h"
 

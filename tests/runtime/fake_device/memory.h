@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of the devices: bytes that are mapped twice, where everybody knows them, without access, and inside, where
- * operations get at them.
+/* Memory of the devices: bytes that are mapped twice, where everybody knows them, without access,
+ * and inside, where operations get at them.
  *
  * Everything here is called with lock () held.
  */

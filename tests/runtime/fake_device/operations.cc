@@ -293,7 +293,8 @@ l1_loss (TpsStream *stream, gdouble *loss, gfloat *input_gradient, const gfloat 
   call.enqueue ([=] (auto *cpu, auto *s) { cpu->l1_loss (s, l, to, from, wanted, n_elems); });
 }
 
-/* -- optimizers; of rows the indices are not known before it is their turn, so where their table ends is not checked -- */
+/* -- optimizers; of rows the indices are not known before it is their turn, so where their table
+ * ends is not checked -- */
 
 void
 sgd (TpsStream *stream, const TpsSgdFactors *factors, gfloat *values, const gfloat *gradient,

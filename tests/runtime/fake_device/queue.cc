@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A line is what a stream has queued; events are points in lines, so that they outlive the stream. Waiting for a point does
- * the line's work up to it, on the thread that waits, with the lock held. */
+/* A line is what a stream has queued; events are points in lines, so that they outlive the stream.
+ * Waiting for a point does the line's work up to it, on the thread that waits, with the lock
+ * held. */
 
 #include "tests/runtime/fake_device/queue.h"
 

@@ -22,7 +22,8 @@ public:
   {
   }
 
-  /* Where an operation gets at `n` elements: of the device's memory, or page-locked. Nothing is there where n is 0. */
+  /* Where an operation gets at `n` elements: of the device's memory, or page-locked. Nothing is
+   * there where n is 0. */
   template <typename T>
   T *
   at (T *elements, size_t n)

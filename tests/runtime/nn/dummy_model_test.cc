@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* DummyModel: what it refuses, what it promises, its gradients by finite differences, and PyTorch's numbers.
- * Tolerance against PyTorch: 1e-5, relative above 1. */
+/* DummyModel: what it refuses, what it promises, its gradients by finite differences, and PyTorch's
+ * numbers. Tolerance against PyTorch: 1e-5, relative above 1. */
 
 #include <cmath>
 
@@ -228,7 +228,8 @@ TEST (DummyModel, ASmallerBatchAfterALargerOneGivesItsOwnResult)
     EXPECT_EQ (bound.gradient (i), fresh.gradient (i));
 }
 
-// The loss at values moved by ±h; central differences in float: the bound is loose, a wrong gradient is far off.
+// The loss at values moved by ±h; central differences in float: the bound is loose, a wrong
+// gradient is far off.
 TEST (DummyModel, GradientsMatchFiniteDifferences)
 {
   const std::vector<int64_t> input = { 1, 2, 3, 3, 0, 5, 6, 6, 6 }, dims = { 3, 3 },

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Single layers, losses and the optimizer as objects, against PyTorch; tolerance 1e-6, relative above 1. */
+/* Single layers, losses and the optimizer as objects, against PyTorch; tolerance 1e-6, relative
+ * above 1. */
 
 #include <cmath>
 

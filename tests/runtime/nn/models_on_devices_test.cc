@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Models, losses and SGD on a device whose memory is out of the host's reach and that does nothing before it is waited for,
- * against the same on the CPU: the same bits, since that device computes as the CPU does. */
+/* Models, losses and SGD on a device whose memory is out of the host's reach and that does nothing
+ * before it is waited for, against the same on the CPU: the same bits, since that device computes
+ * as the CPU does. */
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,8 @@ normal_below (double x)
   return 0.5 * std::erfc (-x / std::sqrt (2.0));
 }
 
-// Kolmogorov and Smirnov: of a million numbers from the distribution, one sample in 10^5 is further off than 2.5 / 1000.
+// Kolmogorov and Smirnov: of a million numbers from the distribution, one sample in 10^5 is further
+// off than 2.5 / 1000.
 TEST (Ziggurat, NumbersAreNormallyDistributed)
 {
   std::vector<float> values = draw (3, 0, N);

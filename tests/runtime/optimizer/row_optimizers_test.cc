@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64 (tests/oracle), and
- * each formula in float, whose bits every version of the loops must give. */
+/* Updates of rows: 100 random steps with duplicates against PyTorch and the formulas in float64
+ * (tests/oracle), and each formula in float, whose bits every version of the loops must give. */
 
 #include "runtime/device/cpu/optimizer/optimizer.h"
 
@@ -67,7 +67,8 @@ struct Table
 
 /* -- PyTorch -- */
 
-/* One step of the oracle's gradients, those of the same row added up first; of all rows where `is_dense`. */
+/* One step of the oracle's gradients, those of the same row added up first; of all rows where
+ * `is_dense`. */
 void
 take_step (Table *table, size_t number, bool is_dense)
 {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/host_memory.h"
+#include "tests/runtime/base/readings.h"
 
+namespace thriftps_test {
 namespace {
 
 TEST (BudgetsTest, DefaultsAreSharesOfTheMemory)
@@ -39,7 +41,8 @@ TEST (BudgetsTest, EveryBudgetIsBelowTheProcess)
     tps_budget_release (budget, 100);
 }
 
-/* Memory can be given back, and looked at, when lasting state and large requests have taken all that they may. */
+/* Memory can be given back, and looked at, when lasting state and large requests have taken all
+ * that they may. */
 TEST (BudgetsTest, SmallRequestsAndRepliesFindRoomWhateverTheOthersHold)
 {
   constexpr gsize kMib = 1 << 20;
@@ -74,24 +77,24 @@ TEST (BudgetsTest, EveryBudgetHasGauges)
     g_autoptr (TpsBudgets) budgets = tps_budgets_new (&limits);
     tps_budgets_add_gauges (budgets, counters);
     ASSERT_TRUE (tps_budget_charge (budgets->tables, 100, nullptr));
-    g_autoptr (GArray) counts = tps_counters_list (counters);
-    for (guint i = 0; i < counts->len; i++)
-      {
-        const TpsCount *count = &g_array_index (counts, TpsCount, i);
-        bool is_above = g_str_equal (count->value, "the process")
-                        || g_str_equal (count->value, "tables");
-        EXPECT_TRUE (count->is_gauge);
-        EXPECT_STREQ (count->label, "budget");
-        if (g_str_equal (count->name, "memory_limit_bytes"))
-          EXPECT_LE (count->number, 1000);
-        else
-          EXPECT_EQ (count->number, is_above ? 100 : 0) << count->value;
-        n_held += g_str_equal (count->name, "memory_held_bytes");
-      }
+    ForEachNumber (counters, [&] (const TpsFamily &family, const TpsSample &sample) {
+      if (g_str_equal (family.name, "memory_refused_total"))
+        return;
+      bool is_above = g_str_equal (sample.values[0], "the process")
+                      || g_str_equal (sample.values[0], "tables");
+      EXPECT_EQ (family.kind, TPS_FAMILY_GAUGE);
+      EXPECT_STREQ (family.labels[0], "budget");
+      if (g_str_equal (family.name, "memory_limit_bytes"))
+        EXPECT_LE (sample.number, 1000);
+      else
+        EXPECT_EQ (sample.number, is_above ? 100 : 0) << sample.values[0];
+      n_held += g_str_equal (family.name, "memory_held_bytes");
+    });
     tps_budget_release (budgets->tables, 100);
   }
   EXPECT_EQ (n_held, 12u);
-  g_array_unref (tps_counters_list (counters)); // the budgets are still there
+  EXPECT_EQ (ListNumbers (counters), "");
 }
 
 } // namespace
+} // namespace thriftps_test

@@ -127,7 +127,8 @@ TEST_F (Sequencer, commandsOfOneObjectRunInTheOrderOfTheirLsns)
   EXPECT_EQ (first.n_ended + second.n_ended + third.n_ended, 3);
 }
 
-/* A second one runs beside the first, a third one waits for the first to end, whichever of the two ends first. */
+/* A second one runs beside the first, a third one waits for the first to end, whichever of the two
+ * ends first. */
 TEST_F (Sequencer, twoCommandsThatMayFollowRunAtATime)
 {
   Lsns ran;
@@ -257,7 +258,8 @@ TEST_F (Sequencer, aClosedObjectRefusesWhatComesAfter)
   EXPECT_EQ (b.first, nullptr);
 }
 
-/* Records become complete out of order; the observer sees them in order, and no request ends before. */
+/* Records become complete out of order; the observer sees them in order, and no request ends
+ * before. */
 TEST_F (Sequencer, theObserverSeesCommandsInOrder)
 {
   Command other ({ &b });
@@ -274,8 +276,8 @@ TEST_F (Sequencer, theObserverSeesCommandsInOrder)
   EXPECT_EQ (first.n_ended, 1);
 }
 
-/* An observer that writes to a disk: the next command of the object takes effect meanwhile, and no request is answered before its
- * record is released. */
+/* An observer that writes to a disk: the next command of the object takes effect meanwhile, and no
+ * request is answered before its record is released. */
 TEST_F (Sequencer, theObserverMayKeepARecord)
 {
   g_autoptr (GError) lost = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE, "no disk");
@@ -321,7 +323,8 @@ TEST_F (Sequencer, aLongQueueDoesNotGrowTheStack)
   EXPECT_EQ (observed.size (), 200001u);
 }
 
-/* Threads over three objects: the commands of each object see ascending LSNs, and the observer sees all. */
+/* Threads over three objects: the commands of each object see ascending LSNs, and the observer sees
+ * all. */
 TEST_F (Sequencer, threadsKeepTheOrder)
 {
   constexpr size_t n_threads = 4, n_commands = 3000;

@@ -200,7 +200,8 @@ TEST (Shell, DrainWaitsForJobs)
   drain.join ();
 }
 
-// Deadlines from many threads while expiries run: none is lost, and the end is orderly whenever it comes.
+// Deadlines from many threads while expiries run: none is lost, and the end is orderly whenever it
+// comes.
 TEST (Shell, SurvivesDeadlinesFromEverywhere)
 {
   for (int round = 0; round < 20; round++)

@@ -2,9 +2,9 @@
 
 /* Sums of gradients and their division: one loop an operation and a type, and the table of them.
  *
- * A factor that a float represents is used as one: the product of two floats is exact in a double, and their quotient
- * rounded to a double never lies on a midpoint of floats unless it is one, so float arithmetic gives the bits of the
- * general way through a double.
+ * A factor that a float represents is used as one: the product of two floats is exact in a double,
+ * and their quotient rounded to a double never lies on a midpoint of floats unless it is one, so
+ * float arithmetic gives the bits of the general way through a double.
  */
 
 #include <math.h>
@@ -49,7 +49,8 @@ typedef void (*AddFunc) (gpointer out, gconstpointer a, gconstpointer b, gsize n
       out[i] = load (a[i]) + load (b[i]);                                                \
   }
 
-/* load() converts exactly to the sum's type. The wide ones keep the product in a double before they round it. */
+/* load() converts exactly to the sum's type. The wide ones keep the product in a double before they
+ * round it. */
 #define SUM_LOOPS(elem, elem_type, sum_type, load)                          \
   LOOP (add_##elem, sum_type, elem_type, gdouble, out[i] += load (x))       \
   LOOP (scale_##elem, sum_type, elem_type, sum_type, out[i] = f * load (x)) \
@@ -140,8 +141,8 @@ tps_cpu_scale_accumulate (TpsDType dtype, gpointer sum, gconstpointer gradient, 
                                                                                   weight, n_elems);
 }
 
-/* Whether 1 / divisor is exact and normal, in a float too: then x / divisor and x * (1 / divisor) are the same rounding of
- * the same number, and the product is several times faster. */
+/* Whether 1 / divisor is exact and normal, in a float too: then x / divisor and x * (1 / divisor)
+ * are the same rounding of the same number, and the product is several times faster. */
 static gboolean
 has_exact_reciprocal (gdouble divisor)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* OpenBLAS is loaded at the first use, and never linked: 37 MB that a client or a server of averages
- * does not need. */
+/* OpenBLAS is loaded at the first use, and never linked: 37 MB that a client or a server of
+ * averages does not need. */
 
 #include "runtime/device/cpu/kernels/blas.h"
 
@@ -17,8 +17,9 @@
 
 static TpsTraceEvent blas_missing = TPS_TRACE_EVENT ("blas_missing", TPS_TRACE_WARNING);
 
-/* Below this many rows of the result, OpenBLAS does better on the transposed problem when b is not transposed: b is then
- * the large operand, and its kernels prefer the large one first (measured for m = 32, n = k = 1024: 7.4 against 10 ms). */
+/* Below this many rows of the result, OpenBLAS does better on the transposed problem when b is not
+ * transposed: b is then the large operand, and its kernels prefer the large one first (measured for
+ * m = 32, n = k = 1024: 7.4 against 10 ms). */
 #define MAX_ROWS_TO_TRANSPOSE 64
 #define MIN_COLUMNS_TO_TRANSPOSE 256
 

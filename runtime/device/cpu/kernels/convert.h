@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions of one element without branches, so that loops over them vectorise. For float16 and bfloat16 they give the
- * bits of the scalar functions in runtime/tensor/dtype.h.
+/* Conversions of one element without branches, so that loops over them vectorise. For float16 and
+ * bfloat16 they give the bits of the scalar functions in runtime/tensor/dtype.h.
  *
- * Every conversion rounds once, to nearest, ties to even. Where the way leads through another type, the first step rounds
- * to odd (cut off, and set the last bit where something was cut): a second rounding to at least two bits fewer then
- * gives what a single one would have given [Boldo, Melquiond: Emulation of FMA and correctly rounded sums, 2008].
- * Floating point to integer cuts off towards zero and saturates; NaN gives 0.
+ * Every conversion rounds once, to nearest, ties to even. Where the way leads through another type,
+ * the first step rounds to odd (cut off, and set the last bit where something was cut): a second
+ * rounding to at least two bits fewer then gives what a single one would have given [Boldo,
+ * Melquiond: Emulation of FMA and correctly rounded sums, 2008]. Floating point to integer cuts off
+ * towards zero and saturates; NaN gives 0.
  */
 
 #pragma once
@@ -100,8 +101,8 @@ convert_f32_to_f16 (gfloat value)
   return (guint16) (half | sign);
 }
 
-/* Rounds to odd. Below float's normal range the value is a multiple of 2^-149 in an integer. NaN and infinity have no
- * bit that is cut, or one that the conversion itself keeps. */
+/* Rounds to odd. Below float's normal range the value is a multiple of 2^-149 in an integer. NaN
+ * and infinity have no bit that is cut, or one that the conversion itself keeps. */
 TPS_INLINE gfloat
 convert_f64_to_f32_odd (gdouble value)
 {

@@ -6,7 +6,8 @@
 
 #include "runtime/device/cpu/kernels/layers.h"
 
-/* -log softmax (row)[target]; `gradient` (may be NULL, may be row) gets (softmax - one hot) / rows. */
+/* -log softmax (row)[target]; `gradient` (may be NULL, may be row) gets (softmax - one hot) /
+ * rows. */
 static gdouble
 cross_entropy_row (gfloat *gradient, const gfloat *row, gsize target, gsize rows, gsize columns)
 {

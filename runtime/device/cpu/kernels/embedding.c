@@ -2,11 +2,11 @@
 
 /* Embedding bags, forward and backward.
  *
- * Two ways. The exact one adds rows one by one in the order given. Where any order will do and ids repeat so often that a
- * matrix of counts [bags, ids] is hardly larger than the list of indices, the counts are multiplied with the table
- * (forward) or, transposed, with the gradients (backward): a batch of 32 bags of 1024 out of 1024 ids then costs 67
- * MFLOP of gemm instead of 128 MiB of row reads.
- * Means are divided once per bag: after the sum, and before the backward pass.
+ * Two ways. The exact one adds rows one by one in the order given. Where any order will do and ids
+ * repeat so often that a matrix of counts [bags, ids] is hardly larger than the list of indices,
+ * the counts are multiplied with the table (forward) or, transposed, with the gradients (backward):
+ * a batch of 32 bags of 1024 out of 1024 ids then costs 67 MFLOP of gemm instead of 128 MiB of row
+ * reads. Means are divided once per bag: after the sum, and before the backward pass.
  */
 
 #include <string.h>
@@ -17,12 +17,12 @@
 #include "runtime/device/cpu/kernels/tree_sum.h"
 #include "runtime/device/cpu/kernels/vectorize.h"
 
-/* A cell of the matrix costs a multiply-add for each column; an index costs a row read and an add of which no gemm kernel
- * takes care. */
+/* A cell of the matrix costs a multiply-add for each column; an index costs a row read and an add
+ * of which no gemm kernel takes care. */
 #define MAX_CELLS_PER_INDEX 4
 
-/* Rows that are found at once, and how long before it is added a row is asked for: measured, rows of 16 to 1024 floats
- * in tables of 256 MiB. */
+/* Rows that are found at once, and how long before it is added a row is asked for: measured, rows
+ * of 16 to 1024 floats in tables of 256 MiB. */
 #define WINDOW_ROWS 256
 #define ROWS_AHEAD 48
 
@@ -168,7 +168,8 @@ window_init (Window *window, const TpsBags *bags, const gfloat *table)
   window->begin = window->end = 0;
 }
 
-/* Rows from position `first` on, `*n` of them. There is one, and what lies ROWS_AHEAD behind them may be asked for. */
+/* Rows from position `first` on, `*n` of them. There is one, and what lies ROWS_AHEAD behind them
+ * may be asked for. */
 static const gfloat *const *
 rows_from (Window *window, gsize first, gsize *n)
 {
@@ -254,8 +255,8 @@ tps_cpu_embedding_pool (const TpsBags *bags, const gfloat *table, gfloat *output
 
 /* -- backward -- */
 
-/* What one index of each bag contributes, weights aside: the bag's gradient, divided by its count for MEAN. NULL when that
- * is the gradient itself. */
+/* What one index of each bag contributes, weights aside: the bag's gradient, divided by its count
+ * for MEAN. NULL when that is the gradient itself. */
 static TpsBuffer *
 divide_by_counts (const TpsBags *bags, const gfloat *output_gradient)
 {
@@ -328,8 +329,8 @@ group_by_counts (const TpsBags *bags, const TpsCpuGroups *groups, const gsize *b
   tps_cpu_gemm (&gemm);
 }
 
-/* Adds each maximum's gradient to the cell of the row it came from. The rows lie one after the other, or (dense) where their ids
- * say. */
+/* Adds each maximum's gradient to the cell of the row it came from. The rows lie one after the
+ * other, or (dense) where their ids say. */
 static gsize
 max_backward_rows (const TpsBags *bags, const gfloat *output_gradient, const gint64 *argmax,
                    gint64 *unique_indices, gfloat *row_gradients, gboolean is_dense)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Positions of equal ids, found by a stable sort: ids ascending, positions within an id in the order given. */
+/* Positions of equal ids, found by a stable sort: ids ascending, positions within an id in the
+ * order given. */
 
 #pragma once
 
@@ -17,13 +18,13 @@ typedef struct
   gsize *order;  /* [n_ids] */
 } TpsCpuGroups;
 
-/* Finds groups in the caller's memory, TPS_CPU_GROUPS_BYTES for each of n_ids + 1 elements, aligned to 8 bytes. It must
- * stay as long as `groups`; nothing is to be freed. `ids` >= 0. Thread: any. */
+/* Finds groups in the caller's memory, TPS_CPU_GROUPS_BYTES for each of n_ids + 1 elements, aligned
+ * to 8 bytes. It must stay as long as `groups`; nothing is to be freed. `ids` >= 0. Thread: any. */
 #define TPS_CPU_GROUPS_BYTES 56
 void tps_cpu_groups_init (TpsCpuGroups *groups, gpointer memory, const gint64 *ids, gsize n_ids);
 
-/* The same in memory of its own, owned by the caller: tps_cpu_groups_free(). Linear in n_ids times the digits of the largest
- * id. Aborts when there is no memory. Thread: any. */
+/* The same in memory of its own, owned by the caller: tps_cpu_groups_free(). Linear in n_ids times
+ * the digits of the largest id. Aborts when there is no memory. Thread: any. */
 TpsCpuGroups *tps_cpu_groups_new (const gint64 *ids, gsize n_ids);
 void tps_cpu_groups_free (TpsCpuGroups *groups);
 

@@ -2,10 +2,11 @@
 
 /* Sums of rows that lie anywhere. A column's sum is the same as if the rows were added one by one.
  *
- * 64 columns of one row after the other: their sums stay in registers (4 of AVX-512, 8 of AVX2) from the first row to the
- * last, and a row is read from front to back. Adding eight rows column by column needs no more instructions, but took a
- * fifth longer where rows come from memory. Rows that come later are asked for meanwhile: into the second level, because
- * the first has room for some 16 lines under way, and every other line, because the processor fetches lines in pairs.
+ * 64 columns of one row after the other: their sums stay in registers (4 of AVX-512, 8 of AVX2)
+ * from the first row to the last, and a row is read from front to back. Adding eight rows column by
+ * column needs no more instructions, but took a fifth longer where rows come from memory. Rows that
+ * come later are asked for meanwhile: into the second level, because the first has room for some 16
+ * lines under way, and every other line, because the processor fetches lines in pairs.
  */
 
 #include "runtime/device/cpu/kernels/rows.h"

@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Three products, as the passes of a linear layer need them; `few` is the number of rows of the batch:
+/* Three products, as the passes of a linear layer need them; `few` is the number of rows of the
+ * batch:
  *
  *   times_transposed   c [few, n] = a [few, k] b [n, k]'    forward: dot products of rows
- *   times_matrix       c [few, n] = a [few, k] b [k, n]     gradient of the input: sums of scaled rows of b
- *   transposed_times   c [m, n] = a [few, m]' b [few, n]    gradient of the weight: the same, each row of c a few terms
+ *   times_matrix       c [few, n] = a [few, k] b [k, n]     gradient of the input: sums of rows
+ *   transposed_times   c [m, n] = a [few, m]' b [few, n]    gradient of the weight: short sums
  *
- * Each holds a tile of c in registers; the large matrix is read (or written) once, in order, while everything else stays
- * in the first-level cache. Tile heights are constants that the compiler unrolls. This file may contract a*b+c (BUILD):
- * bits of products are not promised.
+ * Each holds a tile of c in registers; the large matrix is read (or written) once, in order, while
+ * everything else stays in the first-level cache. Tile heights are constants that the compiler
+ * unrolls. This file may contract a*b+c (BUILD): bits of products are not promised.
  */
 
 #include "runtime/device/cpu/kernels/skinny_gemm.h"
@@ -121,8 +122,8 @@ times_transposed (const TpsGemm *gemm)
 
 /* -- sums of scaled rows -- */
 
-/* c [rows, vectors * LANES] = the sum over l < n_terms of a[i * row_step + l * term_step] times row l of b; rows of b and c
- * have `columns` elements. */
+/* c [rows, vectors * LANES] = the sum over l < n_terms of a[i * row_step + l * term_step] times row
+ * l of b; rows of b and c have `columns` elements. */
 TPS_INLINE void
 scaled_tile (const gfloat *a, gsize row_step, gsize term_step, gsize n_terms, const gfloat *b,
              gfloat *c, gsize columns, const guint rows, const guint vectors)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A chunk moves up when the next one begins, not when it is complete: so a list of exactly one chunk needs no level above. */
+/* A chunk moves up when the next one begins, not when it is complete: so a list of exactly one
+ * chunk needs no level above. */
 
 #include "runtime/device/cpu/kernels/tree_sum.h"
 

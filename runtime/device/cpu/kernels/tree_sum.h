@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums of lists of rows by the fixed tree of runtime/device/backend.h: chunks of TPS_SUM_CHUNK terms, whose sums are a list
- * again. Terms come one after the other, and the caller puts each where the tree says:
+/* Sums of lists of rows by the fixed tree of runtime/device/backend.h: chunks of TPS_SUM_CHUNK
+ * terms, whose sums are a list again. Terms come one after the other, and the caller puts each
+ * where the tree says:
  *
  *   tps_tree_sum_init (&tree, dtype, dim, sum, levels, stride);
  *   for (each term)
@@ -41,7 +42,8 @@ tps_tree_sum_levels (gsize n_terms)
   return n_levels;
 }
 
-/* `sum` and the `levels`, each [dim] of `dtype`, are borrowed until the tree is finished; they need no contents. */
+/* `sum` and the `levels`, each [dim] of `dtype`, are borrowed until the tree is finished; they need
+ * no contents. */
 static inline void
 tps_tree_sum_init (TpsTreeSum *tree, TpsDType dtype, gsize dim, gpointer sum, gpointer levels,
                    gsize stride)

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Adagrad, as torch.optim.Adagrad (PyTorch 1.13) with lr_decay 0 and initial_accumulator_value 0; from Duchi, Hazan,
- * Singer, "Adaptive Subgradient Methods for Online Learning and Stochastic Optimization", JMLR 12 (2011):
+/* Adagrad, as torch.optim.Adagrad (PyTorch 1.13) with lr_decay 0 and initial_accumulator_value 0;
+ * from Duchi, Hazan, Singer, "Adaptive Subgradient Methods for Online Learning and Stochastic
+ * Optimization", JMLR 12 (2011):
  *
  *   d   = g + weight_decay * v
  *   sum = sum + d * d

@@ -1,25 +1,26 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* FTRL-Proximal, per coordinate: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1,
- * with alpha = learning_rate:
+/* FTRL-Proximal, per coordinate: McMahan et al., "Ad Click Prediction: a View from the Trenches",
+ * KDD 2013, algorithm 1, with alpha = learning_rate:
  *
  *   d     = g + weight_decay * v
  *   sigma = (sqrt (n + d * d) - sqrt (n)) / alpha
  *   z     = (z + d) - sigma * v
  *   n     = n + d * d
- *   v     = 0                                                                          where |z| <= l1
- *           (sign (z) * l1 - z) / ((beta + sqrt (n)) / alpha + l2)                     elsewhere
+ *   v     = 0                                                          where |z| <= l1
+ *           (sign (z) * l1 - z) / ((beta + sqrt (n)) / alpha + l2)     elsewhere
  *
- * The paper keeps z and n only, and computes v when it is needed; here lookups read v, so it is computed after each update.
+ * The paper keeps z and n only, and computes v when it is needed; here lookups read v, so it is
+ * computed after each update.
  *
- * First values: in the paper v is a function of z and n, so that z = n = 0 means v = 0. A row that starts elsewhere, and
- * has n = 0, gets the z of which v is that function:
+ * First values: in the paper v is a function of z and n, so that z = n = 0 means v = 0. A row that
+ * starts elsewhere, and has n = 0, gets the z of which v is that function:
  *
  *   z = - (v * (beta / alpha + l2) + sign (v) * l1)
  *
- * so that its first update goes on from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Zero rows are the paper's.
- * (TensorFlow leaves z at 0 there, so that its first update shrinks v towards 0.) While all gradients of a value were 0, so
- * that n is 0 still, the value stays as it is.
+ * so that its first update goes on from v: without l1 and l2, v -= alpha / (beta + |d|) * d. Zero
+ * rows are the paper's. (TensorFlow leaves z at 0 there, so that its first update shrinks v towards
+ * 0.) While all gradients of a value were 0, so that n is 0 still, the value stays as it is.
  *
  * State: z [dim], n [dim].
  */

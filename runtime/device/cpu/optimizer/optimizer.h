@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The arithmetic of optimizers on the CPU, one file each. Bits: every operation rounds once to float, in the order that
- * the formula of the file states; factors are rounded to float first. The same on every CPU.
+/* The arithmetic of optimizers on the CPU, one file each. Bits: every operation rounds once to
+ * float, in the order that the formula of the file states; factors are rounded to float first. The
+ * same on every CPU.
  */
 
 #pragma once
@@ -24,8 +25,8 @@ typedef struct
   const gchar *name;
   TpsOptimizerKind kind;
   gsize (*state_per_row) (const TpsOptimizerSpec *spec, gsize dim);
-  /* values [dim], gradient [dim], state [state_per_row]; no overlap, float alignment. Thread: any, one row one at a
-   * time. */
+  /* values [dim], gradient [dim], state [state_per_row]; no overlap, float alignment. Thread: any,
+   * one row one at a time. */
   void (*update_row) (const TpsOptimizerStep *step, gfloat *values, const gfloat *gradient,
                       gfloat *state, gsize dim);
 } TpsCpuOptimizer;

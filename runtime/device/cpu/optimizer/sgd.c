@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stochastic gradient descent, as torch.optim.SGD (PyTorch 1.13) without dampening and Nesterov momentum:
+/* Stochastic gradient descent, as torch.optim.SGD (PyTorch 1.13) without dampening and Nesterov
+ * momentum:
  *
  *   d        = g + weight_decay * v
  *   velocity = momentum * velocity + d
  *   v       -= learning_rate * velocity
  *
- * State: velocity [dim]; without momentum there is none, and v -= learning_rate * d. The loops are those of the layers'
- * SGD, runtime/device/cpu/kernels/descent.c.
+ * State: velocity [dim]; without momentum there is none, and v -= learning_rate * d. The loops are
+ * those of the layers' SGD, runtime/device/cpu/kernels/descent.c.
  */
 
 #include "runtime/device/cpu/kernels/layers.h"

@@ -163,7 +163,7 @@ tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const gfloat *fr
   return end_piece (&piece, rows, ok, error);
 }
 
-/* ---- steps that rows have already ------------------------------------------------------------- */
+/* ---- steps that rows have already ------------------------------------------------------------ */
 
 gboolean
 tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn)

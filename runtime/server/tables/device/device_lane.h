@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a call needs to work with a device: a stream of its own, memory on both sides, and events. All of that takes longer
- * to make than a small call takes, so lanes are kept for the calls to come: as many as there were calls at a time.
+/* What a call needs to work with a device: a stream of its own, memory on both sides, and events.
+ * All of that takes longer to make than a small call takes, so lanes are kept for the calls to
+ * come: as many as there were calls at a time.
  *
  * Thread: a lane one at a time; TpsDeviceLanes any. May block.
  */
@@ -43,8 +44,8 @@ TpsDeviceLane *tps_device_lane_new (TpsDeviceLanes *lanes, GError **error);
 /* Waits for what is under way on its stream, and keeps the lane if all went well. */
 void tps_device_lane_free (TpsDeviceLane *lane);
 
-/* Makes both memories at least so large and so many events; what they held is gone, and nothing may be under way. Errors:
- * DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Makes both memories at least so large and so many events; what they held is gone, and nothing may
+ * be under way. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
                                   guint n_events, GError **error);
 

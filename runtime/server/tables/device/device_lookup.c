@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All queries of a call on one device go in passes of a few MiB. A pass: ids, offsets and weights are put together in the
- * lane's staged memory -> one copy to the device -> each table pools on its own stream -> one copy of all small outputs back,
- * which are dealt out, and one of each large one to where it belongs. The block on the device has the same parts at the same
- * places as the staged one, which ends before the large outputs:
+/* All queries of a call on one device go in passes of a few MiB. A pass: ids, offsets and weights
+ * are put together in the lane's staged memory -> one copy to the device -> each table pools on its
+ * own stream -> one copy of all small outputs back, which are dealt out, and one of each large one
+ * to where it belongs. The block on the device has the same parts at the same places as the staged
+ * one, which ends before the large outputs:
  *
  *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs |
  *

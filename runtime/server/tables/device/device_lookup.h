@@ -16,12 +16,14 @@ typedef struct
 
 typedef struct TpsDeviceLookup TpsDeviceLookup;
 
-/* Enqueues queries on all their tables and devices, so that they work at the same time and beside the caller. `queries`, and
- * what they point to, are borrowed until the end. NULL: nothing is under way. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Enqueues queries on all their tables and devices, so that they work at the same time and beside
+ * the caller. `queries`, and what they point to, are borrowed until the end. NULL: nothing is under
+ * way. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n_queries,
                                           GError **error);
 
-/* Waits for the outputs, which have the bits of tps_cpu_embedding_pool(); frees `lookup` in any case. Errors: as above. */
+/* Waits for the outputs, which have the bits of tps_cpu_embedding_pool(); frees `lookup` in any
+ * case. Errors: as above. */
 gboolean tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error);
 
 G_END_DECLS

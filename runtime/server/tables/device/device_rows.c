@@ -6,7 +6,8 @@
 
 #include "runtime/base/parallel.h"
 
-/* Rows that are filled and copied at once, while those before are still on their way; and of them a thread's share. */
+/* Rows that are filled and copied at once, while those before are still on their way; and of them a
+ * thread's share. */
 #define BLOCK_BYTES ((gsize) 4 << 20)
 #define SHARE_BYTES ((gsize) 256 << 10)
 

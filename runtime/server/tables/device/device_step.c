@@ -2,13 +2,15 @@
 
 /* Steps of a call, one for each table, each with a lane of its own:
  *
- *   begin     ids, offsets and weights are put together in staged memory -> one copy; gradients are copied from where they
- *             lie; for MAX the table finds the maxima as they are now
- *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits, since their number is known then
+ *   begin     ids, offsets and weights are put together in staged memory -> one copy; gradients are
+ *             copied from where they lie; for MAX the table finds the maxima as they are now
+ *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits, since
+ *             their number is known then
  *   commit    the optimizer on the table's stream
  *
- * One gradient is spread and added up in one operation. Several of one table give a list of all contributions first, so that
- * they are added in the order of the host's tables; which are then bags of one row each.
+ * One gradient is spread and added up in one operation. Several of one table give a list of all
+ * contributions first, so that they are added in the order of the host's tables; which are then
+ * bags of one row each.
  */
 
 #include "runtime/server/tables/device/device_step.h"
@@ -18,8 +20,8 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/server/tables/device/device_image.h"
 
-/* Where the parts of one gradient begin: in staged memory and, at the same place, in the device's, what is copied at once;
- * in the device's alone the rest. */
+/* Where the parts of one gradient begin: in staged memory and, at the same place, in the device's,
+ * what is copied at once; in the device's alone the rest. */
 typedef struct
 {
   TpsDeviceGradient *from;
@@ -303,7 +305,8 @@ spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
   return n;
 }
 
-/* What each index contributes, in order, nothing added up: rows of the gradient, by the number of the bag. */
+/* What each index contributes, in order, nothing added up: rows of the gradient, by the number of
+ * the bag. */
 static gsize
 list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -374,7 +377,8 @@ keep_new (const Step *step, gint64 *ids, gfloat *sums)
   return n;
 }
 
-/* Of a record that is applied again: rows of a snapshot may have the step already. Seldom, so the host does it. */
+/* Of a record that is applied again: rows of a snapshot may have the step already. Seldom, so the
+ * host does it. */
 static gboolean
 drop_present (Step *step, GError **error)
 {

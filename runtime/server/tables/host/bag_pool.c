@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* While nobody writes to a FLOAT32 table, its bags are pooled where the rows lie, some 100 KiB at a time. Otherwise rows of
- * a few bags at a time are copied, each as it was between two updates, to a stage that the first-level cache holds, and
- * pooled there as a small table of their own. A bag that is larger than the stage comes in parts, the first row of the
- * later ones being what the parts before gave.
+/* While nobody writes to a FLOAT32 table, its bags are pooled where the rows lie, some 100 KiB at a
+ * time. Otherwise rows of a few bags at a time are copied, each as it was between two updates, to a
+ * stage that the first-level cache holds, and pooled there as a small table of their own. A bag
+ * that is larger than the stage comes in parts, the first row of the later ones being what the
+ * parts before gave.
  */
 
 #include "runtime/server/tables/host/bag_pool.h"
@@ -22,8 +23,8 @@
 #define MAX_STAGE_ROWS 256
 #define MAX_STAGE_BAGS 256
 
-/* Rows of so many columns have their stage on the stack. Very wide ones have a stage of two rows: what came before, and the
- * next. */
+/* Rows of so many columns have their stage on the stack. Very wide ones have a stage of two rows:
+ * what came before, and the next. */
 #define MAX_NARROW_DIM ((gsize) (STAGE_BYTES / MIN_STAGE_ROWS / sizeof (gfloat)))
 #define MAX_WIDE_DIM ((gsize) 4096)
 #define MIN_WIDE_STAGE_ROWS 2

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Temporary memory of one call, whose size its peer influences: charged before it is taken, taken at once, or refused.
+/* Temporary memory of one call, whose size its peer influences: charged before it is taken, taken
+ * at once, or refused.
  *
  *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
  *   if (!tps_scratch_provide (&scratch, pool, "table users", error))
@@ -36,8 +37,8 @@ void tps_scratch_clear (TpsScratch *scratch);
 /* Where `n_elements` of `n_bytes` each will begin, aligned as a buffer. */
 gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
 
-/* Takes what was reserved from `pool`; its contents are undefined. `what` names the call in messages. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Takes what was reserved from `pool`; its contents are undefined. `what` names the call in
+ * messages. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what,
                               GError **error);
 

@@ -9,8 +9,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/parallel.h"
 
-/* A version for so many bytes of rows and state, so that versions take a 64th of the memory, but not more of them than a
- * second-level cache holds beside other things. */
+/* A version for so many bytes of rows and state, so that versions take a 64th of the memory, but
+ * not more of them than a second-level cache holds beside other things. */
 #define BYTES_PER_VERSION 256
 #define MAX_VERSIONS (1 << 14)
 
@@ -18,10 +18,12 @@
 #define BYTES_PER_PRESENCE 2048
 #define MIN_PRESENCES 2
 
-/* What else a table takes: entries of hash tables, headers of blocks of memory, its record as a command. */
+/* What else a table takes: entries of hash tables, headers of blocks of memory, its record as a
+ * command. */
 #define OVERHEAD_BYTES 512
 
-/* Rows and state from here on are mapped; the system has whole pages. Smaller ones come from the heap. */
+/* Rows and state from here on are mapped; the system has whole pages. Smaller ones come from the
+ * heap. */
 #define MIN_MAPPED_BYTES ((gsize) 64 << 10)
 #define PAGE_BYTES ((gsize) 4096)
 #define HUGE_PAGE_BYTES ((gsize) 2 << 20)
@@ -260,6 +262,7 @@ table_free (TpsTable *table)
   release_memory (table->state, state_bytes (table));
   if (table->lsns != NULL)
     release_memory (table->lsns, lsns_bytes (&table->spec, TRUE));
+  tps_table_numbers_free (table->numbers);
   tps_mutex_clear (&table->progress_lock);
   tps_table_spec_clear (&table->spec);
   g_aligned_free (table->presences);

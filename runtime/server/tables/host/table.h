@@ -1,8 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table in memory: its rows, their optimizer state, and how threads read and change rows at the same time.
+/* One table in memory: its rows, their optimizer state, and how threads read and change rows at the
+ * same time.
  *
- * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table_rows.c for what makes it atomic. Thread: any.
+ * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table_rows.c for what
+ * makes it atomic. Thread: any.
  */
 
 #pragma once
@@ -13,6 +15,7 @@
 #include "runtime/embedding/table_spec.h"
 #include "runtime/server/sequencer.h"
 #include "runtime/server/tables/device/device_rows.h"
+#include "runtime/server/tables/host/table_numbers.h"
 #include "runtime/server/tables/host/table_pace.h"
 #include "runtime/base/worker_pool.h"
 
@@ -40,7 +43,8 @@ typedef struct
   gint64 n_steps;
 } TpsTableProgress;
 
-/* How many threads read without looking at versions; a cache line each, so that threads do not share one. */
+/* How many threads read without looking at versions; a cache line each, so that threads do not
+ * share one. */
 typedef struct
 {
   _Alignas(64) atomic_uint n_readers;
@@ -50,11 +54,12 @@ typedef struct
 typedef struct
 {
   TpsRefcount refcount;
-  TpsTableSpec spec;  /* resolved, `bytes` filled in */
-  gint64 incarnation; /* the LSN of its creation */
-  TpsTurnQueue turns; /* of the commands that change it */
-  TpsCharge payload;  /* rows and state, */
-  TpsCharge overhead; /* and everything else */
+  TpsTableSpec spec;        /* resolved, `bytes` filled in */
+  gint64 incarnation;       /* the LSN of its creation */
+  TpsTableNumbers *numbers; /* owned; NULL = nothing is counted */
+  TpsTurnQueue turns;       /* of the commands that change it */
+  TpsCharge payload;        /* rows and state, */
+  TpsCharge overhead;       /* and everything else */
   const TpsCpuOptimizer *optimizer;
   gsize dim;
   gsize row_bytes;
@@ -77,15 +82,15 @@ typedef struct
   gsize presence_mask;
 } TpsTable;
 
-/* The charge for a table in the host's memory: rows, state, LSNs of rows if they are kept, and the object itself. `spec` is
- * resolved. */
+/* The charge for a table in the host's memory: rows, state, LSNs of rows if they are kept, and the
+ * object itself. `spec` is resolved. */
 gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 
 /* `spec` is resolved. Charges the memory, takes it, fills the rows. Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
-/* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are charged to `device_budget`,
- * the object to `options->budget`; a device keeps no LSNs. `lanes` are borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED,
- * DEVICE_LOST. */
+/* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are
+ * charged to `device_budget`, the object to `options->budget`; a device keeps no LSNs. `lanes` are
+ * borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                    TpsBudget *device_budget, const TpsTableOptions *options,
                                    GError **error);
@@ -94,13 +99,14 @@ void tps_table_unref (TpsTable *table);
 
 /* What follows is of tables in the host's memory that no device works on. */
 
-/* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not more than
- * TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with tps_table_read_rows(). Does not wait. */
+/* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not
+ * more than TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with
+ * tps_table_read_rows(). Does not wait. */
 gboolean tps_table_begin_quiet_read (TpsTable *table);
 void tps_table_end_quiet_read (TpsTable *table);
 
-/* Copies rows slots[i] - base, i < n, to `to` [n, dim] of the table's dtype, each as it was between two updates. Rows
- * [n, n + n_ahead) will be read next. */
+/* Copies rows slots[i] - base, i < n, to `to` [n, dim] of the table's dtype, each as it was between
+ * two updates. Rows [n, n + n_ahead) will be read next. */
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
@@ -117,7 +123,8 @@ typedef struct
   gint64 *lsns;  /* [n]; not read where the table keeps none */
 } TpsTableCopy;
 
-/* How many rows tps_table_copy_rows() takes at most, so that writers wait no longer than for a quiet read. */
+/* How many rows tps_table_copy_rows() takes at most, so that writers wait no longer than for a
+ * quiet read. */
 gsize tps_table_get_max_copied_rows (const TpsTable *table);
 
 /* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
@@ -140,7 +147,8 @@ TpsTableProgress tps_table_get_progress (TpsTable *table);
 void tps_table_begin_updates (TpsTable *table);
 void tps_table_end_updates (TpsTable *table);
 
-/* Updates one row as one of `step`, of command `lsn`, unless it has that already; `gradient` [dim], `scratch` [2 * dim]. */
+/* Updates one row as one of `step`, of command `lsn`, unless it has that already; `gradient` [dim],
+ * `scratch` [2 * dim]. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
 

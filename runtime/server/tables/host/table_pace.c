@@ -1,9 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The entry of the command before is used again by the one after: their numbers are both odd or both even. That one begins when
- * the one before has ended, so a reader that finds a later number has nothing to wait for. `slot` is reset before `number`
- * is set, and read after it: with the number that is waited for, it is of that command or of the one after, which is not
- * further than the reader.
+/* The entry of the command before is used again by the one after: their numbers are both odd or
+ * both even. That one begins when the one before has ended, so a reader that finds a later number
+ * has nothing to wait for. `slot` is reset before `number` is set, and read after it: with the
+ * number that is waited for, it is of that command or of the one after, which is not further than
+ * the reader.
  */
 
 #include "runtime/server/tables/host/table_pace.h"

@@ -2,23 +2,26 @@
 
 /* Rows under sequence locks, and around them a way to read faster while nobody writes.
  *
- * Sequence locks. Each row has a version, which it shares with others (slot modulo the number of versions). A writer makes it odd, changes
- * the row, and makes it even again, a different number. A reader notes an even version, copies the row, and takes the copy
- * if the version is still the same; so readers write no shared memory and never hold up a writer. A reader that fails
- * again and again does as a writer would, so that it waits for one row at most.
+ * Sequence locks. Each row has a version, which it shares with others (slot modulo the number of
+ * versions). A writer makes it odd, changes the row, and makes it even again, a different number. A
+ * reader notes an even version, copies the row, and takes the copy if the version is still the
+ * same; so readers write no shared memory and never hold up a writer. A reader that fails again and
+ * again does as a writer would, so that it waits for one row at most.
  *
- * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update (release -> acquire) sees
- * the odd version that came before it, and discards the copy; the acquiring loads also keep the second look at the
- * version behind them [Boehm: Can seqlocks get along with programming language memory models?, 2012]. Writers, one at a
- * time, read rows and state as plain memory.
+ * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update
+ * (release -> acquire) sees the odd version that came before it, and discards the copy; the
+ * acquiring loads also keep the second look at the version behind them [Boehm: Can seqlocks get
+ * along with programming language memory models?, 2012]. Writers, one at a time, read rows and
+ * state as plain memory.
  *
- * A version comes back to the same number after 2^31 updates: a reader that sleeps for so many in the middle of one row
- * would not notice.
+ * A version comes back to the same number after 2^31 updates: a reader that sleeps for so many in
+ * the middle of one row would not notice.
  *
- * Quiet reads. Atomic words are copied one by one; plain memory is added up in vectors. A reader says that it is there (in
- * a cache line that few threads share) and looks for writers; a writer says that it is there and looks for readers. Both
- * in sequential consistency, so that one of them sees the other: the reader then takes the sequence locks and does not
- * wait, the writer waits for the few microseconds of a quiet read; those that come later see the writer.
+ * Quiet reads. Atomic words are copied one by one; plain memory is added up in vectors. A reader
+ * says that it is there (in a cache line that few threads share) and looks for writers; a writer
+ * says that it is there and looks for readers. Both in sequential consistency, so that one of them
+ * sees the other: the reader then takes the sequence locks and does not wait, the writer waits for
+ * the few microseconds of a quiet read; those that come later see the writer.
  */
 
 #include "runtime/server/tables/host/table.h"
@@ -35,14 +38,15 @@
 #define AHEAD_BYTES 4096
 #define MAX_AHEAD_ROWS 32
 
-/* Failed reads of one row before the lock is taken, and looks at a lock before the processor is offered to others. */
+/* Failed reads of one row before the lock is taken, and looks at a lock before the processor is
+ * offered to others. */
 #define MAX_TRIES 32
 #define MAX_SPINS 64
 
 /* -- the words of a row -- */
 
-/* Copies of rows in the largest words that divide them. What memory of a builtin atomic is declared as does not matter to
- * GCC and Clang, so rows may be FLOAT32 to others. */
+/* Copies of rows in the largest words that divide them. What memory of a builtin atomic is declared
+ * as does not matter to GCC and Clang, so rows may be FLOAT32 to others. */
 #define DEFINE_WORDS(Word)                                                        \
   static inline void load_##Word (guint8 *to, guint8 *from, gsize n_bytes)        \
   {                                                                               \

@@ -11,7 +11,8 @@
 #define MAX_AHEAD_BYTES 1024 /* of a gradient */
 #define CACHE_LINE 64
 
-/* A step of about a fifth of a millisecond is one thread's: to wake another one takes a good part of that. */
+/* A step of about a fifth of a millisecond is one thread's: to wake another one takes a good part
+ * of that. */
 #define MAX_SHORT_BYTES (2 << 20)
 
 /* Rows between two reports of progress. */
@@ -20,7 +21,8 @@
 /* Rows of so many columns have their working space on the stack. */
 #define MAX_NARROW_DIM 512
 
-/* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and two rows for counts. */
+/* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and
+ * two rows for counts. */
 #define MAX_LEVELS 8 /* of 32^8 contributions and more */
 #define FIRST_ROWS 4
 #define COUNT_ROWS (sizeof (gsize) / sizeof (gfloat))
@@ -42,7 +44,8 @@ count_working_rows (const TpsTableStep *step)
   return (FIRST_ROWS + step->n_levels + step->n_cell_levels + COUNT_ROWS + 1) / 2 * 2;
 }
 
-/* Every part of a wide table has working space of its own, so there are no more of them than threads. */
+/* Every part of a wide table has working space of its own, so there are no more of them than
+ * threads. */
 static gsize
 count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
 {
@@ -153,7 +156,8 @@ gradient_at (const TpsTableStep *step, gsize i, const WorkingSpace *space)
   return space->cells;
 }
 
-/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or where it lies already. */
+/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or where it lies
+ * already. */
 static const gfloat *
 add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 {
@@ -278,7 +282,8 @@ set_progress (const TpsTableStep *step)
     tps_table_set_progress (step->table, (TpsTableProgress) { step->lsn, step->number });
 }
 
-/* Beside the one before it, and the one after. Its progress is that of all steps up to it, so it waits for the one before. */
+/* Beside the one before it, and the one after. Its progress is that of all steps up to it, so it
+ * waits for the one before. */
 static void
 run_beside_others (TpsTableStep *step)
 {

@@ -1,11 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One step of a table: gradients of rows, in any order and with repeats, added up and given to the optimizer.
+/* One step of a table: gradients of rows, in any order and with repeats, added up and given to the
+ * optimizer.
  *
  *   reserve()   the step's temporary space, by what may contribute at most
  *   begin()     the space is there
  *   add_*()     contributions
- *   group()     finds equal rows; does not look at rows, so that it may come before the command's turn
+ *   group()     finds equal rows; does not look at rows, so that it may come before the command's
+ *               turn
  *   run()       changes rows
  */
 
@@ -17,7 +19,8 @@
 
 G_BEGIN_DECLS
 
-/* A row of a gradient whose other columns are 0: what the cells of a MAX gradient give to one row of the table. */
+/* A row of a gradient whose other columns are 0: what the cells of a MAX gradient give to one row
+ * of the table. */
 typedef struct
 {
   const gfloat *gradient; /* [bags, dim] */
@@ -25,7 +28,8 @@ typedef struct
   gsize n_cells;
 } TpsCellRow;
 
-/* What contributes to the step. Borrowed gradients stay where they are until tps_table_step_run() returns. */
+/* What contributes to the step. Borrowed gradients stay where they are until tps_table_step_run()
+ * returns. */
 typedef struct
 {
   TpsTable *table; /* borrowed */
@@ -55,8 +59,8 @@ typedef struct
   const TpsTurn *turn; /* where another step may run beside it */
 } TpsTableStep;
 
-/* At most `capacity` contributions. Rows of cells are of gradients with `max_bags` bags at most; 0: there are none. Takes no
- * memory. */
+/* At most `capacity` contributions. Rows of cells are of gradients with `max_bags` bags at most; 0:
+ * there are none. Takes no memory. */
 void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table,
                              TpsDType dtype, gsize capacity, gsize max_bags, gboolean has_weights,
                              TpsWorkerPool *workers);
@@ -82,13 +86,15 @@ void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow
 
 void tps_table_step_group (TpsTableStep *step);
 
-/* After group(): whether it is short enough for one thread, so that the next one need not wait for its end. */
+/* After group(): whether it is short enough for one thread, so that the next one need not wait for
+ * its end. */
 gboolean tps_table_step_is_short (const TpsTableStep *step);
 
-/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they came, as a tree
- * (runtime/device/backend.h); each product with a weight and each sum rounds once to float. `turn`: of the push whose only step
- * this is, where that may follow and be followed, on this thread alone; NULL: no other step of the table runs, and workers may
- * help. Lookups may run beside it. */
+/* Takes the step of command `lsn`. Contributions to a row are added in the order in which they
+ * came, as a tree (runtime/device/backend.h); each product with a weight and each sum rounds once
+ * to float. `turn`: of the push whose only step this is, where that may follow and be followed, on
+ * this thread alone; NULL: no other step of the table runs, and workers may help. Lookups may run
+ * beside it. */
 void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
                          TpsWorkerPool *workers);
 

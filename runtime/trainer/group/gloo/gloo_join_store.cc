@@ -81,7 +81,8 @@ JoinStore::wait_for (const std::string &key) const
   return value;
 }
 
-/* Gloo takes the addresses of a rank from fixed places in its value, without looking at the size. */
+/* Gloo takes the addresses of a rank from fixed places in its value, without looking at the
+ * size. */
 void
 JoinStore::check_size (const std::string &key, size_t n_bytes) const
 {

@@ -45,8 +45,8 @@ private:
   std::string text_;
 };
 
-/* Keys under the group's prefix. Every wait is bounded by the time for joining and ends soon after the options'
- * is_cancelled() says so. Throws Failure. */
+/* Keys under the group's prefix. Every wait is bounded by the time for joining and ends soon after
+ * the options' is_cancelled() says so. Throws Failure. */
 class JoinStore : public gloo::rendezvous::Store
 {
 public:

@@ -1,11 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Messages between the ranks of a group, over the Gloo library's connections. C++; internal to this folder.
+/* Messages between the ranks of a group, over the Gloo library's connections. C++; internal to this
+ * folder.
  *
- * Sizes must match on both sides: Gloo ends the process if a message is larger than its receive. `part` tells the messages
- * of one collective apart; both sides compute the same.
+ * Sizes must match on both sides: Gloo ends the process if a message is larger than its receive.
+ * `part` tells the messages of one collective apart; both sides compute the same.
  *
- * Thread: one at a time, abort() excepted. All but abort() and close() throw Failure, or what Gloo throws.
+ * Thread: one at a time, abort() excepted. All but abort() and close() throw Failure, or what Gloo
+ * throws.
  */
 
 #pragma once
@@ -64,7 +66,8 @@ public:
     return deadline_;
   }
 
-  /* The next collective, which is to end by `deadline`: its messages are not taken for those of others. */
+  /* The next collective, which is to end by `deadline`: its messages are not taken for those of
+   * others. */
   void begin (Clock::time_point deadline);
 
   /* The bytes stay borrowed until the transfer has been waited for. */
@@ -74,13 +77,15 @@ public:
   void wait_for_recvs (Transfers *recvs);
   void wait_for_sends (Transfers *sends);
 
-  /* Everybody tells everybody a number: counts [size]. A part of a collective, or one of its own. */
+  /* Everybody tells everybody a number: counts [size]. A part of a collective, or one of its
+   * own. */
   void gather_counts (uint64_t mine, std::vector<uint64_t> *counts);
 
-  /* As the group's all_gather_bytes(), runtime/trainer/ports/process_group.h; a collective of its own. */
+  /* As the group's all_gather_bytes(), runtime/trainer/ports/process_group.h; a collective of its
+   * own. */
   void gather_bytes (const void *sent, size_t n_bytes, gsize *counts, TpsBuffer **gathered);
 
-  /* Ends what waits and what will. Thread: any. */
+  /* Ends pending and later operations with an error. Thread: any. */
   void abort () noexcept;
 
   /* The others learn at once that this rank is gone. */

@@ -12,8 +12,9 @@
 
 namespace tps {
 
-/* Listens on the options' host, with one port for each other rank until that rank has connected: any ports, or free ones of
- * [first_port, last_port]. With a range, creating the pairs of a context throws Failure when no port is left. */
+/* Listens on the options' host, with one port for each other rank until that rank has connected:
+ * any ports, or free ones of [first_port, last_port]. With a range, creating the pairs of a context
+ * throws Failure when no port is left. */
 std::shared_ptr<gloo::transport::Device> make_gloo_device (const TpsProcessGroupOptions *options);
 
 } /* namespace tps */

@@ -2,17 +2,20 @@
 
 /* A process group whose ranks are connected by the Gloo library.
  *
- * The group's thread takes jobs from a queue, one after the other. Where all ranks are processes of one machine that can
- * share memory, sums and averages go through it (gloo_shared_sum.h), else through sockets (gloo_segments.h), with the same
- * bits. All else goes through sockets (gloo_mesh.h).
+ * The group's thread takes jobs from a queue, one after the other. Where all ranks are processes of
+ * one machine that can share memory, sums and averages go through it (gloo_shared_sum.h), else
+ * through sockets (gloo_segments.h), with the same bits. All else goes through sockets
+ * (gloo_mesh.h).
  *
- * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later fails at once, and the
- * connections are closed, so that the other ranks need not wait for their time-out. No exception leaves this file.
+ * Failures: a lost peer, a time-out or abort() ends the job and breaks the group: what comes later
+ * fails at once, and the connections are closed, so that the other ranks need not wait for their
+ * time-out. No exception leaves this file.
  *
- * Sizes must match between ranks: ddp.c compares bucket layouts when a pass begins, and gathers exchange their sizes first.
+ * Sizes must match between ranks: ddp.c compares bucket layouts when a pass begins, and gathers
+ * exchange their sizes first.
  *
- * Threads: `mutex_` guards what is marked; everything else belongs to the group's thread once it runs, but for what says
- * that any thread may call it.
+ * Threads: `mutex_` guards what is marked; everything else belongs to the group's thread once it
+ * runs, but for what says that any thread may call it.
  */
 
 #include "runtime/trainer/group/process_groups.h"
@@ -238,7 +241,8 @@ GlooGroup::do_job (const Job &job)
     case Job::FAREWELL:
       std::vector<uint64_t> counts;
 
-      /* Closing a connection drops what the peer has not received yet, so wait until all have said that they are done. */
+      /* Closing a connection drops what the peer has not received yet, so wait until all have said
+       * that they are done. */
       mesh_.gather_counts (0, &counts);
       break;
     }

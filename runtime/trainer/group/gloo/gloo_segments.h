@@ -2,10 +2,11 @@
 
 /* An all-reduce on sends and receives between ranks. C++; internal to this folder.
  *
- * Gloo's own ring adds in an order that depends on the position in the buffer and the number of ranks; ours promises rank
- * order, as the averaging server does. It moves as many bytes as a ring: segments of the data are dealt to the ranks;
- * everybody sends its piece of a segment to the segment's owner, who adds all pieces in rank order and sends the sum to
- * everybody. Segments overlap. An average of half floats is the same, and the ranks tell each other their weights
+ * Gloo's own ring adds in an order that depends on the position in the buffer and the number of
+ * ranks; ours promises rank order, as the averaging server does. It moves as many bytes as a ring:
+ * segments of the data are dealt to the ranks; everybody sends its piece of a segment to the
+ * segment's owner, who adds all pieces in rank order and sends the sum to everybody. Segments
+ * overlap. An average of half floats is the same, and the ranks tell each other their weights
  * meanwhile.
  */
 

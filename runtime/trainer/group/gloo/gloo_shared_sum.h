@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Shared memory for the ranks of a group, where all of them are processes of one machine that can share some. C++; internal
- * to this folder. */
+/* Shared memory for the ranks of a group, where all of them are processes of one machine that can
+ * share some. C++; internal to this folder. */
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace tps {
 class SharedSum
 {
 public:
-  /* The ranks agree: either all share memory or none does, in particular where one of them does not want to. Null where
-   * none does. Throws Failure. */
+  /* The ranks agree: either all share memory or none does, in particular where one of them does not
+   * want to. Null where none does. Throws Failure. */
   static std::unique_ptr<SharedSum> agree (Mesh *mesh, bool wanted);
 
   /* As those of runtime/trainer/group/shared_sum.h; throw Failure. */

@@ -6,8 +6,8 @@
 
 namespace tps {
 
-/* Blocks SIGPIPE on this thread, and on threads that it starts, while it lives: Gloo uses writev(). Who sends holds one. What
- * came meanwhile does not come after it. */
+/* Blocks SIGPIPE on this thread, and on threads that it starts, while it lives: Gloo uses writev().
+ * Who sends holds one. What came meanwhile does not come after it. */
 class SigpipeBlock
 {
 public:

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers whose answers name slices that they must not, and servers that change answers while they are read: the client gets an
- * error or some values, touches nothing else, and goes on. */
+/* Servers whose answers name slices that they must not, and servers that change answers while they
+ * are read: the client gets an error or some values, touches nothing else, and goes on. */
 
 #include "plugin/wire/wire_parameter_server.h"
 #include "tests/plugin/client/sharing/scripted_server.h"
@@ -119,7 +119,8 @@ TEST_F (HostileAnswers, ThatDoNotFitTheirShapeAreRefused)
       "bytes besides");
 }
 
-/* The client still reads the first one: that the server has put another one there is for the server to know. */
+/* The client still reads the first one: that the server has put another one there is for the server
+ * to know. */
 TEST_F (HostileAnswers, InASegmentThatIsLentAreRefused)
 {
   TensorOutcome kept, again;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that say that they share memory of a device, and do not keep to the rules: calls go on by way of the host. */
+/* Servers that say that they share memory of a device, and do not keep to the rules: calls go on by
+ * way of the host. */
 
 #include "runtime/device/device_memory.h"
 #include "tests/plugin/client/sharing/scripted_server.h"

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Servers that offer shared memory and do not keep to the rules, or know nothing of it: calls go on inline. What the pool
- * makes of bad segments and slices is tested in tests/plugin/memory. */
+/* Servers that offer shared memory and do not keep to the rules, or know nothing of it: calls go on
+ * inline. What the pool makes of bad segments and slices is tested in tests/plugin/memory. */
 
 #include <fcntl.h>
 

@@ -295,7 +295,8 @@ TEST_F (Negotiation, SharedMemoryIsAskedForAgainAfterAFailure)
   EXPECT_FALSE (is_inline (push_and_answer (connection, &shared)));
 }
 
-/* As some servers do with a service that they do not have: the call goes out on the next connection. */
+/* As some servers do with a service that they do not have: the call goes out on the next
+ * connection. */
 TEST_F (Negotiation, APeerThatBreaksOnTheQuestionIsSparedForAWhile)
 {
   auto break_on_question = [this] (Connection &connection) {

@@ -207,7 +207,8 @@ protected:
                      TensorOutcome::done, outcome);
   }
 
-  /* Pushes, has it answered with `result` (the inside of a result struct), waits. Returns the call. */
+  /* Pushes, has it answered with `result` (the inside of a result struct), waits. Returns the
+   * call. */
   ReceivedCall
   push_and_answer (Connection &connection, TensorOutcome *outcome, const std::string &result = "")
   {

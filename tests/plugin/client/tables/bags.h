@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Queries and gradients for tests: values that own what the runtime's types borrow, and random ones. */
+/* Queries and gradients for tests: values that own what the runtime's types borrow, and random
+ * ones. */
 
 #pragma once
 

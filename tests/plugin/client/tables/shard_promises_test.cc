@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random tables over 1 to 5 servers in memory against the same tables in one piece: rows, updates and what is fetched are
- * the same to the bit, and so is what is pooled, where a bag lies in one shard or with EXACT; else it differs by no more
- * than plugin/client/remote_tables.h says. */
+/* Random tables over 1 to 5 servers in memory against the same tables in one piece: rows, updates
+ * and what is fetched are the same to the bit, and so is what is pooled, where a bag lies in one
+ * shard or with EXACT; else it differs by no more than plugin/client/remote_tables.h says. */
 
 #include <gtest/gtest.h>
 

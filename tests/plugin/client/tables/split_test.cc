@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What goes to which shard, by hand: rows [0, 10) lie in shard 0, [10, 20) in shard 1, [20, 30) in shard 2. */
+/* What goes to which shard, by hand: rows [0, 10) lie in shard 0, [10, 20) in shard 1, [20, 30) in
+ * shard 2. */
 
 #include <gtest/gtest.h>
 

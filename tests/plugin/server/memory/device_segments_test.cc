@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Segments in memory of the server's device, whose clients need not be able to open them to be in the wrong. Processes that do:
-// tests/integration/device_memory.
+// Segments in memory of the server's device, whose clients need not be able to open them to be in
+// the wrong. Processes that do: tests/integration/device_memory.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -277,7 +277,8 @@ TEST_F (DeviceSegments, GoWithTheConnectionOnceNoCallNeedsThem)
                         Average (0, 1, SharedTensor (1, { 4 }, { id, 0, 16 })));
   /* Whatever it has asked before is answered in order: the push has been read. */
   EXPECT_GT (client_->Offered (), 0);
-  /* Whether the round has added the gradient up by now or not: its memory is there as long as it is needed. */
+  /* Whether the round has added the gradient up by now or not: its memory is there as long as it is
+   * needed. */
   client_.reset ();
   EXPECT_EQ (
       Answered (other.raw ().Call ("ParameterServer:average_gradient",

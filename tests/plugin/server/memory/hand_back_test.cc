@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The answer of a call gives its slices back: it leaves when the reply is ready and nobody looks at them any more.
+// The answer of a call gives its slices back: it leaves when the reply is ready and nobody looks at
+// them any more.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,9 +31,9 @@ public:
       { "Keeper", "ping", nullptr, nullptr },
       { "Keeper", "pull", nullptr, nullptr },
     };
-    static const TpsMethod methods[] = { { &rpcs[0], Keep, TPS_METHOD_INLINE },
-                                         { &rpcs[1], Ping, TPS_METHOD_INLINE },
-                                         { &rpcs[2], Pull, TPS_METHOD_INLINE },
+    static const TpsMethod methods[] = { { TPS_RIGHT_PUSH, &rpcs[0], Keep, TPS_METHOD_INLINE },
+                                         { TPS_RIGHT_PUSH, &rpcs[1], Ping, TPS_METHOD_INLINE },
+                                         { TPS_RIGHT_PUSH, &rpcs[2], Pull, TPS_METHOD_INLINE },
                                          {} };
     TpsService service = { "Keeper", methods, this, nullptr, nullptr };
 
@@ -184,7 +185,8 @@ TEST_F (HandBack, IsWaitedForByLaterAnswersOfTheSameId)
   EXPECT_EQ (client_->raw ().Receive ()->seqid, 5);
 }
 
-// The answer of open_segment waits behind another of its sequence id: what overtakes it must not name the new segment.
+// The answer of open_segment waits behind another of its sequence id: what overtakes it must not
+// name the new segment.
 TEST_F (HandBack, NoAnswerNamesASegmentThatTheClientHasNotHeardOf)
 {
   SendKeep (5);

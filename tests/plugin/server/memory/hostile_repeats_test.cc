@@ -1,7 +1,8 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Clients that change what they have sent, in memory shared with the server, while a model is made or updated, and before and
-// while they send it again. Whatever bytes the server saw: what it has once answered stays what it was, and is applied once.
+// Clients that change what they have sent, in memory shared with the server, while a model is made
+// or updated, and before and while they send it again. Whatever bytes the server saw: what it has
+// once answered stays what it was, and is applied once.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ constexpr int kInvalidArgument = 1;
 constexpr int kAlreadyExists = 3;
 constexpr int kDuplicate = 5;
 
-// The least that is shared, which is hashed when it comes; and what is hashed by whoever adds it up.
+// The least that is shared, which is hashed when it comes; and what is hashed by whoever adds it
+// up.
 constexpr gint64 kSmall = 16384; // elements
 constexpr gint64 kLarge = 100000;
 
@@ -174,7 +176,8 @@ TEST_P (HostileRepeats, AModelIsWhatItWasWhenInitModelWasAnswered)
   std::printf ("%d of 15 repeats had changed\n", n_others);
 }
 
-// What later calls of other trainers are compared with is what the model is, not what was there before or after it was copied.
+// What later calls of other trainers are compared with is what the model is, not what was there
+// before or after it was copied.
 TEST_P (HostileRepeats, AModelIsKnownAgainByItsOwnBytes)
 {
   StartScribbling ();
@@ -398,7 +401,8 @@ TEST_F (HostileRowPushes, ThatAreSentAgainWithOtherBytesAreDuplicates)
   EXPECT_EQ (Rows () == AllRows (3), true);
 }
 
-// Ids that are not rows are refused; a push is applied or not, and what is refused is not remembered.
+// Ids that are not rows are refused; a push is applied or not, and what is refused is not
+// remembered.
 TEST_F (HostileRowPushes, ThatChangeWhileTheyAreSentAgainHarmOnlyTheirValues)
 {
   {

@@ -178,7 +178,8 @@ TEST (SliceCopies, CountWithWhatWaitsInTheServer)
   EXPECT_EQ (server.BytesOut (), gsize { 4 * kMiB });
 }
 
-// The averages of a batch are kept for repeats, and a gradient that names a slice has brought no memory for its own.
+// The averages of a batch are kept for repeats, and a gradient that names a slice has brought no
+// memory for its own.
 TEST (SliceAverages, CountAgainstALimitUntilTheNextBatch)
 {
   constexpr int kFits = 8;

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A server with all services on a Unix socket and on TCP, and what shows that it has let go of shared memory.
+// A server with all services on a Unix socket and on TCP, and what shows that it has let go of
+// shared memory.
 
 #pragma once
 
@@ -18,7 +19,8 @@
 
 namespace thriftps_test {
 
-// Mappings of segments in this process. The client's count too: a test's client unmaps, or is another process.
+// Mappings of segments in this process. The client's count too: a test's client unmaps, or is
+// another process.
 inline int
 CountMappings ()
 {
@@ -40,7 +42,8 @@ WaitUntil (const std::function<bool ()> &is_so)
     sched_yield ();
 }
 
-// A folder of its own for a socket. Process ids do not tell test processes apart that run in sandboxes.
+// A folder of its own for a socket. Process ids do not tell test processes apart that run in
+// sandboxes.
 class SocketFolder
 {
 public:

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Every method that takes or gives tensors does the same to the bit, whether they travel inline or in shared memory.
+// Every method that takes or gives tensors does the same to the bit, whether they travel inline or
+// in shared memory.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// Another process that writes to shared memory without pause, as fast as it can: whole words, which are ids and offsets inside and
-// outside of all bounds, and floats of every kind.
+// Another process that writes to shared memory without pause, as fast as it can: whole words, which
+// are ids and offsets inside and outside of all bounds, and floats of every kind.
 
 #pragma once
 

@@ -1,6 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// The Memory service over real sockets: what is offered to whom, opening, giving back, closing, limits.
+// The Memory service over real sockets: what is offered to whom, opening, giving back, closing,
+// limits.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -221,7 +222,8 @@ CountDescriptors ()
   return n;
 }
 
-// A client that opens and closes, and takes no answer: each holds a descriptor until it has been sent.
+// A client that opens and closes, and takes no answer: each holds a descriptor until it has been
+// sent.
 TEST (SegmentLimits, CountDescriptorsThatHaveNotBeenSent)
 {
   PluginServer server;

@@ -1,7 +1,7 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-// A client that shares memory with its server, step by step as thrift/memory.thrift says, with nothing of the client library:
-// it may also do what no good client does.
+// A client that shares memory with its server, step by step as thrift/memory.thrift says, with
+// nothing of the client library: it may also do what no good client does.
 
 #pragma once
 
@@ -66,8 +66,8 @@ public:
   void Send (const std::string &name, WriteArguments write, gconstpointer data,
              const Segment *segment, int seqid = 0);
 
-  // Reads the answer's value into `target`, slices from the segments for answers. Whether there was one; the reason otherwise
-  // in LastError().
+  // Reads the answer's value into `target`, slices from the segments for answers. Whether there was
+  // one; the reason otherwise in LastError().
   bool Receive (ReadResult read, gpointer target);
   const std::string &
   LastError () const

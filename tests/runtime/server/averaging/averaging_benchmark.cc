@@ -1,13 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a round costs beneath the network: two trainers push a gradient each, both wait for the average.
+/* What a round costs beneath the network: two trainers push a gradient each, both wait for the
+ * average.
  *
  *   averaging_benchmark [MiB [rounds]]        default 25 MiB, 41 rounds
  *
- * GB/s counts the bytes pushed (2 gradients a round). The bound: memcpy of one gradient, measured in between, moves as
- * many bytes as one pass over the data must at least. `cpu` is the time of all
- * threads in the round (p50), which a busy machine disturbs less. `wrong` counts averages that are not what they should
- * be; with one, the exit code is 1. */
+ * GB/s counts the bytes pushed (2 gradients a round). The bound: memcpy of one gradient, measured
+ * in between, moves as many bytes as one pass over the data must at least. `cpu` is the time of all
+ * threads in the round (p50), which a busy machine disturbs less. `wrong` counts averages that are
+ * not what they should be; with one, the exit code is 1. */
 
 #include <stdio.h>
 #include <stdlib.h>

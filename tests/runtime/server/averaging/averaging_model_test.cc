@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Thousands of random histories against the naive server: trainers that are silent, slow, ahead, behind, repeat
- * themselves or lie, in any order; jobs that are run at once or much later, in any order. */
+/* Thousands of random histories against the naive server: trainers that are silent, slow, ahead,
+ * behind, repeat themselves or lie, in any order; jobs that are run at once or much later, in any
+ * order. */
 
 #include <random>
 

@@ -409,7 +409,8 @@ TEST (Averaging, RoundsAreChargedAndOlderOnesGiveWay)
       n++;
     EXPECT_LE (n, (1 << 20) / (1000 * 24));
     EXPECT_GE (n, (1 << 20) / (1000 * 32 + 4096));
-    /* What was full does not stay full: the next batch begins, and finds room when the old one has gone. */
+    /* What was full does not stay full: the next batch begins, and finds room when the old one has
+     * gone. */
     for (gint64 batch = 1; batch < 4; batch++)
       sim.push (0, batch, 0, dense ({ 1 }));
     EXPECT_TRUE (sim.is_waiting (sim.push (0, 4, 0, dense ({ 1 }))));

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Sums on devices: the CPU's way through the table, and where there are others (tests/cuda), theirs. The bits are those of
- * the definition, whoever adds. */
+/* Sums on devices: the CPU's way through the table, and where there are others (tests/cuda),
+ * theirs. The bits are those of the definition, whoever adds. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -337,7 +337,8 @@ protected:
     tps_worker_pool_free (workers);
   }
 
-  /* One of ours, with the CPU's functions but for those that a test puts in place; outlives the server. */
+  /* One of ours, with the CPU's functions but for those that a test puts in place; outlives the
+   * server. */
   TpsDeviceOps ops = *tps_device_find ("cpu", nullptr)->ops;
   TpsDevice fake = { &ops, "fake:0" };
   TpsWorkerPool *workers = tps_worker_pool_new ("test", 2);

@@ -32,7 +32,8 @@ decode (TpsDType dtype, const void *element)
     }
 }
 
-/* Of the two neighbours of a half-width guess and itself, the one nearest to `value`; ties to even. */
+/* Of the two neighbours of a half-width guess and itself, the one nearest to `value`; ties to
+ * even. */
 guint16
 nearest_half (TpsDType dtype, double value)
 {
@@ -75,8 +76,8 @@ encode (TpsDType dtype, double value, std::string *bytes)
     }
 }
 
-/* One operation in the sum's type. Through a double for FLOAT32: products are exact there, sums and quotients are not
- * rounded twice to their harm (a double has more than twice the bits). */
+/* One operation in the sum's type. Through a double for FLOAT32: products are exact there, sums and
+ * quotients are not rounded twice to their harm (a double has more than twice the bits). */
 double
 in_sum_type (TpsDType dtype, double value)
 {

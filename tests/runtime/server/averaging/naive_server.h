@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of averaging once more, in the simplest way: nothing is forgotten, everything is recomputed, arithmetic takes
- * no time. What the machine is compared with. */
+/* The rules of averaging once more, in the simplest way: nothing is forgotten, everything is
+ * recomputed, arithmetic takes no time. What the machine is compared with. */
 
 #pragma once
 
@@ -31,7 +31,8 @@ public:
     return outcomes[(size_t) call];
   }
 
-  /* Who was missing when the call was ended, as the message must name them; "" where that does not matter. */
+  /* Who was missing when the call was ended, as the message must name them; "" where that does not
+   * matter. */
   const std::string &
   missing (int call) const
   {

@@ -1,131 +1,25 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: what the machine promises holds whoever calls from where. Nothing here measures time; where a
- * deadline is waited for, it is the server that ends the wait. Run it under the thread sanitizer too. */
+/* The server with threads: what the machine promises holds whoever calls from where. Nothing here
+ * measures time; where a deadline is waited for, it is the server that ends the wait. Run it under
+ * the thread sanitizer too. */
 
 #include "runtime/server/averaging/parameter_server.h"
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
-#include "tests/runtime/server/averaging/gradients.h"
+#include "tests/runtime/base/readings.h"
+#include "tests/runtime/server/averaging/parameter_server_fixture.h"
 
 namespace averaging_test {
 namespace {
 
 using testing::HasSubstr;
-
-/* One call's answer, to be waited for. */
-class Answer
-{
-public:
-  static void
-  done (gpointer user_data, const TpsGradient *average, const GError *error)
-  {
-    Answer *self = (Answer *) user_data;
-    std::lock_guard<std::mutex> guard (self->lock);
-
-    self->n++;
-    if (error != NULL)
-      {
-        self->code = error->code;
-        self->message = error->message;
-      }
-    else
-      self->average = to_average (*average);
-    self->changed.notify_all ();
-  }
-
-  void
-  wait ()
-  {
-    std::unique_lock<std::mutex> guard (lock);
-
-    changed.wait (guard, [this] { return n > 0; });
-  }
-
-  int
-  count ()
-  {
-    std::lock_guard<std::mutex> guard (lock);
-
-    return n;
-  }
-
-  int code = 0;
-  std::string message;
-  Average average;
-
-private:
-  std::mutex lock;
-  std::condition_variable changed;
-  int n = 0;
-};
-
-class ParameterServerTest : public testing::Test
-{
-protected:
-  ParameterServerTest ()
-  {
-    workers = tps_worker_pool_new ("test", 2);
-  }
-
-  ~ParameterServerTest () override
-  {
-    if (server != NULL)
-      tps_parameter_server_free (server);
-    tps_worker_pool_free (workers);
-  }
-
-  void
-  start (guint n_trainers, const char *kind = NULL, gint64 timeout_ns = 0)
-  {
-    TpsParameterServerOptions options = {};
-
-    options.kind = kind;
-    options.n_trainers = n_trainers;
-    options.round_timeout_ns = timeout_ns;
-    options.workers = workers;
-    server = tps_parameter_server_new (&options, NULL);
-    ASSERT_NE (server, nullptr);
-  }
-
-  void
-  push (Answer *answer, gint32 trainer, gint64 batch, gint32 param_loc,
-        const Contribution &contribution, bool may_wait = true)
-  {
-    TpsGradient gradient = to_gradient (contribution);
-
-    tps_parameter_server_average_gradient (server, trainer, batch, param_loc, &gradient, may_wait,
-                                           Answer::done, answer);
-    EXPECT_EQ (gradient.kind, TPS_GRADIENT_NONE);
-  }
-
-  gint64
-  count_metric (const char *type, const char *name)
-  {
-    g_autoptr (GPtrArray)
-        all = tps_metrics_summarize (tps_parameter_server_get_metrics (server), FALSE);
-
-    for (guint i = 0; i < all->len; i++)
-      {
-        const TpsMetricSummary *summary = (const TpsMetricSummary *) all->pdata[i];
-
-        if (g_str_equal (summary->type, type) && g_str_equal (summary->name, name))
-          return summary->count;
-      }
-    return 0;
-  }
-
-  TpsWorkerPool *workers;
-  TpsParameterServer *server = NULL;
-};
 
 Contribution
 large (double value)
@@ -214,6 +108,33 @@ TEST_F (ParameterServerTest, LargeRepeatsAreJudgedByTheirBytes)
       answer->wait ();
       EXPECT_TRUE (answer->average == expected_average ({ large (1), large (5) }));
     }
+}
+
+TEST_F (ParameterServerTest, RoundsAreCounted)
+{
+  Answer first, second, late;
+
+  start (2);
+  auto number = [this] (const char *name) {
+    return thriftps_test::ReadNumber (
+        tps_metrics_get_counters (tps_parameter_server_get_metrics (server)), name, "averaging");
+  };
+  push (&first, 0, 0, 0, dense ({ 1 }));
+  EXPECT_EQ (number ("rounds_open"), 1);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 1);
+  EXPECT_EQ (number ("rounds_completed_total"), 0);
+  push (&second, 1, 0, 0, dense ({ 1 }));
+  first.wait ();
+  second.wait ();
+  EXPECT_EQ (number ("rounds_open"), 0);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 0);
+  EXPECT_EQ (number ("rounds_completed_total"), 1);
+  push (&late, 0, 1, 0, dense ({ 1 }));
+  tps_parameter_server_shut_down (server);
+  late.wait ();
+  EXPECT_EQ (number ("rounds_open"), 0);
+  EXPECT_EQ (number ("rounds_waiting_calls"), 0);
+  EXPECT_EQ (number ("rounds_completed_total"), 1);
 }
 
 TEST_F (ParameterServerTest, ManyIdsAreCheckedToo)
@@ -392,7 +313,8 @@ TEST_F (ParameterServerTest, CallbacksMayCallBackAsOftenAsTheyLike)
   EXPECT_EQ (chain.n_answers, 20000);
 }
 
-/* A trainer on a thread of its own: several rounds of a batch in flight, the next batch when all are answered. */
+/* A trainer on a thread of its own: several rounds of a batch in flight, the next batch when all
+ * are answered. */
 void
 train (TpsParameterServer *server, gint32 trainer, int n_batches, int n_params,
        std::atomic<int> *n_wrong)

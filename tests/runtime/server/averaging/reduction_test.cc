@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bits: the same for every order of arrival, every grouping into folds, in place or not, and those of the definition. */
+/* Bits: the same for every order of arrival, every grouping into folds, in place or not, and those
+ * of the definition. */
 
 #include "runtime/server/averaging/reduction.h"
 
@@ -232,7 +233,8 @@ TEST (Reduction, EdgesOfFloatingPoint)
 
   for (TpsDType dtype : FLOATING)
     {
-      /* -0 and -0 is -0: a sum that began with 0 would lose the sign. Rows that only one has keep it too. */
+      /* -0 and -0 is -0: a sum that began with 0 would lose the sign. Rows that only one has keep
+       * it too. */
       std::vector<Contribution> given = { dense ({ -0.0, inf, 1, 0 }, 1, dtype),
                                           dense ({ -0.0, 1, -1, -0.0 }, 1, dtype) };
       EXPECT_TRUE (fold_groups (given, { 1, 1 }, false) == expected_average (given));

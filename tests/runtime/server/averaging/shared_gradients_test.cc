@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gradients in memory that another process maps: read where they lie, once, and let go of with the round. */
+/* Gradients in memory that another process maps: read where they lie, once, and let go of with the
+ * round. */
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The averaging machine with simulated time: calls are numbered, jobs wait until the test runs them. */
+/* The averaging machine with simulated time: calls are numbered, jobs wait until the test runs
+ * them. */
 
 #pragma once
 

@@ -272,7 +272,8 @@ TEST_F (Durable, withoutALogTablesThatWantOneAreRefused)
   tps_table_store_free (store);
 }
 
-/* The log is deleted up to the snapshot before the last one; push ids are those of the snapshot and of the log. */
+/* The log is deleted up to the snapshot before the last one; push ids are those of the snapshot and
+ * of the log. */
 TEST_F (Durable, aSnapshotAndTheLogAfterItMakeTheState)
 {
   Pushes pushes ("emb");

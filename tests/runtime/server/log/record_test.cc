@@ -96,6 +96,13 @@ TEST (LogRecord, AFieldOfEachKindIsWhatWasWritten)
   EXPECT_TRUE (tps_table_spec_equal (created.decoder.command.create, &spec));
   EXPECT_EQ (created.decoder.command.create->durability, TPS_DURABILITY_INTERVAL);
   EXPECT_EQ (created.decoder.command.create->place.is_host_memory, spec.place.is_host_memory);
+  EXPECT_EQ (created.decoder.command.create->tenant, nullptr);
+
+  gchar tenant[] = "ads";
+  spec.tenant = tenant;
+  Decoded owned (encode (&create.record));
+  ASSERT_TRUE (owned.is_fine);
+  EXPECT_STREQ (owned.decoder.command.create->tenant, "ads");
 }
 
 TEST (LogRecord, AHoleHasItsLsnOnly)

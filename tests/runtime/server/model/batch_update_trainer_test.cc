@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Trainers of a model on a server in the same process: they agree, come to the bits of the definition, name who is
- * missing, can be cancelled. */
+/* Trainers of a model on a server in the same process: they agree, come to the bits of the
+ * definition, name who is missing, can be cancelled. */
 
 #include "runtime/trainer/batch_update/batch_update_trainer.h"
 
@@ -28,7 +28,8 @@ using testing::HasSubstr;
 
 constexpr gint64 SECOND_NS = 1000000000;
 
-/* A client that calls the server directly. Cancelled calls that wait are ended by a reset of the server. */
+/* A client that calls the server directly. Cancelled calls that wait are ended by a reset of the
+ * server. */
 struct LocalModel
 {
   TpsModelClient base;
@@ -420,7 +421,8 @@ TEST_F (BatchUpdateTrainer, whoComesLateFetchesTheModelAndGoesOn)
   TpsTrainStatus status = {};
   static std::atomic<bool> told_of_first;
 
-  /* Of two trainers one is this test: it is alone in the first update, so that the other one comes too late for it. */
+  /* Of two trainers one is this test: it is alone in the first update, so that the other one comes
+   * too late for it. */
   told_of_first = false;
   options_.n_trainers = 2;
   options_.min_trainers = 1;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Histories: random pushes and resets of several threads on one model, and the records that its observer was handed. */
+/* Histories: random pushes and resets of several threads on one model, and the records that its
+ * observer was handed. */
 
 #pragma once
 

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model is a function of its commands in LSN order: random pushes and resets from many threads are recorded; another
- * server that applies the records one by one has the same bits. Also with --config=tsan.
+/* The model is a function of its commands in LSN order: random pushes and resets from many threads
+ * are recorded; another server that applies the records one by one has the same bits. Also with
+ * --config=tsan.
  *
  *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
  */

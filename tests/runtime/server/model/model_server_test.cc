@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The server with threads: what the machine promises holds whoever calls from where. Nothing here measures time; where a
- * deadline is waited for, it is the server that ends the wait. Run it under the thread sanitizer too. */
+/* The server with threads: what the machine promises holds whoever calls from where. Nothing here
+ * measures time; where a deadline is waited for, it is the server that ends the wait. Run it under
+ * the thread sanitizer too. */
 
 #include "runtime/server/model/model_server.h"
 

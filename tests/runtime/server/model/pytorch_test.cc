@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Three trainers and four updates: layer, loss, mean and optimizer together agree with PyTorch's. */
+/* Three trainers and four updates: layer, loss, mean and optimizer together agree with
+ * PyTorch's. */
 
 #include <gtest/gtest.h>
 

@@ -92,15 +92,15 @@ void
 Simulation::compare (TpsUpdatingOutput *output)
 {
   TpsUpdateTicket *ticket = output->undecided;
-  TpsUpdateContribution *opponent = output->opponent;
-  TpsPushDigest digest = tps_update_contribution_compute_digest (opponent, ticket->trainer);
+  TpsUpdateContribution *original = output->original;
+  TpsPushDigest digest = tps_update_contribution_compute_digest (original, ticket->trainer);
 
   n_compared++;
   EXPECT_EQ (output->answered, nullptr);
   EXPECT_EQ (output->job, nullptr);
   tps_updating_output_clear (output);
-  tps_update_contribution_set_digest (opponent, &digest);
-  tps_update_contribution_unref (opponent);
+  tps_update_contribution_set_digest (original, &digest);
+  tps_update_contribution_unref (original);
   take_digest (ticket);
   go_in (ticket);
 }

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The updating machine with simulated time: calls are numbered, an update waits until the test makes it. */
+/* The updating machine with simulated time: calls are numbered, an update waits until the test
+ * makes it. */
 
 #pragma once
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Random histories against a model of the rules that knows nothing but them: who is in the round, and what comes of each
- * call. */
+/* Random histories against a model of the rules that knows nothing but them: who is in the round,
+ * and what comes of each call. */
 
 #include <map>
 #include <random>
@@ -169,8 +169,8 @@ TEST (UpdatingModel, randomHistoriesAgree)
     }
 }
 
-/* Updates take their time and may end in any order with what comes: nobody is lost, nobody is answered twice, versions go
- * up by one. */
+/* Updates take their time and may end in any order with what comes: nobody is lost, nobody is
+ * answered twice, versions go up by one. */
 TEST (UpdatingModel, updatesThatTakeTheirTimeLoseNobody)
 {
   for (unsigned seed = 0; seed < N_HISTORIES; seed++)

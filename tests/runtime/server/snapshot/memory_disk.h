@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk in memory whose files a test may look at and damage. It insists on the alignment that direct
- * reads and writes need. */
+/* A disk in memory whose files a test may look at and damage. It insists on the alignment that
+ * direct reads and writes need. */
 
 #pragma once
 

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Snapshots of the model of a batch-updating server, with the records that follow, give the bits of the server that went on.
+/* Snapshots of the model of a batch-updating server, with the records that follow, give the bits of
+ * the server that went on.
  *
  *   SEEDS=1000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
  */

@@ -18,7 +18,8 @@ const TpsOptimizerKind kinds[] = { TPS_OPTIMIZER_SGD, TPS_OPTIMIZER_ADAGRAD,
                                    TPS_OPTIMIZER_FTRL };
 const TpsPooling poolings[] = { TPS_POOLING_SUM, TPS_POOLING_MEAN, TPS_POOLING_MAX };
 
-/* A FLOAT32 table whose steps are taken with the functions of runtime/device/cpu, one row after the other. */
+/* A FLOAT32 table whose steps are taken with the functions of runtime/device/cpu, one row after the
+ * other. */
 class Reference
 {
 public:
@@ -281,7 +282,8 @@ TEST (Apply, SharedWithWorkersGivesTheSameBits)
     }
 }
 
-/* Several gradients of one table: contributions in the order of the list, one step; of two tables: a step each. */
+/* Several gradients of one table: contributions in the order of the list, one step; of two tables:
+ * a step each. */
 TEST (Apply, OneStepForEachTableThatIsNamed)
 {
   constexpr int64_t rows = 20, dim = 4;

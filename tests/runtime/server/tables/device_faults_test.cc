@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices that have no memory left, fail once, or are lost; and under threads, with --config=tsan too. */
+/* Tables on devices that have no memory left, fail once, or are lost; and under threads, with
+ * --config=tsan too. */
 
 #include <atomic>
 #include <memory>

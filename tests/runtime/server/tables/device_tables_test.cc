@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables on devices against the same tables on the host: after every step the same bits. The devices are the CPU, by way of
- * its table of operations, one whose memory is not there for the host and which does nothing before somebody waits, and
- * those of this machine (tests/cuda). */
+/* Tables on devices against the same tables on the host: after every step the same bits. The
+ * devices are the CPU, by way of its table of operations, one whose memory is not there for the
+ * host and which does nothing before somebody waits, and those of this machine (tests/cuda). */
 
 #include <cmath>
 #include <cstring>

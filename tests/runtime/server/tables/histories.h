@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Histories: random commands of several threads on the tables of one store, and the records that its observer was handed. */
+/* Histories: random commands of several threads on the tables of one store, and the records that
+ * its observer was handed. */
 
 #pragma once
 
@@ -50,7 +51,8 @@ rough_floats (Random &random, size_t n)
   return values;
 }
 
-/* Every name has one dim and one shard for a history, so that pushes mostly fit, and changes everything else. */
+/* Every name has one dim and one shard for a history, so that pushes mostly fit, and changes
+ * everything else. */
 class Plan
 {
 public:
@@ -217,7 +219,8 @@ public:
   std::vector<std::unique_ptr<RecordedCommand>> records; /* one at a time */
 };
 
-/* One thread's calls. Errors that other threads cause are expected: no table of the name, other sizes. */
+/* One thread's calls. Errors that other threads cause are expected: no table of the name, other
+ * sizes. */
 class Caller
 {
 public:

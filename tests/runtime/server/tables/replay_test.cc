@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The state of tables is a function of their commands in LSN order: random commands from many threads are recorded; another
- * store that applies the records one by one has the same bits in all rows and states. Also with --config=tsan.
+/* The state of tables is a function of their commands in LSN order: random commands from many
+ * threads are recorded; another store that applies the records one by one has the same bits in all
+ * rows and states. Also with --config=tsan.
  *
  *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
  */

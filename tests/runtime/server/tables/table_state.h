@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* A copy of the state, g_free(), and the number of steps. NULL with 0 bytes where there is none, or a device has it. */
+/* A copy of the state, g_free(), and the number of steps. NULL with 0 bytes where there is none, or
+ * a device has it. */
 gpointer tps_test_dup_table_state (TpsTableStore *store, const gchar *table, gsize *n_bytes,
                                    gint64 *n_steps);
 

@@ -161,6 +161,45 @@ TEST (TableStore, TheBoundHoldsForAllTablesTogether)
 }
 
 /* A refusal does not ask for another try: tables stay. */
+/* A tenant's tables count for it and for all tables together. A limit holds for new tables only:
+ * those of a data directory come back, however the limit has changed. */
+TEST (TableStore, TablesAreChargedToTheirTenants)
+{
+  g_autoptr (TpsBudgets) budgets = tps_budgets_new (nullptr);
+  TpsQuotasOptions quotas_options = {};
+  TpsTenantEntry entry = { "ads", {} };
+  TpsTableStoreOptions options = {};
+
+  quotas_options.tenants.tables = budgets->tables;
+  g_autoptr (TpsQuotas) quotas = tps_quotas_new (&quotas_options);
+  TpsBudget *ads = tps_tenant_get_table_budget (tps_quotas_find (quotas, "ads"));
+  entry.limits.table_bytes = 10000;
+  tps_quotas_set_limits (quotas, &entry, 1);
+  options.budgets = budgets;
+  options.quotas = quotas;
+  {
+    Store store (options);
+    Spec recovered ("recovered", 1000, 4), large ("large", 1000, 4), free ("unlimited", 1000, 4);
+
+    recovered.value.tenant = g_strdup ("ads");
+    large.value.tenant = g_strdup ("ads");
+    EXPECT_EQ (store.create (recovered), "");
+    EXPECT_GT (tps_budget_get_held (ads), 16000u);
+    tps_quotas_enforce_table_bytes (quotas);
+    std::string refused = store.create (large);
+    EXPECT_NE (refused.find ("RESOURCE_EXHAUSTED"), std::string::npos) << refused;
+    EXPECT_NE (refused.find ("tables of tenant ads"), std::string::npos) << refused;
+    EXPECT_EQ (store.create (free), "");
+    EXPECT_EQ (tps_budget_get_held (budgets->tables), 2 * tps_budget_get_held (ads));
+    EXPECT_EQ (store.drop ("recovered"), "");
+    EXPECT_EQ (tps_budget_get_held (ads), 0u);
+    Spec small ("small", 100, 4);
+    small.value.tenant = g_strdup ("ads");
+    EXPECT_EQ (store.create (small), "");
+  }
+  EXPECT_EQ (tps_budget_get_held (ads), 0u);
+}
+
 TEST (TableStore, FullTablesAreNotWaitedFor)
 {
   Store store (0, 100 << 10);

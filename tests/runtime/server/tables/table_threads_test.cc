@@ -31,8 +31,8 @@ is_flat (const Floats &values, size_t dim)
 
 } // namespace
 
-/* Few rows, so that readers and writers meet; rows in words of 8, 4 and 2 bytes, and some so long that an update is often
- * interrupted. */
+/* Few rows, so that readers and writers meet; rows in words of 8, 4 and 2 bytes, and some so long
+ * that an update is often interrupted. */
 TEST (TableThreads, ReadersNeverSeeHalfAnUpdate)
 {
   for (TpsDType dtype : dtypes)

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups and pushes whose temporary space is larger than the server can give: they are refused, and nothing aborts. */
+/* Lookups and pushes whose temporary space is larger than the server can give: they are refused,
+ * and nothing aborts. */
 
 #include "runtime/base/error.h"
 #include "tests/runtime/server/tables/tables.h"
@@ -28,7 +29,8 @@ protected:
 
 } // namespace
 
-/* One row of 2^29 columns, whose staging took 38 GB. Zeros are memory that the system does not give before it is touched. */
+/* One row of 2^29 columns, whose staging took 38 GB. Zeros are memory that the system does not give
+ * before it is touched. */
 TEST_F (TemporarySpace, ALookupOfAVeryWideRowIsRefused)
 {
   Query query { "wide", { 0 }, { 0 } };
@@ -93,7 +95,8 @@ TEST (RowBytesOfACall, AreLimited)
              0u);
 }
 
-/* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only their cells are kept. */
+/* Dense rows for the maxima would take 8 Ki x 16 Ki x 4 bytes = 512 MiB, for 64 KiB of ids. Only
+ * their cells are kept. */
 TEST_F (TemporarySpace, MaximaTakeWhatTheirCellsTake)
 {
   constexpr size_t dim = 1 << 14;

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes whose gradients are compressed: the same bits over all hooks, and what it costs in accuracy. */
+/* Whole passes whose gradients are compressed: the same bits over all hooks, and what it costs in
+ * accuracy. */
 
 #include <cmath>
 #include <map>
@@ -137,8 +138,9 @@ TEST (Compress, AnUnknownOneIsRefusedBeforeThePass)
       "INVALID_ARGUMENT: compress: unknown compression \"zip\"; known: none, fp16, bf16, topk");
 }
 
-/* Accuracy: a model whose optimum is known. Each of its rows of 16 values pulls towards a target; the first rows have
- * gradients that are large and of no use, since they change their sign from step to step. */
+/* Accuracy: a model whose optimum is known. Each of its rows of 16 values pulls towards a target;
+ * the first rows have gradients that are large and of no use, since they change their sign from
+ * step to step. */
 
 constexpr gint64 ROWS = 64, NOISY_ROWS = 4, WIDTH = 16;
 constexpr float NOISE = 2;
@@ -387,8 +389,8 @@ TEST (Accuracy, OfARealModelIsNearlyThatWithoutCompression)
     RecordProperty (name, std::to_string (loss));
 }
 
-/* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen: with two trainers each of these
- * steps is exact but the rounding, and the last one; so is ours. */
+/* PyTorch's hooks round, divide by the number of trainers, add in half precision and widen: with
+ * two trainers each of these steps is exact but the rounding, and the last one; so is ours. */
 TEST (Compress, OfTwoTrainersHasTheBitsOfPyTorchsHooks)
 {
   const oracle::Vectors &oracle = oracle::vectors ();

@@ -282,7 +282,8 @@ TEST (DeviceDdp, ServersThatTakeTheDevicesMemoryGetItAndAnswerInEitherKind)
   EXPECT_EQ (t.digest (), digest_on_cpu (3));
 }
 
-/* Bytes that a step's averages hold on to are given back before the next gradient of the bucket is sent. */
+/* Bytes that a step's averages hold on to are given back before the next gradient of the bucket is
+ * sent. */
 TEST (DeviceDdp, AveragesInMemoryOfOthersAreLetGoOfBeforeTheNextAreAskedFor)
 {
   Trainee t (&OWN_HOOK);

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Whole passes of trainers that compute on devices: those of the library that the environment names, which are not fit for
- * host code. DEVICE_BACKENDS: the process groups there are for them. DEVICE_BITS=cpu: they compute to the bit what the CPU
- * does. */
+/* Whole passes of trainers that compute on devices: those of the library that the environment
+ * names, which are not fit for host code. DEVICE_BACKENDS: the process groups there are for them.
+ * DEVICE_BITS=cpu: they compute to the bit what the CPU does. */
 
 #include "runtime/trainer/pass/trainer.h"
 

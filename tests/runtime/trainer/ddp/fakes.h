@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Stand-ins at the edges of runtime/trainer: a store and servers in memory, a model that computes next to nothing. */
+/* Stand-ins at the edges of runtime/trainer: a store and servers in memory, a model that computes
+ * next to nothing. */
 
 #pragma once
 
@@ -36,8 +37,8 @@ private:
   std::map<std::string, std::string> values_;
 };
 
-/* An exchange whose answers a test decides: `on_call` is called for each gradient and answers by way of `answer`, at once,
- * later, or never; cancel() answers what is still open with ABORTED. */
+/* An exchange whose answers a test decides: `on_call` is called for each gradient and answers by
+ * way of `answer`, at once, later, or never; cancel() answers what is still open with ABORTED. */
 class FakeExchange
 {
 public:
@@ -95,7 +96,8 @@ private:
   bool is_cancelled_ = false;
 };
 
-/* A model of parameters only: backward fills gradients with `gradient_of` and reports them last parameter first. */
+/* A model of parameters only: backward fills gradients with `gradient_of` and reports them last
+ * parameter first. */
 class FakeModel
 {
 public:

@@ -161,7 +161,8 @@ public:
       wait (r);
   }
 
-  /* Until the trainer's pass has ended; then "SUCCEEDED", "CANCELLED", or "FAILED: " and the error. */
+  /* Until the trainer's pass has ended; then "SUCCEEDED", "CANCELLED", or "FAILED: " and the
+   * error. */
   std::string
   wait (guint rank)
   {

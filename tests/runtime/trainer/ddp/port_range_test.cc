@@ -68,8 +68,8 @@ join (MemoryStore *shared, guint rank, guint16 first, guint16 last, GError **err
   return group;
 }
 
-/* Of the addresses that a rank has put into the store: Gloo writes them one after the other, each begins with a socket
- * address. */
+/* Of the addresses that a rank has put into the store: Gloo writes them one after the other, each
+ * begins with a socket address. */
 std::set<guint16>
 ports_of (MemoryStore *shared, guint rank)
 {

@@ -85,7 +85,8 @@ TEST_P (GlooRanks, AllReduceAddsInRankOrderWhateverTheSize)
   free_groups (groups);
 }
 
-/* What the averaging server computes: product and sum rounded to float, one division, one rounding. */
+/* What the averaging server computes: product and sum rounded to float, one division, one
+ * rounding. */
 std::vector<guint16>
 expected_average (TpsDType dtype, const std::vector<std::vector<guint16>> &data,
                   const std::vector<double> &weights, double divisor)

@@ -501,7 +501,8 @@ TEST (DdpRpcTrainer, ReleasesTheOthersWhenOneFails)
   Fleet fleet (Task (), 2);
   size_t n_pushes = 0;
 
-  /* Whose push it is does not matter: the other one waits in the all-reduce of the next step, or at the end. */
+  /* Whose push it is does not matter: the other one waits in the all-reduce of the next step, or at
+   * the end. */
   fleet.tables.failure = [&n_pushes] (size_t, bool is_push) {
     return is_push && ++n_pushes == 2 ? "out of ink" : "";
   };

@@ -1,7 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD. As slow and simple as it gets; what a
- * real store and real servers do has tests of its own. Tests decide which calls fail or stay open. */
+/* Embedding tables in memory behind the trainers' interface: sums of rows, plain SGD. As slow and
+ * simple as it gets; what a real store and real servers do has tests of its own. Tests decide which
+ * calls fail or stay open. */
 
 #pragma once
 
@@ -44,7 +45,8 @@ public:
   std::vector<guint> lookups;
   size_t n_pushes = 0;
 
-  /* Asked for each call, with its number and whether it is a push; not empty: it fails with this. */
+  /* Asked for each call, with its number and whether it is a push; not empty: it fails with
+   * this. */
   std::function<std::string (size_t call, bool is_push)> failure = [] (size_t, bool) {
     return std::string ();
   };

@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Values that tests/oracle/make_vectors.py makes the same way (scatter), and its numbers for what they fill. */
+/* Values that tests/oracle/make_vectors.py makes the same way (scatter), and its numbers for what
+ * they fill. */
 
 #pragma once
 

@@ -1,0 +1,28 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The command line of //bench:tenants. */
+
+#pragma once
+
+#include "bench/process/flags.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsRunFlags run;
+  gint64 n_ids, n_calls, n_flood_ids, limit;
+  gint n_clients;
+} TpsTenantsOptions;
+
+/* Errors: TPS_ERROR_INVALID_ARGUMENT. */
+gboolean tps_tenants_options_parse (TpsTenantsOptions *options, gint argc, gchar **argv,
+                                    GError **error);
+void tps_tenants_options_clear (TpsTenantsOptions *options);
+
+/* Lines "name=value"; owned by the caller. */
+GPtrArray *tps_tenants_options_describe (const TpsTenantsOptions *options);
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsTenantsOptions, tps_tenants_options_clear)
+
+G_END_DECLS

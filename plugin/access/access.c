@@ -1,0 +1,391 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/access/access.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "plugin/access/glob.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+/* Principals with rates of their own in the log; others share one. */
+#define MAX_AUDITED 4096
+#define MAX_COUNTED 200
+
+struct TpsAccess
+{
+  TpsRefcount refcount;
+  gchar *rules_file;
+  gchar *token_file;
+  TpsCounter *accepted;
+  TpsCounter *refused;
+  atomic_uint version; /* changes after `rules` and `tokens` */
+
+  TpsMutex lock;      /* guards everything below */
+  TpsQuotas *quotas;  /* NULL = nobody's limits are set */
+  TpsRules *rules;    /* NULL = everything is allowed */
+  TpsTokens *tokens;  /* NULL = there are none */
+  GPtrArray *methods; /* of TpsGuardedMethod, by id */
+  GHashTable *audits; /* name of a principal to TpsAudit */
+  TpsAudit others;
+  TpsCounters *counters; /* NULL = nothing is counted */
+};
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static gboolean
+read_files (const TpsAccess *access, TpsRules **rules, TpsTokens **tokens, GError **error)
+{
+  g_autoptr (TpsRules) read = NULL;
+
+  if (access->rules_file != NULL)
+    read = tps_rules_read (access->rules_file, error);
+  if (access->rules_file != NULL && read == NULL)
+    return FALSE;
+  if (access->token_file != NULL)
+    *tokens = tps_tokens_read (access->token_file, error);
+  if (access->token_file != NULL && *tokens == NULL)
+    return FALSE;
+  *rules = g_steal_pointer (&read);
+  return TRUE;
+}
+
+/* With the lock held. */
+static void
+set_limits (TpsAccess *access)
+{
+  const GArray *tenants = access->rules != NULL ? tps_rules_get_tenants (access->rules) : NULL;
+
+  if (access->quotas != NULL)
+    tps_quotas_set_limits (access->quotas,
+                           tenants != NULL ? (const TpsTenantEntry *) (gconstpointer) tenants->data
+                                           : NULL,
+                           tenants != NULL ? tenants->len : 0);
+}
+
+void
+tps_access_set_quotas (TpsAccess *access, TpsQuotas *quotas)
+{
+  TpsQuotas *before;
+
+  tps_mutex_lock (&access->lock);
+  before = access->quotas;
+  access->quotas = tps_quotas_ref (quotas);
+  set_limits (access);
+  tps_mutex_unlock (&access->lock);
+  g_clear_pointer (&before, tps_quotas_unref);
+}
+
+gboolean
+tps_access_reload (TpsAccess *access, GError **error)
+{
+  TpsRules *rules = NULL, *old_rules;
+  TpsTokens *tokens = NULL, *old_tokens;
+
+  if (!read_files (access, &rules, &tokens, error))
+    return FALSE;
+  tps_mutex_lock (&access->lock);
+  old_rules = access->rules;
+  old_tokens = access->tokens;
+  access->rules = rules;
+  access->tokens = tokens;
+  set_limits (access);
+  atomic_fetch_add_explicit (&access->version, 1, memory_order_release);
+  tps_mutex_unlock (&access->lock);
+  g_clear_pointer (&old_rules, tps_rules_unref);
+  g_clear_pointer (&old_tokens, tps_tokens_unref);
+  return TRUE;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void
+free_method (gpointer data)
+{
+  TpsGuardedMethod *method = data;
+
+  g_free (method->name);
+  g_free (method);
+}
+
+static const TpsFamily authentications = {
+  .name = "authentications_total",
+  .help = "Tokens that were shown, by result: done or failed.",
+  .labels = { "result" },
+};
+
+static const TpsFamily durations = {
+  .name = "principal_request_duration_seconds",
+  .help = "Time from the arrival of a request to its reply, by the principal that made it.",
+  .kind = TPS_FAMILY_HISTOGRAM,
+  .labels = { "principal" },
+  .max_series = MAX_COUNTED,
+};
+
+static const TpsFamily refused = {
+  .name = "principal_refused_requests_total",
+  .help = "Requests that the rules refused, by the principal that made them.",
+  .labels = { "principal" },
+  .max_series = MAX_COUNTED,
+};
+
+static TpsAudit
+new_audit (TpsCounters *counters, const gchar *name)
+{
+  return (TpsAudit) { TPS_TRACE_EVENT ("admin_call", TPS_TRACE_INFO),
+                      TPS_TRACE_EVENT ("access_refused", TPS_TRACE_WARNING),
+                      tps_counters_use_histogram (counters, &durations, name, NULL),
+                      tps_counters_use_counter (counters, &refused, name, NULL) };
+}
+
+TpsAccess *
+tps_access_new (const TpsAccessOptions *options, GError **error)
+{
+  g_autoptr (TpsAccess) access = g_new0 (TpsAccess, 1);
+
+  tps_refcount_init (&access->refcount);
+  tps_mutex_init (&access->lock);
+  access->rules_file = g_strdup (options->rules_file);
+  access->token_file = g_strdup (options->token_file);
+  access->methods = g_ptr_array_new_with_free_func (free_method);
+  access->audits = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  access->others = new_audit (NULL, NULL);
+  atomic_init (&access->version, 0);
+  return tps_access_reload (access, error) ? g_steal_pointer (&access) : NULL;
+}
+
+TpsAccess *
+tps_access_ref (TpsAccess *access)
+{
+  tps_refcount_inc (&access->refcount);
+  return access;
+}
+
+void
+tps_access_unref (TpsAccess *access)
+{
+  if (!tps_refcount_dec (&access->refcount))
+    return;
+  g_clear_pointer (&access->rules, tps_rules_unref);
+  g_clear_pointer (&access->tokens, tps_tokens_unref);
+  g_clear_pointer (&access->quotas, tps_quotas_unref);
+  g_ptr_array_unref (access->methods);
+  g_hash_table_unref (access->audits);
+  g_clear_pointer (&access->counters, tps_counters_unref);
+  tps_mutex_clear (&access->lock);
+  g_free (access->rules_file);
+  g_free (access->token_file);
+  g_free (access);
+}
+
+void
+tps_access_set_counters (TpsAccess *access, TpsCounters *counters)
+{
+  g_clear_pointer (&access->counters, tps_counters_unref);
+  access->counters = tps_counters_ref (counters);
+  access->accepted = tps_counters_use_counter (counters, &authentications, "done", NULL);
+  access->refused = tps_counters_use_counter (counters, &authentications, "failed", NULL);
+  access->others = new_audit (counters, "other");
+}
+
+static gboolean
+is_same_method (const TpsGuardedMethod *a, const TpsGuardedMethod *b)
+{
+  return a->right == b->right && strcmp (a->name, b->name) == 0;
+}
+
+void
+tps_access_add_method (TpsAccess *access, TpsGuardedMethod *method)
+{
+  guint id = 0;
+
+  tps_mutex_lock (&access->lock);
+  while (id < access->methods->len && !is_same_method (access->methods->pdata[id], method))
+    id++;
+  if (id == access->methods->len)
+    {
+      TpsGuardedMethod *copy = g_new (TpsGuardedMethod, 1);
+
+      *copy = (TpsGuardedMethod) { g_strdup (method->name), method->right, id };
+      g_ptr_array_add (access->methods, copy);
+    }
+  method->id = id;
+  tps_mutex_unlock (&access->lock);
+}
+
+/* ---- grants --------------------------------------------------------------------------------- */
+
+/* With the lock held. They stay as long as the access: principals are as many as operators name. */
+static TpsAudit *
+find_audit (TpsAccess *access, const gchar *name)
+{
+  TpsAudit *audit = g_hash_table_lookup (access->audits, name);
+
+  if (audit != NULL)
+    return audit;
+  if (g_hash_table_size (access->audits) >= MAX_AUDITED)
+    return &access->others;
+  audit = g_new (TpsAudit, 1);
+  *audit = new_audit (access->counters, name);
+  g_hash_table_insert (access->audits, g_strdup (name), audit);
+  return audit;
+}
+
+/* With the lock held; NULL = no rule says one. */
+static const gchar *
+find_tenant (const TpsAccess *access, const gchar *name)
+{
+  guint n_rules = 0;
+  const TpsRule *const *rules = access->rules != NULL ? tps_rules_get (access->rules, &n_rules)
+                                                      : NULL;
+
+  for (guint i = 0; i < n_rules; i++)
+    if (rules[i]->tenant != NULL
+        && tps_glob_matches_any ((const gchar *const *) rules[i]->principals, name))
+      return rules[i]->tenant;
+  return NULL;
+}
+
+static void
+unref_access (gpointer access)
+{
+  tps_access_unref (access);
+}
+
+/* With the lock held. */
+static TpsGrant *
+make_grant (TpsAccess *access, TpsPrincipalKind kind, const gchar *name, const gchar *tenant)
+{
+  g_autoptr (TpsPrincipal) principal = tps_principal_new (
+      kind, name, tenant != NULL ? tenant : find_tenant (access, name));
+
+  return tps_grant_new (principal, access->rules, access->methods, find_audit (access, name),
+                        tps_access_ref (access), unref_access);
+}
+
+/* ---- identities ----------------------------------------------------------------------------- */
+
+void
+tps_identity_init (TpsIdentity *identity, TpsAccess *access)
+{
+  *identity = (TpsIdentity) { .access = access != NULL ? tps_access_ref (access) : NULL,
+                              .principal = tps_principal_ref (tps_principal_get_anonymous ()) };
+}
+
+void
+tps_identity_clear (TpsIdentity *identity)
+{
+  g_clear_pointer (&identity->grant, tps_grant_unref);
+  tps_principal_unref (identity->principal);
+  g_clear_pointer (&identity->access, tps_access_unref);
+}
+
+void
+tps_identity_show (TpsIdentity *identity, TpsPrincipalKind kind, const gchar *name)
+{
+  tps_principal_unref (identity->principal);
+  identity->principal = tps_principal_new (kind, name, NULL);
+  g_clear_pointer (&identity->grant, tps_grant_unref);
+}
+
+/* With the lock of `access` held. */
+static void
+renew_grant (TpsIdentity *identity)
+{
+  TpsAccess *access = identity->access;
+  const TpsPrincipal *shown = identity->principal;
+  const TpsTokenOwner *owner = identity->has_token && access->tokens != NULL
+                                   ? tps_tokens_find (access->tokens, identity->digest)
+                                   : NULL;
+
+  g_clear_pointer (&identity->grant, tps_grant_unref);
+  identity->version = atomic_load_explicit (&access->version, memory_order_relaxed);
+  identity->grant = owner != NULL
+                        ? make_grant (access, TPS_PRINCIPAL_TOKEN, owner->name, owner->tenant)
+                        : make_grant (access, tps_principal_get_kind (shown),
+                                      tps_principal_get_name (shown), NULL);
+}
+
+TpsGrant *
+tps_identity_get_grant (TpsIdentity *identity)
+{
+  TpsAccess *access = identity->access;
+
+  if (access == NULL)
+    return NULL;
+  if (identity->grant == NULL
+      || identity->version != atomic_load_explicit (&access->version, memory_order_acquire))
+    {
+      tps_mutex_lock (&access->lock);
+      renew_grant (identity);
+      tps_mutex_unlock (&access->lock);
+    }
+  return tps_grant_ref (identity->grant);
+}
+
+const TpsPrincipal *
+tps_identity_get_principal (const TpsIdentity *identity)
+{
+  return identity->grant != NULL ? tps_grant_get_principal (identity->grant) : identity->principal;
+}
+
+/* With the lock of `access` held. */
+static gboolean
+take_token (TpsIdentity *identity, const guint8 *digest, GError **error)
+{
+  const TpsTokens *tokens = identity->access->tokens;
+
+  if (tokens == NULL)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                         "this server has no tokens (--token-file)");
+  else if (tps_tokens_find (tokens, digest) == NULL)
+    {
+      identity->n_failures++;
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
+                           "token: this server does not know it");
+    }
+  else
+    {
+      identity->has_token = TRUE;
+      memcpy (identity->digest, digest, TPS_TOKEN_DIGEST_BYTES);
+      renew_grant (identity);
+      return TRUE;
+    }
+  return FALSE;
+}
+
+gboolean
+tps_identity_has_token (const TpsIdentity *identity, const gchar *token)
+{
+  guint8 digest[TPS_TOKEN_DIGEST_BYTES];
+
+  if (!identity->has_token)
+    return FALSE;
+  tps_token_hash (token, digest);
+  return CRYPTO_memcmp (digest, identity->digest, TPS_TOKEN_DIGEST_BYTES) == 0;
+}
+
+gboolean
+tps_identity_authenticate (TpsIdentity *identity, const gchar *token, GError **error)
+{
+  TpsAccess *access = identity->access;
+  guint8 digest[TPS_TOKEN_DIGEST_BYTES] = { 0 };
+  gboolean ok;
+
+  if (access == NULL)
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
+                           "this server has no tokens (--token-file)");
+      return FALSE;
+    }
+  if (strnlen (token, TPS_TOKEN_MAX_BYTES + 1) <= TPS_TOKEN_MAX_BYTES)
+    tps_token_hash (token, digest);
+  tps_mutex_lock (&access->lock);
+  ok = take_token (identity, digest, error);
+  tps_mutex_unlock (&access->lock);
+  tps_counter_add (ok ? access->accepted : access->refused, 1);
+  return ok;
+}

@@ -1,0 +1,258 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A grant keeps the rules that name its principal, and for each method a set of them, as bits: the
+ * rules that allow it. A table is allowed by one of the rules in the set of its method. */
+
+#include "plugin/access/grant.h"
+
+#include <string.h>
+
+#include "plugin/access/glob.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define BITS 64
+
+struct TpsGrant
+{
+  TpsRefcount refcount;
+  TpsPrincipal *principal;
+  TpsRules *rules;      /* NULL = everything is allowed */
+  const TpsRule **mine; /* those of `rules` that name the principal; borrowed */
+  guint n_mine;
+  guint n_words; /* of a set of them */
+  guint n_methods;
+  guint64 *sets;        /* n_words for each method */
+  gboolean *all_tables; /* of each method: one rule of its set is for all tables */
+  TpsAudit *audit;
+  gpointer owner;
+  GDestroyNotify release_owner;
+};
+
+static _Thread_local const TpsGrant *current;
+
+/* ---- decisions ------------------------------------------------------------------------------ */
+
+/* Methods for ANY right carry calls, which are checked themselves. */
+static gboolean
+rule_allows_method (const TpsRule *rule, const TpsGuardedMethod *method)
+{
+  return method->right == TPS_RIGHT_OPEN || method->right == TPS_RIGHT_ANY
+         || ((rule->rights & (guint) method->right) != 0
+             && tps_glob_matches_any ((const gchar *const *) rule->methods, method->name));
+}
+
+static gboolean
+rule_allows_all_tables (const TpsRule *rule)
+{
+  for (gchar **pattern = rule->tables; *pattern != NULL; pattern++)
+    if (strcmp (*pattern, "*") == 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+rule_allows_table (const TpsRule *rule, const gchar *table, TpsRight right)
+{
+  if ((rule->rights & (guint) right) == 0)
+    return FALSE;
+  return table != NULL ? tps_glob_matches_any ((const gchar *const *) rule->tables, table)
+                       : rule_allows_all_tables (rule);
+}
+
+static gboolean
+has_id (const TpsGrant *grant, const TpsGuardedMethod *method)
+{
+  return method->id < grant->n_methods;
+}
+
+static gboolean
+allows_method (const TpsGrant *grant, const TpsGuardedMethod *method)
+{
+  const guint64 *set;
+
+  if (grant == NULL || grant->rules == NULL || method->right == TPS_RIGHT_OPEN)
+    return TRUE;
+  if (!has_id (grant, method))
+    {
+      for (guint i = 0; i < grant->n_mine; i++)
+        if (rule_allows_method (grant->mine[i], method))
+          return TRUE;
+      return FALSE;
+    }
+  set = grant->sets + (gsize) method->id * grant->n_words;
+  for (guint i = 0; i < grant->n_words; i++)
+    if (set[i] != 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+is_in_set (const TpsGrant *grant, const TpsGuardedMethod *method, guint rule)
+{
+  if (!has_id (grant, method))
+    return rule_allows_method (grant->mine[rule], method);
+  return (grant->sets[(gsize) method->id * grant->n_words + rule / BITS] >> rule % BITS & 1) != 0;
+}
+
+gboolean
+tps_grant_allows_table (const TpsGrant *grant, const TpsGuardedMethod *method, const gchar *table,
+                        TpsRight right)
+{
+  if (grant == NULL || grant->rules == NULL)
+    return TRUE;
+  if (right == method->right && has_id (grant, method) && grant->all_tables[method->id])
+    return TRUE;
+  for (guint i = 0; i < grant->n_mine; i++)
+    if (is_in_set (grant, method, i) && rule_allows_table (grant->mine[i], table, right))
+      return TRUE;
+  return FALSE;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+static gboolean
+refuse (const TpsGrant *grant, const gchar *what, const gchar *name, GError **error)
+{
+  if (tps_principal_get_kind (grant->principal) == TPS_PRINCIPAL_ANONYMOUS)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED,
+                 "%s%s: not allowed without authentication: use Session.authenticate or a client "
+                 "certificate",
+                 what, name);
+  else
+    g_set_error (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED, "%s%s: not allowed for %s", what,
+                 name, tps_principal_get_name (grant->principal));
+  return FALSE;
+}
+
+gboolean
+tps_grant_check_method (const TpsGrant *grant, const TpsGuardedMethod *method, const gchar *sent,
+                        GError **error)
+{
+  return allows_method (grant, method) || refuse (grant, "", sent, error);
+}
+
+gboolean
+tps_grant_check_name (const TpsGrant *grant, const gchar *name, GError **error)
+{
+  if (grant == NULL || grant->rules == NULL)
+    return TRUE;
+  for (guint i = 0; i < grant->n_mine; i++)
+    if (tps_glob_matches_any ((const gchar *const *) grant->mine[i]->methods, name))
+      return TRUE;
+  return refuse (grant, "", name, error);
+}
+
+gboolean
+tps_grant_check_table (const TpsGrant *grant, const TpsGuardedMethod *method, const gchar *table,
+                       TpsRight right, GError **error)
+{
+  return tps_grant_allows_table (grant, method, table, right)
+         || refuse (grant, "table ", table != NULL ? table : "*", error);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void
+find_rules (TpsGrant *grant)
+{
+  guint n_rules;
+  const TpsRule *const *rules = tps_rules_get (grant->rules, &n_rules);
+
+  grant->mine = g_new0 (const TpsRule *, MAX (n_rules, 1));
+  grant->n_mine = 0;
+  for (guint i = 0; i < n_rules; i++)
+    if (tps_glob_matches_any ((const gchar *const *) rules[i]->principals,
+                              tps_principal_get_name (grant->principal)))
+      grant->mine[grant->n_mine++] = rules[i];
+}
+
+static void
+decide (TpsGrant *grant, const GPtrArray *methods)
+{
+  grant->n_methods = methods->len;
+  grant->n_words = (grant->n_mine + BITS - 1) / BITS;
+  grant->sets = g_new0 (guint64, MAX ((gsize) grant->n_words * methods->len, 1));
+  grant->all_tables = g_new0 (gboolean, MAX (methods->len, 1));
+  for (guint m = 0; m < methods->len; m++)
+    for (guint i = 0; i < grant->n_mine; i++)
+      {
+        const TpsGuardedMethod *method = methods->pdata[m];
+
+        if (!rule_allows_method (grant->mine[i], method))
+          continue;
+        grant->sets[(gsize) m * grant->n_words + i / BITS] |= (guint64) 1 << i % BITS;
+        if (rule_allows_table (grant->mine[i], NULL, method->right))
+          grant->all_tables[m] = TRUE;
+      }
+}
+
+TpsGrant *
+tps_grant_new (const TpsPrincipal *principal, TpsRules *rules, const GPtrArray *methods,
+               TpsAudit *audit, gpointer owner, GDestroyNotify release_owner)
+{
+  TpsGrant *grant = g_new0 (TpsGrant, 1);
+
+  tps_refcount_init (&grant->refcount);
+  grant->principal = tps_principal_ref (principal);
+  grant->audit = audit;
+  grant->owner = owner;
+  grant->release_owner = release_owner;
+  if (rules == NULL)
+    return grant;
+  grant->rules = tps_rules_ref (rules);
+  find_rules (grant);
+  decide (grant, methods);
+  return grant;
+}
+
+TpsGrant *
+tps_grant_ref (const TpsGrant *grant)
+{
+  TpsGrant *counted = (TpsGrant *) (gsize) grant;
+
+  tps_refcount_inc (&counted->refcount);
+  return counted;
+}
+
+void
+tps_grant_unref (TpsGrant *grant)
+{
+  if (!tps_refcount_dec (&grant->refcount))
+    return;
+  tps_principal_unref (grant->principal);
+  g_clear_pointer (&grant->rules, tps_rules_unref);
+  g_free (grant->mine);
+  g_free (grant->sets);
+  g_free (grant->all_tables);
+  if (grant->release_owner != NULL)
+    grant->release_owner (grant->owner);
+  g_free (grant);
+}
+
+const TpsPrincipal *
+tps_grant_get_principal (const TpsGrant *grant)
+{
+  return grant->principal;
+}
+
+TpsAudit *
+tps_grant_get_audit (const TpsGrant *grant)
+{
+  return grant->audit;
+}
+
+const TpsGrant *
+tps_grant_get_current (void)
+{
+  return current;
+}
+
+const TpsGrant *
+tps_grant_set_current (const TpsGrant *grant)
+{
+  const TpsGrant *before = current;
+
+  current = grant;
+  return before;
+}

@@ -1,0 +1,379 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/access/rules.h"
+
+#include <string.h>
+
+#include <json-glib/json-glib.h>
+
+#include "plugin/access/tenants.h"
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define MAX_DEPTH 8
+
+struct TpsRules
+{
+  TpsRefcount refcount;
+  GPtrArray *rules; /* of TpsRule */
+  GArray *tenants;  /* of TpsTenantEntry; NULL until they have been read */
+};
+
+/* A file that is being read. json-glib does not keep lines, but tells them while it parses. */
+typedef struct
+{
+  const gchar *file;
+  GHashTable *lines;   /* JsonNode to its line */
+  GHashTable *members; /* set of "object/name" */
+  gchar *twice;        /* the first member that stands twice in its object */
+  gint twice_line;
+} Reading;
+
+static void
+free_rule (gpointer data)
+{
+  TpsRule *rule = data;
+
+  g_strfreev (rule->principals);
+  g_strfreev (rule->methods);
+  g_strfreev (rule->tables);
+  g_free (rule->tenant);
+  g_free (rule);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static void
+note_line (Reading *reading, JsonParser *parser, JsonNode *node)
+{
+  g_hash_table_insert (reading->lines, node,
+                       GINT_TO_POINTER (json_parser_get_current_line (parser)));
+}
+
+static void
+on_member (JsonParser *parser, JsonObject *object, const gchar *name, gpointer data)
+{
+  Reading *reading = data;
+  gchar *key = g_strdup_printf ("%p/%s", (gpointer) object, name);
+
+  note_line (reading, parser, json_object_get_member (object, name));
+  if (g_hash_table_add (reading->members, key) || reading->twice != NULL)
+    return;
+  reading->twice = g_strdup (name);
+  reading->twice_line = json_parser_get_current_line (parser);
+}
+
+static void
+on_element (JsonParser *parser, JsonArray *array, gint index, gpointer data)
+{
+  note_line (data, parser, json_array_get_element (array, (guint) index));
+}
+
+G_GNUC_PRINTF (4, 5)
+static gboolean
+refuse_line (const Reading *reading, gint line, GError **error, const gchar *format, ...)
+{
+  g_autofree gchar *reason = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  reason = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:%d: %s", reading->file, line,
+               reason);
+  return FALSE;
+}
+
+static gint
+get_line (const Reading *reading, JsonNode *node)
+{
+  return GPOINTER_TO_INT (g_hash_table_lookup (reading->lines, node));
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static const gchar *
+get_text (JsonNode *node)
+{
+  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING
+      || json_node_get_string (node)[0] == '\0')
+    return NULL;
+  return json_node_get_string (node);
+}
+
+/* The texts of an array, ended by NULL, the caller's. */
+static gchar **
+read_texts (const Reading *reading, const gchar *name, JsonNode *node, GError **error)
+{
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  JsonArray *array = JSON_NODE_HOLDS_ARRAY (node) ? json_node_get_array (node) : NULL;
+
+  if (array == NULL || json_array_get_length (array) == 0)
+    {
+      refuse_line (reading, get_line (reading, node), error,
+                   "\"%s\" must be an array of at least one text", name);
+      return NULL;
+    }
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      JsonNode *element = json_array_get_element (array, i);
+
+      if (get_text (element) == NULL)
+        {
+          refuse_line (reading, get_line (reading, element), error,
+                       "\"%s\" has an element that is no text", name);
+          return NULL;
+        }
+      g_ptr_array_add (texts, g_strdup (get_text (element)));
+    }
+  g_ptr_array_add (texts, NULL);
+  return (gchar **) g_ptr_array_steal (texts, NULL);
+}
+
+static gboolean
+read_rights (const Reading *reading, JsonNode *node, guint *rights, GError **error)
+{
+  static const struct
+  {
+    const gchar *name;
+    TpsRight right;
+  } known[] = { { "read", TPS_RIGHT_READ },
+                { "push", TPS_RIGHT_PUSH },
+                { "admin", TPS_RIGHT_ADMIN } };
+  g_auto (GStrv) names = read_texts (reading, "rights", node, error);
+
+  for (guint i = 0; names != NULL && names[i] != NULL; i++)
+    {
+      guint k = 0;
+
+      while (k < G_N_ELEMENTS (known) && strcmp (known[k].name, names[i]) != 0)
+        k++;
+      if (k == G_N_ELEMENTS (known))
+        return refuse_line (reading, get_line (reading, node), error,
+                            "\"%s\" is no right: there are read, push and admin", names[i]);
+      *rights |= known[k].right;
+    }
+  return names != NULL;
+}
+
+/* "Service" is "Service:*"; "*" is as it is. */
+static void
+complete_methods (gchar **methods)
+{
+  for (; *methods != NULL; methods++)
+    if (strchr (*methods, ':') == NULL && strcmp (*methods, "*") != 0)
+      {
+        gchar *whole = g_strconcat (*methods, ":*", NULL);
+
+        g_free (*methods);
+        *methods = whole;
+      }
+}
+
+static gboolean
+read_member (const Reading *reading, TpsRule *rule, const gchar *name, JsonNode *node,
+             GError **error)
+{
+  gchar ***list = strcmp (name, "principals") == 0 ? &rule->principals
+                  : strcmp (name, "methods") == 0  ? &rule->methods
+                  : strcmp (name, "tables") == 0   ? &rule->tables
+                                                   : NULL;
+
+  if (list != NULL)
+    {
+      *list = read_texts (reading, name, node, error);
+      return *list != NULL;
+    }
+  if (strcmp (name, "rights") == 0)
+    return read_rights (reading, node, &rule->rights, error);
+  if (strcmp (name, "tenant") != 0)
+    return refuse_line (reading, get_line (reading, node), error,
+                        "\"%s\" is unknown: a rule has principals, rights, methods, tables, tenant",
+                        name);
+  rule->tenant = g_strdup (get_text (node));
+  return rule->tenant != NULL
+         || refuse_line (reading, get_line (reading, node), error, "\"tenant\" must be a text");
+}
+
+static gboolean
+read_rule (const Reading *reading, JsonNode *node, TpsRule *rule, GError **error)
+{
+  JsonObjectIter iter;
+  const gchar *name;
+  JsonNode *member;
+  static const gchar *const all[] = { "*", NULL };
+  static const gchar *const none[] = { NULL };
+
+  if (!JSON_NODE_HOLDS_OBJECT (node))
+    return refuse_line (reading, get_line (reading, node), error, "a rule must be an object");
+  json_object_iter_init (&iter, json_node_get_object (node));
+  while (json_object_iter_next (&iter, &name, &member))
+    if (!read_member (reading, rule, name, member, error))
+      return FALSE;
+  if (rule->principals == NULL || rule->rights == 0)
+    return refuse_line (reading, get_line (reading, node), error,
+                        "a rule must have \"principals\" and \"rights\"");
+  if (rule->methods == NULL)
+    rule->methods = g_strdupv ((gchar **) (gsize) all);
+  if (rule->tables == NULL)
+    rule->tables = g_strdupv ((gchar **) (gsize) none);
+  complete_methods (rule->methods);
+  return TRUE;
+}
+
+/* `node` NULL = there are none. */
+static gboolean
+read_tenants (const Reading *reading, JsonNode *node, TpsRules *rules, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  JsonNode *culprit = NULL;
+
+  rules->tenants = tps_tenants_parse (node, &culprit, &cause);
+  return rules->tenants != NULL
+         || refuse_line (reading, get_line (reading, culprit), error, "%s", cause->message);
+}
+
+static gboolean
+read_rules (const Reading *reading, JsonNode *root, TpsRules *rules, GError **error)
+{
+  JsonObject *object = root != NULL && JSON_NODE_HOLDS_OBJECT (root) ? json_node_get_object (root)
+                                                                     : NULL;
+  JsonNode *list = object != NULL ? json_object_get_member (object, "rules") : NULL;
+  JsonNode *tenants = object != NULL ? json_object_get_member (object, "tenants") : NULL;
+  JsonArray *array;
+
+  if (list == NULL || !JSON_NODE_HOLDS_ARRAY (list)
+      || json_object_get_size (object) != (tenants != NULL ? 2 : 1))
+    return refuse_line (reading, 1, error,
+                        "expected an object with the array \"rules\", and at most \"tenants\" "
+                        "beside it");
+  if (reading->twice != NULL)
+    return refuse_line (reading, reading->twice_line, error, "\"%s\" is there twice",
+                        reading->twice);
+  array = json_node_get_array (list);
+  for (guint i = 0; i < json_array_get_length (array); i++)
+    {
+      TpsRule *rule = g_new0 (TpsRule, 1);
+
+      g_ptr_array_add (rules->rules, rule);
+      if (!read_rule (reading, json_array_get_element (array, i), rule, error))
+        return FALSE;
+    }
+  return read_tenants (reading, tenants, rules, error);
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+/* json-glib recurses without a bound. */
+static gboolean
+is_flat (const gchar *text)
+{
+  guint depth = 0;
+  gboolean in_text = FALSE;
+
+  for (; *text != '\0' && depth <= MAX_DEPTH; text++)
+    if (in_text && *text == '\\' && text[1] != '\0')
+      text++;
+    else if (*text == '"')
+      in_text = !in_text;
+    else if (!in_text && (*text == '[' || *text == '{'))
+      depth++;
+    else if (!in_text && depth > 0 && (*text == ']' || *text == '}'))
+      depth--;
+  return depth <= MAX_DEPTH;
+}
+
+/* json-glib says "<data>:LINE:COLUMN: reason". */
+static gboolean
+refuse_text (const Reading *reading, const gchar *message, GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (message, ":", 4);
+
+  if (g_strv_length (parts) < 4)
+    return refuse_line (reading, 0, error, "it is no JSON: %s", message);
+  return refuse_line (reading, (gint) g_ascii_strtoll (parts[1], NULL, 10), error,
+                      "it is no JSON:%s", parts[3]);
+}
+
+static gboolean
+parse (Reading *reading, JsonParser *parser, const gchar *text, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+
+  if (!is_flat (text))
+    return refuse_line (reading, 0, error, "it is nested more than %d deep", MAX_DEPTH);
+  g_signal_connect (parser, "object-member", G_CALLBACK (on_member), reading);
+  g_signal_connect (parser, "array-element", G_CALLBACK (on_element), reading);
+  if (json_parser_load_from_data (parser, text, -1, &cause))
+    return TRUE;
+  return refuse_text (reading, cause->message, error);
+}
+
+TpsRules *
+tps_rules_parse (const gchar *file, const gchar *text, GError **error)
+{
+  g_autoptr (TpsRules) rules = g_new0 (TpsRules, 1);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  Reading reading = { .file = file };
+  gboolean ok;
+
+  tps_refcount_init (&rules->refcount);
+  rules->rules = g_ptr_array_new_with_free_func (free_rule);
+  reading.lines = g_hash_table_new (NULL, NULL);
+  reading.members = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  ok = parse (&reading, parser, text, error)
+       && read_rules (&reading, json_parser_get_root (parser), rules, error);
+  g_hash_table_unref (reading.lines);
+  g_hash_table_unref (reading.members);
+  g_free (reading.twice);
+  return ok ? g_steal_pointer (&rules) : NULL;
+}
+
+TpsRules *
+tps_rules_read (const gchar *file, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  g_autofree gchar *text = NULL;
+  gsize n_bytes = 0;
+  const Reading reading = { .file = file };
+
+  if (!g_file_get_contents (file, &text, &n_bytes, &cause))
+    refuse_line (&reading, 0, error, "%s", cause->message);
+  else if (n_bytes > TPS_RULES_MAX_BYTES)
+    refuse_line (&reading, 0, error, "it is larger than 1 MiB");
+  else if (strlen (text) != n_bytes)
+    refuse_line (&reading, 0, error, "it has bytes of value 0");
+  else
+    return tps_rules_parse (file, text, error);
+  return NULL;
+}
+
+TpsRules *
+tps_rules_ref (TpsRules *rules)
+{
+  tps_refcount_inc (&rules->refcount);
+  return rules;
+}
+
+void
+tps_rules_unref (TpsRules *rules)
+{
+  if (!tps_refcount_dec (&rules->refcount))
+    return;
+  g_ptr_array_unref (rules->rules);
+  g_clear_pointer (&rules->tenants, g_array_unref);
+  g_free (rules);
+}
+
+GArray *
+tps_rules_get_tenants (const TpsRules *rules)
+{
+  return rules->tenants;
+}
+
+const TpsRule *const *
+tps_rules_get (const TpsRules *rules, guint *n_rules)
+{
+  *n_rules = rules->rules->len;
+  return (const TpsRule *const *) (gpointer) rules->rules->pdata;
+}

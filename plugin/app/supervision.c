@@ -1,0 +1,175 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/app/supervision.h"
+
+#include "runtime/base/trace.h"
+
+#define NS_PER_S ((gint64) 1000000000)
+#define NS_PER_US 1000
+#define STATUS_NS NS_PER_S
+#define EXTEND_US (30 * 1000000) /* of the time for a start, with each status */
+#define BEATS_PER_WATCHDOG 4     /* two may be lost */
+
+static TpsTraceEvent threads_stuck = TPS_TRACE_EVENT ("threads_stuck", TPS_TRACE_ERROR);
+
+void
+tps_supervision_init (TpsSupervision *supervision, const TpsSupervisionOps *ops, gpointer user_data,
+                      const gchar *addresses, gint64 watchdog_ns)
+{
+  *supervision = (TpsSupervision) {
+    .ops = ops, .user_data = user_data, .addresses = addresses, .watchdog_ns = watchdog_ns
+  };
+}
+
+static gboolean
+send_text (TpsSupervision *supervision, const gchar *message)
+{
+  return supervision->ops->send (supervision->user_data, message);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static void
+tell_recovery (TpsSupervision *supervision, const TpsDurableStatus *status, gint64 now_ns)
+{
+  g_autofree gchar *remaining = NULL;
+  g_autofree gchar *message = NULL;
+
+  if (now_ns < supervision->next_status_ns)
+    return;
+  supervision->next_status_ns = now_ns + STATUS_NS;
+  remaining = status->remaining_ms >= 0 ? g_strdup_printf (", about %" G_GINT64_FORMAT " s left",
+                                                           status->remaining_ms / 1000 + 1)
+                                        : g_strdup ("");
+  message = g_strdup_printf ("STATUS=Recovering: LSN %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
+                             "%s\nEXTEND_TIMEOUT_USEC=%d",
+                             status->lsn, status->end_lsn, remaining, EXTEND_US);
+  send_text (supervision, message);
+}
+
+static const gchar *
+describe_phase (TpsDurablePhase phase)
+{
+  switch (phase)
+    {
+    case TPS_DURABLE_FULL:
+      return ": the disk is full, and changes are refused";
+    case TPS_DURABLE_READ_ONLY:
+      return ": the disk has failed, and changes are refused until a restart";
+    default:
+      return "";
+    }
+}
+
+/* `head` is "READY=1\n" or nothing. */
+static gboolean
+tell_phase (TpsSupervision *supervision, const gchar *head, TpsDurablePhase phase)
+{
+  g_autofree gchar *message = g_strdup_printf ("%sSTATUS=Serving on %s%s", head,
+                                               supervision->addresses, describe_phase (phase));
+
+  if (!send_text (supervision, message))
+    return FALSE;
+  supervision->phase = phase;
+  return TRUE;
+}
+
+/* A recovery that fails ends the program, which is what the manager sees of it. */
+static void
+turn_starting (TpsSupervision *supervision, gint64 now_ns)
+{
+  TpsDurableStatus status = { .phase = TPS_DURABLE_LIVE };
+  gboolean has_data = supervision->ops->get_durability (supervision->user_data, &status);
+
+  if (has_data && status.phase == TPS_DURABLE_RECOVERING)
+    tell_recovery (supervision, &status, now_ns);
+  else if (status.phase != TPS_DURABLE_FAILED
+           && tell_phase (supervision, "READY=1\n", status.phase))
+    supervision->state = TPS_SUPERVISION_READY;
+}
+
+/* ---- ready ---------------------------------------------------------------------------------- */
+
+static void
+tell_change (TpsSupervision *supervision)
+{
+  TpsDurableStatus status;
+
+  if (supervision->ops->get_durability (supervision->user_data, &status)
+      && status.phase != supervision->phase)
+    tell_phase (supervision, "", status.phase);
+}
+
+/* Beats that are late are looked for with every turn. */
+static void
+beat (TpsSupervision *supervision, gint64 now_ns)
+{
+  g_autofree gchar *missing = NULL;
+
+  if (supervision->watchdog_ns == 0 || now_ns < supervision->next_beat_ns)
+    return;
+  if (!supervision->ops->check_threads (supervision->user_data, &missing))
+    {
+      if (!supervision->is_stuck)
+        tps_trace (&threads_stuck, tps_field_text ("missing", missing));
+      supervision->is_stuck = TRUE;
+      return;
+    }
+  supervision->is_stuck = FALSE;
+  if (send_text (supervision, "WATCHDOG=1"))
+    supervision->next_beat_ns = now_ns + supervision->watchdog_ns / BEATS_PER_WATCHDOG;
+}
+
+void
+tps_supervision_turn (TpsSupervision *supervision, gint64 now_ns)
+{
+  if (supervision->state == TPS_SUPERVISION_STARTING)
+    turn_starting (supervision, now_ns);
+  else if (supervision->state == TPS_SUPERVISION_READY)
+    tell_change (supervision);
+  if (supervision->state == TPS_SUPERVISION_READY)
+    beat (supervision, now_ns);
+}
+
+void
+tps_supervision_begin_reload (TpsSupervision *supervision, gint64 now_ns)
+{
+  g_autofree gchar *message = g_strdup_printf ("RELOADING=1\nMONOTONIC_USEC=%" G_GINT64_FORMAT,
+                                               now_ns / NS_PER_US);
+
+  if (supervision->state == TPS_SUPERVISION_READY)
+    send_text (supervision, message);
+}
+
+/* If the manager does not take the message, it is sent with the next turn: without it the manager
+ * would believe in a reload for ever. */
+void
+tps_supervision_end_reload (TpsSupervision *supervision)
+{
+  if (supervision->state == TPS_SUPERVISION_READY
+      && !tell_phase (supervision, "READY=1\n", supervision->phase))
+    supervision->state = TPS_SUPERVISION_STARTING;
+}
+
+void
+tps_supervision_stop (TpsSupervision *supervision)
+{
+  if (supervision->state != TPS_SUPERVISION_STOPPING)
+    send_text (supervision, "STOPPING=1\nSTATUS=Answering the calls under way");
+  supervision->state = TPS_SUPERVISION_STOPPING;
+}
+
+gint64
+tps_supervision_parse_watchdog (const gchar *watchdog_usec, const gchar *watchdog_pid, gint64 pid)
+{
+  guint64 receiver, us;
+
+  if (watchdog_usec == NULL
+      || !g_ascii_string_to_unsigned (watchdog_usec, 10, 1, G_MAXINT64 / NS_PER_US, &us, NULL))
+    return 0;
+  if (watchdog_pid != NULL
+      && (!g_ascii_string_to_unsigned (watchdog_pid, 10, 1, G_MAXINT32, &receiver, NULL)
+          || (gint64) receiver != pid))
+    return 0;
+  return (gint64) us * NS_PER_US;
+}

@@ -1,0 +1,32 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Files of the web console, which are part of the program. embed.py writes the table.
+ *
+ * They must be served without a token (TPS_RIGHT_OPEN): a browser sends none for a page, for
+ * styles and for scripts. The files hold nothing of this server: the page asks for the token, and
+ * sends it with each request for figures. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const gchar *path;         /* of the URL: "/" for the page, else "/console/..." */
+  const gchar *content_type; /* with its charset */
+  const gchar *etag;         /* in quotes, as the header has it; changes with the bytes */
+  const guint8 *bytes;       /* static memory */
+  gsize n_bytes;
+} TpsConsoleFile;
+
+/* Returns the file that belongs to the path of a URL, NULL if there is none. The file is static
+ * and must not be freed. Thread: any. */
+const TpsConsoleFile *tps_console_find_file (const gchar *path);
+
+/* Returns all files, sorted by path, and their number. The table is static and must not be freed.
+ * Thread: any. */
+const TpsConsoleFile *tps_console_list_files (gsize *n_files);
+
+G_END_DECLS

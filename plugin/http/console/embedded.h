@@ -1,0 +1,14 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The table that embed.py writes into embedded.c. */
+
+#pragma once
+
+#include "plugin/http/console/console_files.h"
+
+G_BEGIN_DECLS
+
+extern const TpsConsoleFile tps_console_embedded[]; /* sorted by path */
+extern const gsize tps_n_console_embedded;
+
+G_END_DECLS

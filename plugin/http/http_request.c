@@ -1,0 +1,388 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/http/http_request.h"
+
+#include <string.h>
+
+#include "plugin/http/http_guard.h"
+#include "runtime/base/error.h"
+#include "runtime/base/trace.h"
+
+#define JSON "application/json"
+
+/* A body that nobody wants is read and dropped up to this size, so that the client reads the
+ * answer. */
+#define MAX_DROPPED_BYTES ((gsize) 64 << 10)
+#define DROPPED_KEY "thriftps-dropped"
+
+static TpsTraceEvent http_denied = TPS_TRACE_EVENT ("http_denied", TPS_TRACE_WARNING);
+
+struct TpsHttpRequest
+{
+  SoupServerMessage *message;
+  TpsHttpConnection *connection;
+  GHashTable *query; /* NULL = none */
+  gboolean is_answered;
+};
+
+static const gchar *
+get_header (SoupServerMessage *message, const gchar *name)
+{
+  return soup_message_headers_get_list (soup_server_message_get_request_headers (message), name);
+}
+
+static void
+set_header (SoupServerMessage *message, const gchar *name, const gchar *value)
+{
+  soup_message_headers_replace (soup_server_message_get_response_headers (message), name, value);
+}
+
+/* ---- the body ------------------------------------------------------------------------------- */
+
+static gsize
+get_max_body (SoupServerMessage *message)
+{
+  return g_str_equal (soup_server_message_get_method (message), "POST") ? TPS_HTTP_MAX_BODY_BYTES
+                                                                        : 0;
+}
+
+static void
+on_headers (SoupServerMessage *message, gpointer unused)
+{
+  SoupMessageHeaders *headers = soup_server_message_get_request_headers (message);
+
+  if (get_max_body (message) == 0
+      || soup_message_headers_get_content_length (headers) > TPS_HTTP_MAX_BODY_BYTES)
+    soup_message_body_set_accumulate (soup_server_message_get_request_body (message), FALSE);
+}
+
+static void
+on_chunk (SoupServerMessage *message, GBytes *chunk, gpointer unused)
+{
+  gsize n_bytes = GPOINTER_TO_SIZE (g_object_get_data (G_OBJECT (message), DROPPED_KEY))
+                  + g_bytes_get_size (chunk);
+
+  g_object_set_data (G_OBJECT (message), DROPPED_KEY, GSIZE_TO_POINTER (n_bytes));
+  if (n_bytes > TPS_HTTP_MAX_BODY_BYTES)
+    soup_message_body_set_accumulate (soup_server_message_get_request_body (message), FALSE);
+  if (n_bytes > MAX_DROPPED_BYTES)
+    tps_http_connection_cut (tps_http_connection_of (message));
+}
+
+void
+tps_http_request_begin (SoupServerMessage *message)
+{
+  g_signal_connect (message, "got-headers", G_CALLBACK (on_headers), NULL);
+  g_signal_connect (message, "got-chunk", G_CALLBACK (on_chunk), NULL);
+}
+
+static gsize
+count_body (SoupServerMessage *message)
+{
+  return GPOINTER_TO_SIZE (g_object_get_data (G_OBJECT (message), DROPPED_KEY));
+}
+
+/* ---- for handlers --------------------------------------------------------------------------- */
+
+const gchar *
+tps_http_request_get_parameter (TpsHttpRequest *request, const gchar *name)
+{
+  return request->query != NULL ? g_hash_table_lookup (request->query, name) : NULL;
+}
+
+gboolean
+tps_http_request_get_number (TpsHttpRequest *request, const gchar *name, guint64 min, guint64 max,
+                             guint64 initial, guint64 *number)
+{
+  const gchar *text = tps_http_request_get_parameter (request, name);
+
+  *number = initial;
+  if (text == NULL || g_ascii_string_to_unsigned (text, 10, min, max, number, NULL))
+    return TRUE;
+  tps_http_request_fail (request, SOUP_STATUS_BAD_REQUEST,
+                         "%s: expected a number from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT,
+                         name, min, max);
+  return FALSE;
+}
+
+const gchar *
+tps_http_request_get_header (TpsHttpRequest *request, const gchar *name)
+{
+  return get_header (request->message, name);
+}
+
+const gchar *
+tps_http_request_get_body (TpsHttpRequest *request)
+{
+  SoupMessageBody *body = soup_server_message_get_request_body (request->message);
+  g_autoptr (GBytes) bytes = soup_message_body_flatten (body);
+  gsize n_bytes;
+  const gchar *text = g_bytes_get_data (bytes, &n_bytes);
+
+  return n_bytes > 0 ? text : "";
+}
+
+SoupServerMessage *
+tps_http_request_get_message (TpsHttpRequest *request)
+{
+  return request->message;
+}
+
+void
+tps_http_request_set_answered (TpsHttpRequest *request)
+{
+  request->is_answered = TRUE;
+}
+
+static void
+set_status (TpsHttpRequest *request, guint status)
+{
+  g_assert (!request->is_answered);
+  request->is_answered = TRUE;
+  soup_server_message_set_status (request->message, status, NULL);
+}
+
+void
+tps_http_request_reply (TpsHttpRequest *request, guint status, const gchar *content_type,
+                        GString *body)
+{
+  gsize n_bytes = body->len;
+  g_autoptr (GError) error = NULL;
+
+  if (!tps_http_connection_charge (request->connection, body->allocated_len, &error))
+    {
+      g_string_free (body, TRUE);
+      set_header (request->message, "Retry-After", "1");
+      set_status (request, SOUP_STATUS_SERVICE_UNAVAILABLE);
+      return;
+    }
+  set_status (request, status);
+  soup_server_message_set_response (request->message, content_type, SOUP_MEMORY_TAKE,
+                                    g_string_free (body, FALSE), n_bytes);
+}
+
+void
+tps_http_request_reply_json (TpsHttpRequest *request, guint status, TpsJsonWriter *json)
+{
+  GString *body = tps_json_writer_take (json);
+
+  g_string_append_c (body, '\n');
+  tps_http_request_reply (request, status, JSON, body);
+}
+
+void
+tps_http_request_reply_file (TpsHttpRequest *request, const gchar *content_type, const gchar *etag,
+                             gconstpointer bytes, gsize n_bytes)
+{
+  const gchar *known = get_header (request->message, "If-None-Match");
+
+  set_header (request->message, "ETag", etag);
+  set_header (request->message, "Cache-Control", "no-cache");
+  if (known != NULL && strstr (known, etag) != NULL)
+    {
+      set_status (request, SOUP_STATUS_NOT_MODIFIED);
+      return;
+    }
+  set_status (request, SOUP_STATUS_OK);
+  soup_server_message_set_response (request->message, content_type, SOUP_MEMORY_STATIC, bytes,
+                                    n_bytes);
+}
+
+void
+tps_http_request_fail (TpsHttpRequest *request, guint status, const gchar *format, ...)
+{
+  g_autofree gchar *text = NULL;
+  TpsJsonWriter json;
+  va_list arguments;
+
+  va_start (arguments, format);
+  text = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  tps_json_writer_init (&json);
+  tps_json_open (&json, NULL, '{');
+  tps_json_open (&json, "error", '{');
+  tps_json_add_uint (&json, "status", status);
+  tps_json_add_text (&json, "message", text);
+  tps_json_close (&json, '}');
+  tps_json_close (&json, '}');
+  tps_http_request_reply_json (request, status, &json);
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+/* The request line may hold an address of its own, which browsers do not send. HTTP/1.0 needs no
+ * Host. */
+static gboolean
+check_host (TpsHttpRequest *request, const TpsHttpRules *rules)
+{
+  const gchar *header = get_header (request->message, "Host");
+  const gchar *host = g_uri_get_host (soup_server_message_get_uri (request->message));
+  gboolean is_numeric = host != NULL && g_hostname_is_ip_address (host);
+
+  if ((header == NULL || tps_http_guard_accepts_host (header, rules->names))
+      && (host == NULL || is_numeric || tps_http_guard_accepts_host (host, rules->names)))
+    return TRUE;
+  tps_http_request_fail (request, SOUP_STATUS_MISDIRECTED_REQUEST,
+                         "Host: not a name of this server; expected its address, localhost, or a "
+                         "name of --http-host");
+  return FALSE;
+}
+
+/* The principal is that of the request's token; without one it is anonymous. Rules name the path as
+ * a method: "Http:tables". */
+static gboolean
+ask_rules (TpsHttpRequest *request, TpsAccess *access, const gchar *path, TpsRight right,
+           GError **error)
+{
+  const gchar *token = tps_http_guard_find_token (get_header (request->message, "Authorization"));
+  g_autofree gchar *name = g_strconcat ("Http:", path + (*path == '/'), NULL);
+  const TpsGuardedMethod method = { name, right, TPS_METHOD_NO_ID };
+  TpsIdentity identity;
+  gboolean ok;
+
+  tps_identity_init (&identity, access);
+  ok = token == NULL || tps_identity_authenticate (&identity, token, error);
+  if (ok)
+    {
+      g_autoptr (TpsGrant) grant = tps_identity_get_grant (&identity);
+
+      ok = tps_grant_check_method (grant, &method, name, error);
+    }
+  tps_identity_clear (&identity);
+  return ok;
+}
+
+/* Without rules, everybody on this machine may do everything. */
+static gboolean
+authorize (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right,
+           GError **error)
+{
+  if (right == TPS_RIGHT_OPEN)
+    return TRUE;
+  if (!rules->serves_others && !tps_http_connection_is_local (request->connection))
+    {
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_PERMISSION_DENIED,
+                           "the peer is on another machine");
+      return FALSE;
+    }
+  return rules->access == NULL || ask_rules (request, rules->access, path, right, error);
+}
+
+static gboolean
+check_right (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path, TpsRight right)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (authorize (request, rules, path, right, &error))
+    return TRUE;
+  tps_trace (&http_denied,
+             tps_field_text ("peer", tps_http_connection_get_peer (request->connection)),
+             tps_field_text ("path", path), tps_field_text ("reason", error->message));
+  if (g_error_matches (error, TPS_ERROR, TPS_ERROR_UNAUTHENTICATED))
+    {
+      set_header (request->message, "WWW-Authenticate", "Bearer");
+      tps_http_request_fail (request, SOUP_STATUS_UNAUTHORIZED,
+                             "Authorization: expected a valid token, as \"Bearer TOKEN\"");
+    }
+  else
+    tps_http_request_fail (request, SOUP_STATUS_FORBIDDEN, "permission denied");
+  return FALSE;
+}
+
+/* Browsers send a request of another site's page that changes something, and its cookies or network
+ * place, without asking; but not with this type of content, and not without its origin. */
+static gboolean
+check_post (TpsHttpRequest *request)
+{
+  const gchar *origin = get_header (request->message, "Origin");
+  const gchar *host = get_header (request->message, "Host");
+  SoupMessageHeaders *headers = soup_server_message_get_request_headers (request->message);
+  const gchar *type = soup_message_headers_get_content_type (headers, NULL);
+
+  if (count_body (request->message) > TPS_HTTP_MAX_BODY_BYTES)
+    tps_http_request_fail (request, SOUP_STATUS_REQUEST_ENTITY_TOO_LARGE,
+                           "the body is larger than %d bytes", TPS_HTTP_MAX_BODY_BYTES);
+  else if (origin != NULL && (host == NULL || !tps_http_guard_is_same_origin (origin, host)))
+    tps_http_request_fail (request, SOUP_STATUS_FORBIDDEN, "Origin: a page of another site");
+  else if (g_strcmp0 (type, JSON) != 0)
+    tps_http_request_fail (request, SOUP_STATUS_UNSUPPORTED_MEDIA_TYPE,
+                           "Content-Type: expected " JSON);
+  return !request->is_answered;
+}
+
+/* NULL: there is none with that path. Of several with it the one for the method, if there is. */
+static const TpsHttpEndpoint *
+find_endpoint (const TpsHttpRules *rules, const gchar *path, gboolean is_post)
+{
+  const TpsHttpEndpoint *found = NULL;
+
+  for (guint i = 0; i < rules->endpoints->len; i++)
+    {
+      const TpsHttpEndpoint *endpoint = &g_array_index (rules->endpoints, TpsHttpEndpoint, i);
+
+      if (g_str_equal (endpoint->path, path) && (found == NULL || endpoint->is_post == is_post))
+        found = endpoint;
+    }
+  return found;
+}
+
+static gboolean
+check_method (TpsHttpRequest *request, const TpsHttpEndpoint *endpoint)
+{
+  const gchar *method = soup_server_message_get_method (request->message);
+  gboolean is_fine = endpoint->is_post
+                         ? g_str_equal (method, "POST")
+                         : g_str_equal (method, "GET") || g_str_equal (method, "HEAD");
+
+  if (is_fine)
+    return TRUE;
+  set_header (request->message, "Allow", endpoint->is_post ? "POST" : "GET, HEAD");
+  tps_http_request_fail (request, SOUP_STATUS_METHOD_NOT_ALLOWED, "%s: expected %s", endpoint->path,
+                         endpoint->is_post ? "POST" : "GET or HEAD");
+  return FALSE;
+}
+
+static void
+set_common_headers (SoupServerMessage *message)
+{
+  set_header (message, "Connection", "close");
+  set_header (message, "Cache-Control", "no-store");
+  set_header (message, "Content-Security-Policy",
+              "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+              "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  set_header (message, "Cross-Origin-Resource-Policy", "same-origin");
+  set_header (message, "Referrer-Policy", "no-referrer");
+  set_header (message, "X-Content-Type-Options", "nosniff");
+  set_header (message, "X-Frame-Options", "DENY");
+}
+
+static void
+answer (TpsHttpRequest *request, const TpsHttpRules *rules, const gchar *path)
+{
+  gboolean is_post = g_str_equal (soup_server_message_get_method (request->message), "POST");
+  const TpsHttpEndpoint *endpoint = find_endpoint (rules, path, is_post);
+
+  if (!check_host (request, rules)
+      || !check_right (request, rules, path, endpoint != NULL ? endpoint->right : TPS_RIGHT_ADMIN))
+    return;
+  if (endpoint == NULL)
+    tps_http_request_fail (request, SOUP_STATUS_NOT_FOUND, "there is no such path: see /");
+  else if (check_method (request, endpoint) && (!endpoint->is_post || check_post (request)))
+    endpoint->handle (request, endpoint->user_data);
+  if (!request->is_answered)
+    tps_http_request_fail (request, SOUP_STATUS_INTERNAL_SERVER_ERROR, "no answer");
+}
+
+/* Without the right, it is not said which paths there are. */
+void
+tps_http_request_serve (const TpsHttpRules *rules, SoupServerMessage *message, const gchar *path,
+                        GHashTable *query)
+{
+  TpsHttpRequest request = { .message = message,
+                             .connection = tps_http_connection_of (message),
+                             .query = query };
+
+  set_common_headers (message);
+  answer (&request, rules, path);
+  tps_http_connection_expect_taken (request.connection);
+}

@@ -1,0 +1,148 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/http/json_writer.h"
+
+#include <math.h>
+#include <string.h>
+
+void
+tps_json_writer_init (TpsJsonWriter *json)
+{
+  *json = (TpsJsonWriter) { .text = g_string_new (NULL) };
+}
+
+GString *
+tps_json_writer_take (TpsJsonWriter *json)
+{
+  return g_steal_pointer (&json->text);
+}
+
+void
+tps_json_writer_clear (TpsJsonWriter *json)
+{
+  if (json->text != NULL)
+    g_string_free (g_steal_pointer (&json->text), TRUE);
+}
+
+/* What stands before a value. */
+static void
+begin_value (TpsJsonWriter *json, const gchar *name)
+{
+  if (json->needs_comma)
+    g_string_append_c (json->text, ',');
+  json->needs_comma = TRUE;
+  if (name == NULL)
+    return;
+  g_string_append_c (json->text, '"');
+  g_string_append (json->text, name);
+  g_string_append (json->text, "\":");
+}
+
+void
+tps_json_open (TpsJsonWriter *json, const gchar *name, gchar bracket)
+{
+  begin_value (json, name);
+  g_string_append_c (json->text, bracket);
+  json->needs_comma = FALSE;
+}
+
+void
+tps_json_close (TpsJsonWriter *json, gchar bracket)
+{
+  g_string_append_c (json->text, bracket);
+  json->needs_comma = TRUE;
+}
+
+static void
+append_escaped (GString *text, const gchar *value)
+{
+  for (; *value != '\0'; value++)
+    {
+      guchar byte = (guchar) *value;
+
+      if (byte == '"' || byte == '\\')
+        g_string_append_c (text, '\\');
+      if (byte < 0x20 || byte == 0x7f)
+        g_string_append_printf (text, "\\u%04x", byte);
+      else
+        g_string_append_c (text, *value);
+    }
+}
+
+void
+tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value)
+{
+  g_autofree gchar *valid = NULL;
+
+  if (value == NULL)
+    {
+      tps_json_add_null (json, name);
+      return;
+    }
+  begin_value (json, name);
+  if (!g_utf8_validate (value, -1, NULL))
+    valid = g_utf8_make_valid (value, -1);
+  g_string_append_c (json->text, '"');
+  append_escaped (json->text, valid != NULL ? valid : value);
+  g_string_append_c (json->text, '"');
+}
+
+void
+tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value)
+{
+  begin_value (json, name);
+  g_string_append_printf (json->text, "%" G_GINT64_FORMAT, value);
+}
+
+void
+tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value)
+{
+  begin_value (json, name);
+  g_string_append_printf (json->text, "%" G_GUINT64_FORMAT, value);
+}
+
+void
+tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals)
+{
+  gchar format[8], number[352]; /* the longest double has 309 digits before the point */
+  gsize n;
+
+  if (!isfinite (value))
+    {
+      tps_json_add_null (json, name);
+      return;
+    }
+  begin_value (json, name);
+  g_snprintf (format, sizeof format, "%%.%uf", MIN (n_decimals, 9));
+  g_ascii_formatd (number, sizeof number, format, value);
+  n = strlen (number);
+  while (n_decimals > 0 && n > 2 && number[n - 1] == '0' && number[n - 2] != '.')
+    n--;
+  g_string_append_len (json->text, number, (gssize) n);
+}
+
+void
+tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value)
+{
+  begin_value (json, name);
+  g_string_append (json->text, value ? "true" : "false");
+}
+
+void
+tps_json_add_null (TpsJsonWriter *json, const gchar *name)
+{
+  begin_value (json, name);
+  g_string_append (json->text, "null");
+}
+
+void
+tps_json_add_seconds (TpsJsonWriter *json, const gchar *name, gint64 duration_ns)
+{
+  tps_json_add_real (json, name, (gdouble) duration_ns / 1e9, 3);
+}
+
+void
+tps_json_add_time (TpsJsonWriter *json, const gchar *name, gint64 real_us)
+{
+  tps_json_add_real (json, name, (gdouble) real_us / 1e6, 3);
+}

@@ -1,0 +1,71 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/net/tls/certificate_name.h"
+
+#include <openssl/x509v3.h>
+
+#define SPIFFE "spiffe://"
+#define MAX_NAME_BYTES 2048 /* of a SPIFFE ID */
+
+/* The prefix and the text, the caller's; NULL: it is no name. Rules compare names with text, so a
+ * byte 0 must not hide the rest of one. */
+static gchar *
+make_name (const gchar *prefix, const ASN1_STRING *text)
+{
+  const guint8 *bytes = ASN1_STRING_get0_data (text);
+  int n_bytes = ASN1_STRING_length (text);
+
+  if (n_bytes <= 0 || n_bytes > MAX_NAME_BYTES)
+    return NULL;
+  for (int i = 0; i < n_bytes; i++)
+    if (!g_ascii_isgraph (bytes[i]))
+      return NULL;
+  return g_strdup_printf ("%s%.*s", prefix, n_bytes, (const gchar *) bytes);
+}
+
+/* The first alternative name of `type` that is a name; with `prefix` before it, or beginning with
+ * `scheme`. */
+static gchar *
+find_alternative (const GENERAL_NAMES *names, int type, const gchar *prefix, const gchar *scheme)
+{
+  gchar *found = NULL;
+
+  for (int i = 0; found == NULL && i < sk_GENERAL_NAME_num (names); i++)
+    {
+      const GENERAL_NAME *name = sk_GENERAL_NAME_value (names, i);
+
+      if (name->type != type)
+        continue;
+      found = make_name (prefix, name->d.ia5);
+      if (found != NULL && scheme != NULL && !g_str_has_prefix (found, scheme))
+        g_clear_pointer (&found, g_free);
+    }
+  return found;
+}
+
+static gchar *
+find_common_name (X509 *certificate)
+{
+  X509_NAME *subject = X509_get_subject_name (certificate);
+  int last = -1;
+
+  for (int i = last; (i = X509_NAME_get_index_by_NID (subject, NID_commonName, i)) >= 0;)
+    last = i;
+  return last >= 0
+             ? make_name ("cn:", X509_NAME_ENTRY_get_data (X509_NAME_get_entry (subject, last)))
+             : NULL;
+}
+
+gchar *
+tps_certificate_dup_name (X509 *certificate)
+{
+  GENERAL_NAMES *names = X509_get_ext_d2i (certificate, NID_subject_alt_name, NULL, NULL);
+  gchar *name = find_alternative (names, GEN_URI, "", SPIFFE);
+
+  if (name == NULL)
+    name = find_alternative (names, GEN_DNS, "dns:", NULL);
+  if (name == NULL)
+    name = find_common_name (certificate);
+  GENERAL_NAMES_free (names);
+  return name;
+}

@@ -1,0 +1,28 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Numbers of the parts of a plugin that are read when a reading is made: OPERATING.md,
+ * "Metrics". */
+
+#pragma once
+
+#include "plugin/service/chunks/chunk_service.h"
+#include "plugin/service/rendezvous_service.h"
+#include "runtime/server/model/model_server.h"
+#include "runtime/server/tables/table_store.h"
+
+G_BEGIN_DECLS
+
+/* Borrowed; NULL = there is none. */
+typedef struct
+{
+  TpsWorkerPool *workers;
+  TpsTableStore *tables;
+  TpsModelServer *model;
+  TpsRendezvous *rendezvous;
+  TpsChunks *chunks;
+} TpsPluginParts;
+
+/* A TpsCollect; `user_data` is a TpsPluginParts. */
+void tps_plugin_numbers_collect (TpsReading *reading, gpointer user_data);
+
+G_END_DECLS

@@ -1,0 +1,34 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* All sessions of a server by their ids, for reports. Inside plugin/server only. Thread: any. */
+
+#pragma once
+
+#include "runtime/base/sync.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsMutex lock;   /* guards the fields below; no other lock is taken under it */
+  GArray *entries; /* of private entries, in the order of their ids */
+  guint64 last_id;
+} TpsSessionList;
+
+void tps_session_list_init (TpsSessionList *list);
+/* The list is empty. */
+void tps_session_list_clear (TpsSessionList *list);
+
+/* Returns the id of `session`, above those of all sessions before. */
+guint64 tps_session_list_add (TpsSessionList *list, gpointer session);
+void tps_session_list_remove (TpsSessionList *list, guint64 id);
+
+guint tps_session_list_count (TpsSessionList *list);
+
+/* Fills `sessions` with the sessions of the next greater ids than `after`, and returns how many
+ * there are; fewer than `n_max`: these are the last ones. `ref` is called for each, with the lock
+ * held. Connections that begin or end wait meanwhile, so `n_max` should be some hundreds. */
+guint tps_session_list_ref_next (TpsSessionList *list, guint64 after, gpointer *sessions,
+                                 guint n_max, void (*ref) (gpointer session));
+
+G_END_DECLS

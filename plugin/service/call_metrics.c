@@ -1,0 +1,180 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/service/call_metrics.h"
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define N_CODES (TPS_ERROR_INTERNAL - TPS_ERROR_WIRE_BASE + 1)
+
+struct TpsMethodMetrics
+{
+  TpsCounters *counters;
+  gchar *method;
+  TpsCounter *requests;
+  TpsCounter *cancelled;
+  TpsCounter *request_bytes;
+  TpsCounter *reply_bytes;
+  TpsHistogram *durations;
+  _Atomic (TpsCounter *) failed[N_CODES]; /* by the wire's code; each made with its first failure */
+};
+
+static const TpsFamily requests = {
+  .name = "requests_total",
+  .help = "Requests that arrived, by method; those of unknown methods are counted as unknown.",
+  .labels = { "method" },
+};
+
+static const TpsFamily failed = {
+  .name = "requests_failed_total",
+  .help = "Requests that were refused or failed, by method and error code.",
+  .labels = { "method", "code" },
+};
+
+static const TpsFamily cancelled = {
+  .name = "requests_cancelled_total",
+  .help = "Requests that were cancelled before they began, because their connections closed.",
+  .labels = { "method" },
+};
+
+static const TpsFamily in_flight = {
+  .name = "requests_in_flight",
+  .help = "Requests that have arrived and have not been answered, pending ones included.",
+  .kind = TPS_FAMILY_GAUGE,
+  .labels = { "method" },
+};
+
+static const TpsFamily durations = {
+  .name = "request_duration_seconds",
+  .help = "Time from the arrival of a request to its reply, of failed requests too.",
+  .kind = TPS_FAMILY_HISTOGRAM,
+  .labels = { "method" },
+};
+
+static const TpsFamily request_bytes = {
+  .name = "request_bytes_total",
+  .help = "Bytes of arguments of requests; tensors in shared memory are not counted.",
+  .labels = { "method" },
+};
+
+static const TpsFamily reply_bytes = {
+  .name = "reply_bytes_total",
+  .help = "Bytes of replies; tensors in shared memory are not counted.",
+  .labels = { "method" },
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Of a series, which outlives the object that made it. */
+typedef struct
+{
+  const TpsCounter *requests;
+  const TpsHistogram *durations;
+} InFlight;
+
+/* What has ended is read first, so that it is not more than what has begun. */
+static gint64
+read_in_flight (gpointer user_data)
+{
+  const InFlight *numbers = user_data;
+  guint64 n_ended = tps_histogram_get_count (numbers->durations);
+
+  return (gint64) (tps_counter_get (numbers->requests) - n_ended);
+}
+
+static void
+add_in_flight (const TpsMethodMetrics *metrics)
+{
+  InFlight *numbers = g_new (InFlight, 1);
+
+  *numbers = (InFlight) { metrics->requests, metrics->durations };
+  tps_counters_add_reader (metrics->counters, &in_flight, metrics->method, NULL, read_in_flight,
+                           numbers, g_free);
+}
+
+TpsMethodMetrics *
+tps_method_metrics_new (TpsCounters *counters, const gchar *method)
+{
+  TpsMethodMetrics *metrics = g_new0 (TpsMethodMetrics, 1);
+
+  metrics->counters = counters;
+  metrics->method = g_strdup (method);
+  metrics->requests = tps_counters_use_counter (counters, &requests, method, NULL);
+  metrics->cancelled = tps_counters_use_counter (counters, &cancelled, method, NULL);
+  metrics->request_bytes = tps_counters_use_counter (counters, &request_bytes, method, NULL);
+  metrics->reply_bytes = tps_counters_use_counter (counters, &reply_bytes, method, NULL);
+  metrics->durations = tps_counters_use_histogram (counters, &durations, method, NULL);
+  add_in_flight (metrics);
+  return metrics;
+}
+
+/* The series stay: counters of a method that was served do not vanish. */
+void
+tps_method_metrics_free (TpsMethodMetrics *metrics)
+{
+  if (metrics == NULL)
+    return;
+  g_free (metrics->method);
+  g_free (metrics);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static gsize
+count_bytes (const TpsMessage *message)
+{
+  gsize n_bytes = message->head->len;
+
+  for (guint i = 0; i < message->bodies->len; i++)
+    n_bytes += g_array_index (message->bodies, TpsBody, i).n_bytes;
+  return n_bytes;
+}
+
+gint64
+tps_method_metrics_begin (TpsMethodMetrics *metrics, const TpsMessage *message)
+{
+  tps_counter_add (metrics->requests, 1);
+  tps_counter_add (metrics->request_bytes, count_bytes (message));
+  return message->received_ns != 0 ? message->received_ns : tps_clock_now_ns ();
+}
+
+gint64
+tps_method_metrics_end (TpsMethodMetrics *metrics, gint64 began_ns, TpsWriter *reply)
+{
+  gint64 elapsed_ns = tps_clock_now_ns () - began_ns;
+  gsize n_bytes = 0;
+  guint n_pieces;
+
+  tps_histogram_record (metrics->durations, elapsed_ns);
+  if (reply != NULL)
+    tps_writer_get_pieces (reply, &n_pieces, &n_bytes);
+  tps_counter_add (metrics->reply_bytes, n_bytes);
+  return elapsed_ns;
+}
+
+/* Threads that find none at the same time find the same. */
+static TpsCounter *
+provide_failed (TpsMethodMetrics *metrics, gint code)
+{
+  TpsCounter *counter = atomic_load_explicit (&metrics->failed[code], memory_order_acquire);
+
+  if (counter != NULL)
+    return counter;
+  counter = tps_counters_use_counter (metrics->counters, &failed, metrics->method,
+                                      code > 0 ? tps_error_code_name (code + TPS_ERROR_WIRE_BASE)
+                                               : "TApplicationException");
+  atomic_store_explicit (&metrics->failed[code], counter, memory_order_release);
+  return counter;
+}
+
+void
+tps_method_metrics_fail (TpsMethodMetrics *metrics, gint code)
+{
+  tps_counter_add (provide_failed (metrics, CLAMP (code, 0, N_CODES - 1)), 1);
+}
+
+void
+tps_method_metrics_cancel (TpsMethodMetrics *metrics)
+{
+  tps_counter_add (metrics->cancelled, 1);
+}

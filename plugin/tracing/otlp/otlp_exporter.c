@@ -1,0 +1,391 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Everything but new and free runs on the exporter's thread, in its main context:
+ *
+ *   look -> send_batch -> on_answer -> send_batch, while there are spans
+ *                      -> repeat later (the same body), MAX_ATTEMPTS times at most
+ *   end_soon (from free) -> send what is left, without repeats -> quit
+ */
+
+#include "plugin/tracing/otlp/otlp_exporter.h"
+
+#include <libsoup/soup.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+#include "runtime/base/trace.h"
+
+#define DEFAULT_INTERVAL_MS 1000
+#define DEFAULT_BATCH 256
+#define DEFAULT_BACKOFF_MS 1000
+#define MAX_BACKOFF_MS 30000
+#define DEFAULT_TIMEOUT_MS 10000
+#define DEFAULT_FLUSH_MS 2000
+#define MAX_ATTEMPTS 5
+#define STATUS_TOO_MANY_REQUESTS 429 /* not among the names of libsoup 3.2 */
+
+static TpsTraceEvent otlp_failed = TPS_TRACE_EVENT ("otlp_failed", TPS_TRACE_WARNING);
+
+struct TpsOtlpExporter
+{
+  TpsOtlpOptions options; /* its text is the exporter's */
+  gchar *uri;
+  GMainContext *context;
+  GMainLoop *loop;
+  GThread *thread;
+  SoupSession *session;
+  TpsCounter *sent;
+  TpsCounter *dropped;
+
+  TpsSpan *batch; /* [max_batch] */
+  GBytes *body;   /* of the request that is sent, or will be sent again; NULL = none */
+  guint n_spans;  /* in it */
+  guint n_attempts;
+  guint64 n_queue_dropped; /* of the tracer, counted so far */
+  SoupMessage *message;    /* under way; NULL = none */
+  GCancellable *cancellable;
+  GSource *timeout; /* of the message; NULL = none */
+  GSource *repeat;  /* NULL = none */
+  gboolean is_ending;
+};
+
+static void send_batch (TpsOtlpExporter *exporter);
+
+static gint64
+find_epoch_ns (void)
+{
+  return g_get_real_time () * 1000 - tps_clock_now_ns ();
+}
+
+/* Has `func (exporter)` called on the exporter's thread in `after_ms`. */
+static GSource *
+call_later (TpsOtlpExporter *exporter, guint after_ms, GSourceFunc func)
+{
+  GSource *source = g_timeout_source_new (after_ms);
+
+  g_source_set_callback (source, func, exporter, NULL);
+  g_source_attach (source, exporter->context);
+  return source;
+}
+
+static void
+clear_source (GSource **source)
+{
+  if (*source == NULL)
+    return;
+  g_source_destroy (*source);
+  g_clear_pointer (source, g_source_unref);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* Spans that found no room in the tracer's queue are dropped spans too. */
+static void
+count_queue_drops (TpsOtlpExporter *exporter)
+{
+  guint64 n = tps_tracer_get_n_dropped (exporter->options.tracer);
+
+  tps_counter_add (exporter->dropped, n - exporter->n_queue_dropped);
+  exporter->n_queue_dropped = n;
+}
+
+/* Makes the next body. FALSE: there are no spans. */
+static gboolean
+take_batch (TpsOtlpExporter *exporter)
+{
+  GString *text;
+  guint n = 0;
+
+  while (n < exporter->options.max_batch
+         && tps_tracer_take (exporter->options.tracer, &exporter->batch[n]))
+    n++;
+  count_queue_drops (exporter);
+  if (n == 0)
+    return FALSE;
+  text = g_string_sized_new (1024 * n);
+  tps_otlp_json_append (text, &exporter->options.resource, exporter->batch, n, find_epoch_ns ());
+  exporter->body = g_string_free_to_bytes (text);
+  exporter->n_spans = n;
+  exporter->n_attempts = 0;
+  return TRUE;
+}
+
+static void
+end_batch (TpsOtlpExporter *exporter, TpsCounter *counter)
+{
+  tps_counter_add (counter, exporter->n_spans);
+  g_clear_pointer (&exporter->body, g_bytes_unref);
+}
+
+static void
+quit_or_go_on (TpsOtlpExporter *exporter)
+{
+  if (exporter->body == NULL && take_batch (exporter))
+    send_batch (exporter);
+  else if (exporter->is_ending)
+    g_main_loop_quit (exporter->loop);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static gboolean
+may_repeat (guint status)
+{
+  return status == SOUP_STATUS_NONE || status == STATUS_TOO_MANY_REQUESTS
+         || status == SOUP_STATUS_BAD_GATEWAY || status == SOUP_STATUS_SERVICE_UNAVAILABLE
+         || status == SOUP_STATUS_GATEWAY_TIMEOUT;
+}
+
+/* The pause before the next attempt: the collector's, in seconds, or one that doubles. */
+static guint
+find_pause_ms (const TpsOtlpExporter *exporter, SoupMessage *message)
+{
+  SoupMessageHeaders *headers = soup_message_get_response_headers (message);
+  const gchar *text = headers != NULL ? soup_message_headers_get_one (headers, "Retry-After")
+                                      : NULL;
+  guint64 pause_s;
+
+  if (text != NULL
+      && g_ascii_string_to_unsigned (text, 10, 0, MAX_BACKOFF_MS / 1000, &pause_s, NULL))
+    return (guint) pause_s * 1000;
+  return MIN (exporter->options.backoff_ms << (exporter->n_attempts - 1), MAX_BACKOFF_MS);
+}
+
+static gboolean
+on_repeat (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+
+  clear_source (&exporter->repeat);
+  send_batch (exporter);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+handle_failure (TpsOtlpExporter *exporter, SoupMessage *message, guint status, const GError *error)
+{
+  gboolean repeats = may_repeat (status) && exporter->n_attempts < MAX_ATTEMPTS
+                     && !exporter->is_ending;
+
+  tps_trace (&otlp_failed, tps_field_text ("endpoint", exporter->uri),
+             tps_field_uint ("status", status),
+             tps_field_text ("reason", error != NULL ? error->message : NULL),
+             tps_field_uint ("spans", exporter->n_spans), tps_field_bool ("repeats", repeats));
+  if (repeats)
+    exporter->repeat = call_later (exporter, find_pause_ms (exporter, message), on_repeat);
+  else
+    end_batch (exporter, exporter->dropped);
+}
+
+static void
+on_answer (GObject *session, GAsyncResult *result, gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+  g_autoptr (SoupMessage) message = g_steal_pointer (&exporter->message);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GInputStream)
+      answer = soup_session_send_finish (SOUP_SESSION (session), result, &error);
+  guint status = error == NULL ? soup_message_get_status (message) : SOUP_STATUS_NONE;
+
+  clear_source (&exporter->timeout);
+  g_clear_object (&exporter->cancellable);
+  if (SOUP_STATUS_IS_SUCCESSFUL (status))
+    end_batch (exporter, exporter->sent);
+  else
+    handle_failure (exporter, message, status, error);
+  if (exporter->repeat == NULL)
+    quit_or_go_on (exporter);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static gboolean
+on_timeout (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+
+  g_cancellable_cancel (exporter->cancellable);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+send_batch (TpsOtlpExporter *exporter)
+{
+  exporter->n_attempts++;
+  exporter->message = soup_message_new (SOUP_METHOD_POST, exporter->uri);
+  soup_message_set_request_body_from_bytes (exporter->message, "application/json", exporter->body);
+  exporter->cancellable = g_cancellable_new ();
+  exporter->timeout = call_later (exporter, exporter->options.timeout_ms, on_timeout);
+  soup_session_send_async (exporter->session, exporter->message, G_PRIORITY_DEFAULT,
+                           exporter->cancellable, on_answer, exporter);
+}
+
+static gboolean
+look (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+
+  if (exporter->body == NULL)
+    quit_or_go_on (exporter);
+  else
+    count_queue_drops (exporter);
+  return G_SOURCE_CONTINUE;
+}
+
+static gboolean
+give_up (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+
+  g_main_loop_quit (exporter->loop);
+  return G_SOURCE_REMOVE;
+}
+
+/* A batch that waits to be sent again is sent now. */
+static gboolean
+end_soon (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+
+  exporter->is_ending = TRUE;
+  if (exporter->repeat != NULL)
+    on_repeat (exporter);
+  else if (exporter->message == NULL)
+    quit_or_go_on (exporter);
+  return G_SOURCE_REMOVE;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* The loop may have been left while a request was under way: its answer must still come. */
+static void
+drop_rest (TpsOtlpExporter *exporter)
+{
+  if (exporter->message != NULL)
+    g_cancellable_cancel (exporter->cancellable);
+  while (exporter->message != NULL)
+    g_main_context_iteration (exporter->context, TRUE);
+  if (exporter->body != NULL)
+    end_batch (exporter, exporter->dropped);
+  while (take_batch (exporter))
+    end_batch (exporter, exporter->dropped);
+}
+
+static gpointer
+run (gpointer data)
+{
+  TpsOtlpExporter *exporter = data;
+  GSource *looks;
+
+  g_main_context_push_thread_default (exporter->context);
+  /* GIO's proxies would come from the settings of a desktop, which a server need not have. */
+  exporter->session = soup_session_new_with_options ("user-agent", "thriftps", "proxy-resolver",
+                                                     NULL, NULL);
+  looks = call_later (exporter, exporter->options.interval_ms, look);
+  g_main_loop_run (exporter->loop);
+  clear_source (&looks);
+  clear_source (&exporter->repeat);
+  drop_rest (exporter);
+  g_clear_object (&exporter->session);
+  g_main_context_pop_thread_default (exporter->context);
+  return NULL;
+}
+
+gboolean
+tps_otlp_is_endpoint (const gchar *text)
+{
+  g_autoptr (GUri) uri = g_uri_parse (text, G_URI_FLAGS_NONE, NULL);
+  const gchar *path = uri != NULL ? g_uri_get_path (uri) : NULL;
+
+  return uri != NULL && strcmp (g_uri_get_scheme (uri), "http") == 0 && g_uri_get_host (uri) != NULL
+         && *g_uri_get_host (uri) != '\0' && g_uri_get_userinfo (uri) == NULL
+         && g_uri_get_query (uri) == NULL && g_uri_get_fragment (uri) == NULL
+         && (*path == '\0' || strcmp (path, "/") == 0);
+}
+
+static void
+fill_defaults (TpsOtlpOptions *options)
+{
+  if (options->interval_ms == 0)
+    options->interval_ms = DEFAULT_INTERVAL_MS;
+  if (options->max_batch == 0)
+    options->max_batch = DEFAULT_BATCH;
+  if (options->backoff_ms == 0)
+    options->backoff_ms = DEFAULT_BACKOFF_MS;
+  if (options->timeout_ms == 0)
+    options->timeout_ms = DEFAULT_TIMEOUT_MS;
+  if (options->flush_ms == 0)
+    options->flush_ms = DEFAULT_FLUSH_MS;
+}
+
+static gchar *
+make_uri (const gchar *endpoint)
+{
+  return g_strconcat (endpoint, TPS_OTLP_PATH + g_str_has_suffix (endpoint, "/"), NULL);
+}
+
+static const TpsFamily sent_spans = {
+  .name = "otlp_spans_sent_total",
+  .help = "Spans that the collector took, where spans are exported.",
+};
+
+static const TpsFamily dropped_spans = {
+  .name = "otlp_spans_dropped_total",
+  .help = "Spans for which there was no room, or that the collector did not take.",
+};
+
+TpsOtlpExporter *
+tps_otlp_exporter_new (const TpsOtlpOptions *options, GError **error)
+{
+  TpsOtlpExporter *exporter;
+
+  if (!tps_otlp_is_endpoint (options->endpoint))
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "%s is no endpoint for OTLP, expected http://HOST:PORT", options->endpoint);
+      return NULL;
+    }
+  exporter = g_new0 (TpsOtlpExporter, 1);
+  exporter->options = *options;
+  fill_defaults (&exporter->options);
+  exporter->options.resource.service = g_strdup (options->resource.service);
+  exporter->options.resource.version = g_strdup (options->resource.version);
+  exporter->options.resource.instance = g_strdup (options->resource.instance);
+  exporter->uri = make_uri (options->endpoint);
+  exporter->batch = g_new (TpsSpan, exporter->options.max_batch);
+  exporter->sent = tps_counters_use_counter (options->counters, &sent_spans, NULL, NULL);
+  exporter->dropped = tps_counters_use_counter (options->counters, &dropped_spans, NULL, NULL);
+  exporter->context = g_main_context_new ();
+  exporter->loop = g_main_loop_new (exporter->context, FALSE);
+  exporter->thread = g_thread_new ("tps-otlp", run, exporter);
+  return exporter;
+}
+
+/* The loop may not run yet, so it is asked from within. */
+static void
+ask_to_end (TpsOtlpExporter *exporter)
+{
+  GSource *end = call_later (exporter, 0, end_soon);
+  GSource *deadline = call_later (exporter, exporter->options.flush_ms, give_up);
+
+  g_thread_join (exporter->thread);
+  clear_source (&end);
+  clear_source (&deadline);
+}
+
+void
+tps_otlp_exporter_free (TpsOtlpExporter *exporter)
+{
+  if (exporter == NULL)
+    return;
+  ask_to_end (exporter);
+  g_main_loop_unref (exporter->loop);
+  g_main_context_unref (exporter->context);
+  g_free ((gchar *) (gsize) exporter->options.resource.service);
+  g_free ((gchar *) (gsize) exporter->options.resource.version);
+  g_free ((gchar *) (gsize) exporter->options.resource.instance);
+  g_free (exporter->batch);
+  g_free (exporter->uri);
+  g_free (exporter);
+}

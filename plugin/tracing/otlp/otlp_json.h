@@ -1,0 +1,30 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Spans as the body of an OTLP request in JSON: ExportTraceServiceRequest of opentelemetry-proto.
+ *
+ * A call is a span of kind SERVER, and each of its phases is a child of it. Ids are in hex, as OTLP
+ * has them in JSON, not in base64.
+ *
+ * Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+ */
+
+#pragma once
+
+#include "plugin/tracing/span_queue.h"
+
+G_BEGIN_DECLS
+
+/* What all spans come from; borrowed. */
+typedef struct
+{
+  const gchar *service;  /* service.name */
+  const gchar *version;  /* service.version */
+  const gchar *instance; /* service.instance.id; NULL = not said */
+} TpsOtlpResource;
+
+/* Appends the body of one request. `epoch_ns` is the time since 1970 at zero of the monotonic clock
+ * of the spans. */
+void tps_otlp_json_append (GString *out, const TpsOtlpResource *resource, const TpsSpan *spans,
+                           guint n_spans, gint64 epoch_ns);
+
+G_END_DECLS

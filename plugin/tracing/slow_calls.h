@@ -1,0 +1,59 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The slowest calls of the last minutes.
+ *
+ * Each minute keeps its own `n` slowest calls, and the last TPS_SLOW_CALLS_MINUTES minutes are
+ * kept. A call that is not among them costs two atomic loads; the lock is taken by the few that
+ * are. The object holds no clock: callers say what time it is. Thread: any.
+ */
+
+#pragma once
+
+#include "plugin/tracing/trace_context.h"
+#include "runtime/base/phases.h"
+
+G_BEGIN_DECLS
+
+#define TPS_SLOW_CALLS_MINUTES 5
+#define TPS_SLOW_CALLS_MAX 256 /* of a minute */
+#define TPS_CALL_TEXT 96       /* bytes of a name, with its NUL */
+
+/* A call that has ended. Text is UTF-8 and cut to fit; "" where it is not known. */
+typedef struct
+{
+  gchar method[TPS_CALL_TEXT];
+  gchar table[TPS_CALL_TEXT];
+  gchar peer[TPS_CALL_TEXT];
+  gchar principal[TPS_CALL_TEXT];
+  const gchar *code;                 /* of the error, static; NULL = it succeeded */
+  gchar trace_id[TPS_TRACE_ID_TEXT]; /* in hex */
+  gint64 began_ns;                   /* monotonic clock */
+  gint64 total_ns;
+  gint64 phases_ns[TPS_N_PHASES];
+} TpsSlowCall;
+
+typedef struct TpsSlowCalls TpsSlowCalls;
+
+/* Keeps `n` calls of each minute, 1 to TPS_SLOW_CALLS_MAX. */
+TpsSlowCalls *tps_slow_calls_new (guint n);
+void tps_slow_calls_free (TpsSlowCalls *slow);
+
+/* Whether a call of `total_ns` that ends at `now_ns` would be kept. */
+gboolean tps_slow_calls_wants (TpsSlowCalls *slow, gint64 total_ns, gint64 now_ns);
+
+/* Keeps a copy of `call`, which ends at `now_ns`, if it is still among the slowest. */
+void tps_slow_calls_add (TpsSlowCalls *slow, const TpsSlowCall *call, gint64 now_ns);
+
+/* Copies the slowest calls of the minutes up to `now_ns` to `calls`, slowest first. Returns how
+ * many, at most `n_max`. */
+guint tps_slow_calls_list (TpsSlowCalls *slow, gint64 now_ns, TpsSlowCall *calls, guint n_max);
+
+/* The phase that took longest. */
+TpsPhase tps_slow_call_find_phase (const TpsSlowCall *call);
+
+/* Copies `text` (NULL = "") to `field`, cut at a whole character. */
+void tps_call_text_set (gchar field[TPS_CALL_TEXT], const gchar *text);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsSlowCalls, tps_slow_calls_free)
+
+G_END_DECLS

@@ -1,0 +1,272 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "plugin/tracing/tracer.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "runtime/base/magazine.h"
+#include "runtime/base/sync.h"
+
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+
+struct TpsCallSpan
+{
+  TpsPhases phases; /* first */
+  gboolean has_context;
+  gboolean is_sampled;
+  TpsTraceContext context; /* with has_context */
+  const gchar *code;
+  gchar table[TPS_CALL_TEXT];
+};
+
+struct TpsTracer
+{
+  TpsPhasesClock get_now_ns;
+  guint64 sampled_below; /* random numbers of 32 bits: 0 = none, 2^32 = all */
+  gint64 interval_ns;    /* between two calls sampled for their callers, on average */
+  atomic_llong used_until_ns;
+  TpsSlowCalls *slow;  /* NULL = none are kept */
+  TpsSpanQueue *spans; /* NULL = none are exported */
+};
+
+static TpsDepot depot = TPS_DEPOT_INIT (g_free);
+static _Thread_local TpsMagazine magazine;
+
+TpsTracer *
+tps_tracer_new (const TpsTracerOptions *options)
+{
+  TpsTracer *tracer = g_new0 (TpsTracer, 1);
+  guint max_per_second = options->max_per_second != 0 ? options->max_per_second
+                                                      : TPS_TRACER_MAX_PER_SECOND;
+
+  tracer->get_now_ns = options->get_now_ns != NULL ? options->get_now_ns : tps_clock_now_ns;
+  tracer->sampled_below = (guint64) (CLAMP (options->sampling, 0.0, 1.0) * 4294967296.0);
+  tracer->interval_ns = SECOND_NS / max_per_second;
+  atomic_init (&tracer->used_until_ns, 0);
+  if (options->n_slow_calls > 0)
+    tracer->slow = tps_slow_calls_new (options->n_slow_calls);
+  if (options->has_exporter)
+    tracer->spans = tps_span_queue_new (options->max_spans != 0 ? options->max_spans
+                                                                : TPS_TRACER_MAX_SPANS);
+  return tracer;
+}
+
+void
+tps_tracer_free (TpsTracer *tracer)
+{
+  if (tracer == NULL)
+    return;
+  tps_slow_calls_free (tracer->slow);
+  tps_span_queue_free (tracer->spans);
+  g_free (tracer);
+}
+
+/* ---- ids and dice ---------------------------------------------------------------------------- */
+
+/* xorshift64*, of each thread its own, begun with the kernel's random bytes. */
+static guint64
+draw (void)
+{
+  static _Thread_local guint64 state;
+
+  while (state == 0)
+    if (getrandom (&state, sizeof state, 0) != sizeof state)
+      state = (guint64) tps_clock_now_ns () ^ (guint64) (guintptr) &state;
+  state ^= state >> 12;
+  state ^= state << 25;
+  state ^= state >> 27;
+  return state * G_GUINT64_CONSTANT (0x2545f4914f6cdd1d);
+}
+
+/* Ids of zeros are invalid. */
+static void
+draw_id (guint8 *id, gsize n_bytes)
+{
+  for (gsize i = 0; i < n_bytes; i += sizeof (guint64))
+    {
+      guint64 bits = draw () | 1;
+
+      memcpy (id + i, &bits, sizeof bits);
+    }
+}
+
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+/* Whether one more call may be sampled because its caller asks for it: at most `max_per_second` in
+ * a second, of which all may come at once. */
+static gboolean
+take_from_rate (TpsTracer *tracer, gint64 now_ns)
+{
+  long long used = atomic_load_explicit (&tracer->used_until_ns, memory_order_relaxed);
+  long long next;
+
+  do
+    {
+      next = MAX (used, now_ns - SECOND_NS) + tracer->interval_ns;
+      if (next > now_ns)
+        return FALSE;
+    }
+  while (!atomic_compare_exchange_weak_explicit (&tracer->used_until_ns, &used, next,
+                                                 memory_order_relaxed, memory_order_relaxed));
+  return TRUE;
+}
+
+static gboolean
+is_drawn (const TpsTracer *tracer)
+{
+  return tracer->sampled_below > 0 && draw () >> 32 < tracer->sampled_below;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static TpsCallSpan *
+span_new (void)
+{
+  TpsCallSpan *span = tps_magazine_take (&magazine, &depot);
+
+  if (span == NULL)
+    span = g_new (TpsCallSpan, 1);
+  span->has_context = FALSE;
+  span->code = NULL;
+  span->table[0] = '\0';
+  return span;
+}
+
+/* A call that begins a trace has ids of its own. */
+static void
+begin_trace (TpsCallSpan *span)
+{
+  draw_id (span->context.trace_id, TPS_TRACE_ID_BYTES);
+  memset (span->context.parent_id, 0, TPS_SPAN_ID_BYTES);
+  span->context.is_sampled = TRUE;
+  span->has_context = TRUE;
+}
+
+TpsCallSpan *
+tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent)
+{
+  TpsTraceContext context;
+  gboolean has_context, is_sampled;
+  TpsCallSpan *span;
+
+  if (tracer == NULL)
+    return NULL;
+  has_context = traceparent != NULL && tps_trace_context_parse (traceparent, &context);
+  is_sampled = tracer->spans != NULL && (has_context ? context.is_sampled : is_drawn (tracer));
+  if (!is_sampled && tracer->slow == NULL)
+    return NULL;
+  span = span_new ();
+  tps_phases_begin (&span->phases, TPS_PHASE_DECODE, tracer->get_now_ns, is_sampled);
+  span->is_sampled = is_sampled && (!has_context || take_from_rate (tracer, span->phases.began_ns));
+  span->has_context = has_context;
+  if (has_context)
+    span->context = context;
+  else if (is_sampled)
+    begin_trace (span);
+  return span;
+}
+
+static void
+queue_span (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts)
+{
+  TpsSpan finished = { .context = span->context, .code = span->code, .phases = span->phases };
+
+  draw_id (finished.span_id, TPS_SPAN_ID_BYTES);
+  if (facts->tracestate != NULL && tps_tracestate_is_valid (facts->tracestate))
+    g_strlcpy (finished.tracestate, facts->tracestate, sizeof finished.tracestate);
+  tps_call_text_set (finished.method, facts->method);
+  tps_call_text_set (finished.table, span->table);
+  tps_call_text_set (finished.peer, facts->peer);
+  tps_call_text_set (finished.principal, facts->principal);
+  tps_span_queue_add (tracer->spans, &finished);
+}
+
+static void
+keep_slow (TpsTracer *tracer, const TpsCallSpan *span, const TpsCallFacts *facts, gint64 now_ns)
+{
+  TpsSlowCall slow = { .code = span->code,
+                       .began_ns = span->phases.began_ns,
+                       .total_ns = tps_phases_get_total_ns (&span->phases) };
+
+  tps_call_text_set (slow.method, facts->method);
+  tps_call_text_set (slow.table, span->table);
+  tps_call_text_set (slow.peer, facts->peer);
+  tps_call_text_set (slow.principal, facts->principal);
+  if (span->has_context)
+    tps_trace_id_format (span->context.trace_id, slow.trace_id);
+  tps_phases_sum (&span->phases, slow.phases_ns);
+  tps_slow_calls_add (tracer->slow, &slow, now_ns);
+}
+
+void
+tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts)
+{
+  gint64 total_ns, now_ns;
+
+  if (span == NULL)
+    return;
+  tps_phases_end (&span->phases);
+  total_ns = tps_phases_get_total_ns (&span->phases);
+  now_ns = span->phases.began_ns + total_ns;
+  if (span->is_sampled)
+    queue_span (tracer, span, facts);
+  if (tracer->slow != NULL && tps_slow_calls_wants (tracer->slow, total_ns, now_ns))
+    keep_slow (tracer, span, facts, now_ns);
+  tps_magazine_put (&magazine, &depot, span);
+}
+
+TpsPhases *
+tps_call_span_get_phases (TpsCallSpan *span)
+{
+  return span != NULL ? &span->phases : NULL;
+}
+
+const TpsTraceContext *
+tps_call_span_get_context (const TpsCallSpan *span)
+{
+  return span != NULL && span->has_context ? &span->context : NULL;
+}
+
+void
+tps_call_span_set_table (TpsCallSpan *span, const gchar *table)
+{
+  if (span != NULL && span->table[0] == '\0')
+    tps_call_text_set (span->table, table);
+}
+
+void
+tps_call_span_set_code (TpsCallSpan *span, const gchar *code)
+{
+  if (span != NULL)
+    span->code = code;
+}
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+gboolean
+tps_tracer_take (TpsTracer *tracer, TpsSpan *span)
+{
+  return tracer->spans != NULL && tps_span_queue_take (tracer->spans, span);
+}
+
+guint64
+tps_tracer_get_n_dropped (TpsTracer *tracer)
+{
+  return tracer->spans != NULL ? tps_span_queue_get_n_dropped (tracer->spans) : 0;
+}
+
+guint
+tps_tracer_list_slow (TpsTracer *tracer, TpsSlowCall *calls, guint n_max)
+{
+  if (!tps_tracer_keeps_slow (tracer))
+    return 0;
+  return tps_slow_calls_list (tracer->slow, tracer->get_now_ns (), calls, n_max);
+}
+
+gboolean
+tps_tracer_keeps_slow (const TpsTracer *tracer)
+{
+  return tracer != NULL && tracer->slow != NULL;
+}

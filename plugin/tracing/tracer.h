@@ -1,0 +1,78 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Times calls, keeps the slowest, and hands the spans of sampled calls to an exporter.
+ *
+ *   span = tps_tracer_begin (tracer, traceparent);       a call has been received
+ *   tps_phases_enter (tps_call_span_get_phases (span), TPS_PHASE_APPLY);
+ *   tps_tracer_end (tracer, span, &facts);               it is answered
+ *
+ * A caller that sends a traceparent decides whether its call is sampled, up to `max_per_second`
+ * calls; of calls without one a random part is. Every call is timed while the slowest are kept. A
+ * call that is neither sampled nor timed has no span (NULL) and costs no clock read.
+ */
+
+#pragma once
+
+#include "plugin/tracing/slow_calls.h"
+#include "plugin/tracing/span_queue.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TRACER_MAX_PER_SECOND 1000
+#define TPS_TRACER_MAX_SPANS 1024
+
+/* All zero: nothing is traced. */
+typedef struct
+{
+  guint n_slow_calls;        /* of a minute (slow_calls.h); 0 = none */
+  gboolean has_exporter;     /* spans of sampled calls are taken with tps_tracer_take() */
+  gdouble sampling;          /* of calls without a traceparent: 0 = none, 1 = all */
+  guint max_per_second;      /* calls sampled for their callers; 0 = TPS_TRACER_MAX_PER_SECOND */
+  guint max_spans;           /* waiting for the exporter; 0 = TPS_TRACER_MAX_SPANS */
+  TpsPhasesClock get_now_ns; /* NULL = tps_clock_now_ns() */
+} TpsTracerOptions;
+
+typedef struct TpsTracer TpsTracer;
+typedef struct TpsCallSpan TpsCallSpan;
+
+/* What is known of a call when it ends; borrowed. All but `method` may be NULL. */
+typedef struct
+{
+  const gchar *method;
+  const gchar *peer;
+  const gchar *principal;
+  const gchar *tracestate;
+} TpsCallFacts;
+
+TpsTracer *tps_tracer_new (const TpsTracerOptions *options);
+void tps_tracer_free (TpsTracer *tracer);
+
+/* Begins a call. NULL: it is not traced. `tracer` and `traceparent` may be NULL; a text that is no
+ * traceparent counts as none. Thread: any. */
+TpsCallSpan *tps_tracer_begin (TpsTracer *tracer, const gchar *traceparent);
+
+/* Ends the call and frees `span`, which may be NULL. Thread: any. */
+void tps_tracer_end (TpsTracer *tracer, TpsCallSpan *span, const TpsCallFacts *facts);
+
+/* Of a span, which may be NULL; thread: the call's. */
+TpsPhases *tps_call_span_get_phases (TpsCallSpan *span);
+const TpsTraceContext *tps_call_span_get_context (const TpsCallSpan *span); /* NULL = none */
+void tps_call_span_set_table (TpsCallSpan *span, const gchar *table); /* the first one counts */
+void tps_call_span_set_code (TpsCallSpan *span, const gchar *code);   /* static */
+
+/* The next span for the exporter. FALSE: there is none. Thread: one at a time. */
+gboolean tps_tracer_take (TpsTracer *tracer, TpsSpan *span);
+
+/* Spans that the exporter did not take in time. Thread: any. */
+guint64 tps_tracer_get_n_dropped (TpsTracer *tracer);
+
+/* The slowest calls of the last minutes, slowest first. Returns how many were copied to `calls`, at
+ * most `n_max`; none if the slowest are not kept, or `tracer` is NULL. Thread: any. */
+guint tps_tracer_list_slow (TpsTracer *tracer, TpsSlowCall *calls, guint n_max);
+
+/* Whether the slowest calls are kept. `tracer` may be NULL. */
+gboolean tps_tracer_keeps_slow (const TpsTracer *tracer);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTracer, tps_tracer_free)
+
+G_END_DECLS

@@ -1,0 +1,260 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A shard is the copies of one thread: a directory of chunks, each made when the thread first adds
+ * to a cell of it. Shard 0 belongs to all threads that found no other one.
+ *
+ * The owner of a shard is the only thread that writes to it, so it loads, adds and stores. The next
+ * owner sees these stores: ownership passes on by release and acquire of `taken`.
+ */
+
+#include "runtime/base/cells.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/sync.h"
+
+#define N_SHARDS 64
+#define CHUNK_CELLS 1024
+#define N_CHUNKS 512
+#define N_BLOCKS (N_CHUNKS * CHUNK_CELLS / TPS_CELL_BLOCK)
+#define CACHE_LINE 64
+
+typedef struct
+{
+  atomic_ullong slots[CHUNK_CELLS];
+} Chunk;
+
+typedef struct
+{
+  _Atomic (Chunk *) chunks[N_CHUNKS];
+} Shard;
+
+static Shard shards[N_SHARDS];
+static atomic_ullong taken = 1;  /* a bit for each shard: a thread owns it; the first is for all */
+static atomic_uint n_shards = 1; /* that a thread has ever owned, as the first of `shards` */
+
+static _Thread_local Shard *own_shard; /* NULL = none yet */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* own_shard, so that it is given back */
+
+static TpsMutex lock = TPS_MUTEX_INIT; /* guards the following */
+static guint n_blocks = 1;             /* the first holds cell 0 */
+static GArray *free_blocks;            /* of TpsCell */
+static GArray *free_cells;
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+/* At the end of a thread. A destructor that runs later and adds to a cell takes a shard again. */
+static void
+give_back_shard (gpointer data)
+{
+  const Shard *shard = data;
+
+  own_shard = NULL;
+  atomic_fetch_and_explicit (&taken, ~(1ull << (shard - shards)), memory_order_release);
+}
+
+static void
+create_key (void)
+{
+  tps_sync_check (pthread_key_create (&key, give_back_shard));
+}
+
+static void
+note_shard (guint number)
+{
+  guint n = atomic_load_explicit (&n_shards, memory_order_relaxed);
+
+  while (n <= number && !atomic_compare_exchange_weak (&n_shards, &n, number + 1))
+    ;
+}
+
+static Shard *
+take_shard (void)
+{
+  unsigned long long seen = atomic_load_explicit (&taken, memory_order_relaxed);
+  guint number = 0;
+
+  tps_sync_check (pthread_once (&key_once, create_key));
+  do
+    number = ~seen != 0 ? (guint) __builtin_ctzll (~seen) : 0;
+  while (number != 0
+         && !atomic_compare_exchange_weak_explicit (&taken, &seen, seen | 1ull << number,
+                                                    memory_order_acquire, memory_order_relaxed));
+  own_shard = &shards[number];
+  if (number != 0)
+    {
+      note_shard (number);
+      tps_sync_check (pthread_setspecific (key, own_shard));
+    }
+  return own_shard;
+}
+
+static Chunk *
+add_chunk (Shard *shard, guint number)
+{
+  Chunk *chunk = g_aligned_alloc0 (1, sizeof *chunk, CACHE_LINE);
+  Chunk *other = NULL;
+
+  if (atomic_compare_exchange_strong_explicit (&shard->chunks[number], &other, chunk,
+                                               memory_order_acq_rel, memory_order_acquire))
+    return chunk;
+  g_aligned_free (chunk); /* of the first shard, which several threads write */
+  return other;
+}
+
+/* NULL: no thread has added to a cell of the chunk. */
+static Chunk *
+find_chunk (Shard *shard, TpsCell cell)
+{
+  return atomic_load_explicit (&shard->chunks[cell / CHUNK_CELLS], memory_order_acquire);
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+void
+tps_cell_add (TpsCell cell, guint64 n)
+{
+  Shard *shard = G_LIKELY (own_shard != NULL) ? own_shard : take_shard ();
+  Chunk *chunk = find_chunk (shard, cell);
+  atomic_ullong *slot;
+
+  if (G_UNLIKELY (chunk == NULL))
+    chunk = add_chunk (shard, cell / CHUNK_CELLS);
+  slot = &chunk->slots[cell % CHUNK_CELLS];
+  if (G_LIKELY (shard != shards))
+    atomic_store_explicit (slot, atomic_load_explicit (slot, memory_order_relaxed) + n,
+                           memory_order_relaxed);
+  else
+    atomic_fetch_add_explicit (slot, n, memory_order_relaxed);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void
+read_cells (TpsCell first, guint n_cells, guint64 *sums)
+{
+  guint n = first != 0 ? atomic_load (&n_shards) : 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      Chunk *chunk = find_chunk (&shards[i], first);
+
+      for (guint j = 0; chunk != NULL && j < n_cells; j++)
+        sums[j] += atomic_load_explicit (&chunk->slots[first % CHUNK_CELLS + j],
+                                         memory_order_relaxed);
+    }
+}
+
+guint64
+tps_cell_read (TpsCell cell)
+{
+  guint64 sum = 0;
+
+  read_cells (cell, 1, &sum);
+  return sum;
+}
+
+void
+tps_cell_block_read (TpsCell first, guint64 *sums)
+{
+  read_cells (first, TPS_CELL_BLOCK, sums);
+}
+
+/* ---- making and freeing ---------------------------------------------------------------------- */
+
+static TpsCell
+pop (GArray *cells)
+{
+  TpsCell cell = g_array_index (cells, TpsCell, cells->len - 1);
+
+  g_array_set_size (cells, cells->len - 1);
+  return cell;
+}
+
+static void
+push (GArray **cells, TpsCell cell)
+{
+  if (*cells == NULL)
+    *cells = g_array_new (FALSE, FALSE, sizeof (TpsCell));
+  g_array_append_val (*cells, cell);
+}
+
+static gboolean
+has_any (const GArray *cells)
+{
+  return cells != NULL && cells->len > 0;
+}
+
+/* With the lock held; 0 = there are no more. */
+static TpsCell
+provide_block (void)
+{
+  if (has_any (free_blocks))
+    return pop (free_blocks);
+  return n_blocks < N_BLOCKS ? n_blocks++ * TPS_CELL_BLOCK : 0;
+}
+
+TpsCell
+tps_cell_block_new (void)
+{
+  TpsCell first;
+
+  tps_mutex_lock (&lock);
+  first = provide_block ();
+  tps_mutex_unlock (&lock);
+  return first;
+}
+
+/* Blocks that are cut into single cells stay so. */
+TpsCell
+tps_cell_new (void)
+{
+  TpsCell cell = 0;
+  TpsCell first;
+
+  tps_mutex_lock (&lock);
+  if (!has_any (free_cells) && (first = provide_block ()) != 0)
+    for (guint i = TPS_CELL_BLOCK; i > 0; i--)
+      push (&free_cells, first + i - 1);
+  if (has_any (free_cells))
+    cell = pop (free_cells);
+  tps_mutex_unlock (&lock);
+  return cell;
+}
+
+static void
+clear_cells (TpsCell first, guint n_cells)
+{
+  guint n = atomic_load (&n_shards);
+
+  for (guint i = 0; i < n; i++)
+    {
+      Chunk *chunk = find_chunk (&shards[i], first);
+
+      for (guint j = 0; chunk != NULL && j < n_cells; j++)
+        atomic_store_explicit (&chunk->slots[first % CHUNK_CELLS + j], 0, memory_order_relaxed);
+    }
+}
+
+void
+tps_cell_free (TpsCell cell)
+{
+  if (cell == 0)
+    return;
+  tps_mutex_lock (&lock);
+  clear_cells (cell, 1);
+  push (&free_cells, cell);
+  tps_mutex_unlock (&lock);
+}
+
+void
+tps_cell_block_free (TpsCell first)
+{
+  if (first == 0)
+    return;
+  tps_mutex_lock (&lock);
+  clear_cells (first, TPS_CELL_BLOCK);
+  push (&free_blocks, first);
+  tps_mutex_unlock (&lock);
+}

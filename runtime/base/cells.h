@@ -1,0 +1,50 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Cells: numbers that many threads add to all the time, and that are read now and then.
+ *
+ * Each thread adds to a copy of its own, without an atomic read-modify-write and on cache lines
+ * that no other thread writes. A reader adds the copies up. Cells of one thread lie side by side,
+ * so the counters that a call changes share a few cache lines.
+ *
+ *   cell = tps_cell_new ();
+ *   tps_cell_add (cell, 1);          from any thread
+ *   n = tps_cell_read (cell);        from any thread
+ *   tps_cell_free (cell);            when no thread adds to it any more
+ *
+ * Memory: 8 KiB for 1,024 cells in each thread that has added to one of them. A thread that ends
+ * leaves its copies to the next one that begins. Up to 63 threads at a time have copies of their
+ * own; all others share one set by atomic additions. A process has at most 2^19 cells.
+ *
+ * Cell 0 is valid and counts nothing. Thread: any.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+/* Cells that are made together have consecutive numbers. */
+#define TPS_CELL_BLOCK 32
+
+typedef guint32 TpsCell;
+
+/* One cell, or the first of a block of TPS_CELL_BLOCK. They are zero. 0: the process has no
+ * more. */
+TpsCell tps_cell_new (void);
+TpsCell tps_cell_block_new (void);
+
+/* No thread may add to the cells meanwhile or later. 0 is fine. */
+void tps_cell_free (TpsCell cell);
+void tps_cell_block_free (TpsCell first);
+
+void tps_cell_add (TpsCell cell, guint64 n);
+
+/* The sum of all copies. A reader never sees a sum that is smaller than one it has seen before, as
+ * long as nothing is added that wraps around. */
+guint64 tps_cell_read (TpsCell cell);
+
+/* Adds the sums of a block to `sums` [TPS_CELL_BLOCK]. */
+void tps_cell_block_read (TpsCell first, guint64 *sums);
+
+G_END_DECLS

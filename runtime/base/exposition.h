@@ -1,0 +1,44 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* All numbers of a server in the formats that Prometheus scrapes:
+ *
+ *   text         Prometheus' text format 0.0.4
+ *   OpenMetrics  1.0
+ *   protobuf     length-delimited io.prometheus.client.MetricFamily, whose histograms are native
+ *                ones (schema 5) beside classic ones
+ *
+ *   format = tps_exposition_choose (accept);             from the request's header Accept
+ *   body = tps_exposition_write (tps_metrics_get_counters (metrics), format);
+ *   send (tps_exposition_get_content_type (format), body->str, body->len);
+ *   g_string_free (body, TRUE);
+ *
+ * Names begin with "thriftps_". In the text formats, histograms have one bucket for each bound of
+ * tps_counters_get_bounds(), which is moved by up to 1.1 % to a bound of the histogram.
+ */
+
+#pragma once
+
+#include "runtime/base/counters.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_EXPOSITION_TEXT = 0,
+  TPS_EXPOSITION_OPENMETRICS = 1,
+  TPS_EXPOSITION_PROTOBUF = 2,
+} TpsExpositionFormat;
+
+/* The format that a client prefers, by the value of its HTTP header Accept (NULL = it has none).
+ * Text if it accepts none of them. */
+TpsExpositionFormat tps_exposition_choose (const gchar *accept);
+
+/* The value of the HTTP header Content-Type; static. */
+const gchar *tps_exposition_get_content_type (TpsExpositionFormat format);
+
+/* The body of a response; owned by the caller. Its size is bounded, as the number of series is. Of
+ * the locks that calls take, it takes those of sequencer, log, push windows and similar objects,
+ * each for the time that it takes to read a number, and none that lookups take. Thread: any. */
+GString *tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format);
+
+G_END_DECLS

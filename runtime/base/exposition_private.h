@@ -1,0 +1,22 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the formats of exposition.h share. */
+
+#pragma once
+
+#include "runtime/base/exposition.h"
+
+G_BEGIN_DECLS
+
+/* "thriftps_" and the name, or the name alone if it is one that all exporters have (process_*).
+ * Owned by the caller. */
+gchar *tps_exposition_dup_name (const TpsFamily *family);
+
+/* Text or OpenMetrics. */
+void tps_exposition_write_text (GString *body, TpsCounters *counters, const TpsReading *reading,
+                                gboolean is_openmetrics);
+
+void tps_exposition_write_protobuf (GString *body, TpsCounters *counters,
+                                    const TpsReading *reading);
+
+G_END_DECLS

@@ -1,0 +1,237 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Prometheus' text format and OpenMetrics differ in the names of counters' families, in the line
+ * UNIT and in the end. Bounds are written as OpenMetrics wants them ("1.0"), so that a series is
+ * the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a megabyte of
+ * text.
+ */
+
+#include <string.h>
+
+#include "runtime/base/exposition_private.h"
+
+#define TOTAL "_total"
+#define MAX_DIGITS 24
+
+typedef struct
+{
+  GString *body;
+  gboolean is_openmetrics;
+  gchar *name;    /* of the family that is written */
+  gsize n_plain;  /* bytes of the name without "_total" */
+  guint n_bounds; /* of histograms */
+  gchar **bounds; /* as text */
+  guint *indexes; /* of the last bucket up to the bound */
+  TpsHistogramCounts *counts;
+} Text;
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void
+append_number (GString *body, guint64 number)
+{
+  gchar digits[MAX_DIGITS];
+  guint first = MAX_DIGITS;
+
+  do
+    digits[--first] = (gchar) ('0' + number % 10);
+  while ((number /= 10) > 0);
+  g_string_append_len (body, digits + first, MAX_DIGITS - first);
+}
+
+/* `number` in units of 10^-n_decimals, without zeros at the end. */
+static void
+append_decimal (GString *body, gint64 number, guint n_decimals)
+{
+  guint64 rest = number < 0 ? -(guint64) number : (guint64) number;
+  guint64 unit = 1;
+
+  for (guint i = 0; i < n_decimals; i++)
+    unit *= 10;
+  if (number < 0)
+    g_string_append_c (body, '-');
+  append_number (body, rest / unit);
+  rest %= unit;
+  if (rest == 0)
+    return;
+  g_string_append_c (body, '.');
+  for (; rest > 0; rest %= unit)
+    {
+      unit /= 10;
+      g_string_append_c (body, (gchar) ('0' + rest / unit));
+    }
+}
+
+/* As "0.005", "1e-05", "10.0". */
+static gchar *
+dup_bound (gdouble bound_s)
+{
+  gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_ascii_formatd (text, sizeof text, "%.15g", bound_s);
+  return strpbrk (text, ".en") != NULL ? g_strdup (text) : g_strconcat (text, ".0", NULL);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static const gchar *
+find_unit (const gchar *name, gsize n_bytes)
+{
+  static const gchar *const units[] = { "seconds", "bytes" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (units); i++)
+    {
+      gsize n = strlen (units[i]);
+
+      if (n_bytes > n && name[n_bytes - n - 1] == '_'
+          && memcmp (name + n_bytes - n, units[i], n) == 0)
+        return units[i];
+    }
+  return NULL;
+}
+
+static void
+write_about (Text *text, const gchar *keyword, gsize n_name_bytes, const gchar *value)
+{
+  g_string_append (text->body, keyword);
+  g_string_append_len (text->body, text->name, (gssize) n_name_bytes);
+  g_string_append_c (text->body, ' ');
+  g_string_append (text->body, value);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_head (Text *text, const TpsFamily *family)
+{
+  static const gchar *const types[] = {
+    [TPS_FAMILY_COUNTER] = "counter",
+    [TPS_FAMILY_GAUGE] = "gauge",
+    [TPS_FAMILY_HISTOGRAM] = "histogram",
+  };
+  gsize n_bytes = text->is_openmetrics ? text->n_plain : strlen (text->name);
+  const gchar *unit = text->is_openmetrics ? find_unit (text->name, n_bytes) : NULL;
+
+  write_about (text, "# HELP ", n_bytes, family->help);
+  write_about (text, "# TYPE ", n_bytes, types[family->kind]);
+  if (unit != NULL)
+    write_about (text, "# UNIT ", n_bytes, unit);
+}
+
+/* Name and labels, and a space. `le` NULL = none. */
+static void
+begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *le)
+{
+  GString *body = text->body;
+
+  g_string_append_len (body, text->name, (gssize) text->n_plain);
+  g_string_append (body, suffix);
+  if (*labels != '\0' || le != NULL)
+    {
+      g_string_append_c (body, '{');
+      g_string_append (body, labels);
+      if (le != NULL)
+        {
+          g_string_append (body, *labels != '\0' ? ",le=\"" : "le=\"");
+          g_string_append (body, le);
+          g_string_append_c (body, '"');
+        }
+      g_string_append_c (body, '}');
+    }
+  g_string_append_c (body, ' ');
+}
+
+static void
+write_bucket (Text *text, const gchar *labels, const gchar *le, guint64 n)
+{
+  begin_line (text, "_bucket", labels, le);
+  append_number (text->body, n);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_histogram (Text *text, const TpsSample *sample)
+{
+  TpsHistogramCounts *counts = text->counts;
+  guint bucket;
+  guint64 n = 0;
+
+  tps_histogram_counts_clear (counts);
+  tps_histogram_read (sample->histogram, counts);
+  bucket = counts->first;
+  for (guint i = 0; i < text->n_bounds; i++)
+    {
+      for (; bucket < counts->end && bucket <= text->indexes[i]; bucket++)
+        n += counts->buckets[bucket];
+      write_bucket (text, sample->labels, text->bounds[i], n);
+    }
+  write_bucket (text, sample->labels, "+Inf", counts->count);
+  begin_line (text, "_sum", sample->labels, NULL);
+  append_decimal (text->body, (gint64) counts->sum_ns, 9);
+  g_string_append_c (text->body, '\n');
+  begin_line (text, "_count", sample->labels, NULL);
+  append_number (text->body, counts->count);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_number (Text *text, const TpsFamily *family, const TpsSample *sample)
+{
+  begin_line (text, family->kind == TPS_FAMILY_COUNTER ? TOTAL : "", sample->labels, NULL);
+  append_decimal (text->body, sample->number, family->n_decimals);
+  g_string_append_c (text->body, '\n');
+}
+
+static void
+write_family (Text *text, const TpsFamilyReading *family)
+{
+  text->name = tps_exposition_dup_name (family->family);
+  text->n_plain = strlen (text->name);
+  if (family->family->kind == TPS_FAMILY_COUNTER && g_str_has_suffix (text->name, TOTAL))
+    text->n_plain -= strlen (TOTAL);
+  write_head (text, family->family);
+  for (guint i = 0; i < family->samples->len; i++)
+    {
+      const TpsSample *sample = &g_array_index (family->samples, TpsSample, i);
+
+      if (family->family->kind == TPS_FAMILY_HISTOGRAM)
+        write_histogram (text, sample);
+      else
+        write_number (text, family->family, sample);
+    }
+  g_clear_pointer (&text->name, g_free);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void
+set_bounds (Text *text, TpsCounters *counters)
+{
+  const gdouble *bounds_s = tps_counters_get_bounds (counters, &text->n_bounds);
+
+  text->bounds = g_new0 (gchar *, text->n_bounds + 1);
+  text->indexes = g_new (guint, text->n_bounds);
+  for (guint i = 0; i < text->n_bounds; i++)
+    {
+      text->bounds[i] = dup_bound (bounds_s[i]);
+      text->indexes[i] = tps_histogram_find_bound (bounds_s[i]);
+    }
+}
+
+void
+tps_exposition_write_text (GString *body, TpsCounters *counters, const TpsReading *reading,
+                           gboolean is_openmetrics)
+{
+  Text text = { .body = body, .is_openmetrics = is_openmetrics };
+  guint n_families;
+  const TpsFamilyReading *families = tps_reading_get_families (reading, &n_families);
+
+  text.counts = tps_histogram_counts_new ();
+  set_bounds (&text, counters);
+  for (guint i = 0; i < n_families; i++)
+    write_family (&text, &families[i]);
+  if (is_openmetrics)
+    g_string_append (body, "# EOF\n");
+  g_strfreev (text.bounds);
+  g_free (text.indexes);
+  g_free (text.counts);
+}

@@ -1,0 +1,86 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Histograms of durations: many threads record, one reads, and histograms of several servers can be
+ * added up.
+ *
+ *   tps_histogram_record (histogram, elapsed_ns);        about 5 ns; no lock, nothing shared
+ *   counts = tps_histogram_counts_new ();
+ *   tps_histogram_read (histogram, counts);              adds to the counts: this is also a merge
+ *   p99_ns = tps_histogram_counts_get_quantile (counts, 0.99);
+ *
+ * Buckets. A power of two, in seconds, has 32 buckets, whose bounds grow by 2^(1/32) = 1.0219 from
+ * one to the next: bucket i holds the durations in (2^((i-1)/32), 2^(i/32)] seconds. These are the
+ * buckets of Prometheus' native histograms with schema 5, so they are exported as they are. A
+ * quantile is the geometric middle of its bucket: off by at most 1.1 %. Every duration from 1 ns to
+ * 292 years has a bucket; shorter ones count as 1 ns.
+ *
+ * Memory: 256 bytes for each power of two that durations fall into, in each thread that recorded
+ * some, and as much for the histogram itself (runtime/base/cells.h).
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define TPS_HISTOGRAM_SCHEMA 5
+#define TPS_HISTOGRAM_OCTAVES 64
+#define TPS_HISTOGRAM_BUCKETS (TPS_HISTOGRAM_OCTAVES << TPS_HISTOGRAM_SCHEMA)
+
+typedef struct TpsHistogram TpsHistogram;
+
+TpsHistogram *tps_histogram_new (void);
+/* No thread may record any more. NULL is fine. */
+void tps_histogram_free (TpsHistogram *histogram);
+
+/* NULL is fine. Thread: any. */
+void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
+
+/* How many durations have been recorded. Thread: any. */
+guint64 tps_histogram_get_count (const TpsHistogram *histogram);
+
+/* ---- what was recorded ----------------------------------------------------------------------- */
+
+/* Numbers of one histogram, or of several added up. All zero is empty. */
+typedef struct
+{
+  guint64 count;                          /* of all buckets */
+  guint64 sum_ns;                         /* of the durations, exact */
+  guint first, end;                       /* buckets elsewhere are empty; whole octaves */
+  guint64 buckets[TPS_HISTOGRAM_BUCKETS]; /* by index: see tps_histogram_get_bound_s() */
+} TpsHistogramCounts;
+
+/* Empty; owned by the caller (g_free). */
+TpsHistogramCounts *tps_histogram_counts_new (void);
+void tps_histogram_counts_clear (TpsHistogramCounts *counts);
+
+/* Adds the numbers of `histogram`. Durations that are recorded meanwhile may be missed. Thread:
+ * any. */
+void tps_histogram_read (const TpsHistogram *histogram, TpsHistogramCounts *counts);
+
+/* Adds `other`: in any order, with the same result. */
+void tps_histogram_counts_merge (TpsHistogramCounts *counts, const TpsHistogramCounts *other);
+
+/* The duration that at least the part `quantile` in [0, 1] of all does not exceed, in nanoseconds
+ * and within 1.1 %; NAN if there are none. */
+gdouble tps_histogram_counts_get_quantile (const TpsHistogramCounts *counts, gdouble quantile);
+
+/* How many durations do not exceed `bound_s`, which is rounded to the nearest bound of a bucket: by
+ * at most 1.1 %. Grows with `bound_s`. */
+guint64 tps_histogram_counts_get_below (const TpsHistogramCounts *counts, gdouble bound_s);
+
+/* The last bucket up to that bound. */
+guint tps_histogram_find_bound (gdouble bound_s);
+
+/* The number in Prometheus' native histograms of the bucket `index`, and its upper bound in
+ * seconds. */
+gint tps_histogram_get_native_number (guint index);
+gdouble tps_histogram_get_bound_s (guint index);
+
+/* The bucket of a duration. */
+guint tps_histogram_get_index (gint64 duration_ns);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsHistogram, tps_histogram_free)
+
+G_END_DECLS

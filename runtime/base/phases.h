@@ -1,0 +1,77 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* How long a piece of work, such as a call, spent in each of its phases.
+ *
+ *   tps_phases_begin (&phases, TPS_PHASE_DECODE, clock, FALSE);
+ *   tps_phases_enter_long (&phases, TPS_PHASE_QUEUE);       at each change of phase, on any thread
+ *   tps_phases_enter (&phases, TPS_PHASE_APPLY);
+ *   tps_phases_end (&phases);
+ *
+ * Each phase ends where the next one begins, so all times come from one clock and add up to the
+ * total. Most work is short and has no phase worth a clock read: it reads the clock at its
+ * beginning and its end only, and all of its time counts as APPLY. It is timed in detail from the
+ * beginning if tps_phases_begin() was told to, otherwise from the first phase that was entered
+ * with tps_phases_enter_long().
+ *
+ * NULL phases are valid everywhere, and nothing is measured. Thread: one at a time.
+ */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_PHASE_DECODE = 0, /* arguments are read */
+  TPS_PHASE_QUEUE = 1,  /* the work waits for a thread */
+  TPS_PHASE_APPLY = 2,  /* the work is done */
+  TPS_PHASE_WAIT = 3,   /* for other calls: their turn, a round, a log */
+  TPS_PHASE_REPLY = 4,  /* the result is written */
+  TPS_N_PHASES,
+} TpsPhase;
+
+/* Phases that are kept apart; what comes after them counts for the last one. */
+#define TPS_PHASES_MAX 10
+
+typedef gint64 (*TpsPhasesClock) (void); /* monotonic, in nanoseconds; tps_clock_now_ns() */
+
+typedef struct
+{
+  TpsPhasesClock get_now_ns;
+  gboolean is_detailed;
+  gint64 began_ns;
+  guint n; /* phases that have ended */
+  struct
+  {
+    TpsPhase phase;
+    gint64 end_ns;
+  } ended[TPS_PHASES_MAX];
+  TpsPhase current;
+} TpsPhases;
+
+/* Begins with `phase`. One clock read. */
+void tps_phases_begin (TpsPhases *phases, TpsPhase phase, TpsPhasesClock get_now_ns,
+                       gboolean is_detailed);
+
+/* Ends the current phase and begins `phase`. One clock read if the work is timed in detail. */
+void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
+
+/* The same for phases that may be long: from here on the work is timed in detail. */
+void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
+
+/* The current phase has been `phase` since it began. No clock read. */
+void tps_phases_rename (TpsPhases *phases, TpsPhase phase);
+
+/* Ends the last phase. One clock read. */
+void tps_phases_end (TpsPhases *phases);
+
+/* After the end: the time from the beginning to the end, and the sum of each phase. */
+gint64 tps_phases_get_total_ns (const TpsPhases *phases);
+void tps_phases_sum (const TpsPhases *phases, gint64 sums_ns[TPS_N_PHASES]);
+
+/* "decode", "queue", "apply", "wait", "reply"; static. */
+const gchar *tps_phase_name (TpsPhase phase);
+
+G_END_DECLS

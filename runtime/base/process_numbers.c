@@ -1,0 +1,98 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/process_numbers.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* In /proc/self/stat, after the name of the program, which may hold spaces. */
+#define FIELDS_BEFORE_START 19
+
+static const TpsFamily cpu_seconds = {
+  .name = "process_cpu_seconds_total",
+  .help = "CPU time of the process, in user and kernel mode.",
+  .n_decimals = 9,
+};
+
+static const TpsFamily resident_memory = {
+  .name = "process_resident_memory_bytes",
+  .help = "Memory of the process that is resident, shared memory included.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static const TpsFamily start_time = {
+  .name = "process_start_time_seconds",
+  .help = "When the process began, in seconds since 1970.",
+  .kind = TPS_FAMILY_GAUGE,
+  .n_decimals = 3,
+};
+
+static const TpsFamily open_files = {
+  .name = "process_open_fds",
+  .help = "File descriptors that are open.",
+  .kind = TPS_FAMILY_GAUGE,
+};
+
+static gint64
+get_ns (clockid_t clock)
+{
+  struct timespec now;
+
+  return clock_gettime (clock, &now) == 0 ? (gint64) now.tv_sec * 1000000000 + now.tv_nsec : 0;
+}
+
+/* Of the second number of the file, in pages. */
+static void
+collect_memory (TpsReading *reading)
+{
+  g_autofree gchar *text = NULL;
+  const gchar *space;
+
+  if (!g_file_get_contents ("/proc/self/statm", &text, NULL, NULL)
+      || (space = strchr (text, ' ')) == NULL)
+    return;
+  tps_reading_add (reading, &resident_memory, NULL, NULL,
+                   g_ascii_strtoll (space, NULL, 10) * sysconf (_SC_PAGESIZE));
+}
+
+/* The file says how long after the start of the system, in ticks. */
+static void
+collect_start (TpsReading *reading)
+{
+  g_autofree gchar *text = NULL;
+  const gchar *field;
+  gint64 started_ms, up_ms = get_ns (CLOCK_BOOTTIME) / 1000000;
+
+  if (!g_file_get_contents ("/proc/self/stat", &text, NULL, NULL)
+      || (field = strrchr (text, ')')) == NULL)
+    return;
+  for (guint i = 0; field != NULL && i <= FIELDS_BEFORE_START; i++)
+    field = strchr (field + 1, ' ');
+  if (field == NULL)
+    return;
+  started_ms = g_ascii_strtoll (field, NULL, 10) * 1000 / sysconf (_SC_CLK_TCK);
+  tps_reading_add (reading, &start_time, NULL, NULL,
+                   g_get_real_time () / 1000 - (up_ms - started_ms));
+}
+
+static void
+collect_files (TpsReading *reading)
+{
+  g_autoptr (GDir) files = g_dir_open ("/proc/self/fd", 0, NULL);
+  gint64 n = -1; /* that of the folder itself */
+
+  while (files != NULL && g_dir_read_name (files) != NULL)
+    n++;
+  if (files != NULL)
+    tps_reading_add (reading, &open_files, NULL, NULL, n);
+}
+
+void
+tps_process_numbers_collect (TpsReading *reading, gpointer unused)
+{
+  tps_reading_add (reading, &cpu_seconds, NULL, NULL, get_ns (CLOCK_PROCESS_CPUTIME_ID));
+  collect_memory (reading);
+  collect_start (reading);
+  collect_files (reading);
+}

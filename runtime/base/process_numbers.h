@@ -1,0 +1,14 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Numbers of the process, under the names that all exporters of Prometheus give them. */
+
+#pragma once
+
+#include "runtime/base/counters.h"
+
+G_BEGIN_DECLS
+
+/* A TpsCollect without user data. Reads files of /proc/self, which takes some 20 us. */
+void tps_process_numbers_collect (TpsReading *reading, gpointer unused);
+
+G_END_DECLS

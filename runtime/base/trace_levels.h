@@ -1,0 +1,46 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Levels of the log by area, as operators write them: "info,net=debug,log=warning".
+ *
+ * An item without a name is the level of all areas that no other item names; without one it is
+ * "info". The area of an event is the folder of the source file that declares it, and an item
+ * applies to all areas whose path contains its name: "net" to plugin/net and plugin/net/tls. If
+ * several items apply, the one that names the innermost folder wins.
+ *
+ * Immutable. Thread: any.
+ */
+
+#pragma once
+
+#include "runtime/base/trace.h"
+
+G_BEGIN_DECLS
+
+#define TPS_TRACE_MAX_AREAS 32      /* items with a name */
+#define TPS_TRACE_MAX_AREA_BYTES 32 /* of a name */
+#define TPS_TRACE_MAX_LEVELS_BYTES 2048
+
+typedef struct TpsTraceLevels TpsTraceLevels;
+
+/* Owned by the caller. Errors: INVALID_ARGUMENT, which names the item: an unknown level, a name
+ * that is empty, too long, given twice, or has characters other than a-z, 0-9 and _; too many
+ * names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
+TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
+
+/* The same level for all areas. */
+TpsTraceLevels *tps_trace_levels_new (TpsTraceLevel level);
+
+void tps_trace_levels_free (TpsTraceLevels *levels);
+
+/* The level of the area of `file`, a path with slashes. */
+TpsTraceLevel tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file);
+
+/* The greatest level of any area: more detailed events are of no interest anywhere. */
+TpsTraceLevel tps_trace_levels_get_max (const TpsTraceLevels *levels);
+
+/* As tps_trace_levels_parse() reads it; owned by the caller. */
+gchar *tps_trace_levels_to_text (const TpsTraceLevels *levels);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceLevels, tps_trace_levels_free)
+
+G_END_DECLS

@@ -1,0 +1,61 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The log of a program: lines in a chosen format, to stderr, to the journal or to a file.
+ *
+ *   TpsTraceStreamOptions options = { .format = TPS_TRACE_JSON, .path = "/var/log/ps.log" };
+ *   stream = tps_trace_stream_new (&options, &error);
+ *   tps_trace_set_sink (tps_trace_stream_sink, stream);
+ *   ...
+ *   tps_trace_stream_reopen (stream, &error);      after the file was renamed
+ *
+ * For the journal a line begins with its priority in angle brackets (sd-daemon(3)), and text has
+ * neither time nor level, which the journal has itself.
+ */
+
+#pragma once
+
+#include "runtime/base/trace.h"
+#include "runtime/base/trace_json.h"
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  TPS_TRACE_TEXT = 0, /* runtime/base/trace_sinks.h */
+  TPS_TRACE_JSON = 1, /* runtime/base/trace_json.h */
+} TpsTraceFormat;
+
+/* Copied. */
+typedef struct
+{
+  TpsTraceFormat format;
+  gboolean is_journal;   /* lines begin with priorities */
+  const gchar *path;     /* a file, to which lines are appended; NULL = stderr */
+  TpsTraceOrigin origin; /* of lines of JSON */
+} TpsTraceStreamOptions;
+
+typedef struct TpsTraceStream TpsTraceStream;
+
+/* The caller's. The file is made with mode 0640 if there is none. Errors: INVALID_ARGUMENT, naming
+ * the file. Thread: any. */
+TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
+
+/* Another sink must have been set before. */
+void tps_trace_stream_free (TpsTraceStream *stream);
+
+/* A sink, whose `user_data` is the stream. It waits for a descriptor that is not ready; a line that
+ * cannot be written is lost. */
+void tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data);
+
+/* Opens the path again, so that the log goes on in a new file if the former one was renamed or
+ * deleted. Does nothing without a path. Errors: INVALID_ARGUMENT; the log goes on where it was.
+ * Thread: any, one at a time. */
+gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
+
+/* Whether `fd` is connected to the journal, as the value of the environment variable JOURNAL_STREAM
+ * says (systemd.exec(5)); it may be NULL. */
+gboolean tps_trace_stream_is_journal (gint fd, const gchar *journal_stream);
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceStream, tps_trace_stream_free)
+
+G_END_DECLS

@@ -1,0 +1,50 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What the trainers of a server wait for, as it is at one moment: for reports. */
+
+#pragma once
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define TPS_OPEN_ROUND_MAX_MISSING 100
+
+/* A round that waits for trainers. */
+typedef struct
+{
+  gint64 batch; /* 0 where rounds have none; so is `param_loc` */
+  gint32 param_loc;
+  guint n_arrived;
+  gint64 age_ns;       /* since its first arrival */
+  gint64 remaining_ns; /* until its deadline; below 0 if that has just passed */
+  guint n_missing;     /* in `missing`: the first ones, in ascending order */
+  gint32 missing[TPS_OPEN_ROUND_MAX_MISSING];
+} TpsOpenRound;
+
+/* Of the averaging server. */
+typedef struct
+{
+  guint n_trainers;
+  gint64 round_timeout_ns;
+  gint64 batch;   /* the current one; -1 = none has begun */
+  guint n_open;   /* rounds */
+  guint n_listed; /* of these */
+} TpsAveragingStatus;
+
+/* Of the batch-updating server. */
+typedef struct
+{
+  guint n_trainers, min_trainers;
+  gint64 round_timeout_ns;
+  gint64 version;       /* of the model; 0 = there is none */
+  gboolean is_updating; /* an update is being made */
+  gboolean has_round;   /* a round is open: */
+  TpsOpenRound round;
+} TpsUpdatingStatus;
+
+/* The trainers of rounds that one report looks at, at most. Calls wait for its lock meanwhile. In a
+ * larger group `missing` may lack trainers. */
+#define TPS_OPEN_ROUNDS_MAX_LOOKS 65536
+
+G_END_DECLS

@@ -1,0 +1,17 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What tenants use of their limits, for exporters of metrics. */
+
+#pragma once
+
+#include "runtime/base/counters.h"
+#include "runtime/server/quota/quotas.h"
+
+G_BEGIN_DECLS
+
+/* Adds a sample of every tenant to each family: a TpsCollect for tps_counters_add_collector(), with
+ * TpsQuotas as `user_data`, which must outlive it. Names of tenants beyond the bounds of `quotas`
+ * and of a family are added up in one. */
+void tps_quotas_collect (TpsReading *reading, gpointer quotas);
+
+G_END_DECLS

@@ -1,0 +1,183 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/server/quota/quotas.h"
+
+#include <string.h>
+
+#include "runtime/base/sync.h"
+
+struct TpsQuotas
+{
+  TpsRefcount refcount;
+  TpsTenantOptions options;
+  guint max_unlisted;
+
+  TpsMutex lock;       /* guards everything below */
+  GHashTable *entries; /* name -> TpsTenantLimits */
+  GHashTable *tenants; /* name, the tenant's -> TpsTenant */
+  guint n_unlisted;    /* tenants that were made without an entry */
+  gboolean enforces_table_bytes;
+};
+
+static void
+free_tenant (gpointer tenant)
+{
+  tps_tenant_free (tenant);
+}
+
+TpsQuotas *
+tps_quotas_new (const TpsQuotasOptions *options)
+{
+  TpsQuotas *quotas = g_new0 (TpsQuotas, 1);
+
+  tps_refcount_init (&quotas->refcount);
+  quotas->options = options->tenants;
+  tps_budget_ref (quotas->options.tables);
+  quotas->max_unlisted = options->max_unlisted > 0 ? options->max_unlisted
+                                                   : TPS_QUOTAS_MAX_UNLISTED;
+  tps_mutex_init (&quotas->lock);
+  quotas->entries = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+  quotas->tenants = g_hash_table_new_full (g_str_hash, g_str_equal, NULL, free_tenant);
+  return quotas;
+}
+
+TpsQuotas *
+tps_quotas_ref (TpsQuotas *quotas)
+{
+  tps_refcount_inc (&quotas->refcount);
+  return quotas;
+}
+
+void
+tps_quotas_unref (TpsQuotas *quotas)
+{
+  if (!tps_refcount_dec (&quotas->refcount))
+    return;
+  g_hash_table_unref (quotas->tenants);
+  g_hash_table_unref (quotas->entries);
+  tps_budget_unref (quotas->options.tables);
+  tps_mutex_clear (&quotas->lock);
+  g_free (quotas);
+}
+
+/* ---- with the lock held ---------------------------------------------------------------------- */
+
+static const TpsTenantLimits *
+find_limits (const TpsQuotas *quotas, const gchar *name)
+{
+  static const TpsTenantLimits none;
+  const TpsTenantLimits *limits = g_hash_table_lookup (quotas->entries, name);
+
+  if (limits == NULL)
+    limits = g_hash_table_lookup (quotas->entries, TPS_QUOTAS_DEFAULT_NAME);
+  return limits != NULL ? limits : &none;
+}
+
+static TpsTenant *
+add_tenant (TpsQuotas *quotas, const gchar *name)
+{
+  TpsTenant *tenant = tps_tenant_new (name, &quotas->options);
+
+  tps_tenant_set_limits (tenant, find_limits (quotas, name));
+  if (quotas->enforces_table_bytes)
+    tps_tenant_enforce_table_bytes (tenant);
+  g_hash_table_insert (quotas->tenants, (gpointer) (guintptr) tps_tenant_get_name (tenant), tenant);
+  return tenant;
+}
+
+static TpsTenant *
+provide_tenant (TpsQuotas *quotas, const gchar *name)
+{
+  TpsTenant *tenant = g_hash_table_lookup (quotas->tenants, name);
+
+  return tenant != NULL ? tenant : add_tenant (quotas, name);
+}
+
+static TpsTenant *
+find_unlisted (TpsQuotas *quotas, const gchar *name)
+{
+  if (quotas->n_unlisted >= quotas->max_unlisted)
+    return provide_tenant (quotas, TPS_QUOTAS_OTHERS_NAME);
+  quotas->n_unlisted++;
+  return add_tenant (quotas, name);
+}
+
+/* ---- tenants --------------------------------------------------------------------------------- */
+
+TpsTenant *
+tps_quotas_find (TpsQuotas *quotas, const gchar *name)
+{
+  TpsTenant *tenant;
+
+  tps_mutex_lock (&quotas->lock);
+  tenant = g_hash_table_lookup (quotas->tenants, name);
+  if (tenant == NULL)
+    tenant = g_hash_table_contains (quotas->entries, name) ? add_tenant (quotas, name)
+                                                           : find_unlisted (quotas, name);
+  tps_mutex_unlock (&quotas->lock);
+  return tenant;
+}
+
+void
+tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, guint n_entries)
+{
+  GHashTableIter tenants;
+  gpointer name, tenant;
+
+  tps_mutex_lock (&quotas->lock);
+  g_hash_table_remove_all (quotas->entries);
+  for (guint i = 0; i < n_entries; i++)
+    g_hash_table_insert (quotas->entries, g_strdup (entries[i].name),
+                         g_memdup2 (&entries[i].limits, sizeof entries[i].limits));
+  for (guint i = 0; i < n_entries; i++)
+    if (strcmp (entries[i].name, TPS_QUOTAS_DEFAULT_NAME) != 0)
+      provide_tenant (quotas, entries[i].name);
+  g_hash_table_iter_init (&tenants, quotas->tenants);
+  while (g_hash_table_iter_next (&tenants, &name, &tenant))
+    tps_tenant_set_limits (tenant, find_limits (quotas, name));
+  tps_mutex_unlock (&quotas->lock);
+}
+
+void
+tps_quotas_enforce_table_bytes (TpsQuotas *quotas)
+{
+  GHashTableIter tenants;
+  gpointer tenant;
+
+  tps_mutex_lock (&quotas->lock);
+  quotas->enforces_table_bytes = TRUE;
+  g_hash_table_iter_init (&tenants, quotas->tenants);
+  while (g_hash_table_iter_next (&tenants, NULL, &tenant))
+    tps_tenant_enforce_table_bytes (tenant);
+  tps_mutex_unlock (&quotas->lock);
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  const TpsTenantStatus *left = a;
+  const TpsTenantStatus *right = b;
+
+  return strcmp (left->name, right->name);
+}
+
+GArray *
+tps_quotas_list (TpsQuotas *quotas)
+{
+  GArray *all = g_array_new (FALSE, FALSE, sizeof (TpsTenantStatus));
+  GHashTableIter tenants;
+  gpointer tenant;
+
+  tps_mutex_lock (&quotas->lock);
+  g_hash_table_iter_init (&tenants, quotas->tenants);
+  while (g_hash_table_iter_next (&tenants, NULL, &tenant))
+    {
+      TpsTenantStatus status;
+
+      tps_tenant_get_status (tenant, &status);
+      g_array_append_val (all, status);
+    }
+  tps_mutex_unlock (&quotas->lock);
+  g_array_sort (all, compare_names);
+  return all;
+}

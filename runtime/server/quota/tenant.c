@@ -1,0 +1,344 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* begin: a place among the calls in flight -> every bucket is asked -> then charged. Another call
+ * may empty a bucket between the two. The call is refused then, and what it took from other buckets
+ * is lost: a race may cost a tenant a few tokens, but never gives it any.
+ *
+ * Limits are an immutable object behind a pointer, so a call sees the old ones or the new ones. Old
+ * objects are freed with the tenant, since calls may still read them: some 200 bytes for each
+ * change.
+ */
+
+#include "runtime/server/quota/tenant.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/sync.h"
+
+#define NS_PER_MS 1000000
+#define NS_PER_S G_GINT64_CONSTANT (1000000000)
+/* Of a tick of the coarse clock, which is read in a fifth of the time: bursts that take longer do
+ * not notice it. */
+#define LONG_BURST_NS (100 * NS_PER_MS)
+/* When a call in flight ends is not known; most of them are short. */
+#define IN_FLIGHT_WAIT_MS 10
+
+typedef struct
+{
+  TpsTenantLimits said;
+  TpsTokenRate rates[TPS_N_RATES];
+  gboolean has_rates; /* of a call: not that of rows */
+  clockid_t clock;
+} Limits;
+
+struct TpsTenant
+{
+  gchar *name;
+  gint64 (*get_now_ns) (void); /* NULL = a clock of the system */
+  TpsBudget *tables;
+  TpsJobGroup *jobs;
+  gboolean enforces_table_bytes; /* for the thread that sets limits */
+  GPtrArray *all_limits;         /* of Limits; owns them */
+
+  _Atomic (const Limits *) limits;
+  TpsTokenBucket buckets[TPS_N_RATES];
+  atomic_uint_fast64_t n_calls_in_flight;
+  atomic_uint_fast64_t n_refused[TPS_N_QUOTAS]; /* of tables: counted by the budget */
+  atomic_uint_fast64_t throttled_ms;
+};
+
+const gchar *
+tps_quota_kind_name (TpsQuotaKind kind)
+{
+  static const gchar *const names[TPS_N_QUOTAS] = {
+    [TPS_QUOTA_CALLS] = "calls_per_s",
+    [TPS_QUOTA_ROWS] = "rows_per_s",
+    [TPS_QUOTA_BYTES_IN] = "bytes_in_per_s",
+    [TPS_QUOTA_BYTES_OUT] = "bytes_out_per_s",
+    [TPS_QUOTA_CALLS_IN_FLIGHT] = "calls_in_flight",
+    [TPS_QUOTA_TABLE_BYTES] = "table_bytes",
+  };
+
+  return names[kind];
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+TpsTenant *
+tps_tenant_new (const gchar *name, const TpsTenantOptions *options)
+{
+  static const Limits none = { .clock = CLOCK_MONOTONIC };
+  TpsTenant *tenant = g_new0 (TpsTenant, 1);
+  g_autofree gchar *budget = g_strdup_printf ("tables of tenant %s", name);
+
+  tenant->name = g_strdup (name);
+  tenant->get_now_ns = options->get_now_ns;
+  tenant->all_limits = g_ptr_array_new_with_free_func (g_free);
+  atomic_init (&tenant->limits, &none);
+  if (options->tables != NULL)
+    {
+      tenant->tables = tps_budget_new (options->tables, budget, 0);
+      tps_budget_set_flag (tenant->tables, tps_quota_kind_name (TPS_QUOTA_TABLE_BYTES));
+    }
+  if (options->workers != NULL)
+    tenant->jobs = tps_job_group_new (options->workers);
+  return tenant;
+}
+
+void
+tps_tenant_free (TpsTenant *tenant)
+{
+  g_clear_pointer (&tenant->jobs, tps_job_group_unref);
+  tps_budget_unref (tenant->tables);
+  g_ptr_array_unref (tenant->all_limits);
+  g_free (tenant->name);
+  g_free (tenant);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static const Limits *
+get_limits (TpsTenant *tenant)
+{
+  return atomic_load_explicit (&tenant->limits, memory_order_acquire);
+}
+
+static gint64
+get_now_ns (const TpsTenant *tenant, const Limits *limits)
+{
+  struct timespec now;
+
+  if (tenant->get_now_ns != NULL)
+    return tenant->get_now_ns ();
+  clock_gettime (limits->clock, &now);
+  return (gint64) now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* With bursts of a few ticks, ticks would be lost. */
+static clockid_t
+choose_clock (const Limits *limits)
+{
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    if (tps_token_rate_is_limited (&limits->rates[i])
+        && limits->rates[i].tolerance_ns < LONG_BURST_NS)
+      return CLOCK_MONOTONIC;
+  return CLOCK_MONOTONIC_COARSE;
+}
+
+static void
+limit_tables (TpsTenant *tenant)
+{
+  if (tenant->enforces_table_bytes)
+    tps_budget_set_max (tenant->tables, get_limits (tenant)->said.table_bytes);
+}
+
+void
+tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits)
+{
+  const Limits *before = get_limits (tenant);
+  gint64 now_ns = get_now_ns (tenant, before);
+  Limits *after;
+
+  if (memcmp (&before->said, limits, sizeof *limits) == 0)
+    return;
+  after = g_new0 (Limits, 1);
+  after->said = *limits;
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    {
+      after->rates[i] = tps_token_rate (limits->rates[i].per_s, limits->rates[i].burst);
+      after->has_rates |= i != TPS_QUOTA_ROWS && limits->rates[i].per_s > 0;
+    }
+  after->clock = choose_clock (after);
+  g_ptr_array_add (tenant->all_limits, after);
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    tps_token_bucket_change_rate (&tenant->buckets[i], &before->rates[i], &after->rates[i], now_ns);
+  atomic_store_explicit (&tenant->limits, after, memory_order_release);
+  limit_tables (tenant);
+}
+
+void
+tps_tenant_enforce_table_bytes (TpsTenant *tenant)
+{
+  tenant->enforces_table_bytes = TRUE;
+  limit_tables (tenant);
+}
+
+const gchar *
+tps_tenant_get_name (const TpsTenant *tenant)
+{
+  return tenant->name;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Always FALSE. */
+static gboolean
+refuse (TpsTenant *tenant, TpsQuotaKind kind, gint64 wait_ms, GError *refusal, GError **error)
+{
+  atomic_fetch_add_explicit (&tenant->n_refused[kind], 1, memory_order_relaxed);
+  atomic_fetch_add_explicit (&tenant->throttled_ms, (guint64) wait_ms, memory_order_relaxed);
+  tps_error_set_retry_after_ms (refusal, (gint) MIN (wait_ms, G_MAXINT));
+  g_propagate_error (error, refusal);
+  return FALSE;
+}
+
+static gboolean
+refuse_tokens (TpsTenant *tenant, const Limits *limits, TpsQuotaKind kind, gint64 wait_ns,
+               GError **error)
+{
+  gint64 wait_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
+  GError *refusal = g_error_new (
+      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+      "tenant %s: the limit %s is reached, %" G_GUINT64_FORMAT " with a burst of %" G_GUINT64_FORMAT
+      "; try again in %" G_GINT64_FORMAT " ms",
+      tenant->name, tps_quota_kind_name (kind), limits->said.rates[kind].per_s,
+      limits->rates[kind].burst, wait_ms);
+
+  return refuse (tenant, kind, wait_ms, refusal, error);
+}
+
+static gboolean
+refuse_in_flight (TpsTenant *tenant, guint64 limit, GError **error)
+{
+  GError *refusal = g_error_new (
+      TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
+      "tenant %s: the limit %s is reached, %" G_GUINT64_FORMAT " calls at a time", tenant->name,
+      tps_quota_kind_name (TPS_QUOTA_CALLS_IN_FLIGHT), limit);
+
+  return refuse (tenant, TPS_QUOTA_CALLS_IN_FLIGHT, IN_FLIGHT_WAIT_MS, refusal, error);
+}
+
+/* A compare-and-swap, and not an addition that is undone: a call that is refused must not make
+ * another one fail. */
+static gboolean
+enter (TpsTenant *tenant, guint64 limit)
+{
+  uint_fast64_t n = atomic_load_explicit (&tenant->n_calls_in_flight, memory_order_relaxed);
+
+  if (limit == 0)
+    {
+      atomic_fetch_add_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
+      return TRUE;
+    }
+  do
+    if (n >= limit)
+      return FALSE;
+  while (!atomic_compare_exchange_weak_explicit (&tenant->n_calls_in_flight, &n, n + 1,
+                                                 memory_order_relaxed, memory_order_relaxed));
+  return TRUE;
+}
+
+static void
+leave (TpsTenant *tenant)
+{
+  atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
+}
+
+/* The tokens of a call that begins: of sent bytes none, but there must be no debt. */
+static gboolean
+take_tokens (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError **error)
+{
+  const struct
+  {
+    TpsQuotaKind kind;
+    guint64 n_tokens;
+  } charges[] = {
+    { TPS_QUOTA_BYTES_OUT, 0 },
+    { TPS_QUOTA_CALLS, 1 },
+    { TPS_QUOTA_BYTES_IN, n_bytes_in },
+  };
+  gint64 now_ns = get_now_ns (tenant, limits);
+  gint64 wait_ns;
+
+  for (guint i = 0; i < G_N_ELEMENTS (charges); i++)
+    {
+      TpsQuotaKind kind = charges[i].kind;
+
+      if (tps_token_rate_is_limited (&limits->rates[kind])
+          && !tps_token_bucket_may_take (&tenant->buckets[kind], &limits->rates[kind],
+                                         charges[i].n_tokens, now_ns, &wait_ns))
+        return refuse_tokens (tenant, limits, kind, wait_ns, error);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (charges); i++)
+    {
+      TpsQuotaKind kind = charges[i].kind;
+
+      if (charges[i].n_tokens > 0 && tps_token_rate_is_limited (&limits->rates[kind])
+          && !tps_token_bucket_take (&tenant->buckets[kind], &limits->rates[kind],
+                                     charges[i].n_tokens, now_ns, &wait_ns))
+        return refuse_tokens (tenant, limits, kind, wait_ns, error);
+    }
+  return TRUE;
+}
+
+gboolean
+tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error)
+{
+  const Limits *limits = get_limits (tenant);
+
+  if (!enter (tenant, limits->said.calls_in_flight))
+    return refuse_in_flight (tenant, limits->said.calls_in_flight, error);
+  if (!limits->has_rates || take_tokens (tenant, limits, n_bytes_in, error))
+    return TRUE;
+  leave (tenant);
+  return FALSE;
+}
+
+gboolean
+tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error)
+{
+  const Limits *limits = get_limits (tenant);
+  gint64 wait_ns;
+
+  if (limits->said.rates[TPS_QUOTA_ROWS].per_s == 0
+      || tps_token_bucket_take (&tenant->buckets[TPS_QUOTA_ROWS], &limits->rates[TPS_QUOTA_ROWS],
+                                n_rows, get_now_ns (tenant, limits), &wait_ns))
+    return TRUE;
+  return refuse_tokens (tenant, limits, TPS_QUOTA_ROWS, wait_ns, error);
+}
+
+void
+tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out)
+{
+  const Limits *limits = get_limits (tenant);
+
+  leave (tenant);
+  if (limits->said.rates[TPS_QUOTA_BYTES_OUT].per_s > 0)
+    tps_token_bucket_charge (&tenant->buckets[TPS_QUOTA_BYTES_OUT],
+                             &limits->rates[TPS_QUOTA_BYTES_OUT], n_bytes_out,
+                             get_now_ns (tenant, limits));
+}
+
+/* ---- what it uses ---------------------------------------------------------------------------- */
+
+TpsBudget *
+tps_tenant_get_table_budget (TpsTenant *tenant)
+{
+  return tenant->tables;
+}
+
+TpsJobGroup *
+tps_tenant_get_job_group (TpsTenant *tenant)
+{
+  return tenant->jobs;
+}
+
+void
+tps_tenant_get_status (TpsTenant *tenant, TpsTenantStatus *status)
+{
+  const Limits *limits = get_limits (tenant);
+  gint64 now_ns = get_now_ns (tenant, limits);
+
+  *status = (TpsTenantStatus) { .name = tenant->name, .limits = limits->said };
+  for (guint i = 0; i < TPS_N_RATES; i++)
+    status->levels[i] = tps_token_bucket_get_level (&tenant->buckets[i], &limits->rates[i], now_ns);
+  status->n_calls_in_flight = atomic_load_explicit (&tenant->n_calls_in_flight,
+                                                    memory_order_relaxed);
+  status->n_table_bytes = tps_budget_get_held (tenant->tables);
+  for (guint i = 0; i < TPS_N_QUOTAS; i++)
+    status->n_refused[i] = atomic_load_explicit (&tenant->n_refused[i], memory_order_relaxed);
+  status->n_refused[TPS_QUOTA_TABLE_BYTES] = tps_budget_get_n_refused (tenant->tables);
+  status->throttled_ms = atomic_load_explicit (&tenant->throttled_ms, memory_order_relaxed);
+}

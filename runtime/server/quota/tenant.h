@@ -1,0 +1,116 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* A tenant: callers that share limits. Its limits, what it uses of them, and the decision about
+ * each of its calls.
+ *
+ *   if (!tps_tenant_begin_call (tenant, n_bytes_in, &error))      before the work
+ *     refuse
+ *   tps_tenant_add_rows (tenant, n_rows, &error)                  once the number is known
+ *   tps_tenant_end_call (tenant, n_bytes_out);                    once the reply is encoded
+ *
+ * Calls, rows and received bytes must be there before the work. Sent bytes are charged when they
+ * are known, and leave a debt; the calls of a tenant in debt are refused. A call that is refused is
+ * charged for nothing. Memory of tables is a budget below that of all tables.
+ *
+ * A refusal is RESOURCE_EXHAUSTED. It names the tenant, the limit and its value, and has
+ * retry_after_ms, after which the same call is admitted if the tenant makes no other meanwhile.
+ *
+ * Thread: any. No function takes a lock but tps_tenant_set_limits(). Tenants are owned by TpsQuotas
+ * (quotas.h) and live as long as that.
+ */
+
+#pragma once
+
+#include "runtime/base/budget.h"
+#include "runtime/base/worker_pool.h"
+#include "runtime/server/quota/token_bucket.h"
+
+G_BEGIN_DECLS
+
+/* Those before TPS_N_RATES are token buckets. */
+typedef enum
+{
+  TPS_QUOTA_CALLS = 0,
+  TPS_QUOTA_ROWS = 1,
+  TPS_QUOTA_BYTES_IN = 2,
+  TPS_QUOTA_BYTES_OUT = 3,
+  TPS_QUOTA_CALLS_IN_FLIGHT = 4,
+  TPS_QUOTA_TABLE_BYTES = 5,
+} TpsQuotaKind;
+#define TPS_N_RATES 4
+#define TPS_N_QUOTAS 6
+
+/* "calls_per_s", ..., "calls_in_flight", "table_bytes"; static. */
+const gchar *tps_quota_kind_name (TpsQuotaKind kind);
+
+typedef struct
+{
+  guint64 per_s; /* 0 = no limit */
+  guint64 burst; /* 0 = what a second allows */
+} TpsRateLimit;
+
+/* All zero = no limits. */
+typedef struct
+{
+  TpsRateLimit rates[TPS_N_RATES];
+  guint64 calls_in_flight; /* 0 = no limit */
+  guint64 table_bytes;     /* 0 = no limit */
+} TpsTenantLimits;
+
+typedef struct TpsTenant TpsTenant;
+
+typedef struct
+{
+  TpsBudget *tables;           /* of all tenants; NULL = there is none */
+  TpsWorkerPool *workers;      /* borrowed; NULL = jobs of tenants are not grouped */
+  gint64 (*get_now_ns) (void); /* NULL = the system's monotonic clock */
+} TpsTenantOptions;
+
+/* For TpsQuotas alone. No call of the tenant may be under way when it is freed. */
+TpsTenant *tps_tenant_new (const gchar *name, const TpsTenantOptions *options);
+void tps_tenant_free (TpsTenant *tenant);
+
+/* Replaces the limits. Buckets keep the tokens that they lack. Calls under way keep what they were
+ * granted. One thread at a time. */
+void tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits);
+
+/* From now on the tenant's tables are held to its limit. Before, while a server reads its data
+ * directory, they are only counted: a limit that was lowered must not keep a server from starting.
+ * One thread at a time. */
+void tps_tenant_enforce_table_bytes (TpsTenant *tenant);
+
+const gchar *tps_tenant_get_name (const TpsTenant *tenant);
+
+/* Admits a call that came with `n_bytes_in`. Every admitted call must end. Errors:
+ * RESOURCE_EXHAUSTED. */
+gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error);
+
+/* Charges an admitted call for rows that it is about to read or change. Errors:
+ * RESOURCE_EXHAUSTED. */
+gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error);
+
+/* Ends an admitted call, which sends `n_bytes_out`. */
+void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out);
+
+/* What the tenant's tables are charged to, borrowed; NULL where the options named no budget. */
+TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);
+
+/* The tenant's turn among all tenants on the worker pool, borrowed; NULL = jobs are not grouped. */
+TpsJobGroup *tps_tenant_get_job_group (TpsTenant *tenant);
+
+/* What a tenant uses of its limits. A snapshot. */
+typedef struct
+{
+  const gchar *name; /* borrowed from the tenant */
+  TpsTenantLimits limits;
+  gint64
+      levels[TPS_N_RATES]; /* tokens that are left, negative = a debt; 0 where there is no limit */
+  guint64 n_calls_in_flight;
+  gsize n_table_bytes;
+  guint64 n_refused[TPS_N_QUOTAS];
+  guint64 throttled_ms; /* sum of the waits that refusals named */
+} TpsTenantStatus;
+
+void tps_tenant_get_status (TpsTenant *tenant, TpsTenantStatus *status);
+
+G_END_DECLS

@@ -1,0 +1,21 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* What is counted of the rounds of a parameter server: OPERATING.md, "Metrics". */
+
+#pragma once
+
+#include "runtime/base/metrics.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  TpsGauge *open;
+  TpsGauge *waiting; /* calls, until they are answered */
+  TpsCounter *completed;
+} TpsRoundNumbers;
+
+/* `server` is "averaging" or "updating". The numbers are borrowed from `metrics`. */
+void tps_round_numbers_init (TpsRoundNumbers *numbers, TpsMetrics *metrics, const gchar *server);
+
+G_END_DECLS

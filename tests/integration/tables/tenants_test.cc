@@ -1,0 +1,264 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Two tenants on one server, told apart by a file of rules: peers on TCP are the crowd, those on
+ * the Unix socket are quiet. */
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/client/remote_tables.h"
+#include "plugin/plugin.h"
+#include "runtime/base/error.h"
+#include "tests/integration/tables/table_server.h"
+
+namespace {
+
+using tps_test::new_socket_path;
+
+constexpr gint64 kRows = 1000;
+
+gint64
+deadline ()
+{
+  return std::chrono::duration_cast<std::chrono::nanoseconds> (
+             std::chrono::steady_clock::now ().time_since_epoch () + std::chrono::minutes (2))
+      .count ();
+}
+
+/* A server with rules; `tenants` is the text of their member of the name. */
+class TenantsTest : public testing::Test
+{
+protected:
+  TenantsTest () : rules_ ("rules_" + std::to_string (getpid ()) + ".json")
+  {
+  }
+
+  ~TenantsTest () override
+  {
+    stop ();
+    unlink (rules_.c_str ());
+  }
+
+  void
+  write_rules (const std::string &tenants)
+  {
+    std::string text = R"({ "rules": [
+      { "principals": ["anonymous"], "rights": ["read", "push", "admin"], "tables": ["*"],
+        "tenant": "crowd" },
+      { "principals": ["uid:*"], "rights": ["read", "push", "admin"], "tables": ["*"],
+        "tenant": "quiet" } ], "tenants": )"
+                       + tenants + "}";
+
+    ASSERT_TRUE (g_file_set_contents (rules_.c_str (), text.c_str (), -1, nullptr));
+  }
+
+  void
+  start (const std::string &tenants, const gchar *data = nullptr)
+  {
+    TpsAccessOptions access_options = {};
+    TpsPluginOptions options = {};
+    g_autoptr (GError) error = nullptr;
+
+    write_rules (tenants);
+    access_options.rules_file = rules_.c_str ();
+    access_ = tps_access_new (&access_options, &error);
+    ASSERT_NE (access_, nullptr) << error->message;
+    options.access = access_;
+    options.n_workers = 2;
+    options.parameter_server.n_trainers = 1;
+    options.durable.folder = data;
+    plugin_ = tps_plugin_new (&options, &error);
+    ASSERT_NE (plugin_, nullptr) << error->message;
+    server_ = tps_plugin_new_server (plugin_, nullptr);
+    ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error)) << error->message;
+    ASSERT_TRUE (tps_server_listen (server_, ("unix:" + new_socket_path ()).c_str (), &error))
+        << error->message;
+    ASSERT_TRUE (tps_server_start (server_, &error)) << error->message;
+    ASSERT_TRUE (tps_plugin_wait (plugin_, &error)) << error->message;
+  }
+
+  void
+  stop ()
+  {
+    if (server_ != nullptr)
+      tps_server_stop (server_);
+    g_clear_object (&server_);
+    g_clear_pointer (&plugin_, tps_plugin_free);
+    g_clear_pointer (&access_, tps_access_unref);
+  }
+
+  TpsRemoteTables *
+  connect (bool is_quiet)
+  {
+    const gchar *address = tps_server_get_addresses (server_)[is_quiet ? 1 : 0];
+    TpsRemoteTablesOptions options = {};
+
+    options.addresses = &address;
+    options.n_addresses = 1;
+    return tps_remote_tables_new (&options, nullptr);
+  }
+
+  std::string
+  create (TpsRemoteTables *tables, const gchar *name, gint64 rows = kRows)
+  {
+    g_auto (TpsTableSpec) spec = {};
+    TpsTablePlacement whole = { TPS_SHARD_WHOLE, 0 };
+    g_autoptr (GError) error = nullptr;
+
+    tps_table_spec_init (&spec, name, rows, 4);
+    return tps_remote_tables_create (tables, &spec, &whole, deadline (), &error) ? ""
+                                                                                 : error->message;
+  }
+
+  static std::string
+  look_up (TpsRemoteTables *tables, const gchar *name, gint64 n_rows, gint64 until_ns)
+  {
+    std::vector<gint64> ids ((size_t) n_rows, 7);
+    TpsTensorView view = { { TPS_DTYPE_INT64, 1, { n_rows } }, ids.data () };
+    TpsTensor rows = {};
+    g_autoptr (GError) error = nullptr;
+    bool ok = tps_remote_tables_lookup_rows_sync (tables, name, view, until_ns, &rows, &error);
+
+    tps_tensor_clear (&rows);
+    return ok ? "" : error->message;
+  }
+
+  TpsTenantStatus
+  status (const gchar *tenant)
+  {
+    TpsTenantStatus status;
+
+    tps_tenant_get_status (tps_quotas_find (tps_plugin_get_quotas (plugin_), tenant), &status);
+    return status;
+  }
+
+  std::string rules_;
+  TpsAccess *access_ = nullptr;
+  TpsPlugin *plugin_ = nullptr;
+  TpsServer *server_ = nullptr;
+};
+
+/* While the crowd is refused most of what it sends, every call of the other tenant is served. */
+TEST_F (TenantsTest, ACrowdThatIsRefusedTakesNothingFromOthers)
+{
+  constexpr int n_crowd = 4, n_lookups = 200;
+  std::atomic<bool> is_over { false };
+  std::atomic<int> n_refused { 0 };
+  std::vector<std::thread> threads;
+
+  start (R"({ "crowd": { "calls_per_s": 1, "calls_burst": 40 } })");
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+  ASSERT_EQ (create (quiet, "users"), "");
+  for (int i = 0; i < n_crowd; i++)
+    threads.emplace_back ([&] {
+      g_autoptr (TpsRemoteTables) crowd = connect (false);
+
+      while (!is_over && !tps_remote_tables_discover (crowd, deadline (), nullptr))
+        ;
+      /* A deadline that has nearly come leaves no time to try again. */
+      while (!is_over)
+        n_refused += !look_up (crowd, "users", 1, deadline () - 119999000000).empty ();
+    });
+  while (n_refused < 100)
+    std::this_thread::yield ();
+  for (int i = 0; i < n_lookups; i++)
+    ASSERT_EQ (look_up (quiet, "users", 10, deadline ()), "") << i;
+  is_over = true;
+  for (std::thread &thread : threads)
+    thread.join ();
+  EXPECT_GT (status ("crowd").n_refused[TPS_QUOTA_CALLS], 0u);
+  for (guint64 n : status ("quiet").n_refused)
+    EXPECT_EQ (n, 0u);
+}
+
+/* The C client waits as long as a refusal says, and tries again. */
+TEST_F (TenantsTest, AClientThatIsToldToComeBackLaterDoesSo)
+{
+  start (R"({ "quiet": { "calls_per_s": 100, "calls_burst": 5, "rows_per_s": 100000 } })");
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+
+  ASSERT_EQ (create (quiet, "users"), "");
+  for (int i = 0; i < 20; i++)
+    ASSERT_EQ (look_up (quiet, "users", 10, deadline ()), "");
+  EXPECT_GT (status ("quiet").n_refused[TPS_QUOTA_CALLS], 0u);
+  EXPECT_GT (status ("quiet").throttled_ms, 0u);
+}
+
+TEST_F (TenantsTest, RowsAreLimited)
+{
+  start (R"({ "quiet": { "rows_per_s": 1, "rows_burst": 1000 } })");
+  g_autoptr (TpsRemoteTables) quiet = connect (true), crowd = connect (false);
+
+  ASSERT_EQ (create (quiet, "users"), "");
+  ASSERT_TRUE (tps_remote_tables_discover (crowd, deadline (), nullptr));
+  EXPECT_EQ (look_up (quiet, "users", 900, deadline ()), "");
+  std::string refused = look_up (quiet, "users", 900, deadline ());
+  EXPECT_NE (refused.find ("rows_per_s"), std::string::npos) << refused;
+  EXPECT_EQ (look_up (crowd, "users", 900, deadline ()), "");
+  EXPECT_EQ (look_up (crowd, "users", 900, deadline ()), "");
+}
+
+/* Also after a restart, where the limit has become lower than what there is. */
+TEST_F (TenantsTest, TablesCountForTheirCreator)
+{
+  g_autofree gchar *data = g_dir_make_tmp ("tps-tenants-XXXXXX", nullptr);
+  gsize n_bytes;
+
+  start (R"({ "quiet": { "table_bytes": 100000 } })", data);
+  {
+    g_autoptr (TpsRemoteTables) quiet = connect (true), crowd = connect (false);
+
+    EXPECT_EQ (create (quiet, "first"), "");
+    n_bytes = status ("quiet").n_table_bytes;
+    EXPECT_GT (n_bytes, 16000u);
+    std::string refused = create (quiet, "large", 10000);
+    EXPECT_NE (refused.find ("tables of tenant quiet"), std::string::npos) << refused;
+    EXPECT_EQ (status ("quiet").n_refused[TPS_QUOTA_TABLE_BYTES], 1u);
+    EXPECT_EQ (create (crowd, "large", 10000), "");
+    EXPECT_EQ (status ("quiet").n_table_bytes, n_bytes);
+  }
+  stop ();
+  start (R"({ "quiet": { "table_bytes": 10000 } })", data);
+  {
+    g_autoptr (TpsRemoteTables) quiet = connect (true);
+
+    EXPECT_EQ (status ("quiet").n_table_bytes, n_bytes);
+    ASSERT_TRUE (tps_remote_tables_discover (quiet, deadline (), nullptr));
+    EXPECT_EQ (look_up (quiet, "first", 1, deadline ()), "");
+    EXPECT_NE (create (quiet, "second", 1), "");
+    EXPECT_TRUE (tps_remote_tables_drop (quiet, "first", deadline (), nullptr));
+    EXPECT_EQ (status ("quiet").n_table_bytes, 0u);
+    EXPECT_EQ (create (quiet, "second", 1), "");
+  }
+  stop ();
+  EXPECT_EQ (system (("rm -r " + std::string (data)).c_str ()), 0);
+}
+
+TEST_F (TenantsTest, ReloadedLimitsHoldForConnectionsThatAreOpen)
+{
+  g_autoptr (GError) error = nullptr;
+
+  start ("{}");
+  g_autoptr (TpsRemoteTables) quiet = connect (true);
+  ASSERT_EQ (create (quiet, "users"), "");
+  EXPECT_EQ (look_up (quiet, "users", 500, deadline ()), "");
+  write_rules (R"({ "*": { "rows_per_s": 1, "rows_burst": 500 } })");
+  ASSERT_TRUE (tps_access_reload (access_, &error)) << error->message;
+  EXPECT_EQ (look_up (quiet, "users", 500, deadline ()), "");
+  EXPECT_NE (look_up (quiet, "users", 500, deadline ()), "");
+  write_rules (R"({ "*": { "rows_per_s": "many" } })");
+  EXPECT_FALSE (tps_access_reload (access_, &error));
+  EXPECT_NE (strstr (error->message, "tenants.*.rows_per_s"), nullptr) << error->message;
+  EXPECT_NE (look_up (quiet, "users", 500, deadline ()), "") << "the old limits hold";
+  write_rules ("{}");
+  ASSERT_TRUE (tps_access_reload (access_, nullptr));
+  EXPECT_EQ (look_up (quiet, "users", 500, deadline ()), "");
+}
+
+} // namespace

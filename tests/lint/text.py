@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+"""Text of the tree: no line is longer than 100 columns, and no banned word is used.
+
+Lines that cannot be broken are exempt: string literals, tables of documents, and commands that
+documents show. Python is not checked for its width.
+
+A banned word is one that only this tree would use, or that readers had to read twice. The message
+names its replacement.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+COLUMNS = 100
+CODE = (".c", ".cc", ".cu", ".cuh", ".h")
+OTHERS = (".bzl", ".md", ".sh", ".thrift", "BUILD")
+BANNED = {
+    r"errands?": "call, request",
+    r"opponents?": "original, other",
+    r"misfits?": "error, mismatch",
+    r"(?:go|goes|turn|turns|gone) sour": "fail, fails",
+    r"turn_sour": "fail",
+    r"forgives?": "(say what is accepted)",
+    r"in vain": "without result",
+    r"for want of": "because there is no",
+    r"as it were": "(leave it out)",
+    r"by and by": "gradually",
+}
+PATTERN = re.compile(r"\b(%s)\b" % "|".join(BANNED), re.IGNORECASE)
+# Texts of others, and this list.
+EXEMPT = ("LICENSE", "tests/lint/text.py", "third_party/cuda/")
+
+
+def find_replacement(word):
+    return next(text for pattern, text in BANNED.items() if re.fullmatch(pattern, word, re.IGNORECASE))
+
+
+def has_to_be_long(path, line, in_block):
+    if path.endswith(".md"):
+        return in_block or line.startswith(("|", "    ")) or "](" in line or "<!--" in line
+    if '"' in line or "http" in line:
+        return True
+    # A shell command, or a method of a contract, is one line.
+    return path.endswith((".sh", ".bzl", "BUILD", ".thrift")) and not line.lstrip().startswith(("#", "//"))
+
+
+def check(path):
+    problems = []
+    in_block = False
+    with open(path, encoding="utf-8") as text:
+        for number, line in enumerate(text, 1):
+            line = line.rstrip("\n")
+            if path.endswith(".md") and line.lstrip().startswith("```"):
+                in_block = not in_block
+            if len(line) > COLUMNS and not path.endswith(".py") and not has_to_be_long(path, line, in_block):
+                problems.append("%s:%d: %d columns, at most %d" % (path, number, len(line), COLUMNS))
+            for match in PATTERN.finditer(line):
+                problems.append("%s:%d: \"%s\"; better: %s"
+                                % (path, number, match.group(0), find_replacement(match.group(1))))
+    return problems
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+    listed = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    paths = [path for path in listed.splitlines()
+             if path.endswith(CODE + OTHERS + (".py",)) and not path.startswith(EXEMPT) and os.path.exists(path)]
+    problems = [problem for path in paths for problem in check(path)]
+    print("\n".join(problems + ["text: %d files, %d problems" % (len(paths), len(problems))]))
+    return 1 if problems or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The socket of a service manager that programs notify.
+
+#pragma once
+
+#include <glib.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace thriftps_test {
+
+class NotifySocket
+{
+public:
+  // A path that nothing is bound to yet.
+  static std::string
+  InFolder ()
+  {
+    g_autofree gchar *folder = g_dir_make_tmp ("thriftps-XXXXXX", nullptr);
+    return std::string (folder) + "/notify";
+  }
+
+  // A path, or "@NAME".
+  explicit NotifySocket (const std::string &address) : address_ (address)
+  {
+    struct sockaddr_un un = {};
+    struct timeval patience = { 120, 0 };
+    fd_ = socket (AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    un.sun_family = AF_UNIX;
+    memcpy (un.sun_path, address.data (), address.size ());
+    if (address[0] == '@')
+      un.sun_path[0] = '\0';
+    setsockopt (fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (bind (fd_, reinterpret_cast<struct sockaddr *> (&un),
+              (socklen_t) (offsetof (struct sockaddr_un, sun_path) + address.size ()))
+        < 0)
+      throw std::runtime_error ("bind " + address);
+  }
+  ~NotifySocket ()
+  {
+    close (fd_);
+  }
+  NotifySocket (const NotifySocket &) = delete;
+  NotifySocket &operator= (const NotifySocket &) = delete;
+
+  const std::string &
+  address () const
+  {
+    return address_;
+  }
+
+  // The next message; throws when none comes for two minutes.
+  std::string
+  Receive ()
+  {
+    char bytes[4096];
+    ssize_t n = recv (fd_, bytes, sizeof bytes, 0);
+    if (n < 0)
+      throw std::runtime_error ("no message at " + address_);
+    return std::string (bytes, (size_t) n);
+  }
+
+  // The next message that contains `text`; others are dropped.
+  std::string
+  WaitFor (const std::string &text)
+  {
+    std::string message;
+    do
+      message = Receive ();
+    while (message.find (text) == std::string::npos);
+    return message;
+  }
+
+private:
+  std::string address_;
+  int fd_;
+};
+
+} // namespace thriftps_test

@@ -1,0 +1,71 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/app/passed_sockets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/base/error.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+TEST (PassedSockets, AreCountedAndNamed)
+{
+  g_auto (TpsPassedSockets) sockets = {};
+  ASSERT_TRUE (tps_passed_sockets_parse ("42", "2", "rpc:thriftps.socket", 42, &sockets, nullptr));
+  EXPECT_EQ (sockets.n, 2u);
+  g_autofree gchar *first = tps_passed_sockets_describe (&sockets, 0);
+  g_autofree gchar *second = tps_passed_sockets_describe (&sockets, 1);
+  EXPECT_STREQ (first, "socket 3 (rpc)");
+  EXPECT_STREQ (second, "socket 4 (thriftps.socket)");
+}
+
+TEST (PassedSockets, NeedNoNames)
+{
+  g_auto (TpsPassedSockets) sockets = {};
+  ASSERT_TRUE (tps_passed_sockets_parse ("42", "1", nullptr, 42, &sockets, nullptr));
+  EXPECT_EQ (sockets.n, 1u);
+  g_autofree gchar *first = tps_passed_sockets_describe (&sockets, 0);
+  EXPECT_STREQ (first, "socket 3");
+}
+
+TEST (PassedSockets, AreNoneWithoutTheVariablesOrForAnotherProcess)
+{
+  for (auto [pid, fds] : { std::pair<const char *, const char *> { nullptr, nullptr },
+                           { "42", nullptr },
+                           { nullptr, "1" },
+                           { "43", "1" },
+                           { "42", "0" } })
+    {
+      g_auto (TpsPassedSockets) sockets = { 7, nullptr };
+      ASSERT_TRUE (tps_passed_sockets_parse (pid, fds, nullptr, 42, &sockets, nullptr));
+      EXPECT_EQ (sockets.n, 0u);
+    }
+}
+
+TEST (PassedSockets, RefuseWhatIsNoNumberAndNamesThatDoNotFit)
+{
+  struct
+  {
+    const char *pid, *fds, *names, *message;
+  } cases[] = {
+    { "x", "1", nullptr, "LISTEN_PID=x: expected the id of a process" },
+    { "42", "-1", nullptr, "LISTEN_FDS=-1: expected 0 to 1024" },
+    { "42", "99999999999999", nullptr, "LISTEN_FDS=" },
+    { "42", "2", "one", "LISTEN_FDNAMES=one: expected a name for each of LISTEN_FDS" },
+  };
+  for (const auto &one : cases)
+    {
+      g_auto (TpsPassedSockets) sockets = {};
+      g_autoptr (GError) error = nullptr;
+      EXPECT_FALSE (tps_passed_sockets_parse (one.pid, one.fds, one.names, 42, &sockets, &error));
+      ASSERT_TRUE (g_error_matches (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT));
+      EXPECT_THAT (error->message, HasSubstr (one.message));
+    }
+}
+
+} // namespace

@@ -1,0 +1,199 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// What a service manager is told, without a manager, a server or a clock.
+
+#include "plugin/app/supervision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using testing::ElementsAre;
+
+constexpr gint64 kMs = 1000000;
+
+class SupervisionTest : public testing::Test
+{
+protected:
+  void
+  Begin (gint64 watchdog_ns = 0)
+  {
+    static const TpsSupervisionOps ops = { Send, CheckThreads, GetDurability };
+    tps_supervision_init (&supervision_, &ops, this, "127.0.0.1:9090", watchdog_ns);
+  }
+  // What is sent in the turns of `ms` milliseconds, four a second.
+  std::vector<std::string>
+  Turn (int ms)
+  {
+    sent_.clear ();
+    for (int at = 0; at < ms; at += 250)
+      {
+        tps_supervision_turn (&supervision_, now_ns_);
+        now_ns_ += 250 * kMs;
+      }
+    return sent_;
+  }
+
+  TpsSupervision supervision_;
+  gint64 now_ns_ = 5000 * kMs;
+  std::vector<std::string> sent_;
+  bool takes_ = true;     // the manager
+  std::string missing_;   // the thread that stands still
+  bool has_data_ = false; // a data directory
+  TpsDurableStatus status_ = {};
+
+private:
+  static gboolean
+  Send (gpointer data, const gchar *message)
+  {
+    auto *self = static_cast<SupervisionTest *> (data);
+    if (self->takes_)
+      self->sent_.push_back (message);
+    return self->takes_;
+  }
+  static gboolean
+  CheckThreads (gpointer data, gchar **missing)
+  {
+    auto *self = static_cast<SupervisionTest *> (data);
+    if (self->missing_.empty ())
+      return TRUE;
+    *missing = g_strdup (self->missing_.c_str ());
+    return FALSE;
+  }
+  static gboolean
+  GetDurability (gpointer data, TpsDurableStatus *status)
+  {
+    auto *self = static_cast<SupervisionTest *> (data);
+    if (self->has_data_)
+      *status = self->status_;
+    return self->has_data_;
+  }
+};
+
+TEST_F (SupervisionTest, IsReadyAtOnceWithoutADataDirectory)
+{
+  Begin ();
+  EXPECT_THAT (Turn (5000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+}
+
+TEST_F (SupervisionTest, IsReadyWhenTheLogHasBeenApplied)
+{
+  Begin ();
+  has_data_ = true;
+  status_ = { TPS_DURABLE_RECOVERING, 10, 100, 0, 0, -1 };
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Recovering: LSN 10 of 100\n"
+                                         "EXTEND_TIMEOUT_USEC=30000000"));
+  status_.lsn = 60;
+  status_.remaining_ms = 4000;
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Recovering: LSN 60 of 100, about 5 s left\n"
+                                         "EXTEND_TIMEOUT_USEC=30000000"));
+  status_.phase = TPS_DURABLE_LIVE;
+  EXPECT_THAT (Turn (1000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+}
+
+TEST_F (SupervisionTest, IsNeverReadyWhenTheLogCannotBeApplied)
+{
+  Begin (1000 * kMs);
+  has_data_ = true;
+  status_.phase = TPS_DURABLE_FAILED;
+  EXPECT_THAT (Turn (5000), ElementsAre ());
+}
+
+TEST_F (SupervisionTest, TellsAgainWhatAManagerDidNotTake)
+{
+  Begin ();
+  takes_ = false;
+  EXPECT_THAT (Turn (1000), ElementsAre ());
+  takes_ = true;
+  EXPECT_THAT (Turn (1000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+}
+
+TEST_F (SupervisionTest, SaysWhenTheDiskIsFullOrHasFailed)
+{
+  Begin ();
+  has_data_ = true;
+  status_.phase = TPS_DURABLE_LIVE;
+  Turn (250);
+  status_.phase = TPS_DURABLE_FULL;
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090: the disk is full, and "
+                                         "changes are refused"));
+  status_.phase = TPS_DURABLE_LIVE;
+  EXPECT_THAT (Turn (1000), ElementsAre ("STATUS=Serving on 127.0.0.1:9090"));
+}
+
+TEST_F (SupervisionTest, BeatsFourTimesInTheTimeOfTheWatchdog)
+{
+  Begin (4000 * kMs);
+  EXPECT_THAT (Turn (250), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090", "WATCHDOG=1"));
+  EXPECT_THAT (Turn (3750), ElementsAre ("WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"));
+}
+
+TEST_F (SupervisionTest, DoesNotBeatWhileAThreadStandsStill)
+{
+  Begin (1000 * kMs);
+  Turn (1000);
+  missing_ = "I/O thread 3";
+  EXPECT_THAT (Turn (5000), ElementsAre ());
+  missing_ = "";
+  EXPECT_THAT (Turn (250), ElementsAre ("WATCHDOG=1"));
+}
+
+TEST_F (SupervisionTest, TellsOfAReloadAndItsEnd)
+{
+  Begin ();
+  Turn (250);
+  sent_.clear ();
+  tps_supervision_begin_reload (&supervision_, 1234567891);
+  EXPECT_THAT (sent_, ElementsAre ("RELOADING=1\nMONOTONIC_USEC=1234567"));
+  sent_.clear ();
+  tps_supervision_end_reload (&supervision_);
+  EXPECT_THAT (sent_, ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+
+  // The end of a reload is never lost.
+  tps_supervision_begin_reload (&supervision_, 0);
+  takes_ = false;
+  tps_supervision_end_reload (&supervision_);
+  takes_ = true;
+  EXPECT_THAT (Turn (1000), ElementsAre ("READY=1\nSTATUS=Serving on 127.0.0.1:9090"));
+}
+
+TEST_F (SupervisionTest, ReloadsSilentlyBeforeItIsReady)
+{
+  Begin ();
+  has_data_ = true;
+  status_ = { TPS_DURABLE_RECOVERING, 1, 2, 0, 0, -1 };
+  Turn (250);
+  sent_.clear ();
+  tps_supervision_begin_reload (&supervision_, 0);
+  tps_supervision_end_reload (&supervision_);
+  EXPECT_THAT (sent_, ElementsAre ());
+}
+
+TEST_F (SupervisionTest, SaysOnceThatItStopsAndNothingAfterwards)
+{
+  Begin (1000 * kMs);
+  Turn (250);
+  sent_.clear ();
+  tps_supervision_stop (&supervision_);
+  tps_supervision_stop (&supervision_);
+  EXPECT_THAT (sent_, ElementsAre ("STOPPING=1\nSTATUS=Answering the calls under way"));
+  EXPECT_THAT (Turn (5000), ElementsAre ());
+}
+
+TEST (SupervisionWatchdog, IsThatOfThisProcess)
+{
+  EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", nullptr, 42), 3000 * kMs);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", "42", 42), 3000 * kMs);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", "43", 42), 0);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("3000000", "x", 42), 0);
+  EXPECT_EQ (tps_supervision_parse_watchdog (nullptr, nullptr, 42), 0);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("0", nullptr, 42), 0);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("soon", nullptr, 42), 0);
+  EXPECT_EQ (tps_supervision_parse_watchdog ("99999999999999999999", nullptr, 42), 0);
+}
+
+} // namespace

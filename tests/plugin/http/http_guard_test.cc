@@ -1,0 +1,99 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "plugin/http/http_guard.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <cstring>
+#include <string>
+
+namespace thriftps_test {
+namespace {
+
+TEST (HttpGuard, AcceptsAddressesAndKnownNames)
+{
+  const char *const names[] = { "ps0.example.org", "ps0", nullptr };
+  for (const char *host : { "127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "[::1]", "10.1.2.3:1",
+                            "localhost", "LocalHost:8080", "ps0", "PS0.example.org:65535" })
+    EXPECT_TRUE (tps_http_guard_accepts_host (host, names)) << host;
+}
+
+TEST (HttpGuard, RefusesNamesOfOthersAndWhatIsNoHost)
+{
+  const char *const names[] = { "ps0", nullptr };
+  const std::string long_name (300, 'a');
+  for (const char *host : { "",
+                            "evil.example",
+                            "evil.example:8080",
+                            "127.0.0.1.evil.example",
+                            "localhost.evil.example",
+                            "ps0.evil.example",
+                            "localhost, evil.example",
+                            "127.0.0.1:",
+                            "127.0.0.1:123456",
+                            "127.0.0.1:8o80",
+                            "[::1",
+                            "[::1]x",
+                            "[]",
+                            ":8080",
+                            "::1",
+                            "0x7f.1",
+                            "user@localhost",
+                            "localhost/x",
+                            " localhost",
+                            "localhost ",
+                            long_name.c_str () })
+    {
+      bool is_empty_port = std::strcmp (host, "127.0.0.1:") == 0; // allowed by RFC 3986
+      EXPECT_EQ (tps_http_guard_accepts_host (host, names), is_empty_port) << host;
+    }
+  EXPECT_FALSE (tps_http_guard_accepts_host ("ps0", nullptr));
+}
+
+TEST (HttpGuard, KnowsTheOriginOfItsOwnPages)
+{
+  EXPECT_TRUE (tps_http_guard_is_same_origin ("http://127.0.0.1:8080", "127.0.0.1:8080"));
+  for (const char *origin : { "null", "", "http://evil.example", "http://127.0.0.1:8081",
+                              "http://127.0.0.1:8080.evil.example", "127.0.0.1:8080" })
+    EXPECT_FALSE (tps_http_guard_is_same_origin (origin, "127.0.0.1:8080")) << origin;
+}
+
+bool
+IsLocal (const char *text)
+{
+  struct sockaddr_storage peer = {};
+  auto *v4 = reinterpret_cast<struct sockaddr_in *> (&peer);
+  auto *v6 = reinterpret_cast<struct sockaddr_in6 *> (&peer);
+  peer.ss_family = std::strchr (text, ':') != nullptr ? AF_INET6 : AF_INET;
+  void *address = peer.ss_family == AF_INET ? static_cast<void *> (&v4->sin_addr)
+                                            : static_cast<void *> (&v6->sin6_addr);
+  EXPECT_EQ (inet_pton (peer.ss_family, text, address), 1);
+  return tps_http_guard_is_local (&peer);
+}
+
+TEST (HttpGuard, LocalPeersAreThoseOfLoopbackAndUnixSockets)
+{
+  for (const char *peer : { "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1" })
+    EXPECT_TRUE (IsLocal (peer)) << peer;
+  for (const char *peer : { "10.0.0.1", "128.0.0.1", "::", "::2", "::ffff:10.0.0.1", "fe80::1" })
+    EXPECT_FALSE (IsLocal (peer)) << peer;
+  struct sockaddr_storage unix_peer = {};
+  unix_peer.ss_family = AF_UNIX;
+  EXPECT_TRUE (tps_http_guard_is_local (&unix_peer));
+  unix_peer.ss_family = AF_UNSPEC;
+  EXPECT_FALSE (tps_http_guard_is_local (&unix_peer));
+}
+
+TEST (HttpGuard, FindsTheToken)
+{
+  EXPECT_STREQ (tps_http_guard_find_token ("Bearer abc"), "abc");
+  EXPECT_STREQ (tps_http_guard_find_token ("bearer   a b"), "a b");
+  for (const char *header : { "", "Bearer", "Bearer ", "Basic abc", "abc" })
+    EXPECT_EQ (tps_http_guard_find_token (header), nullptr) << header;
+  EXPECT_EQ (tps_http_guard_find_token (nullptr), nullptr);
+}
+
+} // namespace
+} // namespace thriftps_test

@@ -1,0 +1,658 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// The HTTP server beside a TpsServer, by raw bytes over real sockets: rights, bounds, hostile
+// input, and that it holds up nobody.
+
+#include "plugin/http/http.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin/net/address.h"
+#include "tests/plugin/server/raw_client.h"
+
+namespace thriftps_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr int wait_ms = 60000;
+constexpr int small_buffer = 4096;
+
+// A connection on which nothing has been sent. Blocking.
+class Socket
+{
+public:
+  explicit Socket (const std::string &url, int receive_buffer = 0)
+  {
+    g_auto (TpsAddress) address = { nullptr, nullptr, 0 };
+    gboolean in_progress;
+    tps_address_parse (url.substr (strlen ("http://")).c_str (), &address, nullptr);
+    fd_ = tps_address_connect (&address, &in_progress, nullptr);
+    Wait (POLLOUT);
+    if (receive_buffer > 0)
+      setsockopt (fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  }
+  ~Socket ()
+  {
+    Close ();
+  }
+  Socket (const Socket &) = delete;
+  Socket &operator= (const Socket &) = delete;
+
+  void
+  Close ()
+  {
+    if (fd_ >= 0)
+      close (fd_);
+    fd_ = -1;
+  }
+
+  // Until the peer has closed.
+  void
+  Send (const std::string &bytes)
+  {
+    for (size_t sent = 0; sent < bytes.size ();)
+      {
+        ssize_t n = send (fd_, bytes.data () + sent, bytes.size () - sent, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN)
+          return;
+        if (n < 0)
+          Wait (POLLOUT);
+        sent += n > 0 ? static_cast<size_t> (n) : 0;
+      }
+  }
+
+  // Until `end` has come, or the connection has ended.
+  std::string
+  Receive (const std::string &end = "")
+  {
+    std::string all;
+    char chunk[4096];
+    while (end.empty () || all.find (end) == std::string::npos)
+      {
+        Wait (POLLIN);
+        ssize_t n = recv (fd_, chunk, sizeof chunk, 0);
+        if (n < 0 && errno == EAGAIN)
+          ADD_FAILURE () << "nothing came";
+        if (n <= 0)
+          break;
+        all.append (chunk, static_cast<size_t> (n));
+      }
+    return all;
+  }
+
+private:
+  void
+  Wait (short events)
+  {
+    struct pollfd ready = { fd_, events, 0 };
+    poll (&ready, 1, wait_ms);
+  }
+
+  int fd_ = -1;
+};
+
+std::string
+Request (const std::string &path, const std::string &headers = "",
+         const std::string &method = "GET", const std::string &host = "localhost")
+{
+  return method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + headers + "\r\n";
+}
+
+class Servers
+{
+public:
+  explicit Servers (TpsHttpOptions http = {}, const std::vector<TpsHttpEndpoint> &endpoints = {})
+  {
+    TpsPluginOptions options = {};
+    g_autoptr (GError) error = nullptr;
+    options.n_workers = 1;
+    options.parameter_server.n_trainers = 2;
+    plugin_ = tps_plugin_new (&options, &error);
+    server_ = tps_plugin_new_server (plugin_, nullptr);
+    EXPECT_TRUE (tps_server_listen (server_, "127.0.0.1:0", &error));
+    http.plugin = plugin_;
+    http.server = server_;
+    http_ = tps_http_new (&http);
+    for (const TpsHttpEndpoint &endpoint : endpoints)
+      tps_http_add_endpoint (http_, &endpoint);
+    EXPECT_TRUE (tps_http_listen (http_, "127.0.0.1:0", &error));
+    started_ = tps_http_start (http_, &error);
+    if (error != nullptr)
+      message_ = error->message;
+  }
+
+  ~Servers ()
+  {
+    tps_server_stop (server_);
+    tps_http_free (http_);
+    g_object_unref (server_);
+    tps_plugin_free (plugin_);
+  }
+
+  void
+  StartThrift ()
+  {
+    g_autoptr (GError) error = nullptr;
+    ASSERT_TRUE (tps_server_start (server_, &error)) << error->message;
+  }
+
+  std::string
+  url () const
+  {
+    return tps_http_get_addresses (http_)[0];
+  }
+
+  std::string
+  Exchange (const std::string &bytes) const
+  {
+    Socket socket (url ());
+    socket.Send (bytes);
+    return socket.Receive ();
+  }
+
+  std::string
+  Get (const std::string &path, const std::string &headers = "") const
+  {
+    return Exchange (Request (path, headers));
+  }
+
+  TpsServer *
+  server () const
+  {
+    return server_;
+  }
+  TpsPlugin *
+  plugin () const
+  {
+    return plugin_;
+  }
+  TpsHttp *
+  http () const
+  {
+    return http_;
+  }
+  bool
+  started () const
+  {
+    return started_;
+  }
+  const std::string &
+  message () const
+  {
+    return message_;
+  }
+
+private:
+  TpsPlugin *plugin_ = nullptr;
+  TpsServer *server_ = nullptr;
+  TpsHttp *http_ = nullptr;
+  bool started_ = false;
+  std::string message_;
+};
+
+// ---- states -------------------------------------------------------------------------------------
+
+TEST (Http, SaysWhetherTheServerIsReady)
+{
+  Servers servers;
+  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
+  EXPECT_THAT (servers.Get ("/readyz"), HasSubstr ("starting"));
+  servers.StartThrift ();
+  EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 200"));
+  tps_server_stop (servers.server ());
+  std::string draining = servers.Get ("/readyz");
+  EXPECT_THAT (draining, StartsWith ("HTTP/1.1 503"));
+  EXPECT_THAT (draining, HasSubstr ("\"reasons\":[\"draining\"]"));
+  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
+}
+
+TEST (Http, EveryAnswerForbidsWhatBrowsersCouldDoWithIt)
+{
+  Servers servers;
+  for (const char *path : { "/status", "/nope", "/healthz" })
+    {
+      std::string answer = servers.Get (path);
+      EXPECT_THAT (answer, HasSubstr ("Cache-Control: no-store"));
+      EXPECT_THAT (answer, HasSubstr ("Content-Security-Policy: default-src 'none'"));
+      EXPECT_THAT (answer, HasSubstr ("X-Content-Type-Options: nosniff"));
+      EXPECT_THAT (answer, HasSubstr ("Connection: close"));
+      EXPECT_THAT (answer, Not (HasSubstr ("Access-Control-Allow-Origin")));
+    }
+}
+
+TEST (Http, HeadHasNoBody)
+{
+  Servers servers;
+  std::string answer = servers.Exchange (Request ("/version", "", "HEAD"));
+  EXPECT_THAT (answer, StartsWith ("HTTP/1.1 200"));
+  EXPECT_EQ (answer.substr (answer.size () - 4), "\r\n\r\n");
+  EXPECT_THAT (answer, Not (HasSubstr ("Content-Length: 0")));
+}
+
+// ---- rights -------------------------------------------------------------------------------------
+
+TEST (Http, RefusesNamesOfOthers)
+{
+  Servers servers;
+  EXPECT_THAT (servers.Exchange (Request ("/status", "", "GET", "evil.example")),
+               StartsWith ("HTTP/1.1 421"));
+  EXPECT_THAT (servers.Exchange (Request ("http://evil.example/status")),
+               StartsWith ("HTTP/1.1 421"));
+  EXPECT_THAT (servers.Exchange (Request ("/status", "Host: evil.example\r\n")),
+               StartsWith ("HTTP/1.1 421"));
+  EXPECT_THAT (servers.Exchange ("GET /status HTTP/1.0\r\n\r\n"), StartsWith ("HTTP/1.0 200"));
+}
+
+// A file of this test, with this text.
+std::string
+WriteFile (const std::string &name, const std::string &text)
+{
+  std::string path = testing::TempDir () + name;
+  EXPECT_TRUE (g_file_set_contents (path.c_str (), text.c_str (), -1, nullptr));
+  return path;
+}
+
+std::string
+Bearer (const std::string &token)
+{
+  return "Authorization: Bearer " + token + "\r\n";
+}
+
+TEST (Http, AsksForTheRight)
+{
+  g_autofree gchar *line = nullptr, *other_line = nullptr;
+  g_autofree gchar *token = tps_token_make ("monitor", nullptr, &line, nullptr);
+  g_autofree gchar *other = tps_token_make ("trainer", nullptr, &other_line, nullptr);
+  const std::string tokens = WriteFile ("tokens", std::string (line) + "\n" + other_line + "\n");
+  const std::string rules = WriteFile (
+      "rules.json", "{\"rules\": [{\"principals\": [\"token:monitor\"], \"rights\": [\"admin\"],"
+                    " \"methods\": [\"Http:status\", \"Http:echo\"]},"
+                    " {\"principals\": [\"*\"], \"rights\": [\"read\", \"push\"]}]}");
+  TpsAccessOptions files = { rules.c_str (), tokens.c_str () };
+  g_autoptr (TpsAccess) access = tps_access_new (&files, nullptr);
+  ASSERT_NE (access, nullptr);
+  TpsHttpOptions options = {};
+  options.access = access;
+  Servers servers (options);
+  for (const char *path : { "/healthz", "/" })
+    EXPECT_THAT (servers.Get (path), StartsWith ("HTTP/1.1 200")) << path;
+  EXPECT_THAT (servers.Get ("/readyz"), StartsWith ("HTTP/1.1 503"));
+  std::string denied = servers.Get ("/status");
+  EXPECT_THAT (denied, StartsWith ("HTTP/1.1 401"));
+  EXPECT_THAT (denied, HasSubstr ("WWW-Authenticate: Bearer"));
+  EXPECT_THAT (servers.Get ("/status", Bearer ("wrong")), StartsWith ("HTTP/1.1 401"));
+  EXPECT_THAT (servers.Get ("/status", Bearer (other)), StartsWith ("HTTP/1.1 403"));
+  EXPECT_THAT (servers.Get ("/status", Bearer (token)), StartsWith ("HTTP/1.1 200"));
+  EXPECT_THAT (servers.Get ("/flags", Bearer (token)), StartsWith ("HTTP/1.1 403"));
+  // Without the right it is not said what there is.
+  EXPECT_THAT (servers.Get ("/nope"), StartsWith ("HTTP/1.1 401"));
+  EXPECT_THAT (servers.Get ("/nope", Bearer (token)), StartsWith ("HTTP/1.1 403"));
+  EXPECT_THAT (servers.Exchange (Request ("/status", "", "DELETE")), StartsWith ("HTTP/1.1 401"));
+}
+
+TEST (Http, AnEndpointMustNameItsRight)
+{
+  TpsHttpEndpoint endpoint = {};
+  endpoint.path = "/open";
+  endpoint.handle = [] (TpsHttpRequest *, gpointer) {};
+  Servers servers ({}, { endpoint });
+  EXPECT_FALSE (servers.started ());
+  EXPECT_THAT (servers.message (), HasSubstr ("/open"));
+}
+
+// ---- POST ---------------------------------------------------------------------------------------
+
+TpsHttpEndpoint
+MakeEcho ()
+{
+  TpsHttpEndpoint echo = {};
+  echo.path = "/echo";
+  echo.is_post = TRUE;
+  echo.right = TPS_RIGHT_ADMIN;
+  echo.handle = [] (TpsHttpRequest *request, gpointer) {
+    tps_http_request_reply (request, 200, "text/plain",
+                            g_string_new (tps_http_request_get_body (request)));
+  };
+  return echo;
+}
+
+std::string
+Post (const std::string &body, const std::string &headers = "Content-Type: application/json\r\n")
+{
+  return Request ("/echo", headers + "Content-Length: " + std::to_string (body.size ()) + "\r\n",
+                  "POST")
+         + body;
+}
+
+TEST (Http, PostsAreSmallAndOfTheSameOrigin)
+{
+  Servers servers ({}, { MakeEcho () });
+  EXPECT_THAT (servers.Exchange (Post ("{\"a\":1}")), HasSubstr ("\r\n\r\n{\"a\":1}"));
+  EXPECT_THAT (servers.Exchange (Post (std::string (4096, ' '))), StartsWith ("HTTP/1.1 200"));
+  EXPECT_THAT (servers.Exchange (Post (std::string (4097, ' '))), StartsWith ("HTTP/1.1 413"));
+  EXPECT_THAT (servers.Exchange (Post ("{}", "Content-Type: text/plain\r\n")),
+               StartsWith ("HTTP/1.1 415"));
+  EXPECT_THAT (servers.Exchange (Post ("{}", "")), StartsWith ("HTTP/1.1 415"));
+  const std::string type = "Content-Type: application/json\r\n";
+  EXPECT_THAT (servers.Exchange (Post ("{}", type + "Origin: http://evil.example\r\n")),
+               StartsWith ("HTTP/1.1 403"));
+  EXPECT_THAT (servers.Exchange (Post ("{}", type + "Origin: null\r\n")),
+               StartsWith ("HTTP/1.1 403"));
+  EXPECT_THAT (servers.Exchange (Post ("{}", type + "Origin: http://localhost\r\n")),
+               StartsWith ("HTTP/1.1 200"));
+  std::string wrong = servers.Get ("/echo");
+  EXPECT_THAT (wrong, StartsWith ("HTTP/1.1 405"));
+  EXPECT_THAT (wrong, HasSubstr ("Allow: POST"));
+  for (const char *method : { "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW" })
+    EXPECT_THAT (servers.Exchange (Request ("/status", "Content-Length: 0\r\n", method)),
+                 StartsWith ("HTTP/1.1 405"))
+        << method;
+}
+
+TEST (Http, ABodyWithoutAnEndIsCut)
+{
+  Servers servers ({}, { MakeEcho () });
+  Socket socket (servers.url ());
+  socket.Send (Request ("/echo", "Transfer-Encoding: chunked\r\n", "POST"));
+  const std::string chunk = "4000\r\n" + std::string (0x4000, 'x') + "\r\n";
+  for (int i = 0; i < 64; i++) // until it is cut, sends fail from then on
+    socket.Send (chunk);
+  socket.Receive ();
+  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
+}
+
+// ---- bounds -------------------------------------------------------------------------------------
+
+TEST (Http, ARequestThatDoesNotComeIsCut)
+{
+  TpsHttpOptions options = {};
+  options.request_ms = 50;
+  Servers servers (options);
+  Socket silent (servers.url ()), slow (servers.url ());
+  slow.Send ("GET /healthz HT");
+  EXPECT_EQ (silent.Receive (), "");
+  EXPECT_THAT (slow.Receive (), Not (HasSubstr ("200")));
+  EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200"));
+}
+
+constexpr gsize large_bytes = (32 << 20) - 1; // which takes 32 MiB
+
+TpsHttpEndpoint
+MakeLarge ()
+{
+  TpsHttpEndpoint large = {};
+  large.path = "/large";
+  large.right = TPS_RIGHT_OPEN;
+  large.handle = [] (TpsHttpRequest *request, gpointer) {
+    GString *body = g_string_sized_new (large_bytes);
+    g_string_set_size (body, large_bytes);
+    memset (body->str, 'x', body->len);
+    tps_http_request_reply (request, 200, "text/plain", body);
+  };
+  return large;
+}
+
+gsize
+CountHeld (const Servers &servers)
+{
+  gsize held = 0;
+  tps_budget_visit (
+      tps_plugin_get_budgets (servers.plugin ())->process,
+      [] (TpsBudget *budget, gpointer data) {
+        if (g_str_equal (tps_budget_get_name (budget), "HTTP"))
+          *static_cast<gsize *> (data) = tps_budget_get_held (budget);
+      },
+      &held);
+  return held;
+}
+
+TEST (Http, AnAnswerThatIsNotReadIsCutAndItsMemoryReleased)
+{
+  TpsHttpOptions options = {};
+  options.answer_ms = 500;
+  Servers servers (options, { MakeLarge () });
+  Socket slow (servers.url (), small_buffer);
+  slow.Send (Request ("/large"));
+  slow.Receive ("\r\n\r\n");
+  EXPECT_GT (CountHeld (servers), large_bytes);
+  std::string status;
+  while (status.find ("\"http\":{\"connections\":1,") == std::string::npos) // only this one is left
+    status = servers.Get ("/status");
+  EXPECT_LT (CountHeld (servers), gsize { 1 } << 20);
+}
+
+TEST (Http, AnswersAreCharged)
+{
+  TpsHttpOptions options = {};
+  Servers servers (options, { MakeLarge () });
+  std::vector<std::unique_ptr<Socket>> sockets;
+  std::string refused;
+  for (int i = 0; i < 8 && refused.empty (); i++) // 64 MiB in all
+    {
+      sockets.push_back (std::make_unique<Socket> (servers.url ()));
+      sockets.back ()->Send (Request ("/large"));
+      std::string head = sockets.back ()->Receive ("\r\n\r\n");
+      if (head.find (" 503 ") != std::string::npos)
+        refused = head;
+    }
+  EXPECT_EQ (sockets.size (), 2u); // two answers of 32 MiB and their connections are too much
+  EXPECT_THAT (refused, HasSubstr ("Retry-After:"));
+  EXPECT_LE (CountHeld (servers), gsize { 64 } << 20);
+}
+
+TEST (Http, TooManyConnectionsAreToldSo)
+{
+  TpsHttpOptions options = {};
+  options.max_connections = 2;
+  Servers servers (options);
+  auto first = std::make_unique<Socket> (servers.url ()),
+       second = std::make_unique<Socket> (servers.url ());
+  std::string refused = Socket (servers.url ()).Receive ();
+  EXPECT_THAT (refused, StartsWith ("HTTP/1.1 503"));
+  EXPECT_THAT (refused, HasSubstr ("Retry-After"));
+  first.reset ();
+  std::string answer;
+  while (answer.find (" 200 ") == std::string::npos) // until its end has been seen
+    answer = servers.Get ("/healthz");
+}
+
+TEST (Http, TooManyStreamsAreToldSo)
+{
+  TpsHttpOptions options = {};
+  options.max_streams = 1;
+  options.sample_ms = 10;
+  Servers servers (options);
+  Socket stream (servers.url ());
+  stream.Send (Request ("/events"));
+  EXPECT_THAT (stream.Receive ("event: sample"), HasSubstr ("event: hello"));
+  EXPECT_THAT (servers.Get ("/events"), StartsWith ("HTTP/1.1 503"));
+  stream.Close ();
+  std::string head;
+  while (head.find (" 200 ") == std::string::npos) // its end is seen with the next event
+    {
+      Socket next (servers.url ());
+      next.Send (Request ("/events"));
+      head = next.Receive ("\r\n\r\n");
+    }
+}
+
+TEST (Http, AStreamThatIsNotReadIsCut)
+{
+  TpsHttpOptions options = {};
+  options.sample_ms = 1;
+  Servers servers (options);
+  Socket unread (servers.url (), small_buffer);
+  unread.Send (Request ("/events"));
+  std::string status;
+  while (status.find ("\"streams\":1,") == std::string::npos)
+    status = servers.Get ("/status");
+  while (status.find ("\"streams\":0,") == std::string::npos)
+    status = servers.Get ("/status");
+}
+
+TEST (Http, HostileBytesDoNoHarm)
+{
+  Servers servers;
+  const std::string nul (1, '\0');
+  for (const std::string &bytes : {
+           std::string ("\r\n\r\n"),
+           std::string ("\x80\x01\x00\x01garbage\r\n\r\n"),
+           std::string ("\x16\x03\x01\x02\x00\x01"),
+           "GET /" + nul + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+           std::string ("GET / HTTP/9.9\r\nHost: localhost\r\n\r\n"),
+           std::string ("GET /%00%ff%zz?%00=%ff&&&=;a HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+           std::string ("GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+           std::string ("GET /\xff\xfe HTTP/1.1\r\nHost: \xff\r\n\r\n"),
+           std::string ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+           std::string ("CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+           std::string ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+           Request ("/events", "Connection: Upgrade\r\nUpgrade: websocket\r\n"),
+           Request ("/healthz", "Content-Length: -1\r\n"),
+           Request ("/healthz", "Content-Length: 99999999999999999999\r\n"),
+           Request ("/healthz", "Transfer-Encoding: chunked\r\n") + "ffffffffffffffff\r\n",
+           Request ("/healthz", "A: " + std::string (4 << 20, 'a') + "\r\n"),
+           Request ("/" + std::string (1 << 20, 'a')),
+           Request ("/connections?limit=" + std::string (1000, '9')),
+           Request ("/connections?after=-1&limit=x"),
+       })
+    {
+      Socket socket (servers.url ());
+      socket.Send (bytes);
+      socket.Close ();
+      EXPECT_THAT (servers.Get ("/healthz"), StartsWith ("HTTP/1.1 200")) << bytes.substr (0, 80);
+    }
+  EXPECT_THAT (servers.Get ("/connections?limit=0"), StartsWith ("HTTP/1.1 400"));
+  EXPECT_THAT (servers.Get ("/tables?limit=10001"), HasSubstr ("limit: expected a number from 1"));
+}
+
+// ---- what it holds up ---------------------------------------------------------------------------
+
+// A handler that returns when it is told to.
+class Latch
+{
+public:
+  static void
+  Handle (TpsHttpRequest *request, gpointer data)
+  {
+    auto *latch = static_cast<Latch *> (data);
+    std::unique_lock<std::mutex> lock (latch->mutex_);
+    latch->is_here_ = true;
+    latch->changed_.notify_all ();
+    latch->changed_.wait (lock, [latch] { return latch->is_open_; });
+    tps_http_request_reply (request, 200, "text/plain", g_string_new ("done"));
+  }
+
+  void
+  WaitForHandler ()
+  {
+    std::unique_lock<std::mutex> lock (mutex_);
+    changed_.wait (lock, [this] { return is_here_; });
+  }
+
+  void
+  Open ()
+  {
+    std::lock_guard<std::mutex> lock (mutex_);
+    is_open_ = true;
+    changed_.notify_all ();
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_here_ = false;
+  bool is_open_ = false;
+};
+
+TEST (Http, CallsGoOnWhileItsThreadIsStuck)
+{
+  Latch latch;
+  TpsHttpEndpoint endpoint = {};
+  endpoint.path = "/latch";
+  endpoint.right = TPS_RIGHT_OPEN;
+  endpoint.handle = Latch::Handle;
+  endpoint.user_data = &latch;
+  Servers servers ({}, { endpoint });
+  servers.StartThrift ();
+  Socket stuck (servers.url ());
+  stuck.Send (Request ("/latch"));
+  latch.WaitForHandler ();
+  const std::string address = tps_server_get_addresses (servers.server ())[0];
+  for (int i = 0; i < 10; i++) // more connections than there are loops
+    {
+      RawClient client (address);
+      for (int seqid = 0; seqid < 20; seqid++)
+        {
+          ASSERT_TRUE (client.Send ("Node:describe", seqid));
+          ASSERT_NE (client.Receive (), nullptr);
+        }
+    }
+  latch.Open ();
+  EXPECT_THAT (stuck.Receive (), HasSubstr ("done"));
+}
+
+TEST (Http, ConnectionsAreListedInPages)
+{
+  Servers servers;
+  servers.StartThrift ();
+  const std::string address = tps_server_get_addresses (servers.server ())[0];
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 600; i++) // more than are taken with one hold of the lock
+    {
+      clients.push_back (std::make_unique<RawClient> (address));
+      ASSERT_TRUE (clients.back ()->Send ("Node:describe", 1));
+      ASSERT_NE (clients.back ()->Receive (), nullptr);
+    }
+  guint64 after = 0;
+  size_t n_seen = 0;
+  for (guint n_max : { 1u, 255u, 256u, 1000u })
+    {
+      g_autoptr (GArray) infos = tps_server_list_connections (servers.server (), after, n_max);
+      for (guint i = 0; i < infos->len; i++)
+        {
+          const auto &info = g_array_index (infos, TpsConnectionInfo, i);
+          EXPECT_GT (info.id, after);
+          EXPECT_EQ (info.n_calls, 1u);
+          EXPECT_EQ (info.n_in_flight, 0u);
+          EXPECT_STREQ (info.protocol, "binary");
+          EXPECT_GT (info.n_received_bytes, 20u);
+          after = info.id;
+        }
+      n_seen += infos->len;
+    }
+  EXPECT_EQ (n_seen, clients.size ());
+  clients.erase (clients.begin () + 100, clients.end ());
+  while (tps_server_get_n_connections (servers.server ()) > 100)
+    servers.Get ("/healthz");
+  g_autoptr (GArray) left = tps_server_list_connections (servers.server (), 0, 10000);
+  EXPECT_EQ (left->len, 100u);
+}
+
+TEST (Http, EndsWithRequestsUnderWay)
+{
+  TpsHttpOptions options = {};
+  options.sample_ms = 1;
+  auto servers = std::make_unique<Servers> (options);
+  Socket silent (servers->url ()), stream (servers->url ());
+  stream.Send (Request ("/events"));
+  stream.Receive ("event: sample");
+  servers.reset ();
+  stream.Receive ();
+  EXPECT_EQ (silent.Receive (), "");
+}
+
+} // namespace
+} // namespace thriftps_test

@@ -1,0 +1,283 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// What a server with everything exports: the same as OPERATING.md says, and what promtool accepts.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "plugin/plugin.h"
+#include "plugin/tracing/otlp/otlp_exporter.h"
+#include "runtime/base/exposition.h"
+#include "runtime/base/process_numbers.h"
+#include "tests/plugin/net/tls/certificates.h"
+#include "tests/plugin/server/raw_client.h"
+#include "tests/runtime/base/readings.h"
+
+namespace thriftps_test {
+namespace {
+
+std::string
+ReadFile (const std::string &path)
+{
+  std::ifstream file (path);
+  std::stringstream text;
+  text << file.rdbuf ();
+  return text.str ();
+}
+
+std::string
+Expose (TpsCounters *counters, TpsExpositionFormat format)
+{
+  GString *body = tps_exposition_write (counters, format);
+  std::string text (body->str, body->len);
+  g_string_free (body, TRUE);
+  return text;
+}
+
+class ServerMetrics : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    g_autofree gchar *made = g_dir_make_tmp ("metrics-XXXXXX", nullptr);
+    folder_ = made;
+    MakeAccess ();
+    MakePlugin ();
+    MakeServer ();
+    MakeTable ();
+  }
+  void
+  TearDown () override
+  {
+    tps_plugin_shut_down (plugin_);
+    g_object_unref (server_);
+    tps_plugin_free (plugin_);
+    tps_access_unref (access_);
+    tps_tls_unref (tls_);
+    tps_metrics_unref (metrics_);
+    ASSERT_EQ (system (("rm -r " + folder_).c_str ()), 0);
+  }
+
+  // Anonymous clients may read, and have a limit.
+  void
+  MakeAccess ()
+  {
+    TpsAccessOptions options = {};
+    std::string rules = folder_ + "/rules.json";
+    std::ofstream (rules) << R"({
+      "rules": [ { "principals": ["anonymous"], "rights": ["read"], "tenant": "crowd" } ],
+      "tenants": { "crowd": { "calls_per_s": 100000, "calls_in_flight": 50 } } })";
+    g_autoptr (GError) error = nullptr;
+    options.rules_file = rules.c_str ();
+    access_ = tps_access_new (&options, &error);
+    ASSERT_NE (access_, nullptr) << error->message;
+  }
+  void
+  MakePlugin ()
+  {
+    TpsTrainerLinks links = {};
+    TpsPluginOptions options = {};
+    std::string data = folder_ + "/data";
+    g_autoptr (GError) error = nullptr;
+    options.n_workers = 1;
+    options.trainer_links = &links;
+    options.parameter_server.n_trainers = 2;
+    options.parameter_server.metrics = metrics_;
+    options.durable.folder = data.c_str ();
+    options.access = access_;
+    plugin_ = tps_plugin_new (&options, &error);
+    ASSERT_NE (plugin_, nullptr) << error->message;
+    ASSERT_TRUE (tps_plugin_wait (plugin_, nullptr));
+    // As thriftps_server does by has_process, which is for the only plugin of a process.
+    tps_counters_add_collector (counters (), tps_process_numbers_collect, nullptr);
+  }
+  void
+  MakeServer ()
+  {
+    Authority authority ("fleet");
+    std::string certificate = folder_ + "/server.pem";
+    authority.Issue (certificate);
+    TpsTlsOptions tls = {};
+    tls.certificate = tls.key = certificate.c_str ();
+    tls_ = tps_tls_new (&tls, nullptr);
+    ASSERT_NE (tls_, nullptr);
+    TpsServerOptions options = {};
+    options.n_io_threads = 2;
+    options.tls = tls_;
+    server_ = tps_plugin_new_server (plugin_, &options);
+    ASSERT_TRUE (tps_server_listen (server_, "127.0.0.1:0", nullptr));
+    ASSERT_TRUE (tps_server_start (server_, nullptr));
+    address_ = tps_server_get_addresses (server_)[0];
+  }
+  void
+  MakeTable ()
+  {
+    TpsTableSpec spec;
+    g_autoptr (GError) error = nullptr;
+    tps_table_spec_init (&spec, "users", 100, 4);
+    ASSERT_TRUE (tps_table_store_create (tps_plugin_get_tables (plugin_), &spec, &error))
+        << error->message;
+    tps_table_spec_clear (&spec);
+  }
+  // The exporter's numbers stay when it has ended.
+  void
+  ExportSpans ()
+  {
+    TpsTracerOptions tracing = {};
+    TpsOtlpOptions otlp = {};
+    tracing.has_exporter = TRUE;
+    g_autoptr (TpsTracer) tracer = tps_tracer_new (&tracing);
+    otlp.endpoint = "http://127.0.0.1:1";
+    otlp.tracer = tracer;
+    otlp.counters = counters ();
+    otlp.flush_ms = 1;
+    tps_otlp_exporter_free (tps_otlp_exporter_new (&otlp, nullptr));
+  }
+  TpsCounters *
+  counters ()
+  {
+    return tps_metrics_get_counters (metrics_);
+  }
+
+  std::string folder_;
+  TpsMetrics *metrics_ = tps_metrics_new (nullptr, nullptr);
+  TpsPlugin *plugin_ = nullptr;
+  TpsServer *server_ = nullptr;
+  TpsTls *tls_ = nullptr;
+  TpsAccess *access_ = nullptr;
+  std::string address_;
+};
+
+// A row of the table in OPERATING.md.
+std::string
+RowOf (const TpsFamily &family)
+{
+  static const char *const kinds[] = { "counter", "gauge", "histogram" };
+  std::string labels;
+  for (const gchar *label : family.labels)
+    if (label != nullptr)
+      labels += (labels.empty () ? "`" : ", `") + std::string (label) + "`";
+  std::string name = family.name;
+  return "| `" + (name.rfind ("process_", 0) == 0 ? name : "thriftps_" + name) + "` | "
+         + kinds[family.kind] + " | " + labels + " | " + family.help + " |\n";
+}
+
+TEST_F (ServerMetrics, AreThoseOfTheManual)
+{
+  RawClient client (address_);
+  client.Call ("Node:no_such_method"); // a failure: the family is there with the first one
+  ExportSpans ();
+  std::set<std::string> rows;
+  ForEachNumber (counters (), [&] (const TpsFamily &family, const TpsSample &) {
+    rows.insert (RowOf (family));
+    EXPECT_STRNE (family.help, "") << family.name;
+  });
+  std::string expected;
+  for (const std::string &row : rows)
+    expected += row;
+  std::string manual = ReadFile ("OPERATING.md");
+  std::string begin = "<!-- metrics: begin; checked by tests/plugin/metrics -->\n\n"
+                      "| name | type | labels | meaning |\n| --- | --- | --- | --- |\n";
+  size_t at = manual.find (begin);
+  ASSERT_NE (at, std::string::npos);
+  at += begin.size ();
+  EXPECT_EQ (manual.substr (at, manual.find ("\n<!-- metrics: end -->", at) - at), expected)
+      << "OPERATING.md should have these rows:\n"
+      << expected;
+}
+
+TEST_F (ServerMetrics, AreCountedWhenTheReplyArrives)
+{
+  RawClient client (address_);
+  const char *name = "Node:describe";
+  for (int i = 1; i <= 5; i++)
+    {
+      Message reply = client.Call (name, nullptr, i);
+      ASSERT_EQ (ErrorCode (reply), 0);
+      EXPECT_EQ (ReadNumber (counters (), "requests_total", name), i);
+      EXPECT_EQ (ReadNumber (counters (), "requests_in_flight", name), 0);
+    }
+  EXPECT_EQ (ReadNumber (counters (), "request_bytes_total", name), 5) << "an empty struct each";
+  EXPECT_GT (ReadNumber (counters (), "reply_bytes_total", name), 5 * 20);
+  EXPECT_EQ (ReadNumber (counters (), "tenant_calls_in_flight", "crowd"), 0);
+  EXPECT_EQ (ReadNumber (counters (), "tenant_limit", "calls_in_flight"), 50);
+  EXPECT_EQ (ReadNumber (counters (), "connections"), 1);
+  EXPECT_EQ (ReadNumber (counters (), "table_rows", "users"), 100);
+  EXPECT_EQ (ReadNumber (counters (), "durability_phase", "live"), 1);
+  EXPECT_EQ (ReadNumber (counters (), "durability_phase"), 1);
+  EXPECT_GE (ReadNumber (counters (), "log_admitted_lsn"), 1) << "the creation of the table";
+  EXPECT_GT (ReadNumber (counters (), "process_resident_memory_bytes"), 1 << 20);
+  EXPECT_GT (ReadNumber (counters (), "process_open_fds"), 3);
+  EXPECT_LE (ReadNumber (counters (), "process_start_time_seconds"), g_get_real_time () / 1000);
+  EXPECT_GT (ReadNumber (counters (), "process_start_time_seconds"),
+             g_get_real_time () / 1000 - 3600 * 1000);
+}
+
+TEST_F (ServerMetrics, OfPrincipalsAreTheirCallsAndRefusals)
+{
+  RawClient client (address_);
+  client.Call ("Node:describe");
+  client.Call ("Node:clear_metrics"); // for administrators
+  EXPECT_EQ (ReadNumber (counters (), "principal_refused_requests_total", "anonymous"), 1);
+  std::string text = Expose (counters (), TPS_EXPOSITION_TEXT);
+  EXPECT_THAT (text, testing::HasSubstr ("thriftps_principal_request_duration_seconds_count"
+                                         "{principal=\"anonymous\"} 2\n"));
+}
+
+// A sample: its name with labels, and its value.
+std::map<std::string, std::string>
+ReadText (const std::string &text)
+{
+  std::map<std::string, std::string> samples;
+  std::istringstream lines (text);
+  for (std::string line; std::getline (lines, line);)
+    if (line[0] != '#')
+      {
+        size_t space = line.rfind (' ');
+        EXPECT_TRUE (samples.emplace (line.substr (0, space), line.substr (space + 1)).second)
+            << "twice: " << line;
+      }
+  return samples;
+}
+
+TEST_F (ServerMetrics, TextHasEachSampleOnce)
+{
+  RawClient client (address_);
+  client.Call ("Node:describe");
+  std::map<std::string, std::string> samples = ReadText (Expose (counters (), TPS_EXPOSITION_TEXT));
+  EXPECT_EQ (samples["thriftps_requests_total{method=\"Node:describe\"}"], "1");
+  EXPECT_EQ (
+      samples["thriftps_request_duration_seconds_bucket{method=\"Node:describe\",le=\"+Inf\"}"],
+      "1");
+  EXPECT_EQ (samples["thriftps_table_rows{table=\"users\"}"], "100");
+  EXPECT_EQ (ReadText (Expose (counters (), TPS_EXPOSITION_OPENMETRICS)).size (), samples.size ());
+}
+
+// The tool of Prometheus that checks names, units and help texts.
+TEST_F (ServerMetrics, PleasePromtool)
+{
+  if (!g_file_test ("/usr/bin/promtool", G_FILE_TEST_IS_EXECUTABLE))
+    GTEST_SKIP () << "promtool is not installed: Debian's package prometheus has it";
+  RawClient client (address_);
+  client.Call ("Node:no_such_method");
+  std::string path = folder_ + "/metrics";
+  std::ofstream (path) << Expose (counters (), TPS_EXPOSITION_TEXT);
+  int status = system (
+      ("/usr/bin/promtool check metrics < " + path + " > " + path + ".out 2>&1").c_str ());
+  EXPECT_EQ (status, 0) << ReadFile (path + ".out");
+  EXPECT_EQ (ReadFile (path + ".out"), "");
+}
+
+} // namespace
+} // namespace thriftps_test

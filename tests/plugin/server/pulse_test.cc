@@ -1,0 +1,144 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Loops and workers that turn, and that are held up until the test lets them go.
+
+#include "plugin/server/pulse.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+// Occupies a thread from when it is run to Release().
+class Hold
+{
+public:
+  static void
+  Run (gpointer data)
+  {
+    auto *self = static_cast<Hold *> (data);
+    self->begun_.set_value ();
+    self->released_.get_future ().wait ();
+    self->ended_.set_value ();
+  }
+  void
+  WaitUntilItRuns ()
+  {
+    begun_.get_future ().wait ();
+  }
+  void
+  Release ()
+  {
+    released_.set_value ();
+    ended_.get_future ().wait ();
+  }
+
+private:
+  std::promise<void> begun_, released_, ended_;
+};
+
+class PulseTest : public testing::Test
+{
+protected:
+  PulseTest ()
+  {
+    for (TpsLoop *&loop : loops_)
+      loop = tps_loop_new ("loop", nullptr);
+    pulse_ = tps_pulse_new (loops_, 2, workers_);
+  }
+  ~PulseTest ()
+  {
+    tps_pulse_free (pulse_);
+    for (TpsLoop *loop : loops_)
+      tps_loop_free (loop);
+    tps_worker_pool_free (workers_);
+  }
+  std::string
+  Check ()
+  {
+    g_autofree gchar *missing = nullptr;
+    return tps_pulse_check (pulse_, &missing) ? "" : missing;
+  }
+  // All beats come back in the end.
+  void
+  CheckUntilTheyTurn ()
+  {
+    while (Check () != "")
+      std::this_thread::yield ();
+  }
+
+  TpsLoop *loops_[2];
+  TpsWorkerPool *workers_ = tps_worker_pool_new ("worker", 2);
+  TpsPulse *pulse_;
+};
+
+TEST_F (PulseTest, ThreadsThatTurnBringTheirBeatsBack)
+{
+  EXPECT_EQ (Check (), "");
+  for (int i = 0; i < 10; i++)
+    CheckUntilTheyTurn ();
+}
+
+TEST_F (PulseTest, NamesALoopThatStandsStill)
+{
+  Hold hold;
+  tps_loop_post (loops_[1], Hold::Run, &hold);
+  hold.WaitUntilItRuns ();
+  EXPECT_EQ (Check (), "");
+  // The others are back some time; the second loop's beat is not.
+  std::string missing;
+  while ((missing = Check ()) != "I/O thread 1")
+    EXPECT_NE (missing, "");
+  EXPECT_EQ (Check (), "I/O thread 1");
+  hold.Release ();
+  CheckUntilTheyTurn ();
+}
+
+TEST_F (PulseTest, OneWorkerThatTurnsIsEnough)
+{
+  Hold first, second;
+  tps_worker_pool_submit (workers_, Hold::Run, &first);
+  first.WaitUntilItRuns ();
+  for (int i = 0; i < 3; i++)
+    CheckUntilTheyTurn ();
+  tps_worker_pool_submit (workers_, Hold::Run, &second);
+  second.WaitUntilItRuns ();
+  while (Check () != "workers")
+    std::this_thread::yield ();
+  first.Release ();
+  CheckUntilTheyTurn ();
+  second.Release ();
+}
+
+TEST_F (PulseTest, NamesTimersThatStandStillAsWorkers)
+{
+  Hold hold;
+  tps_worker_pool_add_timer (workers_, 0, Hold::Run, &hold);
+  hold.WaitUntilItRuns ();
+  EXPECT_EQ (Check (), "");
+  while (Check () != "workers")
+    std::this_thread::yield ();
+  hold.Release ();
+  CheckUntilTheyTurn ();
+}
+
+// Beats that are away when the pulse is freed come back later, or are cancelled.
+TEST_F (PulseTest, MayBeFreedWhileBeatsAreAway)
+{
+  Hold loop, timer;
+  tps_loop_post (loops_[0], Hold::Run, &loop);
+  tps_worker_pool_add_timer (workers_, 0, Hold::Run, &timer);
+  loop.WaitUntilItRuns ();
+  timer.WaitUntilItRuns ();
+  EXPECT_EQ (Check (), "");
+  tps_pulse_free (pulse_);
+  loop.Release ();
+  timer.Release ();
+  pulse_ = tps_pulse_new (loops_, 2, workers_);
+}
+
+} // namespace

@@ -1,0 +1,294 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+// Limits of tenants over real sockets. The clock of the limits stands still unless a test moves it,
+// so that every count is exact.
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "plugin/access/access.h"
+#include "tests/plugin/server/test_service.h"
+
+namespace thriftps_test {
+namespace {
+
+constexpr int kExhausted = 7;
+constexpr gint64 kSecond = 1000000000;
+
+std::atomic<gint64> clock_ns { kSecond };
+
+gint64
+GetNow ()
+{
+  return clock_ns;
+}
+
+class QuotaTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsQuotasOptions quotas = {};
+    quotas.tenants.get_now_ns = GetNow;
+    clock_ns = 100 * kSecond;
+    quotas_ = tps_quotas_new (&quotas);
+    TpsServerOptions options = {};
+    options.n_workers = 1;
+    options.quotas = quotas_;
+    return options;
+  }
+
+  void
+  TearDown () override
+  {
+    ServerTest::TearDown ();
+    g_clear_pointer (&quotas_, tps_quotas_unref);
+  }
+
+  void
+  Limit (const char *tenant, const TpsTenantLimits &limits)
+  {
+    TpsTenantEntry entry = { tenant, limits };
+    tps_quotas_set_limits (quotas_, &entry, 1);
+  }
+
+  // A call's end is counted before its answer leaves.
+  TpsTenantStatus
+  Status (const char *tenant = TPS_DEFAULT_TENANT)
+  {
+    TpsTenantStatus status;
+    tps_tenant_get_status (tps_quotas_find (quotas_, tenant), &status);
+    return status;
+  }
+
+  TpsQuotas *quotas_ = nullptr;
+};
+
+TEST_F (QuotaTest, CallsBeyondTheRateAreRefusedWithATime)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_), other (unix_);
+  limits.rates[TPS_QUOTA_CALLS] = { 20, 3 };
+  Limit ("*", limits);
+
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (i))), i);
+  Message refused = other.Call ("Test:echo", IntField (9)); // of the same tenant
+  EXPECT_EQ (ErrorCode (refused), kExhausted);
+  EXPECT_EQ (RetryAfterMs (refused), 50);
+  EXPECT_NE (ErrorText (refused).find ("calls_per_s"), std::string::npos);
+  EXPECT_EQ (Status ().n_refused[TPS_QUOTA_CALLS], 1u);
+  clock_ns += kSecond / 20;
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (5))), 5);
+}
+
+// Calls of methods that do not exist cost work, too.
+TEST_F (QuotaTest, CallsOfUnknownMethodsCount)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 2 };
+  Limit ("*", limits);
+
+  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 1);
+  EXPECT_EQ (ExceptionKind (client.Call ("Nowhere:echo")), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
+  EXPECT_EQ (ExceptionKind (client.Call ("Test:nonsense")), 6); // it has no ServiceError
+}
+
+TEST_F (QuotaTest, ReceivedBytesCount)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+  limits.rates[TPS_QUOTA_BYTES_IN] = { 1000000, 300000 };
+  Limit ("*", limits);
+
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", BinaryField (200000))), 0);
+  EXPECT_EQ (ErrorCode (client.Call ("Test:echo", BinaryField (200000))), kExhausted);
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (7))), 7);
+  EXPECT_EQ (Status ().n_refused[TPS_QUOTA_BYTES_IN], 1u);
+  EXPECT_NEAR ((double) Status ().levels[TPS_QUOTA_BYTES_IN], 100000, 200);
+}
+
+TEST_F (QuotaTest, SentBytesAreWaitedForByLaterCalls)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+  limits.rates[TPS_QUOTA_BYTES_OUT] = { 100000, 100000 };
+  Limit ("*", limits);
+
+  EXPECT_EQ (BinaryResult (client.Call ("Test:make", IntField (300000))).size (), 300000u);
+  EXPECT_LT (Status ().levels[TPS_QUOTA_BYTES_OUT], -200000);
+  Message refused = client.Call ("Test:echo", IntField (1));
+  EXPECT_EQ (ErrorCode (refused), kExhausted);
+  EXPECT_NEAR (RetryAfterMs (refused), 2000, 10);
+  clock_ns += 3 * kSecond;
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+}
+
+TEST_F (QuotaTest, CallsInFlightAreLimitedUntilTheyAreAnswered)
+{
+  TpsTenantLimits limits = {};
+  RawClient first (tcp_), second (tcp_);
+  limits.calls_in_flight = 2;
+  Limit ("*", limits);
+
+  first.Send ("Test:hold", 1, IntField (1));
+  second.Send ("Test:hold", 1, IntField (2));
+  service_.WaitForHeld (2);
+  Message refused = second.Call ("Test:echo", IntField (3), 7);
+  EXPECT_EQ (ErrorCode (refused), kExhausted);
+  EXPECT_GT (RetryAfterMs (refused), 0);
+  service_.Release (1);
+  EXPECT_EQ (IntResult (first.Receive ()), 1);
+  EXPECT_EQ (IntResult (second.Call ("Test:echo", IntField (3), 8)), 3);
+  service_.Release (2);
+  EXPECT_EQ (IntResult (second.Receive ()), 2);
+  EXPECT_EQ (Status ().n_calls_in_flight, 0u);
+}
+
+// Those of connections that close end, too.
+TEST_F (QuotaTest, CallsOfClosedConnectionsLeaveTheirTenant)
+{
+  TpsTenantLimits limits = {};
+  limits.calls_in_flight = 100;
+  Limit ("*", limits);
+  {
+    RawClient gone (tcp_);
+    for (int i = 0; i < 10; i++)
+      gone.Send ("Test:work", i, IntField (i));
+    service_.WaitForWorking (1);
+    while (Status ().n_calls_in_flight < 10)
+      std::this_thread::yield ();
+  }
+  service_.LetGo ();
+  while (Status ().n_calls_in_flight > 0)
+    std::this_thread::yield ();
+}
+
+// Workers serve tenants in turn, and then the connections of each.
+class CrowdTest : public ServerTest
+{
+protected:
+  TpsServerOptions
+  Options () override
+  {
+    TpsQuotasOptions quotas = {};
+    TpsAccessOptions access = {};
+    g_autofree gchar *rules = g_build_filename (g_get_tmp_dir (), "tps-crowd-rules.json", nullptr);
+    workers_ = tps_worker_pool_new ("crowd", 1);
+    quotas.tenants.workers = workers_;
+    quotas_ = tps_quotas_new (&quotas);
+    EXPECT_TRUE (g_file_set_contents (
+        rules,
+        R"({ "rules": [ { "principals": ["anonymous"], "rights": ["push"], "tenant": "crowd" },
+                        { "principals": ["uid:*"], "rights": ["push"], "tenant": "quiet" } ] })",
+        -1, nullptr));
+    access.rules_file = rules;
+    access_ = tps_access_new (&access, nullptr);
+    unlink (rules);
+    TpsServerOptions options = {};
+    options.workers = workers_;
+    options.quotas = quotas_;
+    options.access = access_;
+    return options;
+  }
+
+  void
+  TearDown () override
+  {
+    ServerTest::TearDown ();
+    g_clear_pointer (&access_, tps_access_unref);
+    g_clear_pointer (&quotas_, tps_quotas_unref);
+    g_clear_pointer (&workers_, tps_worker_pool_free);
+  }
+
+  TpsWorkerPool *workers_ = nullptr;
+  TpsQuotas *quotas_ = nullptr;
+  TpsAccess *access_ = nullptr;
+};
+
+TEST_F (CrowdTest, ATenantWithManyConnectionsHasNoMoreTurnsThanOneWithASingleConnection)
+{
+  constexpr int n_crowd = 12, n_quiet = 3;
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  RawClient quiet (unix_);
+
+  for (int i = 0; i < n_crowd; i++)
+    {
+      crowd.push_back (std::make_unique<RawClient> (tcp_));
+      crowd.back ()->Send ("Test:work", 1, IntField (100 + i));
+      while (tps_server_get_n_calls (server_) < (guint) i + 1)
+        std::this_thread::yield ();
+    }
+  for (int i = 0; i < n_quiet; i++)
+    quiet.Send ("Test:work", i, IntField (i));
+  while (tps_server_get_n_calls (server_) < n_crowd + n_quiet)
+    std::this_thread::yield ();
+  service_.LetGo ();
+  for (int i = 0; i < n_quiet; i++)
+    EXPECT_LT (IntResult (quiet.Receive ()), n_quiet);
+  for (auto &client : crowd)
+    EXPECT_GE (IntResult (client->Receive ()), 100);
+  std::vector<gint32> begun = service_.Begun ();
+  auto turn = std::find (begun.begin (), begun.end (), n_quiet - 1) - begun.begin ();
+  EXPECT_LE (turn, 2 * n_quiet + 1); // every other turn, after the call that ran already
+}
+
+// A peer that goes on after refusals is read a few times a second only, and is then answered all
+// the same.
+TEST_F (QuotaTest, APeerThatTakesNoNoticeOfRefusalsIsReadSlowly)
+{
+  constexpr int n_calls = 8;
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+  std::string calls;
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit ("*", limits);
+
+  for (int call = 0; call < n_calls; call++)
+    calls += MessageBytes ({}, "Test:echo", call, IntField (call));
+  gint64 begin_us = g_get_monotonic_time ();
+  ASSERT_TRUE (client.SendBytes (calls));
+  EXPECT_EQ (IntResult (client.Receive ()), 0);
+  for (int call = 1; call < n_calls; call++)
+    {
+      EXPECT_EQ (ErrorCode (client.Receive ()), kExhausted);
+      EXPECT_GE (g_get_monotonic_time () - begin_us, (call - 1) * 100000);
+    }
+}
+
+TEST_F (QuotaTest, AConnectionMayCloseWhileItIsNotRead)
+{
+  TpsTenantLimits limits = {};
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit ("*", limits);
+  {
+    RawClient gone (tcp_);
+    EXPECT_EQ (IntResult (gone.Call ("Test:echo", IntField (1))), 1);
+    EXPECT_EQ (ErrorCode (gone.Call ("Test:echo", IntField (1))), kExhausted);
+  }
+  while (tps_server_get_n_connections (server_) > 0)
+    std::this_thread::yield ();
+}
+
+TEST_F (QuotaTest, LimitsMayChangeWhileConnectionsGoOn)
+{
+  TpsTenantLimits limits = {};
+  RawClient client (tcp_);
+
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+  limits.rates[TPS_QUOTA_CALLS] = { 1, 1 };
+  Limit (TPS_DEFAULT_TENANT, limits);
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+  EXPECT_EQ (ErrorCode (client.Call ("Test:echo", IntField (1))), kExhausted);
+  Limit ("another", limits);
+  EXPECT_EQ (IntResult (client.Call ("Test:echo", IntField (1))), 1);
+}
+
+} // namespace
+} // namespace thriftps_test

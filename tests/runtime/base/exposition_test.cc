@@ -1,0 +1,305 @@
+// Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/base/exposition.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+const TpsFamily kCalls = { .name = "requests_total", .help = "Requests.", .labels = { "method" } };
+const TpsFamily kFailures = { .name = "failures_total",
+                              .help = "Failures.",
+                              .labels = { "method", "code" } };
+const TpsFamily kLevel = { .name = "connections", .help = "Open.", .kind = TPS_FAMILY_GAUGE };
+const TpsFamily kHeld = {
+  .name = "memory_held_bytes", .help = "Held.", .kind = TPS_FAMILY_GAUGE, .labels = { "budget" }
+};
+const TpsFamily kWaiting = { .name = "waiting_seconds",
+                             .help = "Waiting.",
+                             .kind = TPS_FAMILY_GAUGE,
+                             .labels = { "what" },
+                             .n_decimals = 9 };
+const TpsFamily kDuration = { .name = "duration_seconds",
+                              .help = "Of calls.",
+                              .kind = TPS_FAMILY_HISTOGRAM,
+                              .labels = { "method" } };
+const TpsFamily kCpu = { .name = "process_cpu_seconds_total",
+                         .help = "Of the process.",
+                         .n_decimals = 2 };
+
+std::string
+Write (TpsCounters *counters, TpsExpositionFormat format)
+{
+  GString *body = tps_exposition_write (counters, format);
+  std::string text (body->str, body->len);
+  g_string_free (body, TRUE);
+  return text;
+}
+
+class ExpositionTest : public testing::Test
+{
+protected:
+  void
+  SetUp () override
+  {
+    const double bounds[] = { 0.00001, 0.0025, 1, 10 };
+    tps_counters_set_bounds (counters_, bounds, G_N_ELEMENTS (bounds));
+    tps_counter_add (tps_counters_use_counter (counters_, &kCalls, "a\"b", nullptr), 7);
+    tps_counter_add (tps_counters_use_counter (counters_, &kFailures, "m", "STALE"), 1);
+    tps_gauge_set (tps_counters_use_gauge (counters_, &kLevel, nullptr, nullptr), -3);
+    tps_gauge_set (tps_counters_use_gauge (counters_, &kHeld, "tables", nullptr), 1 << 30);
+    tps_gauge_set (tps_counters_use_gauge (counters_, &kWaiting, "a", nullptr), -1500000000);
+    tps_gauge_set (tps_counters_use_gauge (counters_, &kWaiting, "b", nullptr), 20);
+    tps_counter_add (tps_counters_use_counter (counters_, &kCpu, nullptr, nullptr), 1205);
+    TpsHistogram *histogram = tps_counters_use_histogram (counters_, &kDuration, "m", nullptr);
+    for (gint64 ns : { 5000, 1000000, 1000001, 2000000000 })
+      tps_histogram_record (histogram, ns);
+    tps_counters_use_histogram (counters_, &kDuration, "none", nullptr);
+  }
+  void
+  TearDown () override
+  {
+    tps_counters_unref (counters_);
+  }
+
+  TpsCounters *counters_ = tps_counters_new ();
+};
+
+TEST_F (ExpositionTest, Text)
+{
+  EXPECT_EQ (Write (counters_, TPS_EXPOSITION_TEXT),
+             R"(# HELP thriftps_connections Open.
+# TYPE thriftps_connections gauge
+thriftps_connections -3
+# HELP thriftps_duration_seconds Of calls.
+# TYPE thriftps_duration_seconds histogram
+thriftps_duration_seconds_bucket{method="m",le="1e-05"} 1
+thriftps_duration_seconds_bucket{method="m",le="0.0025"} 3
+thriftps_duration_seconds_bucket{method="m",le="1.0"} 3
+thriftps_duration_seconds_bucket{method="m",le="10.0"} 4
+thriftps_duration_seconds_bucket{method="m",le="+Inf"} 4
+thriftps_duration_seconds_sum{method="m"} 2.002005001
+thriftps_duration_seconds_count{method="m"} 4
+thriftps_duration_seconds_bucket{method="none",le="1e-05"} 0
+thriftps_duration_seconds_bucket{method="none",le="0.0025"} 0
+thriftps_duration_seconds_bucket{method="none",le="1.0"} 0
+thriftps_duration_seconds_bucket{method="none",le="10.0"} 0
+thriftps_duration_seconds_bucket{method="none",le="+Inf"} 0
+thriftps_duration_seconds_sum{method="none"} 0
+thriftps_duration_seconds_count{method="none"} 0
+# HELP thriftps_failures_total Failures.
+# TYPE thriftps_failures_total counter
+thriftps_failures_total{method="m",code="STALE"} 1
+# HELP thriftps_memory_held_bytes Held.
+# TYPE thriftps_memory_held_bytes gauge
+thriftps_memory_held_bytes{budget="tables"} 1073741824
+# HELP process_cpu_seconds_total Of the process.
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 12.05
+# HELP thriftps_requests_total Requests.
+# TYPE thriftps_requests_total counter
+thriftps_requests_total{method="a\"b"} 7
+# HELP thriftps_waiting_seconds Waiting.
+# TYPE thriftps_waiting_seconds gauge
+thriftps_waiting_seconds{what="a"} -1.5
+thriftps_waiting_seconds{what="b"} 0.00000002
+)");
+}
+
+// Only what differs.
+TEST_F (ExpositionTest, OpenMetrics)
+{
+  std::string text = Write (counters_, TPS_EXPOSITION_OPENMETRICS);
+  for (const char *part : {
+           "# HELP thriftps_requests Requests.\n# TYPE thriftps_requests counter\n"
+           "thriftps_requests_total{method=\"a\\\"b\"} 7\n",
+           "# TYPE thriftps_memory_held_bytes gauge\n# UNIT thriftps_memory_held_bytes bytes\n",
+           "# TYPE process_cpu_seconds counter\n# UNIT process_cpu_seconds seconds\n"
+           "process_cpu_seconds_total 12.05\n",
+           "# TYPE thriftps_duration_seconds histogram\n# UNIT thriftps_duration_seconds seconds\n",
+       })
+    EXPECT_NE (text.find (part), std::string::npos) << part << "in\n" << text;
+  ASSERT_GT (text.size (), 6u);
+  EXPECT_EQ (text.substr (text.size () - 6), "# EOF\n");
+}
+
+// A message of protobuf as far as it is needed here: fields by number, in order.
+struct Message
+{
+  explicit Message (const std::string &bytes)
+  {
+    for (size_t at = 0; at < bytes.size ();)
+      {
+        guint64 tag = Varint (bytes, &at);
+        switch (tag & 7)
+          {
+          case 0:
+            numbers[tag >> 3].push_back (Varint (bytes, &at));
+            break;
+          case 1:
+            double value;
+            memcpy (&value, bytes.data () + at, 8);
+            doubles[tag >> 3].push_back (value);
+            at += 8;
+            break;
+          case 2:
+            {
+              guint64 n = Varint (bytes, &at);
+              texts[tag >> 3].push_back (bytes.substr (at, n));
+              at += n;
+              break;
+            }
+          default:
+            throw std::runtime_error ("no such wire type");
+          }
+      }
+  }
+  static guint64
+  Varint (const std::string &bytes, size_t *at)
+  {
+    guint64 value = 0;
+    for (unsigned shift = 0;; shift += 7)
+      {
+        guint8 byte = static_cast<guint8> (bytes.at ((*at)++));
+        value |= static_cast<guint64> (byte & 127) << shift;
+        if (byte < 128)
+          return value;
+      }
+  }
+  static gint64
+  Signed (guint64 value)
+  {
+    return static_cast<gint64> (value >> 1) ^ -static_cast<gint64> (value & 1);
+  }
+
+  std::map<guint64, std::vector<guint64>> numbers;
+  std::map<guint64, std::vector<double>> doubles;
+  std::map<guint64, std::vector<std::string>> texts;
+};
+
+std::map<std::string, Message>
+ReadFamilies (const std::string &bytes)
+{
+  std::map<std::string, Message> families;
+  for (size_t at = 0; at < bytes.size ();)
+    {
+      guint64 n = Message::Varint (bytes, &at);
+      Message family (bytes.substr (at, n));
+      families.emplace (family.texts[1].at (0), family);
+      at += n;
+    }
+  return families;
+}
+
+TEST_F (ExpositionTest, ProtobufOfNumbers)
+{
+  std::map<std::string, Message> families = ReadFamilies (
+      Write (counters_, TPS_EXPOSITION_PROTOBUF));
+  EXPECT_EQ (families.size (), 7u);
+  Message &failures = families.at ("thriftps_failures_total");
+  EXPECT_EQ (failures.texts[2].at (0), "Failures.");
+  EXPECT_EQ (failures.numbers[3].at (0), 0u);
+  Message metric (failures.texts[4].at (0));
+  Message label (metric.texts[1].at (1));
+  EXPECT_EQ (label.texts[1].at (0), "code");
+  EXPECT_EQ (label.texts[2].at (0), "STALE");
+  EXPECT_EQ (Message (metric.texts[3].at (0)).doubles[1].at (0), 1);
+  Message &waiting = families.at ("thriftps_waiting_seconds");
+  EXPECT_EQ (waiting.numbers[3].at (0), 1u);
+  EXPECT_EQ (Message (Message (waiting.texts[4].at (0)).texts[2].at (0)).doubles[1].at (0), -1.5);
+}
+
+// Native buckets, found by their numbers, are those of the durations.
+TEST_F (ExpositionTest, ProtobufOfHistograms)
+{
+  std::map<std::string, Message> families = ReadFamilies (
+      Write (counters_, TPS_EXPOSITION_PROTOBUF));
+  Message &family = families.at ("thriftps_duration_seconds");
+  EXPECT_EQ (family.numbers[3].at (0), 4u);
+  Message histogram (Message (family.texts[4].at (0)).texts[7].at (0));
+  EXPECT_EQ (histogram.numbers[1].at (0), 4u);
+  EXPECT_DOUBLE_EQ (histogram.doubles[2].at (0), 2.002005001);
+  EXPECT_EQ (Message::Signed (histogram.numbers[5].at (0)), 5);
+  EXPECT_GT (histogram.doubles[6].at (0), 0);
+  EXPECT_LT (histogram.doubles[6].at (0), 1e-9);
+  EXPECT_EQ (histogram.numbers[7].at (0), 0u);
+  ASSERT_EQ (histogram.texts[3].size (), 4u);
+  Message classic (histogram.texts[3][1]);
+  EXPECT_EQ (classic.numbers[1].at (0), 3u);
+  EXPECT_EQ (classic.doubles[2].at (0), 0.0025);
+
+  std::vector<gint64> deltas;
+  for (size_t at = 0; at < histogram.texts[13].at (0).size ();)
+    deltas.push_back (Message::Signed (Message::Varint (histogram.texts[13][0], &at)));
+  std::map<gint64, gint64> buckets;
+  gint64 number = 0, n = 0;
+  size_t next = 0;
+  for (const std::string &bytes : histogram.texts[12])
+    {
+      Message span (bytes);
+      number += Message::Signed (span.numbers[1].at (0));
+      for (guint64 i = 0; i < span.numbers[2].at (0); i++)
+        buckets[number++] = n += deltas.at (next++);
+    }
+  EXPECT_EQ (next, deltas.size ());
+  std::map<gint64, gint64> expected;
+  for (double seconds : { 5e-6, 1e-3, 1.000001e-3, 2.0 })
+    expected[static_cast<gint64> (std::ceil (std::log2 (seconds) * 32))]++;
+  EXPECT_EQ (buckets, expected);
+
+  Message empty (Message (family.texts[4].at (1)).texts[7].at (0));
+  EXPECT_EQ (empty.texts[12].size (), 1u) << "an empty span: it is native nevertheless";
+  EXPECT_EQ (empty.texts[13].size (), 0u);
+}
+
+TEST_F (ExpositionTest, OfNothing)
+{
+  g_autoptr (TpsCounters) counters = tps_counters_new ();
+  EXPECT_EQ (Write (counters, TPS_EXPOSITION_TEXT), "");
+  EXPECT_EQ (Write (counters, TPS_EXPOSITION_OPENMETRICS), "# EOF\n");
+  EXPECT_EQ (Write (counters, TPS_EXPOSITION_PROTOBUF), "");
+}
+
+TEST (ExpositionFormat, IsTheOneThatIsPreferred)
+{
+  const struct
+  {
+    const char *accept;
+    TpsExpositionFormat format;
+  } cases[] = {
+    { nullptr, TPS_EXPOSITION_TEXT },
+    { "", TPS_EXPOSITION_TEXT },
+    { "*/*", TPS_EXPOSITION_TEXT },
+    { "text/html,application/xhtml+xml,*/*;q=0.8", TPS_EXPOSITION_TEXT },
+    { "image/png", TPS_EXPOSITION_TEXT },
+    { ";;;,,=;q=x", TPS_EXPOSITION_TEXT },
+    { "application/openmetrics-text", TPS_EXPOSITION_OPENMETRICS },
+    { "application/openmetrics-text;version=0.0.1", TPS_EXPOSITION_TEXT },
+    // Prometheus 2.42, without and with native histograms.
+    { "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+      "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+      TPS_EXPOSITION_OPENMETRICS },
+    { "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
+      "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;"
+      "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+      TPS_EXPOSITION_PROTOBUF },
+    { "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=text, "
+      "text/plain; q=0.2",
+      TPS_EXPOSITION_TEXT },
+    { "text/plain; Q=0.9, Application/OpenMetrics-Text; q=0.95", TPS_EXPOSITION_OPENMETRICS },
+  };
+  for (const auto &each : cases)
+    EXPECT_EQ (tps_exposition_choose (each.accept), each.format) << each.accept;
+  EXPECT_STREQ (tps_exposition_get_content_type (TPS_EXPOSITION_TEXT),
+                "text/plain; version=0.0.4; charset=utf-8");
+}
+
+} // namespace

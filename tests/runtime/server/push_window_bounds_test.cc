@@ -1,0 +1,231 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The limits of a window: clients, floors, remembered pushes, and its budget. */
+
+#include <thread>
+
+#include "tests/runtime/server/push_window_fixture.h"
+
+using namespace push_window_test;
+
+namespace {
+
+/* Its window went; what it had pushed does not become new again. */
+TEST_F (SmallPushWindow, theClientLeastRecentlyHeardOfKeepsAFloor)
+{
+  push ("a", 1, 1);
+  push ("b", 5, 2);
+  push ("c", 1, 3);
+  EXPECT_EQ (begin ("a", 1), REPEAT); /* heard of */
+  push ("d", 1, 4);
+  EXPECT_EQ (begin ("a", 1), REPEAT);
+  EXPECT_EQ (begin ("c", 1), REPEAT);
+  EXPECT_EQ (begin ("d", 1), REPEAT);
+  EXPECT_EQ (begin ("b", 5), STALE);
+  EXPECT_EQ (message, "push 5 of client b: pushes up to 5 are no longer remembered");
+  EXPECT_EQ (begin ("b", 1), STALE) << "it may have been applied: nobody knows";
+  EXPECT_EQ (push ("b", 6, 5), NEW);
+  EXPECT_EQ (begin ("b", 6), REPEAT);
+  EXPECT_EQ (begin ("b", 5), STALE);
+  EXPECT_EQ (begin ("a", 1), STALE); /* b came in its place */
+}
+
+TEST_F (SmallPushWindow, aPushThatFailsLeavesTheFloor)
+{
+  for (const char *client : { "a", "b", "c", "d" })
+    push (client, 5, 1);
+  EXPECT_EQ (begin ("a", 6), NEW);
+  fail ("a", 6);
+  EXPECT_EQ (begin ("a", 5), STALE);
+  EXPECT_EQ (push ("a", 6, 1), NEW);
+}
+
+TEST_F (SmallPushWindow, newNamesAreRefusedWhenFloorsAreUsedUp)
+{
+  for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
+    ASSERT_EQ (push (client, 1, 1), NEW);
+  EXPECT_EQ (begin ("h", 1), EXHAUSTED);
+  EXPECT_EQ (message,
+             "client h: no room to remember its pushes, 3 clients and 4 clients of earlier "
+             "pushes are remembered; see --push-clients");
+  for (const char *client : { "a", "b", "c", "d" })
+    EXPECT_EQ (begin (client, 1), STALE);
+  for (const char *client : { "e", "f", "g" })
+    EXPECT_EQ (begin (client, 1), REPEAT);
+  for (const char *client : { "e", "f", "g" })
+    EXPECT_EQ (push (client, 2, 1), NEW) << "those that are known go on";
+}
+
+TEST_F (SmallPushWindow, floorsExpireWhenTheirClientsAreIdle)
+{
+  for (const char *client : { "a", "b", "c", "d", "e", "f", "g" })
+    {
+      push (client, 1, 1);
+      now_ns += 10; /* floors of a to d at 30 to 60 */
+    }
+  now_ns = 1029;
+  EXPECT_EQ (begin ("b", 1), STALE); /* heard of */
+  EXPECT_EQ (begin ("h", 1), EXHAUSTED);
+  now_ns = 1030;
+  EXPECT_EQ (push ("h", 1, 1), NEW) << "a is forgotten";
+  now_ns = 1060;
+  EXPECT_EQ (begin ("b", 1), STALE);
+  EXPECT_EQ (push ("c", 1, 1), NEW);
+}
+
+TEST_F (SmallPushWindow, forgetsNoneThatRuns)
+{
+  Ending ending;
+
+  EXPECT_EQ (begin ("a", 1), NEW);
+  for (const char *client : { "b", "c", "d", "e", "f" })
+    push (client, 1, 1);
+  EXPECT_EQ (begin ("a", 1, 0, &ending), RUNNING);
+  end ("a", 1, 9);
+  EXPECT_EQ (ending.answer, 9);
+  EXPECT_EQ (begin ("a", 1), REPEAT);
+}
+
+TEST_F (SmallPushWindow, boundsWhatItRemembersInAll)
+{
+  for (gint64 sequence = 0; sequence < 6; sequence++)
+    push ("a", sequence, 1);
+  for (gint64 sequence = 0; sequence < 6; sequence++)
+    push ("b", sequence, 1);
+  EXPECT_EQ (begin ("a", 0), REPEAT);
+  push ("c", 0, 1); /* one too many: b was heard of before a */
+  EXPECT_EQ (begin ("a", 5), REPEAT);
+  EXPECT_EQ (begin ("c", 0), REPEAT);
+  EXPECT_EQ (begin ("b", 5), STALE);
+}
+
+TEST_F (SmallPushWindow, theOneThatPushesIsKeptWhateverTheBound)
+{
+  for (gint64 sequence = 0; sequence < 1000; sequence++)
+    ASSERT_EQ (push ("a", sequence, sequence), NEW);
+  for (gint64 sequence = 992; sequence < 1000; sequence++)
+    ASSERT_EQ (begin ("a", sequence), REPEAT);
+}
+
+/* The attacks that made pushes new again: more names than windows, more pushes than are
+ * remembered. */
+TEST_F (PushWindow, sixtyFiveThousandOtherNamesDoNotMakeAPushNewAgain)
+{
+  push ("victim", 7, 1);
+  for (int i = 0; i < TPS_PUSH_MAX_CLIENTS; i++)
+    ASSERT_EQ (push ("n" + std::to_string (i), 1, 1), NEW);
+  EXPECT_EQ (begin ("victim", 7), STALE);
+  EXPECT_EQ (push ("victim", 8, 1), NEW);
+}
+
+TEST_F (PushWindow, clientsWithFullWindowsDoNotMakeAPushNewAgain)
+{
+  push ("victim", 7, 1);
+  for (int i = 0; i < 4100; i++)
+    for (gint64 sequence = 0; sequence < TPS_PUSH_WINDOW; sequence++)
+      ASSERT_EQ (push ("n" + std::to_string (i), sequence, 1), NEW);
+  EXPECT_EQ (begin ("victim", 7), STALE);
+}
+
+/* ---- budgets -------------------------------------------------------------------------------- */
+
+class BudgetedPushWindow : public PushWindow
+{
+protected:
+  static constexpr gsize max_bytes = 64 << 10;
+
+  BudgetedPushWindow () : BudgetedPushWindow (tps_budget_new (nullptr, "windows", max_bytes))
+  {
+  }
+
+  explicit BudgetedPushWindow (TpsBudget *budget)
+      : PushWindow ({ .budget = budget }), budget_ (budget)
+  {
+  }
+
+  ~BudgetedPushWindow () override
+  {
+    tps_push_window_free (window);
+    EXPECT_EQ (tps_budget_get_held (budget_), 0u);
+    tps_budget_unref (budget_);
+    window = tps_push_window_new (nullptr);
+  }
+
+  TpsBudget *budget_;
+};
+
+TEST_F (BudgetedPushWindow, windowsBecomeFloorsAndThenNamesAreRefused)
+{
+  int n = 0;
+
+  while (push ("n" + std::to_string (n), 1, 1) == NEW)
+    n++;
+  EXPECT_GT (n, static_cast<int> (max_bytes / 512));
+  EXPECT_LE (tps_budget_get_peak (budget_), max_bytes);
+  for (int i = 0; i < n; i++)
+    {
+      Verdict verdict = begin ("n" + std::to_string (i), 1);
+
+      ASSERT_TRUE (verdict == STALE || verdict == REPEAT) << i << ": " << verdict;
+    }
+}
+
+/* One that is there goes on, with a window as large as there is room for. */
+TEST_F (BudgetedPushWindow, aKnownClientIsNotRefused)
+{
+  int n = 0;
+
+  ASSERT_EQ (push ("a", 0, 1), NEW);
+  while (push ("n" + std::to_string (n), 1, 1) == NEW)
+    {
+      ASSERT_EQ (begin ("a", 0), REPEAT);
+      n++;
+    }
+  for (gint64 sequence = 1; sequence < 3000; sequence++)
+    {
+      ASSERT_EQ (push ("a", sequence, sequence), NEW);
+      ASSERT_EQ (begin ("a", sequence), REPEAT);
+      Verdict verdict = begin ("a", sequence / 2);
+      ASSERT_TRUE (verdict == STALE || verdict == REPEAT);
+    }
+}
+
+/* Another thread takes every byte that becomes free: a window still becomes a floor, since its
+ * charge is not given up in between. */
+TEST (FullBudget, windowsBecomeFloorsWhileOthersTakeWhatIsFree)
+{
+  TpsBudget *process = tps_budget_new (nullptr, "process", 64 << 10);
+  TpsBudget *windows = tps_budget_new (process, "windows", 0);
+  TpsPushWindowOptions options = { .max_clients = 16, .budget = windows };
+  TpsPushWindow *window = tps_push_window_new (&options);
+  TpsPushDigest digest = digest_of (0);
+  std::atomic<bool> stop (false);
+  gsize n_taken = 0;
+  int n_refused = 0;
+  std::thread other ([&] {
+    while (!stop)
+      if (tps_budget_charge (process, 16, nullptr))
+        n_taken += 16;
+  });
+
+  for (int i = 0; i < 200000 && n_refused < 2000; i++)
+    {
+      std::string name = "n" + std::to_string (i);
+      TpsPushRequest request = { name.c_str (), 1, &digest, 0, nullptr, nullptr };
+      gint64 answer;
+
+      if (tps_push_window_begin (window, &request, &answer, nullptr) == TPS_PUSH_NEW)
+        tps_push_window_end (window, name.c_str (), 1, 0, 0);
+      else
+        n_refused++;
+    }
+  stop = true;
+  other.join ();
+  tps_push_window_free (window);
+  EXPECT_EQ (tps_budget_get_held (process), n_taken);
+  tps_budget_release (process, n_taken);
+  tps_budget_unref (windows);
+  tps_budget_unref (process);
+}
+
+} // namespace

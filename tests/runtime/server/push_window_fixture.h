@@ -1,0 +1,169 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Windows of pushes that tests drive by hand, with small limits too. */
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/base/error.h"
+#include "runtime/server/push_digest.h"
+#include "runtime/server/push_window.h"
+
+namespace push_window_test {
+
+enum Verdict
+{
+  NEW = TPS_PUSH_NEW,
+  REPEAT = TPS_PUSH_REPEAT,
+  RUNNING = TPS_PUSH_RUNNING,
+  STALE,
+  DUPLICATE,
+  EXHAUSTED,
+};
+
+struct Ending
+{
+  gint64 answer = 0;
+  int code = -1; /* of the error; -1 = none */
+  int n_calls = 0;
+};
+
+inline void
+note_ending (gpointer user_data, gint64 answer, const GError *error)
+{
+  Ending *ending = static_cast<Ending *> (user_data);
+
+  ending->answer = answer;
+  ending->code = error != nullptr ? error->code : -1;
+  ending->n_calls++;
+}
+
+inline TpsPushDigest
+digest_of (gint64 request)
+{
+  TpsPushHash *hash = tps_push_hash_new ();
+
+  tps_push_hash_add_i64 (hash, request);
+  return tps_push_hash_end (hash);
+}
+
+class PushWindow : public testing::Test
+{
+protected:
+  explicit PushWindow (TpsPushWindowOptions options = {}) : window (tps_push_window_new (&options))
+  {
+  }
+
+  ~PushWindow () override
+  {
+    tps_push_window_free (window);
+  }
+
+  Verdict
+  begin (const std::string &client, gint64 sequence, gint64 request = 0, Ending *ending = nullptr,
+         gint64 incarnation = 0)
+  {
+    g_autoptr (GError) error = nullptr;
+    TpsPushDigest digest = digest_of (request);
+    TpsPushRequest asked = { client.c_str (), sequence, &digest, incarnation, note_ending, ending };
+    TpsPushVerdict verdict = tps_push_window_begin (window, &asked, &answer, &error);
+
+    EXPECT_EQ (verdict == TPS_PUSH_REFUSED, error != nullptr);
+    if (error != nullptr)
+      message = error->message;
+    if (verdict != TPS_PUSH_REFUSED)
+      return static_cast<Verdict> (verdict);
+    if (error->code == TPS_ERROR_RESOURCE_EXHAUSTED)
+      return EXHAUSTED;
+    return error->code == TPS_ERROR_STALE ? STALE : DUPLICATE;
+  }
+
+  /* Without a digest. */
+  TpsPushVerdict
+  begin_unknown (const std::string &client, gint64 sequence)
+  {
+    g_autoptr (GError) error = nullptr;
+    TpsPushRequest asked = { client.c_str (), sequence, nullptr, 0, note_ending, nullptr };
+
+    return tps_push_window_begin (window, &asked, &answer, &error);
+  }
+
+  void
+  set_request (const std::string &client, gint64 sequence, gint64 request)
+  {
+    TpsPushDigest digest = digest_of (request);
+
+    tps_push_window_set_digest (window, client.c_str (), sequence, &digest);
+  }
+
+  void
+  end (const std::string &client, gint64 sequence, gint64 result, gint64 lsn = 0)
+  {
+    tps_push_window_end (window, client.c_str (), sequence, result, lsn);
+  }
+
+  void
+  fail (const std::string &client, gint64 sequence)
+  {
+    g_autoptr (GError) error = g_error_new_literal (TPS_ERROR, TPS_ERROR_NOT_FOUND, "no table");
+
+    tps_push_window_fail (window, client.c_str (), sequence, error);
+  }
+
+  /* A push that is applied at once. */
+  Verdict
+  push (const std::string &client, gint64 sequence, gint64 result)
+  {
+    Verdict verdict = begin (client, sequence);
+
+    if (verdict == NEW)
+      end (client, sequence, result);
+    return verdict;
+  }
+
+  /* The same by the command `lsn`, to something that was created by the command `incarnation`. */
+  Verdict
+  push_to (gint64 incarnation, const std::string &client, gint64 sequence, gint64 lsn)
+  {
+    Verdict verdict = begin (client, sequence, 0, nullptr, incarnation);
+
+    if (verdict == NEW)
+      end (client, sequence, 0, lsn);
+    return verdict;
+  }
+
+  TpsPushWindow *window;
+  gint64 answer = 0;
+  std::string message;
+};
+
+/* Of SmallPushWindow. */
+inline gint64 now_ns;
+
+inline TpsPushWindowOptions
+small_options ()
+{
+  TpsPushWindowOptions options = {};
+
+  options.window = 8;
+  options.max_clients = 3;
+  options.max_remembered = 12;
+  options.max_floors = 4;
+  options.floor_idle_ns = 1000;
+  options.get_now_ns = [] { return now_ns; };
+  return options;
+}
+
+class SmallPushWindow : public PushWindow
+{
+protected:
+  SmallPushWindow () : PushWindow (small_options ())
+  {
+    now_ns = 0;
+  }
+};
+
+} // namespace push_window_test

@@ -1,0 +1,240 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Folders of snapshots: which are kept, what is refused, and errors that name the file. */
+
+#include "tests/runtime/server/snapshot/snapshot_fixture.h"
+
+using namespace snapshot_test;
+
+namespace {
+
+class Folders : public testing::Test
+{
+protected:
+  Folders ()
+  {
+    Spec spec = Spec ("emb", 100, 4).optimizer (TPS_OPTIMIZER_ADAGRAD, 0.1);
+
+    EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    options = options_of (disk, server);
+  }
+
+  void
+  push ()
+  {
+    server.probe ("emb", { 1, 2, 3 }, 4);
+  }
+
+  /* What a restoration says; the store is a new one. */
+  std::string
+  restored ()
+  {
+    Server other (0, true);
+    TpsSnapshotInfo found;
+
+    return restore (options_of (disk, other), &found);
+  }
+
+  std::string &
+  file (const std::string &name)
+  {
+    return *disk.files.at (std::string ("snapshots/") + info.name + "/" + name);
+  }
+
+  MemoryDisk disk;
+  Server server { 0, true };
+  TpsSnapshotOptions options;
+  TpsSnapshotInfo info;
+};
+
+TEST_F (Folders, MayBeEmpty)
+{
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_STREQ (info.name, "");
+}
+
+TEST_F (Folders, KeepTheNewest)
+{
+  options.keep = 2;
+  for (int i = 0; i < 4; i++)
+    {
+      push ();
+      ASSERT_EQ (write (options, &info), "");
+    }
+  EXPECT_EQ (info.lsn, 5);
+  EXPECT_EQ (info.oldest_lsn, 4);
+  for (const std::string &path : disk.paths ())
+    EXPECT_THAT (
+        path, testing::MatchesRegex ("snapshots/snapshot-0000000000000000000[45]/"
+                                     "(manifest.json|table-000000.safetensors|table-pushes.ids)"));
+  EXPECT_EQ (disk.paths ().size (), 6u);
+  EXPECT_EQ (disk.folders.size (), 3u);
+}
+
+TEST_F (Folders, AreLeftAsTheyAreWhereNothingHasChanged)
+{
+  TpsSnapshotInfo again;
+
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (write (options, &again), "");
+  EXPECT_STREQ (info.name, again.name);
+}
+
+TEST_F (Folders, LoseIncompleteSnapshots)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push ();
+  disk.writes_left = 1;
+  EXPECT_EQ (write (options, &info), "RESOURCE_EXHAUSTED write: no space left");
+  disk.writes_left = -1;
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_EQ (info.lsn, 1); /* the one before is whole */
+  EXPECT_EQ (restored (), "");
+  push ();
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (disk.folders.size (), 3u);
+}
+
+TEST_F (Folders, WaitForTheLog)
+{
+  options.flush = [] (gpointer, gint64 lsn, GError **error) -> gboolean {
+    EXPECT_EQ (lsn, 1);
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INTERNAL, "the log is broken");
+    return FALSE;
+  };
+  EXPECT_EQ (write (options, &info), "INTERNAL the log is broken");
+  ASSERT_TRUE (tps_snapshot_find (&options, &info, nullptr));
+  EXPECT_STREQ (info.name, "");
+}
+
+/* The log has not been handed a command that is admitted and has not been completed: to flush it
+ * says nothing of that one. */
+TEST_F (Folders, WaitForCommandsThatAreUnderWay)
+{
+  struct Late
+  {
+    TpsSequencer *sequencer;
+    TpsCommand command {};
+    TpsOrdered ordered {};
+    int n_asked = 0, n_pieces = 0;
+    bool is_flushed = false;
+  } late;
+
+  late.sequencer = server.sequencer;
+  late.command.kind = TPS_COMMAND_DROP_TABLE;
+  late.command.drop = "another";
+  late.ordered.command = &late.command;
+  options.user_data = &late;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    static_cast<Late *> (data)->n_pieces++;
+    return FALSE;
+  };
+  ASSERT_EQ (write (options, &info), "");
+  push ();
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Late *self = static_cast<Late *> (data);
+
+    if (++self->n_asked == 1)
+      tps_sequencer_admit (self->sequencer, &self->ordered, nullptr);
+    if (self->n_asked == self->n_pieces + 1) /* all files are written */
+      tps_sequencer_finish (self->sequencer, &self->ordered);
+    return FALSE;
+  };
+  options.flush = [] (gpointer data, gint64 lsn, GError **) -> gboolean {
+    Late *self = static_cast<Late *> (data);
+
+    self->is_flushed = true;
+    EXPECT_EQ (lsn, self->command.lsn);
+    EXPECT_EQ (tps_sequencer_get_ended_lsn (self->sequencer), lsn);
+    return TRUE;
+  };
+  EXPECT_EQ (write (options, &info), "");
+  EXPECT_TRUE (late.is_flushed);
+  EXPECT_EQ (info.end_lsn, late.command.lsn);
+}
+
+TEST_F (Folders, MayBeCancelled)
+{
+  options.is_cancelled = [] (gpointer) -> gboolean { return TRUE; };
+  EXPECT_EQ (write (options, &info), "ABORTED the snapshot was cancelled");
+}
+
+/* Every seventh byte of each file, damaged, is noticed. */
+TEST_F (Folders, NoticeDamage)
+{
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (restored (), "");
+  for (const char *name : { "manifest.json", "table-000000.safetensors", "table-pushes.ids" })
+    {
+      std::string &bytes = file (name);
+
+      for (size_t at = 0; at < bytes.size (); at += 7)
+        {
+          std::string whole = bytes;
+
+          bytes[at] = static_cast<char> (bytes[at] ^ 4);
+          ASSERT_NE (restored (), "") << name << " at " << at;
+          bytes = whole;
+        }
+    }
+}
+
+TEST_F (Folders, NameWhatIsWrong)
+{
+  std::string table = "table-000000.safetensors";
+  std::string folder, whole;
+
+  ASSERT_EQ (write (options, &info), "");
+  folder = std::string ("snapshots/") + info.name + "/";
+  whole = file (table);
+  file (table).resize (whole.size () - 1);
+  EXPECT_EQ (restored (), "ABORTED " + folder + table
+                              + ": the file ends before its tensors do at offset "
+                              + std::to_string (whole.size () - 1));
+  file (table) = whole;
+  file (table)[4096] ^= 1;
+  EXPECT_THAT (restored (),
+               testing::AllOf (testing::HasSubstr (folder + table),
+                               testing::HasSubstr ("tensor emb.lsn at offset 4096 to 4896")));
+  disk.files.erase (folder + table);
+  EXPECT_EQ (restored (), "NOT_FOUND open " + folder + table);
+  file ("manifest.json").resize (10);
+  EXPECT_EQ (restored (),
+             "ABORTED " + folder + "manifest.json: the manifest is truncated at offset 10");
+}
+
+/* Direct writes, folders that are removed, and lengths that are no multiples of blocks, on a real
+ * file system. */
+TEST_F (Folders, MayBeOnARealDisk)
+{
+  g_autoptr (TpsDisk) real = tps_disk_new_posix ();
+  std::string folder = testing::TempDir () + "/snapshots";
+  Server other (0, true);
+  TpsSnapshotInfo found;
+
+  options.disk = real;
+  options.folder = folder.c_str ();
+  options.keep = 1;
+  for (int i = 0; i < 3; i++)
+    {
+      push ();
+      ASSERT_EQ (write (options, &info), "");
+    }
+  g_auto (GStrv) names = real->list (real, folder.c_str (), nullptr);
+  ASSERT_EQ (g_strv_length (names), 1u);
+  TpsSnapshotOptions others = options_of (disk, other);
+  others.disk = real;
+  others.folder = folder.c_str ();
+  ASSERT_EQ (restore (others, &found), "");
+  EXPECT_EQ (server.rows_of ("emb", { 0, 1, 2, 3 }), other.rows_of ("emb", { 0, 1, 2, 3 }));
+}
+
+TEST_F (Folders, NeedRowsWithLsns)
+{
+  Server plain (0);
+
+  EXPECT_EQ (write (options_of (disk, plain), &info),
+             "INVALID_ARGUMENT snapshots need a store of tables that keeps the LSNs of rows");
+}
+
+} // namespace

@@ -1,0 +1,358 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Snapshots under way. The central property: a snapshot that was written while commands took
+ * effect, with the records after its LSN, gives the bits of the server that went on.
+ *
+ *   SEEDS=10000 FIRST_SEED=1     histories, and the first one's seed (--test_env)
+ */
+
+#include "tests/runtime/server/log/simulated_disk.h"
+#include "tests/runtime/server/snapshot/snapshot_fixture.h"
+
+using namespace snapshot_test;
+
+namespace {
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+/* Commands of a history that take effect between two pieces of the snapshot, by the thread that
+ * writes it. */
+struct Between
+{
+  Caller *caller;
+  Random random;
+};
+
+int n_increments; /* of all histories */
+
+void
+run_history (uint64_t seed)
+{
+  Random random (seed);
+  Plan plan (random);
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Caller caller (server, plan, seed, 0);
+  Between between { &caller, Random (seed + 1) };
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+
+  options.max_increments = static_cast<guint> (random () % 4);
+  options.user_data = &between;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Between *self = static_cast<Between *> (data);
+
+    self->caller->run (static_cast<int> (self->random () % 12));
+    return FALSE;
+  };
+  for (const char *name : kNames)
+    {
+      Spec spec = plan.draw_spec (random, name);
+
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    }
+  caller.run (20);
+  for (unsigned i = 0; i < 1 + random () % 5; i++)
+    {
+      ASSERT_EQ (write (options, &info), "");
+      n_increments += info.n_increments;
+      caller.run (static_cast<int> (random () % 20));
+    }
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  replay_rest (server, other, info.lsn);
+  compare_ids (server, other);
+  compare (server, other, plan);
+}
+
+TEST (Histories, HaveTheSameBitsAfterASnapshotAndReplay)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 200); seed++)
+    {
+      run_history (seed);
+      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+  EXPECT_GT (n_increments, 20);
+}
+
+struct Kept
+{
+  TpsOptimizerKind kind;
+  const char *device;
+  bool is_host_memory;
+};
+
+class Pieces : public testing::TestWithParam<Kept>
+{
+};
+
+/* Several pieces of one table, with pushes between them. */
+TEST_P (Pieces, OfATableAreOfDifferentTimes)
+{
+  constexpr int64_t n_rows = 16000;
+  constexpr int32_t dim = 16;
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec spec = Spec ("emb", n_rows, dim).optimizer (GetParam ().kind, 0.1);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  Ids all (n_rows);
+  struct Pushes
+  {
+    Server *server;
+    Random random { 7 };
+    int n = 0;
+  } pushes { &server };
+
+  for (int64_t i = 0; i < n_rows; i++)
+    all[static_cast<size_t> (i)] = i;
+  spec.on (GetParam ().device, GetParam ().is_host_memory);
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  server.probe ("emb", all, dim);
+  options.user_data = &pushes;
+  options.is_cancelled = [] (gpointer data) -> gboolean {
+    Pushes *self = static_cast<Pushes *> (data);
+    Ids ids (500);
+    Floats values = rough_floats (self->random, ids.size () * dim);
+
+    for (int64_t &id : ids)
+      id = static_cast<int64_t> (self->random () % n_rows);
+    if (self->n % 2 == 0)
+      {
+        EXPECT_TRUE (tps_table_store_apply_rows (self->server->store, "emb", view (ids),
+                                                 view (values, dim), nullptr));
+      }
+    else /* the rows that are maxima now, whatever the snapshot shows of them */
+      {
+        Query query { "emb", ids, {}, TPS_POOLING_MAX };
+
+        for (int64_t begin = 0; begin < 500; begin += 20)
+          query.offsets.push_back (begin);
+        values.resize (query.n_bags () * dim);
+        TpsBagGradient gradient = { query.get (), view (values, dim) };
+        EXPECT_TRUE (tps_table_store_apply_bags (self->server->store, &gradient, 1, nullptr));
+      }
+    self->n++;
+    return FALSE;
+  };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_GE (pushes.n, 4);
+  EXPECT_EQ (info.end_lsn, info.lsn + pushes.n);
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  EXPECT_FALSE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
+  replay_rest (server, other, info.lsn);
+  EXPECT_TRUE (server.rows_of ("emb", all) == other.rows_of ("emb", all));
+  EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
+  EXPECT_EQ (other.list (), std::vector<std::string> { "emb" });
+  g_autoptr (GArray) specs = tps_table_store_list (other.store);
+  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 0).place.device, GetParam ().device);
+}
+
+/* A device does not know which rows have changed, but whether any has. */
+TEST_P (Pieces, OfATableAreSharedWhereNothingHasChanged)
+{
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec changing = Spec ("a", 100, 8), still = Spec ("b", 100, 8).optimizer (GetParam ().kind, 0.1);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo first, second, third;
+  Ids all (100);
+
+  for (int64_t i = 0; i < 100; i++)
+    all[static_cast<size_t> (i)] = i;
+  still.on (GetParam ().device, GetParam ().is_host_memory);
+  ASSERT_TRUE (tps_table_store_create (server.store, &changing.value, nullptr));
+  ASSERT_TRUE (tps_table_store_create (server.store, &still.value, nullptr));
+  server.probe ("b", all, 8);
+  options.max_increments = 3;
+  options.keep = 3;
+  ASSERT_EQ (write (options, &first), "");
+  server.probe ("a", { 7 }, 8);
+  ASSERT_EQ (write (options, &second), "");
+  auto file_of = [&] (const TpsSnapshotInfo &info) {
+    return disk.files[std::string ("snapshots/") + info.name + "/table-000001.safetensors"];
+  };
+  ASSERT_NE (file_of (first), nullptr);
+  EXPECT_EQ (file_of (first), file_of (second));
+  server.probe ("b", all, 8);
+  ASSERT_EQ (write (options, &third), "");
+  EXPECT_NE (file_of (third), file_of (second));
+  ASSERT_EQ (restore (options_of (disk, other), &third), "");
+  EXPECT_TRUE (server.rows_of ("b", all) == other.rows_of ("b", all));
+  EXPECT_TRUE (server.state_of ("b") == other.state_of ("b"));
+}
+
+INSTANTIATE_TEST_SUITE_P (All, Pieces,
+                          testing::Values (Kept { TPS_OPTIMIZER_ADAM, "cpu", false },
+                                           Kept { TPS_OPTIMIZER_ADAM, "fake:0", false },
+                                           Kept { TPS_OPTIMIZER_SGD, "fake:0", false },
+                                           Kept { TPS_OPTIMIZER_FTRL, "fake:0", true }));
+
+/* The same with threads; the log's end is what the observer has seen. Run it with --config=tsan
+ * too. */
+TEST (Histories, HaveTheSameBitsUnderThreads)
+{
+  MemoryDisk disk;
+  Random random (3);
+  Plan plan (random);
+  Server server (2, true), other (0, true);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  std::atomic<int> n_left { 4 };
+  std::vector<std::thread> threads;
+  int n_snapshots = 0;
+
+  for (const char *name : kNames)
+    {
+      Spec spec = plan.draw_spec (random, name);
+
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    }
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back ([&, i] {
+      Plan mine (plan);
+
+      Caller (server, mine, static_cast<uint64_t> (i), i).run (300);
+      n_left--;
+    });
+  do
+    {
+      std::string problem = write (options, &info);
+
+      ASSERT_EQ (problem, "");
+      n_snapshots++;
+    }
+  while (n_left > 0 && n_snapshots < 1000);
+  for (std::thread &thread : threads)
+    thread.join ();
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  replay_rest (server, other, info.lsn);
+  compare_ids (server, other);
+  compare (server, other, plan);
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* After each piece that was read under a lock, the lock is free: a push of all rows and a lookup,
+ * by the same thread, end. No piece is longer than a fraction of a millisecond takes. */
+TEST (Locks, AreHeldForPieces)
+{
+  constexpr int64_t kRows = 100000;
+  constexpr int32_t kDim = 16;
+  MemoryDisk disk;
+  Server server (0, true);
+  Spec spec = spec_of ("emb", kRows, kDim, TPS_OPTIMIZER_ADAM);
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  struct Held
+  {
+    Server *server;
+    gsize n_bytes = 0, longest = 0;
+    int n = 0;
+  } held { &server };
+  gsize row_bytes = kDim * 4 * 3 + 8;
+
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  for (int i = 0; i < 1500; i++) /* ids of clients */
+    {
+      TpsPushRequest request {};
+      TpsPushDigest digest {};
+      std::string client = "client" + std::to_string (i % 500);
+      gint64 answer;
+
+      request.client = client.c_str ();
+      request.sequence = i;
+      request.digest = &digest;
+      ASSERT_EQ (
+          tps_push_window_begin (tps_test_get_pushes (server.store), &request, &answer, nullptr),
+          TPS_PUSH_NEW);
+      tps_push_window_end (tps_test_get_pushes (server.store), client.c_str (), i, 0, 1);
+    }
+  options.max_increments = 1;
+  options.user_data = &held;
+  options.held = [] (gpointer data, gsize n_bytes) {
+    Held *self = static_cast<Held *> (data);
+
+    self->n++;
+    self->n_bytes += n_bytes;
+    self->longest = std::max (self->longest, n_bytes);
+    self->server->probe ("emb", { 0, kRows / 2, kRows - 1 }, kDim);
+    self->server->rows_of ("emb", { 0, kRows / 2, kRows - 1 });
+  };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_LE (held.longest, gsize { 256 } << 10);
+  EXPECT_GE (held.n_bytes, static_cast<gsize> (kRows) * row_bytes + 1500 * 40);
+  EXPECT_GE (held.n, 70);
+
+  held = { &server };
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 1u);
+  EXPECT_LE (held.longest, gsize { 256 } << 10);
+  EXPECT_GE (held.n_bytes, static_cast<gsize> (kRows) * 8 + 3 * row_bytes);
+  EXPECT_GE (held.n, 4 + 3);
+}
+
+/* ---- power cuts ------------------------------------------------------------------------------ */
+
+/* The power fails in the middle of one of the disk's operations. What is found afterwards is whole:
+ * the snapshot that was written last, or the one before. (The log is taken to be there.) */
+void
+cut_power (uint32_t seed)
+{
+  Random random (seed);
+  thriftps::SimulatedDisk disk (seed);
+  MemoryDisk unused;
+  Plan plan (random);
+  Server server (0, true), other (0, true);
+  Caller caller (server, plan, seed, 0);
+  TpsSnapshotOptions options = options_of (unused, server);
+  TpsSnapshotInfo info {}, found;
+  gint64 written = -1;
+
+  options.disk = disk.get ();
+  options.keep = static_cast<guint> (1 + random () % 2);
+  options.max_increments = static_cast<guint> (random () % 4);
+  for (const char *name : kNames)
+    {
+      Spec spec = plan.draw_spec (random, name);
+
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+    }
+  for (bool is_cut = false; !is_cut;)
+    {
+      caller.run (10);
+      if (random () % 2 == 0)
+        disk.cut_after (1 + random () % 60);
+      is_cut = !write (options, &info).empty ();
+      written = is_cut ? written : info.lsn;
+    }
+  ASSERT_TRUE (disk.is_off ());
+  disk.restart ();
+  TpsSnapshotOptions others = options_of (unused, other);
+  others.disk = disk.get ();
+  std::string problem = restore (others, &found);
+  if (found.name[0] == '\0')
+    {
+      ASSERT_EQ (written, -1) << problem; /* only the first one may be lost */
+      return;
+    }
+  ASSERT_EQ (problem, "");
+  ASSERT_GE (found.lsn, written);
+  replay_rest (server, other, found.lsn);
+  compare_ids (server, other);
+  compare (server, other, plan);
+}
+
+TEST (PowerCuts, LeaveWholeSnapshots)
+{
+  unsigned long first = number_of ("FIRST_SEED", 1);
+
+  for (unsigned long seed = first; seed < first + number_of ("SEEDS", 150); seed++)
+    {
+      cut_power (static_cast<uint32_t> (seed));
+      ASSERT_FALSE (HasFailure ()) << "FIRST_SEED=" << seed;
+    }
+}
+
+} // namespace

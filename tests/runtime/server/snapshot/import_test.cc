@@ -1,0 +1,220 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Imports of tables from safetensors and NumPy files. */
+
+#include "runtime/server/snapshot/import.h"
+#include "tests/runtime/server/snapshot/snapshot_fixture.h"
+
+using namespace snapshot_test;
+
+namespace {
+
+std::string
+import_into (Server &server, MemoryDisk &disk, const std::vector<std::string> &paths,
+             const Spec &spec)
+{
+  std::vector<const gchar *> names;
+  TpsTableImport import {};
+  GError *error = nullptr;
+
+  for (const std::string &path : paths)
+    names.push_back (path.c_str ());
+  import.disk = disk.get ();
+  import.into = server.store;
+  import.paths = names.data ();
+  import.n_paths = static_cast<guint> (names.size ());
+  return tps_table_import (&import, &spec.value, &error) ? "" : describe (error);
+}
+
+/* Three hash shards become a whole table, a range and two other hash shards: rows and states of
+ * each id stay. */
+TEST (Import, IntoOtherShards)
+{
+  constexpr int64_t n_rows = 1001;
+  constexpr int32_t dim = 5;
+  const TpsShard targets[] = { whole (n_rows), range_shard (n_rows, 2, 4),
+                               hash_shard (n_rows, 0, 2), hash_shard (n_rows, 1, 2) };
+  MemoryDisk disk;
+  Server reference (0, true), twice (0, true);
+  std::vector<std::string> paths;
+  Spec spec = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM);
+
+  ASSERT_TRUE (tps_table_store_create (reference.store, &spec.value, nullptr));
+  for (int32_t i = 0; i < 3; i++)
+    {
+      Server server (0, true);
+      Spec part =
+          spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (hash_shard (n_rows, i, 3));
+      TpsSnapshotOptions options = options_of (disk, server);
+      std::string folder = "shard" + std::to_string (i);
+      TpsSnapshotInfo info;
+      Ids ids;
+
+      for (int64_t slot = 0; slot < part.value.shard.n_rows; slot++)
+        ids.push_back (tps_shard_get_row (&part.value.shard, slot));
+      ASSERT_TRUE (tps_table_store_create (server.store, &part.value, nullptr));
+      server.probe ("emb", ids, dim);
+      options.folder = folder.c_str ();
+      ASSERT_EQ (write (options, &info), "");
+      paths.push_back (folder + "/" + info.name + "/table-000000.safetensors");
+    }
+  Ids all;
+  for (int64_t row = 0; row < n_rows; row++)
+    all.push_back (row);
+  reference.probe ("emb", all, dim);
+  ASSERT_TRUE (tps_table_store_create (twice.store, &spec.value, nullptr));
+  twice.probe ("emb", all, dim);
+  twice.probe ("emb", all, dim);
+  for (const TpsShard &target : targets)
+    {
+      Server server (0, true);
+      Spec into = spec_of ("emb", n_rows, dim, TPS_OPTIMIZER_ADAM).shard (target);
+      Ids ids;
+
+      for (int64_t slot = 0; slot < target.n_rows; slot++)
+        ids.push_back (tps_shard_get_row (&target, slot));
+      ASSERT_EQ (import_into (server, disk, paths, into), "");
+      EXPECT_EQ (tps_sequencer_get_lsn (server.sequencer), 1);
+      EXPECT_TRUE (server.rows_of ("emb", ids) == reference.rows_of ("emb", ids));
+      server.probe ("emb", ids, dim); /* what the states say */
+      EXPECT_TRUE (server.rows_of ("emb", ids) == twice.rows_of ("emb", ids));
+    }
+  paths.pop_back ();
+  Server server (0, true);
+  EXPECT_THAT (import_into (server, disk, paths, spec),
+               testing::HasSubstr ("is in none of the files"));
+}
+
+/* Adam's second step needs moments and the number of steps of the first one. */
+TEST (Import, KeepsStates)
+{
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec spec = spec_of ("emb", 50, 3, TPS_OPTIMIZER_ADAM);
+  TpsSnapshotInfo info;
+  Ids ids { 3, 17, 49 };
+
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  server.probe ("emb", ids, 3);
+  ASSERT_EQ (write (options_of (disk, server), &info), "");
+  ASSERT_EQ (import_into (other, disk,
+                          { std::string ("snapshots/") + info.name + "/table-000000.safetensors" },
+                          Spec (spec).shard (whole (50))),
+             "");
+  EXPECT_TRUE (server.state_of ("emb") == other.state_of ("emb"));
+  server.probe ("emb", ids, 3);
+  other.probe ("emb", ids, 3);
+  EXPECT_TRUE (server.rows_of ("emb", ids) == other.rows_of ("emb", ids));
+}
+
+std::string
+npy (const std::string &dictionary, const Floats &values)
+{
+  std::string header = "\x93NUMPY" + std::string ("\x01\x00", 2);
+  std::string text = dictionary + "\n";
+
+  header += static_cast<char> (text.size ());
+  header += '\0';
+  return header + text
+         + std::string (reinterpret_cast<const char *> (values.data ()), 4 * values.size ());
+}
+
+TEST (Import, TakesArraysOfNumPyAndConvertsThem)
+{
+  MemoryDisk disk;
+  Server server (0, true);
+  Spec spec = Spec ("emb", 3, 2).dtype (TPS_DTYPE_BFLOAT16);
+
+  disk.files["a.npy"] = std::make_shared<std::string> (npy (
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", { 1, 2, 3, 4, 5, 6.01f }));
+  ASSERT_EQ (import_into (server, disk, { "a.npy" }, spec), "");
+  EXPECT_EQ (to_floats (server.rows_of ("emb", { 2, 1, 0 }), TPS_DTYPE_BFLOAT16),
+             (Floats { 5, 6, 3, 4, 1, 2 }));
+  for (const char *wrong : { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }",
+                             "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 2), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2", "{" })
+    {
+      Server another (0, true);
+
+      disk.files["a.npy"] = std::make_shared<std::string> (npy (wrong, { 1, 2, 3, 4, 5, 6 }));
+      EXPECT_NE (import_into (another, disk, { "a.npy" }, spec), "") << wrong;
+      EXPECT_TRUE (another.list ().empty ());
+    }
+}
+
+/* Numbers and names of headers that say something else: taken or refused, with no memory left
+ * charged. */
+TEST (Import, BelievesNoHeader)
+{
+  MemoryDisk disk;
+  Server server (0, true);
+  Spec spec = spec_of ("emb", 60, 3, TPS_OPTIMIZER_ADAM).shard (hash_shard (60, 1, 2));
+  TpsSnapshotOptions options = options_of (disk, server);
+  TpsSnapshotInfo info;
+  Random random (11);
+  std::vector<std::string> paths;
+  int n_taken = 0;
+  Ids ids;
+
+  for (int64_t slot = 0; slot < spec.value.shard.n_rows; slot++)
+    ids.push_back (tps_shard_get_row (&spec.value.shard, slot));
+  options.max_increments = 2;
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  ASSERT_EQ (write (options, &info), "");
+  server.probe ("emb", { ids[0], ids[29] }, 3);
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_EQ (info.n_increments, 1u);
+  for (const char *name : { "table-000000.base", "table-000000.increment-01" })
+    paths.push_back (std::string ("snapshots/") + info.name + "/" + name);
+  for (unsigned long i = 0; i < number_of ("SEEDS", 1000); i++)
+    {
+      Server other (0, true);
+      std::string &bytes = *disk.files.at (paths[i % 2]);
+      std::string whole = bytes;
+
+      for (unsigned n = 1 + random () % 3; n > 0; n--)
+        {
+          size_t at = 8 + random () % (whole.find ("     ") - 8);
+          bool is_digit = isdigit (whole[at]) != 0;
+
+          bytes[at] = is_digit ? static_cast<char> ('0' + random () % 10)
+                               : "\"{}[],:-x"[random () % 9];
+        }
+      n_taken += import_into (other, disk, paths, spec).empty () ? 1 : 0;
+      bytes = whole;
+    }
+  EXPECT_GT (n_taken, 10);
+  EXPECT_EQ (import_into (server, disk, paths, spec),
+             "ALREADY_EXISTS table emb: there is one already");
+}
+
+/* As torch.distributed.checkpoint writes them: a part of a tensor, with its offset. */
+TEST (Import, TakesPartsOfATensor)
+{
+  MemoryDisk disk;
+  Server server (0, true);
+  auto part = [&disk] (const std::string &path, int first_row, const Floats &values) {
+    std::string json =
+        "{\"__metadata__\":{\"DCP_SHARDING_INFO\":\"{\\\"w\\\":{\\\"saved_offsets\\\":["
+        + std::to_string (first_row) + ",0]}}\"},\"w\":{\"dtype\":\"F32\",\"shape\":["
+        + std::to_string (values.size () / 2) + ",2],\"data_offsets\":[0,"
+        + std::to_string (values.size () * 4) + "]}}";
+    uint64_t n_bytes = json.size ();
+    std::string length (reinterpret_cast<const char *> (&n_bytes), 8);
+
+    disk.files[path] = std::make_shared<std::string> (
+        length + json
+        + std::string (reinterpret_cast<const char *> (values.data ()), 4 * values.size ()));
+  };
+
+  part ("a.safetensors", 1, { 3, 4, 5, 6 });
+  part ("b.safetensors", 0, { 1, 2 });
+  ASSERT_EQ (import_into (server, disk, { "a.safetensors", "b.safetensors" }, Spec ("emb", 3, 2)),
+             "");
+  EXPECT_EQ (to_floats (server.rows_of ("emb", { 0, 1, 2 }), TPS_DTYPE_FLOAT32),
+             (Floats { 1, 2, 3, 4, 5, 6 }));
+}
+
+} // namespace

@@ -1,0 +1,197 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Increments: snapshots that hold only the rows that have changed, and the chains that they
+ * form. */
+
+#include "tests/runtime/server/snapshot/snapshot_fixture.h"
+
+using namespace snapshot_test;
+
+namespace {
+
+class Increments : public testing::TestWithParam<RoundTrip>
+{
+protected:
+  Increments ()
+  {
+    const TpsShard shards[] = { whole (4000), range_shard (12000, 1, 3), hash_shard (8000, 1, 2) };
+
+    for (int i = 0; i < 3; i++)
+      {
+        Spec spec = spec_of (names[i], shards[i].rows, kDims[i], GetParam ().kind);
+
+        spec.shard (shards[i]).dtype (GetParam ().dtype);
+        EXPECT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+        for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
+          rows[i].push_back (tps_shard_get_row (&shards[i], slot));
+        push (i, rows[i]);
+      }
+    options = options_of (disk, server);
+    options.max_increments = 3;
+  }
+
+  void
+  push (int table, const Ids &ids)
+  {
+    Floats values = rough_floats (random, ids.size () * static_cast<size_t> (kDims[table]));
+
+    ASSERT_TRUE (tps_table_store_apply_rows (server.store, names[table].c_str (), view (ids),
+                                             view (values, kDims[table]), nullptr));
+  }
+
+  /* Every `step`-th row, from one that is drawn on. */
+  void
+  push_some (int table, size_t step)
+  {
+    Ids ids;
+
+    for (size_t i = random () % step; i < rows[table].size (); i += step)
+      ids.push_back (rows[table][i]);
+    push (table, ids);
+  }
+
+  void
+  compare_restored ()
+  {
+    Server other (0, true);
+    TpsSnapshotInfo found;
+
+    ASSERT_EQ (restore (options_of (disk, other), &found), "");
+    ASSERT_EQ (server.list (), other.list ());
+    for (int i = 0; i < 3; i++)
+      {
+        ASSERT_TRUE (server.rows_of (names[i], rows[i]) == other.rows_of (names[i], rows[i]));
+        ASSERT_TRUE (server.state_of (names[i]) == other.state_of (names[i]));
+      }
+  }
+
+  static constexpr int32_t kDims[] = { 1, 7, 33 };
+  const std::string names[3] = { "one", "seven", "thirty-three" };
+  Ids rows[3];
+  Random random { 5 };
+  MemoryDisk disk;
+  Server server { 0, true };
+  TpsSnapshotOptions options;
+  TpsSnapshotInfo info;
+};
+
+constexpr int32_t Increments::kDims[];
+
+/* Rows at both ends, in runs and alone, in more than one piece. */
+TEST_P (Increments, HoldWhatHasChanged)
+{
+  uint64_t n_whole;
+
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 0u);
+  n_whole = info.n_bytes;
+  for (guint n = 1; n <= 3; n++)
+    {
+      push (2, { rows[2].front (), rows[2][1], rows[2][2], rows[2].back () });
+      push_some (2, 10);
+      ASSERT_EQ (write (options, &info), "");
+      EXPECT_EQ (info.n_increments, n) << "two tables have not changed";
+      EXPECT_LT (info.n_bytes, n_whole + n * n_whole / 6);
+      compare_restored ();
+    }
+  push_some (2, 100);
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 0u) << "the chain is as long as it may be";
+  compare_restored ();
+}
+
+INSTANTIATE_TEST_SUITE_P (All, Increments,
+                          testing::Values (RoundTrip { TPS_OPTIMIZER_SGD, TPS_DTYPE_FLOAT32 },
+                                           RoundTrip { TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+                                                       TPS_DTYPE_BFLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_FLOAT32 }));
+
+class Chains : public Increments
+{
+};
+
+INSTANTIATE_TEST_SUITE_P (One, Chains,
+                          testing::Values (RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_FLOAT32 }));
+
+TEST_P (Chains, AreAtMostHalfOfTheTable)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push_some (0, 4);
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 1u);
+  push_some (0, 4);
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 0u);
+  compare_restored ();
+}
+
+TEST_P (Chains, OutliveTheSnapshotsThatTheyComeFrom)
+{
+  options.keep = 1;
+  ASSERT_EQ (write (options, &info), "");
+  for (int i = 0; i < 3; i++)
+    {
+      push_some (1, 20);
+      ASSERT_EQ (write (options, &info), "");
+    }
+  EXPECT_EQ (info.n_increments, 3u);
+  compare_restored ();
+  EXPECT_EQ (disk.folders.size (), 2u);
+}
+
+TEST_P (Chains, BeginAnewWithAnotherTableOfTheName)
+{
+  ASSERT_EQ (write (options, &info), "");
+  ASSERT_TRUE (tps_table_store_drop (server.store, "one", nullptr));
+  Spec spec = spec_of ("one", 4000, 1, GetParam ().kind);
+  ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+  push_some (0, 100);
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 0u);
+  compare_restored ();
+}
+
+TEST_P (Chains, AreNotMadeWhereFilesHaveOneName)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push_some (0, 100);
+  disk.has_links = false;
+  ASSERT_EQ (write (options, &info), "");
+  EXPECT_EQ (info.n_increments, 0u);
+  compare_restored ();
+}
+
+/* Other programs read files by their end, and must not take old rows for the table. */
+TEST_P (Chains, DoNotLookLikeWholeTables)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push_some (2, 100);
+  ASSERT_EQ (write (options, &info), "");
+  std::vector<std::string> files;
+  for (const std::string &path : disk.paths ())
+    if (path.find (info.name) != std::string::npos)
+      files.push_back (path.substr (path.rfind ('/') + 1));
+  EXPECT_EQ (files, (std::vector<std::string> { "manifest.json", "table-000000.safetensors",
+                                                "table-000001.safetensors", "table-000002.base",
+                                                "table-000002.increment-01", "table-pushes.ids" }));
+}
+
+TEST_P (Chains, ThatAreDamagedAreRefused)
+{
+  ASSERT_EQ (write (options, &info), "");
+  push_some (2, 100);
+  ASSERT_EQ (write (options, &info), "");
+  std::string &bytes = *disk.files.at (std::string ("snapshots/") + info.name
+                                       + "/table-000002.increment-01");
+  for (size_t at = 0; at < bytes.size (); at += 1009)
+    {
+      Server other (0, true);
+      TpsSnapshotInfo found;
+
+      bytes[at] = static_cast<char> (bytes[at] ^ 4);
+      ASSERT_NE (restore (options_of (disk, other), &found), "") << at;
+      bytes[at] = static_cast<char> (bytes[at] ^ 4);
+    }
+}
+
+} // namespace

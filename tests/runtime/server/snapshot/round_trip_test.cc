@@ -1,0 +1,93 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Snapshots of tables at rest: every optimizer, dtype and kind of shard comes back bit by bit. */
+
+#include "tests/runtime/server/snapshot/snapshot_fixture.h"
+
+using namespace snapshot_test;
+
+namespace {
+
+class RoundTrips : public testing::TestWithParam<RoundTrip>
+{
+};
+
+/* Sizes that are no multiples of blocks, more than one piece, all kinds of shards. */
+TEST_P (RoundTrips, AreExact)
+{
+  const TpsShard shards[] = { whole (5000), range_shard (15000, 1, 3), hash_shard (9999, 1, 2) };
+  const int32_t dims[] = { 1, 7, 33 };
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  TpsSnapshotInfo info;
+  std::vector<std::string> names;
+  Random random (1);
+
+  for (int i = 0; i < 3; i++)
+    {
+      std::string name = "table/" + std::to_string (i);
+      Spec spec = spec_of (name, shards[i].rows, dims[i], GetParam ().kind);
+      Ids ids;
+
+      spec.shard (shards[i]).dtype (GetParam ().dtype);
+      ASSERT_TRUE (tps_table_store_create (server.store, &spec.value, nullptr));
+      for (int64_t slot = 0; slot < shards[i].n_rows; slot += 3)
+        ids.push_back (tps_shard_get_row (&shards[i], slot));
+      for (int step = 0; step < 2; step++)
+        {
+          Floats values = rough_floats (random, ids.size () * static_cast<size_t> (dims[i]));
+
+          ASSERT_TRUE (tps_table_store_apply_rows (server.store, name.c_str (), view (ids),
+                                                   view (values, dims[i]), nullptr));
+        }
+    }
+  ASSERT_EQ (write (options_of (disk, server), &info), "");
+  EXPECT_EQ (info.lsn, 9);
+  EXPECT_EQ (info.end_lsn, 9);
+  EXPECT_EQ (info.n_tables, 3u);
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  EXPECT_EQ (tps_sequencer_get_lsn (other.sequencer), 9);
+  ASSERT_EQ (server.list (), other.list ());
+  for (int i = 0; i < 3; i++)
+    {
+      std::string name = "table/" + std::to_string (i);
+      Ids ids;
+
+      for (int64_t slot = 0; slot < shards[i].n_rows; slot++)
+        ids.push_back (tps_shard_get_row (&shards[i], slot));
+      EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
+      EXPECT_TRUE (server.state_of (name) == other.state_of (name));
+      server.probe (name, ids, dims[i]);
+      other.probe (name, ids, dims[i]);
+      EXPECT_TRUE (server.rows_of (name, ids) == other.rows_of (name, ids));
+    }
+}
+
+TEST (RoundTrip, KeepsTheTenantsOfTables)
+{
+  MemoryDisk disk;
+  Server server (0, true), other (0, true);
+  Spec owned ("owned", 3, 2), free ("free", 3, 2);
+  TpsSnapshotInfo info;
+
+  owned.value.tenant = g_strdup ("team/\"ads\"");
+  ASSERT_TRUE (tps_table_store_create (server.store, &owned.value, nullptr));
+  ASSERT_TRUE (tps_table_store_create (server.store, &free.value, nullptr));
+  ASSERT_EQ (write (options_of (disk, server), &info), "");
+  ASSERT_EQ (restore (options_of (disk, other), &info), "");
+  g_autoptr (GArray) specs = tps_table_store_list (other.store);
+  ASSERT_EQ (specs->len, 2u);
+  EXPECT_EQ (g_array_index (specs, TpsTableSpec, 0).tenant, nullptr);
+  EXPECT_STREQ (g_array_index (specs, TpsTableSpec, 1).tenant, "team/\"ads\"");
+}
+
+INSTANTIATE_TEST_SUITE_P (All, RoundTrips,
+                          testing::Values (RoundTrip { TPS_OPTIMIZER_SGD, TPS_DTYPE_FLOAT32 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAGRAD, TPS_DTYPE_FLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_ROWWISE_ADAGRAD,
+                                                       TPS_DTYPE_BFLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_FLOAT32 },
+                                           RoundTrip { TPS_OPTIMIZER_ADAM, TPS_DTYPE_BFLOAT16 },
+                                           RoundTrip { TPS_OPTIMIZER_FTRL, TPS_DTYPE_FLOAT32 }));
+
+} // namespace
