@@ -29,7 +29,7 @@ from thrift.Thrift import TException
 from thriftps.trainer import Trainer
 
 PROGRAM = os.path.abspath(os.environ["PARAMETER_SERVER"])
-WAIT_S = 300  # nothing takes that long: it is here so that nothing waits for ever
+WAIT_S = 120  # far above every wait, and below the timeout of a test, which would hide the reason
 
 # What starts many ranks would leak into the worlds that the tests start.
 FLEET_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",

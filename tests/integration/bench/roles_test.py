@@ -38,10 +38,13 @@ class World(launcher.TestCase):
         launcher.eventually(lambda: launcher.steps_done(trainer) > 0, "trainer0 has done a step")
 
     def find_trainer(self):
-        """Where trainer0 listens; empty before it has told the master."""
+        """Where the trainer0 that the master has accepted listens; empty before.
+
+        Not from its application: a second process of rank 0 may overwrite that one.
+        """
         try:
             with Client("127.0.0.1:%d" % self.port, Rendezvous) as store:
-                card = store.get("world/role/0", 0).decode()
+                card = store.get("world/welcome/0", 0).decode()
                 return dict(line.split("=", 1) for line in card.splitlines())["address"]
         except (TException, ServiceError):
             return ""
