@@ -3,21 +3,31 @@
 #include "bench/parameter_server/configuration.h"
 
 #include <json-glib/json-glib.h>
+#include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text_file.h"
+
+#define MAX_FILE_BYTES (1 << 20)
+/* The parser's name for text that is not from a file: "<data>:1:7: Parse error: ..." */
+#define PARSER_NAME "<data>"
 
 static JsonObject *
 parse (JsonParser *parser, const gchar *path, const gchar *built_in, GError **error)
 {
   g_autoptr (GError) local = NULL;
+  g_autofree gchar *text = path != NULL ? tps_text_file_read (path, MAX_FILE_BYTES, &local)
+                                        : g_strdup (built_in);
   JsonNode *root;
-  gboolean ok = path != NULL ? json_parser_load_from_file (parser, path, &local)
-                             : json_parser_load_from_data (parser, built_in, -1, &local);
 
-  if (!ok)
+  if (text == NULL || !json_parser_load_from_data (parser, text, -1, &local))
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s: %s",
-                   path != NULL ? path : "built in", local->message);
+      const gchar *name = path != NULL ? path : "built in";
+      gboolean has_place = g_str_has_prefix (local->message, PARSER_NAME ":");
+
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s%s%s", name,
+                   has_place ? "" : ": ",
+                   has_place ? local->message + strlen (PARSER_NAME) : local->message);
       return NULL;
     }
   root = json_parser_get_root (parser);

@@ -9,6 +9,7 @@
 #include "plugin/access/tenants.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/text_file.h"
 
 #define MAX_DEPTH 8
 
@@ -333,18 +334,12 @@ TpsRules *
 tps_rules_read (const gchar *file, GError **error)
 {
   g_autoptr (GError) cause = NULL;
-  g_autofree gchar *text = NULL;
-  gsize n_bytes = 0;
+  g_autofree gchar *text = tps_text_file_read (file, TPS_RULES_MAX_BYTES, &cause);
   const Reading reading = { .file = file };
 
-  if (!g_file_get_contents (file, &text, &n_bytes, &cause))
-    refuse_line (&reading, 0, error, "%s", cause->message);
-  else if (n_bytes > TPS_RULES_MAX_BYTES)
-    refuse_line (&reading, 0, error, "it is larger than 1 MiB");
-  else if (strlen (text) != n_bytes)
-    refuse_line (&reading, 0, error, "it has bytes of value 0");
-  else
+  if (text != NULL)
     return tps_rules_parse (file, text, error);
+  refuse_line (&reading, 0, error, "%s", cause->message);
   return NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
+#include "runtime/base/text_file.h"
 
 #define TOKEN_PREFIX "tps_" /* for tools that look for secrets in sources and logs */
 #define TOKEN_BYTES 32
@@ -161,16 +162,11 @@ TpsTokens *
 tps_tokens_read (const gchar *file, GError **error)
 {
   g_autoptr (GError) cause = NULL;
-  g_autofree gchar *text = NULL;
-  gsize n_bytes = 0;
+  g_autofree gchar *text = tps_text_file_read (file, TPS_TOKENS_MAX_BYTES, &cause);
 
-  if (g_file_get_contents (file, &text, &n_bytes, &cause) && n_bytes <= TPS_TOKENS_MAX_BYTES
-      && strlen (text) == n_bytes)
+  if (text != NULL)
     return tps_tokens_parse (file, text, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:0: %s", file,
-               cause != NULL                    ? cause->message
-               : n_bytes > TPS_TOKENS_MAX_BYTES ? "it is larger than 4 MiB"
-                                                : "it has bytes of value 0");
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "%s:0: %s", file, cause->message);
   return NULL;
 }
 

@@ -2,12 +2,10 @@
 
 #include "plugin/app/config_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <json-glib/json-glib.h>
-#include <unistd.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text_file.h"
 
 static gboolean
 refuse (const gchar *path, const gchar *why, GError **error)
@@ -16,40 +14,7 @@ refuse (const gchar *path, const gchar *why, GError **error)
   return FALSE;
 }
 
-static gboolean
-read_all (gint fd, GByteArray *bytes)
-{
-  guint8 chunk[4096];
-  gssize n;
-
-  while (bytes->len <= TPS_CONFIG_MAX_BYTES && (n = read (fd, chunk, sizeof chunk)) != 0)
-    {
-      if (n < 0)
-        return FALSE;
-      g_byte_array_append (bytes, chunk, (guint) n);
-    }
-  return TRUE;
-}
-
-/* A signal ends it: the program was told to stop. */
-static gboolean
-read_file (const gchar *path, GByteArray *bytes, GError **error)
-{
-  gint fd = open (path, O_RDONLY | O_CLOEXEC);
-  gint code = errno;
-  gboolean ok;
-
-  if (fd < 0)
-    return refuse (path, g_strerror (code), error);
-  ok = read_all (fd, bytes);
-  code = errno;
-  close (fd);
-  if (!ok)
-    return refuse (path, g_strerror (code), error);
-  return bytes->len <= TPS_CONFIG_MAX_BYTES || refuse (path, "it is larger than 1 MiB", error);
-}
-
-/* Owned; NULL for what is no value of an option. */
+/* Owned; NULL if the node cannot be the value of an option. */
 static gchar *
 to_text (JsonNode *node)
 {
@@ -118,14 +83,12 @@ add_object (TpsArguments *arguments, const gchar *path, JsonObject *object, GErr
 gboolean
 tps_config_file_read (const gchar *path, TpsArguments *arguments, GError **error)
 {
-  g_autoptr (GByteArray) bytes = g_byte_array_new ();
   g_autoptr (JsonParser) parser = json_parser_new ();
   g_autoptr (GError) cause = NULL;
+  g_autofree gchar *text = tps_text_file_read (path, TPS_CONFIG_MAX_BYTES, &cause);
   JsonNode *root;
 
-  if (!read_file (path, bytes, error))
-    return FALSE;
-  if (!json_parser_load_from_data (parser, (const gchar *) bytes->data, bytes->len, &cause))
+  if (text == NULL || !json_parser_load_from_data (parser, text, -1, &cause))
     return refuse (path, cause->message, error);
   root = json_parser_get_root (parser);
   if (root != NULL && JSON_NODE_HOLDS_OBJECT (root))

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "plugin/access/right.h"
-#include "plugin/http/json_writer.h"
+#include "runtime/base/json_writer.h"
 
 G_BEGIN_DECLS
 

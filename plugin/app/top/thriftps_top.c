@@ -20,6 +20,7 @@
 #include "plugin/app/top/view.h"
 #include "runtime/base/error.h"
 #include "runtime/base/options.h"
+#include "runtime/base/text_file.h"
 #include "runtime/base/version.h"
 
 #define RETRY_MS 1000
@@ -28,6 +29,7 @@
 #define PLAIN_COLUMNS 100
 #define MAX_STATUS_BYTES ((gsize) 16 << 20)
 #define MAX_TOKEN_BYTES 4096
+#define MAX_TOKEN_FILE_BYTES (64 << 10)
 
 typedef struct
 {
@@ -361,12 +363,14 @@ to_url (const gchar *address)
 static gboolean
 read_token (Top *top, GError **error)
 {
-  gsize n_bytes;
-
   if (top->flags.token_file == NULL)
     return TRUE;
-  if (!g_file_get_contents (top->flags.token_file, &top->token, &n_bytes, error))
-    return FALSE;
+  top->token = tps_text_file_read (top->flags.token_file, MAX_TOKEN_FILE_BYTES, error);
+  if (top->token == NULL)
+    {
+      g_prefix_error (error, "%s: ", top->flags.token_file);
+      return FALSE;
+    }
   top->token[strcspn (top->token, "\r\n")] = '\0';
   if (*top->token != '\0' && strlen (top->token) <= MAX_TOKEN_BYTES && g_str_is_ascii (top->token))
     return TRUE;

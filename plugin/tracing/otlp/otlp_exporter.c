@@ -94,7 +94,6 @@ count_queue_drops (TpsOtlpExporter *exporter)
 static gboolean
 take_batch (TpsOtlpExporter *exporter)
 {
-  GString *text;
   guint n = 0;
 
   while (n < exporter->options.max_batch
@@ -103,9 +102,8 @@ take_batch (TpsOtlpExporter *exporter)
   count_queue_drops (exporter);
   if (n == 0)
     return FALSE;
-  text = g_string_sized_new (1024 * n);
-  tps_otlp_json_append (text, &exporter->options.resource, exporter->batch, n, find_epoch_ns ());
-  exporter->body = g_string_free_to_bytes (text);
+  exporter->body = g_string_free_to_bytes (
+      tps_otlp_json_write (&exporter->options.resource, exporter->batch, n, find_epoch_ns ()));
   exporter->n_spans = n;
   exporter->n_attempts = 0;
   return TRUE;

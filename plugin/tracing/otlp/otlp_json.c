@@ -4,92 +4,57 @@
 
 #include <string.h>
 
+#include "runtime/base/json_writer.h"
+
 /* Numbers of the enums in opentelemetry/proto/trace/v1/trace.proto. */
 #define KIND_INTERNAL 1
 #define KIND_SERVER 2
 #define STATUS_ERROR 2
 
-/* Text of peers may be anything. */
 static void
-append_string (GString *out, const gchar *text)
-{
-  g_autofree gchar *valid = g_utf8_make_valid (text, -1);
-
-  g_string_append_c (out, '"');
-  for (const gchar *c = valid; *c != '\0'; c++)
-    if (*c == '"' || *c == '\\')
-      g_string_append_printf (out, "\\%c", *c);
-    else if ((guchar) *c < 0x20)
-      g_string_append_printf (out, "\\u%04x", (guint) (guchar) *c);
-    else
-      g_string_append_c (out, *c);
-  g_string_append_c (out, '"');
-}
-
-/* The name of a member, after a comma where one is needed. */
-static void
-append_name (GString *out, const gchar *name)
-{
-  gchar last = out->str[out->len - 1];
-
-  if (last != '{' && last != '[')
-    g_string_append_c (out, ',');
-  g_string_append_printf (out, "\"%s\":", name);
-}
-
-static void
-append_member (GString *out, const gchar *name, const gchar *text)
-{
-  append_name (out, name);
-  append_string (out, text);
-}
-
-static void
-append_id (GString *out, const gchar *name, const guint8 *id, gsize n_bytes)
+add_id (TpsJsonWriter *json, const gchar *name, const guint8 *id, gsize n_bytes)
 {
   gchar text[TPS_TRACE_ID_TEXT];
 
   tps_hex_format (id, n_bytes, text);
-  append_member (out, name, text);
+  tps_json_add_text (json, name, text);
 }
 
 /* 64-bit numbers are strings in protobuf's JSON. */
 static void
-append_time (GString *out, const gchar *name, gint64 time_ns)
+add_time (TpsJsonWriter *json, const gchar *name, gint64 time_ns)
 {
-  append_name (out, name);
-  g_string_append_printf (out, "\"%" G_GINT64_FORMAT "\"", time_ns);
+  gchar text[24];
+
+  g_snprintf (text, sizeof text, "%" G_GINT64_FORMAT, time_ns);
+  tps_json_add_text (json, name, text);
 }
 
-/* Leaves out what is not known. */
+/* An unknown value, which is NULL or empty, is left out. */
 static void
-append_attribute (GString *out, const gchar *key, const gchar *value)
+add_attribute (TpsJsonWriter *json, const gchar *key, const gchar *value)
 {
   if (value == NULL || *value == '\0')
     return;
-  if (out->str[out->len - 1] != '[')
-    g_string_append_c (out, ',');
-  g_string_append (out, "{");
-  append_member (out, "key", key);
-  append_name (out, "value");
-  g_string_append (out, "{");
-  append_member (out, "stringValue", value);
-  g_string_append (out, "}}");
+  tps_json_open (json, NULL, '{');
+  tps_json_add_text (json, "key", key);
+  tps_json_open (json, "value", '{');
+  tps_json_add_text (json, "stringValue", value);
+  tps_json_close (json, '}');
+  tps_json_close (json, '}');
 }
 
 static void
-begin_span (GString *out, const TpsSpan *span, const guint8 *id, const gchar *name, guint kind)
+begin_span (TpsJsonWriter *json, const TpsSpan *span, const guint8 *id, const gchar *name,
+            guint kind)
 {
-  if (out->str[out->len - 1] != '[')
-    g_string_append_c (out, ',');
-  g_string_append_c (out, '{');
-  append_id (out, "traceId", span->context.trace_id, TPS_TRACE_ID_BYTES);
-  append_id (out, "spanId", id, TPS_SPAN_ID_BYTES);
-  append_member (out, "name", name);
-  append_name (out, "kind");
-  g_string_append_printf (out, "%u", kind);
+  tps_json_open (json, NULL, '{');
+  add_id (json, "traceId", span->context.trace_id, TPS_TRACE_ID_BYTES);
+  add_id (json, "spanId", id, TPS_SPAN_ID_BYTES);
+  tps_json_add_text (json, "name", name);
+  tps_json_add_uint (json, "kind", kind);
   if (span->tracestate[0] != '\0')
-    append_member (out, "traceState", span->tracestate);
+    tps_json_add_text (json, "traceState", span->tracestate);
 }
 
 static gboolean
@@ -102,47 +67,47 @@ has_parent (const TpsSpan *span)
 
 /* "Service:method" as rpc.service and rpc.method; a name without a service is a method. */
 static void
-append_method (GString *out, const TpsSpan *span)
+add_method (TpsJsonWriter *json, const TpsSpan *span)
 {
   const gchar *colon = strchr (span->method, ':');
   g_autofree gchar *service = colon != NULL
                                   ? g_strndup (span->method, (gsize) (colon - span->method))
                                   : NULL;
 
-  append_attribute (out, "rpc.system", "apache_thrift");
-  append_attribute (out, "rpc.service", service);
-  append_attribute (out, "rpc.method", colon != NULL ? colon + 1 : span->method);
+  add_attribute (json, "rpc.system", "apache_thrift");
+  add_attribute (json, "rpc.service", service);
+  add_attribute (json, "rpc.method", colon != NULL ? colon + 1 : span->method);
 }
 
 static void
-append_call (GString *out, const TpsSpan *span, gint64 epoch_ns)
+add_call (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
 {
   gint64 began_ns = epoch_ns + span->phases.began_ns;
 
-  begin_span (out, span, span->span_id, span->method, KIND_SERVER);
+  begin_span (json, span, span->span_id, span->method, KIND_SERVER);
   if (has_parent (span))
-    append_id (out, "parentSpanId", span->context.parent_id, TPS_SPAN_ID_BYTES);
-  append_time (out, "startTimeUnixNano", began_ns);
-  append_time (out, "endTimeUnixNano", began_ns + tps_phases_get_total_ns (&span->phases));
-  append_name (out, "attributes");
-  g_string_append (out, "[");
-  append_method (out, span);
-  append_attribute (out, "client.address", span->peer);
-  append_attribute (out, "enduser.id", span->principal);
-  append_attribute (out, "thriftps.table", span->table);
-  append_attribute (out, "error.type", span->code);
-  g_string_append (out, "]");
+    add_id (json, "parentSpanId", span->context.parent_id, TPS_SPAN_ID_BYTES);
+  add_time (json, "startTimeUnixNano", began_ns);
+  add_time (json, "endTimeUnixNano", began_ns + tps_phases_get_total_ns (&span->phases));
+  tps_json_open (json, "attributes", '[');
+  add_method (json, span);
+  add_attribute (json, "client.address", span->peer);
+  add_attribute (json, "enduser.id", span->principal);
+  add_attribute (json, "thriftps.table", span->table);
+  add_attribute (json, "error.type", span->code);
+  tps_json_close (json, ']');
   if (span->code != NULL)
     {
-      append_name (out, "status");
-      g_string_append_printf (out, "{\"code\":%d}", STATUS_ERROR);
+      tps_json_open (json, "status", '{');
+      tps_json_add_int (json, "code", STATUS_ERROR);
+      tps_json_close (json, '}');
     }
-  g_string_append (out, "}");
+  tps_json_close (json, '}');
 }
 
 /* Ids of phases follow from that of their call. */
 static void
-append_phases (GString *out, const TpsSpan *span, gint64 epoch_ns)
+add_phases (TpsJsonWriter *json, const TpsSpan *span, gint64 epoch_ns)
 {
   gint64 begin_ns = span->phases.began_ns;
 
@@ -153,31 +118,51 @@ append_phases (GString *out, const TpsSpan *span, gint64 epoch_ns)
 
       memcpy (id, span->span_id, sizeof id);
       id[TPS_SPAN_ID_BYTES - 1] ^= (guint8) (i + 1);
-      begin_span (out, span, id, tps_phase_name (span->phases.ended[i].phase), KIND_INTERNAL);
-      append_id (out, "parentSpanId", span->span_id, TPS_SPAN_ID_BYTES);
-      append_time (out, "startTimeUnixNano", epoch_ns + begin_ns);
-      append_time (out, "endTimeUnixNano", epoch_ns + end_ns);
-      g_string_append (out, "}");
+      begin_span (json, span, id, tps_phase_name (span->phases.ended[i].phase), KIND_INTERNAL);
+      add_id (json, "parentSpanId", span->span_id, TPS_SPAN_ID_BYTES);
+      add_time (json, "startTimeUnixNano", epoch_ns + begin_ns);
+      add_time (json, "endTimeUnixNano", epoch_ns + end_ns);
+      tps_json_close (json, '}');
       begin_ns = end_ns;
     }
 }
 
-void
-tps_otlp_json_append (GString *out, const TpsOtlpResource *resource, const TpsSpan *spans,
-                      guint n_spans, gint64 epoch_ns)
+static void
+add_resource (TpsJsonWriter *json, const TpsOtlpResource *resource)
 {
-  g_string_append (out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
-  append_attribute (out, "service.name", resource->service);
-  append_attribute (out, "service.version", resource->version);
-  append_attribute (out, "service.instance.id", resource->instance);
-  g_string_append (out, "]},\"scopeSpans\":[{\"scope\":{");
-  append_member (out, "name", "thriftps");
-  append_member (out, "version", resource->version);
-  g_string_append (out, "},\"spans\":[");
+  tps_json_open (json, "resource", '{');
+  tps_json_open (json, "attributes", '[');
+  add_attribute (json, "service.name", resource->service);
+  add_attribute (json, "service.version", resource->version);
+  add_attribute (json, "service.instance.id", resource->instance);
+  tps_json_close (json, ']');
+  tps_json_close (json, '}');
+}
+
+GString *
+tps_otlp_json_write (const TpsOtlpResource *resource, const TpsSpan *spans, guint n_spans,
+                     gint64 epoch_ns)
+{
+  TpsJsonWriter json;
+
+  tps_json_writer_init (&json);
+  tps_json_open (&json, NULL, '{');
+  tps_json_open (&json, "resourceSpans", '[');
+  tps_json_open (&json, NULL, '{');
+  add_resource (&json, resource);
+  tps_json_open (&json, "scopeSpans", '[');
+  tps_json_open (&json, NULL, '{');
+  tps_json_open (&json, "scope", '{');
+  tps_json_add_text (&json, "name", "thriftps");
+  tps_json_add_text (&json, "version", resource->version);
+  tps_json_close (&json, '}');
+  tps_json_open (&json, "spans", '[');
   for (guint i = 0; i < n_spans; i++)
     {
-      append_call (out, &spans[i], epoch_ns);
-      append_phases (out, &spans[i], epoch_ns);
+      add_call (&json, &spans[i], epoch_ns);
+      add_phases (&json, &spans[i], epoch_ns);
     }
-  g_string_append (out, "]}]}]}");
+  for (const gchar *end = "]}]}]}"; *end != '\0'; end++)
+    tps_json_close (&json, *end);
+  return tps_json_writer_take (&json);
 }

@@ -14,17 +14,17 @@
 
 G_BEGIN_DECLS
 
-/* What all spans come from; borrowed. */
+/* The source of all spans; borrowed. */
 typedef struct
 {
   const gchar *service;  /* service.name */
   const gchar *version;  /* service.version */
-  const gchar *instance; /* service.instance.id; NULL = not said */
+  const gchar *instance; /* service.instance.id; NULL = left out */
 } TpsOtlpResource;
 
-/* Appends the body of one request. `epoch_ns` is the time since 1970 at zero of the monotonic clock
- * of the spans. */
-void tps_otlp_json_append (GString *out, const TpsOtlpResource *resource, const TpsSpan *spans,
-                           guint n_spans, gint64 epoch_ns);
+/* The body of one request, owned by the caller. `epoch_ns` is the time since 1970 at zero of the
+ * monotonic clock of the spans. */
+GString *tps_otlp_json_write (const TpsOtlpResource *resource, const TpsSpan *spans, guint n_spans,
+                              gint64 epoch_ns);
 
 G_END_DECLS

@@ -68,6 +68,7 @@ FLAGS = [
     ("--json=/nonexistent/out.json", "--json", "/nonexistent", "No such file"),
     ("--csv=/proc/version/tables", "--csv", "/proc/version/tables"),
     ("--data-config-path=/nonexistent.json", "/nonexistent.json", "No such file"),
+    ("--data-config-path=/dev/zero", "/dev/zero", "larger than 1 MiB"),
     ("--model-config-path=/nonexistent.json", "/nonexistent.json"),
     ("--server-config-path=/nonexistent.json", "/nonexistent.json"),
     ("--trainer-config-path=/nonexistent.json", "/nonexistent.json"),

@@ -92,7 +92,16 @@ TEST (Rules, aFileThatIsNotThereIsNamed)
 
   EXPECT_EQ (tps_rules_read ("/nowhere/rules.json", &error), nullptr);
   ASSERT_NE (error, nullptr);
-  EXPECT_EQ (std::string (error->message).rfind ("/nowhere/rules.json:0: ", 0), 0u);
+  EXPECT_STREQ (error->message, "/nowhere/rules.json:0: No such file or directory");
+}
+
+TEST (Rules, anEndlessFileIsRefused)
+{
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_EQ (tps_rules_read ("/dev/zero", &error), nullptr);
+  ASSERT_NE (error, nullptr);
+  EXPECT_STREQ (error->message, "/dev/zero:0: it is larger than 1 MiB");
 }
 
 } // namespace

@@ -65,6 +65,15 @@ TEST (Tokens, aBrokenLineIsNamedWithoutItsText)
              "tokens:1: expected NAME sha256:HASH [TENANT]");
 }
 
+TEST (Tokens, anEndlessFileIsRefused)
+{
+  g_autoptr (GError) error = nullptr;
+
+  EXPECT_EQ (tps_tokens_read ("/dev/zero", &error), nullptr);
+  ASSERT_NE (error, nullptr);
+  EXPECT_STREQ (error->message, "/dev/zero:0: it is larger than 4 MiB");
+}
+
 TEST (Tokens, aNewTokenFitsItsLine)
 {
   g_autofree gchar *line = nullptr;

@@ -1,6 +1,6 @@
 // Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0
 
-#include "plugin/http/json_writer.h"
+#include "runtime/base/json_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

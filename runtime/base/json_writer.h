@@ -14,7 +14,7 @@
  *   tps_json_close (&json, '}');
  *   text = tps_json_writer_take (&json);
  *
- * `name` is that of a member, and NULL in an array and at the top. Names are written as they are.
+ * `name` is that of a member, and NULL in an array and at the top. Names are not escaped.
  * Thread: one at a time.
  */
 
@@ -31,7 +31,7 @@ typedef struct
 } TpsJsonWriter;
 
 void tps_json_writer_init (TpsJsonWriter *json);
-/* What was written, owned by the caller; the writer is empty afterwards. */
+/* The text, owned by the caller; the writer is empty afterwards. */
 GString *tps_json_writer_take (TpsJsonWriter *json);
 void tps_json_writer_clear (TpsJsonWriter *json);
 
@@ -39,12 +39,14 @@ void tps_json_writer_clear (TpsJsonWriter *json);
 void tps_json_open (TpsJsonWriter *json, const gchar *name, gchar bracket);
 void tps_json_close (TpsJsonWriter *json, gchar bracket);
 
-/* NULL becomes null; bytes that are no UTF-8 are replaced. */
+/* NULL becomes null; bytes that are not UTF-8 are replaced. */
 void tps_json_add_text (TpsJsonWriter *json, const gchar *name, const gchar *value);
 void tps_json_add_int (TpsJsonWriter *json, const gchar *name, gint64 value);
 void tps_json_add_uint (TpsJsonWriter *json, const gchar *name, guint64 value);
-/* With at most `n_decimals` decimals. What is no number becomes null. */
+/* With at most `n_decimals` decimals. NaN and infinities become null. */
 void tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint n_decimals);
+/* With all digits: a reader gets the same double. NaN and infinities become null. */
+void tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value);
 void tps_json_add_bool (TpsJsonWriter *json, const gchar *name, gboolean value);
 void tps_json_add_null (TpsJsonWriter *json, const gchar *name);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-#include "plugin/http/json_writer.h"
+#include "runtime/base/json_writer.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +24,7 @@ tps_json_writer_clear (TpsJsonWriter *json)
     g_string_free (g_steal_pointer (&json->text), TRUE);
 }
 
-/* What stands before a value. */
+/* The comma and the name before a value. */
 static void
 begin_value (TpsJsonWriter *json, const gchar *name)
 {
@@ -119,6 +119,20 @@ tps_json_add_real (TpsJsonWriter *json, const gchar *name, gdouble value, guint 
   while (n_decimals > 0 && n > 2 && number[n - 1] == '0' && number[n - 2] != '.')
     n--;
   g_string_append_len (json->text, number, (gssize) n);
+}
+
+void
+tps_json_add_double (TpsJsonWriter *json, const gchar *name, gdouble value)
+{
+  gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (!isfinite (value))
+    {
+      tps_json_add_null (json, name);
+      return;
+    }
+  begin_value (json, name);
+  g_string_append (json->text, g_ascii_dtostr (text, sizeof text, value));
 }
 
 void

@@ -1,0 +1,72 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+#include "runtime/base/text_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+
+#define KIB ((gsize) 1 << 10)
+#define MIB ((gsize) 1 << 20)
+
+/* Reads at most one chunk more than `max_bytes`. FALSE with errno. */
+static gboolean
+read_all (gint fd, gsize max_bytes, GString *text)
+{
+  gchar chunk[4096];
+  gssize n;
+
+  while (text->len <= max_bytes && (n = read (fd, chunk, sizeof chunk)) != 0)
+    {
+      if (n < 0)
+        return FALSE;
+      g_string_append_len (text, chunk, n);
+    }
+  return TRUE;
+}
+
+/* FALSE with errno. */
+static gboolean
+read_file (const gchar *path, gsize max_bytes, GString *text)
+{
+  gint fd = open (path, O_RDONLY | O_CLOEXEC);
+  gboolean ok;
+  gint code;
+
+  if (fd < 0)
+    return FALSE;
+  ok = read_all (fd, max_bytes, text);
+  code = errno;
+  close (fd);
+  errno = code;
+  return ok;
+}
+
+static void
+refuse_size (gsize max_bytes, GError **error)
+{
+  gboolean mebibytes = max_bytes % MIB == 0;
+
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "it is larger than %" G_GSIZE_FORMAT " %s", max_bytes / (mebibytes ? MIB : KIB),
+               mebibytes ? "MiB" : "KiB");
+}
+
+gchar *
+tps_text_file_read (const gchar *path, gsize max_bytes, GError **error)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  if (!read_file (path, max_bytes, text))
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, g_strerror (errno));
+  else if (text->len > max_bytes)
+    refuse_size (max_bytes, error);
+  else if (strlen (text->str) != text->len)
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "it has bytes of value 0");
+  else
+    return g_string_free (g_steal_pointer (&text), FALSE);
+  return NULL;
+}
