@@ -41,7 +41,7 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
   return refuse ("commands of a later version", error);
 }
 
-/* A hole is a command of which nothing was promised. */
+/* A hole stands for a command without a promise of durability. */
 static gboolean
 apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const TpsLogRecord *record,
               GError **error)

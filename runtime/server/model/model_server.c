@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model and the server's life. The map of the whole is in model_server_private.h. */
+/* The model and the server's life. The overview is in model_server_private.h. */
 
 #include "runtime/server/model/model_server.h"
 
@@ -30,8 +30,8 @@ tps_model_server_new_reset_error (void)
 
 /* ---- the model ---- */
 
-/* Takes over `model`. Returns when its record is kept. The lock of init_model() is held: a second
- * one finds the model there, and must not be answered before the first record is kept. */
+/* Takes ownership of `model`. Returns when its record is durable. The lock of init_model() is held:
+ * a second call finds the model, and must not be answered before the first record is durable. */
 static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
@@ -167,8 +167,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   return server;
 }
 
-/* Ends all that waits and forgets the model. Returns the command that did, NULL = there was no
- * model. */
+/* Ends all waiting calls and forgets the model. Returns the command of the reset; NULL = there was
+ * no model. */
 static TpsModelCommand *
 end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {

@@ -12,11 +12,11 @@
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
-/* A text and what is made of it take at most so many bytes for each of the text's: an answer is 5
- * bytes in one and 16 in the other, in an array that doubles. */
+/* The greatest memory of a parsed text for each of its bytes: an answer is 5 bytes of text and 16
+ * bytes in an array that doubles. */
 #define TEXT_COST 16
 
-/* The text ends with its own checksum: of everything before this member. */
+/* The text ends with its own checksum, that of everything before this member. */
 #define TRAILER ",\"crc32c\":\"%08x\"}\n"
 #define TRAILER_BYTES 22
 #define TRAILER_CRC_AT 11
@@ -525,7 +525,8 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     tps_json_fail (json, "a manifest that is not complete");
 }
 
-/* A manifest of another version is told by its version, so it needs only have this checksum. */
+/* A manifest of another version is recognised by its version, so it needs only this checksum to be
+ * correct. */
 static gboolean
 check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **error)
 {

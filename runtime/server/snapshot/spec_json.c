@@ -158,7 +158,7 @@ append_shard (GString *json, const TpsShard *shard)
       (gint) shard->kind, shard->rows, shard->first_row, shard->n_rows, shard->index, shard->count);
 }
 
-/* Only what its kind allows. */
+/* Refuses members that the kind of the shard does not allow. */
 static void
 check_shard (TpsJsonReader *json, const TpsShard *shard)
 {
