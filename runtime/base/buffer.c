@@ -303,7 +303,7 @@ note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
   pool->refused_bytes = MIN (pool->refused_bytes, capacity);
   tps_mutex_unlock (&pool->lock);
   if (is_first)
-    g_warning ("%s; ordinary memory is taken instead, which is slower to copy", error->message);
+    g_warning ("%s; ordinary memory is used instead, which is slower to copy", error->message);
 }
 
 /* NULL: the heap must be used. */

@@ -345,7 +345,7 @@ tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **er
   for (const TpsOption *option = arguments->options; option->name != NULL; option++)
     if (option->initial != NULL && find_last (arguments, option) == NULL
         && !set_value (option, option->initial, (guint8 *) values + option->offset, error))
-      g_error ("option %s: its default \"%s\" is not a value of it", option->name, option->initial);
+      g_error ("option %s: its default \"%s\" is not a valid value", option->name, option->initial);
   return TRUE;
 }
 

@@ -50,7 +50,7 @@ add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLeve
 
   if (n_bytes == 0 || n_bytes > TPS_TRACE_MAX_AREA_BYTES
       || strspn (item, NAME_CHARACTERS) != n_bytes)
-    return refuse (item, "the area is no name of a folder", error);
+    return refuse (item, "the area is not the name of a folder", error);
   if (find_area (levels, item, n_bytes) != NULL)
     return refuse (item, "the area is given twice", error);
   if (levels->n_areas == TPS_TRACE_MAX_AREAS)

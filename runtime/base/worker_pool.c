@@ -192,7 +192,7 @@ tps_worker_pool_new (const gchar *name, guint n_threads)
   TpsWorkerPool *pool = tps_worker_pool_try_new (name, n_threads, NULL);
 
   if (pool == NULL)
-    g_error ("the system refuses a thread for \"%s\"", name);
+    g_error ("the system cannot start a thread for \"%s\"", name);
   return pool;
 }
 

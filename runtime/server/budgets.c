@@ -112,7 +112,7 @@ static const TpsFamily memory_limit = {
 
 static const TpsFamily memory_held = {
   .name = "memory_held_bytes",
-  .help = "What is charged to a budget.",
+  .help = "Bytes that are charged to a budget.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "budget" },
 };

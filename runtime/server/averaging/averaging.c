@@ -288,7 +288,7 @@ new_stale_error (const TpsAveraging *averaging, const TpsAveragingTicket *ticket
   return g_error_new (
       TPS_ERROR, TPS_ERROR_STALE,
       "round (batch %" G_GINT64_FORMAT
-      ", param_loc %d) is over and forgotten: the current batch is %" G_GINT64_FORMAT,
+      ", param_loc %d) has ended and is no longer kept: the current batch is %" G_GINT64_FORMAT,
       ticket->batch, ticket->param_loc, averaging->current->number);
 }
 

@@ -128,8 +128,8 @@ refuse_while_recovering (TpsDurable *durable, GError **error)
   tps_durable_get_status (durable, &status);
   wait_ms = status.remaining_ms < 0 ? MIN_RETRY_MS : status.remaining_ms;
   refusal = g_error_new (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-                         "the server recovers: command %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT
-                         " has been applied",
+                         "the server is recovering: command %" G_GINT64_FORMAT
+                         " of %" G_GINT64_FORMAT " has been applied",
                          status.lsn, status.end_lsn);
   tps_error_set_retry_after_ms (refusal, (gint) CLAMP (wait_ms, MIN_RETRY_MS, MAX_RETRY_MS));
   g_propagate_error (error, refusal);

@@ -60,7 +60,7 @@ apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const T
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                "command %" G_GINT64_FORMAT
-               " of the log: applied again it has LSN %" G_GINT64_FORMAT,
+               " of the log: it was applied again with LSN %" G_GINT64_FORMAT,
                record->lsn, tps_sequencer_get_lsn (sequencer));
   return FALSE;
 }

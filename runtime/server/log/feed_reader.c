@@ -56,7 +56,7 @@ tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
                "log: LSN %" G_GINT64_FORMAT " is not kept any more; the oldest is %" G_GINT64_FORMAT
-               ": begin with a snapshot, and read from the LSN behind its own",
+               ": begin with a snapshot, and read from the LSN after its own",
                lsn, oldest_lsn);
   return FALSE;
 }

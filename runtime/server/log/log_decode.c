@@ -558,7 +558,7 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                "a record of kind %u with %u bytes of fields and %" G_GSIZE_FORMAT
-               " in all is not understood",
+               " in all cannot be decoded",
                record->kind, record->meta_bytes, record->body_bytes);
   return FALSE;
 }

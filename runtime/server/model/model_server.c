@@ -53,7 +53,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
   else if (!tps_trained_model_began_as (server->model, model))
     refusal = g_error_new_literal (
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-        "there is a model already, which began with other parameters or another optimizer");
+        "a model with other initial parameters or another optimizer already exists");
   tps_mutex_unlock (&server->shell.lock);
   if (command != NULL && !tps_model_command_finish_and_wait (command, &refusal))
     g_assert (refusal != NULL);
@@ -123,8 +123,8 @@ check_options (const TpsModelServerOptions *options, GError **error)
                  options->n_trainers, MAX_TRAINERS);
   else if (options->min_trainers > options->n_trainers)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%u trainers are to suffice, there are only %u", options->min_trainers,
-                 options->n_trainers);
+                 "min_trainers is %u, expected at most %u, the number of trainers",
+                 options->min_trainers, options->n_trainers);
   else if (options->round_timeout_ns < 0)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",

@@ -274,8 +274,7 @@ read_weight (Import *import, Source *source, GError **error)
                     .is_weight = TRUE };
 
   if (tensor == NULL)
-    return fail (source, "there is no tensor of the rows, or more than one that they may be",
-                 error);
+    return fail (source, "there is no tensor for the rows, or more than one candidate", error);
   if (tensor->n_dims != 2 || tensor->dims[1] != (gint64) table->dim)
     return fail (source, "the rows have another number of columns than the table", error);
   if (!source->has_spec && !set_plain_shard (source, tensor, error))

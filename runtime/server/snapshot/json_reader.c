@@ -329,7 +329,7 @@ gboolean
 tps_json_end (TpsJsonReader *json, const gchar *what, GError **error)
 {
   if (json->problem == NULL && json->depth > 0)
-    tps_json_fail (json, "the text ends in the middle");
+    tps_json_fail (json, "the text is truncated");
   if (peek (json) != 0 || (json->problem == NULL && json->at < json->n_bytes))
     tps_json_fail (json, "text follows the end");
   if (json->problem == NULL)

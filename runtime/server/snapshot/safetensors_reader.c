@@ -83,7 +83,7 @@ read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
         tensor->element_bytes = dtypes[i].element_bytes;
         return;
       }
-  tps_json_fail (json, "an element type that is not known");
+  tps_json_fail (json, "an unknown element type");
 }
 
 static void
@@ -96,7 +96,7 @@ read_shape (TpsJsonReader *json, TpsSafetensor *tensor)
       gint64 dim = tps_json_read_i64 (json);
 
       if (tensor->n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
-        tps_json_fail (json, "a shape with a negative or with too many dimensions");
+        tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
       else
         tensor->dims[tensor->n_dims++] = dim;
     }
@@ -148,7 +148,7 @@ read_tensor (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
     else if (g_str_equal (text->str, "data_offsets"))
       read_offsets (json, &tensor);
     else
-      tps_json_fail (json, "a tensor with a member that is not known");
+      tps_json_fail (json, "a tensor with an unknown member");
   if (json->problem == NULL && (tensor.dtype == NULL || !has_its_size (&tensor)))
     tps_json_fail (json, "a tensor whose size is not that of its elements");
   g_array_append_val (reader->tensors, tensor);
@@ -221,8 +221,9 @@ place_tensors (TpsSafetensorsReader *reader, GError **error)
     }
   if (end != reader->n_bytes - reader->data_begin)
     return fail (reader->path, reader->n_bytes,
-                 end > reader->n_bytes - reader->data_begin ? "the file ends before its tensors do"
-                                                            : "the file goes on after its tensors",
+                 end > reader->n_bytes - reader->data_begin
+                     ? "the file ends before its tensors"
+                     : "the file continues after its tensors",
                  error);
   return TRUE;
 }

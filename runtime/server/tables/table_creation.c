@@ -25,8 +25,8 @@ check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
 
   if (difference == NULL)
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is there with another %s",
-               spec->name, difference);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
+               "table %s already exists with another %s", spec->name, difference);
   return FALSE;
 }
 

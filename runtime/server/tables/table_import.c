@@ -18,7 +18,7 @@ tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error)
     g_hash_table_insert (store->tables, table->spec.name, tps_table_ref (table));
   tps_rw_lock_unlock (&store->tables_lock);
   if (!is_new)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s: there is one already",
+    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s already exists",
                  table->spec.name);
   return is_new;
 }
@@ -42,7 +42,7 @@ tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **
   tps_mutex_unlock (&store->making_lock);
   if (!is_free)
     g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "table %s: there is one already, or it is being made", name);
+                 "table %s already exists, or is being created", name);
   return is_free;
 }
 
