@@ -2,7 +2,7 @@
 
 #include "runtime/base/answer_queue.h"
 
-/* What this thread is about to answer. */
+/* The answers that this thread is about to give. */
 static _Thread_local struct
 {
   gboolean is_active;
@@ -45,7 +45,7 @@ tps_answers_give (TpsAnswers *answers)
     {
       TpsAnswer *answer = delivery.waiting.first;
 
-      delivery.waiting.first = answer->next; /* the answer is gone when it has been given */
+      delivery.waiting.first = answer->next; /* the answer may be freed when it is given */
       answer->give (answer);
     }
   delivery.is_active = FALSE;

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Answers of a server, given in order by the thread that has them.
+/* Answers of a server, given in order by one thread.
  *
- * Who is answered may call back into a server, this one or another, and be answered at once. That
- * answer is given when the callback has returned, behind those that wait already, so that the stack
- * does not grow with the number of rounds.
+ * An answered caller may call back into a server, this one or another, and be answered at once.
+ * That answer is given after the callback has returned, behind those that already wait, so that the
+ * stack does not grow with the number of rounds.
  *
  *   TpsAnswers answers = { NULL };
  *   tps_answers_add (&answers, &call->answer, answer_call);
- *   …                                    every lock is given up
+ *   …                                    every lock is released
  *   tps_answers_give (&answers);
  */
 
@@ -39,11 +39,11 @@ typedef struct
 
 void tps_answers_add (TpsAnswers *answers, TpsAnswer *answer, TpsGiveAnswer give);
 
-/* Gives them, or leaves them to the caller further up on this stack that gives answers already;
- * empties `answers`. Not under a lock. Thread: any. */
+/* Gives all answers and empties `answers`. If a caller further up on this stack is giving answers,
+ * that caller gives these too. No lock may be held. Thread: any. */
 void tps_answers_give (TpsAnswers *answers);
 
-/* One alone. */
+/* Gives a single answer. */
 void tps_answer_give (TpsAnswer *answer, TpsGiveAnswer give);
 
 G_END_DECLS

@@ -4,7 +4,7 @@
 
 #include "runtime/base/sync.h"
 
-#define MAX_HELPERS 3 /* more do not get more from memory */
+#define MAX_HELPERS 3 /* more helpers do not get more memory bandwidth */
 
 typedef struct
 {
@@ -14,7 +14,7 @@ typedef struct
   atomic_uint n_done;
 } SharedWork;
 
-/* Takes over a reference. A helper that comes when all is taken finds nothing to do. */
+/* Takes over a reference. A helper that comes late finds no blocks left. */
 static void
 take_blocks (gpointer user_data)
 {

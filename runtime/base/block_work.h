@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Work that is cut into blocks, shared by the thread that has it and workers that are idle: each
- * takes ranges of blocks until none is left.
+/* Work that is cut into blocks and shared by the calling thread and idle workers: each takes ranges
+ * of blocks until none is left.
  */
 
 #pragma once
@@ -14,15 +14,15 @@ typedef struct
 {
   guint n_blocks;          /* >= 1 */
   guint range_blocks;      /* taken at a time, >= 1 */
-  guint blocks_per_helper; /* that one must be worth calling, >= 1 */
-  /* Called for ranges that make up all blocks, in any order, at the same time. */
+  guint blocks_per_helper; /* the work that justifies one more helper, >= 1 */
+  /* Called for ranges that make up all blocks, in any order, possibly at the same time. */
   void (*run) (gpointer user_data, guint first_block, guint n_blocks);
-  /* Called once, by whoever ran the last; nothing refers to `user_data` from then on. */
+  /* Called once, by the thread that ran the last range. `user_data` is not used after that. */
   void (*done) (gpointer user_data);
   gpointer user_data;
 } TpsBlockWork;
 
-/* Takes part until no range is left; the last ones may still be run by others when this returns.
+/* Takes part until no range is left. Other threads may still run the last ranges when this returns.
  * `work` is copied. Thread: any. */
 void tps_block_work_run (TpsWorkerPool *pool, const TpsBlockWork *work);
 

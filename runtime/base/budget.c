@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* What all budgets of one tree share. Lives as long as the root. */
+/* State that all budgets of one tree share. Lives as long as the root. */
 typedef struct
 {
   TpsMutex lock;      /* guards the following */
@@ -147,7 +147,7 @@ own_limit_of (const TpsBudget *budget)
   return atomic_load_explicit (&budget->max_bytes, memory_order_relaxed);
 }
 
-/* What a charge may bring `budget` to, if it must leave `headroom`. */
+/* The limit of `budget` for a charge that must leave `headroom`. */
 static gsize
 limit_of (const TpsBudget *budget, gsize headroom)
 {
@@ -167,8 +167,8 @@ note_peak (TpsBudget *budget, gsize held)
     ;
 }
 
-/* Counts `n_bytes` in `budget` alone. A compare-and-swap and not an addition that is undone: `held`
- * exceeds the limit at no time, so a large charge that is refused never makes a small one fail. */
+/* Counts `n_bytes` in `budget` alone. A compare-and-swap, not an addition that is undone: `held`
+ * never exceeds the limit, so a large charge that is refused never makes a small one fail. */
 static gboolean
 try_one (TpsBudget *budget, gsize n_bytes, gsize limit)
 {
@@ -232,7 +232,7 @@ is_below (const TpsBudget *budget, const TpsBudget *ancestor)
   return budget != NULL;
 }
 
-/* How many bytes `full` lacks. */
+/* The number of bytes that `full` lacks. */
 static gsize
 missing_bytes (Full full, gsize n_bytes)
 {
@@ -242,7 +242,7 @@ missing_bytes (Full full, gsize n_bytes)
   return n_bytes > room ? n_bytes - room : 0;
 }
 
-/* Returns how many bytes were freed. */
+/* Returns the number of freed bytes. */
 static gsize
 reclaim_for (Full full, gsize n_bytes)
 {
@@ -262,7 +262,7 @@ reclaim_for (Full full, gsize n_bytes)
   return freed;
 }
 
-/* The smallest limit on the way up from `budget`, which no charge can exceed. */
+/* The smallest limit on the way up from `budget`. No charge can exceed it. */
 static Full
 tightest_of (TpsBudget *budget)
 {
@@ -274,7 +274,7 @@ tightest_of (TpsBudget *budget)
   return tightest;
 }
 
-/* `fits_never`: even when nothing is held. */
+/* `fits_never`: it would not fit an empty budget either. */
 static void
 refuse (GError **error, Full full, gsize n_bytes, gboolean fits_never)
 {
@@ -430,7 +430,7 @@ tps_budget_reclaim (TpsBudget *budget, gsize n_bytes)
   return freed;
 }
 
-/* ---- what is held ---------------------------------------------------------------------------- */
+/* ---- present use ----------------------------------------------------------------------------- */
 
 const gchar *
 tps_budget_get_name (TpsBudget *budget)

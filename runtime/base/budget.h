@@ -43,8 +43,8 @@ void tps_budget_unref (TpsBudget *budget);
  * Must be called before the budget is used by another thread. */
 void tps_budget_set_flag (TpsBudget *budget, const gchar *flag);
 
-/* Changes the limit; 0 = only the parent limits it. What is held stays, though it may be more than
- * the new limit. Thread: any. */
+/* Changes the limit; 0 = only the parent limits it. Present charges stay, even if they exceed the
+ * new limit. Thread: any. */
 void tps_budget_set_max (TpsBudget *budget, gsize max_bytes);
 
 /* Charges to `budget` of more than `max_small_bytes` must leave `n_bytes` of its parent free, for
@@ -59,15 +59,15 @@ gboolean tps_budget_charge (TpsBudget *budget, gsize n_bytes, GError **error);
 /* Releases `n_bytes` of earlier charges. */
 void tps_budget_release (TpsBudget *budget, gsize n_bytes);
 
-/* Moves a charge to another budget; what both have above them stays as it is. FALSE: nothing is
- * moved, because it does not fit. Takes no lock and reclaims nothing. NULL is fine on either
+/* Moves a charge to another budget; the charges of common ancestors do not change. FALSE: it
+ * does not fit, and nothing is moved. Takes no lock and reclaims nothing. NULL is fine on either
  * side. */
 gboolean tps_budget_move (TpsBudget *from, TpsBudget *to, gsize n_bytes);
 
 /* ---- one charge that grows and shrinks ------------------------------------------------------- */
 
-/* What one object holds of a budget. All zero is an empty charge without a budget. Thread: one at a
- * time. */
+/* The share of a budget that one object holds. All zero is an empty charge without a budget.
+ * Thread: one at a time. */
 typedef struct
 {
   TpsBudget *budget; /* borrowed; must outlive the charge */
@@ -81,31 +81,30 @@ gboolean tps_charge_set (TpsCharge *charge, gsize n_bytes, GError **error);
 /* Adds `n_bytes`. Errors: as tps_budget_charge(). */
 gboolean tps_charge_add (TpsCharge *charge, gsize n_bytes, GError **error);
 
-/* Releases all of it. */
+/* Releases the whole charge. */
 void tps_charge_clear (TpsCharge *charge);
 
 /* ---- memory kept for reuse ------------------------------------------------------------------- */
 
-/* Frees kept memory, `n_bytes` of it or more if there is as much, releases its charge and returns
- * how much that was. Called with the lock of the tree: it must neither charge, nor create or free a
- * budget, nor take a lock under which another thread does so; moving charges under such a lock is
- * fine. Thread: any. */
+/* Frees kept memory, at least `n_bytes` if possible, releases its charge and returns its size.
+ * Called with the lock of the tree: it must neither charge, nor create or free a budget, nor
+ * take a lock under which another thread does so; moving charges under such a lock is fine.
+ * Thread: any. */
 typedef gsize (*TpsBudgetReclaim) (gpointer user_data, gsize n_bytes);
 
 /* Adds a reclaimer for memory that is charged to `budget`. It is called when a charge does not fit
- * `budget` or one above it. Returns a number for tps_budget_remove_reclaimer(), after which it is
- * not called any more. */
+ * `budget` or one above it. Returns a number for tps_budget_remove_reclaimer(); the reclaimer is
+ * not called any more after that. */
 guint tps_budget_add_reclaimer (TpsBudget *budget, TpsBudgetReclaim reclaim, gpointer user_data);
 void tps_budget_remove_reclaimer (TpsBudget *budget, guint id);
 
-/* Frees memory that is kept below `budget`, `n_bytes` of it or more if there is as much. Returns
- * how much that was. */
+/* Frees memory that is kept below `budget`, at least `n_bytes` if possible. Returns its size. */
 gsize tps_budget_reclaim (TpsBudget *budget, gsize n_bytes);
 
-/* ---- what is held ---------------------------------------------------------------------------- */
+/* ---- present use ----------------------------------------------------------------------------- */
 
-/* Snapshots. The peak is the most that was ever held. The maximum is the smallest limit on the way
- * to the root, which no charge can exceed; G_MAXSIZE when there is none. */
+/* Values at one moment. The peak is the greatest use so far. The maximum is the smallest limit on
+ * the way to the root, which no charge can exceed; G_MAXSIZE if there is none. */
 const gchar *tps_budget_get_name (TpsBudget *budget);
 /* Borrowed; NULL for the root. */
 TpsBudget *tps_budget_get_parent (TpsBudget *budget);
@@ -113,11 +112,11 @@ gsize tps_budget_get_held (TpsBudget *budget);
 gsize tps_budget_get_peak (TpsBudget *budget);
 gsize tps_budget_get_max (TpsBudget *budget);
 
-/* How many charges it has refused because it was full itself. */
+/* The number of charges that it has refused because it was full itself. */
 guint64 tps_budget_get_n_refused (TpsBudget *budget);
 
-/* How many bytes are left of its own limit, whatever the budgets above hold; G_MAXSIZE when it has
- * none. */
+/* The number of bytes up to its own limit, regardless of the budgets above it; G_MAXSIZE if it has
+ * no limit. */
 gsize tps_budget_get_free (TpsBudget *budget);
 
 /* Calls `visit` for every budget of the tree in the order of creation, so that parents precede

@@ -10,14 +10,14 @@
 #include "runtime/base/magazine.h"
 #include "runtime/base/sync.h"
 
-/* Size classes: four steps to each power of two, from 4 KiB up, so at most a fifth is lost. */
+/* Size classes: four for each power of two, from 4 KiB up, so that at most a fifth is unused. */
 #define MIN_CLASS_SHIFT 12
 #define STEPS 4
 #define N_CLASSES ((48 - MIN_CLASS_SHIFT) * STEPS)
 #define HUGE_PAGE_BYTES (2u << 20)
 #define DEFAULT_KEEP_BYTES ((gsize) 1 << 30)
 
-/* Small buffers: in powers of two, with their bytes behind them in one block. */
+/* Small buffers: powers of two, with header and bytes in one block. */
 #define MIN_SMALL_BYTES TPS_BUFFER_ALIGNMENT
 #define N_SMALL_CLASSES 7
 
@@ -29,10 +29,11 @@ struct TpsBuffer
   gsize capacity;
   TpsDevice *device;
   TpsBufferPool *pool; /* NULL for foreign memory, and for small buffers */
-  TpsBuffer *block;    /* what the pool's source gave, whose memory it is; NULL = from the heap */
+  /* the block of the pool's source that has the memory; NULL = from the heap */
+  TpsBuffer *block;
   guint size_class;
-  gboolean small;   /* one block with its bytes */
-  gboolean charged; /* to the pool's budget, while it is out */
+  gboolean small;   /* header and bytes are in one block */
+  gboolean charged; /* to the pool's budget, while it is in use */
   gboolean shared;  /* another process maps the memory too */
   GDestroyNotify free_func;
   gpointer user_data;
@@ -48,13 +49,14 @@ struct TpsBufferPool
   TpsBufferSource source; /* no alloc: the heap */
 
   TpsMutex lock;     /* guards everything below */
-  TpsBudget *budget; /* of what is out; may be NULL */
-  TpsBudget *kept;   /* of what is kept for reuse; may be NULL */
+  TpsBudget *budget; /* for buffers in use; may be NULL */
+  TpsBudget *kept;   /* for buffers kept for reuse; may be NULL */
   guint reclaimer;   /* of `kept` */
   gsize n_bytes_out;
-  gsize n_bytes_kept;      /* from the heap */
-  gsize n_bytes_of_source; /* out or kept */
-  gsize refused_bytes;     /* the source is not asked for as much; G_MAXSIZE = it refused nothing */
+  gsize n_bytes_kept;      /* of buffers from the heap */
+  gsize n_bytes_of_source; /* in use or kept */
+  /* requests of at least this size are not made; G_MAXSIZE = no request was refused */
+  gsize refused_bytes;
   FreeLists heap_lists;
   FreeLists source_lists;
 };
@@ -138,8 +140,8 @@ take_free (FreeLists lists, guint size_class)
   return buffer;
 }
 
-/* With the lock held: takes kept buffers of `n_bytes` or more out of `lists`, the largest first,
- * and puts them before `taken`. */
+/* Takes kept buffers of `n_bytes` or more out of `lists`, the largest first, and puts them before
+ * `taken`. The lock is held. */
 static TpsBuffer *
 take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
 {
@@ -155,7 +157,8 @@ take_lists (FreeLists lists, gsize n_bytes, gsize *n_taken, TpsBuffer *taken)
   return taken;
 }
 
-/* With the lock held: of the heap first, as other memory takes long to get. */
+/* Takes kept buffers, those of the heap first, since other memory takes long to allocate. The lock
+ * is held. */
 static TpsBuffer *
 take_kept (TpsBufferPool *pool, gsize n_bytes, gsize *n_taken)
 {
@@ -264,13 +267,13 @@ allocate_on_heap (guint size_class)
   if (posix_memalign (&data, alignment, capacity) != 0)
     return NULL;
   if (capacity >= HUGE_PAGE_BYTES)
-    madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults where it is allowed */
+    madvise (data, capacity, MADV_HUGEPAGE); /* a hint: fewer page faults if it is allowed */
   return new_pooled (size_class, data, NULL);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* Whether the source may be asked for `capacity`; then they count as its already. */
+/* Whether `capacity` may be requested from the source; if so, it already counts as allocated. */
 static gboolean
 may_ask_source (TpsBufferPool *pool, gsize capacity)
 {
@@ -300,10 +303,10 @@ note_refusal (TpsBufferPool *pool, gsize capacity, const GError *error)
   pool->refused_bytes = MIN (pool->refused_bytes, capacity);
   tps_mutex_unlock (&pool->lock);
   if (is_first)
-    g_warning ("%s; ordinary memory is taken instead, which is slower to copy", error->message);
+    g_warning ("%s; ordinary memory is used instead, which is slower to copy", error->message);
 }
 
-/* NULL: the heap's turn. */
+/* NULL: the heap must be used. */
 static TpsBuffer *
 allocate_from_source (TpsBufferPool *pool, guint size_class)
 {
@@ -320,10 +323,10 @@ allocate_from_source (TpsBufferPool *pool, guint size_class)
   return NULL;
 }
 
-/* ---- in and out ------------------------------------------------------------------------------ */
+/* ---- use and reuse --------------------------------------------------------------------------- */
 
-/* With the lock held: a kept buffer, whose charge moves with it. NULL: there is none, or it does
- * not fit the budget. */
+/* Takes a kept buffer, whose charge moves with it. NULL: there is none, or it does not fit the
+ * budget. The lock is held. */
 static TpsBuffer *
 reuse (TpsBufferPool *pool, guint size_class)
 {
@@ -353,7 +356,7 @@ find_kept (TpsBufferPool *pool, guint size_class)
   return buffer;
 }
 
-/* Without a charge. */
+/* Allocates without a charge. */
 static TpsBuffer *
 allocate (TpsBufferPool *pool, guint size_class, GError **error)
 {
@@ -390,7 +393,7 @@ allocate_charged (TpsBufferPool *pool, guint size_class, GError **error)
   return buffer;
 }
 
-/* Handed out. */
+/* Initialises a buffer for its user. */
 static TpsBuffer *
 begin_use (TpsBufferPool *pool, TpsBuffer *buffer, gsize n_bytes)
 {
@@ -469,7 +472,7 @@ tps_buffer_new (gsize n_bytes)
 
   if (buffer != NULL)
     return buffer;
-  /* Without a charge: the caller cannot do without. */
+  /* Allocates without a charge, since this function must not fail. */
   buffer = size_class < N_CLASSES ? allocate (pool, size_class, NULL) : NULL;
   if (buffer == NULL)
     g_error ("out of memory: a buffer of %" G_GSIZE_FORMAT " bytes", n_bytes);
@@ -511,7 +514,7 @@ tps_buffer_new_shared (gconstpointer data, gsize n_bytes, GDestroyNotify free_fu
   return buffer;
 }
 
-/* ---- small ones ------------------------------------------------------------------------------ */
+/* ---- small buffers --------------------------------------------------------------------------- */
 
 #define SMALL_HEADER_BYTES \
   ((sizeof (TpsBuffer) + TPS_BUFFER_ALIGNMENT - 1) / TPS_BUFFER_ALIGNMENT * TPS_BUFFER_ALIGNMENT)
@@ -588,8 +591,8 @@ tps_buffer_ref (TpsBuffer *buffer)
   return buffer;
 }
 
-/* With the lock held: keeps the buffer, whose charge moves with it. FALSE: the pool or the budget
- * keeps enough, and the buffer is as charged as it was. */
+/* Keeps the buffer, whose charge moves with it. FALSE: the pool or the budget keeps enough, and the
+ * charge of the buffer is unchanged. The lock is held. */
 static gboolean
 keep_buffer (TpsBufferPool *pool, TpsBuffer *buffer)
 {

@@ -3,8 +3,8 @@
 /* A shard is the copies of one thread: a directory of chunks, each made when the thread first adds
  * to a cell of it. Shard 0 belongs to all threads that found no other one.
  *
- * The owner of a shard is the only thread that writes to it, so it loads, adds and stores. The next
- * owner sees these stores: ownership passes on by release and acquire of `taken`.
+ * Only the owner of a shard writes to it, so it loads, adds and stores. The next owner sees these
+ * stores: ownership passes on by release and acquire of `taken`.
  */
 
 #include "runtime/base/cells.h"
@@ -30,12 +30,14 @@ typedef struct
 } Shard;
 
 static Shard shards[N_SHARDS];
-static atomic_ullong taken = 1;  /* a bit for each shard: a thread owns it; the first is for all */
-static atomic_uint n_shards = 1; /* that a thread has ever owned, as the first of `shards` */
+/* a bit for each shard that a thread owns; the first shard is for all */
+static atomic_ullong taken = 1;
+/* Shards that have ever had an owner: the first ones of `shards`. */
+static atomic_uint n_shards = 1;
 
 static _Thread_local Shard *own_shard; /* NULL = none yet */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* own_shard, so that it is given back */
+static pthread_key_t key; /* returns own_shard at the end of a thread */
 
 static TpsMutex lock = TPS_MUTEX_INIT; /* guards the following */
 static guint n_blocks = 1;             /* the first holds cell 0 */
@@ -44,7 +46,7 @@ static GArray *free_cells;
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-/* At the end of a thread. A destructor that runs later and adds to a cell takes a shard again. */
+/* Called at the end of a thread. If a later destructor adds to a cell, it takes a shard again. */
 static void
 give_back_shard (gpointer data)
 {
@@ -186,7 +188,7 @@ has_any (const GArray *cells)
   return cells != NULL && cells->len > 0;
 }
 
-/* With the lock held; 0 = there are no more. */
+/* Returns 0 if there are no more. The lock is held. */
 static TpsCell
 provide_block (void)
 {
@@ -206,7 +208,7 @@ tps_cell_block_new (void)
   return first;
 }
 
-/* Blocks that are cut into single cells stay so. */
+/* Blocks that have been cut into single cells are never joined again. */
 TpsCell
 tps_cell_new (void)
 {

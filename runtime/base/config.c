@@ -33,7 +33,7 @@ n_entries (const TpsConfig *config)
   return config->values == NULL ? 0 : g_variant_n_children (config->values);
 }
 
-/* The entry's number, or -1. */
+/* The index of the entry, or -1. */
 static gint
 find_entry (const TpsConfig *config, const gchar *key, GVariant **value)
 {
@@ -69,7 +69,7 @@ type_name (GVariant *value)
   return "neither number, boolean nor string";
 }
 
-/* The value of a key, marked as read; NULL after an error. Owned by the caller. */
+/* The value of a key, marked as read; NULL after an error. The caller owns it. */
 static GVariant *
 take_value (TpsConfig *config, const gchar *key)
 {

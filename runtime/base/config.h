@@ -4,7 +4,7 @@
  * boolean 'b' and string 's' values, as they come from a JSON object. JSON itself is parsed outside
  * the runtime.
  *
- * A class reads what it knows and then asks for the rest to be empty:
+ * A class reads the arguments that it knows and then requires that there are no others:
  *
  *   ok = tps_config_get_int (&config, "num_embeddings", 1, G_MAXINT32, &n)
  *        && tps_config_get_bool (&config, "sparse", &sparse)
@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* In the caller's storage; borrows the dictionary. Reads after an error do nothing and return
+/* In the caller's storage; borrows the dictionary. Reads after an error have no effect and return
  * FALSE. */
 typedef struct
 {
@@ -35,16 +35,16 @@ void tps_config_init (TpsConfig *config, GVariant *values, const gchar *what, GE
 gboolean tps_config_get_int (TpsConfig *config, const gchar *key, gint64 min, gint64 max,
                              gint64 *value);
 gboolean tps_config_get_bool (TpsConfig *config, const gchar *key, gboolean *value);
-/* A double, or an integer taken as one. */
+/* A double, or an integer as a double. */
 gboolean tps_config_get_double (TpsConfig *config, const gchar *key, gdouble min, gdouble max,
                                 gdouble *value);
-/* `value` is owned by the caller. */
+/* The caller owns `value`. */
 gboolean tps_config_get_string (TpsConfig *config, const gchar *key, gchar **value);
 
-/* Whether the key is there; for optional arguments. */
+/* Whether the key exists; for optional arguments. */
 gboolean tps_config_has (const TpsConfig *config, const gchar *key);
 
-/* TRUE when everything in the dictionary was read; else INVALID_ARGUMENT that lists the unknown
+/* TRUE if every entry of the dictionary was read; otherwise INVALID_ARGUMENT that lists the unknown
  * keys. */
 gboolean tps_config_finish (TpsConfig *config);
 

@@ -9,7 +9,7 @@ tps_cores_count (void)
 {
   cpu_set_t cores;
 
-  /* Fails where the machine has more cores than the set has room for. */
+  /* This fails if the machine has more cores than the set can hold. */
   if (sched_getaffinity (0, sizeof cores, &cores) == 0)
     return (guint) CPU_COUNT (&cores);
   return g_get_num_processors ();

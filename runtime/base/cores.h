@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How many threads can run at a time. */
+/* The number of threads that can run at a time. */
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* The cores that the calling thread, and threads that it starts, may run on (taskset, cpusets of
- * containers); at least 1. GLib's g_get_num_processors() counts all of the machine: 2.74 does not
- * look at what a process may have. Thread: any. */
+/* The number of cores on which the calling thread, and threads that it starts, may run (taskset,
+ * cpusets of containers); at least 1. GLib's g_get_num_processors() counts all cores of the
+ * machine: version 2.74 ignores the restrictions of a process. Thread: any. */
 guint tps_cores_count (void);
 
 G_END_DECLS

@@ -113,7 +113,7 @@ tps_bounds_parse (const gchar *text, TpsBounds *bounds)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
-/* With the lock held. Families are few, and are there before there is traffic. */
+/* The lock is held. Families are few, and exist before there is traffic. */
 static void
 insert_family (TpsCounters *counters, TpsNumberFamily *family)
 {
@@ -139,7 +139,7 @@ family_new (const TpsFamily *about)
   return family;
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static TpsNumberFamily *
 provide_family (TpsCounters *counters, const TpsFamily *about)
 {
@@ -170,7 +170,7 @@ get_number_of (TpsSeries *series)
     }
 }
 
-/* With the lock held. Takes over `labels`. */
+/* Takes ownership of `labels`. The lock is held. */
 static TpsSeries *
 add_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *values,
             gchar *labels, gboolean is_other)
@@ -202,7 +202,7 @@ is_full (const TpsNumberFamily *family)
   return family->n_named >= max_series;
 }
 
-/* With the lock held: the series of these values, which is made if it is new and there is room. */
+/* The series of these values, which is made if it is new and there is room. The lock is held. */
 static TpsSeries *
 find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const *values,
              gboolean is_other)
@@ -215,7 +215,7 @@ find_series (TpsCounters *counters, TpsNumberFamily *family, const gchar *const 
   return series;
 }
 
-/* With the lock held: begins a use. */
+/* Begins a use. The lock is held. */
 static TpsSeries *
 use_series (TpsCounters *counters, const TpsFamily *about, const gchar *value, const gchar *value2)
 {
@@ -330,7 +330,7 @@ tps_gauge_get (const TpsGauge *gauge)
 
 /* ---- functions of the program ---------------------------------------------------------------- */
 
-/* Where the family is full, the number would be that of other objects too: it is left out. */
+/* In a full family the number would be mixed with those of other objects, so it is left out. */
 static gboolean
 set_reader (TpsCounters *counters, TpsSeries *series, TpsGaugeRead read, gpointer *user_data,
             GDestroyNotify *release)
@@ -344,7 +344,7 @@ set_reader (TpsCounters *counters, TpsSeries *series, TpsGaugeRead read, gpointe
       return FALSE;
     }
   if (series->read != NULL)
-    series->n_uses--; /* that of the function that is replaced */
+    series->n_uses--; /* the use of the replaced function */
   series->read = read;
   series->user_data = *user_data;
   series->release = *release;

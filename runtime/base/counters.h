@@ -50,15 +50,15 @@ typedef enum
   TPS_FAMILY_HISTOGRAM = 2,
 } TpsFamilyKind;
 
-/* Borrowed for ever: static data. */
+/* Static data, borrowed for ever. */
 typedef struct
 {
-  /* In snake_case, without "thriftps_": exporters put it in front. The unit comes last (_seconds,
-   * _bytes), and "_total" after it if this is a counter. */
+  /* In snake_case, without the prefix "thriftps_", which exporters add. The unit comes last
+   * (_seconds, _bytes), and "_total" after it for a counter. */
   const gchar *name;
   const gchar *help; /* one sentence */
   TpsFamilyKind kind;
-  /* NULL = none. Peers may choose values of the first; the second has few. */
+  /* NULL = none. Peers may choose values of the first label; the second has few values. */
   const gchar *labels[TPS_MAX_LABELS];
   guint n_decimals; /* numbers are in units of 10^-n_decimals: 9 for nanoseconds as seconds */
   guint max_series; /* 0 = TPS_FAMILY_MAX_SERIES */
@@ -90,10 +90,10 @@ void tps_gauge_add (TpsGauge *gauge, gint64 delta);
 void tps_gauge_set (TpsGauge *gauge, gint64 level);
 gint64 tps_gauge_get (const TpsGauge *gauge);
 
-/* ---- numbers that are read when they are asked for ------------------------------------------- */
+/* ---- numbers that are computed at each reading ----------------------------------------------- */
 
-/* A gauge or counter whose number is asked for at each reading; one that is there gets the new
- * function. `read` runs on the thread that reads: it must not block, nor take a lock that is held
+/* Adds a gauge or counter whose number `read` computes at each reading; an existing one gets the
+ * new function. `read` runs on the reading thread: it must not block, nor take a lock that is held
  * for long, nor use `counters`. `release` (may be NULL) is called with `user_data` when `counters`
  * are freed or the function is replaced, and at once for NULL `counters`. */
 typedef gint64 (*TpsGaugeRead) (gpointer user_data);
@@ -131,14 +131,14 @@ typedef struct
   GArray *samples; /* of TpsSample, at least one; in the order of their creation */
 } TpsFamilyReading;
 
-/* All numbers, by families in the order of their names; owned by the caller. Series that end
- * meanwhile stay until it is freed. */
+/* All numbers, by families in the order of their names; the caller owns the reading. Series that
+ * end meanwhile stay until it is freed. */
 TpsReading *tps_counters_read (TpsCounters *counters);
 void tps_reading_free (TpsReading *reading);
 const TpsFamilyReading *tps_reading_get_families (const TpsReading *reading, guint *n_families);
 
-/* The bounds in seconds by which exporters tell the buckets of histograms, ascending; copied. A
- * server that says none has those of TPS_DEFAULT_BOUNDS. Before other threads are there. */
+/* Sets the bounds, in seconds, of the histogram buckets that exporters write, ascending; copied.
+ * The default is TPS_DEFAULT_BOUNDS. Must be called before other threads use `counters`. */
 #define TPS_DEFAULT_BOUNDS                                                                      \
   0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, \
       0.1, 0.25, 0.5, 1, 2.5, 10, 60
@@ -153,8 +153,8 @@ typedef struct
   gdouble seconds[TPS_MAX_BOUNDS];
 } TpsBounds;
 
-/* From "0.001,0.01,0.1": seconds above 0, ascending. FALSE: `text` is none, and `bounds` are
- * undefined. */
+/* Parses bounds such as "0.001,0.01,0.1": seconds above 0, ascending. FALSE: `text` is invalid, and
+ * `bounds` are undefined. */
 gboolean tps_bounds_parse (const gchar *text, TpsBounds *bounds);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsCounters, tps_counters_unref)

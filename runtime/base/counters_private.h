@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What counters.c (finding and changing series) and counters_reading.c share. */
+/* The structures of counters. Internal to counters.c (finding and changing series) and
+ * counters_reading.c. */
 
 #pragma once
 
@@ -25,7 +26,7 @@ typedef struct
   const TpsFamily *about; /* borrowed for ever */
   GHashTable *by_labels;  /* Series.labels -> Series, both borrowed */
   GPtrArray *series;      /* of Series, owned, in the order of their creation */
-  guint n_named;          /* of them, whose first value is not TPS_LABEL_OTHER by the bound */
+  guint n_named;          /* those that are not TPS_LABEL_OTHER because of the bound */
 } TpsNumberFamily;
 
 typedef struct
@@ -36,7 +37,7 @@ typedef struct
   gboolean is_other;
   guint n_uses;
 
-  /* One of these, by the kind of the family; `read` in place of the first two. */
+  /* One of these, by the kind of the family; `read` replaces the first two. */
   TpsCounter counter;
   TpsGauge gauge;
   TpsHistogram *histogram;
@@ -57,8 +58,8 @@ struct TpsCounters
   TpsRefcount refcount;
   GArray *bounds; /* of gdouble */
 
-  /* Held while functions of the program are called or replaced, so that none runs that has been
-   * taken away. Taken before `lock`. */
+  /* Held while functions of the program are called or replaced, so that a removed function is not
+   * running. Taken before `lock`. */
   TpsMutex call_lock;
   GArray *collectors; /* of TpsCollector */
   guint last_collector;
@@ -69,7 +70,7 @@ struct TpsCounters
   GHashTable *by_number; /* TpsCounter, TpsGauge or TpsHistogram -> TpsSeries, both borrowed */
 };
 
-/* With the lock held: ends one use. */
+/* Ends one use. The lock is held. */
 void tps_series_end_use (TpsCounters *counters, TpsSeries *series);
 
 G_END_DECLS

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A reading takes a use of every series, family by family, under the lock; everything else, the
- * functions of the program included, it does without that lock.
+/* A reading takes a use of every series, family by family, under the lock. All other work,
+ * including the functions of the program, is done without that lock.
  */
 
 #include <string.h>
@@ -16,7 +16,7 @@ struct TpsReading
   TpsCounters *counters;
   GArray *families;    /* of TpsFamilyReading */
   GHashTable *by_name; /* name -> its number in `families`, from 1 */
-  GPtrArray *series;   /* of TpsSeries: uses that are ended with the reading */
+  GPtrArray *series;   /* of TpsSeries: uses that end with the reading */
   GHashTable
       *collected;     /* name{labels} of a sample of a collector -> its number, from 1; owns it */
   GStringChunk *text; /* of these samples */
@@ -158,7 +158,7 @@ tps_reading_add (TpsReading *reading, const TpsFamily *family, const gchar *valu
   add_number (reading, family, values, number, TRUE);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- all families ---------------------------------------------------------------------------- */
 
 static gint
 compare_families (gconstpointer a, gconstpointer b)

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #define MAX_STEP_BYTES ((gsize) 1 << 30) /* ISA-L counts in an int */
-/* What is copied stays in the first-level cache for its checksum. */
+/* Copied bytes are still in the first-level cache when their checksum is computed. */
 #define COPY_STEP_BYTES ((gsize) 16 << 10)
 
 guint32
 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes)
 {
-  unsigned char *bytes = (unsigned char *) (gsize) data; /* only read */
+  unsigned char *bytes = (unsigned char *) (gsize) data; /* never written */
   guint32 inverted = ~crc;
 
   while (n_bytes > 0)

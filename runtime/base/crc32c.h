@@ -9,11 +9,12 @@
 
 G_BEGIN_DECLS
 
-/* Of what came before, whose CRC is `crc` (0 at the beginning), and of `n_bytes` more. Thread:
+/* The CRC of the bytes before, which is `crc` (0 at the beginning), and of `n_bytes` more. Thread:
  * any. */
 guint32 tps_crc32c (guint32 crc, gconstpointer data, gsize n_bytes);
 
-/* The same, while the bytes are copied: the memory of `data` is read once. They do not overlap. */
+/* The same, while the bytes are copied: the memory of `data` is read once. The two must not
+ * overlap. */
 guint32 tps_crc32c_copy (guint32 crc, gpointer to, gconstpointer data, gsize n_bytes);
 
 G_END_DECLS

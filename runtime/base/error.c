@@ -43,7 +43,7 @@ clear_private (GError *error)
 static GQuark domain;
 
 /* A library that the program loads (runtime/device/device_library.h) has a copy of this file, and
- * GLib takes a domain once only. The loader sees to it that the program's copy comes first. */
+ * GLib accepts a domain only once. The loader ensures that the program's copy comes first. */
 static void
 register_domain (void)
 {

@@ -2,10 +2,10 @@
 
 /* The one error domain of ThriftPS.
  *
- * Codes are grouped by how far the damage goes; callers decide by tps_error_damage(), not by lists
- * of codes. The codes of the first group are those of the wire's ErrorCode plus
- * TPS_ERROR_WIRE_BASE. The function that decides an error sets it, once; everybody else passes it
- * on.
+ * Codes are grouped by the extent of the damage; callers must decide by tps_error_damage(), not by
+ * lists of codes. The codes of the first group are those of the wire's ErrorCode plus
+ * TPS_ERROR_WIRE_BASE. The function that decides an error sets it, once; all other functions pass
+ * it on.
  */
 
 #pragma once
@@ -19,7 +19,7 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  /* This request is wrong or cannot be served; everything else goes on. */
+  /* This request is wrong or cannot be served; other requests are not affected. */
   TPS_ERROR_INVALID_ARGUMENT = 101,
   TPS_ERROR_NOT_FOUND = 102,
   TPS_ERROR_ALREADY_EXISTS = 103,
@@ -33,14 +33,14 @@ typedef enum
   TPS_ERROR_PERMISSION_DENIED = 111,
   TPS_ERROR_INTERNAL = 112,
 
-  /* This connection may not be used again. */
+  /* This connection must not be used again. */
   TPS_ERROR_CONNECTION_LOST = 201,
   TPS_ERROR_PROTOCOL = 202,
 
-  /* This process group may not be used again. */
+  /* This process group must not be used again. */
   TPS_ERROR_GROUP_BROKEN = 301,
 
-  /* This device may not be used again. */
+  /* This device must not be used again. */
   TPS_ERROR_DEVICE_LOST = 401,
 } TpsErrorCode;
 
@@ -54,7 +54,7 @@ typedef enum
 
 GQuark tps_error_quark (void);
 
-/* How far the damage of an error goes. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread:
+/* The extent of the damage of an error. A foreign domain counts as TPS_DAMAGE_REQUEST. Thread:
  * any. */
 TpsDamage tps_error_damage (const GError *error);
 
@@ -68,12 +68,12 @@ TpsErrorCode tps_error_from_wire_code (gint wire_code);
 /* The wire's name of a code, e.g. "DEADLINE_EXCEEDED"; static. Thread: any. */
 const gchar *tps_error_code_name (gint code);
 
-/* Milliseconds to wait before the same request is worth another try; -1 = not said.
- * `error` must be of the domain TPS_ERROR. Thread: one at a time. */
+/* Milliseconds to wait before the same request should be tried again; -1 = not given. `error` must
+ * be of the domain TPS_ERROR. Thread: one at a time. */
 gint tps_error_get_retry_after_ms (const GError *error);
 void tps_error_set_retry_after_ms (GError *error, gint retry_after_ms);
 
-/* What is said where others hold the memory that a request needs. */
+/* The delay if other requests hold the memory that a request needs. */
 #define TPS_RETRY_AFTER_MS 100
 
 G_END_DECLS

@@ -11,7 +11,7 @@
 
 /* ---- the choice of a format ------------------------------------------------------------------ */
 
-/* Media types with the parameters that they must have, if they have any of that name. */
+/* Media types with the values that their parameters must have, if the parameters are present. */
 static const struct
 {
   const gchar *type;
@@ -27,8 +27,8 @@ static const struct
   { "*/*", { { NULL } }, TPS_EXPOSITION_TEXT },
 };
 
-/* The value of `name` among the parameters "name=value", from the second part on; NULL = it is not
- * there. */
+/* The value of `name` among the parameters "name=value", from the second part on; NULL = there is
+ * none. */
 static const gchar *
 find_parameter (gchar *const *parts, const gchar *name)
 {
@@ -56,7 +56,8 @@ matches (gchar *const *parts, guint i)
   return TRUE;
 }
 
-/* How much one element of the list wants `format`, which is set: 0 = not at all. */
+/* The weight that one element of the list gives to a format, and sets `format`: 0 = not
+ * acceptable. */
 static gdouble
 weigh (const gchar *element, TpsExpositionFormat *format)
 {

@@ -36,9 +36,9 @@ TpsExpositionFormat tps_exposition_choose (const gchar *accept);
 /* The value of the HTTP header Content-Type; static. */
 const gchar *tps_exposition_get_content_type (TpsExpositionFormat format);
 
-/* The body of a response; owned by the caller. Its size is bounded, as the number of series is. Of
- * the locks that calls take, it takes those of sequencer, log, push windows and similar objects,
- * each for the time that it takes to read a number, and none that lookups take. Thread: any. */
+/* The body of a response, which the caller owns. Its size is bounded, since the number of series
+ * is. It takes the locks of sequencer, log, push windows and similar objects, each for the time of
+ * reading a number, but none that lookups take. Thread: any. */
 GString *tps_exposition_write (TpsCounters *counters, TpsExpositionFormat format);
 
 G_END_DECLS

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the formats of exposition.h share. */
+/* Functions that the formats of exposition.h share. */
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* "thriftps_" and the name, or the name alone if it is one that all exporters have (process_*).
- * Owned by the caller. */
+/* "thriftps_" and the name, or the name alone if it is one that all exporters have (process_*). The
+ * caller owns it. */
 gchar *tps_exposition_dup_name (const TpsFamily *family);
 
 /* Text or OpenMetrics. */

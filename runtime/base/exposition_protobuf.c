@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* io.prometheus.client.MetricFamily (client_model/io/prometheus/client/metrics.proto), each behind
+/* io.prometheus.client.MetricFamily (client_model/io/prometheus/client/metrics.proto), each after
  * its length. A message is written without its length, which is then inserted before it.
  */
 
@@ -56,7 +56,7 @@ enum
   WIRE_BYTES = 2,
 };
 
-/* Below all durations. It also tells a reader that the histogram is a native one. */
+/* Below all durations. Its presence also marks a native histogram. */
 #define ZERO_THRESHOLD 0x1p-128
 
 #define MAX_VARINT_BYTES 10
@@ -117,8 +117,8 @@ write_text (GString *body, guint field, const gchar *text)
   g_string_append_len (body, text, (gssize) n_bytes);
 }
 
-/* What was appended since the body had `begin` bytes becomes a field, or without `field` (0) a
- * message behind its length. */
+/* Makes the bytes since the body had `begin` bytes a field, or without `field` (0) a message after
+ * its length. */
 static void
 end_message (GString *body, guint field, gsize begin)
 {
@@ -141,7 +141,7 @@ write_bucket (GString *body, gdouble bound_s, guint64 n)
   end_message (body, HISTOGRAM_BUCKET, begin);
 }
 
-/* The last one, which holds all, is implied. */
+/* The last bucket, which contains all, is implied. */
 static void
 write_classic (GString *body, TpsCounters *counters, const TpsHistogramCounts *counts)
 {
@@ -170,7 +170,8 @@ write_span (GString *body, gint offset, guint length)
   end_message (body, HISTOGRAM_POSITIVE_SPAN, begin);
 }
 
-/* Runs of buckets that are not empty: the first by its number, others by the gap before them. */
+/* Writes runs of buckets that are not empty: the first by its number, others by the gap before
+ * them. */
 static void
 write_spans (GString *body, const TpsHistogramCounts *counts)
 {
@@ -194,10 +195,10 @@ write_spans (GString *body, const TpsHistogramCounts *counts)
       i++;
     }
   if (end_of_last == 0)
-    write_span (body, 0, 0); /* a native histogram, and empty */
+    write_span (body, 0, 0); /* an empty native histogram */
 }
 
-/* Of the buckets in the spans, each by its difference from the one before. */
+/* Writes the buckets in the spans, each as the difference from the previous one. */
 static void
 write_deltas (GString *body, const TpsHistogramCounts *counts)
 {

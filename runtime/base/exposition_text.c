@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Prometheus' text format and OpenMetrics differ in the names of counters' families, in the line
- * UNIT and in the end. Bounds are written as OpenMetrics wants them ("1.0"), so that a series is
- * the same in both. Numbers are written digit by digit: a scrape of 10,000 series is a megabyte of
+ * UNIT and in the end. Bounds are written as OpenMetrics requires ("1.0"), so that a series is the
+ * same in both. Numbers are written digit by digit: a scrape of 10,000 series is a megabyte of
  * text.
  */
 
@@ -17,8 +17,8 @@ typedef struct
 {
   GString *body;
   gboolean is_openmetrics;
-  gchar *name;    /* of the family that is written */
-  gsize n_plain;  /* bytes of the name without "_total" */
+  gchar *name;    /* of the current family */
+  gsize n_plain;  /* the length of the name without "_total" */
   guint n_bounds; /* of histograms */
   gchar **bounds; /* as text */
   guint *indexes; /* of the last bucket up to the bound */
@@ -39,7 +39,7 @@ append_number (GString *body, guint64 number)
   g_string_append_len (body, digits + first, MAX_DIGITS - first);
 }
 
-/* `number` in units of 10^-n_decimals, without zeros at the end. */
+/* Writes `number` in units of 10^-n_decimals, without trailing zeros. */
 static void
 append_decimal (GString *body, gint64 number, guint n_decimals)
 {
@@ -62,7 +62,7 @@ append_decimal (GString *body, gint64 number, guint n_decimals)
     }
 }
 
-/* As "0.005", "1e-05", "10.0". */
+/* Such as "0.005", "1e-05", "10.0". */
 static gchar *
 dup_bound (gdouble bound_s)
 {
@@ -117,7 +117,7 @@ write_head (Text *text, const TpsFamily *family)
     write_about (text, "# UNIT ", n_bytes, unit);
 }
 
-/* Name and labels, and a space. `le` NULL = none. */
+/* Writes name and labels, and a space. `le` NULL = none. */
 static void
 begin_line (Text *text, const gchar *suffix, const gchar *labels, const gchar *le)
 {
@@ -201,7 +201,7 @@ write_family (Text *text, const TpsFamilyReading *family)
   g_clear_pointer (&text->name, g_free);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- all families ---------------------------------------------------------------------------- */
 
 static void
 set_bounds (Text *text, TpsCounters *counters)

@@ -46,7 +46,7 @@ static const gchar *const actions[] = {
 
 typedef struct
 {
-  TpsFaultPoint point; /* 0: it is a seed */
+  TpsFaultPoint point; /* 0: the specification is a seed */
   TpsFaultAction action;
   gint64 delay_ns;
   gdouble probability;
@@ -59,7 +59,7 @@ typedef struct
 struct TpsFaultPlan
 {
   TpsMutex lock; /* guards everything */
-  GArray *rules; /* of Rule; `after` and `count` are those that are left */
+  GArray *rules; /* of Rule; `after` and `count` are the remaining ones */
   guint64 random;
 };
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Each octave (the durations in (2^k, 2^(k+1)] seconds) is a block of 32 cells, which is made when
- * a duration first falls into it: durations of one method fall into five or six of 64.
+/* Each octave (the durations in (2^k, 2^(k+1)] seconds) is a block of 32 cells, which is made for
+ * the first duration in it. The durations of one method usually need five or six of 64 octaves.
  */
 
 #include "runtime/base/histogram.h"
@@ -22,7 +22,7 @@ G_STATIC_ASSERT (PER_OCTAVE == TPS_CELL_BLOCK);
 struct TpsHistogram
 {
   TpsCell sum_ns;
-  _Atomic (TpsCell) octaves[TPS_HISTOGRAM_OCTAVES]; /* first cells; 0 = nothing was recorded */
+  _Atomic (TpsCell) octaves[TPS_HISTOGRAM_OCTAVES]; /* first cells; 0 = no duration was recorded */
 };
 
 /* 2^(i/32): bounds of the buckets of one octave, relative to its beginning. */
@@ -38,8 +38,8 @@ static const gdouble bounds[PER_OCTAVE + 1] = {
   0x1.0000000000000p+1,
 };
 
-/* The first bound that is at least 1 + i/64. Between two of these numbers lies at most one
- * bound. */
+/* The first bound that is at least 1 + i/64. There is at most one bound between two of these
+ * numbers. */
 static const guint8 first_bounds[64] = {
   0,  1,  2,  3,  3,  4,  5,  5,  6,  7,  7,  8,  8,  9,  10, 10, 11, 11, 12, 13, 13, 14,
   14, 15, 15, 16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 21, 21, 22, 22, 22, 23, 23, 24, 24,
@@ -48,8 +48,8 @@ static const guint8 first_bounds[64] = {
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
-/* Without logarithms: the exponent says the octave, the first six bits of the mantissa all but one
- * comparison. */
+/* Needs no logarithm: the exponent gives the octave, and the first six bits of the mantissa replace
+ * all comparisons but one. */
 guint
 tps_histogram_get_index (gint64 duration_ns)
 {

@@ -37,21 +37,21 @@ void tps_histogram_free (TpsHistogram *histogram);
 /* NULL is fine. Thread: any. */
 void tps_histogram_record (TpsHistogram *histogram, gint64 duration_ns);
 
-/* How many durations have been recorded. Thread: any. */
+/* The number of recorded durations. Thread: any. */
 guint64 tps_histogram_get_count (const TpsHistogram *histogram);
 
-/* ---- what was recorded ----------------------------------------------------------------------- */
+/* ---- recorded numbers ------------------------------------------------------------------------ */
 
 /* Numbers of one histogram, or of several added up. All zero is empty. */
 typedef struct
 {
   guint64 count;                          /* of all buckets */
   guint64 sum_ns;                         /* of the durations, exact */
-  guint first, end;                       /* buckets elsewhere are empty; whole octaves */
+  guint first, end;                       /* all buckets outside are empty; whole octaves */
   guint64 buckets[TPS_HISTOGRAM_BUCKETS]; /* by index: see tps_histogram_get_bound_s() */
 } TpsHistogramCounts;
 
-/* Empty; owned by the caller (g_free). */
+/* Empty; the caller owns it (g_free). */
 TpsHistogramCounts *tps_histogram_counts_new (void);
 void tps_histogram_counts_clear (TpsHistogramCounts *counts);
 
@@ -59,15 +59,15 @@ void tps_histogram_counts_clear (TpsHistogramCounts *counts);
  * any. */
 void tps_histogram_read (const TpsHistogram *histogram, TpsHistogramCounts *counts);
 
-/* Adds `other`: in any order, with the same result. */
+/* Adds `other`. The order of additions does not matter. */
 void tps_histogram_counts_merge (TpsHistogramCounts *counts, const TpsHistogramCounts *other);
 
-/* The duration that at least the part `quantile` in [0, 1] of all does not exceed, in nanoseconds
- * and within 1.1 %; NAN if there are none. */
+/* The quantile in [0, 1]: a duration, in nanoseconds and within 1.1 %, that at least this part of
+ * all durations does not exceed; NAN if there are none. */
 gdouble tps_histogram_counts_get_quantile (const TpsHistogramCounts *counts, gdouble quantile);
 
-/* How many durations do not exceed `bound_s`, which is rounded to the nearest bound of a bucket: by
- * at most 1.1 %. Grows with `bound_s`. */
+/* The number of durations that do not exceed `bound_s`, which is rounded to the nearest bound of a
+ * bucket: by at most 1.1 %. Grows with `bound_s`. */
 guint64 tps_histogram_counts_get_below (const TpsHistogramCounts *counts, gdouble bound_s);
 
 /* The last bucket up to that bound. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Version 2 says "max" where there is no limit, version 1 a number near 2^63. */
+/* In version 2 "max" stands for no limit, in version 1 a number near 2^63. */
 static gsize
 read_limit (const gchar *folder, const gchar *file)
 {
@@ -19,8 +19,8 @@ read_limit (const gchar *folder, const gchar *file)
   return (gsize) n_bytes;
 }
 
-/* The least on the way from `path` up to the mount. In a container the path may be the host's and
- * not be there; the mount itself is then the container's group. */
+/* The smallest limit on the way from `path` up to the mount. In a container the path may be the
+ * host's and not exist; the mount itself is then the container's group. */
 static gsize
 least_on_the_way (const gchar *mount, const gchar *path, const gchar *file)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How much memory of the host this process may hope for. */
+/* The host memory that is available to this process. */
 
 #pragma once
 
@@ -8,13 +8,12 @@
 
 G_BEGIN_DECLS
 
-/* Bytes of the machine, or of the process's control groups where those allow less. Reads files.
- * Thread: any. */
+/* The memory of the machine in bytes, or the limit of the process's control groups if that is
+ * smaller. Reads files. Thread: any. */
 gsize tps_host_memory_get_total (void);
 
-/* The smallest memory limit of the process's control groups, version 1 or 2, and of those above
- * them; G_MAXSIZE when there is none. `root` is "" but for tests: what stands before "/proc" and
- * "/sys". */
+/* The smallest memory limit of the process's control groups, version 1 or 2, and of their parents;
+ * G_MAXSIZE if there is none. `root` is a prefix of "/proc" and "/sys" for tests, otherwise "". */
 gsize tps_host_memory_get_group_limit (const gchar *root);
 
 G_END_DECLS

@@ -4,9 +4,9 @@
  *
  *   method="EmbeddingTable:lookup_bags",code="NOT_FOUND"
  *
- * Backslashes, quotes and ends of lines are escaped. A value that is not UTF-8 is made so; one that
- * is longer than TPS_LABEL_MAX_BYTES is cut there. Equal values have equal text, so the text
- * identifies a series of its family. Inside runtime/base only.
+ * Backslashes, quotes and ends of lines are escaped. Invalid UTF-8 is replaced, and a value that is
+ * longer than TPS_LABEL_MAX_BYTES is truncated. Equal values have equal text, so the text
+ * identifies a series of its family. Internal to runtime/base.
  */
 
 #pragma once
@@ -15,10 +15,10 @@
 
 G_BEGIN_DECLS
 
-/* `value` as it is written, unescaped; owned by the caller. */
+/* `value` in its written form, unescaped. The caller owns the text. */
 gchar *tps_label_dup_value (const gchar *value);
 
-/* Owned by the caller. `values` [TPS_MAX_LABELS] of the labels of `family`; NULL = "". */
+/* The caller owns the text. `values` [TPS_MAX_LABELS] of the labels of `family`; NULL = "". */
 gchar *tps_label_text_new (const TpsFamily *family, const gchar *const *values);
 
 G_END_DECLS

@@ -23,8 +23,8 @@
 static pthread_once_t list_once = PTHREAD_ONCE_INIT;
 static pthread_key_t list_key; /* the first magazine of the thread */
 
-/* At the end of a thread. What the destructors of others still free makes a new list, and comes
- * here again. */
+/* Called at the end of a thread. Objects that other destructors free later make a new list, and
+ * this is called again. */
 static void
 empty_list (gpointer first)
 {
@@ -65,7 +65,7 @@ refill (TpsMagazine *magazine, TpsDepot *depot)
   tps_mutex_unlock (&depot->lock);
 }
 
-/* Makes room for half a magazine, of what has lain there longest. */
+/* Makes room by passing on half a magazine, the objects that were put in first. */
 static void
 spill (TpsMagazine *magazine, TpsDepot *depot)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Objects of one kind that are made and freed with every call, kept for reuse.
+/* Keeps objects of one kind, which are made and freed with every call, for reuse.
  *
- * Each thread has a few at hand, its magazine, which nobody else touches. A thread that only frees
- * (a worker that answers) passes its surplus on to threads that only allocate (one that receives)
- * through the kind's depot, half a magazine at a time, so that the depot's lock is hardly ever
- * taken. What does not fit into the depot is destroyed.
+ * Each thread has a magazine, a few objects that no other thread uses. Some threads only free
+ * objects (a worker that answers) and others only allocate them (one that receives). The former
+ * pass their surplus to the latter through the kind's depot, half a magazine at a time, so that the
+ * depot's lock is rarely taken. Objects that do not fit into the depot are destroyed.
  *
  *   static TpsDepot depot = TPS_DEPOT_INIT (release);
  *   static _Thread_local TpsMagazine magazine;
@@ -13,10 +13,10 @@
  *   object = tps_magazine_take (&magazine, &depot);      NULL: make a new one
  *   tps_magazine_put (&magazine, &depot, object);        instead of release (object)
  *
- * Kept at most: TPS_MAGAZINE_OBJECTS for each thread that frees objects of the kind,
- * TPS_DEPOT_OBJECTS in all besides; so large ones are not to be kept. What a thread has is
- * destroyed when it ends. Under the address sanitizer nothing is kept, so that it still sees who
- * uses what was freed.
+ * At most TPS_MAGAZINE_OBJECTS are kept for each thread that frees objects of the kind, and
+ * TPS_DEPOT_OBJECTS in the depot, so large objects should not be kept. The objects of a thread are
+ * destroyed when it ends. Under the address sanitizer no object is kept, so that it still detects
+ * uses after free.
  */
 
 #pragma once
@@ -48,11 +48,11 @@ struct TpsMagazine
   guint n_objects;
   gpointer objects[TPS_MAGAZINE_OBJECTS];
 
-  TpsDepot *depot;   /* while the thread is to empty it when it ends */
+  TpsDepot *depot;   /* while the thread must empty it at its end */
   TpsMagazine *next; /* of the same thread */
 };
 
-/* An object as it was put in, by whichever thread; NULL when there is none. */
+/* Returns an object as it was put in, by any thread; NULL if there is none. */
 gpointer tps_magazine_take (TpsMagazine *magazine, TpsDepot *depot);
 
 /* Keeps `object`, or destroys it. */

@@ -1,14 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Type -> series (one a name) -> samples in the order of their start; and type -> key -> span, for
- * the end of a span.
+/* Type -> series (one for each name) -> samples in the order of their start; and type -> key ->
+ * span, for the end of a span.
  *
- * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest goes
- * first, and its key with it. So spans that never end do not pile up either.
+ * A series is a ring of at most TPS_METRICS_MAX_SAMPLES samples, finished or not: the oldest one is
+ * removed first, with its key. So spans that never end do not accumulate either.
  *
- * Those who record wait for nobody for long: a summary copies one series at a time under the lock
- * and sorts the copies without it. The last summary is kept, and handed out again until something
- * has changed.
+ * Recording threads never wait long: a summary copies one series at a time under the lock and sorts
+ * the copies without it. The last summary is kept, and returned again until there is a change.
  */
 
 #include "runtime/base/metrics.h"
@@ -20,7 +19,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-/* The first ring of a series. */
+/* The number of slots in the first ring of a series. */
 #define MIN_SLOTS 64
 
 typedef struct Series Series;
@@ -69,8 +68,8 @@ struct TpsMetrics
   guint64 n_changes;         /* of finished samples */
   guint64 n_clears;
 
-  /* The last summaries, without and with samples, and the number of changes that they know; NULL =
-   * none. */
+  /* The last summaries, without and with samples, and the number of changes that they contain; NULL
+   * = none. */
   GPtrArray *kept[2];
   guint64 kept_changes[2];
 };
@@ -202,7 +201,7 @@ drop_oldest (Type *type, Series *series)
   series->first++;
 }
 
-/* Twice the slots: the samples keep their numbers, and so move. */
+/* Doubles the slots. Samples keep their numbers, so they move. */
 static void
 grow (Series *series)
 {
@@ -222,7 +221,7 @@ grow (Series *series)
   series->n_slots = n_slots;
 }
 
-/* An unfinished sample, whose number is returned. */
+/* Appends an unfinished sample and returns its number. */
 static guint64
 append_sample (Type *type, Series *series, Span *span)
 {
@@ -271,7 +270,7 @@ tps_metrics_record_start (TpsMetrics *metrics, const gchar *type_name, const gch
   type = ensure_type (metrics, type_name);
   is_new = !g_hash_table_contains (type->spans, key);
   if (is_new)
-    /* The clock is read last, so that what is measured does not contain our own work. */
+    /* The clock is read last, so that the measured time does not include this function. */
     append_span (type, name, key)->start_ns = metrics->clock (metrics->clock_data);
   tps_mutex_unlock (&metrics->lock);
   if (!is_new)
@@ -364,7 +363,7 @@ tps_metrics_clear (TpsMetrics *metrics)
   tps_mutex_unlock (&metrics->lock);
 }
 
-/* Fills in everything but the statistics. The samples are those held, NAN where they are not
+/* Fills in all fields except the statistics. The samples are those in the ring; NAN if they are not
  * finished. */
 static TpsMetricSummary *
 copy_series (const Type *type, const Series *series)
@@ -405,7 +404,7 @@ compare_doubles (const void *a, const void *b)
   return left < right ? -1 : left > right;
 }
 
-/* As numpy.percentile with its default method, to the bit. */
+/* The same bits as numpy.percentile with its default method. */
 static gdouble
 percentile (const gdouble *sorted, guint n, gdouble percent)
 {
@@ -440,7 +439,7 @@ compute_statistics (TpsMetricSummary *summary)
   summary->p99_ms = percentile (sorted, n, 99);
 }
 
-/* Series of which nothing is finished are left out. The lock is held. */
+/* Leaves out series without finished samples. The lock is held. */
 static void
 add_series (const Type *type, guint index, GPtrArray *summaries)
 {
@@ -450,8 +449,8 @@ add_series (const Type *type, guint index, GPtrArray *summaries)
     g_ptr_array_add (summaries, copy_series (type, series));
 }
 
-/* Copies what is there, one series at a time, the lock released in between. Types and series are
- * only added, unless all of them are cleared: then nothing is left to copy. */
+/* Copies one series at a time, with the lock released in between. Types and series are only added,
+ * unless all of them are cleared; then there is nothing left to copy. */
 static void
 copy_all (TpsMetrics *metrics, GPtrArray *summaries)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Named spans of time, grouped: type -> key -> metric, as the originals' metrics logger, always in
- * milliseconds.
+/* Named spans of time, grouped: type -> key -> metric, as in the metrics logger of the original
+ * implementations, always in milliseconds.
  *
  * Thread-safe; recording takes one lock and one hash look-up. Samples are kept in the order in
- * which metrics were started; a type and name keeps its newest TPS_METRICS_MAX_SAMPLES.
+ * which metrics were started; for each type and name the newest TPS_METRICS_MAX_SAMPLES are kept.
  */
 
 #pragma once
@@ -23,16 +23,16 @@ typedef struct
 {
   gchar *type;
   gchar *name;
-  gint64 count; /* of all that were finished */
-  /* Everything below is of the newest TPS_METRICS_MAX_SAMPLES. */
+  gint64 count; /* of all finished spans */
+  /* The fields below are of the newest TPS_METRICS_MAX_SAMPLES. */
   gdouble min_ms, max_ms, mean_ms;
-  gdouble variance_ms2, stdev_ms; /* of the sample (n - 1); NAN where count < 2 */
+  gdouble variance_ms2, stdev_ms; /* of the sample (n - 1); NAN if count < 2 */
   gdouble p50_ms, p95_ms, p99_ms; /* linear interpolation, as numpy.percentile */
   guint n_samples;
-  gdouble *samples_ms; /* NULL unless asked for */
+  gdouble *samples_ms; /* NULL unless requested */
 } TpsMetricSummary;
 
-/* Where the time comes from; NULL function = the monotonic clock. */
+/* The source of the time; NULL function = the monotonic clock. */
 typedef gint64 (*TpsClockFunc) (gpointer user_data);
 
 TpsMetrics *tps_metrics_new (TpsClockFunc clock, gpointer user_data);
@@ -48,7 +48,7 @@ gboolean tps_metrics_record_start (TpsMetrics *metrics, const gchar *type, const
 gboolean tps_metrics_record_end (TpsMetrics *metrics, const gchar *type, const gchar *key,
                                  GError **error);
 
-/* The same of a span that something else has measured. Errors: as above. Thread: any. */
+/* The same for a span whose time was measured elsewhere. Errors: as above. Thread: any. */
 gboolean tps_metrics_record_elapsed (TpsMetrics *metrics, const gchar *type, const gchar *key,
                                      gdouble elapsed_ms, GError **error);
 
@@ -65,10 +65,11 @@ void tps_metrics_clear (TpsMetrics *metrics);
 /* All finished metrics, types in the order of their first use, names in the order of first use
  * within; unfinished spans are left out. The array of TpsMetricSummary is shared and must not be
  * changed; the caller owns a reference (g_ptr_array_unref). Recording waits at most while one
- * series is copied, and calls between which nothing was recorded cost nothing. Thread: any. */
+ * series is copied. If nothing was recorded since the previous call, a call costs nothing. Thread:
+ * any. */
 GPtrArray *tps_metrics_summarize (TpsMetrics *metrics, gboolean with_samples);
 
-/* A summary of `n_samples` > 0 values; copies them. Owned by the caller. */
+/* A summary of `n_samples` > 0 values; copies them. The caller owns it. */
 TpsMetricSummary *tps_metric_summary_new (const gchar *type, const gchar *name,
                                           const gdouble *samples_ms, guint n_samples);
 void tps_metric_summary_free (TpsMetricSummary *summary);

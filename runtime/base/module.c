@@ -38,7 +38,7 @@ tps_module_list_paths (const gchar *file_name, const gchar *variable)
     {
       if (program != NULL)
         add_places (paths, program, file_name);
-      /* The name of a program is as it was called, that of a library is its path. */
+      /* For a program this is the name by which it was called, for a library its path. */
       if (dladdr (places, &own) != 0 && g_path_is_absolute (own.dli_fname)
           && g_strcmp0 (own.dli_fname, program) != 0)
         add_places (paths, own.dli_fname, file_name);
@@ -62,7 +62,7 @@ tps_module_open (const gchar *const *paths, GString *reasons)
   return NULL;
 }
 
-/* ISO C has no cast from an object's address to a function's; POSIX promises that the bits are
+/* ISO C has no cast from an object's address to a function's; POSIX guarantees that the bits are
  * the same. */
 gboolean
 tps_module_find (void *module, const gchar *name, gpointer function, gsize n_bytes)

@@ -11,11 +11,11 @@
 #define NS_PER_S 1e9
 #define MAX_MIB ((gdouble) (G_MAXINT64 >> 20))
 
-/* One value as it was given. */
+/* One value from the command line or a file. */
 typedef struct
 {
   const TpsOption *option;
-  gchar *label; /* as errors name it: "--ntrainer", "FILE: ntrainer" */
+  gchar *label; /* the name in errors: "--ntrainer", "FILE: ntrainer" */
   gchar *text;
   gboolean is_from_file;
 } Argument;
@@ -53,7 +53,7 @@ tps_arguments_free (TpsArguments *arguments)
   g_free (arguments);
 }
 
-/* ---- what was given ------------------------------------------------------------------------- */
+/* ---- given values ---------------------------------------------------------------------------- */
 
 static gboolean
 is_name (const gchar *name, const gchar *given, gsize n_bytes)
@@ -73,7 +73,7 @@ find_option (const TpsArguments *arguments, const gchar *name, gsize n_bytes)
   return NULL;
 }
 
-/* Takes over `label`. */
+/* Takes ownership of `label`. */
 static void
 add_argument (TpsArguments *arguments, const TpsOption *option, gchar *label, const gchar *text,
               gboolean is_from_file)
@@ -96,7 +96,7 @@ refuse_flag (GError **error, const gchar *format, const gchar *flag)
   return FALSE;
 }
 
-/* Moves `*at` on to the last argument that was taken. */
+/* Moves `*at` to the last argument that was used. */
 static gboolean
 add_flag (TpsArguments *arguments, const gchar *const **at, GError **error)
 {
@@ -214,7 +214,7 @@ parse_real (const gchar *text, gdouble *number)
   return end != text && *end == '\0' && !g_ascii_isspace (*text) && isfinite (*number);
 }
 
-/* The limit of the type where the row has none. */
+/* The limit of the type if the row has none. */
 static gdouble
 get_max (const TpsOption *option)
 {
@@ -345,7 +345,7 @@ tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **er
   for (const TpsOption *option = arguments->options; option->name != NULL; option++)
     if (option->initial != NULL && find_last (arguments, option) == NULL
         && !set_value (option, option->initial, (guint8 *) values + option->offset, error))
-      g_error ("option %s: its default \"%s\" is not a value of it", option->name, option->initial);
+      g_error ("option %s: its default \"%s\" is not a valid value", option->name, option->initial);
   return TRUE;
 }
 

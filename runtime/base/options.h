@@ -13,14 +13,15 @@
  *   };
  *
  *   arguments = tps_arguments_new (options);
- *   tps_arguments_add_line (arguments, argv, &error)           the command line; it wins
+ *   tps_arguments_add_line (arguments, argv, &error)           the command line; it has precedence
  *   tps_arguments_add (arguments, path, key, value, &error)    each value of a file
  *   tps_arguments_apply (arguments, &flags, &error)            checks, and fills in defaults
  *   tps_options_clear (options, &flags)
  *
- * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are alike. Of several
- * values the last one counts, except for TPS_OPTION_TEXTS. Errors are TPS_ERROR_INVALID_ARGUMENT,
- * one line that names the option, its value and what was expected. Thread: one at a time.
+ * Flags are --NAME=VALUE or --NAME VALUE; dashes and underscores in names are equivalent. Of
+ * several values the last one counts, except for TPS_OPTION_TEXTS. Errors are
+ * TPS_ERROR_INVALID_ARGUMENT, one line that names the option, its value and the expected values.
+ * Thread: one at a time.
  */
 
 #pragma once
@@ -39,9 +40,9 @@ typedef enum
   TPS_OPTION_REAL,     /* gdouble */
   TPS_OPTION_MIB,      /* whole MiB; the field is a gsize of bytes */
   TPS_OPTION_SECONDS, /* seconds with fractions; the field is a gint64 of nanoseconds, rounded up */
-  TPS_OPTION_TEXT,    /* gchar *, owned by the values */
-  TPS_OPTION_TEXTS,   /* GStrv, owned by the values; may be repeated */
-  TPS_OPTION_OTHER,   /* whatever `parse` fills in; it must own nothing */
+  TPS_OPTION_TEXT,    /* gchar *, which the struct owns */
+  TPS_OPTION_TEXTS,   /* GStrv, which the struct owns; may be repeated */
+  TPS_OPTION_OTHER,   /* any field that `parse` fills in; it must own no memory */
 } TpsOptionType;
 
 typedef struct
@@ -50,33 +51,34 @@ typedef struct
   TpsOptionType type;
   gsize offset;
   const gchar
-      *unit; /* "MIB", "N", "ADDRESS": stands for the value in help; NULL for TPS_OPTION_FLAG */
-  const gchar *initial; /* the default, as a user would write it; NULL = the field is zero */
-  const gchar
-      *meaning; /* the default in words, for help: "a quarter of the memory"; NULL = `initial` */
-  /* Numbers lie in [min, max]; max 0 = no limit but the type's. */
+      /* "MIB", "N", "ADDRESS": the placeholder of the value in help; NULL for TPS_OPTION_FLAG */
+      *unit;
+  const gchar *initial; /* the default in the syntax of a value; NULL = the field is zero */
+  /* The default in words, for help: "a quarter of the memory"; NULL = `initial`. */
+  const gchar *meaning;
+  /* Numbers must be in [min, max]; max 0 = only the limit of the type. */
   gdouble min, max;
-  /* Of TPS_OPTION_TEXT and _TEXTS, optional: whether a value is fine. An error is set, or not: then
-   * `expected` tells it. */
+  /* For TPS_OPTION_TEXT and _TEXTS, optional: whether a value is valid. If it sets no error, the
+   * message has `expected`. */
   gboolean (*check) (const gchar *text, GError **error);
-  /* Of TPS_OPTION_OTHER: fills in the field; returns FALSE for a bad value. */
+  /* For TPS_OPTION_OTHER: fills in the field; returns FALSE for an invalid value. */
   gboolean (*parse) (const gchar *text, gpointer field);
-  const gchar *expected; /* what refusals say: "1 to 256"; NULL = from min and max */
+  const gchar *expected; /* the expected values in messages: "1 to 256"; NULL = from min and max */
   const gchar *help;
   gboolean is_secret; /* its values must not be shown */
 } TpsOption;
 
 typedef struct TpsArguments TpsArguments;
 
-/* `options` is borrowed, ends with a NULL name. */
+/* `options` is borrowed and ends with a NULL name. */
 TpsArguments *tps_arguments_new (const TpsOption *options);
 void tps_arguments_free (TpsArguments *arguments);
 
-/* Takes the flags of a command line, whose first element is the program, and which ends with NULL.
- * Refuses unknown flags, missing values, and anything that is no flag. `-h` is --help. */
+/* Adds the flags of a command line, whose first element is the program, and which ends with NULL.
+ * Refuses unknown flags, missing values, and arguments that are not flags. `-h` is --help. */
 gboolean tps_arguments_add_line (TpsArguments *arguments, const gchar *const *argv, GError **error);
 
-/* Takes one value of a file, unless the command line, which must have been added before, has the
+/* Adds one value of a file, unless the command line, which must have been added before, has the
  * option too. `source` names the file in errors. */
 gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const gchar *name,
                             const gchar *value, GError **error);
@@ -85,32 +87,32 @@ gboolean tps_arguments_add (TpsArguments *arguments, const gchar *source, const 
 const gchar *tps_arguments_get (const TpsArguments *arguments, const gchar *name);
 
 /* All values so far, in the order in which they were given, as an array of borrowed texts that the
- * caller frees (g_ptr_array_unref()); and whether the last one came from a file. Of an option of
- * the table. */
+ * caller frees (g_ptr_array_unref()). Also returns whether the last one came from a file. The
+ * option must be in the table. */
 GPtrArray *tps_arguments_list (const TpsArguments *arguments, const TpsOption *option,
                                gboolean *is_from_file);
 
-/* Fills in the fields of `values`, which are zero before; defaults where nothing was given. After
- * an error the values must be cleared as well. */
+/* Fills in the fields of `values`, which must be zero before; options without a value get their
+ * defaults. After an error the values must be cleared as well. */
 gboolean tps_arguments_apply (const TpsArguments *arguments, gpointer values, GError **error);
 
 /* Frees TPS_OPTION_TEXT and _TEXTS and sets them to NULL. */
 void tps_options_clear (const TpsOption *options, gpointer values);
 
-/* Refuses a value that only makes sense together with others: "--NAME=VALUE: expected ...". Returns
+/* Refuses a value that conflicts with other options: "--NAME=VALUE: expected ...". Returns
  * FALSE. */
 gboolean tps_arguments_refuse (const TpsArguments *arguments, const gchar *name,
                                const gchar *expected, GError **error);
 
-/* ---- text (options_text.c); owned by the caller --------------------------------------------- */
+/* ---- text (options_text.c); the caller owns it ----------------------------------------------- */
 
-/* Lines for --help, at most 100 columns, ASCII where the table is. */
+/* Lines for --help, at most 100 columns; ASCII if the table is. */
 gchar *tps_options_to_help (const TpsOption *options);
 
 /* A Markdown table: option, default, values, description. */
 gchar *tps_options_to_markdown (const TpsOption *options);
 
-/* What refusals say after "expected". */
+/* The expected values, for messages after "expected". */
 gchar *tps_option_to_expected (const TpsOption *option);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsArguments, tps_arguments_free)

@@ -37,7 +37,7 @@ tps_option_to_expected (const TpsOption *option)
   return g_strdup_printf ("%.15g or more", option->min);
 }
 
-/* NULL: none. */
+/* NULL: there is none. */
 static const gchar *
 get_default (const TpsOption *option)
 {
@@ -53,7 +53,8 @@ to_flag (const TpsOption *option)
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* Appends `text` from column `indent` on, which the line has reached, broken between words. */
+/* Appends `text` from column `indent` on, which must be the end of the line, broken between
+ * words. */
 static void
 append_wrapped (GString *out, const gchar *text, guint indent)
 {
@@ -94,7 +95,7 @@ count_flag_columns (const TpsOption *options)
   return (guint) MIN (columns, MAX_FLAG_COLUMNS);
 }
 
-/* "What it is: values (default)". */
+/* "Description: values (default)". */
 static gchar *
 to_description (const TpsOption *option)
 {

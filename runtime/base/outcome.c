@@ -10,7 +10,7 @@ tps_outcome_init (TpsOutcome *outcome)
   tps_cond_init (&outcome->changed);
 }
 
-/* Signals under the lock: the waiter may clear the outcome as soon as it has the lock. */
+/* Signals under the lock: the waiter may clear the outcome as soon as it gets the lock. */
 void
 tps_outcome_set (TpsOutcome *outcome, const GError *error)
 {

@@ -1,16 +1,16 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Parts are claimed from a counter. A worker takes one and queues up again, so that a run of
- * seconds (the rows of a large table) holds up no other job for longer than a part. One that comes
- * when all are claimed only lets go of the run; the caller waits for parts that others have begun,
- * and what it passed is used by no one after that.
+/* Parts are claimed from a counter. A worker takes one and then submits itself again, so that a
+ * long run (the rows of a large table) delays other jobs by no more than one part. A worker that
+ * comes late only releases the run. The caller waits for parts that other threads have begun; its
+ * arguments are not used after that.
  */
 
 #include "runtime/base/parallel.h"
 
 #include "runtime/base/sync.h"
 
-/* Waking a worker takes some 40 us, about as long as reading this much at random. */
+/* Waking a worker takes some 40 µs, about as long as reading this many bytes at random. */
 #define MIN_SHARED_BYTES (256 << 10)
 #define PART_BYTES (128 << 10)
 
@@ -38,7 +38,7 @@ run_unref (Run *run)
   g_free (run);
 }
 
-/* FALSE when none is left. */
+/* FALSE if no part is left. */
 static gboolean
 take_part (Run *run)
 {

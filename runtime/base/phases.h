@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* How long a piece of work, such as a call, spent in each of its phases.
+/* The time that a piece of work, such as a call, spends in each of its phases.
  *
  *   tps_phases_begin (&phases, TPS_PHASE_DECODE, clock, FALSE);
  *   tps_phases_enter_long (&phases, TPS_PHASE_QUEUE);       at each change of phase, on any thread
@@ -8,12 +8,12 @@
  *   tps_phases_end (&phases);
  *
  * Each phase ends where the next one begins, so all times come from one clock and add up to the
- * total. Most work is short and has no phase worth a clock read: it reads the clock at its
- * beginning and its end only, and all of its time counts as APPLY. It is timed in detail from the
- * beginning if tps_phases_begin() was told to, otherwise from the first phase that was entered
+ * total. Most work is short and has no phase that justifies a clock read: it reads the clock only
+ * at its beginning and its end, and all of its time counts as APPLY. Work is timed in detail from
+ * the beginning if tps_phases_begin() is told so, otherwise from the first phase that was entered
  * with tps_phases_enter_long().
  *
- * NULL phases are valid everywhere, and nothing is measured. Thread: one at a time.
+ * NULL phases are valid everywhere and measure nothing. Thread: one at a time.
  */
 
 #pragma once
@@ -32,7 +32,7 @@ typedef enum
   TPS_N_PHASES,
 } TpsPhase;
 
-/* Phases that are kept apart; what comes after them counts for the last one. */
+/* The number of separate phases; further ones count for the last one. */
 #define TPS_PHASES_MAX 10
 
 typedef gint64 (*TpsPhasesClock) (void); /* monotonic, in nanoseconds; tps_clock_now_ns() */
@@ -61,7 +61,7 @@ void tps_phases_enter (TpsPhases *phases, TpsPhase phase);
 /* The same for phases that may be long: from here on the work is timed in detail. */
 void tps_phases_enter_long (TpsPhases *phases, TpsPhase phase);
 
-/* The current phase has been `phase` since it began. No clock read. */
+/* Changes the kind of the current phase since its beginning to `phase`. No clock read. */
 void tps_phases_rename (TpsPhases *phases, TpsPhase phase);
 
 /* Ends the last phase. One clock read. */

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Bugs that tests plant into the product, to see that other tests find them.
+/* Bugs that tests plant into the product, to verify that other tests find them.
  *
  *   TPS_PLANT ("write-without-sync", is_sync = FALSE);
  *
- * is nothing at all, unless the build has --//third_party:planted_bugs. Then the statements are
- * executed in a process whose environment says TPS_PLANTED_BUG=write-without-sync. Statements must
+ * has no effect, unless the build has --//third_party:planted_bugs. Then the statements are
+ * executed in a process with TPS_PLANTED_BUG=write-without-sync in its environment. Statements must
  * not use `break` or `continue`. Thread: any. */
 
 #pragma once

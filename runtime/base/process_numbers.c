@@ -6,7 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* In /proc/self/stat, after the name of the program, which may hold spaces. */
+/* The fields of /proc/self/stat before the start time, after the name of the program, which may
+ * contain spaces. */
 #define FIELDS_BEFORE_START 19
 
 static const TpsFamily cpu_seconds = {
@@ -42,7 +43,7 @@ get_ns (clockid_t clock)
   return clock_gettime (clock, &now) == 0 ? (gint64) now.tv_sec * 1000000000 + now.tv_nsec : 0;
 }
 
-/* Of the second number of the file, in pages. */
+/* The second number of the file is the resident memory in pages. */
 static void
 collect_memory (TpsReading *reading)
 {
@@ -56,7 +57,7 @@ collect_memory (TpsReading *reading)
                    g_ascii_strtoll (space, NULL, 10) * sysconf (_SC_PAGESIZE));
 }
 
-/* The file says how long after the start of the system, in ticks. */
+/* The file has the time between the start of the system and that of the process, in ticks. */
 static void
 collect_start (TpsReading *reading)
 {
@@ -80,7 +81,7 @@ static void
 collect_files (TpsReading *reading)
 {
   g_autoptr (GDir) files = g_dir_open ("/proc/self/fd", 0, NULL);
-  gint64 n = -1; /* that of the folder itself */
+  gint64 n = -1; /* leaves out the descriptor of the folder itself */
 
   while (files != NULL && g_dir_read_name (files) != NULL)
     n++;

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Numbers of the process, under the names that all exporters of Prometheus give them. */
+/* Numbers of the process, under the names that all exporters of Prometheus use. */
 
 #pragma once
 

@@ -10,7 +10,7 @@ entry_name (gconstpointer entry)
   return *(const gchar *const *) entry;
 }
 
-/* Under the lock. What was added last is found first. */
+/* Searches the entries that were added last first. The lock is held. */
 static gconstpointer
 find_locked (TpsRegistry *registry, const gchar *name)
 {

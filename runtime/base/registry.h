@@ -3,7 +3,7 @@
 /* Named entries: built-in ones in one static list, and those that an embedding program adds.
  *
  * Internal to runtime/; each kind of entry has typed functions in its own header. Every entry
- * begins with its name (const gchar *), and stays where it is for ever.
+ * begins with its name (const gchar *), and must never be moved or freed.
  */
 
 #pragma once
@@ -34,10 +34,10 @@ typedef struct
 /* NULL with TPS_ERROR_NOT_FOUND: the message lists the known names. Thread: any. */
 gconstpointer tps_registry_find (TpsRegistry *registry, const gchar *name, GError **error);
 
-/* An entry of a name that is there already replaces it. Thread: any. */
+/* An entry replaces an existing one with the same name. Thread: any. */
 void tps_registry_add (TpsRegistry *registry, gconstpointer entry);
 
-/* Static names in a NULL-terminated array owned by the caller (g_free). Thread: any. */
+/* Static names in a NULL-terminated array, which the caller owns (g_free). Thread: any. */
 const gchar **tps_registry_list (TpsRegistry *registry);
 
 G_END_DECLS

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Non-temporal stores do not read what they overwrite, and one core can move only so many bytes a
- * second between memory and itself: without that read a copy of memory that is in no cache is 1.5
- * times as fast. Four pages are copied side by side, so that four rows of memory are open and four
- * of the processor's prefetchers run. The C library does the same (large_memcpy_4x in glibc's
- * memmove-vec-unaligned-erms.S), but only beyond 3/4 of the last-level cache, which on servers with
- * hundreds of MiB that many programs share is never reached.
+/* Non-temporal stores do not read the memory that they overwrite, and one core can move only so
+ * many bytes a second between memory and itself. Without that read, a copy of memory that is in no
+ * cache is 1.5 times as fast. Four pages are copied side by side, so that four rows of memory are
+ * open and four of the processor's prefetchers run. The C library does the same (large_memcpy_4x in
+ * glibc's memmove-vec-unaligned-erms.S), but only beyond 3/4 of the last-level cache. On servers
+ * with hundreds of MiB of cache, which many programs share, no copy is that large.
  */
 
 #include "runtime/base/stream_copy.h"
@@ -21,11 +21,11 @@
 #include <emmintrin.h>
 
 #define LINE_BYTES ((gsize) 64)
-#define STEP_BYTES (2 * LINE_BYTES) /* of a page at a time: lines are fetched in pairs */
+#define STEP_BYTES (2 * LINE_BYTES) /* of each page in turn: lines are fetched in pairs */
 #define PAGE_BYTES ((gsize) 4096)
 #define GROUP_BYTES (4 * PAGE_BYTES)
 
-/* `to` begins a line. */
+/* `to` must be the beginning of a line. */
 static inline void
 stream_line (guint8 *to, const guint8 *from)
 {
@@ -52,13 +52,14 @@ stream_group (guint8 *to, const guint8 *from)
 static void
 stream (guint8 *to, const guint8 *from, gsize n_bytes)
 {
-  gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes); /* up to the first whole line */
+  /* Up to the beginning of the first whole line. */
+  gsize n_done = MIN (-(gsize) to % LINE_BYTES, n_bytes);
 
   memcpy (to, from, n_done);
   for (; n_bytes - n_done >= GROUP_BYTES; n_done += GROUP_BYTES)
     stream_group (to + n_done, from + n_done);
   memcpy (to + n_done, from + n_done, n_bytes - n_done);
-  _mm_sfence (); /* these stores are not ordered before what tells the reader of them */
+  _mm_sfence (); /* these stores must precede the store that notifies the reader */
 }
 
 #else
@@ -108,7 +109,8 @@ end_copy (gpointer user_data)
   tps_mutex_unlock (&copy->lock);
 }
 
-static TpsWorkerPool *helpers; /* of the process, for ever; NULL on one core, or without threads */
+/* of the process, never freed; NULL on one core, or without threads */
+static TpsWorkerPool *helpers;
 
 static void
 start_helpers (void)
@@ -119,9 +121,9 @@ start_helpers (void)
     helpers = tps_worker_pool_try_new ("tps-copy", MIN (n_cores, MAX_THREADS), NULL);
 }
 
-/* The first block is copied alone. Threads that have just handled an answer look for the next one
- * for some 50 us before they sleep; a helper that is woken while they do finds no idle core, and
- * waits on this one. */
+/* The first block is copied by this thread alone. Threads that have just handled an answer spin for
+ * some 50 µs before they sleep. A helper that is woken meanwhile finds no idle core, and would
+ * delay this one. */
 static void
 stream_with_helpers (guint8 *to, const guint8 *from, gsize n_bytes)
 {

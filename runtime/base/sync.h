@@ -2,9 +2,9 @@
 
 /* Locks, conditions, threads and reference counts on pthreads and C11 atomics.
  *
- * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so that
- * it would report races that are none. Everything here aborts on misuse (a lock that was never
- * initialised), as GLib's do.
+ * GLib's are not used: they are built on futexes, which the thread sanitizer does not see, so it
+ * would report false races. All functions abort on misuse (a lock that was never initialised), as
+ * GLib's do.
  */
 
 #pragma once
@@ -140,7 +140,8 @@ tps_cond_broadcast (TpsCond *cond)
   tps_sync_check (pthread_cond_broadcast (cond));
 }
 
-/* Nanoseconds on the monotonic clock. State machines do not call this: they are given `now_ns`. */
+/* Nanoseconds on the monotonic clock. State machines must not call this; their callers pass
+ * `now_ns`. */
 static inline gint64
 tps_clock_now_ns (void)
 {
@@ -150,9 +151,10 @@ tps_clock_now_ns (void)
   return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-#ifndef __cplusplus /* tests in C++17 know no C11 atomics */
+#ifndef __cplusplus /* tests in C++17 have no C11 atomics */
 
-/* Reference counts: start at 1; tps_refcount_dec() is TRUE for the one that frees. */
+/* Reference counts start at 1; tps_refcount_dec() returns TRUE to the caller that must free the
+ * object. */
 typedef atomic_uint TpsRefcount;
 
 static inline void

@@ -12,7 +12,7 @@
 #define NS_PER_S ((gint64) 1000000000)
 #define INTERVAL_NS (NS_PER_S / TPS_TRACE_PER_SECOND)
 
-/* A record in the queue: one block with its fields and their text behind it. */
+/* A record in the queue: one block with its fields, followed by their text. */
 typedef struct Queued Queued;
 
 struct Queued
@@ -42,7 +42,7 @@ static TpsTraceLevels *levels;                   /* NULL = TPS_TRACE_WARNING eve
 static atomic_ullong n_suppressed_in_all;
 static atomic_ullong n_dropped_in_all;
 
-static TpsMutex sink_lock = TPS_MUTEX_INIT; /* held while the sink runs; before queue_lock */
+static TpsMutex sink_lock = TPS_MUTEX_INIT; /* held while the sink runs; taken before queue_lock */
 static TpsTraceSink sink = tps_trace_glib_sink;
 static gpointer sink_data;
 static guint64 n_sunk;
@@ -55,13 +55,13 @@ static Queued *first;
 static Queued **last = &first;
 static gsize n_queued_bytes;
 static guint64 n_accepted; /* records that were ever queued */
-static guint64 n_written;  /* of these, taken by the sink */
-static guint64 n_dropped;  /* not yet told */
+static guint64 n_written;  /* of these, passed to the sink */
+static guint64 n_dropped;  /* not reported yet */
 static gboolean has_writer;
 
 /* ---- levels and rate ------------------------------------------------------------------------ */
 
-/* Takes over `new_levels`. */
+/* Takes ownership of `new_levels`. */
 static void
 set_levels (TpsTraceLevels *new_levels)
 {
@@ -220,7 +220,7 @@ init_conds (void)
   tps_cond_init (&queue_written);
 }
 
-/* With the queue's lock held, released meanwhile. */
+/* Writes the first record. The queue's lock is held, and released during the write. */
 static void
 write_first (void)
 {
@@ -238,7 +238,8 @@ write_first (void)
   tps_cond_broadcast (&queue_written);
 }
 
-/* The same. */
+/* Reports the number of dropped records. The queue's lock is held, and released during the
+ * write. */
 static void
 tell_dropped (void)
 {
@@ -264,8 +265,8 @@ run_writer (void *unused)
   return NULL;
 }
 
-/* With the queue's lock held. The thread lives as long as the process and takes no signals, which
- * belong to the program. */
+/* The queue's lock is held. The thread lives as long as the process and blocks all signals, which
+ * the program handles. */
 static gboolean
 ensure_writer (void)
 {
@@ -285,7 +286,7 @@ ensure_writer (void)
   return has_writer;
 }
 
-/* Takes over `queued`; FALSE when it was dropped. */
+/* Takes ownership of `queued`; FALSE if it was dropped. */
 static gboolean
 push (Queued *queued)
 {
@@ -312,7 +313,7 @@ push (Queued *queued)
 
 /* ---- emitting ------------------------------------------------------------------------------- */
 
-/* Copies a text into `*room` and moves that on. */
+/* Copies a text into `*room` and advances that. */
 static const gchar *
 copy_text (const gchar *text, gchar **room)
 {

@@ -9,16 +9,16 @@
  * emit -> level -> rate of the event -> bounded queue -> one writer thread -> the sink.
  *
  * Emitting an event copies its fields into the queue and returns. The sink runs on the writer
- * thread, so a slow or stopped sink delays nobody; when the queue is full, records are dropped and
- * counted. Each event has a rate of its own; the next record of the event says how many were
- * suppressed. The writer thread starts with the first record.
+ * thread, so a slow or stopped sink does not delay the caller. If the queue is full, records are
+ * dropped and counted. Each event has a rate of its own; the next record of the event contains the
+ * number of suppressed ones. The writer thread starts with the first record.
  *
  * Text of a field may come from a peer: it is copied up to TPS_TRACE_MAX_TEXT bytes and escaped by
  * the formatter (runtime/base/trace_sinks.h). Names of events and keys are static, in snake_case.
  *
  * The process has one sink, and a level for each area of the source tree. The defaults suit a
  * library inside a host: warnings and errors go to GLib's structured log, which the host may
- * redirect. Thread: any, for everything here.
+ * redirect. Thread: any, for all functions.
  */
 
 #pragma once
@@ -30,13 +30,13 @@ G_BEGIN_DECLS
 typedef enum
 {
   TPS_TRACE_ERROR = 1,   /* the server is at fault or impaired */
-  TPS_TRACE_WARNING = 2, /* somebody should look: a limit is reached, a peer misbehaves */
-  TPS_TRACE_INFO = 3,    /* state changes, and what a caller is told anyway */
+  TPS_TRACE_WARNING = 2, /* needs attention: a limit is reached, a peer misbehaves */
+  TPS_TRACE_INFO = 3,    /* changes of state, and errors that are reported to callers */
   TPS_TRACE_DEBUG = 4,   /* the course of normal work */
 } TpsTraceLevel;
 
-#define TPS_TRACE_BURST 50      /* records of one event at once */
-#define TPS_TRACE_PER_SECOND 10 /* and then this many */
+#define TPS_TRACE_BURST 50      /* records of one event that may come at once */
+#define TPS_TRACE_PER_SECOND 10 /* the rate after that */
 #define TPS_TRACE_MAX_QUEUED_BYTES ((gsize) 512 << 10)
 #define TPS_TRACE_MAX_FIELDS 16
 #define TPS_TRACE_MAX_TEXT 1024 /* bytes of one field */
@@ -46,10 +46,10 @@ typedef struct
 {
   const gchar *name;
   TpsTraceLevel level;
-  const gchar *file; /* that declares it; its folder is the area */
+  const gchar *file; /* the source file that declares it; its folder is the area */
 
   /* Private. */
-  guint limit; /* of its area, with the generation of the levels that it was found in */
+  guint limit; /* the level of its area, with the generation of the levels in which it was found */
   gint64 used_until_ns;
   guint64 n_suppressed;
 } TpsTraceEvent;
@@ -147,18 +147,18 @@ gboolean tps_trace_is_wanted (TpsTraceEvent *event);
 /* Whether records of `level` reach the sink from any area. */
 gboolean tps_trace_is_enabled (TpsTraceLevel level);
 
-/* What tps_trace() does. At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if there are
- * none. */
+/* The function behind tps_trace(). At most TPS_TRACE_MAX_FIELDS fields; `fields` may be NULL if
+ * there are none. */
 void tps_trace_emit (TpsTraceEvent *event, const TpsTraceField *fields, guint n_fields);
 
-/* Records above `level` are not emitted, in all areas. TPS_TRACE_WARNING at first. */
+/* Disables records above `level` in all areas. The default is TPS_TRACE_WARNING. */
 void tps_trace_set_level (TpsTraceLevel level);
 
-/* Levels by area, "info,net=debug,log=warning" (runtime/base/trace_levels.h), from now on. Errors:
- * INVALID_ARGUMENT, which names the item; the levels stay as they are then. */
+/* Sets the levels by area, such as "info,net=debug,log=warning" (runtime/base/trace_levels.h).
+ * Errors: INVALID_ARGUMENT, which names the item; the levels do not change then. */
 gboolean tps_trace_set_levels (const gchar *text, GError **error);
 
-/* The levels as tps_trace_set_levels() reads them; owned by the caller. */
+/* The levels in the syntax of tps_trace_set_levels(). The caller owns the text. */
 gchar *tps_trace_dup_levels (void);
 
 /* "error", "warning", "info", "debug"; FALSE for anything else. */
@@ -167,17 +167,18 @@ gboolean tps_trace_parse_level (const gchar *text, TpsTraceLevel *level);
 /* Static, lower case. */
 const gchar *tps_trace_level_name (TpsTraceLevel level);
 
-/* What a sink is given, valid during the call. */
+/* A record, as a sink receives it; valid during the call. */
 typedef struct
 {
   gint64 time_us; /* since 1970, UTC */
   TpsTraceLevel level;
   const gchar *event;
-  guint64 n_suppressed; /* records of this event since its last one that the rate suppressed */
+  /* The number of records of this event since its last one that the rate suppressed. */
+  guint64 n_suppressed;
   const TpsTraceField *fields; /* no text is NULL; it need not be UTF-8 */
   guint n_fields;
-  const gchar *file; /* that declares the event */
-  guint64 sequence;  /* 1, 2, 3, ... of the records that were given to sinks */
+  const gchar *file; /* the source file that declares the event */
+  guint64 sequence;  /* 1, 2, 3, ... for the records that were passed to sinks */
 } TpsTraceRecord;
 
 /* Takes one record, on the writer thread, one at a time. May block; must not emit events or set the
@@ -188,8 +189,8 @@ typedef void (*TpsTraceSink) (const TpsTraceRecord *record, gpointer user_data);
  * the former sink is not called again: the call waits for a sink that is running. */
 void tps_trace_set_sink (TpsTraceSink sink, gpointer user_data);
 
-/* Waits until the sink has taken every record emitted before the call. FALSE when `deadline_ns`
- * (monotonic clock) comes first. Not from a sink. */
+/* Waits until the sink has taken every record emitted before the call. FALSE if `deadline_ns`
+ * (monotonic clock) passes first. Must not be called from a sink. */
 gboolean tps_trace_flush (gint64 deadline_ns);
 
 typedef struct

@@ -6,9 +6,9 @@
  *    "area":"plugin/service","process":"thriftps_server","pid":4711,"host":"ps0","node":"server0",
  *    "fields":{"method":"EmbeddingTable:drop_table","code":"NOT_FOUND"},"suppressed":2}
  *
- * Fields of the event are in an object of their own, because their keys may be those of the head.
- * The line is UTF-8 whatever a peer has sent: a byte that is no UTF-8 becomes U+FFFD, and
- * characters that do not print are escaped. Numbers that JSON cannot write (infinite, not a
+ * Fields of the event are in an object of their own, because their keys may equal those of the
+ * head. The line is always UTF-8, even if a peer has sent other bytes: invalid bytes become U+FFFD,
+ * and characters that do not print are escaped. Numbers that JSON cannot represent (infinite, not a
  * number) are null.
  */
 
@@ -18,12 +18,12 @@
 
 G_BEGIN_DECLS
 
-/* What all records of a process have in common. Texts may be NULL: they are left out then. */
+/* Members that all records of a process share. Texts that are NULL are left out. */
 typedef struct
 {
   const gchar *process;
   const gchar *host;
-  const gchar *node; /* the name that Node.describe says */
+  const gchar *node; /* the name in Node.describe */
   gint64 pid;
 } TpsTraceOrigin;
 

@@ -16,7 +16,7 @@ typedef struct
 
 struct TpsTraceLevels
 {
-  TpsTraceLevel others; /* of areas that are not named */
+  TpsTraceLevel others; /* of areas without an item */
   guint n_areas;
   Area areas[TPS_TRACE_MAX_AREAS];
 };
@@ -31,7 +31,7 @@ refuse (const gchar *item, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* NULL: there is none of this name. */
+/* NULL: there is no area of this name. */
 static Area *
 find_area (TpsTraceLevels *levels, const gchar *name, gsize n_bytes)
 {
@@ -50,7 +50,7 @@ add_area (TpsTraceLevels *levels, const gchar *item, gsize n_bytes, TpsTraceLeve
 
   if (n_bytes == 0 || n_bytes > TPS_TRACE_MAX_AREA_BYTES
       || strspn (item, NAME_CHARACTERS) != n_bytes)
-    return refuse (item, "the area is no name of a folder", error);
+    return refuse (item, "the area is not the name of a folder", error);
   if (find_area (levels, item, n_bytes) != NULL)
     return refuse (item, "the area is given twice", error);
   if (levels->n_areas == TPS_TRACE_MAX_AREAS)
@@ -113,7 +113,7 @@ tps_trace_levels_free (TpsTraceLevels *levels)
   g_free (levels);
 }
 
-/* From the innermost folder outwards. */
+/* Searches from the innermost folder outwards. */
 TpsTraceLevel
 tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file)
 {

@@ -22,8 +22,8 @@ G_BEGIN_DECLS
 
 typedef struct TpsTraceLevels TpsTraceLevels;
 
-/* Owned by the caller. Errors: INVALID_ARGUMENT, which names the item: an unknown level, a name
- * that is empty, too long, given twice, or has characters other than a-z, 0-9 and _; too many
+/* The caller owns the levels. Errors: INVALID_ARGUMENT, which names the item: an unknown level, a
+ * name that is empty, too long, given twice, or has characters other than a-z, 0-9 and _; too many
  * names; a text of more than TPS_TRACE_MAX_LEVELS_BYTES. */
 TpsTraceLevels *tps_trace_levels_parse (const gchar *text, GError **error);
 
@@ -35,10 +35,10 @@ void tps_trace_levels_free (TpsTraceLevels *levels);
 /* The level of the area of `file`, a path with slashes. */
 TpsTraceLevel tps_trace_levels_find (const TpsTraceLevels *levels, const gchar *file);
 
-/* The greatest level of any area: more detailed events are of no interest anywhere. */
+/* The greatest level of any area. More detailed events are disabled everywhere. */
 TpsTraceLevel tps_trace_levels_get_max (const TpsTraceLevels *levels);
 
-/* As tps_trace_levels_parse() reads it; owned by the caller. */
+/* In the syntax of tps_trace_levels_parse(). The caller owns the text. */
 gchar *tps_trace_levels_to_text (const TpsTraceLevels *levels);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceLevels, tps_trace_levels_free)

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Where trace records go, and what they look like there.
+/* Destinations of trace records, and their text format.
  *
  * As text a record is one line:
  *
@@ -8,8 +8,8 @@
  *
  * A value is quoted unless it consists of letters, digits and _.:/@%+,- alone. Inside quotes, quote
  * and backslash are escaped by a backslash, control characters and bytes that are not UTF-8 as
- * \x1b, other characters that do not print as \u{2028}. So whatever a peer sends, a record stays
- * one line that can be split again. JSON is in trace_json.h, files and the journal in
+ * \x1b, other characters that do not print as \u{2028}. A record thus always is one line that can
+ * be parsed, even if a peer has chosen the text. JSON is in trace_json.h, files and the journal in
  * trace_stream.h.
  */
 
@@ -22,17 +22,17 @@ G_BEGIN_DECLS
 /* Appends "event key=value ... suppressed=N", without time, level and newline. Thread: any. */
 void tps_trace_append_text (const TpsTraceRecord *record, GString *line);
 
-/* The same behind time and level, as above, without a newline. Thread: any. */
+/* The same after time and level, as above, without a newline. Thread: any. */
 void tps_trace_append_line (const TpsTraceRecord *record, GString *line);
 
-/* Writes all bytes. Waits for a descriptor that is not ready, whatever its mode; what cannot be
- * written is lost. Thread: any. */
+/* Writes all bytes. Waits for a descriptor that is not ready, in blocking and non-blocking mode;
+ * bytes that cannot be written are lost. Thread: any. */
 void tps_trace_write_line (gint fd, const gchar *bytes, gsize n_bytes);
 
 /* The severity of syslog: 3 (error), 4, 6 or 7 (debug). */
 gint tps_trace_get_priority (TpsTraceLevel level);
 
-/* The value of a field, unescaped; owned by the caller. Thread: any. */
+/* The value of a field, unescaped. The caller owns the text. Thread: any. */
 gchar *tps_trace_field_to_text (const TpsTraceField *field);
 
 /* A sink: one line of text to the file descriptor GPOINTER_TO_INT (user_data). */

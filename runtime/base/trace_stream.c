@@ -14,11 +14,11 @@
 
 struct TpsTraceStream
 {
-  TpsTraceStreamOptions options; /* its texts are owned */
-  gint fd;                       /* stderr's, or owned; it stays the same for life */
+  TpsTraceStreamOptions options; /* the struct owns its texts */
+  gint fd;                       /* stderr's, or owned; its number never changes */
 };
 
-/* -1: the error is set. */
+/* Returns -1 with an error. */
 static gint
 open_file (const gchar *path, GError **error)
 {
@@ -60,7 +60,7 @@ tps_trace_stream_free (TpsTraceStream *stream)
   g_free (stream);
 }
 
-/* The number of the descriptor stays, so that the sink may be writing at the same time. */
+/* The number of the descriptor stays the same, so the sink may be writing at the same time. */
 gboolean
 tps_trace_stream_reopen (TpsTraceStream *stream, GError **error)
 {

@@ -9,7 +9,7 @@
  *   tps_trace_stream_reopen (stream, &error);      after the file was renamed
  *
  * For the journal a line begins with its priority in angle brackets (sd-daemon(3)), and text has
- * neither time nor level, which the journal has itself.
+ * neither time nor level, since the journal adds them.
  */
 
 #pragma once
@@ -36,8 +36,8 @@ typedef struct
 
 typedef struct TpsTraceStream TpsTraceStream;
 
-/* The caller's. The file is made with mode 0640 if there is none. Errors: INVALID_ARGUMENT, naming
- * the file. Thread: any. */
+/* The caller owns the stream. The file is made with mode 0640 if it does not exist. Errors:
+ * INVALID_ARGUMENT, naming the file. Thread: any. */
 TpsTraceStream *tps_trace_stream_new (const TpsTraceStreamOptions *options, GError **error);
 
 /* Another sink must have been set before. */
@@ -47,13 +47,13 @@ void tps_trace_stream_free (TpsTraceStream *stream);
  * cannot be written is lost. */
 void tps_trace_stream_sink (const TpsTraceRecord *record, gpointer user_data);
 
-/* Opens the path again, so that the log goes on in a new file if the former one was renamed or
- * deleted. Does nothing without a path. Errors: INVALID_ARGUMENT; the log goes on where it was.
- * Thread: any, one at a time. */
+/* Opens the path again, so that the log continues in a new file if the former one was renamed or
+ * deleted. Has no effect without a path. Errors: INVALID_ARGUMENT; the log then continues in the
+ * former file. Thread: any, one at a time. */
 gboolean tps_trace_stream_reopen (TpsTraceStream *stream, GError **error);
 
-/* Whether `fd` is connected to the journal, as the value of the environment variable JOURNAL_STREAM
- * says (systemd.exec(5)); it may be NULL. */
+/* Whether `fd` is connected to the journal, according to the value of the environment variable
+ * JOURNAL_STREAM (systemd.exec(5)); it may be NULL. */
 gboolean tps_trace_stream_is_journal (gint fd, const gchar *journal_stream);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTraceStream, tps_trace_stream_free)

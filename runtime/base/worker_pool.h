@@ -1,17 +1,17 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Threads that run jobs: arithmetic on more than 64 KiB, and everything that may block.
+/* Threads that run jobs: arithmetic on more than 64 KiB, and all work that may block.
  *
  * Fairness: the pool has a queue of its own, for the runtime's jobs, and queues of owners
  * (connections). Workers alternate between the pool's queue and the owners' queues, which they
- * visit round robin, one job at a time. So an owner with many jobs delays its own jobs, and
- * neither those of other owners nor those of rounds under way. Queues may form groups (tenants):
- * groups take turns, and within its turn a group's queues do. So a group with many queues delays
- * its own, and not those of other groups.
+ * visit round robin, one job at a time. An owner with many jobs thus delays its own jobs, but
+ * neither those of other owners nor those of open rounds. Queues may form groups (tenants): groups
+ * take turns, and within its turn a group's queues do. A group with many queues thus delays its
+ * own, but not those of other groups.
  *
- * Jobs that may take more than some 10 ms are in a lane of their own. A pool of n threads runs
- * at most n - 1 of them at the same time: long jobs never occupy all threads, unless there is
- * one thread only.
+ * Jobs that may take more than some 10 ms must be in a lane of their own. A pool of n threads runs
+ * at most n - 1 of them at the same time: long jobs never occupy all threads, unless there is only
+ * one thread.
  *
  * Timers run on a thread of their own. They never wait for a worker.
  */
@@ -34,22 +34,22 @@ typedef enum
 } TpsLane;
 #define TPS_N_LANES 2
 
-/* `n_threads` >= 1; the name shows in thread lists (15 characters). */
+/* `n_threads` >= 1; thread lists show the name (15 characters). */
 TpsWorkerPool *tps_worker_pool_new (const gchar *name, guint n_threads);
 
-/* The same for pools that are made while requests are served: new() ends the process where the
- * system refuses a thread. Errors: RESOURCE_EXHAUSTED. */
+/* The same for pools that are made while requests are served: new() ends the process if the system
+ * refuses a thread. Errors: RESOURCE_EXHAUSTED. */
 TpsWorkerPool *tps_worker_pool_try_new (const gchar *name, guint n_threads, GError **error);
 
-/* Ends the timers, of which those that are not due never run; runs all jobs that are queued; joins
- * the threads. Queues may outlive the pool, but nothing may be submitted any more. Not from a job
- * or a timer. */
+/* Ends the timers, of which those that are not due never run; runs all queued jobs; joins the
+ * threads. Queues may outlive the pool, but no job may be submitted any more. Must not be called
+ * from a job or a timer. */
 void tps_worker_pool_free (TpsWorkerPool *pool);
 
-/* As the pool was made with: how many parts of one job are worth while. */
+/* The number with which the pool was made: how many parts of one job are worth while. */
 guint tps_worker_pool_get_n_threads (TpsWorkerPool *pool);
 
-/* What the workers have to do. */
+/* The present work of a pool. */
 typedef struct
 {
   guint64 n_waiting; /* jobs that have not begun */
@@ -57,16 +57,17 @@ typedef struct
   guint64 n_ended; /* since the pool was made */
 } TpsWorkerLoad;
 
-/* A snapshot; takes no lock. Thread: any. */
+/* Values at one moment; takes no lock. Thread: any. */
 void tps_worker_pool_get_load (const TpsWorkerPool *pool, TpsWorkerLoad *load);
 
 /* Appends a short job to the pool's own queue, first in, first out. Never blocks. Thread: any. */
 void tps_worker_pool_submit (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* The same for a part of the caller's work: a long job if the caller is one of this pool. */
+/* The same for a part of the caller's work: a long job if the caller is a long job of this pool. */
 void tps_worker_pool_submit_part (TpsWorkerPool *pool, TpsJobFunc func, gpointer user_data);
 
-/* Jobs of a lane that have not begun. Takes the pool's lock for a moment. Thread: any. */
+/* The number of jobs of a lane that have not begun. Takes the pool's lock for a moment. Thread:
+ * any. */
 guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 
 /* ---- queues of owners ----------------------------------------------------------------------- */
@@ -74,7 +75,7 @@ guint tps_worker_pool_get_n_queued (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_new (TpsWorkerPool *pool, TpsLane lane);
 TpsJobQueue *tps_job_queue_ref (TpsJobQueue *queue);
 
-/* Jobs that are still queued run nevertheless. Thread: any. */
+/* Queued jobs run nevertheless. Thread: any. */
 void tps_job_queue_unref (TpsJobQueue *queue);
 
 /* Appends a job. A worker calls either `func` or, if the queue was cancelled before the job began,
@@ -82,9 +83,9 @@ void tps_job_queue_unref (TpsJobQueue *queue);
 void tps_job_queue_submit (TpsJobQueue *queue, TpsJobFunc func, TpsJobFunc cancel,
                            gpointer user_data);
 
-/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are left
- * alone. Never blocks and calls nothing back: workers do. May be called again, also after the pool
- * has been freed. Thread: any. */
+/* Cancels all jobs that have not begun, and those that are submitted later. Running jobs are not
+ * affected. Never blocks and calls nothing back: workers do. May be called again, also after the
+ * pool has been freed. Thread: any. */
 void tps_job_queue_cancel (TpsJobQueue *queue);
 
 /* ---- groups of queues ----------------------------------------------------------------------- */
@@ -96,21 +97,21 @@ TpsJobGroup *tps_job_group_new (TpsWorkerPool *pool);
 TpsJobGroup *tps_job_group_ref (TpsJobGroup *group);
 void tps_job_group_unref (TpsJobGroup *group);
 
-/* Moves the queue to a group of its pool, of which it takes a reference; NULL = the group of all
- * queues without one, as at first. A queue that waits for its turn takes that in its old group.
- * Thread: any. */
+/* Moves the queue to a group of its pool, to which it takes a reference; NULL = the group of all
+ * queues without one, which is the default. A queue that waits for its turn takes that in its old
+ * group. Thread: any. */
 void tps_job_queue_set_group (TpsJobQueue *queue, TpsJobGroup *group);
 
 /* ---- timers --------------------------------------------------------------------------------- */
 
 /* One-shot timers: `func` runs on the pool's timer thread at or soon after `deadline_ns`
- * (monotonic). All timers share that thread, so `func` must be short: it must not block, and leaves
- * long work to a job. Returns an id for tps_worker_pool_cancel_timer(), never 0. Thread: any. */
+ * (monotonic). All timers share that thread, so `func` must be short: it must not block, and
+ * must leave long work to a job. Returns an id for tps_worker_pool_cancel_timer(), never 0.
+ * Thread: any. */
 guint64 tps_worker_pool_add_timer (TpsWorkerPool *pool, gint64 deadline_ns, TpsJobFunc func,
                                    gpointer user_data);
 
-/* TRUE when the timer has not begun and never will; FALSE when it has run or runs now. Thread:
- * any. */
+/* TRUE: the timer has not begun and never will. FALSE: it has run or is running. Thread: any. */
 gboolean tps_worker_pool_cancel_timer (TpsWorkerPool *pool, guint64 timer_id);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWorkerPool, tps_worker_pool_free)

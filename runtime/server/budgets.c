@@ -4,8 +4,8 @@
 
 #include "runtime/base/host_memory.h"
 
-/* Shares of the memory. The rest is for threads, code, buffers of sockets and what the allocator
- * loses. */
+/* Shares of the memory. Threads, code, socket buffers and the losses of the allocator need the
+ * rest. */
 #define PROCESS_SHARE 0.9
 #define PENDING_SHARE 0.25
 #define REPLIES_SHARE 0.2
@@ -14,11 +14,11 @@
 #define WINDOWS_SHARE 0.1
 #define PASSES_SHARE 0.5
 #define MAX_RENDEZVOUS_BYTES ((gsize) 256 << 20)
-/* Of the process: what is left for small requests and replies. */
+/* The part of the process budget that is reserved for small requests and replies. */
 #define HEADROOM_PART 12
 #define MAX_SMALL_BYTES ((gsize) 64 << 10)
-/* Of what may be pending: segments stay as long as their clients, and the calls of others need
- * room. */
+/* The share of `pending` that shared segments may take. Segments stay as long as their clients, and
+ * the calls of other clients need room too. */
 #define SHARED_SHARE 0.5
 
 static gsize
@@ -34,10 +34,10 @@ with_flag (TpsBudget *budget, const gchar *flag)
   return budget;
 }
 
-/* However much tables, windows, large requests and large replies hold, small requests come in and
- * small replies go out: most lookups and pushes, and the calls by which memory is given back. Half
- * of that room is open to windows too: a server full of tables must be able to remember the pushes
- * that it applies. */
+/* Small requests and replies must get through, however much tables, windows, large requests and
+ * large replies hold. Most lookups and pushes are small, and so are the calls by which memory is
+ * released. Windows may use half of that room too: a server full of tables must be able to remember
+ * the pushes that it applies. */
 static void
 set_headrooms (const TpsBudgets *budgets)
 {
@@ -112,7 +112,7 @@ static const TpsFamily memory_limit = {
 
 static const TpsFamily memory_held = {
   .name = "memory_held_bytes",
-  .help = "What is charged to a budget.",
+  .help = "Bytes that are charged to a budget.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "budget" },
 };
@@ -130,7 +130,7 @@ static const TpsFamily memory_refused = {
   .labels = { "budget" },
 };
 
-/* Budgets of the same name are one sample: their numbers are added up. */
+/* The numbers of all budgets with the same name are added up to one sample. */
 static void
 collect_budget (TpsBudget *budget, gpointer reading)
 {

@@ -1,19 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The budgets of one server: everything that its peers can make it hold is charged to one of them.
+/* The budgets of one server. All memory that its peers can make it hold is charged to one of them.
  *
  *   process
  *   ├── pending       requests as they were received, from the first byte until the request is
  *                     forgotten: tensors, heads
  *   │   └── shared    memory segments shared with clients
- *   ├── averages      sums under way and averages kept for repeats; contributions that wait, beyond
- *                     their tensors
+ *   ├── averages      sums in progress and averages kept for repeats; waiting contributions, apart
+ *                     from their tensors
  *   ├── replies       replies from the moment they are encoded until they are sent; results of
  *                     lookups; temporary space
  *   ├── transfers     chunked requests and replies
  *   ├── tables        rows, optimizer state and bookkeeping of embedding tables; models of the
  *                     updating server
- *   ├── windows       push windows: what repeated pushes are recognised by
+ *   ├── windows       push windows, which recognise repeated pushes
  *   ├── rendezvous    keys, values and waiters of the rendezvous store
  *   ├── channels      buffers and keys of encrypted connections
  *   ├── passes        passes of trainers: model, gradients, buckets, replies; in thriftps_server
@@ -56,16 +56,16 @@ typedef struct
   gsize max_table_bytes;   /* 0 = 0.8 of the memory */
 } TpsBudgetLimits;
 
-/* Owned by the caller. `limits` NULL = the defaults. A user that may outlive the struct must keep
- * its own reference of each budget that it charges. */
+/* The caller owns the struct. `limits` NULL = the defaults. A user that may outlive the struct must
+ * keep its own reference to each budget that it charges. */
 TpsBudgets *tps_budgets_new (const TpsBudgetLimits *limits);
 
-/* `budgets`, or where that is NULL a struct of NULLs, which limit nothing. */
+/* `budgets`, or a struct of NULLs, which limit nothing, if it is NULL. */
 const TpsBudgets *tps_budgets_or_none (const TpsBudgets *budgets);
 
-/* Adds the gauges memory_held_bytes, memory_peak_bytes and memory_limit_bytes for every budget of
- * the tree, with the label budget=NAME, to the readings of `counters` until the budgets are freed.
- * Once. */
+/* Adds the gauges memory_held_bytes, memory_peak_bytes and memory_limit_bytes to the readings of
+ * `counters`, for every budget of the tree, with the label budget=NAME, until the budgets are
+ * freed. Must be called at most once. */
 void tps_budgets_add_gauges (TpsBudgets *budgets, TpsCounters *counters);
 
 /* Drops the references. NULL is fine. */

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A command: one request that changed lasting state, as it is recorded.
+/* A command: the record of one request that changed lasting state.
  *
  * The state of a server is a function of its commands in LSN order. A server that applies the
- * records of another one, one by one, has the same bits in every row, optimizer state and model. A
- * record therefore holds what the request said, and what was decided when the command took effect:
- * which rows were the maxima of MAX bags, which tables a failed device left without their step, and
- * whether the request was answered with an error.
+ * records of another server, one by one, has the same bits in every row, optimizer state and model.
+ * A record therefore holds the content of the request and the decisions that were made when the
+ * command took effect: which rows were the maxima of MAX bags, which tables a failed device left
+ * without their step, and whether the request was answered with an error.
  *
- * Everything in a record is borrowed. Values are read only.
+ * Everything in a record is borrowed. Values are read-only.
  */
 
 #pragma once
@@ -37,12 +37,12 @@ typedef enum
 /* The push id of a command, or of a push that an update answers. */
 typedef struct
 {
-  const gchar *client; /* NULL: the push has no id; the rest is not set then */
+  const gchar *client; /* NULL: the push has no id, and the other fields are not set */
   gint64 sequence;
   TpsPushDigest digest;
 } TpsCommandId;
 
-/* What a command changed in one of the tables that it names. */
+/* The effect of a command on one of the tables that it names. */
 typedef struct
 {
   const gchar *name;
@@ -55,15 +55,17 @@ typedef struct
 {
   TpsTensorView indices; /* INT64 [n] */
   TpsTensorView values;  /* [n, dim] */
-  gint64 as_of_lsn;      /* ASSIGN_ROWS: rows that have changed since are left; 0 = none are */
+  /* ASSIGN_ROWS: rows that have changed after this LSN are not assigned; 0 = all are assigned */
+  gint64 as_of_lsn;
 } TpsCommandRows;
 
 typedef struct
 {
   guint n_gradients;
   const TpsBagGradient *gradients;
-  /* [n_gradients]: for each MAX gradient the slots of the rows that were the maxima, INT64 [bags,
-   * dim], -1 for an empty bag; NULL for the others. The array is NULL where no gradient is MAX. */
+  /* [n_gradients]: for each MAX gradient the slots of the rows that were the maxima, INT64
+   * [bags, dim], -1 for an empty bag; NULL for other gradients. The array is NULL if no gradient
+   * is MAX. */
   const gint64 *const *maxima;
 } TpsCommandBags;
 
@@ -74,7 +76,7 @@ typedef struct
   const TpsOptimizerSpec *optimizer;
 } TpsCommandModel;
 
-/* One trainer's part of an update. */
+/* The contribution of one trainer to an update. */
 typedef struct
 {
   gint32 trainer;
@@ -95,12 +97,13 @@ typedef struct
   gint64 lsn; /* from 1, without gaps */
   TpsCommandKind kind;
   TpsCommandId id;
-  /* the request was answered with an error: its push id is as if it had never been used */
+  /* The request was answered with an error, so its push id counts as unused. */
   gboolean has_failed;
-  /* the strongest of the tables that it changes; 0 = the server's. Not part of the record */
+  /* the strongest durability of the tables that it changes; 0 = the server's. Not part of the
+   * record */
   TpsDurability durability;
   guint n_tables;
-  const TpsCommandTable *tables; /* those whose rows it changes, each once */
+  const TpsCommandTable *tables; /* the tables whose rows it changes, each once */
   union
   {
     const TpsTableSpec *create; /* resolved */

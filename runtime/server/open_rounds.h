@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the trainers of a server wait for, as it is at one moment: for reports. */
+/* A report of the rounds that wait for trainers, as they are at one moment. */
 
 #pragma once
 
@@ -13,7 +13,7 @@ G_BEGIN_DECLS
 /* A round that waits for trainers. */
 typedef struct
 {
-  gint64 batch; /* 0 where rounds have none; so is `param_loc` */
+  gint64 batch; /* 0 if rounds have no batches; so is `param_loc` */
   gint32 param_loc;
   guint n_arrived;
   gint64 age_ns;       /* since its first arrival */
@@ -29,7 +29,7 @@ typedef struct
   gint64 round_timeout_ns;
   gint64 batch;   /* the current one; -1 = none has begun */
   guint n_open;   /* rounds */
-  guint n_listed; /* of these */
+  guint n_listed; /* of these, in the caller's array */
 } TpsAveragingStatus;
 
 /* Of the batch-updating server. */
@@ -38,12 +38,12 @@ typedef struct
   guint n_trainers, min_trainers;
   gint64 round_timeout_ns;
   gint64 version;       /* of the model; 0 = there is none */
-  gboolean is_updating; /* an update is being made */
+  gboolean is_updating; /* an update is being computed */
   gboolean has_round;   /* a round is open: */
   TpsOpenRound round;
 } TpsUpdatingStatus;
 
-/* The trainers of rounds that one report looks at, at most. Calls wait for its lock meanwhile. In a
+/* The number of trainers that one report examines, at most. Calls wait for its lock meanwhile. In a
  * larger group `missing` may lack trainers. */
 #define TPS_OPEN_ROUNDS_MAX_LOOKS 65536
 

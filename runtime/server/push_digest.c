@@ -23,7 +23,7 @@ tps_push_hash_new (void)
 
   hash->state = XXH3_createState ();
   if (hash->state == NULL)
-    g_error ("no memory for a hash"); /* as g_malloc() does */
+    g_error ("no memory for a hash"); /* like g_malloc() */
   XXH3_128bits_reset (hash->state);
   return hash;
 }

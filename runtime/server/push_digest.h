@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The digest of a request, XXH3-128 over its parts in order. It tells a repeat from another request
- * that was given the same push id by mistake; it is no defence against forgery. Values are of this
- * process only; they never travel.
+/* The digest of a request, XXH3-128 over its parts in order. It distinguishes a repeat from another
+ * request that was given the same push id by mistake. It is no defence against forgery. Digests are
+ * meaningful within one process only; they are never sent.
  *
  *   TpsPushHash *hash = tps_push_hash_new ();
  *   tps_push_hash_add_string (hash, table);
@@ -19,22 +19,22 @@ G_BEGIN_DECLS
 
 typedef struct TpsPushHash TpsPushHash;
 
-/* One thread at a time. */
+/* Thread: one at a time. */
 TpsPushHash *tps_push_hash_new (void);
 
-/* Each part says how long it is, so that no two lists of parts are the same bytes. */
+/* Each part includes its length, so different lists of parts never have the same bytes. */
 void tps_push_hash_add_i64 (TpsPushHash *hash, gint64 value);
 void tps_push_hash_add_string (TpsPushHash *hash, const gchar *text);
-/* Shape, dtype and elements. All zero = no tensor, which is different from an empty one. */
+/* Adds shape, dtype and elements. All zero = no tensor, which differs from an empty one. */
 void tps_push_hash_add_tensor (TpsPushHash *hash, TpsTensorView tensor);
-/* A tensor whose elements are known by the digests of their blocks, which is not the same part. */
+/* Adds a tensor by the digests of its blocks. The result differs from that of its elements. */
 void tps_push_hash_add_blocks (TpsPushHash *hash, const TpsShape *shape,
                                const TpsPushDigest *blocks, gsize n_blocks);
 
-/* The digest; frees `hash`. */
+/* Returns the digest and frees `hash`. */
 TpsPushDigest tps_push_hash_end (TpsPushHash *hash);
 
-/* Of bytes alone, such as a block of a tensor. Thread: any. */
+/* The digest of plain bytes, such as a block of a tensor. Thread: any. */
 TpsPushDigest tps_push_digest_of_bytes (gconstpointer bytes, gsize n_bytes);
 
 G_END_DECLS

@@ -6,7 +6,7 @@
 
 #include "runtime/server/push_window_private.h"
 
-/* Records are read and written as they lie. */
+/* Records are read and written in the byte order of the host. */
 G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 
 #define WINDOW_RECORD 1
@@ -25,7 +25,7 @@ typedef struct
   gint64 sequence, lsn;
 } Stair;
 
-/* Followed by the name, filled up with 0 to a multiple of 8, and the pushes. */
+/* The name follows, padded with zeros to a multiple of 8, and then the pushes. */
 typedef struct
 {
   Head head;
@@ -129,7 +129,7 @@ tps_push_export_begin (TpsPushWindow *window)
 {
   GByteArray *rest = g_byte_array_new ();
 
-  /* An export that was given up has left some on the other side. */
+  /* An export that was abandoned has left clients on the other side. */
   while (tps_push_export_some (window, rest))
     g_byte_array_set_size (rest, 0);
   g_byte_array_unref (rest);
@@ -138,7 +138,7 @@ tps_push_export_begin (TpsPushWindow *window)
   tps_mutex_unlock (&window->lock);
 }
 
-/* Floors first: a window is read later than the floor that is kept beside it. */
+/* Floors are exported first: an import must read a client's floor before its window. */
 gboolean
 tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 {
@@ -155,7 +155,7 @@ tps_push_export_some (TpsPushWindow *window, GByteArray *records)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The name with its 0, and the pushes, which need not be aligned. */
+/* Checks the name, which ends with a 0, and the pushes, which need not be aligned. */
 static gboolean
 check_window (const WindowRecord *record, const guint8 *rest)
 {
@@ -176,7 +176,7 @@ are_ascending (const TpsPushClient *client)
   return TRUE;
 }
 
-/* Where there is no room for them they raise the floor. */
+/* Pushes that do not fit raise the floor. */
 static gboolean
 add_pushes (TpsPushWindow *window, TpsPushClient *client, const guint8 *pushes, guint n)
 {
@@ -232,7 +232,7 @@ add_floor (TpsPushWindow *window, const FloorRecord *record)
   tps_push_floors_import (window->floors, window->options.get_now_ns (), &floor);
 }
 
-/* A whole record. */
+/* Reads one whole record. */
 static gboolean
 read_record (TpsPushWindow *window, const Head *head, const guint8 *bytes)
 {

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Push windows and floors as bytes, for snapshots: without them an id would be new again when the
- * log has been cut.
+/* Push windows and floors as bytes, for snapshots. Without them an id would become new again when
+ * the log before the snapshot is deleted.
  *
  *   tps_push_export_begin (window);
  *   while (tps_push_export_some (window, records))
  *     ... write and empty `records` ...
  *
- * The window goes on meanwhile: every client that is remembered from begin() on to the end is among
- * the records, each as it was at one moment. Ids that ended later may be in it or not. Records:
- * runtime/server/snapshot/FORMAT.md. Thread: any, but one export of a window at a time.
+ * Pushes go on meanwhile. Every client that is remembered throughout the export is among the
+ * records, each as it was at one moment. Ids that end during the export may be included or not.
+ * Records: runtime/server/snapshot/FORMAT.md. Thread: any, but one export of a window at a time.
  */
 
 #pragma once
@@ -18,8 +18,8 @@
 
 G_BEGIN_DECLS
 
-/* About how much some() appends, and how much it does under the lock: more by the pushes of one
- * client at most, 40 bytes each. */
+/* About the number of bytes that some() appends, and for which it holds the lock. It may exceed
+ * this by the pushes of one client, 40 bytes each. */
 #define TPS_PUSH_EXPORT_BYTES (64 << 10)
 
 void tps_push_export_begin (TpsPushWindow *window);
@@ -27,9 +27,9 @@ void tps_push_export_begin (TpsPushWindow *window);
 /* Appends whole records. FALSE: there are no more, and nothing was appended. */
 gboolean tps_push_export_some (TpsPushWindow *window, GByteArray *records);
 
-/* Remembers the whole records at the beginning of `records`; `n_used` says how long they are. For a
- * window that serves nobody yet. Clients for which there is no room are forgotten as they would be
- * otherwise. FALSE: what comes next is not a record. */
+/* Remembers the whole records at the beginning of `records`, and sets `n_used` to their length. No
+ * request may use the window yet. Clients for which there is no room are forgotten as usual. FALSE:
+ * the bytes after `n_used` are not a record. */
 gboolean tps_push_export_read (TpsPushWindow *window, const guint8 *records, gsize n_bytes,
                                gsize *n_used);
 

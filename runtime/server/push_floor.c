@@ -22,7 +22,7 @@ struct TpsPushFloors
   gint64 idle_ns;
   TpsCharge charge;
   GHashTable *entries; /* a set of Entry */
-  GQueue recent;       /* of Entry, the one heard of longest ago first */
+  GQueue recent;       /* of Entry, least recently used first */
   GQueue sides[2];     /* of Entry */
   TpsExportSide passed_side;
 };
@@ -156,7 +156,7 @@ find_entry (TpsPushFloors *floors, const gchar *client)
   return g_hash_table_lookup (floors->entries, &key);
 }
 
-/* `made` has its name. Its charge comes from `payer`; NULL: it is a new one. */
+/* `made` has its name. Its charge comes from `payer`; NULL: a new charge is made. */
 static gboolean
 add_entry (TpsPushFloors *floors, const Entry *made, TpsBudget *payer, gint64 now_ns)
 {

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is left of push windows that had to go: for each client a hash of its name, the highest
- * sequence that was applied, and the LSN of its last command. Pushes up to the floor may have been
- * applied: they are STALE.
+/* Floors: the remains of push windows that were given up. For each client a floor has a hash of its
+ * name, the highest sequence that was applied, and the LSN of its last command. Pushes up to the
+ * floor may have been applied, so they are STALE.
  *
- * A floor is forgotten when its client has not been heard of for the idle time, and not before: a
- * full table refuses floors.
+ * A floor is forgotten after its client has been silent for the idle time, and not earlier: a full
+ * table refuses new floors.
  *
- * Thread: one at a time. The clock is the caller's.
+ * Thread: one at a time. The caller provides the clock.
  */
 
 #pragma once
@@ -16,7 +16,7 @@
 
 G_BEGIN_DECLS
 
-/* What a floor is charged, with its place in the table. */
+/* The charge for a floor and its place in the table. */
 #define TPS_PUSH_FLOOR_BYTES 192
 
 typedef struct TpsPushFloors TpsPushFloors;
@@ -29,8 +29,8 @@ typedef struct
   gint64 lsn;
 } TpsPushStair;
 
-/* A client that begins anew on something that was created later counts from below again: what it
- * did before is `earlier`. */
+/* A client may begin anew on an object that was created later; it then counts from below again.
+ * `earlier` has its pushes before that. */
 typedef struct
 {
   TpsPushStair now;
@@ -43,37 +43,37 @@ tps_push_floor_is_set (const TpsPushFloor *floor)
   return floor->now.is_set || floor->earlier.is_set;
 }
 
-/* A push was applied. */
+/* A push has been applied. */
 void tps_push_floor_raise (TpsPushFloor *floor, gint64 sequence, gint64 lsn);
 
 /* The client begins anew. */
 void tps_push_floor_begin_anew (TpsPushFloor *floor);
 
-/* The stair that a push to something of this incarnation is not above; NULL = the push has not been
+/* The stair that a push to an object of this incarnation is not above; NULL = the push has not been
  * applied. */
 const TpsPushStair *tps_push_floor_find_above (const TpsPushFloor *floor, gint64 sequence,
                                                gint64 incarnation);
 
-/* An export goes through clients and floors, which change meanwhile: each is on one of two sides.
- * When an export begins, all are on the side that is to be visited, and the other one is the passed
- * side. What is new goes to the passed side; what comes from something else, a floor of a window or
- * the other way round, is on the side of that. */
+/* The sides of an export. An export goes through clients and floors, which change meanwhile, so
+ * each of them is on one of two sides. When an export begins, all are on the side to be visited,
+ * and the other side is the passed one. New entries join the passed side. A window that becomes a
+ * floor, or a floor that becomes a window, keeps its side. */
 typedef guint8 TpsExportSide;
 
-/* `budget` is borrowed; floors take its limit at most. */
+/* `budget` is borrowed; its limit also bounds the number of floors. */
 TpsPushFloors *tps_push_floors_new (guint max_floors, gint64 idle_ns, TpsBudget *budget);
 void tps_push_floors_free (TpsPushFloors *floors);
 
-/* Forgets floors whose time has come; then, whether there is room for another one. */
+/* Forgets floors whose idle time has passed. TRUE: there is room for another one. */
 gboolean tps_push_floors_has_room (TpsPushFloors *floors, gint64 now_ns);
 
 /* Adds the floor of a client that has none. Its charge of TPS_PUSH_FLOOR_BYTES moves here from
- * `payer`, which the caller has charged: a full budget never refuses a floor. FALSE: there is no
+ * `payer`, which the caller has charged, so a full budget never refuses a floor. FALSE: there is no
  * room, and nothing has moved. */
 gboolean tps_push_floors_add (TpsPushFloors *floors, const gchar *client, const TpsPushFloor *floor,
                               TpsExportSide side, TpsBudget *payer, gint64 now_ns);
 
-/* NULL is a normal answer. Borrowed until the next call. The client has been heard of. */
+/* NULL is a normal answer. Borrowed until the next call. The client counts as used now. */
 const TpsPushFloor *tps_push_floors_find (TpsPushFloors *floors, const gchar *client,
                                           gint64 now_ns);
 void tps_push_floors_remove (TpsPushFloors *floors, const gchar *client);
@@ -86,11 +86,10 @@ TpsExportSide tps_push_floors_get_passed_side (const TpsPushFloors *floors);
 /* `floor` is from tps_push_floors_find(). */
 TpsExportSide tps_push_floors_get_side (const TpsPushFloor *floor);
 
-/* All floors, and all windows, which go by the same sides, are to be visited. */
+/* Begins an export: all floors, and all windows, which use the same sides, are to be visited. */
 void tps_push_floors_begin_export (TpsPushFloors *floors);
 
-/* A floor with the hash of its client's name and the time for which the client has not been heard
- * of. */
+/* A floor with the hash of its client's name and the time since the client was last heard of. */
 typedef struct
 {
   guint8 name[16];
@@ -102,7 +101,7 @@ typedef struct
 gboolean tps_push_floors_export_next (TpsPushFloors *floors, gint64 now_ns,
                                       TpsExportedFloor *floor);
 
-/* Puts one back, as the one that was heard of last. FALSE: there is no room. */
+/* Adds a floor from an export as the most recently used one. FALSE: there is no room. */
 gboolean tps_push_floors_import (TpsPushFloors *floors, gint64 now_ns,
                                  const TpsExportedFloor *floor);
 

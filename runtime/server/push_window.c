@@ -9,7 +9,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/server/push_window_private.h"
 
-/* Entries of hash tables, headers of blocks, and the pushes of a client that run. */
+/* For entries of hash tables, headers of blocks, and the running pushes of a client. */
 #define CLIENT_OVERHEAD_BYTES 256
 #define MIN_CAPACITY 8
 
@@ -27,7 +27,7 @@ typedef struct
   gint64 incarnation;
   gboolean has_digest;
   TpsPushDigest digest;
-  GArray *waiters; /* of Waiter; NULL = nobody waits */
+  GArray *waiters; /* of Waiter; NULL = there are none */
 } Running;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -83,21 +83,21 @@ forget (TpsPushWindow *window, TpsPushClient *client, guint n)
   memmove (client->pushes, client->pushes + n, client->n_pushes * sizeof client->pushes[0]);
 }
 
-/* Whether something is known of the client that is not kept elsewhere. */
+/* Whether the client has pushes or a floor that are not kept elsewhere. */
 static gboolean
 is_needed (const TpsPushClient *client)
 {
   return client->n_pushes > 0 || (tps_push_floor_is_set (&client->floor) && !client->is_floor_kept);
 }
 
-/* FALSE: there is no room for its floor. */
+/* FALSE: there is no room for the floor. */
 static gboolean
 shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
 {
   if (is_needed (client))
     {
       forget (window, client, client->n_pushes);
-      /* The floor takes over a part of the window's charge: the budget may be full. */
+      /* The floor takes over a part of the window's charge, since the budget may be full. */
       if (!tps_push_floors_add (window->floors, client->name, &client->floor, client->side,
                                 window->options.budget, now_ns))
         return FALSE;
@@ -107,7 +107,7 @@ shrink_to_floor (TpsPushWindow *window, TpsPushClient *client, gint64 now_ns)
   return TRUE;
 }
 
-/* Gives up the window least recently heard of, but not `keep` nor one of a push that runs. FALSE:
+/* Gives up the least recently used window, except `keep` and those with a running push. FALSE:
  * there is none, or no room for its floor. */
 static gboolean
 give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
@@ -128,7 +128,7 @@ give_up_one (TpsPushWindow *window, const TpsPushClient *keep)
 
 /* ---- pushes of one client ------------------------------------------------------------------- */
 
-/* Where a push of this sequence stands or would stand. */
+/* The index of the first push whose sequence is not below this one. */
 static guint
 find_place (const TpsPushClient *client, gint64 sequence)
 {
@@ -136,7 +136,7 @@ find_place (const TpsPushClient *client, gint64 sequence)
   guint end = client->n_pushes;
 
   if (end > 0 && client->pushes[end - 1].sequence < sequence)
-    return end; /* clients count up */
+    return end; /* clients usually count up */
   while (begin < end)
     {
       guint middle = begin + (end - begin) / 2;
@@ -186,7 +186,7 @@ is_below_window (const TpsPushWindow *window, const TpsPushClient *client, gint6
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
-/* How many pushes lie below the window. */
+/* The number of pushes below the window. */
 static guint
 count_old (const TpsPushWindow *window, const TpsPushClient *client)
 {
@@ -201,7 +201,7 @@ count_old (const TpsPushWindow *window, const TpsPushClient *client)
   return find_place (client, (gint64) ((guint64) newest - reach));
 }
 
-/* When it is worth moving the rest. */
+/* Forgets pushes below the window once there are enough of them to justify moving the rest. */
 static void
 forget_old (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -211,7 +211,7 @@ forget_old (TpsPushWindow *window, TpsPushClient *client)
     forget (window, client, n_old);
 }
 
-/* Makes room for one more than run and are remembered now, so that a push that was applied can
+/* Makes room for one push more than are running and remembered now, so that an applied push can
  * always be remembered. FALSE: there is no room. */
 static gboolean
 grow (TpsPushWindow *window, TpsPushClient *client)
@@ -241,7 +241,8 @@ has_too_many (const TpsPushWindow *window)
   return window->n_remembered >= window->options.max_remembered;
 }
 
-/* Others give up their windows first, then the client its own oldest pushes. FALSE: it has none. */
+/* Other clients give up their windows first, then this client its oldest pushes. FALSE: it has
+ * none. */
 static gboolean
 make_room (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -262,7 +263,8 @@ make_room (TpsPushWindow *window, TpsPushClient *client)
   return TRUE;
 }
 
-/* The window begins anew: everything in it was applied before what the push changes was created. */
+/* Begins the window anew: all its pushes were applied before the object of the new push was
+ * created. */
 static void
 start_again (TpsPushWindow *window, TpsPushClient *client)
 {
@@ -286,7 +288,7 @@ remember (TpsPushWindow *window, TpsPushClient *client, const Running *running, 
   client->last_lsn = MAX (client->last_lsn, lsn);
   if (is_below_window (window, client, push.sequence))
     {
-      if (running->incarnation <= last_lsn) /* the window moved on while the push ran */
+      if (running->incarnation <= last_lsn) /* the window has moved on while the push was running */
         {
           tps_push_floor_raise (&client->floor, push.sequence, lsn);
           return;
@@ -370,7 +372,7 @@ judge_running (const Running *running, const TpsPushRequest *request, GError **e
   return TPS_PUSH_RUNNING;
 }
 
-/* `push` was applied to what the request changes. */
+/* The verdict on a request whose push was applied to the same object. */
 static TpsPushVerdict
 judge_applied (const TpsRememberedPush *push, const TpsPushRequest *request, gint64 *answer,
                GError **error)
@@ -415,7 +417,7 @@ refuse_client (TpsPushWindow *window, const TpsPushRequest *request, GError **er
   return TPS_PUSH_REFUSED;
 }
 
-/* With the floor that is left of an earlier window, if any. */
+/* Makes a client, with the floor of an earlier window if there is one. */
 TpsPushClient *
 tps_push_window_add_client (TpsPushWindow *window, const gchar *name, const TpsPushFloor *floor,
                             TpsExportSide side)
@@ -462,7 +464,7 @@ begin_new (TpsPushWindow *window, TpsPushClient *client, const TpsPushRequest *r
   return TPS_PUSH_NEW;
 }
 
-/* Of a client without a window. */
+/* The verdict on a push of a client without a window. */
 static TpsPushVerdict
 begin_unknown (TpsPushWindow *window, const TpsPushRequest *request, GError **error)
 {
@@ -598,7 +600,7 @@ take_running (TpsPushClient *client, gint64 sequence)
   return taken;
 }
 
-/* Those that wait for what they take for themselves. */
+/* Calls the waiters of a push that has left the window, and frees their list. */
 static void
 tell_waiters (const Running *running, const gchar *client, gint64 answer, const GError *error)
 {
@@ -642,7 +644,7 @@ tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequenc
   known = g_hash_table_lookup (window->clients, client);
   running = take_running (known, sequence);
   if (known->running->len == 0 && !is_needed (known))
-    drop_client (window, known); /* it has done nothing yet */
+    drop_client (window, known); /* it has no pushes yet */
   tps_mutex_unlock (&window->lock);
   tell_waiters (&running, client, 0, error);
 }

@@ -1,33 +1,33 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Remembers push ids, so that a request that is sent again is applied once and answered as the
- * first time, whether the first has been applied already or still is being.
+/* Remembers push ids, so that a request that is sent again is applied once and gets the answer of
+ * the first request, whether that one has been applied or is still running.
  *
- *   begin() -> NEW      apply it, then end() with what came of it
- *           -> REPEAT   it was applied: `answer` is what the first one ended with
- *           -> RUNNING  it is being applied: `ended` will be called, once, when the first one ends
- *           -> REFUSED  with an error: STALE where it may have been applied before, DUPLICATE where
- *                       the request is another one, RESOURCE_EXHAUSTED where a client of a new name
+ *   begin() -> NEW      apply the push, then end() with its answer, or fail()
+ *           -> REPEAT   it was applied: `answer` is the answer of the first request
+ *           -> RUNNING  it is being applied: `ended` is called, once, when the first request ends
+ *           -> REFUSED  with an error: STALE if it may have been applied before, DUPLICATE if the
+ *                       request is a different one, RESOURCE_EXHAUSTED if a client of a new name
  *                       cannot be remembered
- *           -> UNDECIDED  only where begin() was given no digest: the id is known, and a digest is
- *                         needed to say more
+ *           -> UNDECIDED  only if begin() was given no digest: the id is known, and a digest is
+ *                         needed to decide
  *
- * A request that is costly to hash may begin() without a digest and be given one by set_digest()
- * before it ends well. Until then, others with its id that have one are RUNNING, and told of
- * DUPLICATE when it has ended.
+ * A request that is costly to hash may begin() without a digest, and must be given one by
+ * set_digest() before end(). Until then, requests with the same id and a digest are RUNNING; a
+ * DUPLICATE is reported to them when the first request has ended.
  *
- * A push id never becomes new again. Per client there is a window of the newest sequences, in any
- * order inside it. When there are too many, of clients or of remembered pushes, or when the budget
- * is full, windows of the clients least recently heard of shrink to floors (push_floor.h):
- * everything up to the highest sequence is STALE then. A floor is forgotten when its client has not
- * been heard of for `floor_idle_ns`. When floors are used up (they take half of the budget at
- * most), clients with new names are refused. No window of a push that runs is given up.
+ * A push id never becomes new again. For each client there is a window of the newest sequences, in
+ * any order. If there are too many clients or remembered pushes, or if the budget is full, the
+ * windows of the least recently used clients shrink to floors (push_floor.h): everything up to the
+ * highest sequence is STALE then. A floor is forgotten when its client has been silent for
+ * `floor_idle_ns`. If no floor is left (floors take at most half of the budget), clients with new
+ * names are refused. The window of a running push is never given up.
  *
- * Ids are scoped to the incarnation of what the push changes. An incarnation is the LSN of the
- * command that created it: a remembered push with an earlier LSN was applied to something else, so
- * a push of its id is NEW.
+ * Ids are scoped to the incarnation of the object that the push changes. An incarnation is the LSN
+ * of the command that created the object: a remembered push with an earlier LSN was applied to
+ * another object, so a push with its id is NEW.
  *
- * Failed pushes are not remembered: the next try is a new one. Thread: any.
+ * Failed pushes are not remembered: the next attempt is a new push. Thread: any.
  */
 
 #pragma once
@@ -56,8 +56,8 @@ typedef enum
 /* Zero = the default above. */
 typedef struct
 {
-  guint window;         /* sequences a client */
-  guint max_clients;    /* with a window */
+  guint window;         /* sequences for each client */
+  guint max_clients;    /* clients with a window */
   guint max_remembered; /* pushes in all windows */
   guint max_floors;
   gint64 floor_idle_ns;
@@ -65,24 +65,24 @@ typedef struct
   TpsBudget *budget;           /* of windows and floors; a reference is taken; NULL = none */
 } TpsPushWindowOptions;
 
-/* What makes two requests the same: a digest of everything that is asked for. */
+/* The identity of a request: a digest of its whole content. */
 typedef struct
 {
   guint8 bytes[16];
 } TpsPushDigest;
 
-/* `error` is NULL when the first one succeeded, and was the same request. Called from end(),
+/* `error` is NULL if the first request succeeded and was the same request. Called from end(),
  * outside the window's lock. */
 typedef void (*TpsPushEnded) (gpointer user_data, gint64 answer, const GError *error);
 
-/* A push as it comes. */
+/* A push that has arrived. */
 typedef struct
 {
   const gchar *client;
   gint64 sequence;
   const TpsPushDigest *digest; /* NULL: not known yet */
-  /* Of what it changes; of several the earliest, since it may have been applied to that. 0 = not
-   * said. */
+  /* The incarnation of the object that it changes; of several objects the earliest one, since it
+   * may have been applied to that. 0 = not given. */
   gint64 incarnation;
   TpsPushEnded ended;
   gpointer user_data;
@@ -90,11 +90,11 @@ typedef struct
 
 /* `options` may be NULL. */
 TpsPushWindow *tps_push_window_new (const TpsPushWindowOptions *options);
-/* Nothing may be running. */
+/* No push may be running. */
 void tps_push_window_free (TpsPushWindow *window);
 
-/* What it remembers: clients with a window, their pushes, and floors of clients whose windows had
- * to go. */
+/* The size of the memory: clients with a window, their pushes, and floors of clients without
+ * one. */
 typedef struct
 {
   gsize n_clients;
@@ -107,16 +107,16 @@ void tps_push_window_get_size (TpsPushWindow *window, TpsPushWindowSize *size);
 TpsPushVerdict tps_push_window_begin (TpsPushWindow *window, const TpsPushRequest *request,
                                       gint64 *answer, GError **error);
 
-/* For a push that was NEW and has not ended. */
+/* Sets the digest of a push that was NEW and has not ended. */
 void tps_push_window_set_digest (TpsPushWindow *window, const gchar *client, gint64 sequence,
                                  const TpsPushDigest *digest);
 
-/* For a push that was NEW: it was applied by the command `lsn` (0 = by none), and `answer` is
- * remembered. It has a digest. */
+/* Ends a push that was NEW: the command `lsn` (0 = none) applied it, and `answer` is remembered.
+ * The push must have a digest. */
 void tps_push_window_end (TpsPushWindow *window, const gchar *client, gint64 sequence,
                           gint64 answer, gint64 lsn);
 
-/* For a push that was NEW, and was not applied. */
+/* Ends a push that was NEW and was not applied. */
 void tps_push_window_fail (TpsPushWindow *window, const gchar *client, gint64 sequence,
                            const GError *error);
 

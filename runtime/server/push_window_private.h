@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What push_window.c and push_export.c share. Internal to this folder. */
+/* The structures of a push window. Internal to push_window.c and push_export.c. */
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* A push that was applied. Millions of these may be remembered: nothing in them that only running
- * ones need. */
+/* A push that was applied. Millions of these may be remembered, so fields that only running pushes
+ * need are elsewhere. */
 typedef struct
 {
   gint64 sequence;
@@ -29,30 +29,30 @@ typedef struct
   TpsRememberedPush *pushes; /* [n_pushes], ascending; the last one is the newest */
   guint n_pushes, capacity;
   GArray *running;        /* of pushes that are being applied; a client has few at a time */
-  TpsPushFloor floor;     /* what was forgotten */
-  gboolean is_floor_kept; /* by `floors` too: nothing was applied since */
-  gint64 last_lsn;        /* of all that was applied */
+  TpsPushFloor floor;     /* covers the pushes that were forgotten */
+  gboolean is_floor_kept; /* `floors` has it too: no push was applied since */
+  gint64 last_lsn;        /* of all applied pushes */
   gsize n_bytes;          /* charged */
 } TpsPushClient;
 
 struct TpsPushWindow
 {
   TpsPushWindowOptions options;
-  TpsMutex lock;       /* guards everything below; nobody is called back with it held */
+  TpsMutex lock;       /* guards everything below; must not be held during callbacks */
   GHashTable *clients; /* by name */
-  GQueue recent;       /* of TpsPushClient, the one least recently heard of first */
+  GQueue recent;       /* of TpsPushClient, least recently used first */
   GQueue sides[2];     /* of TpsPushClient */
   TpsBudget *floor_budget;
   TpsPushFloors *floors;
   gsize n_remembered;
 };
 
-/* A client without pushes, with its floor, which `floors` may keep too. NULL: there is no room. The
- * lock is held. */
+/* Adds a client without pushes, with its floor, which `floors` may keep too. NULL: there is no
+ * room. The lock is held. */
 TpsPushClient *tps_push_window_add_client (TpsPushWindow *window, const gchar *name,
                                            const TpsPushFloor *floor, TpsExportSide side);
 
-/* Room for `n` pushes; FALSE: there is none. The lock is held. */
+/* Makes room for `n` pushes; FALSE: there is none. The lock is held. */
 gboolean tps_push_client_reserve (TpsPushWindow *window, TpsPushClient *client, guint n);
 
 G_END_DECLS

@@ -4,8 +4,8 @@
 
 #include "runtime/base/sync.h"
 
-/* Commands that a thread runs in a row for others, before workers take over: an I/O thread has
- * other connections. */
+/* The number of commands that a thread runs in a row for others before workers take over: an I/O
+ * thread must serve other connections. */
 #define MAX_IN_A_ROW 16
 
 struct TpsSequencer
@@ -14,10 +14,10 @@ struct TpsSequencer
 
   TpsMutex lock; /* guards the following, all queues, and the private fields of commands */
   gint64 last_lsn;
-  TpsOrdered *first_admitted, *last_admitted; /* that the observer has not seen */
-  gboolean is_observing;                      /* a thread hands commands to the observer */
-  /* Only with an observer: all commands up to `ended_lsn` have ended, and of the later ones those
-   * with has_ended[lsn & ended_mask]; there is room for all up to `last_lsn`. */
+  TpsOrdered *first_admitted, *last_admitted; /* not yet passed to the observer */
+  gboolean is_observing;                      /* a thread is passing commands to the observer */
+  /* Only with an observer. All commands up to `ended_lsn` have ended, and of the later ones those
+   * with has_ended[lsn & ended_mask]. There is room for all commands up to `last_lsn`. */
   gint64 ended_lsn;
   guint8 *has_ended;
   gsize ended_mask;
@@ -36,7 +36,7 @@ find_closed (const TpsOrdered *ordered)
   return NULL;
 }
 
-/* Whether `ordered`, the last of its queue, may run beside the one before it. */
+/* TRUE: `ordered`, the last one of its queue, may run beside the one before it. */
 static gboolean
 can_follow (const TpsOrdered *ordered, const TpsTurnQueue *queue)
 {
@@ -71,7 +71,7 @@ take_turns (TpsOrdered *ordered)
   ordered->has_waited = ordered->n_waits > 0;
 }
 
-/* Removes one of the two turns that run. Returns the turn that has come by this, or NULL. */
+/* Removes one of the two running turns. Returns the turn that may run now, or NULL. */
 static TpsTurn *
 leave_queue (TpsTurn *turn)
 {
@@ -88,7 +88,7 @@ leave_queue (TpsTurn *turn)
   return NULL;
 }
 
-/* Returns the commands whose last turn has come by this, in LSN order of each queue. */
+/* Leaves all queues. Returns the commands that may run now, in LSN order for each queue. */
 static TpsOrdered *
 leave_turns (TpsOrdered *ordered)
 {
@@ -110,7 +110,7 @@ leave_turns (TpsOrdered *ordered)
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
-/* Room to note the end of the last command. */
+/* Makes room to note the end of the last command. */
 static void
 grow_ended (TpsSequencer *sequencer)
 {
@@ -170,7 +170,7 @@ tps_ordered_release (TpsOrdered *ordered, const GError *error)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* NULL: none is complete. The lock is held. */
+/* NULL: no record is complete. The lock is held. */
 static TpsOrdered *
 take_complete (TpsSequencer *sequencer)
 {
@@ -182,8 +182,8 @@ take_complete (TpsSequencer *sequencer)
   return ordered;
 }
 
-/* Hands over what is complete, unless another thread is at it. The lock is held; it is given up
- * meanwhile. */
+/* Passes complete records to the observer, unless another thread is doing so. The lock is held; it
+ * is released during the calls. */
 static void
 observe (TpsSequencer *sequencer)
 {
@@ -201,8 +201,7 @@ observe (TpsSequencer *sequencer)
   sequencer->is_observing = FALSE;
 }
 
-/* The command is the observer's as soon as it is complete: it may end at once, by another
- * thread. */
+/* The observer owns a complete command, which another thread may end at once. */
 void
 tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -245,12 +244,12 @@ hand_over (TpsSequencer *sequencer, TpsOrdered *ordered)
   tps_worker_pool_submit (sequencer->options.workers, run_handed_over, handover);
 }
 
-/* What this thread runs, and what it may run. */
+/* The commands that this thread runs, and those that it may run. */
 typedef struct
 {
   TpsOrdered *first, *last;
   gboolean may_run_large;
-  gboolean has_large; /* one is enough: others wait for workers at the same time */
+  gboolean has_large; /* one is enough: other commands wait for workers at the same time */
   guint n_run;
 } Batch;
 
@@ -286,7 +285,7 @@ end_turn (TpsSequencer *sequencer, TpsOrdered *ordered)
   return ready;
 }
 
-/* From now on it can be followed. */
+/* From now on another command may follow this one. */
 static void
 begin (TpsSequencer *sequencer, TpsOrdered *ordered)
 {
@@ -297,7 +296,7 @@ begin (TpsSequencer *sequencer, TpsOrdered *ordered)
   tps_mutex_unlock (&sequencer->lock);
 }
 
-/* The turns of `first` have come. Its successors are run by this thread in a loop, or handed to
+/* Runs `first`, whose turns have come. This thread runs its successors in a loop or hands them to
  * workers. */
 static void
 run_all (TpsSequencer *sequencer, TpsOrdered *first)

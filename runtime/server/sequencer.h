@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Gives commands their LSNs, and lets those that touch the same object take effect in the order of
- * their LSNs.
+/* Gives commands their LSNs. Commands that touch the same object take effect in the order of their
+ * LSNs.
  *
  *   a request is checked completely, and everything that may fail is prepared
  *     -> tps_sequencer_run()   the command has its LSN and a turn in the queue of each object that
@@ -12,10 +12,10 @@
  *                              the record
  *     -> ended()               when the observer has released the record: the request is answered
  *
- * A command that waits for its turn holds no thread. Commands that touch different objects run at
- * the same time. Turns are queued under one lock, so two commands that share several objects have
- * the same order in all of them, and no two commands wait for each other. The lock is held for a
- * few instructions, twice for a command.
+ * A command that waits for its turn occupies no thread. Commands that touch different objects run
+ * at the same time. Turns are queued under one lock, so two commands that share several objects
+ * have the same order in all of them, and cannot wait for each other. The lock is held for a few
+ * instructions, twice for each command.
  *
  * Thread: any function may be called from any thread. The lock of the sequencer is the innermost
  * one: callers may hold locks of their own in tps_sequencer_admit(), and must hold none in
@@ -33,12 +33,12 @@ typedef struct TpsSequencer TpsSequencer;
 typedef struct TpsTurn TpsTurn;
 typedef struct TpsOrdered TpsOrdered;
 
-/* The commands of one object that have not ended, in LSN order; the first one takes effect, and the
- * second beside it where both may follow. All zero: none. */
+/* The commands of one object that have not ended, in LSN order. The first one takes effect, and the
+ * second one beside it if both may follow. All zero: none. */
 typedef struct
 {
   TpsTurn *first, *last; /* guarded by the sequencer's lock, as is `is_closed` */
-  gboolean is_closed;    /* the object is gone: no further command may touch it */
+  gboolean is_closed;    /* the object has been dropped: no further command may touch it */
   guint64 n_taken;       /* turns so far */
 } TpsTurnQueue;
 
@@ -51,19 +51,19 @@ struct TpsTurn
   guint64 number; /* in its queue, from 1 */
 };
 
-/* A command on its way. The caller's storage, until ended(). */
+/* A command in progress. The caller's storage, until ended(). */
 struct TpsOrdered
 {
   TpsCommand *command; /* its lsn is set at admission */
   TpsTurn *turns;      /* [n_turns], no queue twice */
   guint n_turns;
-  gboolean
-      is_small; /* run() computes little and does not block, so that an I/O thread may call it */
-  /* It touches one object, and may be run while the command before it in the queue still runs, if
-   * that may be followed too: run() itself keeps what they share in order. At most two commands of
-   * a queue run at a time. */
+  /* run() computes little and does not block, so that an I/O thread may call it. */
+  gboolean is_small;
+  /* The command touches one object, and may run while the command before it in the queue still
+   * runs, if that one may follow too. run() must then keep their accesses in order. At most two
+   * commands of a queue run at a time. */
   gboolean may_follow;
-  /* The command takes effect. The record may be completed. Never called with a lock held. */
+  /* Makes the command take effect, and may complete the record. Never called with a lock held. */
   void (*run) (TpsOrdered *ordered);
   /* The last call, after run() and after the observer has released the command: the storage may be
    * freed. `error` (borrowed; NULL: none) is that of the observer: the command has taken effect,
@@ -76,15 +76,15 @@ struct TpsOrdered
   TpsSequencer *sequencer; /* with an observer */
   guint n_waits;           /* turns that have not come */
   gboolean is_complete;
-  gboolean has_begun;    /* run() has been called, where others may follow */
+  gboolean has_begun;    /* run() has been called, if others may follow */
   gboolean is_following; /* the command before it had not ended */
   TpsOrdered *next_ready;
   TpsOrdered *next_admitted;
 };
 
-/* Is handed every command that was admitted, complete, in the order of the LSNs: one call at a
- * time, without a lock. The observer may read the record until it calls tps_ordered_release(),
- * which it must do once for each command. Must not block. */
+/* Receives every admitted command, complete, in the order of the LSNs: one call at a time, without
+ * a lock. The observer may read the record until it calls tps_ordered_release(), which it must do
+ * once for each command. Must not block. */
 typedef void (*TpsCommandObserver) (gpointer user_data, TpsOrdered *ordered);
 
 typedef struct
@@ -94,40 +94,40 @@ typedef struct
    * block. Thread: any. */
   gboolean (*may_admit) (gpointer user_data, gsize n_bytes, GError **error);
   gpointer user_data;
-  TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run what comes next */
+  TpsWorkerPool *workers; /* borrowed; NULL: the threads that end turns run the next commands */
 } TpsSequencerOptions;
 
 /* Copies `options`. */
 TpsSequencer *tps_sequencer_new (const TpsSequencerOptions *options);
-/* No command may be under way, nor a call of tps_ordered_release(). */
+/* No command and no call of tps_ordered_release() may be in progress. */
 void tps_sequencer_free (TpsSequencer *sequencer);
 
-/* Whether records are looked at, so that what only they need must be made. */
+/* TRUE: an observer reads the records, so parts that only a record needs must be computed. */
 gboolean tps_sequencer_has_observer (TpsSequencer *sequencer);
 
-/* To be asked before a request that changes state has any effect; a command that is admitted
+/* Must be called before a request that changes state has any effect. A command that is admitted
  * nevertheless is treated like others. FALSE: as options.may_admit() says. */
 gboolean tps_sequencer_may_admit (TpsSequencer *sequencer, gsize n_bytes, GError **error);
 
-/* The next command has `lsn` + 1: commands up to it are known to have taken effect. No command may
- * be under way. */
+/* Sets the LSN of the next command to `lsn` + 1: commands up to `lsn` are known to have taken
+ * effect. No command may be in progress. */
 void tps_sequencer_set_lsn (TpsSequencer *sequencer, gint64 lsn);
 
 /* Admits a command. NULL: run() and then ended() are called, each once, by this thread before it
- * returns or by another one. Otherwise the first of its turns whose queue is closed; the command
- * has no LSN and nothing else happens. */
+ * returns or by another one. Otherwise returns the first of its turns whose queue is closed; then
+ * the command has no LSN and has no effect. */
 const TpsTurn *tps_sequencer_run (TpsSequencer *sequencer, TpsOrdered *ordered);
 
-/* For a command that takes effect under a lock of its owner, and touches no queue. Returns its LSN.
- * `closes` (may be NULL) is closed: commands admitted before still run. The effect must be visible
- * to others before the lock is released, and tps_sequencer_finish() must follow without it. run()
- * is not called. */
+/* Admits a command that takes effect under a lock of its owner and touches no queue. Returns its
+ * LSN. `closes` (may be NULL) is closed: commands admitted before still run. The effect must be
+ * visible to others before the lock is released, and tps_sequencer_finish() must follow without it.
+ * run() is not called. */
 gint64 tps_sequencer_admit (TpsSequencer *sequencer, TpsOrdered *ordered, TpsTurnQueue *closes);
 void tps_sequencer_finish (TpsSequencer *sequencer, TpsOrdered *ordered);
 
-/* The observer no longer needs the record; calls ended() with `error` (borrowed; NULL: none), so
- * that the request is answered. No lock may be held. Thread: any, in any order, also from within
- * the observer. */
+/* Releases the record, which the observer no longer needs, and calls ended() with `error`
+ * (borrowed; NULL: none), so that the request is answered. No lock may be held. Thread: any, in any
+ * order, also from within the observer. */
 void tps_ordered_release (TpsOrdered *ordered, const GError *error);
 
 /* The LSN of the last command that was admitted; 0 = none. */
@@ -137,7 +137,7 @@ gint64 tps_sequencer_get_lsn (TpsSequencer *sequencer);
  * There must be an observer. */
 gint64 tps_sequencer_get_ended_lsn (TpsSequencer *sequencer);
 
-/* Waits until all commands up to `lsn` have ended, of which the last one must have been admitted.
+/* Waits until all commands up to `lsn` have ended; the last of these must have been admitted.
  * FALSE: they have not ended at `deadline_ns` (monotonic). One thread at a time. */
 gboolean tps_sequencer_wait_ended (TpsSequencer *sequencer, gint64 lsn, gint64 deadline_ns);
 

@@ -18,7 +18,7 @@ tps_shell_clear (TpsShell *shell)
   tps_mutex_clear (&shell->lock);
 }
 
-/* ---- work under way ------------------------------------------------------------------------- */
+/* ---- pending work --------------------------------------------------------------------------- */
 
 void
 tps_shell_begin (TpsShell *shell)
@@ -58,7 +58,7 @@ on_timer (gpointer data)
   tps_shell_end (shell);
 }
 
-/* FALSE where it runs already: it waits for the lock, and finds the shell as it is then. */
+/* FALSE if it is running: it waits for the lock and then sees the current state. */
 static gboolean
 cancel_timer (TpsShell *shell)
 {

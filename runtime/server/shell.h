@@ -1,17 +1,18 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a service that waits has around its state: a lock, a timer for the earliest deadline, a
- * count of the work under way, and an orderly end.
+/* The parts that every service with waiting calls needs around its state: a lock, a timer for the
+ * earliest deadline, a count of pending work, and an orderly end.
  *
  *   tps_mutex_lock (&shell->lock);
  *   ... one step of the state machine ...
- *   tps_shell_begin (shell);                         for each job that the step asks for
+ *   tps_shell_begin (shell);                         for each job that the step has produced
  *   tps_shell_set_deadline (shell, earliest_ns);     after each step
  *   tps_mutex_unlock (&shell->lock);
  *   ... replies and jobs, without the lock; tps_shell_end (shell) after each job ...
  *
  * The end: tps_shell_shut_down() under the lock, together with the last step; later
- * tps_shell_drain(), then tps_shell_clear(). The worker pool is used until the shell is shut down.
+ * tps_shell_drain(), then tps_shell_clear(). The worker pool must live until the shell is shut
+ * down.
  */
 
 #pragma once
@@ -33,14 +34,14 @@ typedef struct
   TpsJobFunc expire;
   gpointer user_data;
   TpsCond idle; /* n_pending has become 0 */
-  guint
-      n_pending; /* jobs of the service, and the timer from its start until `expire` has returned */
+  /* Jobs of the service, and the timer from its start until `expire` has returned. */
+  guint n_pending;
   guint64 timer_id; /* 0 = none is set */
   gint64 timer_ns;  /* of the timer */
 } TpsShell;
 
 /* `expire (user_data)` runs on the timer thread of `workers` (borrowed), without the lock, at or
- * soon after a deadline, or earlier: it looks at the clock, does a step and sets the next deadline.
+ * soon after a deadline, or earlier. It must read the clock, do a step and set the next deadline.
  * It must be short. */
 void tps_shell_init (TpsShell *shell, TpsWorkerPool *workers, TpsJobFunc expire,
                      gpointer user_data);
@@ -48,24 +49,23 @@ void tps_shell_init (TpsShell *shell, TpsWorkerPool *workers, TpsJobFunc expire,
 /* The shell must be idle: see tps_shell_drain(). */
 void tps_shell_clear (TpsShell *shell);
 
-/* One more job under way. The lock is held. */
+/* Counts one more job. The lock is held. */
 void tps_shell_begin (TpsShell *shell);
 
-/* That job has ended. The lock is not held. The service may be freed as soon as this has returned
- * in the last job. */
+/* The job has ended. The lock is not held. The service may be freed as soon as the call for the
+ * last job has returned. */
 void tps_shell_end (TpsShell *shell);
 
-/* Sees to it that `expire` runs for `deadline_ns` (monotonic clock; G_MAXINT64 = no deadline). A
- * timer that is set for an earlier time stays. Does nothing after the shut-down. The lock is
- * held. */
+/* Ensures that `expire` runs for `deadline_ns` (monotonic clock; G_MAXINT64 = no deadline). A timer
+ * that is set for an earlier time stays. Does nothing after the shut-down. The lock is held. */
 void tps_shell_set_deadline (TpsShell *shell, gint64 deadline_ns);
 
-/* From now on `expire` does not begin; the service refuses calls by `is_shut_down`. May be called
- * again. The lock is held. */
+/* From now on `expire` does not begin, and the service must refuse calls by `is_shut_down`. May be
+ * called again. The lock is held. */
 void tps_shell_shut_down (TpsShell *shell);
 
-/* Waits until no job is under way and `expire` does not run. After tps_shell_shut_down(); the lock
- * is not held. Not from a job. */
+/* Waits until no job is pending and `expire` does not run. After tps_shell_shut_down(); the lock is
+ * not held. Must not be called from a job. */
 void tps_shell_drain (TpsShell *shell);
 
 G_END_DECLS

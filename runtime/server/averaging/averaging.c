@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which batches there are, who may push what, and when rounds end. What happens inside a round
- * stands in round.c. */
+/* The batches that exist, the pushes that they admit, and the end of rounds. The inside of a round
+ * is in round.c. */
 
 #include "runtime/server/averaging/averaging.h"
 
@@ -11,7 +11,8 @@
 
 static TpsTraceEvent round_expired = TPS_TRACE_EVENT ("round_expired", TPS_TRACE_WARNING);
 
-/* Older batches that stay: the one before the current, and the one with averages. */
+/* The number of older batches that stay: the one before the current batch, and the one with
+ * averages. */
 #define MAX_OLD_BATCHES 2
 
 #define MAX_ROUNDS 65536
@@ -29,8 +30,8 @@ struct TpsAveraging
 {
   TpsAveragingOptions options;
   Batch *current;              /* NULL before the first push */
-  Batch *old[MAX_OLD_BATCHES]; /* newest first; NULLs behind */
-  gint64 *newest;              /* [n_trainers]: the greatest batch of each; -1 = none */
+  Batch *old[MAX_OLD_BATCHES]; /* newest first; then NULLs */
+  gint64 *newest;              /* [n_trainers]: the greatest batch of each trainer; -1 = none */
   GQueue open_rounds;          /* by deadline: all rounds have the same time */
 };
 
@@ -167,7 +168,7 @@ check_ticket (const TpsAveraging *averaging, const TpsAveragingTicket *ticket)
   return NULL;
 }
 
-/* NULL where the number is too old or newer than all. */
+/* NULL if the number is too old, or newer than all batches. */
 static Batch *
 find_batch (TpsAveraging *averaging, gint64 number)
 {
@@ -191,7 +192,7 @@ is_older (const TpsAveraging *averaging, gint64 batch)
   return averaging->current != NULL && batch < averaging->current->number;
 }
 
-/* Whether a round of it has an average, or is about to. */
+/* Whether a round of the batch has an average, or soon will. */
 static gboolean
 has_averages (const Batch *batch)
 {
@@ -226,7 +227,7 @@ abort_open_rounds (TpsAveraging *averaging, const TpsAveragingTicket *ticket,
     }
 }
 
-/* Puts the current batch before the older ones, of which only one with averages stays. */
+/* Puts the current batch before the older ones. Of these only one with averages stays. */
 static void
 retire_current (TpsAveraging *averaging, TpsAveragingOutput *output)
 {
@@ -256,7 +257,7 @@ begin_batch (TpsAveraging *averaging, const TpsAveragingTicket *ticket, TpsAvera
   averaging->current = batch_new (ticket->batch);
 }
 
-/* A trainer has taken part in `batch`: older ones that everybody has left behind are forgotten. */
+/* A trainer has taken part in `batch`: forgets older batches that all trainers have left. */
 static void
 note_progress (TpsAveraging *averaging, gint32 trainer, gint64 batch, TpsAveragingOutput *output)
 {
@@ -287,12 +288,12 @@ new_stale_error (const TpsAveraging *averaging, const TpsAveragingTicket *ticket
   return g_error_new (
       TPS_ERROR, TPS_ERROR_STALE,
       "round (batch %" G_GINT64_FORMAT
-      ", param_loc %d) is over and forgotten: the current batch is %" G_GINT64_FORMAT,
+      ", param_loc %d) has ended and is no longer kept: the current batch is %" G_GINT64_FORMAT,
       ticket->batch, ticket->param_loc, averaging->current->number);
 }
 
-/* Why the first push of a trainer in a round cannot be taken; NULL = it can. `batch` and `round`
- * may not be there yet. */
+/* Why the first push of a trainer in a round must be refused; NULL = it is accepted. `batch` and
+ * `round` may be NULL if they do not exist yet. */
 static GError *
 check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRound *round,
                   const TpsAveragingTicket *ticket)
@@ -319,8 +320,8 @@ check_first_push (const TpsAveraging *averaging, const Batch *batch, const TpsRo
   return NULL;
 }
 
-/* The round is there, or is made; with it, its batch. NULL: there is no memory for it; a new batch
- * has begun, so that the old ones can be forgotten. */
+/* Finds the round or makes it, with its batch. NULL: there is no memory for it; a new batch has
+ * begun nevertheless, so that old ones can be forgotten. */
 static TpsRound *
 ensure_round (TpsAveraging *averaging, TpsRound *round, const TpsAveragingTicket *ticket,
               gint64 now_ns, TpsAveragingOutput *output, GError **error)

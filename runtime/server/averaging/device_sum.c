@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A lane is a stream with memory for one sum. Lanes that are idle wait in a list for the next sum,
- * since a stream and memory of a device take longer to make than a small sum takes. */
+/* A lane is a stream with memory for one sum. Idle lanes wait in a list for the next sum, since a
+ * stream and memory of a device take longer to make than a small sum takes. */
 
 #include "runtime/server/averaging/device_sum.h"
 
@@ -45,7 +45,7 @@ free_lane (TpsDeviceSum *lane)
   g_free (lane);
 }
 
-/* Makes it large enough; what it held is gone. */
+/* Ensures that the buffer is large enough; its content is lost. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDevice *device, gsize n_bytes, GError **error)
 {
@@ -136,7 +136,7 @@ tps_device_sum_new (TpsDeviceSums *sums, TpsDType dtype, gsize n_elems, GError *
   return NULL;
 }
 
-/* A lane whose stream is bad is of no use to anybody. */
+/* A lane with a failed stream is not kept. */
 void
 tps_device_sum_free (TpsDeviceSum *sum)
 {

@@ -13,7 +13,8 @@
 
 #include "runtime/device/device_memory.h"
 
-/* What is hashed besides the elements; no padding, unused dimensions are 0. */
+/* The parts of a gradient that are hashed apart from its elements. No padding; unused dimensions
+ * are 0. */
 typedef struct
 {
   guint64 kind;

@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* 128 bits that stand for a contribution, so that a repeat is known without keeping its bytes: XXH3
- * over kind, weight, shape, dtype and elements. Equal bits of an honest peer mean equal bytes; it
- * is no defence against forgery, and needs none: a trainer can only repeat itself.
+/* 128 bits that stand for a contribution, so that a repeat is recognised without its bytes: XXH3
+ * over kind, weight, shape, dtype and elements. Equal digests from an honest peer mean equal bytes.
+ * The digest is no defence against forgery, and needs to be none: a trainer can only repeat itself.
  *
- * Elements are hashed in blocks, so that the same visit to a block can hash it and add it up, and
- * so that blocks can be hashed by several threads. Values are of this process only; they never
- * travel.
+ * Elements are hashed in blocks, so that one visit to a block can hash it and add it up, and so
+ * that several threads can hash blocks. Digests are meaningful within one process only; they are
+ * never sent.
  *
- * Elements in a device's memory are not read: nothing but the shape is known of them, and a repeat
- * of the same shape counts as one of the same bytes.
+ * Elements in a device's memory are not read. Only their shape is known, and a repeat with the same
+ * shape counts as one with the same bytes.
  */
 
 #pragma once
@@ -18,8 +18,8 @@
 
 G_BEGIN_DECLS
 
-/* What is hashed is still in the first-level cache when it is added up; a multiple of every element
- * size. */
+/* A block that has been hashed is still in the first-level cache when it is added up. A multiple of
+ * every element size. */
 #define TPS_DIGEST_BLOCK_BYTES (32 * 1024)
 
 typedef struct
@@ -29,14 +29,14 @@ typedef struct
   guint64 shape; /* of everything else; 0 for a block */
 } TpsDigest;
 
-/* How many blocks hold `n_bytes`. */
+/* The number of blocks of `n_bytes`. */
 guint tps_digest_n_blocks (gsize n_bytes);
 
 /* The hash of at most TPS_DIGEST_BLOCK_BYTES. Thread: any. */
 TpsDigest tps_digest_of_block (gconstpointer data, gsize n_bytes);
 
-/* The digest of a gradient from the hashes of its blocks in order: of `dense`, or of `indices` and
- * then `values`. Thread: any. */
+/* The digest of a gradient from the hashes of its blocks in order: those of `dense`, or those of
+ * `indices` and then `values`. Thread: any. */
 TpsDigest tps_digest_combine (const TpsGradient *gradient, const TpsDigest *blocks, guint n_blocks);
 
 /* The digest of a gradient, all at once. Reads all elements that the host can read. Thread: any. */

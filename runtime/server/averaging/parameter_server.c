@@ -1,14 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is around the state machine.
+/* The shell around the state machine.
  *
  * Happy path: average_gradient() makes a call -> checks it -> push() under the lock -> carry_out()
- * without it: answers are given, small jobs are run here, large ones on the workers -> job_done()
- * under the lock -> carry_out() again, until there is nothing left to do. Idle workers help with
- * the blocks of a large job. Lock, deadlines and the end are the shell's (runtime/server/shell.h).
+ * without it: calls are answered, small jobs are run here, large ones by workers -> job_done()
+ * under the lock -> carry_out() again, until there is no more work. Idle workers help with the
+ * blocks of a large job. Lock, deadlines and the end are those of the shell
+ * (runtime/server/shell.h).
  *
- * Locks: the shell's; under it the metrics' and the worker pool's. Nothing is answered, and no
- * element is touched, under any of them.
+ * Locks: the shell's; under it those of the metrics and of the worker pool. Calls must not be
+ * answered, and elements must not be touched, under any of them.
  */
 
 #include "runtime/server/averaging/parameter_server.h"
@@ -29,10 +30,11 @@
 
 /* Work on more bytes goes to a worker. */
 #define MAX_INLINE_BYTES (64 * 1024)
-/* What a helper takes at a time, and how much work one must be worth. */
+/* The number of blocks that a helper takes at a time, and the work that justifies one more
+ * helper. */
 #define RANGE_BLOCKS 32
 #define HELPER_BLOCKS 96
-/* Of averages, kept for the next ones; where they come back from a device, page-locked. */
+/* For averages, kept for reuse; page-locked if they come back from a device. */
 #define KEEP_AVERAGES_BYTES ((gsize) 1 << 30)
 #define DEFAULT_AVERAGES_PART 4 /* of the memory */
 #define DEFAULT_ROUND_TIMEOUT_NS (G_GINT64_CONSTANT (30) * 1000000000)
@@ -46,7 +48,7 @@ typedef struct
   gpointer user_data;
 } Call;
 
-/* A job on its way to the workers. */
+/* A job on its way to a worker. */
 typedef struct
 {
   TpsParameterServer *server;
@@ -62,7 +64,7 @@ struct TpsParameterServer
   const TpsServerKind *kind;
   gpointer state;           /* of the kind */
   TpsDeviceSums *on_device; /* NULL: sums are in host memory */
-  TpsBufferPool *averages;  /* and sums, as far as they are in host memory */
+  TpsBufferPool *averages;  /* and sums, if they are in host memory */
 
   TpsShell shell; /* its lock guards the machine */
   TpsAveraging *averaging;
@@ -109,8 +111,7 @@ record (TpsParameterServer *server, TpsServerRecord record, const TpsRoundId *ro
     tps_server_kind_record (server->metrics, record, round);
 }
 
-/* Spans end before the answers are given: a caller that has its answer finds them. The lock is
- * held. */
+/* Spans end before calls are answered, so that callers find them complete. The lock is held. */
 static void
 record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
 {
@@ -127,9 +128,10 @@ record_spans (TpsParameterServer *server, const TpsAveragingOutput *output)
     record (server, TPS_RECORD_BATCH_END, &round);
 }
 
-/* ---- what follows from a step of the machine ---- */
+/* ---- consequences of a step of the machine ---- */
 
-/* Notes what the lock guards; to be called once after a step, before the lock is given up. */
+/* Updates metrics and the timer under the lock. Must be called once after a step, before the lock
+ * is released. */
 static void
 after_step (TpsParameterServer *server, TpsAveragingOutput *output)
 {
@@ -142,7 +144,7 @@ after_step (TpsParameterServer *server, TpsAveragingOutput *output)
   tps_shell_set_deadline (&server->shell, tps_averaging_get_deadline (server->averaging));
 }
 
-/* What the kind makes of the average, if the job has made one. */
+/* Lets the kind process the average, if the job has computed one. */
 static void
 process_average (TpsParameterServer *server, TpsAveragingJob *job)
 {
@@ -205,8 +207,8 @@ share_jobs (TpsParameterServer *server, TpsAveragingJob *jobs, TpsAveragingJob *
     }
 }
 
-/* Does everything that a step has asked for; small jobs are run here, with what follows from them.
- * No lock is held. */
+/* Carries out all actions of an output. Small jobs are run here, with the actions that follow from
+ * them. No lock is held. */
 static void
 carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
 {
@@ -219,8 +221,8 @@ carry_out (TpsParameterServer *server, TpsAveragingOutput *output)
       TpsAveragingJob *job;
       gint64 start_ns;
 
-      /* Before the jobs: their sums may need the room of a batch that is over. Before the answers:
-       * they give shared memory back. */
+      /* This must precede the jobs, whose sums may need the memory of a finished batch. It must
+       * also precede the replies, because it releases shared memory. */
       tps_averaging_output_clear (output);
       share_jobs (server, jobs, &ours);
       answer_tickets (answered);
@@ -276,7 +278,7 @@ run_on_worker (gpointer user_data)
   tps_block_work_run (worker_job->server->workers, &work);
 }
 
-/* On the timer thread. */
+/* Runs on the timer thread. */
 static void
 expire (gpointer user_data)
 {
@@ -329,7 +331,8 @@ tensor_n_bytes (const TpsTensor *tensor)
   return tps_tensor_is_empty (tensor) ? 0 : tps_shape_n_bytes (&tensor->shape);
 }
 
-/* Elements lie where this server can read them: in host memory, or in that of its device. */
+/* The elements must lie where this server can read them: in host memory, or in that of its
+ * device. */
 static gboolean
 check_place (const TpsParameterServer *server, const TpsGradient *gradient, GError **error)
 {
@@ -351,7 +354,7 @@ check (const TpsParameterServer *server, const TpsGradient *gradient, GError **e
   return check_place (server, gradient, error) && tps_gradient_check (gradient, error);
 }
 
-/* What the kind makes of the gradient is checked like a gradient that was sent. */
+/* Lets the kind process the gradient. The result is checked like a received gradient. */
 static gboolean
 process_gradient (Call *call, TpsGradient *gradient, GError **error)
 {

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The averaging parameter server: collects one gradient a trainer for each round (batch, param_loc)
- * and answers all of them with the average.
+/* The averaging parameter server. It collects one gradient from each trainer for each round (batch,
+ * param_loc), and answers all of them with the average.
  *
- * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
- * (runtime/server/averaging/averaging.h), which has no lock, clock or thread; arithmetic on more
- * than 64 KiB runs on the worker pool; answers are given outside the lock.
+ * This is the thread-safe shell that handlers call. The rules are in the state machine beneath
+ * (runtime/server/averaging/averaging.h), which has no lock, clock or thread. Arithmetic on more
+ * than 64 KiB runs on the worker pool. Calls are answered outside the lock.
  *
  * Happy path: average_gradient() takes the gradient -> the machine says which contributions may be
  * folded into the sum now -> a worker folds them -> when all have come, a worker divides -> every
@@ -29,7 +29,7 @@ typedef struct TpsParameterServer TpsParameterServer;
 typedef enum
 {
   TPS_REDUCE_MEAN = 0,
-  TPS_REDUCE_SUM = 1, /* what the originals really deliver */
+  TPS_REDUCE_SUM = 1, /* the actual result of the original implementations */
 } TpsReduce;
 
 typedef struct
@@ -40,12 +40,12 @@ typedef struct
   TpsReduce reduce;
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
-  /* `averages` is charged for host memory of sums, and of the averages that are kept for repeats
-   * until the next batch: those of one model, and of the next while the first trainers are ahead.
-   * Gradients that become the sum where they lie are charged as they came. A round that finds no
-   * room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
+  /* `averages` is charged for sums in host memory and for averages that are kept for repeats until
+   * the next batch: those of one model, and of the next one while the first trainers are ahead. A
+   * gradient that becomes the sum in place keeps the charge of its request. A round for which there
+   * is no room fails with RESOURCE_EXHAUSTED. References are taken; NULL = no limits. */
   const TpsBudgets *budgets;
-  TpsDevice *device; /* where dense gradients are added up; NULL = in host memory, by the workers */
+  TpsDevice *device;   /* adds up dense gradients; NULL = workers do so in host memory */
   TpsMetrics *metrics; /* a reference is taken; NULL = its own */
 } TpsParameterServerOptions;
 
@@ -60,29 +60,29 @@ typedef void (*TpsAverageDone) (gpointer user_data, const TpsGradient *average,
 TpsParameterServer *tps_parameter_server_new (const TpsParameterServerOptions *options,
                                               GError **error);
 
-/* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
+/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees. Must not be called
+ * from a callback. */
 void tps_parameter_server_free (TpsParameterServer *server);
 
-/* Takes part in round (batch, param_loc). Empties `gradient` (ownership moves to the server),
- * whatever comes. Dense elements may lie in the memory of the server's device, and be complete
- * there; where all of a round do, so does the average. Rules and errors: those of the wire method
- * ParameterServer.average_gradient. `done` may be called before this returns. `may_wait` FALSE: a
- * call that would have to wait for other trainers is not taken and fails with UNAVAILABLE. Never
- * blocks, but reads all indices of a sparse gradient: the thread should be a worker if
- * tps_parameter_server_is_long_check(). Thread: any. */
+/* Takes part in round (batch, param_loc). Always empties `gradient`: ownership moves to the server.
+ * Dense elements may lie in the memory of the server's device, and must be complete there; if this
+ * holds for all gradients of a round, the average lies there too. Rules and errors: those of the
+ * wire method ParameterServer.average_gradient. `done` may be called before this returns.
+ * `may_wait` FALSE: a call that would have to wait for other trainers is not accepted and fails
+ * with UNAVAILABLE. Never blocks, but reads all indices of a sparse gradient: the thread should be
+ * a worker if tps_parameter_server_is_long_check(). Thread: any. */
 void tps_parameter_server_average_gradient (TpsParameterServer *server, gint32 trainer,
                                             gint64 batch, gint32 param_loc, TpsGradient *gradient,
                                             gboolean may_wait, TpsAverageDone done,
                                             gpointer user_data);
 
-/* Whether to check `gradient` takes longer than an I/O thread may. Thread: any. */
+/* Whether the check of `gradient` takes too long for an I/O thread. Thread: any. */
 gboolean tps_parameter_server_is_long_check (const TpsGradient *gradient);
 
 /* Ends waiting calls with ABORTED, forgets all rounds, clears the metrics. Thread: any. */
 void tps_parameter_server_reset_state (TpsParameterServer *server);
 
-/* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. Thread:
- * any. */
+/* From now on every call is refused with UNAVAILABLE; waiting calls end with it. Thread: any. */
 void tps_parameter_server_shut_down (TpsParameterServer *server);
 
 /* `rounds` [n_max] gets the oldest open rounds, `n_listed` of them. Calls wait meanwhile, see

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A dense fold visits its data block by block: for each item in order, the block is hashed (where a
- * digest is wanted) and added to the block of the sum; after the last item of the last fold the
+/* A dense fold visits its data block by block. For each item in order, the block is hashed (if a
+ * digest is needed) and added to the block of the sum; after the last item of the last fold the
  * block is divided. So each incoming byte is read from memory once, and the block of the sum stays
- * in the cache meanwhile. A sum that begins is written once, as the sum of the first two.
+ * in the cache meanwhile. A new sum is written once, as the sum of the first two items.
  */
 
 #include "runtime/server/averaging/reduction.h"
@@ -48,14 +48,14 @@ tps_reduction_allocate (TpsTensor *tensor, const TpsShape *shape, TpsBufferPool 
   return TRUE;
 }
 
-/* Whether the item's elements take part. */
+/* Whether the elements of the item are part of the sum. */
 static gboolean
 has_share (const TpsFoldItem *item)
 {
   return item->gradient.kind != TPS_GRADIENT_NONE && item->gradient.weight > 0;
 }
 
-/* Whether the elements are where the host cannot read them: in the device's memory. */
+/* Whether the elements are in the device's memory, where the host cannot read them. */
 static gboolean
 is_there (const TpsFoldItem *item)
 {
@@ -94,7 +94,7 @@ tps_reduction_gains_by_waiting (const TpsReduction *reduction, const TpsFoldItem
          && !can_adopt (&item->gradient);
 }
 
-/* Makes room for the sum, or takes over the first gradient's. */
+/* Provides memory for the sum, or takes over that of the first gradient. */
 static gboolean
 begin_dense_sum (TpsFold *fold, GError **error)
 {
@@ -103,7 +103,8 @@ begin_dense_sum (TpsFold *fold, GError **error)
   TpsShape shape = first->dense.shape;
 
   shape.dtype = tps_cpu_sum_dtype (shape.dtype);
-  /* A small buffer is charged with the message that it came in, which the average outlives. */
+  /* A small buffer is part of its request and keeps its charge; the average outlives the
+   * request. */
   fold->is_adopted = can_adopt (first)
                      && tps_buffer_get_size (first->dense.buffer) >= TPS_BUFFER_MAX_SMALL;
   if (fold->is_adopted)
@@ -114,7 +115,7 @@ begin_dense_sum (TpsFold *fold, GError **error)
   return TRUE;
 }
 
-/* The sum's elements are the device's; only its shape is known here. */
+/* The elements of the sum are on the device; only its shape is kept here. */
 static gboolean
 begin_device_sum (TpsFold *fold, GError **error)
 {
@@ -180,7 +181,7 @@ release (TpsFold *fold)
   tps_tensor_clear (&fold->output);
 }
 
-/* Counts the weights; finds the gradients' dtype and who starts the sum. */
+/* Adds up the weights; finds the dtype of the gradients and the item that starts the sum. */
 static void
 survey_items (TpsFold *fold)
 {
@@ -264,7 +265,7 @@ hash_item (TpsFold *fold, guint i, const Block *block)
         block->n_elems * tps_dtype_size (fold->reduction->dtype));
 }
 
-/* Adds the item to the sum, which begins with `first` where that is not NULL. */
+/* Adds the item to the sum. If `first` is not NULL, the sum begins with it. */
 static void
 add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, const Block *block)
 {
@@ -283,11 +284,11 @@ add_item (TpsFold *fold, const TpsFoldItem *first, const TpsFoldItem *item, cons
   tps_cpu_scale_accumulate (dtype, sum, data, item->gradient.weight, block->n_elems);
 }
 
-/* All items of the block, in order. */
+/* Adds all items of the block, in order. */
 static void
 visit_items (TpsFold *fold, const Block *block)
 {
-  const TpsFoldItem *first = NULL; /* what the sum is yet to begin with */
+  const TpsFoldItem *first = NULL; /* NULL if the sum has begun */
 
   for (guint i = 0; i < fold->n_items; i++)
     {
@@ -416,7 +417,7 @@ end_sparse (TpsFold *fold, GError **error)
   return fold_sparse (fold, error) && (fold->average == NULL || finish_sparse (fold, error));
 }
 
-/* Nobody has brought anything by way of the host: the average need not go there. */
+/* The average stays on the device: no gradient came from host memory. */
 static gboolean
 average_there (TpsFold *fold, TpsDeviceSum *sum, GError **error)
 {
@@ -427,7 +428,7 @@ average_there (TpsFold *fold, TpsDeviceSum *sum, GError **error)
   return average != NULL;
 }
 
-/* All of the fold's elements; its blocks have been hashed. */
+/* Adds up all elements of the fold on the device; its blocks have been hashed. */
 static gboolean
 end_on_device (TpsFold *fold, GError **error)
 {

@@ -35,7 +35,8 @@ set_state (TpsRound *round, TpsRoundState state)
   round->state = state;
 }
 
-/* With contributions by trainer, digests, spans of metrics and its entry in the batch. */
+/* The memory of a round: contributions by trainer, digests, spans of metrics and its entry in the
+ * batch. */
 static gsize
 count_bytes (const TpsAveragingOptions *options)
 {
@@ -133,7 +134,7 @@ bury_contribution (TpsContribution *contribution, TpsAveragingOutput *output)
   output->dead_contributions = contribution;
 }
 
-/* The ticket has its answer. */
+/* Moves a ticket that has its answer to the output. */
 static void
 answer (TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
@@ -188,7 +189,7 @@ tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, TpsOpe
   tps_open_round_list_missing (open, options->n_trainers, has_come, round, n_looks);
 }
 
-/* Weight 0 without data agrees with everything. */
+/* A contribution of weight 0 without data matches every other one. */
 static gboolean
 signatures_agree (const TpsGradient *a, const TpsGradient *b)
 {
@@ -246,7 +247,7 @@ gradient_n_bytes (const TpsGradient *gradient)
   return 0;
 }
 
-/* `items` is taken over. */
+/* Takes ownership of `items`. */
 static TpsAveragingJob *
 add_job (TpsRound *round, TpsContribution **items, guint n_items, TpsAveragingOutput *output)
 {
@@ -278,7 +279,7 @@ add_digest_job (TpsRound *round, TpsContribution *contribution, TpsAveragingOutp
   add_job (round, items, 1, output);
 }
 
-/* Whether it is to be folded with the one after it, which is yet to come. */
+/* Whether the contribution should be folded together with the next one, which has not come yet. */
 static gboolean
 waits_for_next (const TpsRound *round, const TpsContribution *contribution)
 {
@@ -287,7 +288,7 @@ waits_for_next (const TpsRound *round, const TpsContribution *contribution)
          && tps_reduction_gains_by_waiting (&round->reduction, &contribution->item);
 }
 
-/* Starts to fold what comes next in ascending order, if that is allowed and possible now. */
+/* Folds the next contributions in ascending order, if that is allowed and possible now. */
 static void
 advance (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -308,15 +309,14 @@ advance (TpsRound *round, TpsAveragingOutput *output)
                  end - begin, output);
   job->is_fold = TRUE;
   job->is_last = end == n_trainers;
-  /* The division visits all of the sum, and a sparse sum may have to move. */
+  /* The division visits the whole sum, and a sparse sum may have to move. */
   if (job->is_last || round->reduction.sum.kind == TPS_GRADIENT_SPARSE)
     job->n_bytes += gradient_n_bytes (&round->reduction.sum);
   round->is_folding = TRUE;
   round->next_trainer = end;
 }
 
-/* Whether nothing is gained by hashing the contribution of `trainer` alone: a fold will take it
- * very soon. */
+/* TRUE: a fold will soon take the contribution of `trainer`, so hashing it alone is of no use. */
 static gboolean
 is_next_to_fold (const TpsRound *round, guint trainer)
 {
@@ -345,7 +345,7 @@ tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutpu
     add_digest_job (round, contribution, output);
 }
 
-/* The digest of a trainer's first push; NULL while it is not known. */
+/* The digest of a trainer's first push; NULL if it is not known yet. */
 static const TpsDigest *
 find_digest (const TpsRound *round, gint32 trainer)
 {
@@ -378,7 +378,7 @@ new_cannot_wait_error (const TpsRound *round)
       round->batch, round->param_loc);
 }
 
-/* Answers a repeat, lets it wait with the others, or returns FALSE: it cannot be judged yet. */
+/* Answers a repeat, or lets it wait with the others. FALSE: it cannot be decided yet. */
 static gboolean
 settle_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output)
 {
@@ -434,7 +434,7 @@ tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutpu
     push_ticket (&round->repeats, ticket);
 }
 
-/* The sum of a round that has ended dies like a contribution. */
+/* Frees the sum of a round that has ended together with dead contributions. */
 static void
 release_sum (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -447,7 +447,7 @@ release_sum (TpsRound *round, TpsAveragingOutput *output)
   bury_contribution (sum, output);
 }
 
-/* What has come is no longer needed, except what a job holds. */
+/* Releases all contributions except those that a job uses. */
 static void
 release_contributions (TpsRound *round, TpsAveragingOutput *output)
 {
@@ -470,7 +470,7 @@ tps_round_close (TpsRound *round, TpsRoundState state, GError *error, TpsAveragi
   release_contributions (round, output);
 }
 
-/* Every contribution is folded: their digests are all that is left of them. */
+/* Every contribution has been folded; only their digests are kept. */
 static void
 complete (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output)
 {

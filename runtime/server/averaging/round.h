@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One round of the averaging state machine (runtime/server/averaging/averaging.h): who has come,
- * what is folded, who waits. Which rounds there are and when they end is decided above.
+/* One round of the averaging state machine (runtime/server/averaging/averaging.h): the trainers
+ * that have come, the contributions that are folded, and the tickets that wait. The machine above
+ * decides which rounds there are and when they end.
  *
- * A contribution is idle, busy (a job reads or writes it: nobody else may look) or folded. One fold
- * at a time is under way; it takes the contributions that come next in ascending order. A
- * contribution that cannot be folded yet is given its digest meanwhile, so that the fold that takes
- * it later has less to do.
+ * A contribution is idle, busy (a job reads or writes it, and no other code may access it) or
+ * folded. Only one fold is in progress at a time; it takes the next contributions in ascending
+ * order. The digest of a contribution that cannot be folded yet is computed meanwhile, so that the
+ * later fold has less to do.
  *
  * Private to the machine. Thread: one at a time.
  */
@@ -56,52 +57,52 @@ struct TpsRound
   TpsRoundState state;
   gint64 deadline_ns;
   GQueue *open_rounds;   /* borrowed: all open rounds, oldest first */
-  GList open_link;       /* in it */
-  gboolean is_forgotten; /* in no batch any more; dies with its last job */
-  guint n_jobs;          /* out now */
+  GList open_link;       /* its link in that queue */
+  gboolean is_forgotten; /* in no batch any more; freed with its last job */
+  guint n_jobs;          /* jobs that have not come back */
 
-  /* Until it is complete or has ended. */
+  /* Valid until the round is complete or has ended. */
   TpsContribution **by_trainer; /* [n_trainers]; NULL = has not come */
   guint n_arrived;
-  guint next_trainer; /* the lowest that no fold has taken */
+  guint next_trainer; /* the lowest trainer whose contribution no fold has taken */
   gboolean is_folding;
-  TpsGradient signature; /* kind, dtype and shape that all must have; no elements */
+  TpsGradient signature; /* the kind, dtype and shape of all gradients; no elements */
   gint32 signature_trainer;
   TpsReduction reduction;
 
-  /* Once it is complete. */
+  /* Valid once the round is complete. */
   TpsGradient average;
   TpsDigest *digests; /* [n_trainers] */
 
-  /* Once it has ended otherwise. */
+  /* Valid once the round has ended without an average. */
   GError *error;
 
   TpsCharge charge;
   TpsTicketList waiters;
-  TpsTicketList repeats; /* whose bytes are yet to be compared with the first time's */
+  TpsTicketList repeats; /* repeats whose bytes have not yet been compared with the first push */
   TpsRound *next;        /* in TpsAveragingOutput.dead_rounds */
 };
 
-/* Charges what a round takes besides its gradients. Errors: RESOURCE_EXHAUSTED. */
+/* Charges the memory of a round apart from its gradients. Errors: RESOURCE_EXHAUSTED. */
 TpsRound *tps_round_new (const TpsAveragingOptions *options, gint64 batch, gint32 param_loc,
                          gint64 deadline_ns, GQueue *open_rounds, GError **error);
 void tps_round_free (TpsRound *round);
 
-/* Whether it has ended without an average. */
+/* Whether the round has ended without an average. */
 gboolean tps_round_is_closed (const TpsRound *round);
 
 gboolean tps_round_has_contribution (const TpsRound *round, gint32 trainer);
 
-/* Whether kind, dtype and shape are those of the others. Errors: TPS_ERROR_INVALID_ARGUMENT naming
- * both. */
+/* Checks that kind, dtype and shape match the other gradients. Errors: TPS_ERROR_INVALID_ARGUMENT
+ * naming both. */
 gboolean tps_round_check_signature (const TpsRound *round, const TpsAveragingTicket *ticket,
                                     GError **error);
 
 /* Takes the first contribution of a trainer; the ticket waits. */
 void tps_round_accept (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
-/* Takes a further push of a trainer that has contributed: it is answered when it is known to have
- * the same bytes. */
+/* Takes a further push of a trainer that has contributed. It is answered when its bytes are known
+ * to be the same. */
 void tps_round_repeat (TpsRound *round, TpsAveragingTicket *ticket, TpsAveragingOutput *output);
 
 void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutput *output);
@@ -110,16 +111,16 @@ void tps_round_job_done (TpsRound *round, TpsAveragingJob *job, TpsAveragingOutp
 void tps_round_close (TpsRound *round, TpsRoundState state, GError *error,
                       TpsAveragingOutput *output);
 
-/* The batch lets go of it: it is freed now, or when its last job comes back. */
+/* Removes the round from its batch. It is freed now, or when its last job comes back. */
 void tps_round_forget (TpsRound *round, TpsAveragingOutput *output);
 
-/* "trainers 3, 5 and 1000 more" that have not come; owned. */
+/* "trainers 3, 5 and 1000 more" that have not come; the caller owns the text. */
 gchar *tps_round_describe_missing (const TpsRound *round);
 
-/* An open one, for reports; `n_looks` as in tps_open_round_list_missing(). */
+/* Describes an open round, for reports; `n_looks` as in tps_open_round_list_missing(). */
 void tps_round_describe (const TpsRound *round, gint64 now_ns, guint *n_looks, TpsOpenRound *open);
 
-/* Answers a ticket; takes over `error`. */
+/* Answers a ticket with `error`, of which it takes ownership. */
 void tps_ticket_fail (TpsAveragingTicket *ticket, GError *error, TpsAveragingOutput *output);
 
 void tps_contribution_free (TpsContribution *contribution);

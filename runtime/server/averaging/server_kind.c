@@ -12,14 +12,14 @@
 #define STRAGGLER_METRIC "parameter_server_straggler_metric"
 #define BATCH_METRIC "parameter_server_batch_metric"
 
-/* Memory of one gradient a round while trainers arrive in order. */
+/* Needs the memory of one gradient for each round if trainers arrive in order. */
 static gboolean
 fold_on_arrival (guint n_arrived, guint n_trainers)
 {
   return TRUE;
 }
 
-/* Memory of all gradients; one visit to each when the last has come. */
+/* Needs the memory of all gradients; visits each of them once, after the last one has come. */
 static gboolean
 fold_at_the_end (guint n_arrived, guint n_trainers)
 {
@@ -110,7 +110,8 @@ tps_server_kind_register (const TpsServerKind *kind, GError **error)
   return !is_known && !is_full;
 }
 
-/* Errors mean that the metrics were cleared between start and end; there is nothing to end then. */
+/* An error means that the metrics were cleared between start and end, so there is no span to
+ * end. */
 void
 tps_server_kind_record (TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round)
 {

@@ -2,11 +2,11 @@
 
 /* The registry of averaging servers by name.
  *
- * The two kinds of the library differ only in when they fold: their averages have the same bits,
- * but need different memory and time. A kind of a program may also override what subclasses of the
- * originals' ParameterServerBase override: process_gradient, the average, reset_state, and the
- * records of stragglers and batches. Rounds, deadlines, repeats and errors stay those of the
- * library.
+ * The two kinds of the library differ only in the time of folding. Their averages have the same
+ * bits, but need different memory and time. A kind that a program adds may also override the
+ * methods that subclasses of the original ParameterServerBase override: process_gradient, the
+ * average, reset_state, and the records of stragglers and batches. Rounds, deadlines, repeats and
+ * errors stay those of the library.
  */
 
 #pragma once
@@ -16,13 +16,13 @@
 
 G_BEGIN_DECLS
 
-/* What is recorded of a round, in the order of time. */
+/* The events of a round that are recorded, in order of time. */
 typedef enum
 {
-  TPS_RECORD_STRAGGLER_START = 1, /* its first gradient has come */
-  TPS_RECORD_BATCH_START = 2,     /* the same */
-  TPS_RECORD_STRAGGLER_END = 3,   /* its last gradient has come */
-  TPS_RECORD_BATCH_END = 4,       /* its average is complete */
+  TPS_RECORD_STRAGGLER_START = 1, /* the first gradient has come */
+  TPS_RECORD_BATCH_START = 2,     /* the first gradient has come */
+  TPS_RECORD_STRAGGLER_END = 3,   /* the last gradient has come */
+  TPS_RECORD_BATCH_END = 4,       /* the average is complete */
 } TpsServerRecord;
 
 typedef struct
@@ -31,8 +31,8 @@ typedef struct
   gint32 param_loc;
 } TpsRoundId;
 
-/* All functions but `may_fold` are optional. `state` is what `create` returned for this server;
- * NULL without `create`. Unless they say otherwise they may run on several threads at a time, no
+/* All functions but `may_fold` are optional. `state` is the result of `create` for this server;
+ * NULL without `create`. Unless stated otherwise, they may run on several threads at a time, no
  * lock is held, and they must not block. */
 typedef struct
 {
@@ -44,16 +44,16 @@ typedef struct
   /* Called once, after all other calls have returned. */
   void (*destroy) (gpointer state);
 
-  /* Looks at each gradient before it takes part in a round; repeats of a request too, with the same
-   * result for the same bytes. It may change the weight and replace tensors, but must not write to
-   * the elements of a tensor, which other gradients may share. FALSE: the call is refused with the
-   * error. */
+  /* Examines each gradient before it takes part in a round. Repeats of a request are passed too,
+   * and must have the same result for the same bytes. It may change the weight and replace tensors,
+   * but must not write to the elements of a tensor, which other gradients may share. FALSE: the
+   * call is refused with the error. */
   gboolean (*process_gradient) (gpointer state, gint32 trainer, const TpsRoundId *round,
                                 TpsGradient *gradient, GError **error);
 
-  /* Makes what the trainers get from the average of all gradients, once a round. It may write to
-   * the elements of `average`, and replace tensors by others of the same dtype and shape. With a
-   * device the elements may lie in its memory. FALSE: the calls of the round fail with the
+  /* Turns the average of all gradients into the reply to the trainers, once for each round. It may
+   * write to the elements of `average`, and replace tensors by others of the same dtype and shape.
+   * With a device the elements may lie in its memory. FALSE: the calls of the round fail with the
    * error. */
   gboolean (*process_average) (gpointer state, const TpsRoundId *round, TpsGradient *average,
                                GError **error);
@@ -61,27 +61,27 @@ typedef struct
   /* ParameterServer.reset_state: all rounds have ended and been forgotten. */
   void (*reset_state) (gpointer state);
 
-  /* In place of tps_server_kind_record(), which it may call. The server's lock is held: one record
-   * at a time, and no call of the server. */
+  /* Replaces tps_server_kind_record(), which it may call. The server's lock is held, so records
+   * come one at a time, and it must not call the server. */
   void (*record) (gpointer state, TpsMetrics *metrics, TpsServerRecord record,
                   const TpsRoundId *round);
 } TpsServerKind;
 
 #define TPS_SERVER_KIND_DEFAULT "AverageParameterServer"
 
-/* Static. NULL `name` = the default. Errors: TPS_ERROR_NOT_FOUND, listing the known. Thread:
+/* Static. `name` NULL = the default. Errors: TPS_ERROR_NOT_FOUND, listing the known kinds. Thread:
  * any. */
 const TpsServerKind *tps_server_kind_find (const gchar *name, GError **error);
 
-/* Makes a kind of one's own known; `kind` must live as long as the process. Errors:
+/* Registers a kind of the program; `kind` must live as long as the process. Errors:
  * TPS_ERROR_ALREADY_EXISTS, TPS_ERROR_RESOURCE_EXHAUSTED (after some dozens). Thread: any. */
 gboolean tps_server_kind_register (const TpsServerKind *kind, GError **error);
 
 /* Records the spans "param_index_straggler" and "param_index_batch" of a round in `metrics`. */
 void tps_server_kind_record (TpsMetrics *metrics, TpsServerRecord record, const TpsRoundId *round);
 
-/* All kinds, the built-in ones first, then in the order of registration; NULL at the end. The array
- * is the caller's (g_free). Thread: any. */
+/* All kinds, the built-in ones first, then in the order of registration; NULL at the end. The
+ * caller owns the array (g_free). Thread: any. */
 const TpsServerKind **tps_server_kind_list (void);
 
 G_END_DECLS

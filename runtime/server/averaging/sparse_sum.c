@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One pass counts the rows of the union, a second one merges. Two short ways: the first gradient
- * becomes the sum where it lies, and one that brings no new row is added where the sum lies.
+/* One pass counts the rows of the union, a second one merges. There are two shortcuts: the first
+ * gradient becomes the sum in place, and a gradient without new rows is added in place.
  */
 
 #include "runtime/server/averaging/sparse_sum.h"
@@ -23,7 +23,7 @@ typedef struct
 {
   const gint64 *ids;
   const guint8 *values;
-  Row *sorted; /* NULL: `ids` ascend strictly as they are */
+  Row *sorted; /* NULL: `ids` are strictly ascending already */
   gint64 n_rows;
   gsize dim;
   gsize row_bytes;
@@ -31,8 +31,8 @@ typedef struct
   TpsDType dtype;
   TpsDType sum_dtype;
   gdouble weight;
-  gpointer scratch;  /* one row of the sum's type, where `sorted` */
-  TpsBuffer *memory; /* of both; NULL where they are not needed */
+  gpointer scratch;  /* one row of the sum's type, if there is `sorted` */
+  TpsBuffer *memory; /* of both; NULL if they are not needed */
 } Rows;
 
 static gint64
@@ -69,7 +69,7 @@ compare_rows (const void *a, const void *b)
   return left->position < right->position ? -1 : 1;
 }
 
-/* The order of the rows, and a row to add up in, where ids do not ascend. */
+/* Provides the order of the rows, and a row for sums, if the ids are not ascending. */
 static gboolean
 sort_rows (Rows *rows, TpsBufferPool *buffers, GError **error)
 {
@@ -146,7 +146,7 @@ add_group (const Rows *rows, gint64 begin, gint64 end, gpointer row, gboolean is
     tps_cpu_scale_accumulate (dtype, row, values, rows->weight, rows->dim);
 }
 
-/* How many ids the sum and the rows have together. */
+/* The number of ids in the union of the sum and the rows. */
 static gint64
 count_union (const gint64 *sum_ids, gint64 n_sum, const Rows *rows)
 {
@@ -227,7 +227,7 @@ grow (TpsGradient *sum, gint64 n_sum, gint64 n_union, const Rows *rows, TpsBuffe
   return TRUE;
 }
 
-/* Whether `gradient` can be the sum where it lies. */
+/* Whether `gradient` can become the sum in place. */
 static gboolean
 is_sum_already (const TpsGradient *gradient, const Rows *rows)
 {

@@ -30,7 +30,8 @@ make_path (const TpsDataFolder *folder, const gchar *name)
 
 /* ---- FORMAT ---------------------------------------------------------------------------------- */
 
-/* A folder that a server had no time to mark holds the names that are made before. */
+/* If a server ended before it marked the folder, the folder contains only the names that it makes
+ * before that. */
 static gboolean
 is_empty (GStrv names)
 {

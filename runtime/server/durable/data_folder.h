@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The folder that a server keeps its state in. One process has it at a time.
+/* The folder in which a server keeps its state. Only one process may use it at a time.
  *
- *   DIR/LOCK         locked by the process that has the folder
- *   DIR/FORMAT       "thriftps data 1\n": whose folder it is, and of which version
+ *   DIR/LOCK         locked by the process that uses the folder
+ *   DIR/FORMAT       "thriftps data 1\n": the program and the version of the folder
  *   DIR/log/         runtime/server/log/FORMAT.md
  *   DIR/snapshots/   runtime/server/snapshot/FORMAT.md
  */
@@ -16,9 +16,9 @@ G_BEGIN_DECLS
 
 typedef struct TpsDataFolder TpsDataFolder;
 
-/* Opens `path`, which is made if it is missing. `disk` is borrowed. Errors name the folder:
- *   UNAVAILABLE         another process has it
- *   INVALID_ARGUMENT    there is something else in it, or it is of another version
+/* Opens `path`, and makes it if it is missing. `disk` is borrowed. Errors name the folder:
+ *   UNAVAILABLE         another process uses it
+ *   INVALID_ARGUMENT    it has other contents, or is of another version
  *   others              as the disk says, PERMISSION_DENIED for a read-only one */
 TpsDataFolder *tps_data_folder_open (TpsDisk *disk, const gchar *path, GError **error);
 /* Unlocks it. NULL is fine. */

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What makes the state of a server survive: a data directory with a log of its commands.
+/* The durability of a server's state: a data directory with a log of its commands.
  *
  *   tps_durable_new()      opens the directory and its log; the sequencer is made with the
  *                          functions below as options
  *   tps_durable_start()    a thread applies the log again to tables and model, then the server is
  *                          live
- *   command -> observe()   the record is appended to the log; when it is as safe as the command
- *                          wants it, the log releases it, and the request is answered
+ *   command -> observe()   the record is appended to the log; when it has the durability of the
+ *                          command, the log releases it, and the request is answered
  *   snapshot               all state in files, so that the log before it can be deleted and
  *                          restarts are short
  *   tps_durable_stop()     no more recovery or snapshot; tables and model may be freed when their
@@ -19,13 +19,13 @@
  *   recovering -> live       the log has been applied
  *   recovering -> failed     a record is damaged, or cannot be applied: nothing is served
  *   live <-> full            no room on the disk: changes are refused with RESOURCE_EXHAUSTED
- *                            before they have an effect, lookups go on; the log looks for room
+ *                            before they have an effect, lookups go on; the log tries again
  *                            every second
- *   live, full -> read-only  a write or sync failed. What is on the disk can only be known by
- *                            reading it again, so changes are refused with UNAVAILABLE until a
+ *   live, full -> read-only  a write or sync failed. The contents of the disk are not known until
+ *                            it is read again, so changes are refused with UNAVAILABLE until a
  *                            restart, and lookups go on
  *
- * Thread: any, where not said otherwise.
+ * Thread: any, unless stated otherwise.
  */
 
 #pragma once
@@ -61,36 +61,38 @@ const gchar *tps_durable_phase_name (TpsDurablePhase phase);
 typedef struct
 {
   const gchar *folder;      /* the data directory; NULL = the server keeps nothing */
-  TpsDurability durability; /* of tables that say none, and of the model; 0 = COMMIT */
+  TpsDurability durability; /* of tables without one of their own, and of the model; 0 = COMMIT */
   gint64 interval_ns;       /* 0 = TPS_DURABILITY_INTERVAL_NS */
   TpsDisk *disk;            /* borrowed; NULL = tps_disk_new() */
-  TpsFaultPlan *faults;     /* of tps_disk_new(), on purpose; borrowed; NULL = none */
+  TpsFaultPlan *faults;     /* injected into tps_disk_new(); borrowed; NULL = none */
   TpsLogOptions log;        /* `interval_ns` and `first_lsn` are not read */
-  /* Automatic snapshots, while the state changes: an interval after the last one was begun, and
-   * when the log has grown by so many bytes since then. */
+  /* Automatic snapshots, while the state changes: after an interval since the start of the last
+   * one, and after the growth of the log since then. */
   gint64 snapshot_interval_ns; /* 0 = not by time */
   gsize snapshot_log_bytes;    /* 0 = 4 GiB; TPS_DURABLE_NEVER = not by size */
   guint snapshot_increments;   /* TpsSnapshotOptions.max_increments of these; 0 = they are whole */
-  guint keep_snapshots;        /* the newest ones, which stay with the log that they need; 0 = 2 */
-  /* A snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not
-   * read where `folder` holds one. NULL = none. */
+  /* the number of newest snapshots that stay, with the log that they need; 0 = 2 */
+  guint keep_snapshots;
+  /* The snapshot with which a server without a state of its own begins (tps_snapshot_locate()); not
+   * read if `folder` has a state. NULL = none. */
   const gchar *restore_from;
-  /* Below which tps_durable_restore() reads; NULL = it reads nothing. */
+  /* tps_durable_restore() reads only below this folder; NULL = it is refused. */
   const gchar *import_folder;
 } TpsDurableOptions;
 
-/* Copies `options`; opens the directory and the log, which cuts off what a crash left half written.
- * Blocks. Errors: those of tps_data_folder_open(), tps_log_open() and tps_snapshot_locate(). */
+/* Copies `options`; opens the directory and the log, and cuts off an incomplete record that a crash
+ * left at its end. Blocks. Errors: those of tps_data_folder_open(), tps_log_open() and
+ * tps_snapshot_locate(). */
 TpsDurable *tps_durable_new (const TpsDurableOptions *options, GError **error);
 
-/* Resolved. */
+/* The durability of tables without one of their own; never 0. */
 TpsDurability tps_durable_get_durability (const TpsDurable *durable);
 
 /* Fills in `observe`, `may_admit` and `user_data`. */
 void tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options);
 
-/* Borrowed until tps_durable_stop(); all empty. `tables` and `model` may be NULL if the log has no
- * commands for them. */
+/* Borrowed until tps_durable_stop(); all must be empty. `tables` and `model` may be NULL if the log
+ * has no commands for them. */
 typedef struct
 {
   TpsSequencer *sequencer;
@@ -98,9 +100,9 @@ typedef struct
   TpsModelServer *model;
   TpsWorkerPool *workers; /* read the log for followers; may be freed after tps_durable_free() */
   TpsCounters *counters;  /* of the log and of snapshots; a reference is taken; NULL = nothing */
-  TpsBudget *replies;     /* what followers read is charged to it; NULL = no limit */
-  /* Optional: called once, by the thread of the recovery, when all state is there and no call has
-   * been served. */
+  TpsBudget *replies;     /* is charged for records that followers read; NULL = no limit */
+  /* Optional: called once, by the thread of the recovery, when all state is restored and before the
+   * first call is served. */
   void (*restored) (gpointer user_data);
   /* Optional: called once, when the recovery has ended, by its thread. `error` is borrowed; NULL:
    * the server is live. */
@@ -116,14 +118,14 @@ gboolean tps_durable_start (TpsDurable *durable, const TpsDurableTargets *target
 gboolean tps_durable_wait (TpsDurable *durable, GError **error);
 
 /* Whether requests may be served at all. FALSE: UNAVAILABLE, with retry_after_ms while the server
- * recovers. Takes no lock when they may. */
+ * recovers. Takes no lock if they may. */
 gboolean tps_durable_check (TpsDurable *durable, GError **error);
 
 typedef struct
 {
   TpsDurablePhase phase;
-  gint64 lsn;          /* of the last command that was applied again, or is on the disk */
-  gint64 end_lsn;      /* of the last one there is to apply, or that was admitted */
+  gint64 lsn;          /* of the last command that was applied again or is on the disk */
+  gint64 end_lsn;      /* of the last command to be applied, or that was admitted */
   gint64 n_bytes_done; /* of the log: applied again, or written since the start */
   gint64 n_bytes;      /* of the log: to be applied, or 0 */
   gint64 remaining_ms; /* an estimate, of the recovery; -1 = there is none */
@@ -134,8 +136,8 @@ void tps_durable_get_status (TpsDurable *durable, TpsDurableStatus *status);
 /* The newest snapshot, whose name is empty if there is none; and whether one is being written. */
 void tps_durable_get_snapshot (TpsDurable *durable, TpsSnapshotInfo *info, gboolean *is_writing);
 
-/* Calls `done`, from any thread, when everything that was answered before this call is on the disk.
- * Not while the server recovers. */
+/* Calls `done`, from any thread, when all commands that were answered before this call are on the
+ * disk. Must not be called while the server recovers. */
 void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data);
 
 /* ---- followers of the log -------------------------------------------------------------------- */
@@ -143,10 +145,10 @@ void tps_durable_flush (TpsDurable *durable, TpsLogDone done, gpointer user_data
 /* Reads the log (log_feed.h). Errors: those of tps_log_feed_read() and tps_durable_check(). */
 void tps_durable_read_log (TpsDurable *durable, const TpsLogFeedRequest *request);
 
-/* Ends the requests of that owner. */
+/* Cancels the requests of one owner. */
 void tps_durable_drop_follower (TpsDurable *durable, gconstpointer owner);
 
-/* Ends the requests of all, and refuses later ones. Does not block. */
+/* Cancels all requests, and refuses later ones. Does not block. */
 void tps_durable_drop_followers (TpsDurable *durable);
 
 /* Of the log: 32 hexadecimal digits. Borrowed. */
@@ -159,13 +161,13 @@ typedef void (*TpsDurableSnapshotDone) (gpointer user_data, const TpsSnapshotInf
 /* Writes a snapshot on the thread of snapshots, while requests go on, and deletes the log and the
  * snapshots that are no longer needed. Calls `done` once, from any thread. Errors: those of
  * tps_snapshot_write(), RESOURCE_EXHAUSTED with retry_after_ms (one is being written), those of
- * tps_durable_check(). `is_incremental`: tables may be written as increments, as in
- * automatic snapshots; otherwise all tables are written whole. If nothing has changed since the
- * newest snapshot, that one is the answer. */
+ * tps_durable_check(). `is_incremental`: tables may be written as increments, as in automatic
+ * snapshots; otherwise all tables are written whole. If nothing has changed since the newest
+ * snapshot, the result is that one. */
 void tps_durable_snapshot (TpsDurable *durable, gboolean is_incremental,
                            TpsDurableSnapshotDone done, gpointer user_data);
 
-/* Where the rows of tables come from. */
+/* The source of the rows of tables. */
 typedef struct
 {
   /* Below TpsDurableOptions.import_folder, without "." and "..". */
@@ -177,27 +179,27 @@ typedef struct
   gboolean are_snapshots;
   const TpsTableSpec *specs;
   guint n_specs;
-  const gchar *tensor; /* in files that no server has written; NULL = see tps_table_import() */
+  /* in files that other programs have written; NULL = see tps_table_import() */
+  const gchar *tensor;
 } TpsTableSource;
 
 /* Makes tables that the server does not have, all or none: into any shard and dtype, with the state
- * of optimizers where it fits. They lie in the host's memory, and are known, and lasting, when
- * `done` is called with the snapshot that holds them. Runs on the thread of snapshots; `source` is
+ * of optimizers if it fits. They lie in the host's memory. They are known and durable when `done`
+ * is called with the snapshot that contains them. Runs on the thread of snapshots; `source` is
  * borrowed until `done`. Push ids and models are not read.
  *
- * Files may be hostile: what they make the server take is charged to the budget of tables. Errors:
- * PERMISSION_DENIED (no import folder), INVALID_ARGUMENT (paths; what does not fit), ALREADY_EXISTS
- * (a table), NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED (damaged files), and those of
+ * Files may be hostile: the memory that they need is charged to the budget of tables. Errors:
+ * PERMISSION_DENIED (no import folder), INVALID_ARGUMENT (paths; a mismatch of contents),
+ * ALREADY_EXISTS (a table), NOT_FOUND, RESOURCE_EXHAUSTED, ABORTED (damaged files), and those of
  * tps_durable_snapshot(). */
 void tps_durable_restore (TpsDurable *durable, const TpsTableSource *source,
                           TpsDurableSnapshotDone done, gpointer user_data);
 
-/* Ends the recovery or the snapshot that is under way, and waits for its thread. May be called
- * again. */
+/* Ends the current recovery or snapshot, and waits for its thread. May be called again. */
 void tps_durable_stop (TpsDurable *durable);
 
-/* Stops, writes and syncs what was appended, unlocks the directory. The sequencer admits nothing
- * any more. NULL is fine. */
+/* Stops, writes and syncs all appended records, and unlocks the directory. The sequencer must admit
+ * no more commands. NULL is fine. */
 void tps_durable_free (TpsDurable *durable);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsDurable, tps_durable_free)

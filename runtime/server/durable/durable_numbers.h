@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is counted of a data directory: OPERATING.md, "Metrics". Inside this folder only. */
+/* Metrics of a data directory: OPERATING.md, "Metrics". Internal to this folder. */
 
 #pragma once
 
@@ -27,7 +27,7 @@ void tps_durable_numbers_init (TpsDurableNumbers *numbers, TpsCounters *counters
                                const TpsSnapshotInfo *snapshot);
 void tps_durable_numbers_clear (TpsDurableNumbers *numbers);
 
-/* What a status says. */
+/* Adds the numbers of a status. */
 void tps_durable_numbers_collect (TpsReading *reading, const TpsDurableStatus *status);
 
 void tps_durable_numbers_add_snapshot (TpsDurableNumbers *numbers, const TpsSnapshotInfo *snapshot,

@@ -41,7 +41,7 @@ apply (const TpsDurableTargets *targets, const TpsCommand *command, GError **err
   return refuse ("commands of a later version", error);
 }
 
-/* A hole is a command of which nothing was promised. */
+/* A hole stands for a command without a promise of durability. */
 static gboolean
 apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const TpsLogRecord *record,
               GError **error)
@@ -60,7 +60,7 @@ apply_record (TpsSequencer *sequencer, const TpsDurableTargets *targets, const T
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                "command %" G_GINT64_FORMAT
-               " of the log: applied again it has LSN %" G_GINT64_FORMAT,
+               " of the log: it was applied again with LSN %" G_GINT64_FORMAT,
                record->lsn, tps_sequencer_get_lsn (sequencer));
   return FALSE;
 }

@@ -14,21 +14,22 @@ typedef struct
 {
   TpsLog *log;
   const TpsDurableTargets *targets;
-  gint64 first_lsn;   /* of the first record to apply; those before have taken effect */
+  gint64 first_lsn;   /* of the first record to apply; earlier ones have taken effect */
   gint64 last_lsn;    /* of the last one */
-  gint64 n_bytes;     /* of the log, about */
-  atomic_bool *stops; /* set by others: give up */
+  gint64 n_bytes;     /* of the log, approximately */
+  atomic_bool *stops; /* set by other threads to end the recovery */
 
-  /* Progress; read by others. */
+  /* Progress, which other threads read. */
   atomic_llong lsn, n_bytes_done;
   gint64 started_ns;
 } TpsRecovery;
 
-/* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record that does not do what it
- * did); of tables and model, naming the LSN. */
+/* Blocks. Errors: those of the log's cursor; ABORTED (stopped; a record whose effect differs from
+ * the first time); of tables and model, naming the LSN. */
 gboolean tps_recovery_run (TpsRecovery *recovery, GError **error);
 
-/* Milliseconds that the rest takes if it goes on as it went; -1 = not known yet. Thread: any. */
+/* An estimate of the remaining milliseconds at the present rate; -1 = not known yet. Thread:
+ * any. */
 gint64 tps_recovery_estimate_ms (TpsRecovery *recovery, gint64 now_ns);
 
 G_END_DECLS

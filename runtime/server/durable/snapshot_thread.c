@@ -4,7 +4,7 @@
 
 #include "runtime/base/error.h"
 
-/* How often the length of the log is looked at. */
+/* The interval between checks of the length of the log. */
 #define LOOK_NS ((gint64) 1000000000)
 #define RETRY_AFTER_MS 2000
 
@@ -67,7 +67,7 @@ tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* When a snapshot is due by itself, or may be. With the lock. */
+/* The time at which an automatic snapshot is due, or may be. The lock is held. */
 static gint64
 get_due_ns (const TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes)
 {
@@ -133,7 +133,7 @@ tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* FALSE: it stops. */
+/* FALSE: the thread must stop. */
 static gboolean
 wait_for_job (TpsSnapshotThread *thread, gint64 wake_ns)
 {

@@ -1,13 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The thread that writes snapshots: when it is asked to, at intervals, and when the log has grown.
- * It has one job at a time.
+/* The thread that writes snapshots: on request, at intervals, and when the log has grown. It has
+ * one job at a time.
  *
  *   submit()        a requested job
- *   begin()         from now on snapshots are also due by themselves
+ *   begin()         from now on snapshots also become due automatically
  *   step()          does the next job, if there is one; run() takes steps until stop()
  *
- * Tests call step() with a clock of their own. Thread: any, where not said otherwise.
+ * Tests call step() with a clock of their own. Thread: any, unless stated otherwise.
  */
 
 #pragma once
@@ -16,15 +16,15 @@
 
 G_BEGIN_DECLS
 
-/* After a snapshot that was due has failed. */
+/* The delay after an automatic snapshot has failed. */
 #define TPS_SNAPSHOT_RETRY_NS ((gint64) 60 * 1000000000)
 
 typedef struct
 {
-  gint64 interval_ns; /* since the last one was begun; 0 = not by time */
-  gint64 log_bytes;   /* by which the log has grown since then; 0 = not by size */
-  /* Writes a snapshot that is due; blocks. FALSE: it failed, and is tried again
-   * TPS_SNAPSHOT_RETRY_NS later. */
+  gint64 interval_ns; /* since the start of the last one; 0 = not by time */
+  gint64 log_bytes;   /* the growth of the log since then; 0 = not by size */
+  /* Writes an automatic snapshot; blocks. FALSE: it failed, and will be tried again after
+   * TPS_SNAPSHOT_RETRY_NS. */
   gboolean (*write) (gpointer user_data);
   /* The length of the log, deleted segments included. Must not block. */
   gint64 (*get_log_bytes) (gpointer user_data);
@@ -34,7 +34,7 @@ typedef struct
 typedef struct
 {
   void (*run) (gpointer data); /* may block */
-  /* Called when the thread takes jobs again. */
+  /* Called when the thread accepts jobs again. */
   void (*ended) (gpointer data);
   gpointer data;
 } TpsSnapshotJob;
@@ -46,11 +46,11 @@ typedef struct
   TpsCond changed;
   gboolean has_begun;
   gboolean stops;
-  gboolean is_busy;   /* a job waits, or is done */
-  TpsSnapshotJob job; /* waits; run == NULL: none */
+  gboolean is_busy;   /* a job waits or runs */
+  TpsSnapshotJob job; /* the waiting job; run == NULL: none */
   gint64 last_ns;     /* when the last snapshot was begun */
   gint64 last_bytes;  /* of the log, then */
-  gint64 retry_ns;    /* not before; 0 = at any time */
+  gint64 retry_ns;    /* the earliest time of the next automatic one; 0 = any time */
 } TpsSnapshotThread;
 
 /* Copies `options`. */
@@ -66,15 +66,15 @@ void tps_snapshot_thread_begin (TpsSnapshotThread *thread, gint64 now_ns, gint64
 gboolean tps_snapshot_thread_submit (TpsSnapshotThread *thread, const TpsSnapshotJob *job,
                                      GError **error);
 
-/* Counts a snapshot that a job wrote like one that was due: the next one is due an interval after
+/* Counts a snapshot that a job wrote like an automatic one: the next one is due an interval after
  * `now_ns`. */
 void tps_snapshot_thread_note (TpsSnapshotThread *thread, gint64 now_ns, gint64 log_bytes);
 
-/* Does a job. FALSE: there was none; at `wake_ns` (G_MAXINT64: never) one may be due. One call at a
+/* Does a job. FALSE: there was none; one may be due at `wake_ns` (G_MAXINT64: never). One call at a
  * time. */
 gboolean tps_snapshot_thread_step (TpsSnapshotThread *thread, gint64 now_ns, gint64 *wake_ns);
 
-/* Takes steps until stop(). A job that was submitted before is still done. */
+/* Takes steps until stop(). A job that was submitted before stop() still runs. */
 void tps_snapshot_thread_run (TpsSnapshotThread *thread);
 
 void tps_snapshot_thread_stop (TpsSnapshotThread *thread);

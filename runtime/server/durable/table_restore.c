@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Paths -> files of each table -> names are taken -> rows are read -> tables have LSNs -> a
+/* Paths -> files of each table -> names are reserved -> rows are read -> tables have LSNs -> a
  * snapshot -> tables are known. */
 
 #include "runtime/server/durable/table_restore.h"
@@ -11,7 +11,7 @@
 #include "runtime/server/snapshot/snapshot_tables.h"
 #include "runtime/server/tables/table_snapshot.h"
 
-#define ASK_NS ((gint64) 10 * 1000000) /* whether to give up */
+#define ASK_NS ((gint64) 10 * 1000000) /* between checks of is_cancelled() */
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ tps_table_restore_resolve (const gchar *root, const gchar *path, GError **error)
   return NULL;
 }
 
-/* g_strfreev() */
+/* The caller frees the result with g_strfreev(). */
 static GStrv
 resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError **error)
 {
@@ -58,9 +58,10 @@ resolve_all (const gchar *root, const gchar *const *paths, guint n_paths, GError
   return (GStrv) g_ptr_array_free (g_steal_pointer (&resolved), FALSE);
 }
 
-/* ---- which tables, of which files ------------------------------------------------------------ */
+/* ---- tables and their files
+ * ------------------------------------------------------------------- */
 
-/* A table on its way. */
+/* A table in the process of being restored. */
 typedef struct
 {
   TpsTableSpec spec;
@@ -166,8 +167,8 @@ read_all (const TpsTableRestoreOptions *options, const TpsTableSource *source, G
   return TRUE;
 }
 
-/* A snapshot begins at the LSN up to which all commands have ended: with the creation it cannot be
- * an old one. */
+/* Waits until all commands up to the creations have ended. A snapshot begins at that LSN, so only
+ * then must the next one contain the tables. */
 static gboolean
 wait_ended (const TpsTableRestoreOptions *options, gint64 lsn, GError **error)
 {

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One disk for writes that callers wait for (the log's), and for writes that have time (those of a
- * snapshot). A disk works on all of its queue at once, and a sync waits for everything before it,
- * so a snapshot that fills the queue delays every acknowledged push.
+/* Shares one disk between writes that callers wait for (those of the log), and writes of low
+ * priority (those of a snapshot). A disk works on its whole queue at once, and a sync waits for
+ * everything before it, so a snapshot that fills the queue delays every acknowledged push.
  *
- *   urgent        begins at once. While one is under way, and for TPS_DISK_BUSY_NS after it, the
+ *   urgent        begins at once. While one is in progress, and for TPS_DISK_BUSY_NS after it, the
  *                 disk is busy.
  *   background    on a disk that is not busy: at once. On a busy disk: one at a time, and the disk
  *                 then rests from background writes for TPS_DISK_REST_NS, or for as long as the
@@ -27,10 +27,10 @@ typedef struct
 {
   TpsMutex lock; /* guards the following */
   TpsCond changed;
-  guint n_urgent;     /* under way */
-  guint n_background; /* under way */
+  guint n_urgent;     /* in progress */
+  guint n_background; /* in progress */
   gint64 busy_until_ns;
-  gint64 rest_until_ns; /* from background writes, if the disk is busy */
+  gint64 rest_until_ns; /* no background write begins before this time on a busy disk */
 } TpsDiskShare;
 
 void tps_disk_share_init (TpsDiskShare *share);
@@ -39,11 +39,12 @@ void tps_disk_share_clear (TpsDiskShare *share);
 void tps_disk_share_begin_urgent (TpsDiskShare *share);
 void tps_disk_share_end_urgent (TpsDiskShare *share, gint64 now_ns);
 
-/* 0: the write has begun. Otherwise it may not begin yet; the result is when to ask again, or
- * G_MAXINT64: when another background write has ended. */
+/* 0: the write has begun. Otherwise it may not begin yet, and the result is the time of the next
+ * attempt, or G_MAXINT64: when another background write has ended. */
 gint64 tps_disk_share_try_background (TpsDiskShare *share, gint64 now_ns);
 
-/* Waits until the write may begin. Returns when it began, for tps_disk_share_end_background(). */
+/* Waits until the write may begin. Returns the time of its beginning, for
+ * tps_disk_share_end_background(). */
 gint64 tps_disk_share_begin_background (TpsDiskShare *share);
 void tps_disk_share_end_background (TpsDiskShare *share, gint64 began_ns, gint64 now_ns);
 

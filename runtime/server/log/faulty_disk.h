@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk that fails, waits or ends the process where a plan says so. */
+/* A disk that fails, waits or ends the process according to a plan. */
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* Takes `inner` over; `plan` is borrowed. */
+/* Takes ownership of `inner`; `plan` is borrowed. */
 TpsDisk *tps_faulty_disk_new (TpsDisk *inner, TpsFaultPlan *plan);
 
 G_END_DECLS

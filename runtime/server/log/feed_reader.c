@@ -6,11 +6,11 @@
 
 #include "runtime/base/error.h"
 
-/* Of a batch, unless its only record is longer. */
+/* The size of a batch, unless its only record is longer. */
 #define BATCH_BYTES ((gsize) 1 << 20)
-/* Read from the disk at a time: followers of the newest records want little, again and again. */
+/* The size of reads. Followers of the newest records often read small amounts. */
 #define READ_BYTES ((gsize) 256 << 10)
-/* A place that has read a record above this is closed, for the sake of its buffer. */
+/* A place that has read a record above this size is closed, because its buffer is large. */
 #define MAX_KEPT_BYTES ((gsize) 2 << 20)
 
 void
@@ -56,7 +56,7 @@ tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_STALE,
                "log: LSN %" G_GINT64_FORMAT " is not kept any more; the oldest is %" G_GINT64_FORMAT
-               ": begin with a snapshot, and read from the LSN behind its own",
+               ": begin with a snapshot, and read from the LSN after its own",
                lsn, oldest_lsn);
   return FALSE;
 }
@@ -68,11 +68,11 @@ get_record_bytes (const guint8 *head)
 {
   TpsRecordHead record = { 0 };
 
-  tps_record_decode_head (head, &record); /* its checksum was right when it was read */
+  tps_record_decode_head (head, &record); /* its checksum was correct when it was read */
   return TPS_LOG_RECORD_HEADER + record.body_bytes;
 }
 
-/* Moves the beginning of the batch to `lsn`, which it has. */
+/* Moves the beginning of the batch to `lsn`, which must be in the batch. */
 static void
 cut_before (TpsLogBatch *batch, gint64 lsn)
 {
@@ -87,7 +87,7 @@ cut_before (TpsLogBatch *batch, gint64 lsn)
     }
 }
 
-/* Leaves as many records as `max_bytes` hold, but one. */
+/* Keeps as many records as `max_bytes` hold, at least one. */
 static void
 cut_behind (TpsLogBatch *batch, gsize max_bytes)
 {
@@ -184,7 +184,7 @@ open_scan (TpsFeedReader *reader, TpsFeedScan *place, gint64 lsn, GError **error
                                   error);
 }
 
-/* The one that stands at `lsn`; else the one that has not been used for longest. */
+/* The place at `lsn`; otherwise the least recently used one. */
 static TpsFeedScan *
 choose_scan (TpsFeedReader *reader, gint64 lsn)
 {
@@ -217,7 +217,7 @@ take_scan (TpsFeedReader *reader, gint64 lsn, GError **error)
   return place;
 }
 
-/* The record of place->next_lsn, which is durable up to `limit_lsn`. */
+/* Reads the record of place->next_lsn. Records up to `limit_lsn` are durable. */
 static gboolean
 fetch_record (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, GError **error)
 {
@@ -236,7 +236,7 @@ fetch_record (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, GErro
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A record that is longer than a batch stays in the buffer that it was read into. */
+/* Leaves a record that is longer than a batch in the buffer into which it was read. */
 static void
 take_long_record (TpsFeedScan *place, TpsLogBatch *batch, gsize n_bytes)
 {
@@ -259,8 +259,8 @@ end_batch (TpsFeedReader *reader, TpsLogBatch *batch, gsize n_gathered, GError *
   return TRUE;
 }
 
-/* Records up to `limit_lsn` into one batch of BATCH_BYTES, whatever the follower's limit is: others
- * may want more. */
+/* Collects records up to `limit_lsn` in one batch of BATCH_BYTES, regardless of the follower's
+ * limit: other followers may need more. */
 static gboolean
 gather (TpsFeedReader *reader, TpsFeedScan *place, gint64 limit_lsn, TpsLogBatch *batch,
         GError **error)
@@ -327,8 +327,8 @@ tps_feed_reader_read (TpsFeedReader *reader, gint64 lsn, gsize max_bytes, TpsLog
     keep_batch (reader, batch);
   else
     {
-      drop_batches (reader); /* there may be no memory because of them */
-      /* The record's segment may have been deleted while it was looked for. */
+      drop_batches (reader); /* they may be the reason why there is no memory */
+      /* The record's segment may have been deleted meanwhile. */
       if (tps_feed_check_kept (reader->log, lsn, error))
         g_propagate_error (error, g_steal_pointer (&failure));
       return FALSE;

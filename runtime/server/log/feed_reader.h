@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads batches of records from the disk for the followers of a log, and keeps what others may want
- * next: the newest batches, open segments, positions. Internal to this folder.
+/* Reads batches of records from the disk for the followers of a log, and caches data for other
+ * followers: the newest batches, open segments, positions. Internal to this folder.
  *
  * Thread: one at a time. */
 
@@ -22,12 +22,12 @@ typedef struct
 {
   TpsLogScan scan;
   gint64 next_lsn;     /* 0: not in use */
-  gint64 limit_lsn;    /* what was durable before anything was read ahead */
-  gboolean has_record; /* the record of `next_lsn` has been read, and did not fit */
-  guint64 used;        /* when it was used last */
+  gint64 limit_lsn;    /* the durable LSN before the read-ahead began */
+  gboolean has_record; /* the record of `next_lsn` has been read but did not fit */
+  guint64 used;        /* the time of its last use, as a count */
 } TpsFeedScan;
 
-/* A group that was read: where others may begin. */
+/* A group that was read: a position at which other reads may begin. */
 typedef struct
 {
   guint64 number;
@@ -51,12 +51,12 @@ typedef struct
 void tps_feed_reader_init (TpsFeedReader *reader, TpsLog *log, TpsBudget *budget);
 void tps_feed_reader_clear (TpsFeedReader *reader);
 
-/* Fills in `batch` with a reference of its buffer; `lsn` is durable. Blocks. Errors: see
+/* Fills in `batch` with a reference to its buffer; `lsn` must be durable. Blocks. Errors: see
  * tps_log_feed_read(). */
 gboolean tps_feed_reader_read (TpsFeedReader *reader, gint64 lsn, gsize max_bytes,
                                TpsLogBatch *batch, GError **error);
 
-/* Whether the record of `lsn` is kept. Errors: STALE. Thread: any. */
+/* Whether the record of `lsn` still exists. Errors: STALE. Thread: any. */
 gboolean tps_feed_check_kept (TpsLog *log, gint64 lsn, GError **error);
 
 G_END_DECLS

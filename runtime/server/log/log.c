@@ -39,7 +39,7 @@ with_defaults (const TpsLogOptions *options)
   return result;
 }
 
-/* The log must reach from `first_lsn` - 1, or before it, to there, or beyond it. */
+/* The log must begin at `first_lsn` or before, and must not end before `first_lsn` - 1. */
 static gboolean
 check_reach (const TpsLog *log, const TpsLogEnd *end, GError **error)
 {
@@ -71,7 +71,7 @@ fill_found (const TpsLog *log, TpsLogEnd *end, TpsLogFound *found)
   };
 }
 
-/* Finds the end, cuts off what is behind it, and makes the first segment. */
+/* Finds the end, cuts off all bytes after it, and makes the first segment. */
 static gboolean
 recover (TpsLog *log, TpsLogFound *found, GError **error)
 {
@@ -245,8 +245,7 @@ tps_log_dup_segments (TpsLog *log)
   return copy;
 }
 
-/* Takes the oldest segment off the list. FALSE: it holds records from `lsn` on, or is the
- * newest. */
+/* Takes the oldest segment off the list. FALSE: it has records from `lsn` on, or is the newest. */
 static gboolean
 take_oldest (TpsLog *log, gint64 lsn, TpsSegmentInfo *oldest)
 {
@@ -273,8 +272,8 @@ put_back (TpsLog *log, const TpsSegmentInfo *oldest)
   tps_mutex_unlock (&log->writer.lock);
 }
 
-/* A segment leaves the list before its file is cut, so that a reader that comes upon the cut finds
- * that the records are not kept. */
+/* A segment leaves the list before its file is cut, so that a reader of the cut file finds that the
+ * records have been deleted. */
 gboolean
 tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error)
 {
@@ -300,7 +299,7 @@ struct TpsLogCursor
   TpsLog *log;
   TpsLogScan scan;
   gint64 lsn;       /* of the next record */
-  gint64 limit_lsn; /* all up to here was durable before anything was read ahead */
+  gint64 limit_lsn; /* the durable LSN before the read-ahead began */
 };
 
 TpsLogCursor *

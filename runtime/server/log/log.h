@@ -1,25 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of a server: its commands in LSN order, in segments of a folder. The format is
- * described in FORMAT.md.
+/* The log of a server: its commands in LSN order, in segments of a folder. FORMAT.md describes the
+ * format.
  *
  *   tps_log_open()                 locks the folder, finds the log's end, cuts a torn tail off
  *     -> tps_log_cursor_next()     the commands since the last snapshot are applied again
- *     -> tps_log_may_append()      before a command is admitted: is there room, does the disk work
+ *     -> tps_log_may_append()      before a command is admitted: checks the room and the disk
  *     -> tps_log_append()          when it has taken effect, in LSN order
  *     -> done()                    the command may be answered and its memory released
  *   tps_log_close()
  *
- * append() queues a reference and returns. Two threads of the log share the rest: while one
- * writes a group of commands and syncs it, the other copies the next group into staging memory
- * and computes its checksums. A group is everything that was queued, up to the size of a staging
+ * append() queues a reference and returns. Two threads of the log share the rest. While one writes
+ * a group of commands and syncs it, the other copies the next group into staging memory and
+ * computes its checksums. A group consists of all queued records, up to the size of a staging
  * buffer (there are two, `max_staged_bytes` together). Every write is synced before the next one
- * begins, so that a power cut damages the last group at most. A torn group was never
- * acknowledged.
+ * begins, so that a power cut damages the last group at most. A torn group was never acknowledged.
  *
- * Failures. A failed write or sync is final: all later appends end with its error, and the
- * server must not change its state any more. A full disk is not final: what has been appended
- * waits for room, tps_log_may_append() refuses, and the log tries again every second.
+ * Failures. A failed write or sync is final: all later appends end with its error, and the server
+ * must not change its state any more. A full disk is not final: appended commands wait for room,
+ * tps_log_may_append() refuses, and the log tries again every second.
  */
 
 #pragma once
@@ -40,21 +39,21 @@ typedef struct
   gint64 segment_bytes;   /* of a segment's file, 256 MiB; a multiple of TPS_DISK_BLOCK */
   gsize max_staged_bytes; /* 32 MiB */
   gint64 interval_ns;     /* 100 ms */
-  /* The LSN from which on commands are needed: one more than that of the snapshot; 1 without a
+  /* The first LSN that the caller needs: one more than that of the snapshot; 1 without a
    * snapshot. A log that begins later, or ends before `first_lsn` - 1, is refused. An empty log
    * begins here. */
   gint64 first_lsn;
   gint64 (*get_now_ns) (void); /* tps_clock_now_ns() */
-  TpsBufferPool *pool;         /* borrowed; of reading; the default pool */
+  TpsBufferPool *pool;         /* borrowed; for reading; the default pool */
 } TpsLogOptions;
 
-/* What tps_log_open() found. */
+/* The state that tps_log_open() found. */
 typedef struct
 {
   gint64 first_lsn;     /* of the oldest record; first_lsn == last_lsn + 1: there is none */
   gint64 last_lsn;      /* of the newest one: the next append has last_lsn + 1 */
-  gint64 n_bytes;       /* of all segments, as far as they are used */
-  gint64 n_torn_bytes;  /* cut off: they belonged to commands that were never acknowledged */
+  gint64 n_bytes;       /* the used bytes of all segments */
+  gint64 n_torn_bytes;  /* cut off: bytes of commands that were never acknowledged */
   gchar *torn_position; /* "00000000000000000007.log at 8192"; NULL: nothing was torn */
 } TpsLogFound;
 
@@ -63,30 +62,31 @@ void tps_log_found_clear (TpsLogFound *found);
 /* Opens the log in the folder `path`, or makes an empty one, and starts its threads. `disk` is
  * borrowed; `options` and `found` may be NULL. Errors name the file, the offset, the LSN and a
  * remedy:
- *   UNAVAILABLE         another process has the folder
- *   INVALID_ARGUMENT    the folder is not a log's, of another version, or lacks what `first_lsn`
- *                       needs
+ *   UNAVAILABLE         another process uses the folder
+ *   INVALID_ARGUMENT    the folder is not a log's, of another version, or lacks records that
+ *                       `first_lsn` requires
  *   ABORTED             a segment is missing, or a record that was acknowledged is damaged
  *   RESOURCE_EXHAUSTED  no room for a segment
  *   others              as the disk says */
 TpsLog *tps_log_open (TpsDisk *disk, const gchar *path, const TpsLogOptions *options,
                       TpsLogFound *found, GError **error);
 
-/* Writes and syncs what was appended, ends everything that waits (after a full disk or a
- * failure: with an error), and unlocks the folder. No cursor may be left. */
+/* Writes and syncs all appended records, ends all waiting entries (after a full disk or a failure:
+ * with an error), and unlocks the folder. All cursors must have been freed. */
 void tps_log_close (TpsLog *log);
 
 /* ---- appending ------------------------------------------------------------------------------- */
 
-/* Whether commands of `n_bytes` in all may be admitted: asked before, since a command that has
- * an LSN must be logged. FALSE: RESOURCE_EXHAUSTED with retry_after_ms while the disk is full;
- * INTERNAL for good after a failure. Thread: any; takes a lock for a few instructions. */
+/* Whether commands of `n_bytes` in all may be admitted. Must be called before the admission, since
+ * a command that has an LSN must be logged. FALSE: RESOURCE_EXHAUSTED with retry_after_ms while the
+ * disk is full; INTERNAL, permanently, after a failure. Thread: any; takes a lock for a few
+ * instructions. */
 gboolean tps_log_may_append (TpsLog *log, gsize n_bytes, GError **error);
 
-/* `lsn` is the command's; for a flush the durable LSN. `error` is NULL, or says why the command
- * is not durable; it is borrowed. Called by a thread of the log without a lock, never from
- * within append(). Must not block. Calls for appends of one durability are made in LSN order,
- * one at a time. */
+/* `lsn` is the command's; for a flush the durable LSN. `error` (borrowed) is NULL, or the reason
+ * why the command is not durable. Called by a thread of the log without a lock, never from within
+ * append(). Must not block. Calls for appends of one durability are made in LSN order, one at a
+ * time. */
 typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error);
 
 /* Queues `command`, whose LSN is one more than that of the append before. It is borrowed until
@@ -99,25 +99,25 @@ typedef void (*TpsLogDone) (gpointer user_data, gint64 lsn, const GError *error)
 void tps_log_append (TpsLog *log, const TpsCommand *command, TpsDurability durability,
                      TpsLogDone done, gpointer user_data);
 
-/* Calls `done` when everything that was appended before is durable. Thread: any. */
+/* Calls `done` when all commands that were appended before are durable. Thread: any. */
 void tps_log_flush (TpsLog *log, TpsLogDone done, gpointer user_data);
 
-/* Everything up to here is on the disk. Thread: any. */
+/* All commands up to this LSN are on the disk. Thread: any. */
 gint64 tps_log_get_durable_lsn (TpsLog *log);
 
-/* Has `advanced` called when more records are durable, by a thread of the log without a lock, until
- * the log is closed. Must not block. Before the first append. */
+/* Sets a function that is called when more records are durable, by a thread of the log without a
+ * lock, until the log is closed. It must not block. Must be set before the first append. */
 void tps_log_set_advanced (TpsLog *log, void (*advanced) (gpointer user_data, gint64 durable_lsn),
                            gpointer user_data);
 
-/* The identity of the log: 32 lower-case hexadecimal digits, drawn when its folder was made.
- * g_free(). Thread: any. */
+/* The identity of the log: 32 lower-case hexadecimal digits, generated when its folder was made.
+ * The caller frees it with g_free(). Thread: any. */
 gchar *tps_log_dup_id (TpsLog *log);
 
-/* Of the oldest record that is kept. Thread: any. */
+/* The LSN of the oldest record that is kept. Thread: any. */
 gint64 tps_log_get_first_lsn (TpsLog *log);
 
-/* Bytes written since tps_log_open(), for snapshots by size. Thread: any. */
+/* The number of bytes written since tps_log_open(), for snapshots by size. Thread: any. */
 gint64 tps_log_get_written_bytes (TpsLog *log);
 
 /* Removes the segments that hold only records below `lsn`. Errors: as the disk says. Blocks.
@@ -126,7 +126,7 @@ gboolean tps_log_delete_before (TpsLog *log, gint64 lsn, GError **error);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A record that was read. Borrowed until the next call with the cursor. */
+/* A record that has been read. Borrowed until the next call with the cursor. */
 typedef struct
 {
   gint64 lsn;
@@ -136,15 +136,15 @@ typedef struct
   gsize n_bytes; /* in the log */
 } TpsLogRecord;
 
-/* Reads what is durable from `lsn` on. Errors: NOT_FOUND if older records were deleted (the
- * message names the first LSN that is kept) or `lsn` is beyond the durable LSN + 1. Thread: any;
- * a cursor is used by one thread at a time. */
+/* Reads durable records from `lsn` on. Errors: NOT_FOUND if older records were deleted (the message
+ * names the first LSN that is kept) or `lsn` is beyond the durable LSN + 1. Thread: any; a cursor
+ * must be used by one thread at a time. */
 TpsLogCursor *tps_log_cursor_new (TpsLog *log, gint64 lsn, GError **error);
 void tps_log_cursor_free (TpsLogCursor *cursor);
 
-/* TRUE: `record` is the next one, or `record->lsn` is 0 because all that is durable has been
- * read; more may come. A record takes as much memory as it has bytes, and others 8 MiB together;
- * 16 MiB are read ahead. Blocks. Errors: ABORTED (damaged), as the disk says. */
+/* TRUE: `record` is the next one, or `record->lsn` is 0 because all durable records have been read;
+ * more may come. A record needs as much memory as it has bytes; the other records need 8 MiB
+ * together, and 16 MiB are read ahead. Blocks. Errors: ABORTED (damaged), as the disk says. */
 gboolean tps_log_cursor_next (TpsLogCursor *cursor, TpsLogRecord *record, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsLog, tps_log_close)

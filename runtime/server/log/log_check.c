@@ -37,7 +37,7 @@ begin (TpsLogScan *scan, const TpsLogFolder *folder, GError **error)
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Reads up to `last_lsn`, or an error. */
+/* Reads all records up to `last_lsn`. Errors are those of the reader. */
 static gboolean
 visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_data,
            TpsLogReport *report, GError **error)
@@ -58,7 +58,7 @@ visit_all (TpsLogScan *scan, gint64 last_lsn, TpsLogVisit visit, gpointer user_d
   return TRUE;
 }
 
-/* If the end cannot be found, everything is read that is whole, to say where that ends. */
+/* If the end cannot be found, reads all intact records to report where they end. */
 static gboolean
 check_folder (TpsLogFolder *folder, TpsLogVisit visit, gpointer user_data, TpsLogReport *report,
               GError **error)
@@ -99,8 +99,8 @@ tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer use
 
 /* ---- truncating ------------------------------------------------------------------------------ */
 
-/* The group of the last record without the records behind it. The new head is written first: it
- * says that they are not there, whatever is lost of the zeros that take their place. */
+/* Writes the group of the last record without the records after it. The new head is written first.
+ * It says that those records do not exist, even if some of the zeros that replace them are lost. */
 static gboolean
 write_shorter (TpsDiskFile *file, const TpsGroupHead *old, guint32 n_records, gint64 n_used,
                GError **error)
@@ -138,7 +138,7 @@ shorten_group (TpsLogFolder *folder, const TpsSegmentReader *reader, GError **er
   return is_written;
 }
 
-/* Reads up to `last_lsn`, where the scan then stands. */
+/* Reads up to `last_lsn`; the scan then is at that record. */
 static gboolean
 find_record (TpsLogFolder *folder, TpsLogScan *scan, gint64 last_lsn, GError **error)
 {

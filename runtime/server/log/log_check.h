@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A log that nobody appends to: checked, shown and cut by tools. The folder is locked meanwhile.
- * Threads: any. */
+/* Tools check, show and cut a log while no server uses it. The folder is locked meanwhile. Threads:
+ * any. */
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 G_BEGIN_DECLS
 
-/* What was read so far, or in all. */
+/* The result of a check, so far or in all. */
 typedef struct
 {
-  gint64 first_lsn, last_lsn; /* of the records that are whole, in a row; both 0: there is none */
+  gint64 first_lsn, last_lsn; /* of the intact records without a gap; both 0: there is none */
   gint64 n_bytes;             /* of these */
   gint64 n_torn_bytes;        /* at the end */
   gchar *torn_position;       /* NULL: nothing was torn; only at the end */
@@ -20,19 +20,19 @@ typedef struct
 
 void tps_log_report_clear (TpsLogReport *report);
 
-/* Called for every record. `report` is what was read up to this one. FALSE: stop here. */
+/* Called for every record. `report` covers the records up to this one. FALSE: stop here. */
 typedef gboolean (*TpsLogVisit) (gpointer user_data, const TpsLogRecord *record,
                                  const TpsLogReport *report);
 
-/* Reads all records, checks and decodes them, and changes nothing. `visit` may be NULL. FALSE:
- * an error as from tps_log_open(), tps_log_cursor_next(); `report` then says what is whole
+/* Reads, checks and decodes all records, and changes nothing. `visit` may be NULL. FALSE: an
+ * error as from tps_log_open(), tps_log_cursor_next(); `report` then covers the intact records
  * before it. */
 gboolean tps_log_check (TpsDisk *disk, const gchar *path, TpsLogVisit visit, gpointer user_data,
                         TpsLogReport *report, GError **error);
 
-/* Makes `last_lsn` the last record; 0 removes all of them. What is behind it is not read, and
- * may be damaged. Errors: as tps_log_check() for what is up to there; NOT_FOUND if there is no
- * such record. */
+/* Makes `last_lsn` the last record; 0 removes all of them. Later bytes are not read, and may be
+ * damaged. Errors: as tps_log_check() for the records up to there; NOT_FOUND if there is no such
+ * record. */
 gboolean tps_log_truncate (TpsDisk *disk, const gchar *path, gint64 last_lsn, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogReport, tps_log_report_clear)

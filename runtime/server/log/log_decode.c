@@ -10,7 +10,7 @@
 #include "runtime/base/planted_bug.h"
 #include "runtime/server/log/log_format.h"
 
-/* The fewest bytes that an element of a list takes in meta. */
+/* The least number of bytes of a list's element in meta. */
 #define MIN_TEXT 5
 #define MIN_TABLE (MIN_TEXT + 8 + 1)
 #define MIN_GRADIENT (MIN_TEXT + 1 + 5)
@@ -21,7 +21,7 @@
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
-/* `crc` is the field of `header` that holds the checksum; it is zero afterwards. */
+/* `crc` is the field of `header` that holds the checksum; it becomes zero. */
 static gboolean
 check_header (gconstpointer header, gsize n_bytes, guint32 *crc)
 {
@@ -116,7 +116,7 @@ tps_record_check_body (const TpsRecordHead *record, const guint8 *body)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A body that is read. When it goes bad it stays bad, and all values are zero. */
+/* A body that is being read. After an error it stays bad, and all values are zero. */
 typedef struct
 {
   const guint8 *at, *end; /* of meta */
@@ -196,7 +196,7 @@ get_text (Body *body)
   return text;
 }
 
-/* The number of elements of a list, each of which takes `min_bytes` of meta. */
+/* Reads the number of elements of a list, each of which needs at least `min_bytes` of meta. */
 static guint
 get_count (Body *body, gsize min_bytes)
 {
@@ -210,7 +210,7 @@ get_count (Body *body, gsize min_bytes)
   return count;
 }
 
-/* A zeroed list; NULL for none. It lives as long as the record. */
+/* Makes a zeroed list; NULL for an empty one. It lives as long as the record. */
 static gpointer
 new_list (Body *body, gsize count, gsize element_bytes)
 {
@@ -243,7 +243,7 @@ get_shape (Body *body, TpsShape *shape)
   return !body->is_bad;
 }
 
-/* dtype 0: none. */
+/* dtype 0: there is no tensor. */
 static TpsTensor
 get_owned (Body *body)
 {
@@ -346,7 +346,7 @@ get_create (Body *body, TpsCommand *command)
 {
   TpsTableSpec *spec = new_list (body, 1, sizeof *spec);
 
-  spec->name = (gchar *) (gsize) get_text (body); /* only read */
+  spec->name = (gchar *) (gsize) get_text (body); /* never written */
   spec->dim = (gint32) get_u32 (body);
   spec->dtype = get_u8 (body);
   spec->shard.kind = get_u8 (body);
@@ -365,7 +365,7 @@ get_create (Body *body, TpsCommand *command)
   get_place (body, &spec->place);
   spec->durability = get_u8 (body);
   if (get_rest (body) > 0)
-    spec->tenant = (gchar *) (gsize) get_text (body); /* only read */
+    spec->tenant = (gchar *) (gsize) get_text (body); /* never written */
   if (!body->is_bad && !tps_table_spec_resolve (spec, NULL))
     body->is_bad = TRUE;
   command->create = spec;
@@ -380,7 +380,7 @@ get_rows (Body *body, TpsCommand *command)
   command->rows = rows;
 }
 
-/* NULL: none. */
+/* NULL: there are none. */
 static const gint64 *
 get_maxima (Body *body, const TpsBagGradient *gradient)
 {
@@ -441,7 +441,7 @@ get_model (Body *body, TpsCommand *command)
   parameters = new_list (body, n, sizeof *parameters);
   for (guint i = 0; i < n && !body->is_bad; i++)
     {
-      parameters[i].name = (gchar *) (gsize) get_text (body); /* only read */
+      parameters[i].name = (gchar *) (gsize) get_text (body); /* never written */
       parameters[i].tensor = get_owned (body);
       body->is_bad |= tps_tensor_is_empty (&parameters[i].tensor);
     }
@@ -518,7 +518,7 @@ get_command (Body *body, TpsCommand *command)
     case TPS_COMMAND_RESET_MODEL:
       return;
     }
-  body->is_bad = TRUE; /* of a later version */
+  body->is_bad = TRUE; /* from a later version */
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -558,7 +558,7 @@ tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record, TpsBu
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_ABORTED,
                "a record of kind %u with %u bytes of fields and %" G_GSIZE_FORMAT
-               " in all is not understood",
+               " in all cannot be decoded",
                record->kind, record->meta_bytes, record->body_bytes);
   return FALSE;
 }

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The bytes of FORMAT.md as commands. Any bytes may be given to these functions: nothing beyond
- * them is read, and no more memory is taken than in proportion to them.
+/* Decodes the bytes of FORMAT.md to commands. Any bytes may be given to these functions: they never
+ * read beyond them, and allocate memory only in proportion to them.
  *
- * Thread: any; a decoder is used by one thread at a time.
+ * Thread: any; a decoder must be used by one thread at a time.
  */
 
 #pragma once
@@ -18,12 +18,12 @@ typedef enum
 {
   TPS_HEAD_OK = 1,
   TPS_HEAD_EMPTY,   /* the sector is zero: never written, or lost before it was synced */
-  TPS_HEAD_FOREIGN, /* intact, but of another place: a remainder of other contents */
+  TPS_HEAD_FOREIGN, /* intact, but of another place: a remainder of older contents */
   TPS_HEAD_DAMAGED,
 } TpsHeadVerdict;
 
-/* `sector`: the first TPS_DISK_SECTOR bytes of a segment. A segment of another version is OK if
- * its checksum is. */
+/* `sector`: the first TPS_DISK_SECTOR bytes of a segment. A segment of another version is OK if its
+ * checksum is correct. */
 TpsHeadVerdict tps_segment_decode_head (const guint8 *sector, TpsSegmentHead *segment,
                                         guint32 *version);
 
@@ -36,32 +36,32 @@ typedef struct
   gint64 lsn;
   guint16 kind;
   guint16 flags;
-  gsize body_bytes; /* the next record begins behind them */
+  gsize body_bytes; /* the next record begins after them */
   guint32 body_crc;
   guint32 meta_bytes;
 } TpsRecordHead;
 
-/* Reads TPS_LOG_RECORD_HEADER of `bytes`. FALSE: they are damaged. */
+/* Decodes TPS_LOG_RECORD_HEADER of `bytes`. FALSE: they are damaged. */
 gboolean tps_record_decode_head (const guint8 *bytes, TpsRecordHead *record);
 
-/* Whether head->body_bytes at `body` have the checksum that the head says. */
+/* Whether the checksum of head->body_bytes at `body` is that of the head. */
 gboolean tps_record_check_body (const TpsRecordHead *record, const guint8 *body);
 
-/* A decoded record with what it needs besides the bytes. Reused from record to record. */
+/* A decoded record with its additional memory. Reused from record to record. */
 typedef struct
 {
   TpsCommand command;
-  gboolean is_hole;       /* `command` has its LSN only */
-  GPtrArray *allocations; /* lists that `command` refers to */
+  gboolean is_hole;       /* `command` has only its LSN */
+  GPtrArray *allocations; /* lists to which `command` refers */
 } TpsRecordDecoder;
 
 void tps_record_decoder_init (TpsRecordDecoder *decoder);
 void tps_record_decoder_clear (TpsRecordDecoder *decoder);
 
-/* Decodes a body that lies at `offset` of `buffer`. The command is made of views into the
- * buffer, which must stay until the next call; tensors of models name the buffer, so that
- * holders may take references. Errors: ABORTED, which says what does not fit together (bytes
- * whose checksum is right were written by another program then). */
+/* Decodes a body at `offset` of `buffer`. The command consists of views into the buffer, which must
+ * stay until the next call. Tensors of models refer to the buffer, so that references to them may
+ * be taken. Errors: ABORTED, which names the inconsistency (bytes with a correct checksum were
+ * written by another program then). */
 gboolean tps_record_decode (TpsRecordDecoder *decoder, const TpsRecordHead *record,
                             TpsBuffer *buffer, gsize offset, GError **error);
 

@@ -39,7 +39,7 @@ put_f64 (GByteArray *meta, gdouble value)
   put (meta, &value, sizeof value);
 }
 
-/* With its terminator, so that readers may use it in place. */
+/* Includes the terminator, so that readers may use the text in place. */
 static void
 put_text (GByteArray *meta, const gchar *text)
 {
@@ -49,7 +49,7 @@ put_text (GByteArray *meta, const gchar *text)
   put (meta, text, length + 1);
 }
 
-/* The shape now, the elements behind all of meta. */
+/* Appends the shape; the elements follow after all of meta. */
 static void
 put_tensor (TpsRecordPlan *plan, TpsTensorView view)
 {
@@ -289,7 +289,8 @@ get_piece (const TpsRecordPlan *plan, guint piece, gsize *n_bytes)
   return tensor->data;
 }
 
-/* Bytes [position, position + n_bytes) of a piece that has `n_data` and zeros behind them. */
+/* Copies bytes [position, position + n_bytes) of a piece that consists of `n_data` bytes and
+ * zeros. */
 static guint32
 copy_padded (guint32 crc, guint8 *to, const guint8 *data, gsize n_data, gsize position,
              gsize n_bytes)

@@ -1,15 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Commands as the bytes of FORMAT.md.
+/* Encodes commands to the bytes of FORMAT.md.
  *
- *   tps_record_plan_set (&plan, command, TRUE);      how long the record is, and what it consists
- *                                                    of
+ *   tps_record_plan_set (&plan, command, TRUE);      the length and the parts of the record
  *   tps_record_encode (&plan, buffer + n_used);      the record, checksums included
  *   ...
  *   tps_group_seal (buffer, n_used, &place);         the head of the group, and its padding
  *
- * A record that is longer than the buffer is encoded in parts: tps_record_encode_begin(),
- * _some(), _end().
+ * A record that is longer than the buffer is encoded in parts: tps_record_encode_begin(), _some(),
+ * _end().
  *
  * Thread: one at a time.
  */
@@ -21,17 +20,17 @@
 
 G_BEGIN_DECLS
 
-/* What a record consists of. Reused from record to record. */
+/* The parts of a record. Reused from record to record. */
 typedef struct
 {
   gint64 lsn;
   guint16 kind;
   guint16 flags;
   gsize n_bytes;    /* of the record, a multiple of TPS_LOG_RECORD_ALIGNMENT */
-  GByteArray *meta; /* what is not a tensor */
+  GByteArray *meta; /* all values except tensors */
   GArray *tensors;  /* of TpsTensorView, borrowed from the command */
 
-  /* Private: where tps_record_encode_some() is. */
+  /* Private: the position of tps_record_encode_some(). */
   guint piece; /* 0 = meta; then the tensors */
   gsize position;
   guint32 body_crc;
@@ -44,27 +43,27 @@ void tps_record_plan_clear (TpsRecordPlan *plan);
  * `with_body` only the LSN is recorded: a hole. */
 void tps_record_plan_set (TpsRecordPlan *plan, const TpsCommand *command, gboolean with_body);
 
-/* Writes plan->n_bytes to `to`, which is aligned to TPS_LOG_RECORD_ALIGNMENT. */
+/* Writes plan->n_bytes to `to`, which must be aligned to TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode (TpsRecordPlan *plan, guint8 *to);
 
-/* The same in parts: space for the header comes first and is filled in by _end(), when
- * everything has been written by _some(). Parts are multiples of TPS_LOG_RECORD_ALIGNMENT. */
+/* The same in parts: space for the header comes first and is filled in by _end(), after _some() has
+ * written all parts. Parts are multiples of TPS_LOG_RECORD_ALIGNMENT. */
 void tps_record_encode_begin (TpsRecordPlan *plan);
-/* Returns how many bytes it wrote: fewer than `n_bytes` at the end only. */
+/* Returns the number of bytes that it has written: fewer than `n_bytes` only at the end. */
 gsize tps_record_encode_some (TpsRecordPlan *plan, guint8 *to, gsize n_bytes);
 void tps_record_encode_end (const TpsRecordPlan *plan, guint8 *header);
 
-/* Zero sectors in `data`, a multiple of TPS_DISK_SECTOR long. */
+/* The number of zero sectors in `data`, whose length must be a multiple of TPS_DISK_SECTOR. */
 guint32 tps_group_count_zero_sectors (const guint8 *data, gsize n_bytes);
 
-/* Fills in the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts
- * those of the rest of the group: its first sector has its head. */
+/* Writes the head of a group, TPS_LOG_GROUP_HEADER bytes at `head`. `n_zero_sectors` counts those
+ * after the first sector, which has the head. */
 void tps_group_encode_head (guint8 *head, const TpsGroupHead *group);
 
-/* Fills in the first sector of a segment and clears the rest of its first block. */
+/* Writes the first sector of a segment and clears the rest of its first block. */
 void tps_segment_encode_head (guint8 *block, const TpsSegmentHead *segment);
 
-/* The text of the file TPS_LOG_MARKER. g_free(). */
+/* The text of the file TPS_LOG_MARKER. The caller frees it with g_free(). */
 gchar *tps_log_marker_to_text (const TpsLogId *id);
 
 G_END_DECLS

@@ -8,7 +8,7 @@
 #include "runtime/server/log/feed_reader.h"
 #include "runtime/server/shell.h"
 
-/* A request with its call. */
+/* The memory of a request and its call. */
 #define REQUEST_BYTES ((gsize) 1024)
 
 typedef struct
@@ -20,15 +20,15 @@ typedef struct
 struct TpsLogFeed
 {
   TpsLog *log;
-  TpsJobQueue *jobs; /* long ones: a disk that is slow must not hold up lookups */
+  TpsJobQueue *jobs; /* in the long lane: a slow disk must not delay lookups */
   TpsShell shell;    /* its lock guards everything up to the reader */
-  GQueue waiting;    /* for records that are not durable */
+  GQueue waiting;    /* for records that are not durable yet */
   GQueue ready;      /* to be read */
   TpsCharge charge;
   gboolean is_reading;
   atomic_uint n_waiting; /* changed under the lock */
 
-  TpsFeedReader reader; /* of the job, of which there is one at a time */
+  TpsFeedReader reader; /* of the job; there is one job at a time */
 };
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -59,7 +59,7 @@ move_waiters (GQueue *from, GQueue *to,
     }
 }
 
-/* No lock is held. */
+/* No lock may be held. */
 static void
 end_all (GQueue *ended, TpsErrorCode code, const gchar *text)
 {
@@ -115,7 +115,7 @@ answer (TpsLogFeed *feed, const TpsLogFeedRequest *request)
   tps_buffer_unref (batch.buffer);
 }
 
-/* The worker has its turn for others between two requests. */
+/* Serves one request. The worker may run other jobs between two requests. */
 static void
 read_one (gpointer data)
 {
@@ -147,7 +147,7 @@ is_durable (const TpsLogFeedRequest *request, gconstpointer durable_lsn)
   return request->lsn <= *(const gint64 *) durable_lsn;
 }
 
-/* Called by a thread of the log, after each group: it takes the lock only if requests wait. */
+/* Called by a thread of the log after each group, so it takes the lock only if requests wait. */
 static void
 on_advanced (gpointer user_data, gint64 durable_lsn)
 {
@@ -180,7 +180,7 @@ is_late (const TpsLogFeedRequest *request, gconstpointer now_ns)
   return request->deadline_ns <= *(const gint64 *) now_ns;
 }
 
-/* At the earliest deadline. */
+/* Called at the earliest deadline. */
 static void
 expire (gpointer user_data)
 {
@@ -231,12 +231,12 @@ charge_request (TpsLogFeed *feed, GError **error)
 typedef enum
 {
   ENTERED = 1,
-  ENDS_EMPTY, /* nothing is durable, and the request does not wait */
+  ENDS_EMPTY, /* no record is durable, and the request does not wait */
   REFUSED,
 } Entered;
 
-/* The lock is held. The log advances first and then looks for waiting requests; a request first
- * counts as waiting and then looks how far the log is. So one of the two sees the other. */
+/* The lock is held. The log first advances and then checks for waiting requests. A request first
+ * counts as waiting and then reads the durable LSN. So at least one of the two sees the other. */
 static Entered
 enter (TpsLogFeed *feed, const TpsLogFeedRequest *request, GError **error)
 {

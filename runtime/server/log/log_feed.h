@@ -5,12 +5,12 @@
  *   tps_log_feed_read() -> the records are durable: queued -> a job reads them -> done()
  *                       -> they are not: waits for the log, up to a deadline  -> done()
  *
- * A waiting request holds no thread. However many followers there are, they occupy one worker: a
- * job reads for one request after the other. Followers of the newest records share what was read
- * for the first of them, since batches are kept for a while. Followers further behind share open
+ * A waiting request occupies no thread. However many followers there are, they occupy one worker: a
+ * job reads for one request after the other. Followers of the newest records share the batches that
+ * were read for the first of them, since batches are kept for a while. Other followers share open
  * segments and remembered positions.
  *
- * Memory: batches and what is read ahead come from a pool that is charged to the budget; waiting
+ * Memory: batches and read-ahead buffers come from a pool that is charged to the budget; waiting
  * requests are charged, too.
  */
 
@@ -26,20 +26,21 @@ typedef struct TpsLogFeed TpsLogFeed;
 /* Records without a gap. All zero: there are none. */
 typedef struct
 {
-  TpsBuffer *buffer; /* holds them at `offset`, each with its head; NULL: there are none */
+  TpsBuffer *buffer; /* the records, at `offset`, each with its head; NULL: there are none */
   gsize offset;
   gsize n_bytes;
-  gint64 first_lsn;   /* that was asked for */
-  gint64 next_lsn;    /* of the record behind them: first_lsn where there are none */
-  gint64 durable_lsn; /* all up to here could be read at that time */
+  gint64 first_lsn;   /* of the request */
+  gint64 next_lsn;    /* of the record after them; first_lsn if there are none */
+  gint64 durable_lsn; /* the durable LSN at that time */
   gint64 oldest_lsn;  /* of the oldest record that is kept */
 } TpsLogBatch;
 
 typedef struct
 {
-  gint64 lsn;          /* of the first record that is wanted */
-  gsize max_bytes;     /* of the batch; a longer record comes alone. At most 1 MiB are read */
-  gint64 deadline_ns;  /* until when the request waits for that record; in the past: it does not */
+  gint64 lsn;      /* of the first requested record */
+  gsize max_bytes; /* of the batch; a longer record comes alone. At most 1 MiB is read */
+  /* the request waits for that record until then; in the past: it does not wait */
+  gint64 deadline_ns;
   gconstpointer owner; /* NULL, or for tps_log_feed_drop_owner() */
   /* Called once, by any thread without a lock; `batch` and `error` are borrowed, and one of them is
    * NULL. A batch without records: the deadline has passed. Must not block. */
@@ -49,8 +50,8 @@ typedef struct
 
 #define TPS_LOG_FEED_MAX_WAITING 1024 /* requests */
 
-/* `log` and `workers` are borrowed; without `workers` nothing can be read. A reference of `budget`
- * is taken; it may be NULL. Before the first append. */
+/* `log` and `workers` are borrowed; without `workers` no records can be read. A reference to
+ * `budget` is taken; it may be NULL. Must be called before the first append. */
 TpsLogFeed *tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *budget);
 
 /* Copies `request`. Errors of done():
@@ -63,18 +64,20 @@ TpsLogFeed *tps_log_feed_new (TpsLog *log, TpsWorkerPool *workers, TpsBudget *bu
  * Thread: any. */
 void tps_log_feed_read (TpsLogFeed *feed, const TpsLogFeedRequest *request);
 
-/* Ends the requests of `owner` that have not been read. Thread: any. */
+/* Ends the requests of `owner` that have not been served. Thread: any. */
 void tps_log_feed_drop_owner (TpsLogFeed *feed, gconstpointer owner);
 
-/* Ends the requests that have not been read, and refuses later ones. Does not block. Thread: any.
+/* Ends the requests that have not been served, and refuses later ones. Does not block. Thread:
+ * any.
  */
 void tps_log_feed_shut_down (TpsLogFeed *feed);
 
-/* The same, and waits for the job that reads, and closes what it has open. The workers and the log
- * may be freed then. */
+/* The same; also waits for the reading job, and closes its files. The workers and the log may be
+ * freed then. */
 void tps_log_feed_stop (TpsLogFeed *feed);
 
-/* After tps_log_feed_stop() and tps_log_close(): the log may still say that it has advanced. */
+/* Must be called after tps_log_feed_stop() and tps_log_close(), since the log may still report that
+ * it has advanced. */
 void tps_log_feed_free (TpsLogFeed *feed);
 
 G_END_DECLS

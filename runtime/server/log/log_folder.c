@@ -45,7 +45,7 @@ write_marker (TpsLogFolder *folder, GError **error)
   for (gsize i = 0; i < sizeof folder->id.bytes; i++)
     folder->id.bytes[i] = (guint8) g_random_int_range (0, 256);
   text = tps_log_marker_to_text (&folder->id);
-  disk->remove (disk, path_new, NULL); /* of a start that was cut short */
+  disk->remove (disk, path_new, NULL); /* left by an interrupted start */
   return write_file (folder, path_new, text, error) && disk->rename (disk, path_new, path, error)
          && disk->sync_folder (disk, folder->path, error);
 }
@@ -90,7 +90,7 @@ read_marker (TpsLogFolder *folder, GError **error)
   return check_marker (folder, path, text, error);
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- contents of a folder -------------------------------------------------------------------- */
 
 static gboolean
 is_of_log (const gchar *name)
@@ -99,7 +99,7 @@ is_of_log (const gchar *name)
          || strcmp (name, TPS_LOG_LOCK) == 0 || tps_log_segment_number (name) != 0;
 }
 
-/* A folder without a marker must be empty, but for what a start leaves that was cut short. */
+/* A folder without a marker must be empty, except for files of an interrupted start. */
 static gboolean
 check_is_new (const TpsLogFolder *folder, const gchar *const *names, gboolean may_create,
               GError **error)
@@ -141,7 +141,7 @@ add_segment (TpsLogFolder *folder, guint64 number, GError **error)
   return TRUE;
 }
 
-/* `names` are sorted. */
+/* `names` must be sorted. */
 static gboolean
 add_segments (TpsLogFolder *folder, const gchar *const *names, GError **error)
 {
@@ -172,7 +172,7 @@ make_folder (TpsLogFolder *folder, GError **error)
   return disk->make_folder (disk, folder->path, error) && disk->sync_folder (disk, above, error);
 }
 
-/* Before anything is written: a folder of somebody else stays as it is. */
+/* Called before the first write: a folder of another program must stay unchanged. */
 static gboolean
 check_folder (TpsLogFolder *folder, gboolean may_create, GError **error)
 {
@@ -243,8 +243,7 @@ segment_at (const TpsLogFolder *folder, guint i)
   return &g_array_index (folder->segments, TpsSegmentInfo, i);
 }
 
-/* Looks at the head and the first group of a segment. One without a head is fine if it is the
- * last one. */
+/* Reads the head and the first group of a segment. The last segment may lack a head. */
 static gboolean
 peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error)
 {
@@ -273,7 +272,7 @@ peek_segment (TpsLogFolder *folder, guint i, TpsBufferPool *pool, GError **error
   return is_read;
 }
 
-/* Segments behind the last record may hold the remains of a torn group, but no whole one. */
+/* Segments after the last record may have the remains of a torn group, but no intact one. */
 static gboolean
 check_behind (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end, GError **error)
 {
@@ -311,7 +310,7 @@ read_to_end (TpsSegmentReader *reader, gint64 lsn, TpsLogEnd *end, GError **erro
     lsn++;
   if (verdict == TPS_SEGMENT_ERROR || !tps_segment_reader_check_rest (reader, &n_torn, error))
     return FALSE;
-  /* Of a torn group nothing is kept, also if its first records are whole. */
+  /* No record of a torn group counts, even if its first records are intact. */
   end->last_lsn = (verdict == TPS_SEGMENT_TORN ? reader->group.first_lsn : lsn) - 1;
   end->offset = reader->offset;
   if (n_torn == 0)
@@ -332,7 +331,7 @@ read_last (TpsLogFolder *folder, guint i, TpsBufferPool *pool, TpsLogEnd *end, G
   if (tps_segment_reader_open (&reader, folder->disk, folder->path, segment->number, &folder->id,
                                pool, error)
       != TPS_SEGMENT_OPENED)
-    return FALSE; /* it was opened a moment ago */
+    return FALSE; /* it has just been opened successfully */
   reader.reads_ahead = TRUE;
   end->number = segment->number;
   is_read = read_to_end (&reader, segment->first_lsn, end, error);
@@ -422,7 +421,7 @@ tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **er
   g_autofree gchar *name = tps_log_segment_name (number);
   g_autofree gchar *path = path_of (folder, name);
 
-  /* One by one, so that after a power cut the numbers have no gap either. */
+  /* Segments are removed one by one, so that their numbers have no gap after a power cut either. */
   return tps_disk_discard (folder->disk, path, error)
          && folder->disk->sync_folder (folder->disk, folder->path, error);
 }

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The folder of a log: its marker, its lock, its segments, and where the log ends.
+/* The folder of a log: its marker, its lock, its segments, and the end of the log.
  *
  *   tps_log_folder_open()         locks it; reads the marker, or writes one into an empty folder
  *   tps_log_folder_find_end()     reads the last segment; changes nothing
- *   tps_log_folder_cut()          removes what is behind the end
+ *   tps_log_folder_cut()          removes all bytes after the end
  *
  * Thread: one at a time.
  */
@@ -31,7 +31,7 @@ typedef struct
   GArray *segments; /* of TpsSegmentInfo; their numbers have no gaps */
 } TpsLogFolder;
 
-/* Where a log ends. */
+/* The end of a log. */
 typedef struct
 {
   gint64 first_lsn, last_lsn; /* of all records; both 0: there is none */
@@ -44,22 +44,22 @@ typedef struct
 
 void tps_log_end_clear (TpsLogEnd *end);
 
-/* Without `may_create` a folder that is not a log's is refused, empty or not. Errors: see
+/* Without `may_create`, a folder that is not a log's is refused, even an empty one. Errors: see
  * tps_log_open(). */
 gboolean tps_log_folder_open (TpsLogFolder *folder, TpsDisk *disk, const gchar *path,
                               gboolean may_create, GError **error);
-/* Also of a folder that is all zero. */
+/* May be called for a folder that is all zero. */
 void tps_log_folder_close (TpsLogFolder *folder);
 
-/* Fills in `first_lsn` of all segments, too. Errors: see tps_log_open(). */
+/* Also fills in `first_lsn` of all segments. Errors: see tps_log_open(). */
 gboolean tps_log_folder_find_end (TpsLogFolder *folder, TpsBufferPool *pool, TpsLogEnd *end,
                                   GError **error);
 
 /* Makes the log end at `offset` of segment `number` (0: removes all segments). */
 gboolean tps_log_folder_cut (TpsLogFolder *folder, guint64 number, gint64 offset, GError **error);
 
-/* Removes the file of a segment, which must be the first one or the last one that there is.
- * `folder->segments` is not changed. */
+/* Removes the file of a segment, which must be the first or the last existing one.
+ * `folder->segments` does not change. */
 gboolean tps_log_folder_delete_segment (TpsLogFolder *folder, guint64 number, GError **error);
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (TpsLogEnd, tps_log_end_clear)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The headers of the log's files, as FORMAT.md describes them. For log_encode.c and log_decode.c
- * only: nothing else knows the bytes of the log. */
+/* The headers of the log's files, as FORMAT.md describes them. Only log_encode.c and log_decode.c
+ * may use them. */
 
 #pragma once
 
@@ -15,7 +15,7 @@ G_STATIC_ASSERT (G_BYTE_ORDER == G_LITTLE_ENDIAN);
 #define GROUP_MAGIC 0x47535054u                               /* "TPSG" */
 #define RECORD_MAGIC 0x52535054u                              /* "TPSR" */
 
-/* Reserved fields are zero. A CRC of a header is that of the header with this CRC as zero. */
+/* Reserved fields are zero. The CRC of a header is computed with the CRC field as zero. */
 typedef struct
 {
   guint64 magic;

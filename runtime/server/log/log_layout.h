@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What writers and readers of the log must know of its layout, without its bytes: sizes, names,
- * and the fields of heads. */
+/* The layout of the log, for its writers and readers, without the bytes: sizes, names, and the
+ * fields of heads. */
 
 #pragma once
 
@@ -12,9 +12,9 @@
 G_BEGIN_DECLS
 
 #define TPS_LOG_VERSION 1
-#define TPS_LOG_MARKER "LOG"               /* names the folder a log's, and its version */
-#define TPS_LOG_LOCK "LOCK"                /* locked by the process that has the log */
-#define TPS_LOG_SUFFIX ".log"              /* of segments: 20 digits, the number, from 1 */
+#define TPS_LOG_MARKER "LOG"               /* marks the folder as a log's, and names its version */
+#define TPS_LOG_LOCK "LOCK"                /* locked by the process that uses the log */
+#define TPS_LOG_SUFFIX ".log"              /* of segments: the number in 20 digits, from 1 */
 #define TPS_LOG_FIRST_GROUP TPS_DISK_BLOCK /* the offset in a segment */
 #define TPS_LOG_GROUP_HEADER 64
 #define TPS_LOG_RECORD_HEADER 64
@@ -29,7 +29,7 @@ typedef struct
 {
   TpsLogId id;    /* of the log, the same in all segments */
   guint64 number; /* of the segment */
-  guint64 stamp;  /* random, other for every segment */
+  guint64 stamp;  /* random, different for every segment */
 } TpsSegmentHead;
 
 /* Records that are written and synced together. A group begins at a multiple of TPS_DISK_BLOCK. */
@@ -40,7 +40,7 @@ typedef struct
   gint64 n_bytes; /* a multiple of TPS_DISK_BLOCK */
   gint64 first_lsn;
   guint32 n_records;
-  guint32 n_zero_sectors; /* all 512 bytes are zero because the data are */
+  guint32 n_zero_sectors; /* sectors of 512 zero bytes that were written as such */
 } TpsGroupHead;
 
 /* "00000000000000000007.log"; g_free(). */

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What readers beside the log's cursors see of it, and a log for tests: without threads, so that
- * they take its steps themselves. */
+/* The parts of the log that other readers than its cursors use, and a log for tests: it has no
+ * threads, so tests take its steps themselves. */
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct TpsLog
   TpsLogFolder folder;
   TpsLogWriter writer;
   TpsMutex deleting; /* one at a time */
-  gint64 base_lsn;   /* of the last record that was found, or the one before the first */
+  gint64 base_lsn;   /* of the last record that was found, or the LSN before the first record */
   guint n_threads;
   TpsThread threads[TPS_LOG_MAX_THREADS];
 };

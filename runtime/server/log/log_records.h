@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The records of a batch that a follower has received, one by one. Any bytes may be given.
+/* Iterates over the records of a batch that a follower has received. Any bytes may be given.
  *
  * Thread: one at a time.
  */
@@ -26,7 +26,7 @@ void tps_log_records_init (TpsLogRecords *records, gconstpointer data, gsize n_b
 void tps_log_records_clear (TpsLogRecords *records);
 
 /* TRUE: `record` is the next one, borrowed until the next call, or `record->lsn` is 0 at the end.
- * Checks both checksums. Errors: ABORTED (damaged, cut short, or with another LSN than comes next).
+ * Checks both checksums. Errors: ABORTED (damaged, cut short, or with an unexpected LSN).
  */
 gboolean tps_log_records_next (TpsLogRecords *records, TpsLogRecord *record, GError **error);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads the records of a log in LSN order, over the borders of segments.
+/* Reads the records of a log in LSN order, across segments.
  *
  * Thread: one at a time.
  */
@@ -29,15 +29,15 @@ typedef struct
 void tps_log_scan_init (TpsLogScan *scan, const TpsLogFolder *folder, TpsBufferPool *pool);
 void tps_log_scan_clear (TpsLogScan *scan);
 
-/* Goes to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
+/* Moves to the record of `lsn`, which is in segment `number`. Errors: as tps_log_cursor_next(). */
 gboolean tps_log_scan_start (TpsLogScan *scan, guint64 number, gint64 lsn, GError **error);
 
-/* The same where a group at or before that record is known to begin at `offset`: groups before it
- * are not looked at. */
+/* The same if a group at or before that record is known to begin at `offset`: earlier groups are
+ * not read. */
 gboolean tps_log_scan_start_near (TpsLogScan *scan, guint64 number, gint64 offset, gint64 lsn,
                                   GError **error);
 
-/* Goes to the first record of segment `number`. `lsn`: its LSN; 0: there is none. Errors: as
+/* Moves to the first record of segment `number`. `lsn`: its LSN; 0: there is none. Errors: as
  * tps_log_cursor_next(). */
 gboolean tps_log_scan_begin (TpsLogScan *scan, guint64 number, gint64 *lsn, GError **error);
 
@@ -47,10 +47,10 @@ gboolean tps_log_scan_next (TpsLogScan *scan, TpsLogRecord *record, GError **err
 /* The same without decoding: checks the record only. */
 gboolean tps_log_scan_check (TpsLogScan *scan, GError **error);
 
-/* What was read ahead may have been written in the meantime. */
+/* Discards the read-ahead, which the log may have overwritten meanwhile. */
 gboolean tps_log_scan_refresh (TpsLogScan *scan, GError **error);
 
-/* The segment that has the record of `lsn`; 0: it is older than all. `segments` is of
+/* The segment with the record of `lsn`; 0: the record is older than all segments. `segments` is of
  * TpsSegmentInfo. */
 guint64 tps_log_scan_find (const GArray *segments, gint64 lsn);
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A staging buffer: the group of records that is written next, and the callbacks that wait for it.
+/* A staging buffer: the next group of records to be written, and the callbacks that wait for it.
  *
  * Thread: one at a time.
  */
@@ -24,14 +24,14 @@ typedef struct
 
 typedef struct
 {
-  guint8 *data; /* at TPS_DISK_BLOCK */
+  guint8 *data; /* aligned to TPS_DISK_BLOCK */
   gsize capacity;
-  gsize n_used; /* with the head of the group */
+  gsize n_used; /* including the head of the group */
   guint n_records;
   gint64 first_lsn, last_lsn;
   gboolean is_full;   /* an entry did not fit; the stage is not empty */
-  gboolean is_urgent; /* somebody waits for the disk */
-  gint64 due_ns;      /* when it must be written; G_MAXINT64 */
+  gboolean is_urgent; /* a caller waits for the disk */
+  gint64 due_ns;      /* the time by which it must be written; G_MAXINT64 = none */
   /* A record that is longer than the buffer: the only one of its group. It is encoded while it
    * is written. */
   const TpsCommand *large;
@@ -40,25 +40,25 @@ typedef struct
   TpsRecordPlan plan; /* of the record that is being encoded */
 } TpsLogStage;
 
-/* `capacity` is a multiple of TPS_DISK_BLOCK. */
+/* `capacity` must be a multiple of TPS_DISK_BLOCK. */
 void tps_log_stage_init (TpsLogStage *stage, gsize capacity);
 void tps_log_stage_clear (TpsLogStage *stage);
 
 gboolean tps_log_stage_is_empty (const TpsLogStage *stage);
 
-/* Bytes of the group, padding included; 0: there is no record. */
+/* The size of the group, padding included; 0: there is no record. */
 gint64 tps_log_stage_get_bytes (const TpsLogStage *stage);
 
-/* Encodes the entry's record behind the others. FALSE: it does not fit, and the stage is full.
+/* Encodes the entry's record after the others. FALSE: it does not fit, and the stage is full.
  * `has_copied`: the command is not needed any more, and the entry does not wait for the disk.
- * `due_ns`: when a record of TPS_DURABILITY_INTERVAL must be on the disk. */
+ * `due_ns`: the time by which a record of TPS_DURABILITY_INTERVAL must be on the disk. */
 gboolean tps_log_stage_add (TpsLogStage *stage, const TpsLogEntry *entry, gint64 due_ns,
                             gboolean *has_copied);
 
-/* Forgets the records in the stage, and the entries that wait. */
+/* Discards the records in the stage, and the waiting entries. */
 void tps_log_stage_empty (TpsLogStage *stage);
 
-/* Calls done() of `entries`, an array of TpsLogEntry. `lsn`: for flushes. */
+/* Calls done() of `entries`, an array of TpsLogEntry. `lsn` is passed to flushes. */
 void tps_log_entries_end (const GArray *entries, gint64 lsn, const GError *error);
 
 G_END_DECLS

@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 
-/* Bytes that are staged in a row while the disk may be idle. */
+/* The number of bytes that are staged in a row while the disk may be idle. */
 #define STAGE_PASS_BYTES ((gsize) 2 << 20)
 #define MAX_KEPT_QUEUE 1024
 
@@ -72,7 +72,7 @@ tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry)
   tps_mutex_unlock (&writer->lock);
 }
 
-/* What has been added but not written is not counted byte by byte; it fits into the margin. */
+/* Bytes that have been added but not written are not counted exactly; they fit into the margin. */
 static gboolean
 is_short_of_room (const TpsLogWriter *writer, gsize n_bytes)
 {
@@ -112,7 +112,7 @@ tps_log_writer_close (TpsLogWriter *writer)
   tps_mutex_unlock (&writer->lock);
 }
 
-/* ---- what to do next; the lock is held ------------------------------------------------------- */
+/* ---- the next step; the lock is held --------------------------------------------------------- */
 
 static gboolean
 has_queued (const TpsLogWriter *writer)
@@ -127,7 +127,7 @@ is_due (const TpsLogWriter *writer, const TpsLogStage *stage, gint64 now_ns)
          && (stage->is_full || stage->is_urgent || writer->is_closing || now_ns >= stage->due_ns);
 }
 
-/* A full disk is asked again after a while only. */
+/* After a full disk, the next attempt comes after a delay. */
 static gboolean
 may_try (const TpsLogWriter *writer, gint64 now_ns)
 {
@@ -144,7 +144,7 @@ can_write (const TpsLogWriter *writer, gint64 now_ns)
   return !writer->is_staging && is_due (writer, writer->filling, now_ns);
 }
 
-/* A command too long for a stage is copied while it is written; those after it must not be ended
+/* A command that is too long for a stage is copied while it is written; later commands must not end
  * before it. */
 static gboolean
 can_stage (const TpsLogWriter *writer)
@@ -192,7 +192,7 @@ get_wake_ns (const TpsLogWriter *writer)
   gint64 wake_ns = G_MAXINT64;
 
   if (writer->failure != NULL || writer->is_writing)
-    return wake_ns; /* the thread that writes comes back here */
+    return wake_ns; /* the writing thread continues here */
   if (writer->sealed == NULL && !writer->is_staging)
     wake_ns = writer->filling->due_ns;
   if (writer->no_room != NULL && (writer->sealed != NULL || writer->wants_spare))
@@ -200,7 +200,7 @@ get_wake_ns (const TpsLogWriter *writer)
   return wake_ns;
 }
 
-/* ---- steps; the lock is held, but not while they work ---------------------------------------- */
+/* ---- steps; the lock is held, but released during the work ----------------------------------- */
 
 static void
 drop_taken (TpsLogWriter *writer)
@@ -211,7 +211,7 @@ drop_taken (TpsLogWriter *writer)
   writer->n_taken = 0;
 }
 
-/* FALSE: the stage is full, or nothing is queued. */
+/* FALSE: the stage is full, or the queue is empty. */
 static gboolean
 stage_one (TpsLogWriter *writer, TpsLogStage *stage, gint64 now_ns)
 {
@@ -241,12 +241,13 @@ run_stage (TpsLogWriter *writer, gint64 now_ns)
     ;
   drop_taken (writer);
   writer->is_staging = FALSE;
-  /* This thread may write next, and the other one has no reason to wake up but this. */
+  /* This thread may write next, and nothing else wakes the other one. */
   if (has_queued (writer))
     tps_cond_signal (&writer->changed);
 }
 
-/* After something was asked of the segments. `error` may be NULL; it is taken over. */
+/* Updates the room after an operation on the segments. `error` may be NULL; takes ownership of
+ * it. */
 static void
 note_segments (TpsLogWriter *writer, GError *error, gint64 now_ns)
 {
@@ -283,7 +284,7 @@ run_spare (TpsLogWriter *writer, gint64 now_ns)
   writer->is_writing = FALSE;
 }
 
-/* A write that fails is final, even if the disk is full: its room had been reserved. */
+/* A failed write is final, even if the disk is full: its room had been reserved. */
 static gboolean
 write_sealed (TpsLogWriter *writer, GError **error)
 {
@@ -322,8 +323,8 @@ other_stage (TpsLogWriter *writer)
   return writer->filling == &writer->stages[0] ? &writer->stages[1] : &writer->stages[0];
 }
 
-/* Calls done() of the group that has been written. Its stage and the disk are free before, so that
- * the other thread goes on. */
+/* Calls done() of the group that has been written. Its stage and the disk are released before that,
+ * so that the other thread can continue. */
 static void
 end_written (TpsLogWriter *writer)
 {

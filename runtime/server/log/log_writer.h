@@ -8,8 +8,8 @@
  *
  *   STAGE   copies queued records into the stage that is being filled, and ends those that do not
  *           wait for the disk
- *   WRITE   writes the filled stage and syncs it, and ends those that waited; the next stage may be
- *           written meanwhile
+ *   WRITE   writes the filled stage and syncs it, and ends its waiting entries; the next stage may
+ *           be written meanwhile
  *   SPARE   makes the next segment
  *   FAIL    after a failure: ends everything with its error
  *
@@ -30,46 +30,45 @@ G_BEGIN_DECLS
 typedef struct
 {
   gint64 interval_ns;
-  gsize stage_bytes; /* of each of two */
+  gsize stage_bytes; /* of each stage */
 
   TpsMutex lock; /* guards everything up to the next comment */
   TpsCond changed;
   GArray *queue; /* of TpsLogEntry; the first n_taken have been staged */
   guint n_taken;
-  gboolean is_staging; /* a thread has the stage that is filled */
-  gboolean is_writing; /* a thread has `sealed`, and the segments */
-  gboolean is_ending;  /* a thread has `ending`, and calls done() */
-  gboolean ends_large; /* of a command that was too long for a stage */
-  guint n_end_waiters; /* threads that wait until it has done so */
+  gboolean is_staging; /* a thread uses the stage that is filled */
+  gboolean is_writing; /* a thread uses `sealed`, and the segments */
+  gboolean is_ending;  /* a thread uses `ending`, and calls done() */
+  gboolean ends_large; /* `ending` has a command that was too long for a stage */
+  guint n_end_waiters; /* threads that wait for the end of that */
   gboolean is_closing;
-  TpsLogStage *filling; /* of the two */
-  TpsLogStage *sealed;  /* is written next, or NULL */
-  GError *failure;      /* for good */
+  TpsLogStage *filling; /* one of the two */
+  TpsLogStage *sealed;  /* the next one to be written, or NULL */
+  GError *failure;      /* final */
   GError *no_room;      /* until a segment can be made */
-  gint64 retry_ns;      /* when that is tried again */
+  gint64 retry_ns;      /* the time of the next attempt */
   gint64 room;          /* bytes, without a further segment */
   gboolean wants_spare; /* the current segment is half full, and there is no next one */
   gboolean needs_spare; /* it is nearly full */
   gint64 durable_lsn;
-  void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not wanted */
+  void (*advanced) (gpointer user_data, gint64 durable_lsn); /* NULL: not needed */
   gpointer advanced_data;
   gint64 n_written; /* bytes */
-  GArray *infos;    /* of TpsSegmentInfo, with the records that are durable */
+  GArray *infos;    /* of TpsSegmentInfo, for segments with durable records */
 
-  /* Of the thread that has is_staging, is_writing or is_ending. */
+  /* Accessed only by the thread that has is_staging, is_writing or is_ending. */
   TpsLogStage stages[2];
-  GArray *ending; /* of TpsLogEntry: those of the last group that was written */
+  GArray *ending; /* of TpsLogEntry: those of the last written group */
   TpsSegmentWriter segments;
 } TpsLogWriter;
 
-/* Begins behind `end`; takes over the list of `folder`'s segments as it is. `folder` is
- * borrowed. */
+/* Begins after `end`; takes over the list of `folder`'s segments as it is. `folder` is borrowed. */
 void tps_log_writer_init (TpsLogWriter *writer, const TpsLogFolder *folder, gint64 last_lsn,
                           guint64 last_number, gint64 segment_bytes, gsize stage_bytes,
                           gint64 interval_ns);
-/* Makes the first segment. Before the first step. Errors: as the disk says. */
+/* Makes the first segment. Must precede the first step. Errors: as the disk says. */
 gboolean tps_log_writer_begin (TpsLogWriter *writer, GError **error);
-/* No step may be under way. What waits is not ended. */
+/* No step may be in progress. Waiting entries are not ended. */
 void tps_log_writer_clear (TpsLogWriter *writer);
 
 /* Queues an append or a flush. Thread: any. */
@@ -78,14 +77,14 @@ void tps_log_writer_add (TpsLogWriter *writer, const TpsLogEntry *entry);
 /* See tps_log_may_append(). */
 gboolean tps_log_writer_may_add (TpsLogWriter *writer, gsize n_bytes, GError **error);
 
-/* Takes a step. FALSE: there was none to take; at `wake_ns` (G_MAXINT64: never) there may be one
- * without anything being added. Thread: any. */
+/* Takes a step. FALSE: there was none; at `wake_ns` (G_MAXINT64: never) there may be one even if no
+ * entry is added. Thread: any. */
 gboolean tps_log_writer_step (TpsLogWriter *writer, gint64 now_ns, gint64 *wake_ns);
 
-/* Takes steps until the writer is closed and nothing is left to do. */
+/* Takes steps until the writer is closed and all work is complete. */
 void tps_log_writer_run (TpsLogWriter *writer);
 
-/* From now on nothing is added; what is staged is written at once. Thread: any. */
+/* From now on no entry may be added; staged records are written at once. Thread: any. */
 void tps_log_writer_close (TpsLogWriter *writer);
 
 G_END_DECLS

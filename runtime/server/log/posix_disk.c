@@ -18,7 +18,8 @@
 #define FOLDER_MODE 0700
 #define MAX_STEP_BYTES ((gsize) 1 << 30) /* the system writes less than 2 GiB at once */
 #define DISCARD_STEP_BYTES ((gint64) 16 << 20)
-/* Direct writes of a few MiB that keep a fast disk busy; a slow one has no use for more. */
+/* The number of direct writes of a few MiB that keep a fast disk busy; a slow one does not benefit
+ * from more. */
 #define N_WRITERS 4
 
 static TpsPosixFile *
@@ -43,7 +44,7 @@ open_flags (guint flags)
   return (flags & TPS_DISK_CREATE) != 0 ? result | O_CREAT | O_EXCL : result;
 }
 
-/* -1: errno says why. */
+/* Returns -1 and sets errno. */
 static gint
 open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
 {
@@ -52,7 +53,7 @@ open_direct (const gchar *path, gint system_flags, gboolean *is_direct)
   *is_direct = fd >= 0;
   if (fd >= 0 || errno != EINVAL)
     return fd;
-  /* Some file systems have created the file before they refuse O_DIRECT. */
+  /* Some file systems create the file before they refuse O_DIRECT. */
   return open (path, system_flags & ~O_EXCL, FILE_MODE);
 }
 
@@ -109,7 +110,7 @@ posix_get_size (TpsDiskFile *base, GError **error)
   return -1;
 }
 
-/* Writes that the system would not take as they are, or that only others may do unaligned. */
+/* Ends direct access before operations that do not support it: writes that are not aligned. */
 static void
 stop_direct (TpsPosixFile *file)
 {
@@ -168,7 +169,7 @@ posix_read (TpsDiskFile *base, gpointer data, gsize n_bytes, gint64 offset, GErr
   return (gssize) n_read;
 }
 
-/* What was reserved and never written is a hole to the file system. */
+/* For the file system, room that was reserved and never written is a hole. */
 static gint64
 posix_skip_zeros (TpsDiskFile *base, gint64 offset)
 {
@@ -258,7 +259,7 @@ posix_remove (TpsDisk *disk, const gchar *path, GError **error)
   return remove (path) == 0 || tps_disk_set_error (error, "remove", path, errno);
 }
 
-/* Cut when its name is gone; a file with a second name keeps its bytes. */
+/* The file is cut after its name has been removed; a file with a second name keeps its bytes. */
 static gboolean
 posix_discard (TpsDisk *base, const gchar *path, GError **error)
 {
@@ -352,7 +353,7 @@ set_locked_error (GError **error, const TpsPosixFile *file)
                file->path, n > 0 ? ", " : "", g_strchomp (text));
 }
 
-/* Tells others who has it. That it may fail does not matter. */
+/* Tells other processes the owner of the lock. A failure has no consequences. */
 static void
 write_owner (const TpsPosixFile *file)
 {

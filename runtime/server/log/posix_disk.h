@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What other disks that use the system's files share with the POSIX disk. */
+/* Parts of the POSIX disk for other disks that use the system's files. */
 
 #pragma once
 

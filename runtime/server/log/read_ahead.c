@@ -7,21 +7,21 @@
 #include "runtime/base/error.h"
 #include "runtime/base/sync.h"
 
-#define N_THREADS 2 /* reads that the disk has at a time */
+#define N_THREADS 2 /* concurrent reads */
 #define N_BLOCKS TPS_READ_AHEAD_BLOCKS
 
 typedef struct
 {
-  guint8 *data; /* made when it is first needed */
+  guint8 *data; /* allocated when it is first needed */
   gboolean is_ready;
-  GError *error; /* instead */
+  GError *error; /* replaces the data */
 } Block;
 
 struct TpsReadAhead
 {
   TpsDiskFile *file;
   gint64 begin, end;
-  gint64 n_blocks; /* of the part; block i lies in blocks[i % N_BLOCKS] */
+  gint64 n_blocks; /* of the part; block i uses blocks[i % N_BLOCKS] */
   gint64 position; /* of the user */
   guint n_threads;
   TpsThread threads[N_THREADS];
@@ -29,12 +29,12 @@ struct TpsReadAhead
   TpsMutex lock; /* guards the following */
   TpsCond changed;
   Block blocks[N_BLOCKS];
-  gint64 next;     /* block that is read next */
-  gint64 current;  /* block that the user is in */
-  gboolean is_end; /* no more blocks are read: the user ends, or a read has failed */
+  gint64 next;     /* the next block to read */
+  gint64 current;  /* the block at the user's position */
+  gboolean is_end; /* no more blocks are read: the user has ended, or a read has failed */
 };
 
-/* ---- threads that read ----------------------------------------------------------------------- */
+/* ---- reading threads ------------------------------------------------------------------------- */
 
 static gboolean
 read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **error)
@@ -52,7 +52,7 @@ read_block (const TpsReadAhead *ahead, gint64 number, guint8 *data, GError **err
   return FALSE;
 }
 
-/* The lock is held, and is given up while the disk works. */
+/* The lock is held; it is released during the read. */
 static void
 read_next (TpsReadAhead *ahead)
 {
@@ -114,8 +114,8 @@ tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error)
     }
   if (ahead->n_threads > 0)
     return ahead;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "the system has no thread that reads files: %s", g_strerror (rc));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for reading files: %s",
+               g_strerror (rc));
   tps_read_ahead_free (ahead);
   return NULL;
 }

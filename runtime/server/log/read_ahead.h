@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads a part of a file from front to back by threads of its own, so that the disk works while its
- * user does. Memory: at most TPS_READ_AHEAD_BLOCKS blocks of TPS_READ_AHEAD_BYTES.
+/* Reads a part of a file sequentially by threads of its own, so that the disk works while its user
+ * does. Memory: at most TPS_READ_AHEAD_BLOCKS blocks of TPS_READ_AHEAD_BYTES.
  *
  * Thread: one at a time. */
 
@@ -16,17 +16,17 @@ G_BEGIN_DECLS
 
 typedef struct TpsReadAhead TpsReadAhead;
 
-/* Begins to read [begin, end) of `file`, which is borrowed and may be direct: both are multiples of
- * TPS_DISK_BLOCK. Errors: RESOURCE_EXHAUSTED (no thread). */
+/* Begins to read [begin, end) of `file`, which is borrowed and may be direct: both must be
+ * multiples of TPS_DISK_BLOCK. Errors: RESOURCE_EXHAUSTED (no thread). */
 TpsReadAhead *tps_read_ahead_new (TpsDiskFile *file, gint64 begin, gint64 end, GError **error);
 
-/* Waits for the reads that are under way. */
+/* Waits for the reads in progress. */
 void tps_read_ahead_free (TpsReadAhead *ahead);
 
-/* Where the next byte lies in the file. */
+/* The offset of the next byte in the file. */
 gint64 tps_read_ahead_get_position (const TpsReadAhead *ahead);
 
-/* Copies the next `n_bytes`, which there must be before `end`. Blocks. Errors: those of the disk,
+/* Copies the next `n_bytes`, which must not reach beyond `end`. Blocks. Errors: those of the disk,
  * ABORTED (the file is shorter). After a failure only tps_read_ahead_free() may be called. */
 gboolean tps_read_ahead_read (TpsReadAhead *ahead, gpointer data, gsize n_bytes, GError **error);
 

@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 
 #define WINDOW_BYTES ((gsize) 8 << 20)
-/* Groups up to this length are skipped inside a block that is read anyway, longer ones by their
- * heads. */
+/* Groups up to this length are skipped inside a block that is read in any case, longer ones by
+ * their heads. */
 #define SMALL_GROUP_BYTES ((gint64) 64 << 10)
 #define HEADS_BYTES \
   ((gsize) 2 * TPS_DISK_BLOCK) /* the head of a segment, and that of its first group */
@@ -43,8 +43,8 @@ get_read_bytes (const TpsSegmentReader *reader)
   return reader->read_bytes > 0 ? round_up (reader->read_bytes) : WINDOW_BYTES;
 }
 
-/* Makes room for a window of `n_bytes`. Somebody else may hold the buffer: it is replaced then, and
- * `old` is the one before, which has the window. */
+/* Provides a buffer for a window of `n_bytes`. If the buffer has other references, it is replaced,
+ * and `old` is the previous one with the window. */
 static gboolean
 ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError **error)
 {
@@ -66,7 +66,7 @@ ensure_buffer (TpsSegmentReader *reader, gsize n_bytes, TpsBuffer **old, GError 
   return TRUE;
 }
 
-/* Where the bytes at `offset` of the file lie in the buffer; they are in the window. */
+/* The place in the buffer of the bytes at `offset` of the file, which must be in the window. */
 static gsize
 place_of (const TpsSegmentReader *reader, gint64 offset)
 {
@@ -79,7 +79,7 @@ get_window (const TpsSegmentReader *reader)
   return tps_buffer_get_data (reader->buffer) + reader->shift;
 }
 
-/* FALSE: it is not worth while, or cannot be done, and the file is read as the bytes are needed. */
+/* FALSE: read-ahead is not worth while, or impossible; the file is read as the bytes are needed. */
 static gboolean
 begin_ahead (TpsSegmentReader *reader, gint64 offset)
 {
@@ -89,7 +89,7 @@ begin_ahead (TpsSegmentReader *reader, gint64 offset)
   return reader->ahead != NULL;
 }
 
-/* Up to `n_bytes` of the file at `offset`; -1 with an error. */
+/* Reads up to `n_bytes` of the file at `offset`; -1 with an error. */
 static gssize
 read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes, GError **error)
 {
@@ -104,8 +104,8 @@ read_window (TpsSegmentReader *reader, gint64 offset, guint8 *to, gsize n_bytes,
   return -1;
 }
 
-/* The window begins at `offset` from now on, and has `n_bytes` at least if the file has. Bytes that
- * have been read are kept. */
+/* Moves the beginning of the window to `offset`. It has at least `n_bytes` unless the file is
+ * shorter. Bytes that have been read are kept. */
 static gboolean
 move_window (TpsSegmentReader *reader, gint64 offset, gsize n_bytes, GError **error)
 {
@@ -233,7 +233,7 @@ tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Whether fewer sectors of the group are there than were written. */
+/* Whether the group has fewer sectors than were written. */
 static gboolean
 has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
 {
@@ -259,7 +259,7 @@ has_lost_sectors (TpsSegmentReader *reader, gboolean *is_lost, GError **error)
   return TRUE;
 }
 
-/* A record of the group is not as it was written: the group is torn, or the record is damaged. */
+/* The verdict on a group with an altered record: the group is torn, or the record is damaged. */
 static TpsSegmentVerdict
 judge_group (TpsSegmentReader *reader, gint64 lsn, GError **error)
 {
@@ -417,7 +417,7 @@ tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* The end of the last sector of a block that is not zero; 0 = all are. */
+/* The end of the last sector of a block that is not zero; 0 = all are zero. */
 static gsize
 get_used (const guint8 *block, gsize n_bytes)
 {
@@ -435,7 +435,7 @@ skip_zeros (const TpsSegmentReader *reader, gint64 offset)
 {
   const TpsDisk *disk = reader->file->disk;
 
-  /* Within what has been read it is faster to look. */
+  /* In the window it is faster to compare the bytes. */
   if (disk->skip_zeros == NULL || (offset < reader->window_offset + (gint64) reader->window_bytes))
     return offset;
   return MAX (round_down (disk->skip_zeros (reader->file, offset)), offset);

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads one segment from its first record to its last one, and says how it ends.
+/* Reads one segment from its first record to its last one, and reports how it ends.
  *
  *   tps_segment_reader_open()      checks the segment's head
  *   tps_segment_reader_next()      RECORD, RECORD, ... and then END or TORN, or an error
@@ -21,7 +21,7 @@ typedef enum
 {
   TPS_SEGMENT_RECORD = 1,
   TPS_SEGMENT_END,  /* there is no group at this offset */
-  TPS_SEGMENT_TORN, /* a group begins here that was not written completely, nor acknowledged */
+  TPS_SEGMENT_TORN, /* a group begins here that was neither written completely nor acknowledged */
   TPS_SEGMENT_ERROR,
 } TpsSegmentVerdict;
 
@@ -34,17 +34,17 @@ typedef struct
   gint64 offset;        /* of the next record; of the end, or of the torn group */
   TpsRecordHead record; /* of the last one */
   TpsBuffer *buffer;    /* holds its body at `body_offset` */
-  gsize body_offset;    /* its head lies before it */
+  gsize body_offset;    /* its head is before it */
 
-  /* May be set between calls: bytes that are read at a time; 0 = 8 MiB. */
+  /* May be set between calls: the size of reads; 0 = 8 MiB. */
   gsize read_bytes;
-  gboolean reads_ahead; /* the next blocks, by threads: see read_ahead.h */
+  gboolean reads_ahead; /* threads read the next blocks: see read_ahead.h */
 
   /* Private. */
   TpsDiskFile *file;
   TpsReadAhead *ahead; /* NULL: none has begun */
   TpsBufferPool *pool;
-  gboolean is_sequential; /* what follows is read ahead */
+  gboolean is_sequential; /* the following blocks are read ahead */
   gsize shift;            /* the buffer's window begins here, aligned to TPS_DISK_BLOCK */
   gint64 window_offset;   /* in the segment */
   gsize window_bytes;
@@ -55,7 +55,7 @@ typedef struct
 typedef enum
 {
   TPS_SEGMENT_OPENED = 1,
-  TPS_SEGMENT_UNUSED, /* has no head: it was being made when the process ended. Nothing is open. */
+  TPS_SEGMENT_UNUSED, /* has no head: it was being made when the process ended. No file is open. */
   TPS_SEGMENT_REFUSED,
 } TpsSegmentOpened;
 
@@ -64,28 +64,28 @@ typedef enum
 TpsSegmentOpened tps_segment_reader_open (TpsSegmentReader *reader, TpsDisk *disk,
                                           const gchar *folder, guint64 number, const TpsLogId *id,
                                           TpsBufferPool *pool, GError **error);
-/* Also of a reader that is all zero. */
+/* May be called for a reader that is all zero. */
 void tps_segment_reader_close (TpsSegmentReader *reader);
 
-/* Reads the next record and checks its checksums; its LSN must be `lsn`, or any if that is 0.
- * The body is valid until the next call; holders of references to the buffer keep it for longer.
- * Errors: ABORTED, which names the file, the offset and the LSN; RESOURCE_EXHAUSTED, no memory
- * for the record; as the disk says. */
+/* Reads the next record and checks its checksums; its LSN must be `lsn`, or any if that is 0. The
+ * body is valid until the next call, or as long as references to the buffer are held. Errors:
+ * ABORTED, which names the file, the offset and the LSN; RESOURCE_EXHAUSTED, no memory for the
+ * record; as the disk says. */
 TpsSegmentVerdict tps_segment_reader_next (TpsSegmentReader *reader, gint64 lsn, GError **error);
 
-/* The LSN of the first record: 0 = there is none. Before the first call of next(). Errors: as
+/* The LSN of the first record: 0 = there is none. Must precede the first call of next(). Errors: as
  * next(). */
 gboolean tps_segment_reader_peek (TpsSegmentReader *reader, gint64 *lsn, GError **error);
 
-/* Skips groups whose records are all below `lsn`. Before the first call of next(). */
+/* Skips groups whose records are all below `lsn`. Must precede the first call of next(). */
 gboolean tps_segment_reader_skip_to (TpsSegmentReader *reader, gint64 lsn, GError **error);
 
-/* Forgets what was read ahead: the segment is still being written. */
+/* Discards the read-ahead, because the segment is still being written. */
 gboolean tps_segment_reader_refresh (TpsSegmentReader *reader, GError **error);
 
-/* Looks at everything behind `offset`, where a group is missing or torn. `n_bytes`: from there
- * to the last byte that is not zero. Errors: ABORTED if there is a group further on: it was
- * written after the one at `offset` had been synced, which is damaged therefore. */
+/* Examines everything after `offset`, where a group is missing or torn. `n_bytes`: from there to
+ * the last byte that is not zero. Errors: ABORTED if there is a later group. It was written after
+ * the group at `offset` had been synced, so that one is damaged. */
 gboolean tps_segment_reader_check_rest (TpsSegmentReader *reader, gint64 *n_bytes, GError **error);
 
 G_END_DECLS

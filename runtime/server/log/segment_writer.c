@@ -49,7 +49,7 @@ make_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment, const gchar *pa
 {
   TpsDisk *disk = get_disk (writer);
 
-  disk->remove (disk, path, NULL); /* of a try that failed */
+  disk->remove (disk, path, NULL); /* left by a failed attempt */
   segment->file = disk->open (disk, path, TPS_DISK_CREATE | TPS_DISK_DIRECT, error);
   return segment->file != NULL && disk->preallocate (segment->file, segment->size, error)
          && write_head (segment, error) && disk->sync_folder (disk, writer->folder->path, error);
@@ -83,7 +83,7 @@ tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error)
   return FALSE;
 }
 
-/* ---- going on to the next one ---------------------------------------------------------------- */
+/* ---- the next segment ------------------------------------------------------------------------ */
 
 static gboolean
 has_room (const TpsOpenSegment *segment, gint64 n_bytes)
@@ -91,7 +91,7 @@ has_room (const TpsOpenSegment *segment, gint64 n_bytes)
   return segment->file != NULL && n_bytes <= segment->size - segment->offset;
 }
 
-/* What was reserved and is not used is given back; that this may fail does not matter. */
+/* Releases room that was reserved and is not used; a failure has no consequences. */
 static void
 finish_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
 {
@@ -116,7 +116,7 @@ tps_segment_writer_reserve (TpsSegmentWriter *writer, gint64 n_bytes, GError **e
     return FALSE;
   if (!has_room (spare, n_bytes))
     {
-      /* Synced, so that no group reaches beyond the file after a power cut. */
+      /* The length is synced, so that no group reaches beyond the file after a power cut. */
       if (!get_disk (writer)->preallocate (spare->file, spare->offset + n_bytes, error)
           || !get_disk (writer)->sync (spare->file, error))
         return FALSE;
@@ -135,8 +135,8 @@ tps_segment_writer_get_room (const TpsSegmentWriter *writer)
          + (writer->spare.size - writer->spare.offset);
 }
 
-/* Removes a segment that has no group. One by one, so that after a power cut the numbers have no
- * gap. */
+/* Removes a segment without a group. Segments are removed one by one, so that their numbers have no
+ * gap after a power cut. */
 static void
 discard_segment (TpsSegmentWriter *writer, TpsOpenSegment *segment)
 {
@@ -177,15 +177,14 @@ static gboolean
 write_small (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
 {
   memset (stage->data + stage->n_used, 0, (gsize) group->n_bytes - stage->n_used);
-  /* The first sector has the head, which is not there yet. */
+  /* The first sector has the head, which has not been encoded yet. */
   group->n_zero_sectors = tps_group_count_zero_sectors (stage->data + TPS_DISK_SECTOR,
                                                         (gsize) group->n_bytes - TPS_DISK_SECTOR);
   tps_group_encode_head (stage->data, group);
   return write_part (writer, stage->data, (gsize) group->n_bytes, group->offset, TRUE, error);
 }
 
-/* The first block, which has the heads, is kept back and written last: they hold what is known
- * only then. */
+/* The first block, with the heads, is written last, since their contents are known only then. */
 static gboolean
 write_large (TpsSegmentWriter *writer, TpsLogStage *stage, TpsGroupHead *group, GError **error)
 {

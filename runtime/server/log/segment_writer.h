@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The segment that groups are written to, and the one after it, which is made beforehand so that
- * a full disk is noticed while there is still room.
+/* The segment to which groups are written, and the next one. That one is made in advance, so that a
+ * full disk is noticed while there is still room.
  *
  * Thread: one at a time.
  */
@@ -30,25 +30,25 @@ typedef struct
   TpsOpenSegment spare;
 } TpsSegmentWriter;
 
-/* Begins behind segment `last_number`. Nothing is made yet. */
+/* Begins after segment `last_number`. No file is made yet. */
 void tps_segment_writer_init (TpsSegmentWriter *writer, const TpsLogFolder *folder,
                               guint64 last_number, gint64 segment_bytes);
 
-/* Closes the files. If the disk is sound, room that was reserved and is not used is given back. */
+/* Closes the files. If the disk works, unused reserved room is released. */
 void tps_segment_writer_clear (TpsSegmentWriter *writer, gboolean is_sound);
 
-/* Makes the segment after the current one, unless there is one. Errors: RESOURCE_EXHAUSTED,
- * after which it may be tried again; any other one is final. */
+/* Makes the segment after the current one, unless it exists. Errors: RESOURCE_EXHAUSTED, after
+ * which it may be tried again; all others are final. */
 gboolean tps_segment_writer_make_spare (TpsSegmentWriter *writer, GError **error);
 
-/* Sees to it that the current segment has room for a group of `n_bytes`: goes on to the next one
- * if it has not. Errors: as make_spare(). */
+/* Ensures that the current segment has room for a group of `n_bytes`; otherwise the next segment
+ * becomes the current one. Errors: as make_spare(). */
 gboolean tps_segment_writer_reserve (TpsSegmentWriter *writer, gint64 n_bytes, GError **error);
 
-/* Writes the group of `stage`, for which room is reserved, and syncs it. Errors are final. */
+/* Writes the group of `stage`, for which room must be reserved, and syncs it. Errors are final. */
 gboolean tps_segment_writer_write (TpsSegmentWriter *writer, TpsLogStage *stage, GError **error);
 
-/* Bytes that can be written without a further segment. */
+/* The number of bytes that can be written without a further segment. */
 gint64 tps_segment_writer_get_room (const TpsSegmentWriter *writer);
 
 G_END_DECLS

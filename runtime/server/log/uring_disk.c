@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The POSIX disk, with one difference: a write and its fdatasync are one submission, so that the
- * kernel goes on to the sync by itself. Each direct file has a small ring of its own, which
- * needs no lock. Whatever io_uring does not take, or does in part, is done by the POSIX
- * functions; a sync that has failed is not. */
+ * kernel continues with the sync by itself. Each direct file has a small ring of its own, which
+ * needs no lock. If io_uring refuses an operation, or completes only a part of it, the POSIX
+ * functions do the rest; a failed sync is not repeated. */
 
 #include <errno.h>
 #include <liburing.h>
@@ -17,7 +17,7 @@
 typedef struct
 {
   TpsPosixDisk base;
-  TpsDisk posix; /* its functions */
+  TpsDisk posix; /* provides the functions */
 } UringDisk;
 
 static void
@@ -73,7 +73,7 @@ submit_pair (TpsPosixFile *file, gconstpointer data, gsize n_bytes, gint64 offse
   return MAX (n_taken, 0);
 }
 
-/* The results of a write and the sync that follows it, negative errno values. FALSE: nothing is
+/* The results of a write and the sync that follows it, negative errno values. FALSE: they are not
  * known. */
 static gboolean
 wait_for_pair (TpsPosixFile *file, gint results[2])
@@ -94,7 +94,7 @@ wait_for_pair (TpsPosixFile *file, gint results[2])
   return TRUE;
 }
 
-/* The write was short or refused, and no sync has failed: it was cancelled, or succeeded for a
+/* The write was short or refused, and no sync has failed: the sync was cancelled, or synced a
  * part. */
 static gboolean
 is_worth_another_try (const gint results[2])
@@ -116,7 +116,7 @@ write_pair (TpsDiskFile *base, gconstpointer data, gsize n_bytes, gint64 offset,
   n_taken = submit_pair (file, data, n_bytes, offset);
   if (n_taken == 0)
     {
-      drop_ring (file); /* with the requests that it holds */
+      drop_ring (file); /* and the requests in it */
       return disk->posix.write (base, data, n_bytes, offset, TRUE, error);
     }
   if (n_taken != 2 || !wait_for_pair (file, results))

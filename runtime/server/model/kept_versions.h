@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The versions of a model that trainers may ask for again: of each trainer the one that its last
- * update was answered with, of those the newest TPS_MAX_KEPT_VERSIONS.
+/* The versions of a model that trainers may request again. For each trainer this is the answer to
+ * its last update; of these the newest TPS_MAX_KEPT_VERSIONS are kept.
  *
  * Thread: one at a time.
  */
@@ -17,7 +17,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   TpsModelVersion *model;
-  guint n_trainers; /* whose last answer it is */
+  guint n_trainers; /* the number of trainers with this version as their last answer */
 } TpsKeptVersion;
 
 typedef struct
@@ -30,8 +30,9 @@ typedef struct
 void tps_kept_versions_init (TpsKeptVersions *versions, guint n_trainers);
 void tps_kept_versions_clear (TpsKeptVersions *versions);
 
-/* `model`, newer than all, was the answer to `trainers` [n], each once. What nobody may ask for any
- * more goes to `dropped`, for the caller to release (large memory: not under a lock). */
+/* `model`, newer than all others, was the answer to `trainers` [n], each once. Versions that no
+ * trainer may request any more are moved to `dropped`. The caller must release them without a lock,
+ * since they may be large. */
 void tps_kept_versions_add (TpsKeptVersions *versions, TpsModelVersion *model,
                             const gint32 *trainers, guint n_trainers, GPtrArray *dropped);
 

@@ -45,8 +45,8 @@ add_answers (TpsModelCapture *capture, const TpsModelServer *server)
     }
 }
 
-/* Takes over `spare`, which is as large as the state. The lock is held, and no update is under
- * way. */
+/* Takes ownership of `spare`, which is as large as the state. The lock is held, and no update is in
+ * progress. */
 static void
 take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
 {
@@ -64,7 +64,7 @@ take (TpsModelServer *server, TpsModelCapture *capture, TpsBuffer *spare)
   capture->model = tps_trained_model_ref (model);
 }
 
-/* Whether what the server holds was taken, or there is nothing to take. */
+/* TRUE: the state was captured, or there is no model to capture. */
 static gboolean
 try_take (TpsModelServer *server, TpsModelCapture *capture)
 {
@@ -95,7 +95,7 @@ tps_model_capture_take (TpsModelServer *server)
   tps_cond_broadcast (&server->captured);
 }
 
-/* The size of the state now; it may be another one, of another model, when it is taken. */
+/* The present size of the state. The state that is captured later may be that of another model. */
 static gsize
 get_state_bytes (TpsModelServer *server)
 {
@@ -108,7 +108,7 @@ get_state_bytes (TpsModelServer *server)
   return n_floats * sizeof (gfloat);
 }
 
-/* With the spare in `capture->state`. */
+/* `capture->state` holds the spare. */
 static gboolean
 wait_and_take (TpsModelServer *server, TpsModelCapture *capture)
 {
@@ -146,7 +146,7 @@ tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture, GErr
         }
       if (wait_and_take (server, capture))
         return TRUE;
-      tps_buffer_unref (capture->state); /* another model has come */
+      tps_buffer_unref (capture->state); /* there is another model now */
     }
 }
 
@@ -154,7 +154,7 @@ static void
 drop_spare (TpsModelServer *server, TpsTrainedModel *model)
 {
   tps_mutex_lock (&server->shell.lock);
-  if (!tps_updating_has_job (server->updating)) /* which may be about to take it */
+  if (!tps_updating_has_job (server->updating)) /* a job may be about to take it */
     tps_trained_model_drop_spare (model);
   tps_mutex_unlock (&server->shell.lock);
 }
@@ -174,10 +174,10 @@ tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture)
   *capture = (TpsModelCapture) { 0 };
 }
 
-/* ---- going on -------------------------------------------------------------------------------- */
+/* ---- restoring ------------------------------------------------------------------------------- */
 
-/* In the order of the versions, each with the trainers that it was the answer to. The lock is
- * held. */
+/* Keeps the versions, in ascending order, each with the trainers that it was the answer to. The
+ * lock is held. */
 static void
 keep_versions (TpsModelServer *server, const TpsModelCapture *capture, GPtrArray *dropped)
 {

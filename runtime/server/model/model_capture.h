@@ -26,21 +26,21 @@ typedef struct
   TpsOptimizerSpec optimizer;
   TpsPushDigest beginning;
   guint n_versions;
-  TpsModelVersion
-      *versions[TPS_MAX_KEPT_VERSIONS + 1]; /* references, ascending; the last one is the newest */
-  GArray *answers;                          /* of TpsModelAnswer, of versions that are here */
+  /* References, ascending; the last one is the newest. */
+  TpsModelVersion *versions[TPS_MAX_KEPT_VERSIONS + 1];
+  GArray *answers;  /* of TpsModelAnswer, for versions in this capture */
   TpsBuffer *state; /* a reference; FLOAT32, see tps_trained_model_get_state() */
   gpointer model;   /* private */
 } TpsModelCapture;
 
-/* Waits until the update under way, if any, has ended. One thread at a time. Errors:
+/* Waits until the current update, if any, has ended. One thread at a time. Errors:
  * RESOURCE_EXHAUSTED (no memory for a copy of the state). */
 gboolean tps_model_server_capture (TpsModelServer *server, TpsModelCapture *capture,
                                    GError **error);
 void tps_model_capture_clear (TpsModelServer *server, TpsModelCapture *capture);
 
-/* Goes on from there: for a server without a model that serves nobody yet. References are taken.
- * Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+/* Restores a capture into a server without a model and without calls. References are taken. Errors:
+ * INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 gboolean tps_model_server_restore (TpsModelServer *server, const TpsModelCapture *capture,
                                    GError **error);
 

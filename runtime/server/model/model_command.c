@@ -1,9 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What changes the model, as commands: each is admitted under the server's lock, where it takes
- * effect, and finished without it. Records hold references, so that they may outlive the round.
- * Those whom an update answers are answered when its command has ended. The other way round,
- * records are applied again. */
+/* Commands that change the model. Each is admitted under the server's lock, where it takes effect,
+ * and finished without it. Records hold references, so that they may outlive the round. The calls
+ * that an update answers are answered when its command has ended. Replay applies records again. */
 
 #include "runtime/base/error.h"
 #include "runtime/base/outcome.h"
@@ -15,8 +14,9 @@ struct TpsModelCommand
   TpsCommand command;
   TpsModelServer *server;
   TpsUpdateTicket
-      *answered; /* of an update: those whom it answers, and what else was answered with them */
-  TpsOutcome *outcome;        /* of a caller that waits; NULL: none does */
+      /* Of an update: the calls that it answers, and others that were answered with them. */
+      *answered;
+  TpsOutcome *outcome;        /* of a waiting caller; NULL: there is none */
   TpsModelVersion *version;   /* of an initialisation */
   TpsOptimizerSpec optimizer; /* the same */
   guint n_contributions;
@@ -34,7 +34,7 @@ free_ids (TpsModelCommand *command)
   g_array_unref (command->ids);
 }
 
-/* What the record refers to. */
+/* Releases the memory to which the record refers. */
 static void
 clear_record (TpsModelCommand *command)
 {
@@ -58,7 +58,7 @@ answer (TpsModelCommand *command, const GError *error)
     tps_outcome_set (command->outcome, error);
 }
 
-/* The record goes before the answers: they give shared memory back. */
+/* The record is released before calls are answered, because it refers to shared memory. */
 static void
 command_ended (TpsOrdered *ordered, const GError *error)
 {
@@ -86,7 +86,7 @@ command_new (TpsModelServer *server, TpsCommandKind kind)
   return command;
 }
 
-/* ---- made ------------------------------------------------------------------------------------ */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 static TpsModelCommand *
 admit (TpsModelServer *server, TpsModelCommand *command)
@@ -182,7 +182,7 @@ tps_model_command_finish_and_wait (TpsModelCommand *command, GError **error)
   return tps_outcome_wait (&outcome, error);
 }
 
-/* ---- applied again --------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 static gboolean
 replay_init (TpsModelServer *server, const TpsCommandModel *record, GError **error)
@@ -214,7 +214,7 @@ remember_ids (TpsModelServer *server, const TpsCommandUpdate *record, gint64 ver
     }
 }
 
-/* The lock is held by nobody else: calls begin when records end. */
+/* No other thread takes the lock: calls begin after the replay. */
 static gboolean
 replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **error)
 {
@@ -255,7 +255,7 @@ replay_update (TpsModelServer *server, const TpsCommandUpdate *record, GError **
 gboolean
 tps_model_server_replay (TpsModelServer *server, const TpsCommand *command, GError **error)
 {
-  if (command->lsn <= server->lsn) /* a snapshot that was restored has it */
+  if (command->lsn <= server->lsn) /* the restored snapshot contains it */
     {
       tps_sequencer_set_lsn (server->sequencer, command->lsn);
       return TRUE;

@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Calls, and their push ids. Small pushes are hashed when they come, large ones in the update that
- * reads them anyway, or by a worker where there is something to compare them with.
+/* Calls, and their push ids. Small pushes are hashed on arrival. Large ones are hashed in the
+ * update, which reads them anyway, or by a worker if they must be compared with another push.
  *
- * A call that is new to the window is ended in it just before it is answered. One that repeats a
- * call that still runs waits in the window, not in a round, and is answered by on_first_ended().
- * Ids are scoped to the model: after a reset and a new init_model() they may be used again. The map
- * of the whole is in model_server_private.h.
+ * A call that is new to the window is ended in it just before it is answered. A repeat of a call
+ * that is still running waits in the window, not in a round, and is answered by on_first_ended().
+ * Ids are scoped to the model: after a reset and a new init_model() they may be used again. The
+ * overview of the server is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -44,7 +44,7 @@ tps_model_call_answer (TpsAnswer *answer)
   g_free (call);
 }
 
-/* With `error` (taken), or the model that the call has. */
+/* Answers with `error`, of which it takes ownership, or with the call's model. */
 static void
 answer_call (TpsModelCall *call, GError *error)
 {
@@ -63,7 +63,7 @@ new_not_kept_error (const TpsModelCall *call, gint64 version)
                       call->client, call->sequence, version);
 }
 
-/* As the first one was. */
+/* Answers with the version that was the answer to the first call. */
 static void
 answer_with_version (TpsModelCall *call, gint64 version)
 {
@@ -89,7 +89,7 @@ on_first_ended (gpointer user_data, gint64 version, const GError *error)
     answer_with_version (call, version);
 }
 
-/* The model that is there when the call comes. */
+/* Notes the model at the arrival of the call. */
 static void
 note_incarnation (TpsModelCall *call)
 {
@@ -110,8 +110,8 @@ compute_digest (TpsUpdateTicket *ticket)
   ticket->has_digest = TRUE;
 }
 
-/* With `original`, taken: what the call's push is compared with before it is tried again; NULL =
- * its digest alone is wanted. */
+/* `original` (owned): the contribution with which the push is compared before it is tried again;
+ * NULL = only its digest is needed. */
 typedef struct
 {
   TpsModelCall *call;
@@ -154,8 +154,8 @@ compare_on_worker (gpointer user_data)
   tps_shell_end (&server->shell);
 }
 
-/* What is to be compared is there a second time, or so it seems: then, and only then, it is read by
- * itself. */
+/* A worker computes missing digests and tries the call again. Gradients are read separately only in
+ * this case: when the id or the trainer seems to repeat. */
 static void
 compare (TpsModelCall *call, TpsUpdateContribution *original)
 {
@@ -171,7 +171,7 @@ compare (TpsModelCall *call, TpsUpdateContribution *original)
 
 /* ---- calls ---- */
 
-/* TRUE: the push is a new one. Else it is answered, or will be. */
+/* TRUE: the push is a new one. Otherwise it is answered, now or later. */
 static gboolean
 enter_window (TpsModelCall *call)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The model and the server's life. The map of the whole is in model_server_private.h. */
+/* The model and the server's life. The overview is in model_server_private.h. */
 
 #include "runtime/server/model/model_server.h"
 
@@ -30,8 +30,8 @@ tps_model_server_new_reset_error (void)
 
 /* ---- the model ---- */
 
-/* Takes over `model`. Returns when its record is kept. The lock of init_model() is held: a second
- * one finds the model there, and must not be answered before the first record is kept. */
+/* Takes ownership of `model`. Returns when its record is durable. The lock of init_model() is held:
+ * a second call finds the model, and must not be answered before the first record is durable. */
 static gboolean
 set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
 {
@@ -53,7 +53,7 @@ set_model (TpsModelServer *server, TpsTrainedModel *model, GError **error)
   else if (!tps_trained_model_began_as (server->model, model))
     refusal = g_error_new_literal (
         TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-        "there is a model already, which began with other parameters or another optimizer");
+        "a model with other initial parameters or another optimizer already exists");
   tps_mutex_unlock (&server->shell.lock);
   if (command != NULL && !tps_model_command_finish_and_wait (command, &refusal))
     g_assert (refusal != NULL);
@@ -123,8 +123,8 @@ check_options (const TpsModelServerOptions *options, GError **error)
                  options->n_trainers, MAX_TRAINERS);
   else if (options->min_trainers > options->n_trainers)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                 "%u trainers are to suffice, there are only %u", options->min_trainers,
-                 options->n_trainers);
+                 "min_trainers is %u, expected at most %u, the number of trainers",
+                 options->min_trainers, options->n_trainers);
   else if (options->round_timeout_ns < 0)
     g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
                  "round timeout is %" G_GINT64_FORMAT " ns, expected 0 or more",
@@ -167,8 +167,8 @@ tps_model_server_new (const TpsModelServerOptions *options, GError **error)
   return server;
 }
 
-/* Ends all that waits and forgets the model. Returns the command that did, NULL = there was no
- * model. */
+/* Ends all waiting calls and forgets the model. Returns the command of the reset; NULL = there was
+ * no model. */
 static TpsModelCommand *
 end_all (TpsModelServer *server, const GError *error, gboolean is_end)
 {

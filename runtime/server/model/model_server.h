@@ -1,15 +1,15 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The batch-updating parameter server: holds a model, collects one gradient of it from each
+/* The batch-updating parameter server. It holds a model, collects one gradient of it from each
  * trainer, steps the optimizer with their mean and answers all of them with the new model.
  *
- * This is the thread-safe shell that handlers call. The rules live in the state machine beneath
- * (runtime/server/model/updating.h), which has no lock, clock or thread; arithmetic runs on the
- * worker pool; answers are given outside the lock. Models are immutable once they are out: each
- * update makes a new one, so that answers of old rounds stay what they were.
+ * This is the thread-safe shell that handlers call. The rules are in the state machine beneath
+ * (runtime/server/model/updating.h), which has no lock, clock or thread. Arithmetic runs on the
+ * worker pool. Calls are answered outside the lock. Published models are immutable: each update
+ * makes a new one, so that replies of old rounds do not change.
  *
  * Rules and errors of all calls: those of the wire methods of the same name in
- * thrift/parameter_server.thrift; of calls that change the model also those of
+ * thrift/parameter_server.thrift. Calls that change the model also have those of
  * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it.
  */
 
@@ -30,14 +30,15 @@ typedef struct TpsModelServer TpsModelServer;
 typedef struct
 {
   guint n_trainers;        /* 1 to 1,048,576 */
-  guint min_trainers;      /* that suffice at the deadline; 0 = all */
+  guint min_trainers;      /* enough at the deadline; 0 = all */
   gint64 round_timeout_ns; /* from a round's first arrival; 0 = 30 s */
-  guint max_staleness;     /* versions that a gradient may be older than the newest model */
+  /* The number of versions by which a gradient may be older than the newest model. */
+  guint max_staleness;
   TpsPushWindowOptions pushes;
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
   TpsWorkerPool *workers;  /* borrowed; outlives the server */
   TpsMetrics *metrics;     /* a reference is taken; NULL = its own */
-  /* Optional: told of progress, for logs; called outside the lock, from any thread, in order. */
+  /* Optional: reports progress, for logs. Called outside the lock, from any thread, in order. */
   void (*got_update) (gpointer user_data, guint n_before, guint n_trainers);
   void (*updated_model) (gpointer user_data, gint64 version, guint n_took_part);
   gpointer user_data;
@@ -50,11 +51,12 @@ typedef void (*TpsModelDone) (gpointer user_data, TpsModelVersion *model, const 
 /* Errors: INVALID_ARGUMENT. */
 TpsModelServer *tps_model_server_new (const TpsModelServerOptions *options, GError **error);
 
-/* Ends waiting calls with UNAVAILABLE, waits for work under way, frees. Not from a callback. */
+/* Ends waiting calls with UNAVAILABLE, waits for work in progress, and frees. Must not be called
+ * from a callback. */
 void tps_model_server_free (TpsModelServer *server);
 
-/* Takes `parameters` [n] over (leaves them empty), whatever comes; `optimizer` need not be
- * resolved. Blocks until the sequencer's observer has released the command. */
+/* Always takes ownership of `parameters` [n] (leaves them empty); `optimizer` need not be resolved.
+ * Blocks until the sequencer's observer has released the command. */
 gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *parameters,
                                       guint n_parameters, const TpsOptimizerSpec *optimizer,
                                       GError **error);
@@ -62,27 +64,27 @@ gboolean tps_model_server_init_model (TpsModelServer *server, TpsNamedTensor *pa
 /* A reference; NULL with NOT_FOUND. */
 TpsModelVersion *tps_model_server_get_model (TpsModelServer *server, GError **error);
 
-/* Takes `gradients` [n] over. `client` NULL = no push id. Never blocks; `done` may come before this
- * returns. `may_wait` FALSE: a call that would have to wait for other trainers is not taken and
- * fails with UNAVAILABLE. */
+/* Takes ownership of `gradients` [n]. `client` NULL = no push id. Never blocks; `done` may be
+ * called before this returns. `may_wait` FALSE: a call that would have to wait for other trainers
+ * is not accepted and fails with UNAVAILABLE. */
 void tps_model_server_update_and_fetch (TpsModelServer *server, gint32 trainer,
                                         TpsTensor *gradients, guint n_gradients,
                                         const gchar *client, gint64 sequence, gint64 version,
                                         gboolean may_wait, TpsModelDone done, gpointer user_data);
 
 /* Applies the record of a command that changed the model, unless a restored snapshot contains it;
- * blocks. Before the first call. Records must come in the order of their LSNs. */
+ * blocks. Must be called before the first call. Records must come in the order of their LSNs. */
 gboolean tps_model_server_replay (TpsModelServer *server, const TpsCommand *command,
                                   GError **error);
 
-/* Ends waiting calls with ABORTED, forgets the model; push ids are those of the next model. Blocks
- * until the sequencer's observer has released the command. Errors: those of the observer. */
+/* Ends waiting calls with ABORTED and forgets the model; later push ids belong to the next model.
+ * Blocks until the sequencer's observer has released the command. Errors: those of the observer. */
 gboolean tps_model_server_reset_state (TpsModelServer *server, GError **error);
 
 /* Calls wait meanwhile, see TPS_OPEN_ROUNDS_MAX_LOOKS. Thread: any. */
 void tps_model_server_get_status (TpsModelServer *server, TpsUpdatingStatus *status);
 
-/* From now on every call is refused with UNAVAILABLE, and what waits is ended with it. */
+/* From now on every call is refused with UNAVAILABLE; waiting calls end with it. */
 void tps_model_server_shut_down (TpsModelServer *server);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsModelServer, tps_model_server_free)

@@ -1,18 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the files of the model server share. Internal to this folder.
+/* The structures that the files of the model server share. Internal to this folder.
  *
  * Happy path: update_and_fetch() makes a call -> prepare(): push id -> push() under the lock ->
- * carry_out() without it: answers are given; the update, if one is to be made, is computed here
- * when it is small, else by the workers, with the digests of large pushes -> finish_update() under
- * the lock: the new version is the newest -> carry_out() again, which finishes the command; when
- * that has ended, those who took part are answered. A push id or a trainer that is there already:
- * compare() takes the digests that are missing, on a worker, and tries again. Failures: a call is
- * refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new version.
+ * carry_out() without it: calls are answered; an update that is due is computed here if it is
+ * small, otherwise by the workers, together with the digests of large pushes -> finish_update()
+ * under the lock: the new version is the newest -> carry_out() again, which finishes the command;
+ * when that has ended, the participants of the round are answered. If a push id or a trainer
+ * repeats, compare() computes the missing digests, on a worker, and tries again. Failures: a call
+ * is refused at once; its round ends by deadline, by reset, by shut-down; no memory for a new
+ * version.
  *
  * Locks: that of init_model(), then the shell's; under it those of the news, of the metrics and of
- * the worker pool. Nothing is answered, nobody is told, and no element is touched, under any of
- * them. The push window's is never taken under it; the sequencer's is.
+ * the worker pool. Calls must not be answered, observers must not be called, and elements must not
+ * be touched, under any of them. The push window's lock is never taken under the shell's; the
+ * sequencer's is.
  */
 
 #pragma once
@@ -40,17 +42,17 @@ typedef struct
   gchar *client; /* NULL = the push has no id */
   gint64 sequence;
   gint64 incarnation;     /* of the model when the call came; 0 = there was none */
-  gint64 lsn;             /* of the update that the answer is */
-  gboolean is_in_window;  /* it is to be ended there */
-  TpsModelVersion *model; /* the answer where there is no error */
+  gint64 lsn;             /* of the update that is the answer */
+  gboolean is_in_window;  /* the call must be ended in the window */
+  TpsModelVersion *model; /* the answer if there is no error */
   TpsModelDone done;
   gpointer user_data;
 } TpsModelCall;
 
-/* An update that is being made. */
+/* An update in progress. */
 typedef struct TpsModelStep TpsModelStep;
 
-/* A command on its way. */
+/* A command in progress. */
 typedef struct TpsModelCommand TpsModelCommand;
 
 struct TpsModelServer
@@ -72,7 +74,7 @@ struct TpsModelServer
   gint64 incarnation;     /* the LSN of init_model(); 0 = no model */
   gint64 lsn;             /* of the last command */
   TpsKeptVersions kept;
-  TpsModelCapture *wanted; /* by a thread that waits for the end of an update; NULL = none */
+  TpsModelCapture *wanted; /* of a thread that waits for the end of an update; NULL = none */
   TpsCond captured;
 };
 
@@ -81,17 +83,17 @@ struct TpsModelServer
 GError *tps_model_server_new_shut_down_error (void);
 GError *tps_model_server_new_reset_error (void);
 
-/* -- model_step.c: what follows from a step of the machine -- */
+/* -- model_step.c: consequences of a step of the machine -- */
 
-/* Notes what the lock guards; to be called once after a step, before the lock is given up. The
- * update to be made, if any. */
+/* Updates news, metrics and the timer under the lock. Must be called once after a step, before the
+ * lock is released. Returns the update that is due, if any. */
 TpsModelStep *tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output);
 
 /* The deadline of the round, as the shell calls it; `server` is the TpsModelServer. */
 void tps_model_step_expire (gpointer user_data);
 
-/* Does everything that a step has asked for, with what follows from it; `step` may be NULL. No lock
- * is held. */
+/* Carries out all actions of a step and those that follow from them; `step` may be NULL. No lock is
+ * held. */
 void tps_model_step_carry_out (TpsModelServer *server, TpsUpdatingOutput *output,
                                TpsModelStep *step);
 
@@ -100,7 +102,7 @@ void tps_model_step_answer (TpsUpdateTicket *first);
 
 /* -- model_capture.c -- */
 
-/* Between two updates: gives the thread that waits for it, if any, what it wants. The lock is
+/* Captures the state for the waiting thread, if any. To be called between two updates; the lock is
  * held. */
 void tps_model_capture_take (TpsModelServer *server);
 
@@ -115,22 +117,23 @@ tps_model_call_of (TpsUpdateTicket *ticket)
 /* Ends the call in its push window, answers and frees it. */
 void tps_model_call_answer (TpsAnswer *answer);
 
-/* -- model_command.c: what changes the model, as commands -- */
+/* -- model_command.c: commands that change the model -- */
 
-/* Each takes effect now. The lock is held; tps_model_command_finish() must follow without it. */
+/* Each command takes effect now. The lock is held; tps_model_command_finish() must follow without
+ * it. */
 TpsModelCommand *tps_model_command_admit_init (TpsModelServer *server,
                                                const TpsTrainedModel *model);
 TpsModelCommand *tps_model_command_admit_update (TpsModelServer *server, const TpsUpdatingJob *job,
                                                  guint n_parameters);
 TpsModelCommand *tps_model_command_admit_reset (TpsModelServer *server);
 
-/* Those whom an update answers, and whatever else is answered in the same step, get their answers
- * when the command has ended; their push ids belong to its record. The lock is held. */
+/* Defers the answers of a step until the command has ended: those of the update, and all others of
+ * the same step. The push ids of the former become part of the record. The lock is held. */
 void tps_model_command_take_answered (TpsModelCommand *command, TpsUpdatingOutput *output);
 
 void tps_model_command_finish (TpsModelCommand *command);
 
-/* The same, and waits until it has ended. Errors: those of the observer. */
+/* The same, and waits until the command has ended. Errors: those of the observer. */
 gboolean tps_model_command_finish_and_wait (TpsModelCommand *command, GError **error);
 
 G_END_DECLS

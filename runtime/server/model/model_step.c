@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What follows from a step of the machine: a timer, news, answers, an update that is computed and
- * taken back.
+/* The consequences of a step of the machine: a timer, news, answers, and an update that is computed
+ * and passed back.
  *
- * The map of the whole is in model_server_private.h.
+ * The overview is in model_server_private.h.
  */
 
 #include "runtime/server/model/model_server_private.h"
@@ -11,7 +11,8 @@
 #include "runtime/base/block_work.h"
 #include "runtime/server/model/update_digest.h"
 
-/* Blocks of the model that are taken at a time, and how many a helper must be worth. */
+/* The number of blocks that a thread takes at a time, and the number that justifies one more
+ * helper. */
 #define RANGE_BLOCKS 32
 #define HELPER_BLOCKS 128
 
@@ -48,7 +49,7 @@ tps_model_step_begin (TpsModelServer *server, TpsUpdatingOutput *output)
   return step;
 }
 
-/* Spans end before the answers are given: who has its answer finds them. The lock is held. */
+/* Spans end before calls are answered, so that callers find them complete. The lock is held. */
 static void
 record_spans (TpsModelServer *server, const TpsModelStep *step)
 {
@@ -63,7 +64,8 @@ record_spans (TpsModelServer *server, const TpsModelStep *step)
                       (gdouble) (now_ns - step->started_ns) / 1e6);
 }
 
-/* The new version is the newest, and the answer. The lock is held. NULL: a reset has come first. */
+/* Makes the new version the newest, and the answer. The lock is held. NULL: there was a reset
+ * meanwhile. */
 static TpsModelCommand *
 install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
 {
@@ -82,7 +84,7 @@ install (TpsModelServer *server, TpsModelStep *step, GPtrArray *dropped)
   return tps_model_command_admit_update (server, step->job, newest->n_parameters);
 }
 
-/* Whoever is answered without an error is answered with the newest model. The lock is held. */
+/* Gives the newest model to all calls that are answered without an error. The lock is held. */
 static void
 give_model (TpsModelServer *server, TpsUpdateTicket *answered)
 {
@@ -104,7 +106,7 @@ want_hashes (TpsModelStep *step)
       tps_model_update_want_hashes (&step->arithmetic, i);
 }
 
-/* From the hashes of the blocks, now that all have been visited. */
+/* Computes the digests from the hashes of the blocks, all of which have been visited. */
 static void
 mark_gradients (TpsModelStep *step)
 {
@@ -117,8 +119,8 @@ mark_gradients (TpsModelStep *step)
           step->arithmetic.version->n_parameters, step->arithmetic.hashes[i]);
 }
 
-/* Takes back an update that was computed, or has failed; frees it. `command`: what the update was,
- * or NULL. */
+/* Passes back an update that was computed, or has failed, and frees it. `command`: its command, or
+ * NULL. */
 static TpsModelStep *
 finish_update (TpsModelStep *step, TpsUpdatingOutput *output, TpsModelCommand **command)
 {
@@ -186,7 +188,7 @@ compute_on_workers (gpointer user_data)
   tps_block_work_run (step->server->workers, &work);
 }
 
-/* Begins to compute. TRUE: it is done, or has failed; FALSE: workers do it. */
+/* Begins to compute. TRUE: it is complete, or has failed; FALSE: workers continue. */
 static gboolean
 compute (TpsModelServer *server, TpsModelStep *step)
 {
@@ -226,7 +228,8 @@ carry_out (TpsModelServer *server, TpsUpdatingOutput *output, TpsModelCommand *c
       TpsUpdateTicket *answered = output->answered;
 
       tps_update_news_tell (&server->news);
-      tps_updating_output_clear (output); /* before the answers: they give shared memory back */
+      /* This releases shared memory, so it precedes the replies. */
+      tps_updating_output_clear (output);
       tps_model_step_answer (answered);
       if (command != NULL)
         tps_model_command_finish (command);

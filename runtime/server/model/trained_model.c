@@ -1,12 +1,13 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* A model is cut into blocks, each of whole rows of the optimizer. Optimizers that treat every
- * element alike do not care where rows end, so their parameters are cut into rows of BLOCK_ELEMS
- * however they are shaped; the others get the rows of a matrix, anything else being one row.
+ * element alike do not depend on rows, so their parameters are cut into rows of BLOCK_ELEMS,
+ * whatever their shape. Other optimizers get the rows of a matrix; a parameter of any other rank is
+ * one row.
  *
- * A block is visited once: its gradients are hashed, where that is wanted, and added up in a
- * scratch row that stays in the first-level cache, the old values are copied to the new version,
- * the optimizer steps them there. */
+ * A block is visited once. Its gradients are hashed, if needed, and added up in a scratch row that
+ * stays in the first-level cache; the old values are copied to the new version, and the optimizer
+ * steps them there. */
 
 #include "runtime/server/model/trained_model.h"
 
@@ -43,8 +44,8 @@ struct TpsTrainedModel
   gsize n_state;   /* floats */
   gsize n_hashes;  /* blocks of the digest */
   TpsBuffer *state;
-  TpsBuffer *spare;        /* for the next update's state, where others read the present one */
-  TpsPushDigest beginning; /* of version 1 */
+  TpsBuffer *spare;        /* for the state of the next update, if the present state is shared */
+  TpsPushDigest beginning; /* of version 1 and the optimizer */
 };
 
 /* ---- versions ---- */
@@ -65,7 +66,7 @@ allocate (const TpsShape *shape, TpsTensor *tensor, GError **error)
   return TRUE;
 }
 
-/* Same names and shapes; the elements are still to be written. */
+/* A version with the same names and shapes; its elements must still be written. */
 static TpsModelVersion *
 version_new (gint64 number, const TpsNamedTensor *like, guint n_parameters, GError **error)
 {
@@ -174,8 +175,7 @@ set_beginning (TpsTrainedModel *model, const TpsNamedTensor *parameters, guint n
       if (n_bytes > 0)
         memcpy (tps_tensor_data (to), tps_tensor_data (from), n_bytes);
       tps_push_hash_add_string (hash, parameters[i].name);
-      tps_push_hash_add_tensor (hash,
-                                tps_tensor_view (to)); /* `from` may be shared with its sender */
+      tps_push_hash_add_tensor (hash, tps_tensor_view (to)); /* the sender may share `from` */
       add_parameter (model, i, &from->shape);
     }
   model->beginning = tps_push_hash_end (hash);
@@ -355,7 +355,7 @@ get_gradient (const TpsModelUpdate *update, guint i, const Block *block)
   return (const gfloat *) tps_tensor_data (&update->gradients[i][block->parameter]) + block->offset;
 }
 
-/* The mean of the gradients: in `scratch`, or where the only one lies. */
+/* The mean of the gradients: in `scratch`, or in place if there is only one. */
 static const gfloat *
 average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
 {
@@ -371,8 +371,8 @@ average (const TpsModelUpdate *update, const Block *block, gfloat *scratch)
   return scratch;
 }
 
-/* The digest's blocks that begin in this one; where rows are not as long as they are, the last may
- * reach into the next. */
+/* Hashes the digest's blocks that begin in this block. If rows have another length, the last one
+ * may reach into the next block. */
 static void
 hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
 {
@@ -386,7 +386,7 @@ hash_gradient (const TpsModelUpdate *update, guint i, const Block *block)
         elems + k * HASHED_ELEMS, MIN (HASHED_ELEMS, n_elems - k * HASHED_ELEMS) * sizeof (gfloat));
 }
 
-/* The state of a block, to be changed. */
+/* The state of a block, which may be changed. */
 static gfloat *
 take_state (const TpsModelUpdate *update, const Block *block, gsize n_floats)
 {

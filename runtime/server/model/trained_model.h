@@ -1,10 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A model with its optimizer: the arithmetic of an update, which makes a new version and leaves the
- * old ones as they are.
+/* A model with its optimizer: the arithmetic of an update, which makes a new version and does not
+ * change the old ones.
  *
- * Bits: per element, float sum of the gradients in the order given, one division by their number,
- * then the optimizer's formula. How the blocks are shared among threads makes no difference.
+ * Bits: for each element, the float sum of the gradients in the order given, one division by their
+ * number, then the optimizer's formula. The distribution of blocks among threads makes no
+ * difference.
  *
  * Thread: one update at a time; its blocks on any threads. References: any.
  */
@@ -26,7 +27,8 @@ TpsTrainedModel *tps_trained_model_new (const TpsNamedTensor *parameters, guint 
 TpsTrainedModel *tps_trained_model_ref (TpsTrainedModel *model);
 void tps_trained_model_unref (TpsTrainedModel *model);
 
-/* Whether it began with the same: TRUE for identical bytes and an equal optimizer. */
+/* Whether the model began with these parameters: TRUE for identical bytes and an equal
+ * optimizer. */
 gboolean tps_trained_model_began_as (const TpsTrainedModel *model, const TpsTrainedModel *other);
 
 /* Borrowed until the next update ends. */
@@ -34,21 +36,21 @@ TpsModelVersion *tps_trained_model_get_newest (const TpsTrainedModel *model);
 
 gsize tps_trained_model_get_n_bytes (const TpsTrainedModel *model);
 
-/* What it began with: began_as() compares this. */
+/* The digest of the initial parameters, which began_as() compares. */
 const TpsPushDigest *tps_trained_model_get_beginning (const TpsTrainedModel *model);
 
 /* The optimizer's state: FLOAT32 [n_floats], by blocks of the parameters (trained_model.c);
  * borrowed, and changed by updates. */
 gfloat *tps_trained_model_get_state (const TpsTrainedModel *model, gsize *n_floats);
 
-/* A reference to the state as it is, which stays so: the next update works on a copy, in `spare`,
- * as large as the state, which is taken over. No update may be under way. */
+/* A reference to the present state, which will not change: the next update works on a copy, in
+ * `spare`. `spare` must be as large as the state; ownership moves. No update may be in progress. */
 TpsBuffer *tps_trained_model_share_state (TpsTrainedModel *model, TpsBuffer *spare);
-/* The spare is no longer needed, if no update has taken it. No update may be under way. */
+/* Frees the spare unless an update has taken it. No update may be in progress. */
 void tps_trained_model_drop_spare (TpsTrainedModel *model);
 
-/* A model that goes on from `newest`, of which a reference is taken. The state is 0, for the caller
- * to fill. `optimizer` is resolved. Errors: as tps_trained_model_new(). */
+/* A model that continues from `newest`, of which a reference is taken. The state is 0; the caller
+ * must fill it. `optimizer` is resolved. Errors: as tps_trained_model_new(). */
 TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
                                                  const TpsOptimizerSpec *optimizer,
                                                  const TpsPushDigest *beginning, GError **error);
@@ -56,29 +58,29 @@ TpsTrainedModel *tps_trained_model_new_restored (TpsModelVersion *newest,
 /* Resolved; borrowed. */
 const TpsOptimizerSpec *tps_trained_model_get_optimizer (const TpsTrainedModel *model);
 
-/* One update, under way. Where the digest of gradients is wanted, their blocks are hashed in the
+/* An update in progress. If the digests of gradients are needed, their blocks are hashed in the
  * same visit. */
 typedef struct
 {
   TpsTrainedModel *model;
   const TpsTensor *const *gradients; /* [n_gradients][parameters], borrowed */
   guint n_gradients;
-  TpsPushDigest *
-      *hashes; /* [n_gradients]: NULL, or of all blocks, see tps_update_digest_combine() */
+  /* [n_gradients]: NULL, or of all blocks, see tps_update_digest_combine(). */
+  TpsPushDigest **hashes;
   TpsModelVersion *version; /* the new one */
   TpsBuffer *state;         /* the new one; NULL: the state is changed where it is */
   guint n_blocks;           /* >= 1 */
 } TpsModelUpdate;
 
-/* Errors: RESOURCE_EXHAUSTED; nothing is changed then, and there is nothing to end. */
+/* Errors: RESOURCE_EXHAUSTED; the model is unchanged then, and end() must not be called. */
 gboolean tps_model_update_begin (TpsModelUpdate *update, TpsTrainedModel *model,
                                  const TpsTensor *const *gradients, guint n_gradients,
                                  GError **error);
-/* Before the first block is run: the blocks of `gradients[i]` are to be hashed. */
+/* The blocks of `gradients[i]` will be hashed. Must be called before the first block is run. */
 void tps_model_update_want_hashes (TpsModelUpdate *update, guint i);
-/* Each block once. */
+/* Must be called once for each block. */
 void tps_model_update_run (TpsModelUpdate *update, guint first_block, guint n_blocks);
-/* When all have been run: the new version is the newest. */
+/* Must be called when all blocks have been run: the new version becomes the newest. */
 void tps_model_update_end (TpsModelUpdate *update);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTrainedModel, tps_trained_model_unref)

@@ -1,9 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* The digest of a push: of trainer, version and gradients. Elements are hashed in blocks, so that
- * the visit in which a block is added up can hash it too, and in any order.
+ * the visit that adds up a block can hash it too, in any order of blocks.
  *
- * Blocks are numbered through all tensors, each of which begins with one of its own; an empty
+ * Blocks are numbered through all tensors. Each tensor begins with a block of its own; an empty
  * tensor has none. Thread: any.
  */
 
@@ -21,11 +21,11 @@ gsize tps_update_digest_n_blocks (gsize n_bytes);
 /* Of at most TPS_UPDATE_DIGEST_BLOCK_BYTES. */
 TpsPushDigest tps_update_digest_of_block (gconstpointer data, gsize n_bytes);
 
-/* From the hashes of all blocks in order. */
+/* From the hashes of all blocks, in order. */
 TpsPushDigest tps_update_digest_combine (gint32 trainer, gint64 version, const TpsTensor *gradients,
                                          guint n_gradients, const TpsPushDigest *blocks);
 
-/* All at once; reads all elements. */
+/* Computes the whole digest at once; reads all elements. */
 TpsPushDigest tps_update_digest_compute (gint32 trainer, gint64 version, const TpsTensor *gradients,
                                          guint n_gradients);
 

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What observers of a model server are told, in the order in which it happened. Internal to this
- * folder.
+/* Reports for the observers of a model server, in the order of the events. Internal to this folder.
  *
- * News is noted under the server's lock and told outside it: while one thread tells, others leave
- * theirs to it.
+ * News is noted under the server's lock and reported outside it. While one thread reports, other
+ * threads leave their news to it.
  */
 
 #pragma once
@@ -25,11 +24,11 @@ typedef struct
 void tps_update_news_init (TpsUpdateNews *news, const TpsModelServerOptions *options);
 void tps_update_news_clear (TpsUpdateNews *news);
 
-/* A trainer has come to a round where `n_before` were. */
+/* A trainer has come to a round that had `n_before` trainers. */
 void tps_update_news_add_arrival (TpsUpdateNews *news, guint n_before);
 void tps_update_news_add_update (TpsUpdateNews *news, gint64 version, guint n_took_part);
 
-/* Not under a lock. Thread: any. */
+/* No lock may be held. Thread: any. */
 void tps_update_news_tell (TpsUpdateNews *news);
 
 G_END_DECLS

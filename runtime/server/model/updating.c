@@ -32,7 +32,7 @@ struct TpsUpdateRound
   gint64 deadline_ns;
   TpsUpdateTicket *waiting;
   TpsUpdateTicket *last_waiting;
-  gboolean is_forgotten; /* its job is out, its tickets were answered */
+  gboolean is_forgotten; /* its job is outstanding; its tickets were answered */
   TpsUpdateRound *next;  /* in TpsUpdatingOutput.dead_rounds */
 };
 
@@ -44,7 +44,7 @@ struct TpsUpdating
   gchar **names;
   TpsShape *shapes;
   TpsUpdateRound *open;     /* NULL before the first trainer comes */
-  TpsUpdateRound *updating; /* NULL when no job is out */
+  TpsUpdateRound *updating; /* NULL when no job is outstanding */
 };
 
 TpsUpdating *
@@ -176,7 +176,7 @@ answer (TpsUpdateTicket *ticket, GError *error, TpsUpdatingOutput *output)
 
 /* ---- contributions ---- */
 
-/* Takes over the ticket's gradients. */
+/* Takes ownership of the ticket's gradients. */
 static TpsUpdateContribution *
 contribution_new (TpsUpdateTicket *ticket)
 {
@@ -230,7 +230,7 @@ has_come (gconstpointer round, guint trainer)
   return ((const TpsUpdateRound *) round)->by_trainer[trainer] != NULL;
 }
 
-/* Answers all that wait; `error` is borrowed, NULL = with the model. */
+/* Answers all waiting tickets; `error` is borrowed, NULL = with the model. */
 static void
 answer_round (TpsUpdateRound *round, const GError *error, TpsUpdatingOutput *output)
 {
@@ -273,7 +273,7 @@ add_part (TpsUpdatingJob *job, gint32 trainer, const TpsUpdateContribution *cont
                                     .digest = contribution->digest };
 }
 
-/* The round gets no more trainers; what it has is to be applied. */
+/* Closes the round to further trainers and makes a job of its contributions. */
 static void
 close_round (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output)
 {
@@ -460,10 +460,10 @@ tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns
     take_part (updating, ticket, now_ns, output);
 }
 
-/* ---- what ends rounds ---- */
+/* ---- ends of rounds ---- */
 
-/* To the trainers' contributions, which may be compared with others still, and to the tickets that
- * brought them. */
+/* Gives the digests to the contributions, which may still be compared with others, and to the
+ * tickets that brought them. */
 static void
 give_digests (TpsUpdateRound *round, const TpsUpdatingJob *job)
 {

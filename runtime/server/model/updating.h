@@ -1,18 +1,19 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The rules of updating a model by its trainers, as a state machine: no lock, clock, thread, socket
- * or arithmetic. It is told what happened and when, and says what is to be done: which calls are to
- * be answered, whether the model is to be updated, when to come back.
+/* The rules of updating a model by its trainers, as a state machine without lock, clock, thread,
+ * socket or arithmetic. Its input is events and their times. Its output is the actions that the
+ * caller must take: calls to answer, an update to make, and the next deadline.
  *
- * A call is a ticket; it goes in with push() and comes out, once, in some output's `answered`. An
- * update is a job; it comes out in an output's `job`, is made by the caller, where and when it
- * likes, and goes back in with job_done(), which answers those who took part in it.
+ * A call is a ticket. It goes in with push() and comes out, once, in the `answered` list of an
+ * output. An update is a job. It comes out as the `job` of an output. The caller computes it, at
+ * any time and on any thread, and passes it back to job_done(), which answers its participants.
  *
- * Digests tell a repeat from another request. To take one is to read all gradients, so a ticket may
- * come without: whoever makes the update reads them anyway. Only when a trainer comes a second time
- * is it needed sooner; then the output names the ticket, `undecided`, and what it is to be compared
- * with: tps_update_contribution_compute_digest() without a lock,
- * tps_update_contribution_set_digest(), and the ticket, with a digest too, is pushed again.
+ * Digests distinguish a repeat from another request. Computing one means reading all gradients, so
+ * a ticket may come without: the computation of the update reads the gradients anyway. A digest is
+ * needed earlier only if a trainer comes a second time. Then the output names the ticket,
+ * `undecided`, and the contribution with which it must be compared. The caller calls
+ * tps_update_contribution_compute_digest() without a lock, then
+ * tps_update_contribution_set_digest(), and pushes the ticket, now with a digest, again.
  *
  * A round is one update:
  *
@@ -22,13 +23,13 @@
  *   updating -> aborted           the update failed
  *
  * While a model is being updated, trainers that do not take part in that update open the next
- * round; it is not closed before the update under way is done. What an aborted round collected is
- * forgotten; the next push opens another round.
+ * round; it is not closed before the current update is complete. The contributions of an aborted
+ * round are forgotten; the next push opens another round.
  *
- * Versions: the model has version 1 when it is set, one more after each update. A gradient of
- * version v counts as old by (the version that the current round starts from) - v, and is STALE
- * beyond max_staleness: so whether it is depends on which rounds were closed before it came, not on
- * how long arithmetic takes.
+ * Versions: the model has version 1 when it is set, and one more after each update. The age of a
+ * gradient of version v is (the version that the current round starts from) - v. It is STALE beyond
+ * max_staleness. The age thus depends on the rounds that were closed before it came, and not on the
+ * duration of arithmetic.
  *
  * Thread: one at a time.
  */
@@ -43,13 +44,13 @@ G_BEGIN_DECLS
 
 typedef struct TpsUpdating TpsUpdating;
 typedef struct TpsUpdateRound TpsUpdateRound;
-/* What one trainer brought to a round. Counted. */
+/* The contribution of one trainer to a round. Reference-counted. */
 typedef struct TpsUpdateContribution TpsUpdateContribution;
 
 typedef struct
 {
   guint n_trainers;        /* >= 1 */
-  guint min_trainers;      /* that suffice at the deadline, 1 to n_trainers */
+  guint min_trainers;      /* enough at the deadline, 1 to n_trainers */
   gint64 round_timeout_ns; /* > 0 */
   guint max_staleness;
 } TpsUpdatingOptions;
@@ -59,7 +60,7 @@ typedef struct TpsUpdateTicket TpsUpdateTicket;
 struct TpsUpdateTicket
 {
   gint32 trainer;
-  gint64 version; /* of the model that the gradients were computed on; 0 = not said */
+  gint64 version; /* of the model for which the gradients were computed; 0 = not given */
   gboolean may_wait;
   guint n_gradients;
   TpsTensor *gradients; /* [n_gradients], owned; NULL once a round has taken them */
@@ -67,38 +68,42 @@ struct TpsUpdateTicket
   /* tps_update_digest_compute(); every ticket that is answered without an error has one */
   TpsPushDigest digest;
 
-  GError *error;         /* the answer; NULL = the model as it is after that step */
-  TpsUpdateTicket *next; /* in TpsUpdatingOutput.answered; to be read before the call is answered */
+  GError *error; /* the answer; NULL = the model after that step */
+  /* in TpsUpdatingOutput.answered; must be read before the call is answered */
+  TpsUpdateTicket *next;
 };
 
-/* What tells a trainer's part of an update from another. */
+/* Identifies a trainer's part of an update. */
 typedef struct
 {
   gint64 version;
   gboolean has_digest;
-  TpsPushDigest digest; /* where there is none: to be filled in by who makes the update */
+  /* If it is not known, the caller must fill it in when it computes the update. */
+  TpsPushDigest digest;
 } TpsUpdateMark;
 
-/* An update to be made: with the mean of these gradients. */
+/* A due update: with the mean of these gradients. */
 typedef struct
 {
   guint n_took_part;
-  gint32 *trainers;             /* [n_took_part], ascending */
-  const TpsTensor **gradients;  /* [n_took_part]: one a parameter each, borrowed until job_done() */
+  gint32 *trainers; /* [n_took_part], ascending */
+  /* [n_took_part]: one for each parameter, borrowed until job_done() */
+  const TpsTensor **gradients;
   TpsUpdateMark *marks;         /* [n_took_part] */
   gint64 started_ns, closed_ns; /* its first arrival, and when it was closed */
   TpsUpdateRound *round;        /* private */
 } TpsUpdatingJob;
 
-/* What is to be done. init() it once, clear() it after each use. */
+/* Actions for the caller. init() it once, clear() it after each use. */
 typedef struct
 {
-  TpsUpdateTicket *answered; /* in order; now the caller's */
-  TpsUpdatingJob *job;       /* NULL, or the update to be made */
-  gboolean has_taken;        /* a trainer came to a round where `n_before` were */
+  TpsUpdateTicket *answered; /* in order; the caller owns them now */
+  TpsUpdatingJob *job;       /* NULL, or the update that is due */
+  gboolean has_taken;        /* a trainer came to a round that had `n_before` trainers */
   guint n_before;
-  TpsUpdateTicket *undecided; /* NULL, or to be pushed again; then there is nothing else to do */
-  TpsUpdateContribution *original; /* of `undecided`: what it is compared with, a reference */
+  TpsUpdateTicket *undecided; /* NULL, or to be pushed again; then there are no other actions */
+  /* the contribution with which `undecided` must be compared; a reference */
+  TpsUpdateContribution *original;
 
   /* private */
   TpsUpdateTicket *last_answered;
@@ -108,30 +113,30 @@ typedef struct
 /* Copies `options`. */
 TpsUpdating *tps_updating_new (const TpsUpdatingOptions *options);
 
-/* No ticket may be waiting (tps_updating_end_all()) and no job be out. */
+/* No ticket may be waiting (tps_updating_end_all()) and no job may be outstanding. */
 void tps_updating_free (TpsUpdating *updating);
 
 void tps_update_ticket_clear (TpsUpdateTicket *ticket);
 
-/* There is a model of these parameters from now on, of version 1. Names and shapes are copied.
- * There was none before. */
+/* Sets the model: version 1 with these parameters, whose names and shapes are copied. There must
+ * have been none before. */
 void tps_updating_set_model (TpsUpdating *updating, const TpsNamedTensor *parameters,
                              guint n_parameters);
 
-/* The model has its next version without a round: an update was replayed. No round is open and no
- * job is out. */
+/* The model has its next version without a round, by the replay of an update. No round may be open
+ * and no job outstanding. */
 void tps_updating_skip_version (TpsUpdating *updating);
 
-/* The same to the version of a model that was restored. */
+/* The same, with the version of a restored model. */
 void tps_updating_set_version (TpsUpdating *updating, gint64 version);
 
-/* Whether an update is being made. */
+/* Whether an update is in progress. */
 gboolean tps_updating_has_job (const TpsUpdating *updating);
 
 /* 0 = there is no model. */
 gint64 tps_updating_get_version (const TpsUpdating *updating);
 
-/* NOT_FOUND: what a call that needs a model is told. */
+/* NOT_FOUND, for calls that need a model. */
 GError *tps_updating_new_no_model_error (void);
 
 /* A trainer takes part in an update. Errors on the ticket: see the wire documentation of
@@ -139,7 +144,7 @@ GError *tps_updating_new_no_model_error (void);
 void tps_updating_push (TpsUpdating *updating, TpsUpdateTicket *ticket, gint64 now_ns,
                         TpsUpdatingOutput *output);
 
-/* Reads all gradients. `trainer`: whose they are. Thread: any; no lock is needed. */
+/* Reads all gradients, which are those of `trainer`. Thread: any; no lock is needed. */
 TpsPushDigest tps_update_contribution_compute_digest (const TpsUpdateContribution *contribution,
                                                       gint32 trainer);
 void tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
@@ -147,28 +152,28 @@ void tps_update_contribution_set_digest (TpsUpdateContribution *contribution,
 /* Thread: any. May free large memory. */
 void tps_update_contribution_unref (TpsUpdateContribution *contribution);
 
-/* The update was made, and all marks have digests, or it failed with `error` (taken). Frees the
- * job. */
+/* The update was made, and all marks have digests, or it failed with `error` (ownership moves).
+ * Frees the job. */
 void tps_updating_job_done (TpsUpdating *updating, TpsUpdatingJob *job, GError *error,
                             TpsUpdatingOutput *output);
 
-/* When expire() may have something to do; G_MAXINT64 = nothing before the next step. */
+/* The next time at which expire() may have an effect; G_MAXINT64 = not before the next step. */
 gint64 tps_updating_get_deadline (const TpsUpdating *updating);
 
-/* Ends the round whose deadline is not after `now_ns`. */
+/* Ends the round if its deadline is not after `now_ns`. */
 void tps_updating_expire (TpsUpdating *updating, gint64 now_ns, TpsUpdatingOutput *output);
 
 void tps_updating_get_status (const TpsUpdating *updating, gint64 now_ns,
                               TpsUpdatingStatus *status);
 
-/* Answers all that waits with `error` (borrowed) and forgets the model. A job that is out goes back
- * as always. */
+/* Answers all waiting tickets with `error` (borrowed) and forgets the model. An outstanding job
+ * must be passed back as usual. */
 void tps_updating_end_all (TpsUpdating *updating, const GError *error, TpsUpdatingOutput *output);
 
 void tps_updating_output_init (TpsUpdatingOutput *output);
 
-/* Frees what the machine no longer needs (large memory: not to be done under a lock) and makes the
- * output as new. `answered` and `job` must have been dealt with. */
+/* Frees the memory that the machine no longer needs and resets the output. It may be large, so no
+ * lock should be held. `answered` and `job` must have been processed. */
 void tps_updating_output_clear (TpsUpdatingOutput *output);
 
 G_END_DECLS

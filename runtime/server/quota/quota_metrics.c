@@ -11,7 +11,7 @@ static const TpsFamily refused = {
 
 static const TpsFamily throttled = {
   .name = "tenant_throttled_seconds_total",
-  .help = "Sum of the times after which refused calls were told to come back.",
+  .help = "Sum of the retry delays that refused calls were given.",
   .labels = { "tenant" },
   .n_decimals = 3,
 };
@@ -26,7 +26,7 @@ static const TpsFamily limits = {
 
 static const TpsFamily levels = {
   .name = "tenant_tokens",
-  .help = "What a tenant may still use at once of a limit; negative while it is in debt.",
+  .help = "The part of a limit that a tenant may still use at once; negative while it is in debt.",
   .kind = TPS_FAMILY_GAUGE,
   .labels = { "tenant", "limit" },
   .max_series = TPS_FAMILY_MAX_SERIES * TPS_N_RATES,

@@ -2,10 +2,10 @@
 
 /* The tenants of one server, by name, and their limits.
  *
- * Limits are given as a list of names: each named tenant has the limits of its entry alone, every
- * other tenant those of the entry "*", each tenant for itself. Callers choose names of tenants
- * within what a server's rules allow, so the number of tenants without an entry is bounded; beyond
- * the bound, further ones share a single tenant with the name "(others)".
+ * Limits are given as a list of names. Each named tenant has the limits of its entry alone; every
+ * other tenant has those of the entry "*", for itself. Callers choose names of tenants within the
+ * rules of the server, so the number of tenants without an entry is bounded. Beyond the bound,
+ * further names share a single tenant with the name "(others)".
  *
  * Thread: any. Only tps_quotas_find() of a name takes a lock; it is called once for a connection,
  * and not for each call.
@@ -25,14 +25,15 @@ typedef struct TpsQuotas TpsQuotas;
 
 typedef struct
 {
-  TpsTenantOptions tenants; /* a reference of the budget is taken */
+  TpsTenantOptions tenants; /* a reference to the budget is taken */
   guint max_unlisted;       /* tenants without an entry; 0 = TPS_QUOTAS_MAX_UNLISTED */
 } TpsQuotasOptions;
 
 /* Without limits at first. */
 TpsQuotas *tps_quotas_new (const TpsQuotasOptions *options);
 TpsQuotas *tps_quotas_ref (TpsQuotas *quotas);
-/* With the last reference all calls must have ended and all tables of tenants be gone. */
+/* With the last reference, all calls must have ended and all tables of tenants must have been
+ * freed. */
 void tps_quotas_unref (TpsQuotas *quotas);
 
 typedef struct
@@ -42,18 +43,18 @@ typedef struct
 } TpsTenantEntry;
 
 /* Replaces all entries, and makes the tenants that they name. Tenants keep the state of their
- * buckets; one whose entry is gone has the limits of "*", or none. Of two entries with the same
- * name the last one holds. */
+ * buckets; a tenant whose entry has been removed has the limits of "*", or none. Of two entries
+ * with the same name the last one holds. */
 void tps_quotas_set_limits (TpsQuotas *quotas, const TpsTenantEntry *entries, guint n_entries);
 
-/* See tps_tenant_enforce_table_bytes(): of all tenants, and of those that come later. */
+/* Calls tps_tenant_enforce_table_bytes() for all tenants, present and future. */
 void tps_quotas_enforce_table_bytes (TpsQuotas *quotas);
 
 /* The tenant of that name, made if it is new. Borrowed, and never NULL. */
 TpsTenant *tps_quotas_find (TpsQuotas *quotas, const gchar *name);
 
-/* What each tenant uses of its limits, in the order of the names: an array of TpsTenantStatus,
- * whose texts live as long as `quotas`. Owned by the caller. */
+/* The use of its limits by each tenant, in the order of the names: an array of TpsTenantStatus,
+ * whose texts live as long as `quotas`. The caller owns the array. */
 GArray *tps_quotas_list (TpsQuotas *quotas);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsQuotas, tps_quotas_unref)

@@ -1,11 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* begin: a place among the calls in flight -> every bucket is asked -> then charged. Another call
- * may empty a bucket between the two. The call is refused then, and what it took from other buckets
- * is lost: a race may cost a tenant a few tokens, but never gives it any.
+/* begin: the call counts as in flight -> the level of every bucket is checked -> then all are
+ * charged. Another call may empty a bucket between the two. The call is refused then, and the
+ * tokens that it took from other buckets are lost: a race may cost a tenant a few tokens, but never
+ * gives it any.
  *
- * Limits are an immutable object behind a pointer, so a call sees the old ones or the new ones. Old
- * objects are freed with the tenant, since calls may still read them: some 200 bytes for each
+ * Limits are an immutable object behind a pointer, so a call sees the old ones or the new ones.
+ * Calls may still read old objects, so these are freed with the tenant: some 200 bytes for each
  * change.
  */
 
@@ -19,17 +20,17 @@
 
 #define NS_PER_MS 1000000
 #define NS_PER_S G_GINT64_CONSTANT (1000000000)
-/* Of a tick of the coarse clock, which is read in a fifth of the time: bursts that take longer do
- * not notice it. */
+/* In ticks of the coarse clock, which takes a fifth of the time to read. Longer bursts are not
+ * affected by its resolution. */
 #define LONG_BURST_NS (100 * NS_PER_MS)
-/* When a call in flight ends is not known; most of them are short. */
+/* The end of a call in flight is not known; most of them are short. */
 #define IN_FLIGHT_WAIT_MS 10
 
 typedef struct
 {
   TpsTenantLimits said;
   TpsTokenRate rates[TPS_N_RATES];
-  gboolean has_rates; /* of a call: not that of rows */
+  gboolean has_rates; /* on calls and bytes, not on rows */
   clockid_t clock;
 } Limits;
 
@@ -39,7 +40,7 @@ struct TpsTenant
   gint64 (*get_now_ns) (void); /* NULL = a clock of the system */
   TpsBudget *tables;
   TpsJobGroup *jobs;
-  gboolean enforces_table_bytes; /* for the thread that sets limits */
+  gboolean enforces_table_bytes; /* read and changed by the thread that sets limits */
   GPtrArray *all_limits;         /* of Limits; owns them */
 
   _Atomic (const Limits *) limits;
@@ -116,7 +117,7 @@ get_now_ns (const TpsTenant *tenant, const Limits *limits)
   return (gint64) now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* With bursts of a few ticks, ticks would be lost. */
+/* The coarse clock would lose time in bursts of a few ticks. */
 static clockid_t
 choose_clock (const Limits *limits)
 {
@@ -210,8 +211,8 @@ refuse_in_flight (TpsTenant *tenant, guint64 limit, GError **error)
   return refuse (tenant, TPS_QUOTA_CALLS_IN_FLIGHT, IN_FLIGHT_WAIT_MS, refusal, error);
 }
 
-/* A compare-and-swap, and not an addition that is undone: a call that is refused must not make
- * another one fail. */
+/* A compare-and-swap, not an addition that is undone: a refused call must not make another one
+ * fail. */
 static gboolean
 enter (TpsTenant *tenant, guint64 limit)
 {
@@ -236,7 +237,8 @@ leave (TpsTenant *tenant)
   atomic_fetch_sub_explicit (&tenant->n_calls_in_flight, 1, memory_order_relaxed);
 }
 
-/* The tokens of a call that begins: of sent bytes none, but there must be no debt. */
+/* Takes the tokens of a call that begins. It takes none for sent bytes, but there must be no
+ * debt. */
 static gboolean
 take_tokens (TpsTenant *tenant, const Limits *limits, gsize n_bytes_in, GError **error)
 {
@@ -311,7 +313,7 @@ tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out)
                              get_now_ns (tenant, limits));
 }
 
-/* ---- what it uses ---------------------------------------------------------------------------- */
+/* ---- usage ----------------------------------------------------------------------------------- */
 
 TpsBudget *
 tps_tenant_get_table_budget (TpsTenant *tenant)

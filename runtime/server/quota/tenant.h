@@ -1,22 +1,22 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A tenant: callers that share limits. Its limits, what it uses of them, and the decision about
- * each of its calls.
+/* A tenant: callers that share limits. It has the limits, their present use, and the decision about
+ * each call.
  *
  *   if (!tps_tenant_begin_call (tenant, n_bytes_in, &error))      before the work
  *     refuse
  *   tps_tenant_add_rows (tenant, n_rows, &error)                  once the number is known
  *   tps_tenant_end_call (tenant, n_bytes_out);                    once the reply is encoded
  *
- * Calls, rows and received bytes must be there before the work. Sent bytes are charged when they
- * are known, and leave a debt; the calls of a tenant in debt are refused. A call that is refused is
- * charged for nothing. Memory of tables is a budget below that of all tables.
+ * Tokens for calls, rows and received bytes must be available before the work. Sent bytes are
+ * charged when they are known, and may leave a debt; the calls of a tenant in debt are refused. A
+ * refused call is not charged. The memory of tables is a budget below that of all tables.
  *
  * A refusal is RESOURCE_EXHAUSTED. It names the tenant, the limit and its value, and has
  * retry_after_ms, after which the same call is admitted if the tenant makes no other meanwhile.
  *
- * Thread: any. No function takes a lock but tps_tenant_set_limits(). Tenants are owned by TpsQuotas
- * (quotas.h) and live as long as that.
+ * Thread: any. Only tps_tenant_set_limits() takes a lock. Tenants are owned by TpsQuotas (quotas.h)
+ * and live as long as that.
  */
 
 #pragma once
@@ -27,7 +27,7 @@
 
 G_BEGIN_DECLS
 
-/* Those before TPS_N_RATES are token buckets. */
+/* Kinds before TPS_N_RATES are token buckets. */
 typedef enum
 {
   TPS_QUOTA_CALLS = 0,
@@ -46,7 +46,7 @@ const gchar *tps_quota_kind_name (TpsQuotaKind kind);
 typedef struct
 {
   guint64 per_s; /* 0 = no limit */
-  guint64 burst; /* 0 = what a second allows */
+  guint64 burst; /* 0 = the tokens of one second */
 } TpsRateLimit;
 
 /* All zero = no limits. */
@@ -66,23 +66,23 @@ typedef struct
   gint64 (*get_now_ns) (void); /* NULL = the system's monotonic clock */
 } TpsTenantOptions;
 
-/* For TpsQuotas alone. No call of the tenant may be under way when it is freed. */
+/* For TpsQuotas alone. No call of the tenant may be in progress when it is freed. */
 TpsTenant *tps_tenant_new (const gchar *name, const TpsTenantOptions *options);
 void tps_tenant_free (TpsTenant *tenant);
 
-/* Replaces the limits. Buckets keep the tokens that they lack. Calls under way keep what they were
- * granted. One thread at a time. */
+/* Replaces the limits. Buckets keep their missing tokens, and running calls keep their grants. One
+ * thread at a time. */
 void tps_tenant_set_limits (TpsTenant *tenant, const TpsTenantLimits *limits);
 
-/* From now on the tenant's tables are held to its limit. Before, while a server reads its data
- * directory, they are only counted: a limit that was lowered must not keep a server from starting.
- * One thread at a time. */
+/* From now on the tenant's tables must not exceed its limit. Before, while a server reads its data
+ * directory, they are only counted: a lowered limit must not prevent a server from starting. One
+ * thread at a time. */
 void tps_tenant_enforce_table_bytes (TpsTenant *tenant);
 
 const gchar *tps_tenant_get_name (const TpsTenant *tenant);
 
-/* Admits a call that came with `n_bytes_in`. Every admitted call must end. Errors:
- * RESOURCE_EXHAUSTED. */
+/* Admits a call whose request has `n_bytes_in`. end_call() must follow for every admitted call.
+ * Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_tenant_begin_call (TpsTenant *tenant, gsize n_bytes_in, GError **error);
 
 /* Charges an admitted call for rows that it is about to read or change. Errors:
@@ -92,19 +92,18 @@ gboolean tps_tenant_add_rows (TpsTenant *tenant, guint64 n_rows, GError **error)
 /* Ends an admitted call, which sends `n_bytes_out`. */
 void tps_tenant_end_call (TpsTenant *tenant, gsize n_bytes_out);
 
-/* What the tenant's tables are charged to, borrowed; NULL where the options named no budget. */
+/* The budget of the tenant's tables, borrowed; NULL if the options named none. */
 TpsBudget *tps_tenant_get_table_budget (TpsTenant *tenant);
 
 /* The tenant's turn among all tenants on the worker pool, borrowed; NULL = jobs are not grouped. */
 TpsJobGroup *tps_tenant_get_job_group (TpsTenant *tenant);
 
-/* What a tenant uses of its limits. A snapshot. */
+/* The use of a tenant's limits, at one moment. */
 typedef struct
 {
   const gchar *name; /* borrowed from the tenant */
   TpsTenantLimits limits;
-  gint64
-      levels[TPS_N_RATES]; /* tokens that are left, negative = a debt; 0 where there is no limit */
+  gint64 levels[TPS_N_RATES]; /* tokens left; negative = a debt; 0 if there is no limit */
   guint64 n_calls_in_flight;
   gsize n_table_bytes;
   guint64 n_refused[TPS_N_QUOTAS];

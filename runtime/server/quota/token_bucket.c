@@ -5,12 +5,14 @@
 #define NS_PER_S 1e9
 #define MAX_ROUNDING_NS 1000
 #define MAX_DEBT_NS (G_GINT64_CONSTANT (3600) * 1000000000)
-/* Of one charge, and of a burst. Sums of a time and both of them do not overflow. */
+/* The longest span of one charge, and of a burst. The sum of a time and both of them does not
+ * overflow. */
 #define MAX_SPAN_NS (G_GINT64_CONSTANT (1) << 60)
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* Rounded up; ceil() is a call where the processor's own rounding is not assumed. */
+/* Rounds up. ceil() would be a function call on processors whose rounding instruction is
+ * optional. */
 static gint64
 span_of (gdouble ns)
 {
@@ -49,7 +51,7 @@ load_tat (const TpsTokenBucket *bucket)
   return __atomic_load_n (&bucket->tat_ns, __ATOMIC_RELAXED);
 }
 
-/* How long the bucket takes to be full. */
+/* The time until the bucket is full. */
 static gint64
 missing_ns (gint64 tat_ns, gint64 now_ns)
 {
@@ -60,12 +62,13 @@ missing_ns (gint64 tat_ns, gint64 now_ns)
 static gint64
 wait_for (const TpsTokenRate *rate, gint64 missing, gint64 charge_ns)
 {
-  if (charge_ns > rate->tolerance_ns) /* needs a full bucket */
+  if (charge_ns > rate->tolerance_ns) /* such a charge needs a full bucket */
     return missing;
   return MAX (missing + charge_ns - rate->tolerance_ns, 0);
 }
 
-/* FALSE: `*tat_ns`, which is what the bucket held, is now what it holds. */
+/* Sets the state of the bucket if it is still `*tat_ns`. FALSE: `*tat_ns` is now the present
+ * state. */
 static gboolean
 try_set (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 *tat_ns, gint64 missing,
          gint64 now_ns)

@@ -50,15 +50,15 @@ tps_token_rate_is_limited (const TpsTokenRate *rate)
   return rate->ns_per_token > 0;
 }
 
-/* A bucket. All zero is a full one. Its field is accessed by the functions below alone. */
+/* A bucket. All zero is a full one. Only the functions below may access its field. */
 typedef struct
 {
   gint64 tat_ns;
 } TpsTokenBucket;
 
 /* Charges `n_tokens` if they conform. FALSE: nothing was charged, and `*wait_ns` is the time after
- * which the same charge conforms if no other comes first. Of 0 tokens: whether the bucket is
- * without debt. */
+ * which the same charge conforms if no other comes first. For 0 tokens: checks that the bucket has
+ * no debt. */
 gboolean tps_token_bucket_take (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
                                 gint64 now_ns, gint64 *wait_ns);
 
@@ -70,11 +70,11 @@ gboolean tps_token_bucket_may_take (TpsTokenBucket *bucket, const TpsTokenRate *
 void tps_token_bucket_charge (TpsTokenBucket *bucket, const TpsTokenRate *rate, guint64 n_tokens,
                               gint64 now_ns);
 
-/* Tokens that are there; negative = a debt. 0 without a limit. */
+/* The number of tokens; negative = a debt. 0 without a limit. */
 gint64 tps_token_bucket_get_level (TpsTokenBucket *bucket, const TpsTokenRate *rate, gint64 now_ns);
 
-/* Keeps the number of tokens that the bucket lacks when its rate changes. A charge that another
- * thread makes meanwhile may count at either rate. */
+/* Keeps the number of missing tokens when the rate of the bucket changes. A concurrent charge may
+ * count at either rate. */
 void tps_token_bucket_change_rate (TpsTokenBucket *bucket, const TpsTokenRate *from,
                                    const TpsTokenRate *to, gint64 now_ns);
 

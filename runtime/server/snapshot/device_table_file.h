@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The file of a table that a device works on; see table_file.h. Written as any other. */
+/* The file of a table on a device; see table_file.h. It is written like any other. */
 
 #pragma once
 

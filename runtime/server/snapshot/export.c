@@ -1,6 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables are imported into a store of no server, as whole ones, and a snapshot of it is written. */
+/* Tables are imported, as whole ones, into a store without a server, and a snapshot of it is
+ * written. */
 
 #include "runtime/server/snapshot/export.h"
 

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A file is read from front to back, a tensor after the other; every row finds its slot by its
+/* A file is read sequentially, one tensor after the other; the slot of every row follows from its
  * id. */
 
 #include "runtime/server/snapshot/import.h"
@@ -28,10 +28,10 @@ typedef struct
 typedef struct
 {
   TpsSafetensorsReader *file;
-  TpsShard shard; /* which rows of its table it has */
+  TpsShard shard; /* the rows of its table that it contains */
   gboolean has_spec;
   TpsTableSpec spec;        /* of a snapshot */
-  const TpsSafetensor *ids; /* of the rows of an increment; NULL = it has all of `shard` */
+  const TpsSafetensor *ids; /* of the rows of an increment; NULL = it contains all of `shard` */
 } Source;
 
 static gboolean
@@ -42,9 +42,9 @@ fail (const Source *source, const gchar *problem, GError **error)
   return FALSE;
 }
 
-/* ---- which rows ------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* -1 where the row is not of the table's shard. */
+/* -1 if the row is not in the table's shard. */
 static gint64
 slot_of (const Import *import, gint64 row)
 {
@@ -58,7 +58,7 @@ slot_of (const Import *import, gint64 row)
   return tps_shard_get_slot (shard, row);
 }
 
-/* saved_offsets[0] of the tensor; 0 where nothing is said. FALSE: what is said makes no sense. */
+/* Finds saved_offsets[0] of the tensor; 0 if there is none. FALSE: it is not valid. */
 static gboolean
 find_first_row (const Source *source, const TpsSafetensor *tensor, gint64 *first_row)
 {
@@ -119,7 +119,7 @@ set_plain_shard (Source *source, const TpsSafetensor *tensor, GError **error)
   return TRUE;
 }
 
-/* ---- which tensors --------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static const TpsSafetensor *
 find_only_matrix (const Source *source)
@@ -168,7 +168,7 @@ find_dtype (const TpsSafetensor *tensor, TpsDType *dtype)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Where rows of a tensor go: `n_columns` elements at `base` + slot * `stride`. */
+/* The destination of rows of a tensor: `n_columns` elements at `base` + slot * `stride`. */
 typedef struct
 {
   guint8 *base;
@@ -197,7 +197,7 @@ put_piece (Import *import, const Target *target, TpsDType dtype, const gint64 *r
     }
 }
 
-/* The ids of rows [first, first + n) of the source. */
+/* Reads the ids of rows [first, first + n) of the source. */
 static gboolean
 read_ids (const Source *source, TpsSafetensorStream *stream, gint64 first, gsize n, gint64 *rows,
           GError **error)
@@ -274,8 +274,7 @@ read_weight (Import *import, Source *source, GError **error)
                     .is_weight = TRUE };
 
   if (tensor == NULL)
-    return fail (source, "there is no tensor of the rows, or more than one that they may be",
-                 error);
+    return fail (source, "there is no tensor for the rows, or more than one candidate", error);
   if (tensor->n_dims != 2 || tensor->dims[1] != (gint64) table->dim)
     return fail (source, "the rows have another number of columns than the table", error);
   if (!source->has_spec && !set_plain_shard (source, tensor, error))
@@ -285,7 +284,7 @@ read_weight (Import *import, Source *source, GError **error)
   return read_rows (import, source, tensor, &target, error);
 }
 
-/* Of a snapshot whose optimizer keeps the same. */
+/* Reads the state of a snapshot whose optimizer has the same state. */
 static gboolean
 read_state (Import *import, const Source *source, GError **error)
 {
@@ -318,7 +317,7 @@ read_state (Import *import, const Source *source, GError **error)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The metadata of a file that is of a snapshot. */
+/* Reads the metadata of a file of a snapshot. */
 static gboolean
 read_spec (Import *import, Source *source, GError **error)
 {
@@ -417,7 +416,7 @@ tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec, G
   return import_all (&(Import) { import, table, has_row }, error) ? g_steal_pointer (&table) : NULL;
 }
 
-/* The table becomes known; its incarnation is a new LSN. */
+/* Makes the table known; its incarnation is a new LSN. */
 static gboolean
 publish (const TpsTableImport *import, TpsTable *table, GError **error)
 {

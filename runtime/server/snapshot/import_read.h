@@ -11,7 +11,7 @@
 G_BEGIN_DECLS
 
 /* The table, which the store does not know; the caller owns a reference. It has no incarnation.
- * Errors: those of tps_table_import() but ALREADY_EXISTS. */
+ * Errors: those of tps_table_import() except ALREADY_EXISTS. */
 TpsTable *tps_table_import_read (const TpsTableImport *import, const TpsTableSpec *spec,
                                  GError **error);
 

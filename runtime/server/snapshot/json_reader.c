@@ -157,7 +157,7 @@ read_escaped_unichar (TpsJsonReader *json)
   return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
 }
 
-/* After the backslash. */
+/* Reads the part of an escape after the backslash. */
 static void
 read_escape (TpsJsonReader *json, GString *value)
 {
@@ -176,7 +176,7 @@ read_escape (TpsJsonReader *json, GString *value)
   unichar = letter == 'u' ? read_escaped_unichar (json) : 0;
   if (json->problem != NULL)
     return;
-  if (unichar == 0) /* texts end with 0 */
+  if (unichar == 0) /* a NUL would end the text */
     tps_json_fail (json, "an escape that is not allowed");
   else
     g_string_append_unichar (value, unichar);
@@ -208,7 +208,7 @@ tps_json_read_string (TpsJsonReader *json, GString *value)
   tps_json_fail (json, "a string has no end");
 }
 
-/* ---- numbers and the rest -------------------------------------------------------------------- */
+/* ---- numbers and other values ---------------------------------------------------------------- */
 
 /* Copies the characters of a number, at most MAX_NUMBER - 1 of them. */
 static gboolean
@@ -329,7 +329,7 @@ gboolean
 tps_json_end (TpsJsonReader *json, const gchar *what, GError **error)
 {
   if (json->problem == NULL && json->depth > 0)
-    tps_json_fail (json, "the text ends in the middle");
+    tps_json_fail (json, "the text is truncated");
   if (peek (json) != 0 || (json->problem == NULL && json->at < json->n_bytes))
     tps_json_fail (json, "text follows the end");
   if (json->problem == NULL)

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads JSON (RFC 8259) from front to back without building a tree, so that a header of 100 MB
- * takes no memory beside its text.
+/* Reads JSON (RFC 8259) sequentially without building a tree, so that a header of 100 MB needs no
+ * memory apart from its text.
  *
  *   tps_json_begin_object (&json);
  *   while (tps_json_next_member (&json, key))
@@ -12,7 +12,7 @@
  *   if (!tps_json_end (&json, "manifest", &error))
  *     ...
  *
- * A reader that meets an error stays bad: every later call returns 0 or FALSE, and tps_json_end()
+ * After an error the reader stays bad: every later call returns 0 or FALSE, and tps_json_end()
  * reports the first error. Thread: one at a time.
  */
 
@@ -22,7 +22,7 @@
 
 G_BEGIN_DECLS
 
-/* Values nest no deeper. */
+/* The greatest nesting of values. */
 #define TPS_JSON_MAX_DEPTH 32
 
 typedef struct
@@ -52,17 +52,17 @@ gdouble tps_json_read_double (TpsJsonReader *json);
 gboolean tps_json_read_boolean (TpsJsonReader *json);
 void tps_json_skip (TpsJsonReader *json);
 
-/* Marks the text as wrong at the present place. `problem` is static. */
+/* Marks the text as invalid at the present place. `problem` is static. */
 void tps_json_fail (TpsJsonReader *json, const gchar *problem);
 
-/* Whether the text was read without an error, and only blanks follow. `what` names it. Errors:
- * ABORTED, with the offset. */
+/* Whether the text was read without an error, and only blanks follow. `what` names it in errors.
+ * Errors: ABORTED, with the offset. */
 gboolean tps_json_end (TpsJsonReader *json, const gchar *what, GError **error);
 
 /* Appends `text` (valid UTF-8) in quotes. */
 void tps_json_append_string (GString *json, const gchar *text);
 /* Appends a number, not NAN, such that reading it gives the same bits. Infinity is 1e999, which
- * other readers take for it too. */
+ * other readers read as infinity too. */
 void tps_json_append_double (GString *json, gdouble value);
 
 G_END_DECLS

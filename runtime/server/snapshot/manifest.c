@@ -12,11 +12,11 @@
 #define TEMPORARY_NAME "manifest.tmp"
 #define MAX_BYTES ((gint64) 100 << 20)
 
-/* A text and what is made of it take at most so many bytes for each of the text's: an answer is 5
- * bytes in one and 16 in the other, in an array that doubles. */
+/* The greatest memory of a parsed text for each of its bytes: an answer is 5 bytes of text and 16
+ * bytes in an array that doubles. */
 #define TEXT_COST 16
 
-/* The text ends with its own checksum: of everything before this member. */
+/* The text ends with its own checksum, that of everything before this member. */
 #define TRAILER ",\"crc32c\":\"%08x\"}\n"
 #define TRAILER_BYTES 22
 #define TRAILER_CRC_AT 11
@@ -305,10 +305,10 @@ read_file (TpsJsonReader *json, GString *key, TpsManifestFile *file)
     else if (g_str_equal (key->str, "header_crc32c"))
       file->header_crc32c = (guint32) tps_json_read_i64 (json);
     else
-      tps_json_fail (json, "a file with a member that is not known");
+      tps_json_fail (json, "a file with an unknown member");
   if (file->name == NULL || file->name[0] == '\0' || file->name[0] == '.'
       || strchr (file->name, '/') != NULL)
-    tps_json_fail (json, "a file whose name is none");
+    tps_json_fail (json, "a file with an invalid name");
 }
 
 static void
@@ -342,12 +342,12 @@ read_table (TpsJsonReader *json, GString *key, TpsManifestTable *table)
     else if (g_str_equal (key->str, "increments"))
       read_increments (json, key, table);
     else
-      tps_json_fail (json, "a table with a member that is not known");
+      tps_json_fail (json, "a table with an unknown member");
   if (json->problem == NULL
       && (table->file.name == NULL || table->spec.name == NULL || table->incarnation < 1
           || table->progress.lsn < 0 || table->progress.n_steps < 0
           || !tps_table_spec_resolve (&table->spec, NULL)))
-    tps_json_fail (json, "a table that is not complete");
+    tps_json_fail (json, "an incomplete table");
 }
 
 static void
@@ -379,9 +379,9 @@ read_versions (TpsJsonReader *json, GString *key, TpsManifestModel *model)
         else if (g_str_equal (key->str, "file"))
           read_file (json, key, &version->file);
         else
-          tps_json_fail (json, "a version with a member that is not known");
+          tps_json_fail (json, "a version with an unknown member");
       if (version->version < 1 || version->file.name == NULL)
-        tps_json_fail (json, "a version that is not complete");
+        tps_json_fail (json, "an incomplete version");
     }
 }
 
@@ -446,7 +446,7 @@ read_model_member (TpsJsonReader *json, GString *key, TpsManifestModel *model)
   else if (g_str_equal (key->str, "pushes"))
     read_file (json, key, &model->pushes);
   else
-    tps_json_fail (json, "a model with a member that is not known");
+    tps_json_fail (json, "a model with an unknown member");
 }
 
 static gboolean
@@ -471,7 +471,7 @@ read_model (TpsJsonReader *json, GString *key, TpsManifestModel *model)
       && (!is_whole (model)
           || (model->incarnation > 0
               && !tps_optimizer_spec_resolve (&model->optimizer, "optimizer", NULL))))
-    tps_json_fail (json, "a model that is not complete");
+    tps_json_fail (json, "an incomplete model");
 }
 
 static void
@@ -520,12 +520,13 @@ read_manifest (TpsJsonReader *json, GString *key, TpsManifest *manifest)
     else if (g_str_equal (key->str, "crc32c"))
       tps_json_skip (json);
     else
-      tps_json_fail (json, "a manifest with a member that is not known");
+      tps_json_fail (json, "a manifest with an unknown member");
   if (!has_format || manifest->lsn < 0 || manifest->end_lsn < manifest->lsn)
-    tps_json_fail (json, "a manifest that is not complete");
+    tps_json_fail (json, "an incomplete manifest");
 }
 
-/* A manifest of another version is told by its version, so it needs only have this checksum. */
+/* A manifest of another version is recognised by its version, so it needs only this checksum to be
+ * correct. */
 static gboolean
 check_trailer (const gchar *text, gsize n_bytes, const gchar *what, GError **error)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The manifest of a snapshot: JSON, written last. A folder without one is no snapshot. FORMAT.md
- * describes every member. */
+/* The manifest of a snapshot: JSON, written last. A folder without a manifest is not a snapshot.
+ * FORMAT.md describes every member. */
 
 #pragma once
 
@@ -26,7 +26,7 @@ typedef struct
 
 typedef struct
 {
-  TpsManifestFile file; /* of all rows; older than the increments */
+  TpsManifestFile file; /* with all rows; older than the increments */
   GArray *increments;   /* of TpsManifestFile: changed rows, the oldest first; NULL = none */
   TpsTableSpec spec;    /* resolved */
   gint64 incarnation;
@@ -40,7 +40,7 @@ typedef struct
   gint64 version;
 } TpsManifestVersion;
 
-/* Whose last update was answered with which version. */
+/* The version that was the answer to a trainer's last update. */
 typedef struct
 {
   gint64 trainer, version;
@@ -49,7 +49,7 @@ typedef struct
 typedef struct
 {
   gint64 lsn;
-  gint64 incarnation; /* 0 = there is no model, and of the following only `pushes` */
+  gint64 incarnation; /* 0 = there is no model, and only `pushes` of the fields below is set */
   TpsOptimizerSpec optimizer;
   guint8 beginning[16];
   GArray *versions; /* of TpsManifestVersion, ascending; the last one is the newest */
@@ -71,7 +71,7 @@ typedef struct
 void tps_manifest_init (TpsManifest *manifest);
 void tps_manifest_clear (TpsManifest *manifest);
 
-/* Adds a file to the increments of a table; takes its name over. */
+/* Adds a file to the increments of a table; takes ownership of its name. */
 void tps_manifest_table_add_increment (TpsManifestTable *table, const TpsManifestFile *file);
 guint tps_manifest_table_get_n_increments (const TpsManifestTable *table);
 /* Borrowed. */
@@ -81,7 +81,7 @@ const TpsManifestFile *tps_manifest_table_get_increment (const TpsManifestTable 
 const TpsManifestTable *tps_manifest_find_table (const TpsManifest *manifest, const gchar *name,
                                                  gint64 incarnation);
 
-/* Of all tables. */
+/* The number of increments of all tables. */
 guint tps_manifest_count_increments (const TpsManifest *manifest);
 
 /* All files with their lengths. */
@@ -90,8 +90,8 @@ guint64 tps_manifest_count_bytes (const TpsManifest *manifest);
 /* The text; the caller frees it. */
 GString *tps_manifest_to_text (const TpsManifest *manifest);
 
-/* Reads a text; `what` names it in errors. `manifest` is initialised and empty; what was read
- * before an error stays in it. Errors: ABORTED (damaged, another version). */
+/* Reads a text; `what` names it in errors. `manifest` must be initialised and empty; after an error
+ * it contains the parts that were read before. Errors: ABORTED (damaged, another version). */
 gboolean tps_manifest_parse (TpsManifest *manifest, const gchar *text, gsize n_bytes,
                              const gchar *what, GError **error);
 

@@ -7,8 +7,8 @@
 #include "runtime/base/error.h"
 #include "runtime/server/snapshot/json_reader.h"
 
-/* The newest version alone is for other programs, which read all files of this ending and take
- * names of tensors as they are. */
+/* Only the newest version is for other programs, which read all files with this ending and take
+ * names of tensors literally. */
 #define NEWEST_NAME "model-%020" G_GINT64_MODIFIER "d.safetensors"
 #define VERSION_NAME "model-%020" G_GINT64_MODIFIER "d.version"
 #define STATE_NAME "model-state.optimizer"
@@ -16,7 +16,7 @@
 #define STATE "state"
 #define PIECE_BYTES ((gsize) 1 << 20)
 
-/* Names of parameters are any bytes; keys of the format are UTF-8, and one of them is taken. Where
+/* Names of parameters are any bytes; keys of the format are UTF-8, and one of them is reserved. If
  * a name cannot be a key, all keys of the file are numbers. The names are in the metadata, in
  * base64. */
 #define NAMES "thriftps_parameters"
@@ -69,7 +69,7 @@ append_all (TpsSafetensorsWriter *writer, guint tensor, const guint8 *data, gsiz
     {
       n = MIN (PIECE_BYTES, n_bytes - at);
       if (!tps_safetensors_writer_append (writer, tensor, data + at, n))
-        return TRUE; /* finish() says why */
+        return TRUE; /* finish() reports the error */
       if (!tps_snapshot_pace (pace, n, error))
         return FALSE;
     }
@@ -179,7 +179,7 @@ tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gcha
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A new buffer of the tensor's elements. */
+/* Reads the tensor's elements into a new buffer. */
 static TpsBuffer *
 read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSnapshotPace *pace,
                GError **error)
@@ -202,7 +202,7 @@ read_elements (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, TpsSna
   return g_steal_pointer (&buffer);
 }
 
-/* Of the strings in base64; g_strfreev(). */
+/* Decodes the strings from base64. The caller frees them with g_strfreev(). */
 static GStrv
 parse_names (TpsSafetensorsReader *reader, const gchar *what, GError **error)
 {

@@ -10,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* Writes the files of `capture` to `folder`, and fills `model` but for the push ids. Errors: those
- * of the disk, ABORTED. */
+/* Writes the files of `capture` to `folder`, and fills `model` except for the push ids. Errors:
+ * those of the disk, ABORTED. */
 gboolean tps_model_files_write (const TpsModelCapture *capture, TpsDisk *disk, const gchar *folder,
                                 TpsSnapshotPace *pace, TpsManifestModel *model, GError **error);
 

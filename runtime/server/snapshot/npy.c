@@ -21,8 +21,8 @@ tps_npy_get_data_begin (const guint8 *prefix)
                      | (guint32) prefix[11] << 24);
 }
 
-/* A Python dictionary, such as "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }": what
- * follows a key; NULL = it is not there. */
+/* Finds the value of a key in a Python dictionary, such as "{'descr': '<f4', 'fortran_order':
+ * False, 'shape': (3, 4), }"; NULL = there is none. */
 static const gchar *
 find_value (const gchar *text, const gchar *key)
 {
@@ -79,7 +79,7 @@ parse_shape (const gchar *value, TpsSafetensor *tensor)
 gboolean
 tps_npy_parse (const gchar *text, gsize n_bytes, TpsSafetensor *tensor)
 {
-  const gchar *brace = memchr (text, '{', n_bytes); /* behind what is left of the length */
+  const gchar *brace = memchr (text, '{', n_bytes); /* after the rest of the length */
   g_autofree gchar *dictionary = brace != NULL ? g_strndup (brace, n_bytes - (gsize) (brace - text))
                                                : g_strdup ("");
   const gchar *order = find_value (dictionary, "fortran_order");

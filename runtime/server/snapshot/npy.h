@@ -8,15 +8,15 @@
 
 G_BEGIN_DECLS
 
-/* Bytes that say how long the header is. */
+/* The number of bytes that contain the length of the header. */
 #define TPS_NPY_PREFIX_BYTES 12
 
-/* Where the elements begin; 0 = `prefix` [TPS_NPY_PREFIX_BYTES] is not the beginning of such a
+/* The offset of the elements; 0 = `prefix` [TPS_NPY_PREFIX_BYTES] is not the beginning of such a
  * file. */
 gint64 tps_npy_get_data_begin (const guint8 *prefix);
 
-/* Reads the text of the header, up to where the elements begin, into `tensor`: dtype, element_bytes
- * and dims. FALSE: it is not of little-endian floating-point numbers in C order with at most
+/* Reads the text of the header, up to the elements, into `tensor`: dtype, element_bytes and dims.
+ * FALSE: it is not of little-endian floating-point numbers in C order with at most
  * TPS_TENSOR_MAX_DIMS dimensions. */
 gboolean tps_npy_parse (const gchar *text, gsize n_bytes, TpsSafetensor *tensor);
 

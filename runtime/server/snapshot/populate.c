@@ -13,12 +13,12 @@
 #endif
 
 #define N_THREADS 2
-#define MIN_BYTES ((gsize) 64 << 20) /* that are worth threads */
+#define MIN_BYTES ((gsize) 64 << 20) /* less is not worth threads */
 #define PART_BYTES ((gsize) 8 << 20) /* a multiple of huge pages */
 
 struct TpsPopulate
 {
-  guint8 *begin; /* at a huge page */
+  guint8 *begin; /* the beginning of a huge page */
   gsize n_parts;
   atomic_size_t next;
   atomic_bool ends;
@@ -26,7 +26,7 @@ struct TpsPopulate
   TpsThread threads[N_THREADS];
 };
 
-/* A kernel that does not know the advice provides pages when they are written. */
+/* A kernel without the advice provides pages when they are written. */
 static gpointer
 populate_parts (gpointer user_data)
 {

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory that is about to be written for the first time: threads have the kernel provide its pages,
- * ahead of the thread that writes. The kernel clears every page, which takes a thread longer than a
+/* Memory that will be written for the first time: threads make the kernel provide its pages, ahead
+ * of the writing thread. The kernel clears every page, and for one thread this takes longer than a
  * fast disk takes to read as much. */
 
 #pragma once
@@ -12,12 +12,12 @@ G_BEGIN_DECLS
 
 typedef struct TpsPopulate TpsPopulate;
 
-/* Begins with [memory, memory + n_bytes), which is a mapping of the caller, or a part of one, and
- * stays until tps_populate_end(). NULL: it is not worth while, or there is no thread; the memory
- * may be written all the same. Contents do not change. */
+/* Begins with [memory, memory + n_bytes), which must be a mapping of the caller, or a part of one,
+ * and stay until tps_populate_end(). NULL: it is not worth while, or there is no thread; the memory
+ * may be written nevertheless. Contents do not change. */
 TpsPopulate *tps_populate_begin (gpointer memory, gsize n_bytes);
 
-/* Ends the threads early if need be, and frees. NULL is fine. */
+/* Ends the threads early if necessary, and frees. NULL is fine. */
 void tps_populate_end (TpsPopulate *populate);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsPopulate, tps_populate_end)

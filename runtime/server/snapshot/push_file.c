@@ -23,7 +23,7 @@ append_all (TpsPushWindow *window, TpsSafetensorsWriter *writer, guint tensor,
     {
       tps_snapshot_held (pace, records->len);
       if (!tps_safetensors_writer_append (writer, tensor, records->data, records->len))
-        return TRUE; /* finish() says why */
+        return TRUE; /* finish() reports the error */
       if (!tps_snapshot_pace (pace, records->len, error))
         return FALSE;
       g_byte_array_set_size (records, 0);
@@ -59,7 +59,7 @@ fail (const gchar *folder, const TpsManifestFile *file, gint64 offset, GError **
   return FALSE;
 }
 
-/* Records that reach beyond what was read wait for the rest. */
+/* An incomplete record at the end of the buffer waits for the rest. */
 static gboolean
 read_all (TpsPushWindow *window, TpsSafetensorStream *stream, const gchar *folder,
           const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error)

@@ -15,7 +15,7 @@ G_BEGIN_DECLS
 gboolean tps_push_file_write (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
                               TpsSnapshotPace *pace, TpsManifestFile *file, GError **error);
 
-/* Into a window that serves nobody yet. Errors: those of the disk, ABORTED. */
+/* Reads the file into a window that no request uses yet. Errors: those of the disk, ABORTED. */
 gboolean tps_push_file_read (TpsPushWindow *window, TpsDisk *disk, const gchar *folder,
                              const TpsManifestFile *file, TpsSnapshotPace *pace, GError **error);
 

@@ -1,11 +1,11 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Files in the safetensors format: 8 bytes that say how long the header is, the header (JSON), and
- * the elements of all tensors without holes. See FORMAT.md for what ThriftPS adds: padding,
- * checksums, sharding.
+/* Files in the safetensors format: 8 bytes with the length of the header, the header (JSON), and
+ * the elements of all tensors without holes. FORMAT.md describes the additions of ThriftPS:
+ * padding, checksums, sharding.
  *
  * The writer takes the elements of several tensors at the same time, each in order, and writes the
- * header last. The reader checks the header at once and a tensor's checksum when its last byte has
+ * header last. The reader checks the header at once, and a tensor's checksum when its last byte has
  * been read. Thread: one at a time.
  */
 
@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* The format's own limit. */
+/* The limit of the format. */
 #define TPS_SAFETENSORS_MAX_HEADER 100000000
 
 /* Elements begin at a multiple of this, so that they can be read and mapped directly. */
@@ -48,31 +48,31 @@ TpsSafetensorsWriter *tps_safetensors_writer_new (TpsDisk *disk, const gchar *pa
 /* Closes the file, complete or not. */
 void tps_safetensors_writer_free (TpsSafetensorsWriter *writer);
 
-/* Adds a text to the metadata. Before begin(). */
+/* Adds a text to the metadata. Must be called before begin(). */
 void tps_safetensors_writer_add_metadata (TpsSafetensorsWriter *writer, const gchar *key,
                                           const gchar *value);
 
-/* Adds a tensor behind those before; returns its number. `dtype` as in TpsSafetensor. Names must
- * differ. dims[0] of the last tensor may be -1: as many as are appended. `saved_offsets` [n_dims]:
- * where it lies in the tensor of which it is a part (for torch.distributed.checkpoint); NULL = it
- * is whole. Before begin(). */
+/* Adds a tensor after the previous ones; returns its number. `dtype` as in TpsSafetensor. Names
+ * must differ. dims[0] of the last tensor may be -1: as many as are appended. `saved_offsets`
+ * [n_dims]: its place in the tensor of which it is a part (for torch.distributed.checkpoint); NULL
+ * = it is whole. Must be called before begin(). */
 guint tps_safetensors_writer_add_tensor (TpsSafetensorsWriter *writer, const gchar *name,
                                          const gchar *dtype, guint n_dims, const gint64 *dims,
                                          const gint64 *saved_offsets);
 
-/* Decides where everything lies. Errors: INVALID_ARGUMENT (the header is too long),
+/* Decides the places of all tensors. Errors: INVALID_ARGUMENT (the header is too long),
  * RESOURCE_EXHAUSTED. */
 gboolean tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error);
 
-/* The next `n_bytes` of a tensor; copied. At most five tensors of more than 4 KiB may be incomplete
- * at a time. A failure of the disk is reported by finish(); FALSE: there was one, so that more need
- * not be appended. */
+/* Appends the next `n_bytes` of a tensor; copied. At most five tensors of more than 4 KiB may be
+ * incomplete at a time. A failure of the disk is reported by finish(). FALSE: there was one, so
+ * further elements need not be appended. */
 gboolean tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor,
                                         gconstpointer data, gsize n_bytes);
 
-/* All elements have been appended: writes the header, and syncs the file. `n_bytes` and
- * `header_crc32c` (may be NULL) describe it: the length, and the CRC32C of everything before the
- * elements. Errors: those of the disk. */
+/* Writes the header and syncs the file; all elements must have been appended. `n_bytes` and
+ * `header_crc32c` (may be NULL) receive the length of the file, and the CRC32C of everything before
+ * the elements. Errors: those of the disk. */
 gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n_bytes,
                                         guint32 *header_crc32c, GError **error);
 
@@ -80,14 +80,14 @@ gboolean tps_safetensors_writer_finish (TpsSafetensorsWriter *writer, guint64 *n
 
 typedef struct TpsSafetensorsReader TpsSafetensorsReader;
 
-/* Opens file `path` of `disk` (borrowed) and reads its header, which takes its own size in memory.
+/* Opens file `path` of `disk` (borrowed) and reads its header, which needs its own size in memory.
  * Errors: those of the disk; ABORTED: not a safetensors file, holes, overlaps, a size that is not
  * the file's; the offset is named. */
 TpsSafetensorsReader *tps_safetensors_reader_new (TpsDisk *disk, const gchar *path, GError **error);
-/* The same of a .npy file: one tensor, "array", without a checksum. */
+/* The same for a .npy file: one tensor, "array", without a checksum. */
 TpsSafetensorsReader *tps_safetensors_reader_new_npy (TpsDisk *disk, const gchar *path,
                                                       GError **error);
-/* Either of them, by the end of the name, of an untrusted file: what the header takes
+/* Opens either kind of file, by the end of its name, if it is untrusted: the memory of the header
  * is charged to `budget` (borrowed). Errors: also RESOURCE_EXHAUSTED. */
 TpsSafetensorsReader *tps_safetensors_reader_new_charged (TpsDisk *disk, const gchar *path,
                                                           TpsBudget *budget, GError **error);
@@ -109,14 +109,14 @@ const TpsSafetensor *tps_safetensors_reader_find_tensor (TpsSafetensorsReader *r
                                                          const gchar *name);
 const gchar *tps_safetensors_reader_get_metadata (TpsSafetensorsReader *reader, const gchar *key);
 
-/* The same, but dtype, `n_dims` and dims must be these (a dim of -1: any). Errors: ABORTED, naming
+/* The same, but dtype, `n_dims` and dims must match (a dim of -1: any). Errors: ABORTED, naming
  * file and tensor. */
 const TpsSafetensor *tps_safetensors_reader_require (TpsSafetensorsReader *reader,
                                                      const gchar *name, const gchar *dtype,
                                                      guint n_dims, const gint64 *dims,
                                                      GError **error);
 
-/* Reads one tensor from front to back. */
+/* Reads one tensor sequentially. */
 typedef struct
 {
   TpsSafetensorsReader *reader;
@@ -129,8 +129,8 @@ typedef struct
 void tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *reader,
                                  const TpsSafetensor *tensor);
 
-/* The next `n_bytes`, which the tensor must have; with the last one its checksum is compared, if it
- * has one. Errors: those of the disk, ABORTED naming file, tensor and offset. */
+/* Reads the next `n_bytes`, which the tensor must have. After the last one its checksum is
+ * compared, if it has one. Errors: those of the disk, ABORTED naming file, tensor and offset. */
 gboolean tps_safetensor_stream_read (TpsSafetensorStream *stream, gpointer data, gsize n_bytes,
                                      GError **error);
 

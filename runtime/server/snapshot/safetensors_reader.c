@@ -9,14 +9,15 @@
 #include "runtime/server/log/read_ahead.h"
 #include "runtime/server/snapshot/safetensors.h"
 
-/* Of version 1, before its dictionary; later ones have two bytes more, which are not text. */
+/* The length in version 1, before the dictionary; later versions have two more bytes, which are not
+ * text. */
 #define MIN_NPY_HEADER 10
 
-/* What is made of a header takes at most so many bytes for each of its own: many short texts, or
- * many small tensors. */
+/* The greatest memory of a parsed header for each of its bytes, with many short texts or many small
+ * tensors. */
 #define HEADER_COST 16
-/* A tensor of so many bytes is read ahead, past the page cache, which would cost more than the
- * disk. */
+/* A tensor of at least this size is read ahead, without the page cache, which would cost more than
+ * the disk. */
 #define MIN_AHEAD_BYTES ((gint64) 8 << 20)
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
@@ -26,7 +27,7 @@ struct TpsSafetensorsReader
   TpsDiskFile *file;
   TpsCharge charge;    /* for the header */
   TpsDiskFile *direct; /* the same file; NULL until a tensor is read ahead */
-  TpsReadAhead *ahead; /* of whole blocks of `ahead_tensor`; NULL = none */
+  TpsReadAhead *ahead; /* for whole blocks of `ahead_tensor`; NULL = none */
   const TpsSafetensor *ahead_tensor;
   gint64 n_bytes;
   gint64 data_begin;
@@ -82,7 +83,7 @@ read_dtype (TpsJsonReader *json, GString *text, TpsSafetensor *tensor)
         tensor->element_bytes = dtypes[i].element_bytes;
         return;
       }
-  tps_json_fail (json, "an element type that is not known");
+  tps_json_fail (json, "an unknown element type");
 }
 
 static void
@@ -95,7 +96,7 @@ read_shape (TpsJsonReader *json, TpsSafetensor *tensor)
       gint64 dim = tps_json_read_i64 (json);
 
       if (tensor->n_dims == TPS_TENSOR_MAX_DIMS || dim < 0)
-        tps_json_fail (json, "a shape with a negative or with too many dimensions");
+        tps_json_fail (json, "a shape with a negative dimension or too many dimensions");
       else
         tensor->dims[tensor->n_dims++] = dim;
     }
@@ -147,7 +148,7 @@ read_tensor (TpsSafetensorsReader *reader, TpsJsonReader *json, GString *text)
     else if (g_str_equal (text->str, "data_offsets"))
       read_offsets (json, &tensor);
     else
-      tps_json_fail (json, "a tensor with a member that is not known");
+      tps_json_fail (json, "a tensor with an unknown member");
   if (json->problem == NULL && (tensor.dtype == NULL || !has_its_size (&tensor)))
     tps_json_fail (json, "a tensor whose size is not that of its elements");
   g_array_append_val (reader->tensors, tensor);
@@ -164,7 +165,7 @@ compare_begins (gconstpointer a, gconstpointer b)
   return (left->end > right->end) - (left->end < right->end); /* empty ones first */
 }
 
-/* Checksums are those of our own files; others have none. */
+/* Only our own files have checksums. */
 static gboolean
 read_checksums (TpsSafetensorsReader *reader, GError **error)
 {
@@ -198,7 +199,7 @@ read_checksums (TpsSafetensorsReader *reader, GError **error)
   return ok;
 }
 
-/* Sorts tensors, and makes their offsets those in the file. */
+/* Sorts tensors, and converts their offsets to those in the file. */
 static gboolean
 place_tensors (TpsSafetensorsReader *reader, GError **error)
 {
@@ -220,8 +221,9 @@ place_tensors (TpsSafetensorsReader *reader, GError **error)
     }
   if (end != reader->n_bytes - reader->data_begin)
     return fail (reader->path, reader->n_bytes,
-                 end > reader->n_bytes - reader->data_begin ? "the file ends before its tensors do"
-                                                            : "the file goes on after its tensors",
+                 end > reader->n_bytes - reader->data_begin
+                     ? "the file ends before its tensors"
+                     : "the file continues after its tensors",
                  error);
   return TRUE;
 }
@@ -393,7 +395,7 @@ tps_safetensors_reader_free (TpsSafetensorsReader *reader)
   g_free (reader);
 }
 
-/* ---- what it says ---------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 const gchar *
 tps_safetensors_reader_get_path (TpsSafetensorsReader *reader)
@@ -473,7 +475,7 @@ tps_safetensor_stream_init (TpsSafetensorStream *stream, TpsSafetensorsReader *r
   *stream = (TpsSafetensorStream) { .reader = reader, .tensor = tensor, .at = tensor->begin };
 }
 
-/* Other tensors are read on request. */
+/* Other tensors are read as they are needed. */
 static void
 begin_ahead (TpsSafetensorsReader *reader, const TpsSafetensor *tensor, gint64 begin, gint64 end)
 {
@@ -496,8 +498,8 @@ is_ahead (const TpsSafetensorStream *stream)
          && tps_read_ahead_get_position (reader->ahead) == stream->at;
 }
 
-/* Up to `n_bytes`, the number of which is set: the first and the last block of a tensor are read
- * apart, since its neighbours have parts of them. */
+/* Reads up to `n_bytes` and sets it to their number. The first and the last block of a tensor are
+ * read separately, since they are shared with its neighbours. */
 static gboolean
 read_some (TpsSafetensorStream *stream, gpointer data, gsize *n_bytes, GError **error)
 {

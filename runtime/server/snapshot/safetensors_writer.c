@@ -1,12 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Direct writes take whole blocks of 4 KiB, and tensors begin and end anywhere. The inner blocks of
- * a tensor are gathered in a large block of its own and written behind. A block in which a tensor
- * begins or ends is gathered apart, as an edge, since its neighbours write to it too, and is
+/* Direct writes take whole blocks of 4 KiB, but tensors begin and end anywhere. The inner blocks of
+ * a tensor are collected in a large block of its own and written behind. A block in which a tensor
+ * begins or ends is collected separately, as an edge, since its neighbours write to it too, and is
  * written when it is full.
  *
- * Where the elements begin is decided before the first one: the header is measured with the largest
- * numbers that may come, and is padded with blanks in the end. */
+ * The offset of the elements is decided before the first one: the header is measured with the
+ * largest possible numbers, and is padded with blanks in the end. */
 
 #include <string.h>
 
@@ -18,15 +18,15 @@
 
 #define BLOCK ((gint64) TPS_DISK_BLOCK)
 
-/* What an unknown dim may become: of elements of at most 8 bytes. */
+/* The greatest value of an unknown dim, for elements of at most 8 bytes. */
 #define MAX_UNKNOWN_DIM ((gint64) 1 << 56)
 
 typedef struct
 {
   TpsSafetensor tensor;
   gint64 saved_offsets[TPS_TENSOR_MAX_DIMS];
-  gint64 at;      /* where the next byte goes */
-  guint8 *block;  /* NULL = nothing is gathered */
+  gint64 at;      /* the offset of the next byte */
+  guint8 *block;  /* NULL = no block is being collected */
   gsize n_filled; /* of `block` */
   gint64 block_at;
 } Part;
@@ -69,7 +69,7 @@ tps_safetensors_dtype (TpsDType dtype)
   g_assert_not_reached ();
 }
 
-/* Of those that are written here. */
+/* The size of an element, for the dtypes that are written here. */
 static gsize
 element_bytes_of (const gchar *dtype)
 {
@@ -231,7 +231,7 @@ count_bytes (const TpsSafetensor *tensor)
   return n_bytes;
 }
 
-/* Gives every tensor its place from `begin` on. */
+/* Places every tensor, from `begin` on. */
 static void
 place_tensors (TpsSafetensorsWriter *writer, gint64 begin)
 {
@@ -246,7 +246,8 @@ place_tensors (TpsSafetensorsWriter *writer, gint64 begin)
     }
 }
 
-/* A file that has its length takes several writes at a time; one that grows does not. */
+/* Reserves the length of the file. A file with its full length can take several writes at a time; a
+ * growing one cannot. */
 static gboolean
 reserve (TpsSafetensorsWriter *writer, gint64 end, GError **error)
 {
@@ -288,7 +289,7 @@ tps_safetensors_writer_begin (TpsSafetensorsWriter *writer, GError **error)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Small writes are queued as blocks too. */
+/* Queues small writes as blocks, too. */
 static void
 write_edge (TpsSafetensorsWriter *writer, Edge *edge)
 {
@@ -325,7 +326,7 @@ submit_block (TpsSafetensorsWriter *writer, Part *part)
   part->block = NULL;
 }
 
-/* `inner_end`: where the inner blocks of the tensor end. */
+/* `inner_end`: the end of the inner blocks of the tensor. */
 static gsize
 append_to_block (TpsSafetensorsWriter *writer, Part *part, gint64 inner_end, const guint8 *data,
                  gsize n_bytes)
@@ -380,7 +381,7 @@ tps_safetensors_writer_append (TpsSafetensorsWriter *writer, guint tensor, gcons
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* The last tensor, whose length was not known, has what was appended. */
+/* Sets the length of the last tensor, if it was not known, to the number of appended elements. */
 static void
 close_last (TpsSafetensorsWriter *writer)
 {
@@ -395,7 +396,7 @@ close_last (TpsSafetensorsWriter *writer)
   part->tensor.dims[0] = (part->at - part->tensor.begin) / row;
   if (part->block == NULL)
     return;
-  /* Whole blocks are written; what is left of the last one is an edge. */
+  /* Whole blocks are written; the rest of the last one is an edge. */
   if (part->n_filled % TPS_DISK_BLOCK > 0)
     append_to_edge (writer, part->at / BLOCK * BLOCK,
                     part->block + part->n_filled / TPS_DISK_BLOCK * TPS_DISK_BLOCK,
@@ -405,7 +406,7 @@ close_last (TpsSafetensorsWriter *writer)
     submit_block (writer, part);
 }
 
-/* Full of blanks behind the text. */
+/* Pads the text with blanks. */
 static void
 write_header (TpsSafetensorsWriter *writer, guint32 *crc32c)
 {

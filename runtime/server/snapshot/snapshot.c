@@ -14,7 +14,7 @@
 #include "runtime/server/snapshot/table_file.h"
 
 #define DEFAULT_KEEP 2
-#define ASK_NS ((gint64) 10 * 1000000) /* whether to give up, while nothing happens */
+#define ASK_NS ((gint64) 10 * 1000000) /* between checks of is_cancelled() during a wait */
 #define END_NS ((gint64) 1000 * 1000000)
 
 static void
@@ -39,7 +39,7 @@ typedef struct
   gchar *folder; /* of this snapshot */
   TpsSnapshotPace pace;
   TpsManifest manifest;
-  TpsManifest earlier;   /* of the newest snapshot there is; without tables where there is none, */
+  TpsManifest earlier;   /* of the newest existing snapshot; if there is none, without tables, */
   gchar *earlier_folder; /* and NULL */
 } Writing;
 
@@ -74,7 +74,7 @@ write_tables (Writing *writing, GError **error)
                               &writing->manifest.table_pushes, error);
 }
 
-/* A log on a full disk may let commands wait for long, and the caller may give up meanwhile. */
+/* Commands may wait long for a log on a full disk, and the caller may cancel meanwhile. */
 static gboolean
 wait_ended (Writing *writing, gint64 lsn, GError **error)
 {
@@ -86,7 +86,8 @@ wait_ended (Writing *writing, gint64 lsn, GError **error)
   return TRUE;
 }
 
-/* The ids of all commands that the model has seen are in the window when these have ended. */
+/* When these commands have ended, the window contains the ids of all commands that the model has
+ * seen. */
 static gboolean
 write_model (Writing *writing, GError **error)
 {
@@ -110,9 +111,9 @@ write_model (Writing *writing, GError **error)
                               writing->folder, &writing->pace, &model->pushes, error);
 }
 
-/* The manifest comes when the log holds every command that may have left a trace in the files. A
- * command that has not ended may not have been handed to the log yet, and to flush the log would
- * not wait for it. */
+/* Writes the manifest after the log holds every command whose effects may be in the files. A
+ * command that has not ended may not have reached the log yet, and a flush of the log would not
+ * wait for it. */
 static gboolean
 write_manifest (Writing *writing, GError **error)
 {
@@ -160,8 +161,8 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
 
   if (!write_files (writing, error))
     {
-      /* Its room is free for the log now. Another failure changes nothing: the next call
-       * deletes the rest. */
+      /* This frees room for the log. A failure has no consequences: the next call deletes the
+       * rest. */
       tps_snapshot_folder_delete (options->disk, options->folder, writing->name, NULL);
       return FALSE;
     }
@@ -170,7 +171,7 @@ write_snapshot (Writing *writing, TpsSnapshotInfo *info, GError **error)
   return TRUE;
 }
 
-/* A snapshot that cannot be read is none: tables are written whole. */
+/* An unreadable snapshot is ignored, so tables are written whole. */
 static void
 find_earlier (Writing *writing)
 {
@@ -190,8 +191,8 @@ find_earlier (Writing *writing)
     g_clear_pointer (&writing->earlier_folder, g_free);
 }
 
-/* The snapshot must contain every change that was answered before, and a command ends a moment
- * after its answer. Commands that wait for long, such as for room on a disk, are not waited for. */
+/* The snapshot must contain every change that was answered before it, and a command ends a moment
+ * after its answer. Commands that wait long, such as for room on a disk, are not awaited. */
 static gint64
 get_first_lsn (TpsSequencer *sequencer)
 {
@@ -337,7 +338,7 @@ tps_snapshot_restore (const TpsSnapshotOptions *options, const TpsSnapshotInfo *
   return TRUE;
 }
 
-/* ---- snapshots of others --------------------------------------------------------------------- */
+/* ---- snapshots of other servers -------------------------------------------------------------- */
 
 /* Rows may have LSNs up to the end, and later commands must have greater ones. */
 gboolean

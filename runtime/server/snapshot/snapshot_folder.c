@@ -33,7 +33,7 @@ is_snapshot_name (const gchar *name)
   return TRUE;
 }
 
-/* Names of snapshots, complete ones or the others. */
+/* The names of complete or of incomplete snapshots. */
 static GStrv
 list (TpsDisk *disk, const gchar *folder, gboolean is_complete, GError **error)
 {
@@ -90,7 +90,7 @@ remove_in (TpsDisk *disk, const gchar *folder, const gchar *name, GError **error
   return disk->remove (disk, path, error);
 }
 
-/* The files of one snapshot, which has no manifest any more, and its folder. */
+/* Deletes the files of one snapshot, which has no manifest any more, and its folder. */
 static gboolean
 delete_files (TpsDisk *disk, const gchar *path, GError **error)
 {

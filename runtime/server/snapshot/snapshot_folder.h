@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The folder of all snapshots: one folder each, named for its LSN. A snapshot without a manifest is
- * incomplete. Internal to this folder. Errors, where there are any: those of the disk. */
+/* The folder of all snapshots. Each snapshot has a folder of its own, named for its LSN. A snapshot
+ * without a manifest is incomplete. Internal to this folder. Errors: those of the disk. */
 
 #pragma once
 
@@ -10,31 +10,31 @@
 
 G_BEGIN_DECLS
 
-/* "snapshot-00000000000000000042", and the other way round. */
+/* "snapshot-00000000000000000042", and its inverse. */
 void tps_snapshot_folder_name (gint64 lsn, gchar name[TPS_SNAPSHOT_MAX_NAME + 1]);
 gint64 tps_snapshot_folder_get_lsn (const gchar *name);
 
-/* The names of complete snapshots, the oldest first; g_strfreev(). A folder that is not there has
- * none. */
+/* The names of complete snapshots, the oldest first. The caller frees them with g_strfreev(). A
+ * missing folder has none. */
 GStrv tps_snapshot_folder_list (TpsDisk *disk, const gchar *folder, GError **error);
 
 /* Whether `path` is the folder of a complete snapshot. */
 gboolean tps_snapshot_folder_is_complete (TpsDisk *disk, const gchar *path);
 
-/* Whether there is a complete one of this name. */
+/* Whether there is a complete snapshot of this name. */
 gboolean tps_snapshot_folder_has (TpsDisk *disk, const gchar *folder, const gchar *name);
 
-/* Deletes one, complete or not. The manifest goes first, for good, so that half a snapshot is never
- * taken for a whole one. */
+/* Deletes a snapshot, complete or not. The manifest is deleted first, durably, so that a partly
+ * deleted snapshot never counts as a complete one. */
 gboolean tps_snapshot_folder_delete (TpsDisk *disk, const gchar *folder, const gchar *name,
                                      GError **error);
 
-/* Deletes all that have no manifest. */
+/* Deletes all snapshots without a manifest. */
 gboolean tps_snapshot_folder_delete_incomplete (TpsDisk *disk, const gchar *folder, GError **error);
 
-/* Deletes complete snapshots but the newest `keep`, the oldest first, and returns the LSN of the
- * oldest one that is there then. One that cannot be deleted stays, with those after it, and the
- * next call tries again. */
+/* Deletes complete snapshots except the newest `keep`, the oldest first. Returns the LSN of the
+ * oldest remaining one. A snapshot that cannot be deleted stays, with the later ones, and the next
+ * call tries again. */
 gint64 tps_snapshot_folder_delete_old (TpsDisk *disk, const gchar *folder, guint keep);
 
 /* The folder of a snapshot: `path` itself, or the newest one in it or in its "snapshots"; the

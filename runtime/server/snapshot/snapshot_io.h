@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of a snapshot have in common: giving up, progress, opening files. Internal to this
- * folder. */
+/* Functions that the parts of a snapshot share: cancelling, progress, opening files. Internal to
+ * this folder. */
 
 #pragma once
 
@@ -16,17 +16,17 @@ typedef struct
 {
   const TpsSnapshotOptions *options;
   guint64 n_done, n_bytes;
-  guint64 n_told; /* of `n_done` */
+  guint64 n_told; /* the part of `n_done` that was reported */
 } TpsSnapshotPace;
 
-/* `n_bytes` more are done. FALSE with ABORTED: the caller of the snapshot gives up. */
+/* Counts `n_bytes` as complete. FALSE with ABORTED: the caller of the snapshot has cancelled it. */
 gboolean tps_snapshot_pace (TpsSnapshotPace *pace, gsize n_bytes, GError **error);
 
-/* `n_bytes` were read under a lock that is free again. */
+/* `n_bytes` were read under a lock, which has been released. */
 void tps_snapshot_held (const TpsSnapshotPace *pace, gsize n_bytes);
 
-/* Opens a file of a snapshot, whose length and header must be those that the manifest says. Errors:
- * those of the disk, ABORTED. */
+/* Opens a file of a snapshot, whose length and header must be those of the manifest. Errors: those
+ * of the disk, ABORTED. */
 TpsSafetensorsReader *tps_snapshot_open_file (TpsDisk *disk, const gchar *folder,
                                               const TpsManifestFile *file, GError **error);
 

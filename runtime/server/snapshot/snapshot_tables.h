@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Which files of one or several snapshots have the rows of which tables, for tps_table_import().
- * Thread: one at a time. */
+/* The files of one or several snapshots by table, for tps_table_import(). Thread: one at a time. */
 
 #pragma once
 
@@ -14,7 +13,7 @@ G_BEGIN_DECLS
 typedef struct TpsSnapshotTables TpsSnapshotTables;
 
 /* Reads the manifests of the snapshots at `paths` (tps_snapshot_locate()), such as those of all
- * shards. They may be hostile: what they take is charged to `budget` (borrowed). Errors: those of
+ * shards. They may be hostile: their memory is charged to `budget` (borrowed). Errors: those of
  * tps_snapshot_locate(), RESOURCE_EXHAUSTED. */
 TpsSnapshotTables *tps_snapshot_tables_new (TpsDisk *disk, const gchar *const *paths, guint n_paths,
                                             TpsBudget *budget, GError **error);
@@ -25,8 +24,8 @@ void tps_snapshot_tables_free (TpsSnapshotTables *tables);
 guint tps_snapshot_tables_get_n_specs (const TpsSnapshotTables *tables);
 const TpsTableSpec *tps_snapshot_tables_get_spec (const TpsSnapshotTables *tables, guint i);
 
-/* The files of table `name` in all snapshots, in the order in which they must be read.
- * g_strfreev(). Errors: NOT_FOUND. */
+/* The files of table `name` in all snapshots, in the order in which they must be read. The caller
+ * frees them with g_strfreev(). Errors: NOT_FOUND. */
 GStrv tps_snapshot_tables_list_files (const TpsSnapshotTables *tables, const gchar *name,
                                       GError **error);
 

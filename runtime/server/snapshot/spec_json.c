@@ -97,7 +97,7 @@ tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec)
       spec->kind = (TpsOptimizerKind) read_i32 (json);
     else if (!read_number (json, key->str, spec, optimizer_numbers,
                            G_N_ELEMENTS (optimizer_numbers)))
-      tps_json_fail (json, "an optimizer with a member that is not known");
+      tps_json_fail (json, "an optimizer with an unknown member");
   g_string_free (key, TRUE);
 }
 
@@ -145,7 +145,7 @@ read_initializer (TpsJsonReader *json, GString *key, TpsInitializer *initializer
       initializer->seed = tps_json_read_i64 (json);
     else if (!read_number (json, key->str, initializer, initializer_numbers,
                            G_N_ELEMENTS (initializer_numbers)))
-      tps_json_fail (json, "an initializer with a member that is not known");
+      tps_json_fail (json, "an initializer with an unknown member");
 }
 
 static void
@@ -158,7 +158,7 @@ append_shard (GString *json, const TpsShard *shard)
       (gint) shard->kind, shard->rows, shard->first_row, shard->n_rows, shard->index, shard->count);
 }
 
-/* Only what its kind allows. */
+/* Refuses members that the kind of the shard does not allow. */
 static void
 check_shard (TpsJsonReader *json, const TpsShard *shard)
 {
@@ -173,7 +173,7 @@ check_shard (TpsJsonReader *json, const TpsShard *shard)
     ok = ok && shard->kind == TPS_SHARD_HASH
          && tps_shard_init_hash (&same, shard->rows, shard->index, shard->count, NULL);
   if (!ok || !tps_shard_equal (&same, shard))
-    tps_json_fail (json, "a shard that is none");
+    tps_json_fail (json, "an invalid shard");
 }
 
 static void
@@ -194,7 +194,7 @@ read_shard (TpsJsonReader *json, GString *key, TpsShard *shard)
     else if (g_str_equal (key->str, "count"))
       shard->count = read_i32 (json);
     else
-      tps_json_fail (json, "a shard with a member that is not known");
+      tps_json_fail (json, "a shard with an unknown member");
   if (json->problem == NULL)
     check_shard (json, shard);
 }
@@ -236,7 +236,7 @@ read_place (TpsJsonReader *json, GString *text, TpsTablePlace *place)
 {
   tps_json_read_string (json, text);
   if (json->problem == NULL && !tps_table_place_parse (text->str, place))
-    tps_json_fail (json, "a place that is none");
+    tps_json_fail (json, "an invalid place");
 }
 
 void
@@ -265,6 +265,6 @@ tps_table_spec_read_json (TpsJsonReader *json, TpsTableSpec *spec)
     else if (g_str_equal (key->str, "place"))
       read_place (json, key, &spec->place);
     else
-      tps_json_fail (json, "a table with a member that is not known");
+      tps_json_fail (json, "a table with an unknown member");
   g_string_free (key, TRUE);
 }

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Specifications as JSON objects, in manifests and in the metadata of files. Kinds and types are
- * the numbers of the wire; values that are not said have no member. */
+ * the numbers of the wire; values that are not set have no member. */
 
 #pragma once
 
@@ -20,13 +20,13 @@ void tps_optimizer_spec_read_json (TpsJsonReader *json, TpsOptimizerSpec *spec);
 /* A part of the optimizer's state of rows of `dim` values: `n_columns` floats of each row. */
 typedef struct
 {
-  const gchar *name; /* static, as PyTorch calls it: "exp_avg" */
+  const gchar *name; /* static, as in PyTorch: "exp_avg" */
   gsize n_columns;
 } TpsStatePart;
 
 #define TPS_STATE_MAX_PARTS 2
 
-/* In the order in which they lie in the state of a row. Returns how many there are. */
+/* Lists the parts in their order in the state of a row. Returns their number. */
 guint tps_state_get_parts (const TpsOptimizerSpec *spec, gsize dim,
                            TpsStatePart parts[TPS_STATE_MAX_PARTS]);
 

@@ -4,14 +4,13 @@
 
 #include "runtime/server/snapshot/table_file.h"
 
-/* Names by the number of the table. Files that are not the whole table do not end in
- * ".safetensors", so that no program which knows nothing of increments takes old rows for the
- * table. */
+/* Names by the number of the table. Only files of whole tables end in ".safetensors", so that a
+ * program without support for increments cannot take old rows for the table. */
 #define WHOLE_NAME "table-%06u.safetensors"
 #define BASE_NAME "table-%06u.base"
 #define INCREMENT_NAME "table-%06u.increment-%02u"
 
-/* Increments of a table take at most this part of the whole. */
+/* Increments of a table take at most this part of its size. */
 #define MAX_PART 2
 
 typedef struct
@@ -36,7 +35,8 @@ write_rows (const Writing *writing, const gchar *name, TpsManifestFile *file, GE
 
 /* ---- increments ------------------------------------------------------------------------------ */
 
-/* `file` of the earlier snapshot gets `name` in the new one. FALSE: the disk does not do that. */
+/* Gives `file` of the earlier snapshot the name `name` in the new one. FALSE: the disk does not
+ * support that. */
 static gboolean
 share (const TpsTableChain *chain, const TpsManifestFile *file, const gchar *name,
        TpsManifestFile *shared)
@@ -83,8 +83,8 @@ write_increment (const Writing *writing, GError **error)
   return ok;
 }
 
-/* A device knows of the table only whether it has changed. All commands up to the LSN of the new
- * snapshot have ended, and the table's progress contains them. */
+/* For a table on a device it is only known whether it has changed at all. All commands up to the
+ * LSN of the new snapshot have ended, and the table's progress contains them. */
 static gboolean
 has_changed_on_device (const Writing *writing)
 {
@@ -92,9 +92,9 @@ has_changed_on_device (const Writing *writing)
          && writing->entry->progress.lsn > writing->chain->earlier->lsn;
 }
 
-/* Commands up to the earlier snapshot's LSN had ended before it read the first row. Rows that have
- * no later LSN are in it. FALSE: no memory, or the caller gives up, which the next piece of work
- * says. */
+/* Commands up to the earlier snapshot's LSN had ended before it read the first row, so it contains
+ * all rows without a later LSN. FALSE: there is no memory, or the snapshot is cancelled, which the
+ * next piece of work reports. */
 static gboolean
 find_changed (Writing *writing, guint8 **bits)
 {
@@ -117,7 +117,7 @@ find_changed (Writing *writing, guint8 **bits)
   return TRUE;
 }
 
-/* Whether an increment is worth while, and the chain remains short. */
+/* Whether an increment is worth while, and the chain is short enough. */
 static gboolean
 may_grow (const Writing *writing, const TpsManifestTable *earlier)
 {
@@ -131,7 +131,7 @@ may_grow (const Writing *writing, const TpsManifestTable *earlier)
          || (n < writing->chain->max_increments && n_bytes <= earlier->file.n_bytes / MAX_PART);
 }
 
-/* What was shared before the disk refused stays in the folder, and is deleted with it. */
+/* Files that were shared before the disk refused stay in the folder, and are deleted with it. */
 static void
 forget_files (TpsManifestTable *entry)
 {
@@ -180,7 +180,8 @@ tps_table_chain_write (const TpsTableChain *chain, TpsTable *table, guint number
   g_autofree guint8 *bits = NULL;
 
   entry->incarnation = table->incarnation;
-  entry->progress = tps_table_get_progress (table); /* before the rows: they have it all */
+  /* Read before the rows, which thus contain all of it. */
+  entry->progress = tps_table_get_progress (table);
   writing.rows.n_steps = entry->progress.n_steps;
   tps_table_spec_copy (&entry->spec, &table->spec);
   if (!begin_increment (&writing, &bits))

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
 /* Rows are copied in pieces, each row with its state and LSN at one moment, and the pieces are
- * dealt out to the tensors of the file, which all grow at the same time. An increment has some
+ * distributed to the tensors of the file, which all grow at the same time. An increment has some
  * rows, with their ids. */
 
 #include "runtime/server/snapshot/table_file.h"
@@ -31,8 +31,8 @@ name_of_part (const TpsTable *table, const TpsStatePart *part)
   return g_strconcat (table->spec.name, ".state.", part->name, NULL);
 }
 
-/* Where the rows of this shard lie in the tensor of all of them: in the order of the ids, or, of
- * hash shards, one shard after the other. */
+/* The place of the first row of this shard in the tensor of all shards: in the order of the ids,
+ * or, for hash shards, one shard after the other. */
 static gint64
 first_place_of (const TpsShard *shard)
 {
@@ -62,8 +62,8 @@ typedef struct
   TpsTable *table;
   gint64 n_steps;
   gsize n_rows; /* of the file */
-  const guint8
-      *changed; /* [n_rows of the shard / 8]: bits of the rows of an increment; NULL = all rows */
+  /* [n_rows of the shard / 8]: bits of the rows of an increment; NULL = all rows. */
+  const guint8 *changed;
   TpsSafetensorsWriter *file;
   guint n_parts;
   TpsStatePart parts[TPS_STATE_MAX_PARTS];
@@ -93,7 +93,7 @@ add_ids (Writing *writing, const gchar *what)
   return add_tensor (writing, name, "I64", 0);
 }
 
-/* The widest elements first, so that all are aligned to their size. */
+/* Adds tensors with wide elements first, so that all are aligned to their size. */
 static void
 add_tensors (Writing *writing)
 {
@@ -122,7 +122,7 @@ add_tensors (Writing *writing)
                                 table->dim);
 }
 
-/* Columns [first, first + n_columns) of all rows. */
+/* Collects columns [first, first + n_columns) of all rows. */
 static const gfloat *
 gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_columns)
 {
@@ -136,7 +136,7 @@ gather_columns (const Writing *writing, gsize n_rows, gsize first, gsize n_colum
   return writing->columns;
 }
 
-/* `n` rows of the copy, whose ids are in `ids` if the file has ids. */
+/* Appends `n` rows of the copy, whose ids are in `ids` if the file has ids. */
 static gboolean
 append_piece (Writing *writing, gsize n)
 {
@@ -179,7 +179,7 @@ copy_rows (Writing *writing, gsize slot, gsize n, gsize at, GError **error)
   return TRUE;
 }
 
-/* The first row from `slot` on that is to be written. */
+/* The first row from `slot` on that must be written. */
 static gsize
 find_next (const Writing *writing, gsize slot)
 {
@@ -191,7 +191,7 @@ find_next (const Writing *writing, gsize slot)
   return MIN (slot, end);
 }
 
-/* The number of rows from `slot` on that are to be written, at most `max`. */
+/* The number of rows from `slot` on that must be written, at most `max`. */
 static gsize
 count_run (const Writing *writing, gsize slot, gsize max)
 {
@@ -225,7 +225,7 @@ append_rows (Writing *writing, TpsSnapshotPace *pace, GError **error)
       if (n < max_rows && slot < end)
         continue;
       if (!append_piece (writing, n))
-        return TRUE; /* finish() says why */
+        return TRUE; /* finish() reports the error */
       if (!tps_snapshot_pace (pace, n * row_bytes, error))
         return FALSE;
       n = 0;
@@ -292,7 +292,7 @@ tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A tensor that lies in memory as it does in the file. */
+/* Reads a tensor that has the same layout in memory as in the file. */
 static gboolean
 read_plain (TpsSafetensorsReader *file, const TpsSafetensor *tensor, guint8 *to,
             TpsSnapshotPace *pace, GError **error)
@@ -321,7 +321,7 @@ require (TpsSafetensorsReader *file, const TpsTable *table, const gchar *name, c
   return tps_safetensors_reader_require (file, name, dtype, n_columns > 0 ? 2 : 1, dims, error);
 }
 
-/* Columns [first, first + n_columns) of the state of all rows. */
+/* Reads columns [first, first + n_columns) of the state of all rows. */
 static gboolean
 read_columns (TpsTable *table, TpsSafetensorsReader *file, const TpsSafetensor *tensor, gsize first,
               gsize n_columns, TpsSnapshotPace *pace, GError **error)
@@ -448,7 +448,7 @@ begin_streams (Reading *reading, TpsSafetensorsReader *file, gint64 *n_rows, GEr
                           *n_rows, table->dim, error);
 }
 
-/* The slots of the next `n` rows. */
+/* Reads the slots of the next `n` rows. */
 static gboolean
 read_slots (Reading *reading, gsize n, GError **error)
 {
@@ -474,7 +474,7 @@ read_slots (Reading *reading, gsize n, GError **error)
   return TRUE;
 }
 
-/* The next `n` rows of a tensor go to `base` + slot * `stride`. */
+/* Reads the next `n` rows of a tensor to `base` + slot * `stride`. */
 static gboolean
 read_part (Reading *reading, TpsSafetensorStream *stream, gpointer base, gsize stride,
            gsize row_bytes, gsize n, GError **error)

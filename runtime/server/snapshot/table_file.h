@@ -16,13 +16,13 @@ G_BEGIN_DECLS
 #define TPS_TABLE_FILE_STEPS "thriftps_n_steps"
 #define TPS_TABLE_FILE_INCREMENT "thriftps_increment" /* "1": it is one */
 
-/* About how many bytes its file has, for progress. */
+/* An estimate of the size of its file, for progress. */
 guint64 tps_table_file_estimate (const TpsTable *table);
 
 /* The bytes of a row in a file, without its id. */
 gsize tps_table_file_get_row_bytes (const TpsTable *table);
 
-/* Which rows a file gets. */
+/* The rows of a file. */
 typedef struct
 {
   gint64 n_steps; /* of the optimizer: the progress of the table, read before `changed` was made */
@@ -30,7 +30,7 @@ typedef struct
   gsize n_changed;       /* of these */
 } TpsTableFileRows;
 
-/* Writes file `path` while pushes go on, and fills `entry` but for the name of the file. Errors:
+/* Writes file `path` while pushes go on, and fills `entry` except for the name of the file. Errors:
  * those of the disk, ABORTED. */
 gboolean tps_table_file_write (TpsTable *table, TpsDisk *disk, const gchar *path,
                                const TpsTableFileRows *rows, TpsSnapshotPace *pace,

@@ -22,17 +22,17 @@ struct TpsWriteBehind
 
   TpsMutex lock; /* guards the following */
   TpsCond changed;
-  /* [n_free], the free blocks; a block is made when it is first needed */
+  /* [n_free], the free blocks; a block is allocated when it is first needed */
   guint8 *blocks[TPS_WRITE_BEHIND_BLOCKS];
   guint n_free, n_made;
-  Write queue[TPS_WRITE_BEHIND_BLOCKS]; /* from `first` on, round the end */
+  Write queue[TPS_WRITE_BEHIND_BLOCKS]; /* a ring that begins at `first` */
   guint first, n_queued;
   guint n_writing; /* taken from the queue */
   gboolean is_end;
   GError *error;
 };
 
-/* The lock is held, and is given up while the disk works. */
+/* The lock is held; it is released during the write. */
 static void
 write_first (TpsWriteBehind *behind)
 {
@@ -89,8 +89,8 @@ tps_write_behind_new (TpsDiskFile *file, GError **error)
     }
   if (behind->n_threads > 0)
     return behind;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "the system has no thread that writes files: %s", g_strerror (rc));
+  g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED, "no thread for writing files: %s",
+               g_strerror (rc));
   tps_write_behind_free (behind);
   return NULL;
 }

@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Writes to one file by threads of its own, as many as the disk takes writes at a time. So the next
- * piece is made while others go to the disk. Memory: at most TPS_WRITE_BEHIND_BLOCKS blocks of
- * TPS_WRITE_BEHIND_BYTES.
+/* Writes to one file by threads of its own, as many as the disk supports concurrent writes. The
+ * caller can thus prepare the next piece during the writes. Memory: at most TPS_WRITE_BEHIND_BLOCKS
+ * blocks of TPS_WRITE_BEHIND_BYTES.
  *
  * Thread: one at a time.
  */
@@ -22,24 +22,24 @@ typedef struct TpsWriteBehind TpsWriteBehind;
  * RESOURCE_EXHAUSTED (no thread). */
 TpsWriteBehind *tps_write_behind_new (TpsDiskFile *file, GError **error);
 
-/* Waits for the writes that are queued. */
+/* Waits for the queued writes. */
 void tps_write_behind_free (TpsWriteBehind *behind);
 
 /* A block of TPS_WRITE_BEHIND_BYTES, aligned for direct writes, contents undefined. Waits until one
- * is free. There must be fewer than TPS_WRITE_BEHIND_BLOCKS taken and not submitted. */
+ * is free. Fewer than TPS_WRITE_BEHIND_BLOCKS may be taken and not submitted. */
 guint8 *tps_write_behind_take (TpsWriteBehind *behind);
 
-/* Queues the write of the first `n_bytes` of a block; the block is given back. Writes may take
- * place in any order. After a failure nothing is written. */
+/* Queues the write of the first `n_bytes` of a block; the block is returned. Writes may take place
+ * in any order. After a failure nothing is written. */
 void tps_write_behind_submit (TpsWriteBehind *behind, guint8 *block, gsize n_bytes, gint64 offset);
 
-/* Gives a block back. */
+/* Returns a block without a write. */
 void tps_write_behind_return (TpsWriteBehind *behind, guint8 *block);
 
 /* Whether a write has failed. Does not wait. */
 gboolean tps_write_behind_has_failed (TpsWriteBehind *behind);
 
-/* Waits for the writes that are queued. Errors: the first one of the disk. */
+/* Waits for the queued writes. Errors: the first one of the disk. */
 gboolean tps_write_behind_drain (TpsWriteBehind *behind, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsWriteBehind, tps_write_behind_free)

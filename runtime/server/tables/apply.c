@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Contributions to a row are added in the order of the gradients, so a table with a MAX gradient
- * gets all of its contributions in the push's turn; the others have theirs, grouped by row, before.
- * Tables on devices come first, since their steps may fail. */
+/* Contributions to a row are added in the order of the gradients. A table with a MAX gradient
+ * therefore gets all of its contributions in the push's turn. Other tables get theirs, grouped by
+ * row, before the turn. Tables on devices are first, since their steps may fail. */
 
 #include "runtime/server/tables/apply.h"
 
@@ -13,8 +13,8 @@
 #include "runtime/base/parallel.h"
 #include "runtime/device/cpu/kernels/elementwise.h"
 
-/* What the lists of tps_device_steps_run() take for a gradient, from the heap. It is charged with
- * the scratch. */
+/* The heap memory of one gradient in the lists of tps_device_steps_run(). It is charged with the
+ * scratch. */
 #define DEVICE_LIST_BYTES 512
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ check_values (const TpsTable *table, TpsTensorView indices, TpsTensorView values
   return FALSE;
 }
 
-/* The shape of a sparse gradient is that of what it is a gradient of. */
+/* The number of rows of a sparse gradient must be that of its table. */
 static gboolean
 check_n_rows (const TpsTable *table, const TpsTablePush *push, GError **error)
 {
@@ -73,7 +73,7 @@ check_assignment (const TpsTable *table, const TpsTablePush *push, GError **erro
   return FALSE;
 }
 
-/* Each row is a bag of its own. */
+/* Opens rows as bags of one row each. */
 static gboolean
 open_rows (TpsApply *apply, GError **error)
 {
@@ -157,7 +157,7 @@ count_cells (const TpsApplyPart *part)
   return part->open.bags.n_bags * part->open.table->dim;
 }
 
-/* At most: every row of a bag is a maximum, or every cell has a row of its own. */
+/* An upper bound: every row of a bag is a maximum, or every cell has a row of its own. */
 static gsize
 count_contributions (const TpsApplyPart *part)
 {
@@ -168,7 +168,7 @@ count_contributions (const TpsApplyPart *part)
   return part->has_maxima ? count_cells (part) : MIN (n_indices, count_cells (part));
 }
 
-/* Slots from a record. */
+/* Checks slots from a record. */
 static gboolean
 check_maxima (const TpsApplyPart *part, guint i, GError **error)
 {
@@ -201,8 +201,8 @@ take_recorded_maxima (TpsApply *apply, guint i, GError **error)
 static gboolean
 open_all (TpsApply *apply, GError **error)
 {
-  /* A replay had its limit at the first time; rows that come with their gradients are as many as
-   * those. */
+  /* A replay was subject to the limit at the first time. A push of rows has as many rows as its
+   * message. */
   gboolean is_limited = apply->push->record == NULL && apply->push->table == NULL;
   gsize n_row_bytes = 0;
 
@@ -232,11 +232,11 @@ compare_tables (gconstpointer a, gconstpointer b)
 
   if (left->open.table != right->open.table)
     return left->open.table < right->open.table ? -1 : 1;
-  return left < right ? -1 : 1; /* both of one array */
+  return left < right ? -1 : 1; /* both are in one array */
 }
 
-/* One step for each table, in the order of their first gradients. `sorted` [n_parts] is working
- * space. */
+/* Numbers the steps, one for each table, in the order of their first gradients. `sorted` [n_parts]
+ * is working space. */
 static void
 number_tables (TpsApply *apply, TpsApplyPart **sorted)
 {
@@ -244,7 +244,7 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     sorted[i] = &apply->parts[i];
   if (apply->n_parts > 1)
     qsort (sorted, apply->n_parts, sizeof sorted[0], compare_tables);
-  for (guint i = 0; i < apply->n_parts; i++) /* the part that names the table first */
+  for (guint i = 0; i < apply->n_parts; i++) /* finds the part that names the table first */
     sorted[i]->step = i > 0 && sorted[i]->open.table == sorted[i - 1]->open.table
                           ? sorted[i - 1]->step
                           : (guint) (sorted[i] - apply->parts);
@@ -262,7 +262,8 @@ number_tables (TpsApply *apply, TpsApplyPart **sorted)
     }
 }
 
-/* Of a record. A table from a snapshot has the steps up to its progress. */
+/* TRUE: a record leaves the table out. A table from a snapshot contains the steps up to its
+ * progress. */
 static gboolean
 is_left_out (const TpsCommand *record, guint i, TpsTable *table)
 {
@@ -439,7 +440,7 @@ divide_by_counts (TpsApply *apply, TpsApplyPart *part)
     }
 }
 
-/* Each row is a bag of its own. */
+/* Adds each row as a bag of its own. */
 static void
 add_rows (TpsTableStep *step, const TpsApplyPart *part, gsize row_bytes)
 {
@@ -494,7 +495,7 @@ max_part (gpointer user_data, gsize number)
                        call->stage_bytes > 0 ? call->stages + number * call->stage_bytes : NULL);
 }
 
-/* Of rows as they are now. */
+/* Finds the maxima of the present rows. */
 static void
 find_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
@@ -509,7 +510,7 @@ find_maxima (TpsApply *apply, const TpsApplyPart *part)
     tps_parallel_run (tps_table_store_get_workers (apply->store), part->n_parts, max_part, &call);
 }
 
-/* Each row that has maxima contributes their gradients. */
+/* Adds the gradients of each row with maxima. */
 static void
 add_maxima (TpsApply *apply, const TpsApplyPart *part)
 {
@@ -537,7 +538,7 @@ add_maxima (TpsApply *apply, const TpsApplyPart *part)
     }
 }
 
-/* What tables on the host get before the turn, or in it. */
+/* Adds the contributions to tables on the host, before the turn or in it. */
 static void
 add_contributions (TpsApply *apply, gboolean in_turn)
 {
@@ -615,7 +616,7 @@ step_on_devices (TpsApply *apply, gint64 lsn, GError **error)
 
       if (!steps_on_device (apply, part))
         continue;
-      apply->tables[part->step].is_skipped = TRUE; /* until it is known to be done */
+      apply->tables[part->step].is_skipped = TRUE; /* until the step is known to be complete */
       apply->on_devices[n++] = (TpsDeviceGradient) {
         .bags = tps_table_bags_of_device (&part->open.bags),
         .gradient = part->gradient,

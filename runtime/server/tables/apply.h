@@ -3,8 +3,8 @@
 /* The gradients of one push, from the checks up to the steps of the tables. Internal to this
  * folder.
  *
- *   init()   checks everything, finds the tables, takes all temporary space, and adds up which rows
- *            are named: what does not depend on the rows, and may fail. Beside other pushes.
+ *   init()   checks everything, finds the tables, reserves all temporary space, and groups the ids
+ *            by row: all work that may fail and does not depend on the rows. Other pushes may run
  *   run()    in the push's turn: finds the maxima of MAX bags, and takes one step of each table
  *   clear()
  */
@@ -19,33 +19,33 @@
 
 G_BEGIN_DECLS
 
-/* One gradient. What its bags contribute: SUM their gradient, times the weight; MEAN theirs divided
- * by the count; MAX rows of cells. Places are in the scratch. */
+/* One gradient. The contributions of its bags: SUM, their gradient times the weight; MEAN, the same
+ * divided by the count; MAX, rows of cells. Offsets are in the scratch. */
 typedef struct
 {
   TpsOpenQuery open;
   gconstpointer gradient; /* [bags, dim] */
   TpsDType dtype;         /* of the gradient */
-  guint step;             /* which of the push's */
+  guint step;             /* its step among those of the push */
   gfloat *scaled;         /* MEAN: [bags, dim] */
   gint64 *maxima;         /* MAX: slots of the maxima [bags, dim], -1 for none */
-  gboolean has_maxima;    /* from a record; they are not looked for */
-  gsize n_parts;          /* MAX: that look for maxima */
+  gboolean has_maxima;    /* from a record; they need not be found */
+  gsize n_parts;          /* MAX: those whose maxima must be found */
   struct
   {
     gsize scaled, maxima, pooled, stages, ids, cells, groups;
   } places;
 } TpsApplyPart;
 
-/* What changes one table. */
+/* The step of one table. */
 typedef struct
 {
   TpsTable *table; /* borrowed from the parts */
   gsize n_contributions;
   gboolean has_weights;
   gsize max_bags;       /* of a MAX gradient */
-  gboolean has_max;     /* contributions are known in the push's turn only */
-  gboolean is_left_out; /* of a record: the table did not take its step, or has it already */
+  gboolean has_max;     /* contributions are known only in the push's turn */
+  gboolean is_left_out; /* by a record: the table did not take its step, or already has it */
   TpsTableStep host;
 } TpsApplyStep;
 
@@ -71,12 +71,12 @@ gboolean tps_apply_init (TpsApply *apply, TpsTableStore *store, const TpsTablePu
                          GError **error);
 void tps_apply_clear (TpsApply *apply);
 
-/* Whether it may run while the push before it still runs: it is one short step in memory, and does
- * not choose rows by what is in them. */
+/* Whether the push may run while the push before it still runs: it is one short step in memory, and
+ * its rows do not depend on their contents. */
 gboolean tps_apply_may_follow (const TpsApply *apply);
 
-/* Of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices; tables without
- * their step are marked in `tables`. Blocks where tables are on devices. */
+/* Takes the steps of command `lsn`. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED, of tables on devices;
+ * tables without their step are marked in `tables`. Blocks if tables are on devices. */
 gboolean tps_apply_run (TpsApply *apply, gint64 lsn, GError **error);
 
 G_END_DECLS

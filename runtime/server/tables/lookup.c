@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups: everything is checked and all answers have their memory before the first row is read;
- * then bags are pooled, or rows copied, in parts that threads take as they come. Devices begin with
- * their queries before, and are waited for after. */
+/* Lookups. Everything is checked and all outputs have their memory before the first row is read.
+ * Then bags are pooled, or rows copied, in parts that threads take. Queries on devices are begun
+ * before that and completed after it. */
 
 #include <string.h>
 
@@ -45,20 +45,20 @@ allocate_output (TpsTensor *output, TpsTableStore *store, TpsDType dtype, gsize 
 
 /* -- bags -- */
 
-/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query;
- * none of a query that a device answers. */
+/* Parts [first_part, first_part + n_parts) of the call are even shares of the bags of one query. A
+ * query on a device has no parts. */
 typedef struct
 {
   TpsOpenQuery open;
   gfloat *output;
   gsize first_part, n_parts;
-  gsize stages; /* a place in the scratch, for rows that are wide */
+  gsize stages; /* an offset in the scratch, for wide rows */
 } Lookup;
 
 typedef struct
 {
   TpsScratch scratch;
-  TpsScratch stages; /* by part, of tables with wide rows */
+  TpsScratch stages; /* for each part of tables with wide rows */
   TpsTableStore *store;
   Lookup *lookups;
   TpsDeviceQuery *on_devices; /* [n_lookups] */
@@ -68,7 +68,7 @@ typedef struct
   gboolean is_shared; /* with workers */
 } LookupCall;
 
-/* The query that a part belongs to: the last one that begins at or before it. */
+/* The query that contains a part: the last one that begins at or before it. */
 static const Lookup *
 find_lookup (const LookupCall *call, gsize part)
 {
@@ -113,7 +113,7 @@ lookup_bytes (const TpsTableBags *bags)
          + bags->n_bags * bags->table->dim * sizeof (gfloat);
 }
 
-/* Each part of a table with wide rows has a stage of its own, so there are no more of them than
+/* Each part of a table with wide rows has a stage of its own, so there are at most as many parts as
  * threads. */
 static gsize
 count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
@@ -125,7 +125,7 @@ count_parts (const TpsTableBags *bags, gsize n_parts, TpsWorkerPool *workers)
   return CLAMP (n_parts, 1, max_parts);
 }
 
-/* Cuts large calls for several threads; all queries count together. Reserves stages. */
+/* Cuts large calls for several threads, counting all queries together. Reserves stages. */
 static void
 cut (LookupCall *call, TpsWorkerPool *workers)
 {
@@ -275,7 +275,7 @@ typedef struct
   gsize n_rows;
   gsize n_parts;
   guint8 *rows;
-  gint64 *lsns; /* NULL = not asked for */
+  gint64 *lsns; /* NULL = not requested */
 } RowsCall;
 
 static void
@@ -314,7 +314,7 @@ read_all (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, TpsTenso
   tps_parallel_run (workers, call.n_parts, read_part, &call);
 }
 
-/* Each row as a bag. */
+/* Reads each row as a bag. */
 static gboolean
 read_on_device (TpsTable *table, const TpsTableSlots *slots, TpsTensor *rows, GError **error)
 {
@@ -375,7 +375,7 @@ read_rows (TpsTableStore *store, TpsTable *table, const TpsTableSlots *slots, gs
   return TRUE;
 }
 
-/* `lsns` NULL: they are not asked for. */
+/* `lsns` NULL: they are not requested. */
 static gboolean
 lookup_rows (TpsTableStore *store, const gchar *table, TpsTensorView indices, TpsTensor *rows,
              TpsTensor *lsns, GError **error)

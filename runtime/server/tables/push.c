@@ -3,7 +3,7 @@
 /* A push: its id is looked up -> everything is checked and prepared -> it gets an LSN and its turns
  * -> run() applies it -> it ends in the window of push ids, which answers its repeats -> done().
  *
- * A repeat that comes while the first one is under way waits in the window, without a thread.
+ * A repeat that comes while the first push is running waits in the window, without a thread.
  */
 
 #include "runtime/base/error.h"
@@ -80,7 +80,7 @@ leave_window (Push *push)
     tps_push_window_fail (window, request->client, request->sequence, push->error);
 }
 
-/* Without what was prepared. */
+/* Ends a push that has not been prepared. */
 static void
 end_unprepared (Push *push)
 {
@@ -129,8 +129,8 @@ run_push (TpsOrdered *ordered)
     tps_phases_enter_long (push->push.phases, TPS_PHASE_WAIT);
 }
 
-/* `error`: the push has taken effect, but will not be there after a restart; its sender must not
- * take it for done. */
+/* `error`: the push has taken effect but will be lost at a restart, so its sender must not count on
+ * it. */
 static void
 push_ended (TpsOrdered *ordered, const GError *error)
 {
@@ -198,7 +198,7 @@ count_view (TpsTensorView view)
   return view.data != NULL ? tps_shape_n_bytes (&view.shape) : 0;
 }
 
-/* Of its record, about. */
+/* An estimate of the size of its record. */
 static gsize
 count_bytes (const TpsTablePush *push)
 {
@@ -241,7 +241,7 @@ ignore_end (gpointer unused, gint64 answer_unused, const GError *error)
 {
 }
 
-/* `push` is not in the window. */
+/* `push` must not be in the window. */
 static void
 answer (Push *push)
 {
@@ -260,7 +260,7 @@ answer_unavailable (Push *push)
   answer (push);
 }
 
-/* Of the tables that the push names, the earliest; 0 where one of them is not there. */
+/* The earliest incarnation of the tables that the push names; 0 if one of them does not exist. */
 static gint64
 find_incarnation (TpsTableStore *store, const TpsTablePush *push)
 {
@@ -274,8 +274,8 @@ find_incarnation (TpsTableStore *store, const TpsTablePush *push)
   return push->n_gradients > 0 ? earliest : 0;
 }
 
-/* Tables are looked for only where the id is known: then it may have been used for an earlier table
- * of the name. */
+/* Tables are looked up only if the id is known: it may have been used for an earlier table of the
+ * same name. */
 static TpsPushVerdict
 begin_in_window (Push *push)
 {
@@ -312,13 +312,13 @@ enter_window (Push *push)
       prepare (push);
       break;
     case TPS_PUSH_RUNNING:
-      /* One that waits may have been answered and freed by now. */
+      /* A push that waits may have been answered and freed by now. */
       if (!may_wait)
         answer_unavailable (push);
       break;
     case TPS_PUSH_REPEAT:
     case TPS_PUSH_REFUSED:
-    case TPS_PUSH_UNDECIDED: /* of those without a digest */
+    case TPS_PUSH_UNDECIDED: /* only pushes without a digest */
       answer (push);
       break;
     }

@@ -1,20 +1,20 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of commands are applied again: all of them from an empty store on, or those that follow a
- * snapshot.
+/* Replay of the records of commands: all of them, beginning with an empty store, or those that
+ * follow a snapshot.
  *
- * A snapshot is written while commands take effect, so records up to its end meet tables that are
- * newer than they are. What a table has already is left out: rows by their LSNs
+ * A snapshot is written while commands take effect, so tables may be newer than the records up to
+ * its end. Changes that a table already contains are left out: rows by their LSNs
  * (host/table_rows.c), steps by the table's progress (apply.c), and here tables by their
- * incarnations. A table that a record names and that is not there was dropped, or dropped and made
- * again, while the snapshot was written. */
+ * incarnations. If a record names a table that does not exist, the table was dropped, or dropped
+ * and created again, while the snapshot was written. */
 
 #include "runtime/base/error.h"
 #include "runtime/base/planted_bug.h"
 #include "runtime/server/tables/table_calls.h"
 #include "runtime/server/tables/table_snapshot.h"
 
-/* Whether the snapshot that was restored may contain effects of the command. */
+/* Whether the restored snapshot may contain effects of the command. */
 static gboolean
 is_in_snapshot (TpsTableStore *store, const TpsCommand *command)
 {
@@ -55,8 +55,8 @@ replay_drop (TpsTableStore *store, const TpsCommand *command, GError **error)
 
 /* ---- pushes ---------------------------------------------------------------------------------- */
 
-/* The names of the record's tables that were dropped later: a set that borrows them; NULL where all
- * are there. */
+/* The names of the record's tables that were dropped later: a set that borrows them; NULL if all
+ * exist. */
 static gboolean
 find_dropped (TpsTableStore *store, const TpsCommand *command, GHashTable **dropped, GError **error)
 {
@@ -128,8 +128,8 @@ push_rest (TpsTableStore *store, const TpsCommand *record, GHashTable *dropped, 
   return push_record (store, &rest, error);
 }
 
-/* The record says that the push was applied, so the window is not asked whether it may be. It may
- * know the push already: from a snapshot. */
+/* The record says that the push was applied, so the window has no decision to make. A snapshot may
+ * already have restored the id. */
 static void
 remember_id (TpsTableStore *store, const TpsCommand *record)
 {

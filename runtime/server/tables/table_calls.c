@@ -164,7 +164,7 @@ tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsiz
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                "%" G_GSIZE_FORMAT
                " rows of table %s: the rows that one call names may have %" G_GSIZE_FORMAT
-               " bytes together (--max-call-row-mib); make several calls of it",
+               " bytes together (--max-call-row-mib); split the call",
                bags->n_indices, bags->table->spec.name, max_bytes);
   return FALSE;
 }

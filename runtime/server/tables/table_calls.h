@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What lookups and updates have in common: finding tables, and turning ids into slots. */
+/* Functions that lookups and updates share: finding tables, and turning ids into slots. */
 
 #pragma once
 
@@ -11,18 +11,18 @@
 
 G_BEGIN_DECLS
 
-/* A table as long as it is needed; tps_table_unref(). Errors: TPS_ERROR_NOT_FOUND naming it. */
+/* A reference to the table; tps_table_unref(). Errors: TPS_ERROR_NOT_FOUND naming it. */
 TpsTable *tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error);
 TpsWorkerPool *tps_table_store_get_workers (TpsTableStore *store);
 TpsBufferPool *tps_table_store_get_answers (TpsTableStore *store);
-/* The LSN of the creation of the table; 0 = it is not there. `table` may be NULL. */
+/* The LSN of the creation of the table; 0 = it does not exist. `name` may be NULL. */
 gint64 tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name);
 /* The temporary space of lookups and pushes. */
 TpsBufferPool *tps_table_store_get_scratch (TpsTableStore *store);
 
 gsize tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store);
 
-/* Ids as slots: slots[i] - base. `owned` is NULL where the ids themselves will do. */
+/* Ids as slots: slots[i] - base. `owned` is NULL if the ids themselves serve as slots. */
 typedef struct
 {
   const gint64 *slots;
@@ -30,8 +30,9 @@ typedef struct
   TpsBuffer *owned;
 } TpsTableSlots;
 
-/* `indices` INT64 [n], borrowed. Errors: INVALID_ARGUMENT, "`what`[17]: 300 is not in [0, 300) of
- * table emb"; RESOURCE_EXHAUSTED of `scratch`. Clear it in any case. */
+/* `indices` INT64 [n], borrowed. `what` names them in messages. Errors: INVALID_ARGUMENT,
+ * "indices[17]: 300 is not in [0, 300) of table emb"; RESOURCE_EXHAUSTED of `scratch`. Clear it in
+ * any case. */
 gboolean tps_table_slots_init (TpsTableSlots *slots, const TpsTable *table, TpsTensorView indices,
                                const gchar *what, TpsBufferPool *scratch, GError **error);
 void tps_table_slots_clear (TpsTableSlots *slots);
@@ -44,20 +45,22 @@ typedef struct
   TpsTableBags bags;
 } TpsOpenQuery;
 
-/* Checks everything. `what`: "queries[1]". Clear it in any case; zero before. */
+/* Checks everything. `what` names the query in messages, such as "queries[1]". Clear it in any
+ * case; zero before. */
 gboolean tps_open_query_init (TpsOpenQuery *open, TpsTableStore *store, const TpsBagQuery *query,
                               const gchar *what, GError **error);
 void tps_open_query_clear (TpsOpenQuery *open);
 
 /* Adds the bytes of the rows that the bags name to those of their call, each row as often as it is
- * named. Errors: RESOURCE_EXHAUSTED where one call may not name so much. */
+ * named. Errors: RESOURCE_EXHAUSTED if the call exceeds its limit. */
 gboolean tps_table_store_count_rows (TpsTableStore *store, const TpsTableBags *bags, gsize *n_bytes,
                                      GError **error);
 
-/* The bags of a table on a device, as that takes them. */
+/* Converts the bags of a table on a device. */
 TpsDeviceBags tps_table_bags_of_device (const TpsTableBags *bags);
 
-/* A vector of INT64: "`what`: FLOAT32 [3], a vector of INT64 is expected". */
+/* Checks that `indices` is a vector of INT64. `what` names it in messages, such as "indices:
+ * FLOAT32 [3], a vector of INT64 is expected". */
 gboolean tps_check_indices (TpsTensorView indices, const gchar *what, GError **error);
 
 G_END_DECLS

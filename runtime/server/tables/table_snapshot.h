@@ -1,7 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The tables of a store for those that write snapshots and restore them
- * (runtime/server/snapshot). */
+/* The tables of a store, for writing and restoring snapshots (runtime/server/snapshot). */
 
 #pragma once
 
@@ -11,8 +10,8 @@
 
 G_BEGIN_DECLS
 
-/* All tables by name, with those that are imported and have their LSN: an array of TpsTable that
- * owns references. Thread: any. */
+/* All tables by name, including imported ones that have their LSN: an array of TpsTable that owns
+ * references. Thread: any. */
 GPtrArray *tps_table_store_ref_tables (TpsTableStore *store);
 
 gboolean tps_table_store_keeps_row_lsns (TpsTableStore *store);
@@ -22,13 +21,13 @@ TpsPushWindow *tps_table_store_get_pushes (TpsTableStore *store);
 TpsSequencer *tps_table_store_get_sequencer (TpsTableStore *store);
 TpsBudget *tps_table_store_get_budget (TpsTableStore *store); /* of tables in the host's memory */
 
-/* A table of a resolved specification in the host's memory, with rows and state of 0; no other
- * thread has it. The caller fills it, sets its incarnation, number of steps and progress, and gives
- * it to tps_table_store_adopt(). Errors: RESOURCE_EXHAUSTED. */
+/* Makes a table of a resolved specification in the host's memory, with rows and state of 0; no
+ * other thread has it. The caller must fill it, set its incarnation, number of steps and progress,
+ * and pass it to tps_table_store_adopt(). Errors: RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec,
                                          GError **error);
 
-/* The same in the place that the specification says: a table on a device is filled by
+/* The same in the place that the specification says. A table on a device must be filled by
  * tps_table_fill_rows(). Errors: also INVALID_ARGUMENT, DEVICE_LOST, NOT_FOUND (there is no such
  * device). */
 TpsTable *tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec,
@@ -50,10 +49,10 @@ void tps_table_begin_at (TpsTable *table, TpsTableProgress progress);
 /* Makes the table known without a command. Takes a reference. Errors: ALREADY_EXISTS. */
 gboolean tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error);
 
-/* A table whose rows come from files, into a server that serves requests. The log does not hold the
- * rows, so a snapshot must be complete before the first push:
+/* The import of a table whose rows come from files, into a server that serves requests. The log
+ * does not contain the rows, so a snapshot must be complete before the first push:
  *
- *   begin_import()   the name is taken; creations of it are refused
+ *   begin_import()   the name is reserved; creations of it are refused
  *     -> the rows are read into a table of tps_table_store_make_unfilled()
  *     -> admit_import()   the table has its LSN; snapshots that begin now contain it, and requests
  *                         do not find it yet
@@ -67,8 +66,8 @@ gboolean tps_table_store_begin_import (TpsTableStore *store, const gchar *name, 
 gboolean tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error);
 void tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table);
 
-/* The tables come from a snapshot that may contain traces of commands up to `lsn`. Before records
- * are replayed. */
+/* The tables come from a snapshot that may contain effects of commands up to `lsn`. Must be called
+ * before records are replayed. */
 void tps_table_store_set_snapshot_lsn (TpsTableStore *store, gint64 lsn);
 gint64 tps_table_store_get_snapshot_lsn (TpsTableStore *store);
 

@@ -1,72 +1,24 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Tables by name: making, dropping, finding them. What is done with their rows stands in lookup.c
- * and apply.c.
- *
- * create: the name is put among those being made -> the table is filled, without a lock -> the
- * command is admitted and the table put among the tables, under one lock: whoever finds the table
- * gets a later LSN. A second creation of the name waits meanwhile, then looks again. drop: the
- * table is taken out and the command admitted under the same lock; pushes that were admitted before
- * still run, others are refused. Locks: `making_lock`, then `tables_lock`, then the sequencer's.
- */
+/* The life of a store, and tables by name: found, listed, counted. Other files create and drop
+ * tables (table_creation.c), import them (table_import.c), and read and change their rows
+ * (lookup.c, apply.c). */
 
 #include "runtime/server/tables/table_store.h"
 
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/planted_bug.h"
 #include "runtime/base/host_memory.h"
-#include "runtime/base/outcome.h"
-#include "runtime/base/trace.h"
-#include "runtime/server/tables/host/table.h"
 #include "runtime/server/tables/table_calls.h"
-
-static TpsTraceEvent table_created = TPS_TRACE_EVENT ("table_created", TPS_TRACE_INFO);
-static TpsTraceEvent table_dropped = TPS_TRACE_EVENT ("table_dropped", TPS_TRACE_INFO);
+#include "runtime/server/tables/table_store_private.h"
 
 #define DEFAULT_SHARE 0.8
 #define DEFAULT_ANSWERS_PART 4
 #define DEFAULT_SCRATCH_PART 4
-#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of answers' memory, to be used again */
-#define HOST "cpu"
-/* Of a table in a list: its specification with two names, and a reference. */
+#define MAX_KEPT_BYTES ((gsize) 256 << 20) /* of released replies, kept for reuse */
+/* One entry of a list: a specification with two names, and a reference. */
 #define LISTED_BYTES (sizeof (TpsTableSpec) + 2 * 288 + sizeof (gpointer))
-
-struct TpsTableStore
-{
-  TpsBudget *budget;         /* of tables in the host's memory */
-  TpsBudget *device_budget;  /* without a limit: it counts */
-  TpsBudget *scratch_budget; /* of lookups and pushes */
-  TpsBudget *answer_budget;
-  TpsBudget *kept_budget; /* NULL = what is kept for reuse is not charged */
-  TpsQuotas *quotas;      /* NULL = tables have no tenants */
-  TpsCounters *counters;  /* NULL = nothing is counted */
-  TpsSequencer *sequencer;
-  gboolean owns_sequencer;
-  TpsPushWindow *pushes;
-  TpsBufferPool *answers; /* of tables in the host's memory */
-  TpsBufferPool *scratch;
-  TpsWorkerPool *workers;
-  TpsTablePlace place; /* where none is said */
-  TpsDurability durability;
-  gboolean keeps_row_lsns;
-  gsize max_row_bytes_of_call;
-  /* the last one that a restored snapshot may have traces of; 0 = none was restored */
-  gint64 snapshot_lsn;
-  TpsDevice *(*find_device) (const gchar *name, GError **error);
-
-  TpsMutex making_lock; /* guards `making` and `lanes` */
-  TpsCond made;
-  GHashTable *making; /* a set of names, borrowed from those who make them */
-  GHashTable *lanes;  /* TpsDevice -> TpsDeviceLanes */
-
-  TpsRwLock tables_lock;
-  GHashTable *tables; /* name, owned by the table -> TpsTable */
-  /* Name -> the TpsTable that is imported, from its LSN on, or NULL. Changed with both locks, read
-   * with one of them. */
-  GHashTable *importing;
-};
 
 gsize
 tps_table_store_get_default_max_bytes (void)
@@ -145,7 +97,7 @@ tps_table_store_new (const TpsTableStoreOptions *options)
   store->quotas = options->quotas;
   store->place = options->place;
   if (store->place.device[0] == '\0')
-    g_strlcpy (store->place.device, HOST, sizeof store->place.device);
+    g_strlcpy (store->place.device, TPS_TABLE_STORE_HOST, sizeof store->place.device);
   store->durability = options->durability;
   store->keeps_row_lsns = options->keeps_row_lsns;
   store->max_row_bytes_of_call = options->max_row_bytes_of_call > 0
@@ -222,455 +174,10 @@ tps_table_store_get_max_row_bytes_of_call (TpsTableStore *store)
   return store->max_row_bytes_of_call;
 }
 
-/* -- finding -- */
-
-/* NULL is a normal answer. The caller owns a reference. */
-static TpsTable *
-find_table (TpsTableStore *store, const gchar *name)
-{
-  TpsTable *table;
-
-  tps_rw_lock_read (&store->tables_lock);
-  table = g_hash_table_lookup (store->tables, name);
-  if (table != NULL)
-    tps_table_ref (table);
-  tps_rw_lock_unlock (&store->tables_lock);
-  return table;
-}
-
-TpsTable *
-tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error)
-{
-  TpsTable *found = find_table (store, table);
-
-  if (found == NULL)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
-  return found;
-}
-
-gint64
-tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
-{
-  g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
-
-  return table != NULL ? table->incarnation : 0;
-}
-
-static gint
-compare_names (gconstpointer a, gconstpointer b)
-{
-  return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
-}
-
-/* References. The lock is held for as long as these take, and not while specifications are
- * copied. */
-static GPtrArray *
-ref_tables (TpsTableStore *store)
-{
-  GPtrArray *refs = g_ptr_array_new_with_free_func (table_unref);
-  GHashTableIter tables;
-  gpointer table;
-
-  tps_rw_lock_read (&store->tables_lock);
-  g_hash_table_iter_init (&tables, store->tables);
-  while (g_hash_table_iter_next (&tables, NULL, &table))
-    g_ptr_array_add (refs, tps_table_ref (table));
-  tps_rw_lock_unlock (&store->tables_lock);
-  return refs;
-}
-
-static void
-clear_spec (gpointer spec)
-{
-  tps_table_spec_clear (spec);
-}
-
-GArray *
-tps_table_store_list (TpsTableStore *store)
-{
-  g_autoptr (GPtrArray) tables = ref_tables (store);
-  GArray *specs = g_array_sized_new (FALSE, FALSE, sizeof (TpsTableSpec), tables->len);
-
-  g_array_set_clear_func (specs, clear_spec);
-  g_ptr_array_sort (tables, compare_names);
-  for (guint i = 0; i < tables->len; i++)
-    {
-      TpsTableSpec spec;
-
-      tps_table_spec_copy (&spec, &((const TpsTable *) tables->pdata[i])->spec);
-      g_array_append_val (specs, spec);
-    }
-  return specs;
-}
-
-gsize
-tps_table_store_get_list_bytes (TpsTableStore *store)
-{
-  guint n_tables;
-
-  tps_rw_lock_read (&store->tables_lock);
-  n_tables = g_hash_table_size (store->tables);
-  tps_rw_lock_unlock (&store->tables_lock);
-  return n_tables * LISTED_BYTES;
-}
-
-/* -- commands -- */
-
-/* One that takes effect at once: a variable of its caller, who waits for its end. */
-typedef struct
-{
-  TpsOrdered ordered; /* first */
-  TpsCommand command;
-  TpsTableSpec spec; /* of a creation; of a drop its name */
-  TpsOutcome outcome;
-} Change;
-
-static void
-change_ended (TpsOrdered *ordered, const GError *error)
-{
-  tps_outcome_set (&((Change *) ordered)->outcome, error);
-}
-
-static void
-change_init (Change *change, TpsCommandKind kind, const TpsTableSpec *spec)
-{
-  *change = (Change) {
-    .ordered = { .command = &change->command, .ended = change_ended },
-    .command = { .kind = kind },
-  };
-  tps_table_spec_copy (&change->spec, spec);
-  change->command.durability = MAX (spec->durability, TPS_DURABILITY_INTERVAL);
-  TPS_PLANT ("tables-not-logged", change->command.durability = TPS_DURABILITY_NONE);
-  if (kind == TPS_COMMAND_CREATE_TABLE)
-    change->command.create = &change->spec;
-  else
-    change->command.drop = change->spec.name;
-  tps_outcome_init (&change->outcome);
-}
-
-/* Waits until it has ended, and clears it. */
-static gboolean
-change_finish (Change *change, TpsTableStore *store, GError **error)
-{
-  gboolean ok;
-
-  tps_sequencer_finish (store->sequencer, &change->ordered);
-  ok = tps_outcome_wait (&change->outcome, error);
-  tps_table_spec_clear (&change->spec);
-  return ok;
-}
-
-/* -- making and dropping -- */
-
-static gboolean
-check_same (const TpsTable *table, const TpsTableSpec *spec, GError **error)
-{
-  g_autofree gchar *difference = tps_table_spec_dup_difference (&table->spec, spec);
-
-  if (difference == NULL)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is there with another %s",
-               spec->name, difference);
-  return FALSE;
-}
-
-static gboolean
-fail_importing (const gchar *name, GError **error)
-{
-  g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s is being imported", name);
-  return FALSE;
-}
-
-/* Waits until no other thread makes a table of this name. Sets `present` where it is there;
- * otherwise the name is put among those being made. Errors: ALREADY_EXISTS. */
-static gboolean
-begin_making (TpsTableStore *store, gchar *name, TpsTable **present, GError **error)
-{
-  gboolean is_importing;
-
-  tps_mutex_lock (&store->making_lock);
-  while (g_hash_table_contains (store->making, name))
-    tps_cond_wait (&store->made, &store->making_lock);
-  is_importing = g_hash_table_contains (store->importing, name);
-  *present = is_importing ? NULL : find_table (store, name);
-  if (!is_importing && *present == NULL)
-    g_hash_table_add (store->making, name);
-  tps_mutex_unlock (&store->making_lock);
-  return !is_importing || fail_importing (name, error);
-}
-
-static gboolean
-publish (TpsTableStore *store, TpsTable *table, GError **error)
-{
-  Change creation;
-
-  change_init (&creation, TPS_COMMAND_CREATE_TABLE, &table->spec);
-  tps_rw_lock_write (&store->tables_lock);
-  table->incarnation = tps_sequencer_admit (store->sequencer, &creation.ordered, NULL);
-  g_hash_table_insert (store->tables, table->spec.name, table);
-  tps_rw_lock_unlock (&store->tables_lock);
-  return change_finish (&creation, store, error);
-}
-
-/* Whoever waits for the name finds what was made of it. */
-static void
-end_making (TpsTableStore *store, const gchar *name)
-{
-  tps_mutex_lock (&store->making_lock);
-  g_hash_table_remove (store->making, name);
-  tps_cond_broadcast (&store->made);
-  tps_mutex_unlock (&store->making_lock);
-}
-
-/* Of the device; for as long as the store. */
-static TpsDeviceLanes *
-provide_lanes (TpsTableStore *store, TpsDevice *device)
-{
-  TpsDeviceLanes *lanes;
-
-  tps_mutex_lock (&store->making_lock);
-  lanes = g_hash_table_lookup (store->lanes, device);
-  if (lanes == NULL)
-    {
-      lanes = tps_device_lanes_new (device, store->answer_budget, store->kept_budget);
-      g_hash_table_insert (store->lanes, device, lanes);
-    }
-  tps_mutex_unlock (&store->making_lock);
-  return lanes;
-}
-
-/* What is charged with the table's memory in the host. */
-static TpsBudget *
-find_budget (TpsTableStore *store, const TpsTableSpec *spec)
-{
-  TpsTenant *tenant = spec->tenant != NULL && store->quotas != NULL
-                          ? tps_quotas_find (store->quotas, spec->tenant)
-                          : NULL;
-  TpsBudget *budget = tenant != NULL ? tps_tenant_get_table_budget (tenant) : NULL;
-
-  return budget != NULL ? budget : store->budget;
-}
-
-static TpsTable *
-make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOptions *options,
-                GError **error)
-{
-  TpsBudget *budget = spec->place.is_host_memory ? options->budget : store->device_budget;
-  TpsDevice *device;
-
-  if (spec->dtype != TPS_DTYPE_FLOAT32)
-    {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-                   "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
-                   spec->place.device);
-      return NULL;
-    }
-  device = store->find_device (spec->place.device, error);
-  if (device == NULL)
-    {
-      g_prefix_error (error, "spec.device: ");
-      return NULL;
-    }
-  return tps_table_new_on_device (spec, provide_lanes (store, device), budget, options, error);
-}
-
-static TpsTable *
-make_table (TpsTableStore *store, const TpsTableSpec *spec, gboolean is_unfilled, GError **error)
-{
-  TpsTableOptions options = { .budget = find_budget (store, spec),
-                              .workers = store->workers,
-                              .keeps_lsns = store->keeps_row_lsns,
-                              .is_unfilled = is_unfilled };
-  TpsTable *table = g_str_equal (spec->place.device, HOST)
-                        ? tps_table_new (spec, &options, error)
-                        : make_on_device (store, spec, &options, error);
-
-  if (table != NULL)
-    table->numbers = tps_table_numbers_new (store->counters, &table->spec);
-  return table;
-}
-
-/* What the specification does not say. */
-static void
-fill_in (const TpsTableStore *store, TpsTableSpec *spec)
-{
-  if (spec->place.device[0] == '\0')
-    spec->place = store->place;
-  if (spec->durability == 0)
-    spec->durability = store->durability;
-}
-
-static gboolean
-check_durability (const TpsTableStore *store, const TpsTableSpec *spec, GError **error)
-{
-  if (spec->durability <= TPS_DURABILITY_NONE || store->durability != 0)
-    return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "spec.durability: %s, but this server has no data directory",
-               tps_durability_name (spec->durability));
-  return FALSE;
-}
-
-gboolean
-tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
-{
-  g_auto (TpsTableSpec) resolved = { 0 };
-  g_autoptr (TpsTable) present = NULL;
-  TpsTable *table;
-  gboolean ok;
-
-  tps_table_spec_copy (&resolved, spec);
-  if (!tps_table_spec_resolve (&resolved, error) || !check_durability (store, &resolved, error)
-      || !tps_sequencer_may_admit (store->sequencer, 0, error))
-    return FALSE;
-  if (!begin_making (store, resolved.name, &present, error))
-    return FALSE;
-  if (present != NULL)
-    return check_same (present, &resolved, error);
-  fill_in (store, &resolved);
-  table = make_table (store, &resolved, FALSE, error);
-  if (table != NULL)
-    tps_trace (&table_created, tps_field_text ("table", resolved.name),
-               tps_field_int ("rows", resolved.shard.rows), tps_field_int ("dim", resolved.dim),
-               tps_field_text ("dtype", tps_dtype_name (resolved.dtype)),
-               tps_field_text ("device", resolved.place.device));
-  ok = table != NULL && publish (store, table, error);
-  end_making (store, resolved.name);
-  return ok;
-}
-
-/* -- snapshots -- */
-
-static gint
-compare_table_names (gconstpointer a, gconstpointer b)
-{
-  return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
-}
-
-GPtrArray *
-tps_table_store_ref_tables (TpsTableStore *store)
-{
-  GPtrArray *all = g_ptr_array_new_with_free_func (table_unref);
-  GHashTableIter tables;
-  gpointer table;
-
-  tps_rw_lock_read (&store->tables_lock);
-  g_hash_table_iter_init (&tables, store->tables);
-  while (g_hash_table_iter_next (&tables, NULL, &table))
-    g_ptr_array_add (all, tps_table_ref (table));
-  g_hash_table_iter_init (&tables, store->importing);
-  while (g_hash_table_iter_next (&tables, NULL, &table))
-    if (table != NULL)
-      g_ptr_array_add (all, tps_table_ref (table));
-  tps_rw_lock_unlock (&store->tables_lock);
-  g_ptr_array_sort (all, compare_table_names);
-  return all;
-}
-
 gboolean
 tps_table_store_keeps_row_lsns (TpsTableStore *store)
 {
   return store->keeps_row_lsns;
-}
-
-TpsTable *
-tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
-{
-  TpsTable *table = make_table (store, spec, TRUE, error);
-
-  if (table != NULL && (table->spec.durability == 0 || store->durability == 0))
-    table->spec.durability = store->durability;
-  return table;
-}
-
-TpsTable *
-tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
-{
-  if (g_str_equal (spec->place.device, HOST))
-    return tps_table_store_make_restored (store, spec, error);
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "table %s: only tables in the host's memory are imported, and this one is on %s",
-               spec->name, spec->place.device);
-  return NULL;
-}
-
-gboolean
-tps_table_store_adopt (TpsTableStore *store, TpsTable *table, GError **error)
-{
-  gboolean is_new;
-
-  tps_rw_lock_write (&store->tables_lock);
-  is_new = !g_hash_table_contains (store->tables, table->spec.name);
-  if (is_new)
-    g_hash_table_insert (store->tables, table->spec.name, tps_table_ref (table));
-  tps_rw_lock_unlock (&store->tables_lock);
-  if (!is_new)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS, "table %s: there is one already",
-                 table->spec.name);
-  return is_new;
-}
-
-/* -- importing -- */
-
-gboolean
-tps_table_store_begin_import (TpsTableStore *store, const gchar *name, GError **error)
-{
-  g_autoptr (TpsTable) present = NULL;
-  gboolean is_free;
-
-  tps_mutex_lock (&store->making_lock);
-  present = find_table (store, name);
-  is_free = present == NULL && !g_hash_table_contains (store->making, name)
-            && !g_hash_table_contains (store->importing, name);
-  if (is_free)
-    {
-      tps_rw_lock_write (&store->tables_lock);
-      g_hash_table_insert (store->importing, g_strdup (name), NULL);
-      tps_rw_lock_unlock (&store->tables_lock);
-    }
-  tps_mutex_unlock (&store->making_lock);
-  if (!is_free)
-    g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                 "table %s: there is one already, or it is being made", name);
-  return is_free;
-}
-
-/* No record holds the rows, so the log has a hole in place of the creation. */
-gboolean
-tps_table_store_admit_import (TpsTableStore *store, TpsTable *table, GError **error)
-{
-  Change creation;
-
-  if (!tps_sequencer_may_admit (store->sequencer, 0, error))
-    return FALSE;
-  change_init (&creation, TPS_COMMAND_CREATE_TABLE, &table->spec);
-  creation.command.durability = TPS_DURABILITY_NONE;
-  tps_mutex_lock (&store->making_lock);
-  tps_rw_lock_write (&store->tables_lock);
-  table->incarnation = tps_sequencer_admit (store->sequencer, &creation.ordered, NULL);
-  tps_table_set_progress (table, (TpsTableProgress) { table->incarnation, table->n_steps });
-  g_hash_table_insert (store->importing, g_strdup (table->spec.name), table);
-  tps_rw_lock_unlock (&store->tables_lock);
-  tps_mutex_unlock (&store->making_lock);
-  return change_finish (&creation, store, error);
-}
-
-void
-tps_table_store_end_import (TpsTableStore *store, const gchar *name, TpsTable *table)
-{
-  tps_mutex_lock (&store->making_lock);
-  tps_rw_lock_write (&store->tables_lock);
-  g_hash_table_remove (store->importing, name);
-  if (table != NULL)
-    g_hash_table_insert (store->tables, table->spec.name, tps_table_ref (table));
-  tps_rw_lock_unlock (&store->tables_lock);
-  tps_mutex_unlock (&store->making_lock);
-  if (table != NULL)
-    tps_trace (&table_created, tps_field_text ("table", table->spec.name),
-               tps_field_int ("rows", table->spec.shard.rows),
-               tps_field_int ("dim", table->spec.dim),
-               tps_field_text ("dtype", tps_dtype_name (table->spec.dtype)),
-               tps_field_text ("device", table->spec.place.device));
 }
 
 TpsBudget *
@@ -691,45 +198,92 @@ tps_table_store_get_snapshot_lsn (TpsTableStore *store)
   return store->snapshot_lsn;
 }
 
-/* -- dropping -- */
+/* -- finding -- */
 
-/* The table without its name, and the command that dropped it; NULL = there is none. */
-static TpsTable *
-take_out (TpsTableStore *store, const gchar *name, Change *drop)
+TpsTable *
+tps_table_store_ref_table (TpsTableStore *store, const gchar *table, GError **error)
 {
-  TpsTable *table;
+  TpsTable *found = tps_table_store_find (store, table);
 
-  tps_rw_lock_write (&store->tables_lock);
-  table = g_hash_table_lookup (store->tables, name);
-  if (table != NULL)
-    {
-      g_hash_table_steal (store->tables, name);
-      change_init (drop, TPS_COMMAND_DROP_TABLE, &table->spec);
-      tps_sequencer_admit (store->sequencer, &drop->ordered, &table->turns);
-    }
-  tps_rw_lock_unlock (&store->tables_lock);
-  return table;
+  if (found == NULL)
+    g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
+  return found;
 }
 
-gboolean
-tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error)
+gint64
+tps_table_store_get_incarnation (TpsTableStore *store, const gchar *name)
 {
-  Change drop;
-  TpsTable *dropped;
-  gboolean ok;
+  g_autoptr (TpsTable) table = name != NULL ? tps_table_store_find (store, name) : NULL;
 
-  if (!tps_sequencer_may_admit (store->sequencer, 0, error))
-    return FALSE;
-  dropped = take_out (store, table, &drop);
-  if (dropped == NULL)
+  return table != NULL ? table->incarnation : 0;
+}
+
+static gint
+compare_names (gconstpointer a, gconstpointer b)
+{
+  return strcmp ((*(TpsTable *const *) a)->spec.name, (*(TpsTable *const *) b)->spec.name);
+}
+
+/* References of all tables, in the order of their names. The lock is not held while the caller
+ * copies their specifications. */
+static GPtrArray *
+ref_tables (TpsTableStore *store, gboolean with_imported)
+{
+  GPtrArray *refs = g_ptr_array_new_with_free_func (table_unref);
+  GHashTableIter tables;
+  gpointer table;
+
+  tps_rw_lock_read (&store->tables_lock);
+  g_hash_table_iter_init (&tables, store->tables);
+  while (g_hash_table_iter_next (&tables, NULL, &table))
+    g_ptr_array_add (refs, tps_table_ref (table));
+  g_hash_table_iter_init (&tables, store->importing);
+  while (with_imported && g_hash_table_iter_next (&tables, NULL, &table))
+    if (table != NULL)
+      g_ptr_array_add (refs, tps_table_ref (table));
+  tps_rw_lock_unlock (&store->tables_lock);
+  g_ptr_array_sort (refs, compare_names);
+  return refs;
+}
+
+GPtrArray *
+tps_table_store_ref_tables (TpsTableStore *store)
+{
+  return ref_tables (store, TRUE);
+}
+
+static void
+clear_spec (gpointer spec)
+{
+  tps_table_spec_clear (spec);
+}
+
+GArray *
+tps_table_store_list (TpsTableStore *store)
+{
+  g_autoptr (GPtrArray) tables = ref_tables (store, FALSE);
+  GArray *specs = g_array_sized_new (FALSE, FALSE, sizeof (TpsTableSpec), tables->len);
+
+  g_array_set_clear_func (specs, clear_spec);
+  for (guint i = 0; i < tables->len; i++)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "table: there is no table %s", table);
-      return FALSE;
+      TpsTableSpec spec;
+
+      tps_table_spec_copy (&spec, &((const TpsTable *) tables->pdata[i])->spec);
+      g_array_append_val (specs, spec);
     }
-  ok = change_finish (&drop, store, error);
-  tps_trace (&table_dropped, tps_field_text ("table", table));
-  tps_table_unref (dropped);
-  return ok;
+  return specs;
+}
+
+gsize
+tps_table_store_get_list_bytes (TpsTableStore *store)
+{
+  guint n_tables;
+
+  tps_rw_lock_read (&store->tables_lock);
+  n_tables = g_hash_table_size (store->tables);
+  tps_rw_lock_unlock (&store->tables_lock);
+  return n_tables * LISTED_BYTES;
 }
 
 /* -- memory -- */
@@ -752,11 +306,12 @@ tps_table_store_get_max_bytes (TpsTableStore *store)
   return tps_budget_get_max (store->budget);
 }
 
-/* Of a call that reads `n_rows` of the table and writes `n_outputs`; 0 for no table. */
+/* The bytes that a call moves if it reads `n_rows` rows and writes `n_outputs` vectors; 0 if there
+ * is no table. */
 static gsize
 estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs)
 {
-  g_autoptr (TpsTable) table = name != NULL ? find_table (store, name) : NULL;
+  g_autoptr (TpsTable) table = name != NULL ? tps_table_store_find (store, name) : NULL;
 
   if (table == NULL)
     return 0;
@@ -768,7 +323,7 @@ estimate (TpsTableStore *store, const gchar *name, gsize n_rows, gsize n_outputs
 gint64
 tps_table_store_get_rows (TpsTableStore *store, const gchar *table)
 {
-  g_autoptr (TpsTable) found = find_table (store, table);
+  g_autoptr (TpsTable) found = tps_table_store_find (store, table);
 
   return found != NULL ? found->spec.shard.rows : 0;
 }

@@ -1,22 +1,23 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The embedding tables of one process, by name: each in the host's memory, or where a device works
- * on it, with the same bits (runtime/device/backend.h).
+/* The embedding tables of one process, by name. Each is in the host's memory, or on a device, with
+ * the same bits (runtime/device/backend.h).
  *
- * Creating and dropping tables and pushes are commands (runtime/server/command.h): pushes to one
+ * Creations and drops of tables and pushes are commands (runtime/server/command.h). Pushes to one
  * table take effect in the order of their LSNs: short ones close behind each other, row by row,
- * longer ones one after the other with all threads that are idle. Lookups run beside them. An
- * update of one row is atomic: a lookup sees each row as it was before or after, and waits for a
- * writer no longer than one row takes. A call that is refused changes nothing: everything is
+ * longer ones one after the other with the help of all idle threads. Lookups run at the same time.
+ * An update of one row is atomic: a lookup sees each row as it was before or after, and waits for a
+ * writer no longer than the update of one row. A refused call changes nothing: everything is
  * checked before it gets an LSN. A dropped table lives until the calls that use it have ended.
  *
  * All functions but pushes that wait for their turn compute on the calling thread; work above some
- * 256 KiB is shared with the worker pool, if there is one. Errors, where not said otherwise:
- * NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming what and where, e.g.
- * "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard is one),
- * RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; all others
- * live on). Of calls that change something also those of tps_sequencer_may_admit(), before any
- * effect, and of the sequencer's observer, after it. Thread: any.
+ * 256 KiB is shared with the worker pool, if there is one. Errors, unless stated otherwise:
+ * NOT_FOUND (no such table: the message names it), INVALID_ARGUMENT (naming the value and its
+ * place, e.g. "queries[1].indices[17]: 300 is not in [0, 300) of table emb"; a row of another shard
+ * is one), RESOURCE_EXHAUSTED (no memory for the answer), DEVICE_LOST (of tables on a device; other
+ * tables are not affected). Calls that change state also have the errors of
+ * tps_sequencer_may_admit(), before any effect, and of the sequencer's observer, after it. Thread:
+ * any.
  */
 
 #pragma once
@@ -41,9 +42,9 @@ typedef struct TpsTableStore TpsTableStore;
 typedef struct
 {
   /* Of all tables in the host's memory with their state; 0 =
-   * tps_table_store_get_default_max_bytes(). What a device holds is bounded by its memory alone. */
+   * tps_table_store_get_default_max_bytes(). Tables on a device are bounded by its memory alone. */
   gsize max_bytes;
-  /* Of answers that nobody has let go of yet, and as much again for those of each device; 0 = a
+  /* Of answers that have not been released, and as much again for those of each device; 0 = a
    * quarter of the default of `max_bytes`. */
   gsize max_answer_bytes;
   /* Of the temporary space of lookups and pushes that run or wait for their turn; 0 = a quarter of
@@ -53,23 +54,24 @@ typedef struct
    * TPS_TABLE_STORE_ROW_BYTES_OF_CALL. A small message can name the same wide row a hundred
    * thousand times. */
   gsize max_row_bytes_of_call;
-  /* In place of the first three limits: `tables` is charged for tables in the host's memory,
-   * `replies` for answers until the last reference goes, and for temporary space. References are
+  /* Replaces the first three limits: `tables` is charged for tables in the host's memory, `replies`
+   * for answers until their last reference is released, and for temporary space. References are
    * taken; NULL = limits of the store's own. */
   const TpsBudgets *budgets;
   /* Borrowed; NULL = tables have no tenants. A table with a tenant is charged to the tenant's
-   * budget, which must be below `budgets->tables`; on a device only for what it takes in the host's
+   * budget, which must be below `budgets->tables`. A table on a device is charged only for its host
    * memory. */
   TpsQuotas *quotas;
   TpsCounters *counters;   /* of each table; a reference is taken; NULL = nothing is counted */
   TpsSequencer *sequencer; /* borrowed; NULL = its own */
   TpsPushWindowOptions pushes;
   TpsWorkerPool *workers; /* borrowed; NULL = the calling thread alone */
-  TpsTablePlace place;    /* of tables that do not say one; all zero = the CPU */
-  /* Of tables that do not say one; 0 = there is no log, and tables that want one are refused. */
+  TpsTablePlace place;    /* of tables without one of their own; all zero = the CPU */
+  /* Of tables without one of their own; 0 = there is no log, and tables that need one are
+   * refused. */
   TpsDurability durability;
-  /* Tables in the host's memory keep the LSN of each row's last change: 8 bytes a row, for
-   * snapshots. */
+  /* Tables in the host's memory keep the LSN of each row's last change, for snapshots: 8 bytes a
+   * row. */
   gboolean keeps_row_lsns;
   /* Borrowed devices by their names; NULL = tps_device_find(). */
   TpsDevice *(*find_device) (const gchar *name, GError **error);
@@ -81,15 +83,15 @@ typedef struct
 gsize tps_table_store_get_default_max_bytes (void);
 
 TpsTableStore *tps_table_store_new (const TpsTableStoreOptions *options);
-/* No call may be under way. */
+/* No call may be in progress. */
 void tps_table_store_free (TpsTableStore *store);
 
-/* Makes a table and fills its rows, which takes long for a large one, and waits for the command to
- * end: not on an I/O thread. Others find it only when it is filled. OK when one of the same
- * specification is there. Errors: INVALID_ARGUMENT (also for rows that are not FLOAT32 on a
- * device), NOT_FOUND (no such device: the message says which there are, and why no others),
- * ALREADY_EXISTS naming what differs, RESOURCE_EXHAUSTED naming the bound, what is held and what
- * would be needed, DEVICE_LOST. */
+/* Makes a table, fills its rows and waits for the command to end. A large table takes long, so this
+ * must not run on an I/O thread. The table becomes known only when it is filled. Succeeds if a
+ * table of the same specification exists. Errors: INVALID_ARGUMENT (also for rows that are not
+ * FLOAT32 on a device), NOT_FOUND (no such device: the message lists the devices, and the reasons
+ * why there are no others), ALREADY_EXISTS naming the difference, RESOURCE_EXHAUSTED naming the
+ * limit, the present use and the need, DEVICE_LOST. */
 gboolean tps_table_store_create (TpsTableStore *store, const TpsTableSpec *spec, GError **error);
 gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError **error);
 
@@ -97,19 +99,19 @@ gboolean tps_table_store_drop (TpsTableStore *store, const gchar *table, GError 
  * TpsTableSpec that clears its elements. */
 GArray *tps_table_store_list (TpsTableStore *store);
 
-/* What such an array takes at most: to be charged first. */
+/* The greatest size of such an array, which should be charged first. */
 gsize tps_table_store_get_list_bytes (TpsTableStore *store);
 
-/* In the host's memory, and in that of devices. */
+/* The bytes of all tables in the host's memory, and in that of devices. */
 gsize tps_table_store_get_bytes (TpsTableStore *store);
 gsize tps_table_store_get_device_bytes (TpsTableStore *store);
 gsize tps_table_store_get_max_bytes (TpsTableStore *store);
 
-/* Of the whole table, whatever part of it is here; 0 = there is no such table. */
+/* The number of rows of the whole table, including other shards; 0 = there is no such table. */
 gint64 tps_table_store_get_rows (TpsTableStore *store, const gchar *table);
 
-/* About how many bytes a call reads and writes, to choose a thread for it; unknown tables count
- * nothing. At least TPS_TABLE_STORE_WAITS where it waits for a device. */
+/* An estimate of the bytes that a call reads and writes, to choose a thread for it; unknown tables
+ * count nothing. At least TPS_TABLE_STORE_WAITS if the call waits for a device. */
 #define TPS_TABLE_STORE_WAITS (G_MAXSIZE / 4)
 gsize tps_table_store_estimate_bags (TpsTableStore *store, const TpsBagQuery *queries,
                                      guint n_queries);
@@ -123,60 +125,61 @@ gboolean tps_table_store_lookup_bags (TpsTableStore *store, const TpsBagQuery *q
 gboolean tps_table_store_lookup_rows (TpsTableStore *store, const gchar *table,
                                       TpsTensorView indices, TpsTensor *rows, GError **error);
 
-/* The same with the LSN of each row's last change, INT64 [n]: that of the table's creation where
- * there was none. Row and LSN are of one moment. Errors: also INVALID_ARGUMENT where LSNs of rows
- * are not kept, and for tables on devices. */
+/* The same with the LSN of each row's last change, INT64 [n]; a row without a change has the LSN of
+ * the table's creation. Row and LSN are of one moment. Errors: also INVALID_ARGUMENT if LSNs of
+ * rows are not kept, and for tables on devices. */
 gboolean tps_table_store_lookup_rows_with_lsns (TpsTableStore *store, const gchar *table,
                                                 TpsTensorView indices, TpsTensor *rows,
                                                 TpsTensor *lsns, GError **error);
 
-/* A push of gradients, of rows or of bags, or of rows themselves. Everything in it is borrowed
- * until it has ended. All zero but for what is said. */
+/* A push: gradients of rows or of bags, or the values of rows. Everything in it is borrowed until
+ * the push has ended. Fields that are not described as required may be zero. */
 typedef struct
 {
   const gchar *client; /* of the push id; NULL = none */
   gint64 sequence;
-  gboolean may_wait; /* for an earlier push of the same id */
-  gboolean is_small; /* it may be applied by an I/O thread: tps_table_store_estimate_*() */
+  gboolean may_wait; /* the push may wait for an earlier push of the same id */
+  gboolean is_small; /* an I/O thread may apply it: see tps_table_store_estimate_*() */
 
   /* Rows: one step for `indices` INT64 [n] with `values` FLOAT32 or of the table's dtype [n, dim].
    * Duplicates are added up first. */
   const gchar *table;
   TpsTensorView indices, values;
-  gint64 n_rows; /* of the table that the gradient is of */
+  gint64 n_rows; /* of the table that the gradient was computed for */
   gboolean has_n_rows;
 
-  /* Rows: they become `values` instead, of duplicates the last one, and keep their optimizer state.
-   * With `as_of_lsn` a row that has changed after that LSN is left as it is. Tables on devices
+  /* Rows: they are set to `values`, duplicates to the last one, and keep their optimizer state.
+   * With `as_of_lsn` a row that has changed after that LSN is not assigned. Tables on devices
    * refuse it, and tables that keep no LSNs refuse `as_of_lsn`: INVALID_ARGUMENT. */
   gboolean is_assignment;
   gint64 as_of_lsn; /* 0 = every row is assigned */
 
-  /* Bags, where `table` is NULL: one step for each table that is named. Contributions to a row are
+  /* Bags, if `table` is NULL: one step for each table that is named. Contributions to a row are
    * added in the order of the list. */
   const TpsBagGradient *gradients;
   guint n_gradients;
 
-  /* Of the call that pushes: notes the time that waits for other pushes and for the log. May be
-   * NULL. */
+  /* Notes the time that the push waits for other pushes and for the log. May be NULL. */
   TpsPhases *phases;
 
   const TpsCommand
-      *record; /* of the same push, whose maxima and left-out tables hold; NULL = it is a new one */
+      /* of the same push, to be replayed with its maxima and left-out tables; NULL = the push is
+       * new */
+      *record;
 } TpsTablePush;
 
 typedef void (*TpsTablePushDone) (gpointer user_data, const GError *error);
 
 /* Applies the push once, however often it is sent with the same id. `done` is called once, without
- * a lock, when it has taken effect, or was refused: by this thread before this returns, or by
- * another one. Does not block where `is_small` is said rightly. Errors: also UNAVAILABLE (it would
- * have to wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no temporary
- * space). Errors of devices leave all tables in memory of the host as they were, and of those on
- * devices all but the ones that a device lost meanwhile. */
+ * a lock, when the push has taken effect or was refused: by this thread before this returns, or by
+ * another one. Does not block if `is_small` is correct. Errors: also UNAVAILABLE (it would have to
+ * wait, but may not), STALE and DUPLICATE (its id), RESOURCE_EXHAUSTED (no temporary space). After
+ * an error of a device, all tables in the host's memory are unchanged, and so are tables on
+ * devices, except those that a device has lost. */
 void tps_table_store_push (TpsTableStore *store, const TpsTablePush *request, TpsTablePushDone done,
                            gpointer user_data);
 
-/* The same for callers that wait. */
+/* The same for callers that block. */
 gboolean tps_table_store_push_and_wait (TpsTableStore *store, const TpsTablePush *push,
                                         GError **error);
 gboolean tps_table_store_apply_rows (TpsTableStore *store, const gchar *table,
@@ -185,10 +188,10 @@ gboolean tps_table_store_apply_bags (TpsTableStore *store, const TpsBagGradient 
                                      guint n_gradients, GError **error);
 
 /* Applies the record of a command that changed tables; blocks. Records must come in the order of
- * their LSNs, and no other call may be under way: the sequencer's LSN becomes that of the record.
+ * their LSNs, and no other call may be in progress: the sequencer's LSN becomes that of the record.
  * After the restoration of a snapshot, changes that the snapshot contains are left out: of single
  * rows, of tables, and of tables that were dropped while it was written. Errors: those of the
- * command; NOT_FOUND also where a record names a table that the snapshot should have. */
+ * command; NOT_FOUND also if a record names a table that the snapshot should contain. */
 gboolean tps_table_store_replay (TpsTableStore *store, const TpsCommand *command, GError **error);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTableStore, tps_table_store_free)

@@ -82,9 +82,9 @@ TEST (TraceLevels, RefusesWhatItCannotRead)
   EXPECT_THAT (Refusal ("net="), HasSubstr ("unknown level"));
   EXPECT_THAT (Refusal ("net=info,net=debug"), HasSubstr ("given twice"));
   EXPECT_THAT (Refusal ("info,debug"), HasSubstr ("given twice"));
-  EXPECT_THAT (Refusal ("=info"), HasSubstr ("no name of a folder"));
-  EXPECT_THAT (Refusal ("plugin/net=info"), HasSubstr ("no name of a folder"));
-  EXPECT_THAT (Refusal (std::string (33, 'a') + "=info"), HasSubstr ("no name of a folder"));
+  EXPECT_THAT (Refusal ("=info"), HasSubstr ("not the name of a folder"));
+  EXPECT_THAT (Refusal ("plugin/net=info"), HasSubstr ("not the name of a folder"));
+  EXPECT_THAT (Refusal (std::string (33, 'a') + "=info"), HasSubstr ("not the name of a folder"));
   EXPECT_THAT (Refusal (std::string (4096, ',')), HasSubstr ("it is too long"));
   std::string many = "info";
   for (int i = 0; i <= TPS_TRACE_MAX_AREAS; i++)

@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-/* Rows up to `end` that a snapshot gave the same LSN, from the end of the span before on. */
+/* The LSN that a snapshot gave to the rows up to `end`, from the end of the previous span on. */
 typedef struct
 {
   gsize end;
   gint64 lsn;
 } Span;
 
-/* Where a piece lies in staged memory. */
+/* The offsets of a piece in staged memory. */
 typedef struct
 {
   TpsDeviceLane *lane;
-  gsize row_bytes, state_bytes; /* of all rows of the piece */
+  gsize row_bytes, state_bytes; /* for all rows of the piece */
   guint8 *rows, *state;
 } Piece;
 
@@ -37,7 +37,7 @@ place_of (const TpsBuffer *buffer, gsize slot, gsize floats_per_row)
   return tps_buffer_get_data (buffer) + slot * floats_per_row * sizeof (gfloat);
 }
 
-/* FALSE: `lane` may be there all the same. */
+/* FALSE: `lane` may exist nevertheless. */
 static gboolean
 provide (Piece *piece, TpsDeviceRows *rows, gsize n, GError **error)
 {
@@ -59,7 +59,7 @@ enqueue_copy (const TpsDeviceRows *rows, gpointer to, gconstpointer from, gsize 
     ops_of (rows)->copy (rows->stream, to, from, n_bytes);
 }
 
-/* Staged memory is in use until then. */
+/* Staged memory must not be reused before this. */
 static gboolean
 wait_for_copies (TpsDeviceRows *rows, const Piece *piece, GError **error)
 {
@@ -163,7 +163,8 @@ tps_device_rows_fill (TpsDeviceRows *rows, gsize slot, gsize n, const gfloat *fr
   return end_piece (&piece, rows, ok, error);
 }
 
-/* ---- steps that rows have already ------------------------------------------------------------ */
+/* ---- steps that rows already contain
+ * ---------------------------------------------------------- */
 
 gboolean
 tps_device_rows_may_have (TpsDeviceRows *rows, gint64 lsn)

@@ -4,7 +4,8 @@
 
 #include "runtime/device/pinned_pool.h"
 
-/* Memory above this goes back at the end of the call: one large push does not hold it for ever. */
+/* Memory above this is released at the end of the call, so that one large push does not hold it for
+ * ever. */
 #define MAX_KEPT_BYTES ((gsize) 256 << 20)
 #define MIN_BYTES ((gsize) 64 << 10)
 
@@ -76,7 +77,7 @@ drop_if_large (TpsBuffer **buffer)
     g_clear_pointer (buffer, tps_buffer_unref);
 }
 
-/* A lane whose stream is bad is of no use to anybody. */
+/* A lane with a failed stream is not kept. */
 void
 tps_device_lane_free (TpsDeviceLane *lane)
 {
@@ -97,7 +98,8 @@ tps_device_lane_free (TpsDeviceLane *lane)
 
 typedef TpsBuffer *(*Alloc) (TpsDevice *device, gsize n_bytes, GError **error);
 
-/* A quarter more than asked for, so that calls that grow little by little do not ask each time. */
+/* Allocates a quarter more than requested, so that slowly growing calls do not allocate each
+ * time. */
 static gboolean
 provide (TpsBuffer **buffer, TpsDevice *device, Alloc alloc, gsize n_bytes, GError **error)
 {

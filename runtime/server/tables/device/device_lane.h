@@ -1,8 +1,8 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What a call needs to work with a device: a stream of its own, memory on both sides, and events.
- * All of that takes longer to make than a small call takes, so lanes are kept for the calls to
- * come: as many as there were calls at a time.
+/* The resources of a call on a device: a stream of its own, memory on both sides, and events. They
+ * take longer to make than a small call takes, so lanes are kept for later calls. There are as many
+ * as there were concurrent calls.
  *
  * Thread: a lane one at a time; TpsDeviceLanes any. May block.
  */
@@ -20,7 +20,8 @@ typedef struct TpsDeviceLane TpsDeviceLane;
 typedef struct
 {
   TpsDevice *device;
-  TpsBufferPool *answers; /* memory of the host that large copies from the device need not stage */
+  /* Host memory that receives large copies from the device without staging. */
+  TpsBufferPool *answers;
   TpsMutex lock;
   TpsDeviceLane *idle; /* under the lock */
 } TpsDeviceLanes;
@@ -36,20 +37,20 @@ struct TpsDeviceLane
 };
 
 TpsDeviceLanes *tps_device_lanes_new (TpsDevice *device, TpsBudget *answers, TpsBudget *kept);
-/* All lanes are free by then. */
+/* All lanes must have been freed. */
 void tps_device_lanes_free (TpsDeviceLanes *lanes);
 
-/* An idle one, or a new one. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Returns an idle lane or a new one. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 TpsDeviceLane *tps_device_lane_new (TpsDeviceLanes *lanes, GError **error);
-/* Waits for what is under way on its stream, and keeps the lane if all went well. */
+/* Waits for the work on its stream, and keeps the lane unless there was an error. */
 void tps_device_lane_free (TpsDeviceLane *lane);
 
-/* Makes both memories at least so large and so many events; what they held is gone, and nothing may
- * be under way. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Makes both memories at least this large and provides this many events. The contents are lost, and
+ * no work may be in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 gboolean tps_device_lane_provide (TpsDeviceLane *lane, gsize n_staged_bytes, gsize n_memory_bytes,
                                   guint n_events, GError **error);
 
-/* Where `n_bytes` begin that are appended to a block of `*n_block_bytes`. */
+/* Appends `n_bytes` to a block of `*n_block_bytes`; returns their offset. */
 static inline gsize
 tps_device_lane_reserve (gsize *n_block_bytes, gsize n_bytes)
 {

@@ -1,14 +1,14 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* All queries of a call on one device go in passes of a few MiB. A pass: ids, offsets and weights
- * are put together in the lane's staged memory -> one copy to the device -> each table pools on its
- * own stream -> one copy of all small outputs back, which are dealt out, and one of each large one
- * to where it belongs. The block on the device has the same parts at the same places as the staged
- * one, which ends before the large outputs:
+/* All queries of a call on one device run in passes of a few MiB. A pass: ids, offsets and weights
+ * are collected in the lane's staged memory -> one copy to the device -> each table pools on its
+ * own stream -> one copy of all small outputs back, which are distributed, and one copy of each
+ * large output to its destination. The block on the device has the same parts at the same offsets
+ * as the staged one, which ends before the large outputs:
  *
  *   | ids, offsets, weights of piece 0 | of piece 1 | … | small outputs | large outputs |
  *
- * A piece is some bags of a query: most often all of them.
+ * A piece is some bags of a query, most often all of them.
  */
 
 #include "runtime/server/tables/device/device_lookup.h"
@@ -17,15 +17,15 @@
 
 #include "runtime/device/pinned_pool.h"
 
-/* Of memory on the device, where no single bag needs more. */
+/* The device memory of a pass, unless a single bag needs more. */
 #define PASS_BYTES ((gsize) 32 << 20)
 
-/* Where the parts of a piece begin in the block. */
+/* The offsets of the parts of a piece in the block. */
 typedef struct
 {
   const TpsDeviceQuery *query;
   gsize begin, end;     /* bags */
-  gboolean has_offsets; /* not where each bag is one index, which takes no offsets and is faster */
+  gboolean has_offsets; /* FALSE if each bag is one index, which needs no offsets and is faster */
   gsize ids, offsets, weights, output;
 } Piece;
 
@@ -34,10 +34,10 @@ typedef struct
 {
   TpsDeviceLanes *lanes;
   GPtrArray *queries; /* of const TpsDeviceQuery */
-  guint next_query;   /* of what is not in a pass yet */
+  guint next_query;   /* the first query that is not completely in a pass */
   gsize next_bag;
   TpsDeviceLane *lane;
-  GArray *pieces; /* of the pass under way */
+  GArray *pieces; /* of the current pass */
   gsize n_input_bytes, n_staged_bytes, n_bytes;
 } Passes;
 
@@ -65,7 +65,8 @@ bags_bytes (const TpsDeviceBags *bags, gsize begin, gsize end)
          + (end - begin) * (sizeof (gint64) + bags->rows->dim * sizeof (gfloat));
 }
 
-/* The most bags from `begin` on that take at most `n_bytes`: bytes grow with the bags. */
+/* The greatest end of bags from `begin` on that need at most `n_bytes`. The bytes grow with the
+ * bags. */
 static gsize
 find_end (const TpsDeviceBags *bags, gsize begin, gsize n_bytes)
 {
@@ -144,7 +145,7 @@ output_bytes (const Piece *piece)
   return (piece->end - piece->begin) * piece->query->bags.rows->dim * sizeof (gfloat);
 }
 
-/* Such an answer is page-locked, or would be staged by the device's library. */
+/* A large output is page-locked; otherwise the device's library would stage it. */
 static gboolean
 is_large (const Piece *piece)
 {
@@ -224,7 +225,7 @@ enqueue_piece (const Piece *piece, guint8 *block, TpsEvent *before, TpsEvent *af
                         before, after);
 }
 
-/* Where the piece belongs. */
+/* The destination of the piece. */
 static gfloat *
 output_of (const Piece *piece)
 {
@@ -250,7 +251,7 @@ enqueue_outputs (Passes *passes, guint8 *staged, const guint8 *block)
     }
 }
 
-/* Nothing can fail any more. */
+/* Enqueues the work of a pass, which cannot fail any more. */
 static void
 enqueue_pieces (Passes *passes)
 {
@@ -270,7 +271,7 @@ enqueue_pieces (Passes *passes)
   enqueue_outputs (passes, staged, block);
 }
 
-/* The next pass, if there is one. */
+/* Begins the next pass, if there is one. */
 static gboolean
 begin_pass (Passes *passes, GError **error)
 {
@@ -297,7 +298,7 @@ rows_of (const Passes *passes, guint piece)
   return g_array_index (passes->pieces, Piece, piece).query->bags.rows;
 }
 
-/* Every table waits until nobody uses the lane's memory. */
+/* After a failure: waits until no table uses the lane's memory. */
 static gboolean
 fail_pass (Passes *passes, GError **error)
 {
@@ -360,7 +361,8 @@ find_passes (TpsDeviceLookup *lookup, TpsDeviceLanes *lanes)
   return passes;
 }
 
-/* Waits for all passes under way, whatever comes of them, so that their memory may go. */
+/* Waits for all passes in progress, whatever their outcome, so that their memory may be
+ * released. */
 static void
 lookup_free (TpsDeviceLookup *lookup, guint n_under_way)
 {
@@ -399,7 +401,7 @@ tps_device_lookup_end (TpsDeviceLookup *lookup, GError **error)
       while (passes->pieces->len > 0)
         if (!end_pass (passes, error) || !begin_pass (passes, error))
           {
-            g_array_set_size (passes->pieces, 0); /* it is waited for */
+            g_array_set_size (passes->pieces, 0); /* its end has been awaited */
             lookup_free (lookup, lookup->devices->len);
             return FALSE;
           }

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Lookups in tables that devices work on. */
+/* Lookups in tables on devices. */
 
 #pragma once
 
@@ -16,9 +16,9 @@ typedef struct
 
 typedef struct TpsDeviceLookup TpsDeviceLookup;
 
-/* Enqueues queries on all their tables and devices, so that they work at the same time and beside
- * the caller. `queries`, and what they point to, are borrowed until the end. NULL: nothing is under
- * way. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Enqueues queries on all their tables and devices, so that they run at the same time and in
+ * parallel with the caller. `queries`, and the memory to which they refer, are borrowed until the
+ * end. NULL: no work is in progress. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
 TpsDeviceLookup *tps_device_lookup_begin (const TpsDeviceQuery *queries, guint n_queries,
                                           GError **error);
 

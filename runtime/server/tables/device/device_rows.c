@@ -6,8 +6,8 @@
 
 #include "runtime/base/parallel.h"
 
-/* Rows that are filled and copied at once, while those before are still on their way; and of them a
- * thread's share. */
+/* The rows that are filled and copied at once, while the previous ones are still being copied; also
+ * the share of one thread. */
 #define BLOCK_BYTES ((gsize) 4 << 20)
 #define SHARE_BYTES ((gsize) 256 << 10)
 
@@ -77,7 +77,7 @@ fill_in_place (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsWorkerPool *wor
     fill_rows (&filling, workers);
 }
 
-/* By way of two blocks of staged memory, of which one is filled while the other is copied. */
+/* Uses two blocks of staged memory: one is filled while the other is copied. */
 static gboolean
 fill_by_blocks (TpsDeviceRows *rows, const TpsTableSpec *spec, TpsDeviceLane *lane,
                 TpsWorkerPool *workers, GError **error)
@@ -183,7 +183,7 @@ tps_device_rows_free (TpsDeviceRows *rows)
   g_free (rows);
 }
 
-/* -- what touches rows -- */
+/* -- work on rows -- */
 
 void
 tps_device_rows_pool (TpsDeviceRows *rows, const TpsBags *bags, gfloat *output, gint64 *argmax,

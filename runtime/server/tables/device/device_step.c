@@ -2,15 +2,15 @@
 
 /* Steps of a call, one for each table, each with a lane of its own:
  *
- *   begin     ids, offsets and weights are put together in staged memory -> one copy; gradients are
- *             copied from where they lie; for MAX the table finds the maxima as they are now
- *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits, since
- *             their number is known then
+ *   begin     ids, offsets and weights are collected in staged memory -> one copy; gradients are
+ *             copied directly; for MAX the table finds the maxima of the present rows
+ *   combine   gradients of the table's rows on the lane's stream, equal ids added up; waits for the
+ *             number of rows
  *   commit    the optimizer on the table's stream
  *
- * One gradient is spread and added up in one operation. Several of one table give a list of all
- * contributions first, so that they are added in the order of the host's tables; which are then
- * bags of one row each.
+ * A single gradient is spread and added up in one operation. If a table has several gradients, all
+ * contributions are listed first, as bags of one row each, so that they are added in the same order
+ * as on the host.
  */
 
 #include "runtime/server/tables/device/device_step.h"
@@ -20,13 +20,13 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/server/tables/device/device_image.h"
 
-/* Where the parts of one gradient begin: in staged memory and, at the same place, in the device's,
- * what is copied at once; in the device's alone the rest. */
+/* The offsets of the parts of one gradient. Parts that are copied together have the same offsets in
+ * staged memory and on the device; the others are on the device only. */
 typedef struct
 {
   TpsDeviceGradient *from;
   gsize ids, offsets, weights, bag_of;
-  gsize scaled; /* staged only: MEAN among several, divided by the counts */
+  gsize scaled; /* staged only: a MEAN among several gradients, divided by the counts */
   gsize gradient, maxima, argmax;
 } Part;
 
@@ -36,9 +36,9 @@ typedef struct
   gint64 lsn;
   TpsDeviceLane *lane;
   GArray *parts;          /* of Part */
-  gboolean is_table_busy; /* something on the table's stream uses the lane's memory */
+  gboolean is_table_busy; /* work on the table's stream uses the lane's memory */
   gsize n_staged_bytes, n_copied_bytes, n_memory_bytes;
-  gsize all_ids, all_rows; /* contributions of several */
+  gsize all_ids, all_rows; /* for the contributions of several gradients */
   gsize unique, sums;
   gsize n_unique;
 } Step;
@@ -83,7 +83,8 @@ bag_start (const TpsDeviceBags *bags, gsize bag)
 
 /* -- places -- */
 
-/* Rows that a part contributes at most: the capacity that the operations ask for. */
+/* The greatest number of rows that a part contributes, which is the capacity that the operations
+ * need. */
 static gsize
 count_contributions (const Step *step, const Part *part)
 {
@@ -177,7 +178,7 @@ stage_part (const Step *step, const Part *part)
     stage_bags_of_ids (bags, integers_at (staged, part->bag_of));
 }
 
-/* What is copied as the gradient of a part. */
+/* The values that are copied as the gradient of a part. */
 static const gfloat *
 scale_gradient (const Step *step, const Part *part)
 {
@@ -198,7 +199,7 @@ scale_gradient (const Step *step, const Part *part)
   return scaled;
 }
 
-/* Of the part, in the device's memory. */
+/* The bags of the part, in the device's memory. */
 static TpsBags
 bags_of (const Step *step, const Part *part)
 {
@@ -223,7 +224,7 @@ count_cells (const Step *step, const Part *part)
   return part->from->bags.n_bags * step->rows->dim;
 }
 
-/* Of rows as they are now, or as the caller says. */
+/* Finds the maxima of the present rows, or takes those that the caller gave. */
 static void
 find_maxima (Step *step, const Part *part)
 {
@@ -291,7 +292,7 @@ begin (Step *step, GError **error)
 
 /* -- combine -- */
 
-/* Rows of the table with a gradient each, to `ids` and `rows`; returns how many. */
+/* Writes the rows of the table with a gradient each to `ids` and `rows`; returns their number. */
 static gsize
 spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -305,8 +306,8 @@ spread (Step *step, const Part *part, gint64 *ids, gfloat *rows)
   return n;
 }
 
-/* What each index contributes, in order, nothing added up: rows of the gradient, by the number of
- * the bag. */
+/* Lists the contributions of all indices, in order and not added up: rows of the gradient, by the
+ * number of the bag. */
 static gsize
 list_contributions (Step *step, const Part *part, gint64 *ids, gfloat *rows)
 {
@@ -358,7 +359,7 @@ combine_several (Step *step)
                                           floats_at (memory, step->sums), &step->n_unique);
 }
 
-/* Moves what rows do not have yet to the front; the number of these. */
+/* Moves rows without the step to the front; returns their number. */
 static gsize
 keep_new (const Step *step, gint64 *ids, gfloat *sums)
 {
@@ -377,7 +378,7 @@ keep_new (const Step *step, gint64 *ids, gfloat *sums)
   return n;
 }
 
-/* Of a record that is applied again: rows of a snapshot may have the step already. Seldom, so the
+/* For the replay of a record: rows of a snapshot may already contain the step. This is rare, so the
  * host does it. */
 static gboolean
 drop_present (Step *step, GError **error)
@@ -464,7 +465,7 @@ step_clear (gpointer data)
   g_array_unref (step->parts);
 }
 
-/* Of each table, in the order of their first gradients. */
+/* Groups the gradients by table, in the order of their first gradients. */
 static GArray *
 sort_by_table (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn)
 {
@@ -510,7 +511,7 @@ run_all (GArray *steps, gboolean (*run) (Step *step, GError **error), GError **e
   return TRUE;
 }
 
-/* Also after a failure, so that it is known of each table whether it took its step. */
+/* Also called after a failure, to find out for each table whether it took its step. */
 static gboolean
 wait_for_all (GArray *steps, GError **error)
 {

@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Steps of tables that devices work on. */
+/* Steps of tables on devices. */
 
 #pragma once
 
@@ -12,18 +12,19 @@ typedef struct
 {
   TpsDeviceBags bags;
   const gfloat *gradient; /* of the pooled output, [n_bags, dim], in the host's memory; borrowed */
-  /* MAX: where the maxima are, [n_bags, dim], as tps_table_pool_bags() says it; borrowed. NULL:
-   * they are looked for. */
+  /* MAX: the slots of the maxima, [n_bags, dim], as returned by tps_table_pool_bags(); borrowed.
+   * NULL: they are to be found. */
   const gint64 *maxima;
-  gint64 *found;    /* MAX, optional: where to write the maxima that were found */
+  gint64 *found;    /* MAX, optional: receives the maxima that were found */
   gboolean is_done; /* out: the table has taken the step */
 } TpsDeviceGradient;
 
-/* The step of command `lsn` for each table that is named, with the bits of tps_table_step_run():
- * contributions to a row are added in the order of the list. All sums are worked out before the
- * first row changes, so that what can fail fails before; only a device that is lost while it
- * changes rows leaves some tables with their step taken and others without: see `is_done`. One step
- * of a table at a time. Blocks until all is done. Errors: DEVICE_LOST, RESOURCE_EXHAUSTED. */
+/* Takes the step of command `lsn` for each table that is named, with the bits of
+ * tps_table_step_run(): contributions to a row are added in the order of the list. All sums are
+ * computed before the first row changes, so that failures occur before that. Only a device that is
+ * lost while it changes rows leaves some tables with their step taken and others without: see
+ * `is_done`. One step of a table at a time. Blocks until all work is complete. Errors: DEVICE_LOST,
+ * RESOURCE_EXHAUSTED. */
 gboolean tps_device_steps_run (TpsDeviceGradient *gradients, guint n_gradients, gint64 lsn,
                                GError **error);
 

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* While nobody writes to a FLOAT32 table, its bags are pooled where the rows lie, some 100 KiB at a
- * time. Otherwise rows of a few bags at a time are copied, each as it was between two updates, to a
- * stage that the first-level cache holds, and pooled there as a small table of their own. A bag
- * that is larger than the stage comes in parts, the first row of the later ones being what the
- * parts before gave.
+/* While a FLOAT32 table has no writer, its bags are pooled in place, some 100 KiB at a time.
+ * Otherwise the rows of a few bags at a time are copied, each as it was between two updates, to a
+ * stage that fits the first-level cache, and pooled there as a small table of their own. A bag that
+ * is larger than the stage is pooled in parts; the first row of each later part is the result of
+ * the parts before.
  */
 
 #include "runtime/server/tables/host/bag_pool.h"
@@ -14,7 +14,7 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/rows.h"
 
-/* What is pooled without a break: limits of the arrays that go with it. */
+/* The limits of the arrays of rows that are pooled without a break. */
 #define MAX_QUIET_ROWS 1024
 #define MAX_QUIET_BAGS 1024
 
@@ -23,8 +23,8 @@
 #define MAX_STAGE_ROWS 256
 #define MAX_STAGE_BAGS 256
 
-/* Rows of so many columns have their stage on the stack. Very wide ones have a stage of two rows:
- * what came before, and the next. */
+/* Rows with at most so many columns have their stage on the stack. The stage of very wide rows
+ * holds two rows: the previous result, and the next row. */
 #define MAX_NARROW_DIM ((gsize) (STAGE_BYTES / MIN_STAGE_ROWS / sizeof (gfloat)))
 #define MAX_WIDE_DIM ((gsize) 4096)
 #define MIN_WIDE_STAGE_ROWS 2
@@ -35,7 +35,7 @@ typedef struct
   gsize dim;
   gsize capacity;                 /* rows */
   gfloat *rows;                   /* [capacity, dim] */
-  guint8 *raw;                    /* the same of the table's type; `rows` where that is FLOAT32 */
+  guint8 *raw;                    /* the same in the table's dtype; `rows` if that is FLOAT32 */
   gint64 *argmax;                 /* [dim], of a part */
   gint64 numbers[MAX_STAGE_ROWS]; /* 0, 1, ... */
   gint64 offsets[MAX_STAGE_BAGS];
@@ -120,7 +120,7 @@ bag_start (const TpsTableBags *bags, gsize bag)
 
 /* -- bags that fit -- */
 
-/* Sets offsets for the bags from `begin` on that fit together; returns how many. */
+/* Sets offsets for the bags from `begin` on that fit together; returns their number. */
 static gsize
 take_bags (Stage *stage, gsize begin, gsize end)
 {
@@ -165,7 +165,7 @@ part_weights (Stage *stage, gsize first, gsize n, gboolean is_first)
   return stage->weights;
 }
 
-/* Where the maximum of this part came from; row 0 of later parts is what came before. */
+/* Finds the slots of the maxima of this part; row 0 of later parts is the previous result. */
 static void
 merge_argmax (Stage *stage, gsize first, gboolean is_first, gint64 *argmax)
 {
@@ -208,7 +208,8 @@ pool_in_parts (Stage *stage, gsize bag, gfloat *output, gint64 *argmax)
     tps_cpu_divide (TPS_DTYPE_FLOAT32, output, output, (gfloat) (end - begin), stage->dim);
 }
 
-/* Bags that are pooled while a stage of their own is not needed for others. */
+/* Pools copies of the rows: as many bags at a time as fit into the stage, or parts of a longer
+ * bag. */
 static void
 pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, gint64 *argmax,
              gpointer memory)
@@ -233,9 +234,9 @@ pool_staged (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output, g
     }
 }
 
-/* -- bags where they lie -- */
+/* -- bags in place -- */
 
-/* How many of the bags from `begin` on are small enough together to be read without a break. */
+/* The number of bags from `begin` on that are small enough together to be read without a break. */
 static gsize
 count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
 {
@@ -250,7 +251,7 @@ count_quiet_bags (const TpsTableBags *bags, gsize begin, gsize end)
   return n_bags;
 }
 
-/* Nobody writes; the bags are count_quiet_bags(). */
+/* The table has no writer; the number of bags is that of count_quiet_bags(). */
 static void
 pool_in_place (const TpsTableBags *bags, gsize begin, gsize n_bags, gfloat *output, gint64 *argmax)
 {

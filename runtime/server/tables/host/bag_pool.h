@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Pooling rows of a table that others may be changing. */
+/* Pooling rows of a table that other threads may be changing. */
 
 #pragma once
 
@@ -22,13 +22,13 @@ typedef struct
   TpsPooling pooling;
 } TpsTableBags;
 
-/* What tps_table_pool_bags() needs as `stage` for rows of this table; 0 for rows that are not
- * wide. */
+/* The size of `stage` that tps_table_pool_bags() needs for rows of this table; 0 for rows that are
+ * not wide. */
 gsize tps_table_pool_get_stage_bytes (const TpsTable *table);
 
 /* Pools bags [begin, end) into `output` [end - begin, dim], with the bits of
- * tps_cpu_embedding_pool() in the order given. `argmax` [end - begin, dim]: slots, as there; may be
- * NULL. `stage` is used by this call alone. Thread: any. */
+ * tps_cpu_embedding_pool() in the order given. `argmax` [end - begin, dim] receives slots, as
+ * there; may be NULL. No other call may use `stage` meanwhile. Thread: any. */
 void tps_table_pool_bags (const TpsTableBags *bags, gsize begin, gsize end, gfloat *output,
                           gint64 *argmax, gpointer stage);
 

@@ -1,7 +1,7 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Temporary memory of one call, whose size its peer influences: charged before it is taken, taken
- * at once, or refused.
+/* Temporary memory of one call, whose size a peer can influence. It is charged before it is
+ * allocated; all of it is provided at once, or refused.
  *
  *   gsize ids = tps_scratch_reserve (&scratch, n, sizeof (gint64));      as many as are needed
  *   if (!tps_scratch_provide (&scratch, pool, "table users", error))
@@ -18,26 +18,26 @@
 
 G_BEGIN_DECLS
 
-/* Small calls need no memory of their own. */
+/* Small calls need no separate memory. */
 #define TPS_SCRATCH_INLINE_BYTES 1024
 
 typedef struct
 {
-  gsize n_bytes; /* reserved; G_MAXSIZE: more than can be counted */
+  gsize n_bytes; /* reserved; G_MAXSIZE: an overflow */
   guint8 *memory;
   TpsBuffer *buffer; /* NULL: `within` holds it */
   /* Aligned by hand, so that the struct may lie in any memory. */
   guint8 within[TPS_SCRATCH_INLINE_BYTES + TPS_BUFFER_ALIGNMENT - 1];
 } TpsScratch;
 
-/* `within` is left as it is. */
+/* `within` is not initialised. */
 void tps_scratch_init (TpsScratch *scratch);
 void tps_scratch_clear (TpsScratch *scratch);
 
-/* Where `n_elements` of `n_bytes` each will begin, aligned as a buffer. */
+/* The offset of `n_elements` of `n_bytes` each, aligned as a buffer. */
 gsize tps_scratch_reserve (TpsScratch *scratch, gsize n_elements, gsize n_bytes);
 
-/* Takes what was reserved from `pool`; its contents are undefined. `what` names the call in
+/* Allocates the reserved memory from `pool`; its contents are undefined. `what` names the call in
  * messages. Errors: RESOURCE_EXHAUSTED. */
 gboolean tps_scratch_provide (TpsScratch *scratch, TpsBufferPool *pool, const gchar *what,
                               GError **error);

@@ -9,20 +9,20 @@
 #include "runtime/base/error.h"
 #include "runtime/base/parallel.h"
 
-/* A version for so many bytes of rows and state, so that versions take a 64th of the memory, but
- * not more of them than a second-level cache holds beside other things. */
+/* There is one version for so many bytes of rows and state. Versions thus take a 64th of the
+ * memory, but no more than part of a second-level cache. */
 #define BYTES_PER_VERSION 256
 #define MAX_VERSIONS (1 << 14)
 
-/* A table has a presence for so many bytes, up to TPS_TABLE_PRESENCES of them. */
+/* A table has one presence for so many bytes, up to TPS_TABLE_PRESENCES. */
 #define BYTES_PER_PRESENCE 2048
 #define MIN_PRESENCES 2
 
-/* What else a table takes: entries of hash tables, headers of blocks of memory, its record as a
+/* Other memory of a table: entries of hash tables, headers of blocks of memory, its record as a
  * command. */
 #define OVERHEAD_BYTES 512
 
-/* Rows and state from here on are mapped; the system has whole pages. Smaller ones come from the
+/* Rows and state of at least this size are mapped, in whole pages. Smaller ones come from the
  * heap. */
 #define MIN_MAPPED_BYTES ((gsize) 64 << 10)
 #define PAGE_BYTES ((gsize) 4096)
@@ -37,7 +37,7 @@ round_up (gsize n_bytes, gsize unit)
   return n_bytes > G_MAXSIZE - unit ? n_bytes : (n_bytes + unit - 1) / unit * unit;
 }
 
-/* What `n_bytes` of rows or state take. */
+/* The memory that `n_bytes` of rows or state occupy. */
 static gsize
 cost_of (gsize n_bytes)
 {
@@ -55,7 +55,7 @@ take_heap (gsize n_bytes)
   return memory;
 }
 
-/* Zeroed, from the start of a huge page where it is as large as one. NULL when there is none. */
+/* Zeroed; begins with a huge page if it is at least as large as one. NULL if there is no memory. */
 static gpointer
 map_memory (gsize n_bytes)
 {
@@ -185,7 +185,7 @@ count_presences (gsize n_bytes)
   return count_locks (n_bytes, BYTES_PER_PRESENCE, MIN_PRESENCES, TPS_TABLE_PRESENCES);
 }
 
-/* Of the object, without rows and state. */
+/* The memory of the object, without rows and state. */
 static gsize
 overhead_of (const TpsTableSpec *spec)
 {
@@ -206,7 +206,7 @@ tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns)
   return payload > G_MAXSIZE - overhead ? G_MAXSIZE : payload + overhead;
 }
 
-/* Tables are not given up while a caller waits, so none is told to try again. */
+/* Tables are not dropped while a caller waits, so the error has no retry delay. */
 static gboolean
 charge (TpsCharge *made, TpsBudget *budget, gsize n_bytes, const gchar *table, GError **error)
 {
@@ -250,7 +250,7 @@ init_locks (TpsTable *table)
                                        _Alignof(TpsTablePresence));
 }
 
-/* The memory goes before its charges do. */
+/* The memory must be freed before its charges are released. */
 static void
 table_free (TpsTable *table)
 {

@@ -1,10 +1,9 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One table in memory: its rows, their optimizer state, and how threads read and change rows at the
- * same time.
+/* One table in memory: its rows, their optimizer state, and concurrent reads and changes of rows.
  *
- * Rows are numbered by slot (runtime/embedding/sharding.h). Reading: see table_rows.c for what
- * makes it atomic. Thread: any.
+ * Rows are numbered by slot (runtime/embedding/sharding.h). The comment of table_rows.c explains
+ * why reads are atomic. Thread: any.
  */
 
 #pragma once
@@ -21,10 +20,10 @@
 
 G_BEGIN_DECLS
 
-/* At most; small tables have fewer of them. */
+/* The greatest number of presences; small tables have fewer. */
 #define TPS_TABLE_PRESENCES 32
 
-/* About how much may be read without a break while writers wait. */
+/* About the number of bytes that may be read without a break while writers wait. */
 #define TPS_TABLE_QUIET_BYTES (256 << 10)
 
 /* How a table is made. */
@@ -33,7 +32,8 @@ typedef struct
   TpsBudget *budget;      /* is charged with the memory; borrowed, it outlives the table */
   TpsWorkerPool *workers; /* borrowed; may be NULL */
   gboolean keeps_lsns;    /* of rows, for snapshots */
-  gboolean is_unfilled;   /* rows are 0; the caller writes them before others have the table */
+  /* rows are 0; the caller must write them before other threads have the table */
+  gboolean is_unfilled;
 } TpsTableOptions;
 
 /* The last command whose step is complete in all rows, and the number of steps up to it. */
@@ -43,14 +43,14 @@ typedef struct
   gint64 n_steps;
 } TpsTableProgress;
 
-/* How many threads read without looking at versions; a cache line each, so that threads do not
- * share one. */
+/* The number of threads that read without versions. Each has a cache line of its own, so that
+ * threads do not share one. */
 typedef struct
 {
   _Alignas(64) atomic_uint n_readers;
 } TpsTablePresence;
 
-/* Fields are read only but for what the rows' locks and turns guard. */
+/* Fields are read-only, except those that the rows' locks and turns guard. */
 typedef struct
 {
   TpsRefcount refcount;
@@ -64,19 +64,21 @@ typedef struct
   gsize dim;
   gsize row_bytes;
   gsize state_per_row;
-  TpsDeviceRows *on_device; /* whose the rows are; then what follows is not there, but for the
-                               progress. NULL = as follows */
-  guint8 *rows;             /* [n_rows, dim] of spec.dtype */
-  gfloat *state;            /* [n_rows, state_per_row] */
-  atomic_uint
-      *versions; /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written */
+  /* the rows on a device; the fields below, except the progress, are unused then. NULL = rows in
+   * the host's memory */
+  TpsDeviceRows *on_device;
+  guint8 *rows;  /* [n_rows, dim] of spec.dtype */
+  gfloat *state; /* [n_rows, state_per_row] */
+  /* [lock_mask + 1]; slot s has versions[s & lock_mask], odd while it is written. */
+  atomic_uint *versions;
   gsize lock_mask;
-  gint64 n_steps;       /* changed by the command whose turn it is */
+  gint64 n_steps;       /* changed by the command in its turn */
   TpsTablePace pace[2]; /* of the two pushes that may run at a time */
-  gint64 *lsns; /* [n_rows]: of the last change of each row, guarded as rows are; NULL = not kept */
+  /* [n_rows]: of the last change of each row, guarded like the rows; NULL = not kept */
+  gint64 *lsns;
   TpsMutex progress_lock;
-  TpsTableProgress
-      progress; /* guarded by `progress_lock`; only on devices, and where `lsns` are kept */
+  /* Guarded by `progress_lock`; only for tables on devices, or with `lsns`. */
+  TpsTableProgress progress;
   atomic_uint n_writers;
   TpsTablePresence *presences; /* [presence_mask + 1] */
   gsize presence_mask;
@@ -86,21 +88,22 @@ typedef struct
  * object itself. `spec` is resolved. */
 gsize tps_table_count_bytes (const TpsTableSpec *spec, gboolean keeps_lsns);
 
-/* `spec` is resolved. Charges the memory, takes it, fills the rows. Errors: RESOURCE_EXHAUSTED. */
+/* Charges and allocates the memory, and fills the rows. `spec` is resolved. Errors:
+ * RESOURCE_EXHAUSTED. */
 TpsTable *tps_table_new (const TpsTableSpec *spec, const TpsTableOptions *options, GError **error);
-/* The same where a device works on the rows, as the specification says; FLOAT32. Rows and state are
+/* The same for a table on the device that the specification names; FLOAT32. Rows and state are
  * charged to `device_budget`, the object to `options->budget`; a device keeps no LSNs. `lanes` are
- * borrowed, and stay until the last reference has gone. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
+ * borrowed until the last reference is released. Errors: RESOURCE_EXHAUSTED, DEVICE_LOST. */
 TpsTable *tps_table_new_on_device (const TpsTableSpec *spec, TpsDeviceLanes *lanes,
                                    TpsBudget *device_budget, const TpsTableOptions *options,
                                    GError **error);
 TpsTable *tps_table_ref (TpsTable *table);
 void tps_table_unref (TpsTable *table);
 
-/* What follows is of tables in the host's memory that no device works on. */
+/* The functions below are for tables in the host's memory that no device works on. */
 
-/* TRUE: nobody writes until tps_table_end_quiet_read(), so rows may be read as plain memory; not
- * more than TPS_TABLE_QUIET_BYTES, since writers wait for it. FALSE: read them with
+/* TRUE: there is no writer until tps_table_end_quiet_read(), so rows may be read as plain memory.
+ * At most TPS_TABLE_QUIET_BYTES may be read, since writers wait. FALSE: rows must be read with
  * tps_table_read_rows(). Does not wait. */
 gboolean tps_table_begin_quiet_read (TpsTable *table);
 void tps_table_end_quiet_read (TpsTable *table);
@@ -110,55 +113,55 @@ void tps_table_end_quiet_read (TpsTable *table);
 void tps_table_read_rows (TpsTable *table, const gint64 *slots, gint64 base, gsize n, gsize n_ahead,
                           gpointer to);
 
-/* The same with the LSN of each row's last change to `lsns` [n], row and LSN of one moment. Of
- * tables that keep them. */
+/* The same with the LSN of each row's last change to `lsns` [n]; row and LSN are of one moment. For
+ * tables that keep LSNs. */
 void tps_table_read_rows_with_lsns (TpsTable *table, const gint64 *slots, gint64 base, gsize n,
                                     gpointer to, gint64 *lsns);
 
-/* Where rows are copied to with everything that belongs to them. */
+/* The destination of a copy of whole rows. */
 typedef struct
 {
   guint8 *rows;  /* [n, dim] of the table's dtype */
-  gfloat *state; /* [n, state_per_row]; not read where there is no state */
-  gint64 *lsns;  /* [n]; not read where the table keeps none */
+  gfloat *state; /* [n, state_per_row]; not used if there is no state */
+  gint64 *lsns;  /* [n]; not used if the table keeps none */
 } TpsTableCopy;
 
-/* How many rows tps_table_copy_rows() takes at most, so that writers wait no longer than for a
+/* The greatest number of rows for tps_table_copy_rows(), so that writers wait no longer than for a
  * quiet read. */
 gsize tps_table_get_max_copied_rows (const TpsTable *table);
 
 /* Copies rows [slot, slot + n), each with its state and LSN as they were between two updates. */
 void tps_table_copy_rows (TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to);
 
-/* How many rows tps_table_find_changed_rows() takes at most, for the same reason; a multiple of 8.
- * */
+/* The greatest number of rows for tps_table_find_changed_rows(), for the same reason; a multiple of
+ * 8. */
 #define TPS_TABLE_MAX_SCANNED_ROWS (TPS_TABLE_QUIET_BYTES / sizeof (gint64))
 
 /* Sets the bit of each row of [slot, slot + n) that a command after `lsn` has changed, and returns
- * how many these are. Rows that are being changed count as before or after. The table keeps LSNs.
- * */
+ * the number of these rows. Rows that are being changed count as before or after. The table must
+ * keep LSNs. */
 gsize tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, guint8 *bits);
 
-/* A step that is complete counts from now on. Every later copy of a row contains it. */
+/* Publishes a step that is complete. Every later copy of a row contains it. */
 void tps_table_set_progress (TpsTable *table, TpsTableProgress progress);
 TpsTableProgress tps_table_get_progress (TpsTable *table);
 
-/* Around updates; any number of threads at a time. Waits for quiet reads. */
+/* Must enclose updates; any number of threads at a time. Waits for quiet reads. */
 void tps_table_begin_updates (TpsTable *table);
 void tps_table_end_updates (TpsTable *table);
 
-/* Updates one row as one of `step`, of command `lsn`, unless it has that already; `gradient` [dim],
- * `scratch` [2 * dim]. */
+/* Updates one row as part of `step`, of command `lsn`, unless the row already contains it;
+ * `gradient` [dim], `scratch` [2 * dim]. */
 void tps_table_update_row (TpsTable *table, const TpsOptimizerStep *step, gint64 lsn, gint64 slot,
                            const gfloat *gradient, gfloat *scratch);
 
-/* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`, unless it
- * has that already, or has changed after `as_of_lsn` (0 = in any case); `scratch` [dim]. Its state
- * stays. */
+/* Sets one row to `values` [dim] of `dtype`, FLOAT32 or the table's, as command `lsn`, unless the
+ * row already contains it, or has changed after `as_of_lsn` (0 = in any case); `scratch` [dim]. Its
+ * state stays. */
 void tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
                            gconstpointer values, gint64 as_of_lsn, gfloat *scratch);
 
-/* Says that a row will be updated soon. */
+/* Prefetches a row that will be updated soon. */
 void tps_table_prefetch_update (const TpsTable *table, gint64 slot);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (TpsTable, tps_table_unref)

@@ -75,7 +75,7 @@ tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec)
   return numbers;
 }
 
-/* Gauges are added to, as tables beyond the bound of series share one. */
+/* Gauges are changed by differences, since tables beyond the bound of series share one. */
 void
 tps_table_numbers_free (TpsTableNumbers *numbers)
 {

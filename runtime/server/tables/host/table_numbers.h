@@ -1,6 +1,6 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* What is counted of one table, for operators: OPERATING.md, "Metrics". */
+/* Metrics of one table: OPERATING.md, "Metrics". */
 
 #pragma once
 
@@ -11,13 +11,13 @@ G_BEGIN_DECLS
 
 typedef struct TpsTableNumbers TpsTableNumbers;
 
-/* NULL `counters`: NULL, which counts nothing. A reference of `counters` is taken. `spec` is
- * resolved, `bytes` filled in. Owned by the caller, for as long as the table lives: its series end
- * with it. */
+/* `counters` NULL: returns NULL, which counts nothing. A reference to `counters` is taken. `spec`
+ * is resolved, `bytes` filled in. The caller owns the result and must free it with the table: its
+ * series end then. */
 TpsTableNumbers *tps_table_numbers_new (TpsCounters *counters, const TpsTableSpec *spec);
 void tps_table_numbers_free (TpsTableNumbers *numbers);
 
-/* One lookup, or one push that has taken effect, of `n_rows`, each as often as it was named.
+/* Counts one lookup, or one push that has taken effect, of `n_rows`, each as often as it was named.
  * Thread: any. */
 void tps_table_numbers_add_lookup (TpsTableNumbers *numbers, gsize n_rows);
 void tps_table_numbers_add_push (TpsTableNumbers *numbers, gsize n_rows);

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* The entry of the command before is used again by the one after: their numbers are both odd or
- * both even. That one begins when the one before has ended, so a reader that finds a later number
- * has nothing to wait for. `slot` is reset before `number` is set, and read after it: with the
- * number that is waited for, it is of that command or of the one after, which is not further than
- * the reader.
+/* A command uses the entry of the command before the previous one: their numbers are both odd or
+ * both even. It begins when that one has ended, so a reader that finds a later number need not
+ * wait. `slot` is reset before `number` is set, and read after it. With the awaited number, `slot`
+ * is therefore that of the awaited command or of the one after, which is not further than the
+ * reader.
  */
 
 #include "runtime/server/tables/host/table_pace.h"
@@ -13,7 +13,7 @@
 
 #include "runtime/base/planted_bug.h"
 
-/* Looks before the processor is offered to others. */
+/* The number of reads before the processor is offered to other threads. */
 #define MAX_SPINS 64
 
 static TpsTablePace *

@@ -1,10 +1,10 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* A push to one table runs close behind the one before it: row by row it waits until that one is
- * past. Both take rows by ascending slots, and the sequencer lets at most two of a table run at a
- * time (TpsOrdered.may_follow).
+/* A push to one table runs close behind the previous one: row by row it waits until that one has
+ * passed. Both take rows by ascending slots, and the sequencer runs at most two pushes of a table
+ * at a time (TpsOrdered.may_follow).
  *
- * Two pushes so share the cores without sharing their rows: each stays on the thread that has its
+ * Two pushes thus use two cores without sharing rows. Each stays on the thread that has its
  * gradients in the cache, and no thread must be woken.
  */
 
@@ -15,28 +15,28 @@
 
 G_BEGIN_DECLS
 
-/* How far the push with an odd, or an even, number of its turn has come. */
+/* The progress of the push with an odd, or an even, number of its turn. */
 typedef struct
 {
   atomic_ullong number; /* of the turn */
   atomic_llong slot;    /* rows of lower slots are done */
-  guint8 padding[48];   /* another cache line for the other one, which another thread writes */
+  guint8 padding[48];   /* the other entry, which another thread writes, has another cache line */
 } TpsTablePace;
 
 /* `pace` [2] is the table's, all zero at first; `turn` is that of a command that may follow.
  *
- *   wait(-1) -> what must be in order as a whole -> begin()
- *            -> wait(), publish() as the rows go by -> publish(G_MAXINT64)
+ *   wait(-1) -> work that must be in order as a whole -> begin()
+ *            -> wait(), publish() for the rows in order -> publish(G_MAXINT64)
  *
- * What one command wrote before begin() is seen by the next one after wait(). */
+ * The next command sees the writes before begin() after its wait(). */
 void tps_table_pace_begin (TpsTablePace *pace, const TpsTurn *turn);
 
-/* Rows below `slot` are done. */
+/* Rows below `slot` are complete. */
 void tps_table_pace_publish (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
-/* Returns, when row `slot` may be changed, the slot below which all others may. -1: the command
- * before has begun. Waits for a thread that runs, for as long as that takes; others have the
- * processor meanwhile. */
+/* Waits until row `slot` may be changed. Returns the slot below which all other rows may be changed
+ * too. -1: waits until the previous command has begun. That command is running, so the wait has no
+ * other bound; other threads get the processor meanwhile. */
 gint64 tps_table_pace_wait (TpsTablePace *pace, const TpsTurn *turn, gint64 slot);
 
 G_END_DECLS

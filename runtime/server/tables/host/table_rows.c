@@ -1,27 +1,27 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* Rows under sequence locks, and around them a way to read faster while nobody writes.
+/* Rows under sequence locks, and a faster way to read them while there is no writer.
  *
- * Sequence locks. Each row has a version, which it shares with others (slot modulo the number of
- * versions). A writer makes it odd, changes the row, and makes it even again, a different number. A
- * reader notes an even version, copies the row, and takes the copy if the version is still the
- * same; so readers write no shared memory and never hold up a writer. A reader that fails again and
- * again does as a writer would, so that it waits for one row at most.
+ * Sequence locks. Each row has a version, which it shares with other rows (slot modulo the number
+ * of versions). A writer makes it odd, changes the row, and makes it even again, a different
+ * number. A reader notes an even version, copies the row, and accepts the copy if the version is
+ * still the same. So readers write no shared memory and never delay a writer. A reader that fails
+ * repeatedly takes the lock like a writer, so that it waits for one row at most.
  *
  * In terms of the memory model: words of rows are atomic. A reader that sees a word of an update
  * (release -> acquire) sees the odd version that came before it, and discards the copy; the
- * acquiring loads also keep the second look at the version behind them [Boehm: Can seqlocks get
+ * acquiring loads also keep the second load of the version behind them [Boehm: Can seqlocks get
  * along with programming language memory models?, 2012]. Writers, one at a time, read rows and
  * state as plain memory.
  *
- * A version comes back to the same number after 2^31 updates: a reader that sleeps for so many in
- * the middle of one row would not notice.
+ * A version returns to the same number after 2^31 updates. A reader that sleeps for so many updates
+ * in the middle of one row would not notice.
  *
- * Quiet reads. Atomic words are copied one by one; plain memory is added up in vectors. A reader
- * says that it is there (in a cache line that few threads share) and looks for writers; a writer
- * says that it is there and looks for readers. Both in sequential consistency, so that one of them
- * sees the other: the reader then takes the sequence locks and does not wait, the writer waits for
- * the few microseconds of a quiet read; those that come later see the writer.
+ * Quiet reads. Atomic words are copied one by one, whereas plain memory is added up in vectors. A
+ * reader announces itself (in a cache line that few threads share) and then checks for writers. A
+ * writer announces itself and then checks for readers. Both use sequential consistency, so that at
+ * least one of them sees the other: the reader then takes the sequence locks and does not wait, and
+ * the writer waits for the few microseconds of a quiet read. Later readers see the writer.
  */
 
 #include "runtime/server/tables/host/table.h"
@@ -34,19 +34,19 @@
 
 #define CACHE_LINE 64
 
-/* Rows that are fetched ahead while one is read: enough to keep memory busy. */
+/* The bytes of rows that are prefetched while one row is read: enough to keep memory busy. */
 #define AHEAD_BYTES 4096
 #define MAX_AHEAD_ROWS 32
 
-/* Failed reads of one row before the lock is taken, and looks at a lock before the processor is
- * offered to others. */
+/* The number of failed reads of one row before the lock is taken, and of checks of a lock before
+ * the processor is offered to other threads. */
 #define MAX_TRIES 32
 #define MAX_SPINS 64
 
 /* -- the words of a row -- */
 
-/* Copies of rows in the largest words that divide them. What memory of a builtin atomic is declared
- * as does not matter to GCC and Clang, so rows may be FLOAT32 to others. */
+/* Copies of rows in the largest words that divide them. GCC and Clang accept memory of any declared
+ * type for their atomic builtins, so other code may access rows as FLOAT32. */
 #define DEFINE_WORDS(Word)                                                        \
   static inline void load_##Word (guint8 *to, guint8 *from, gsize n_bytes)        \
   {                                                                               \
@@ -76,7 +76,7 @@ DEFINE_WORDS (guint64)
 DEFINE_WORDS (guint32)
 DEFINE_WORDS (guint16)
 
-/* Whole cache lines first. */
+/* Copies whole cache lines first. */
 static inline void
 load_row (guint8 *to, guint8 *from, gsize n_bytes)
 {
@@ -104,7 +104,8 @@ store_row (guint8 *to, const guint8 *from, gsize n_bytes)
 
 /* -- locks -- */
 
-/* Between looks at a lock that another thread holds, for a row's time unless it was interrupted. */
+/* Waits between checks of a lock that another thread holds for the time of one row, unless it was
+ * interrupted. */
 static void
 wait_a_little (guint n_spins)
 {
@@ -222,7 +223,7 @@ rows_ahead (const TpsTable *table)
   return CLAMP (AHEAD_BYTES / table->row_bytes, 1, MAX_AHEAD_ROWS);
 }
 
-/* Rows to copy, and those that will be wanted next. */
+/* Rows to copy, and those that will be needed next. */
 typedef struct
 {
   const gint64 *slots;
@@ -312,7 +313,7 @@ tps_table_get_max_copied_rows (const TpsTable *table)
   return MAX (1, TPS_TABLE_QUIET_BYTES / copied_row_bytes (table));
 }
 
-/* Nobody writes to them. `i`: the first one's place in the copy. */
+/* The rows must have no writer. `i`: the index of the first one in the copy. */
 static void
 copy_still_rows (const TpsTable *table, gsize slot, gsize n, const TpsTableCopy *to, gsize i)
 {
@@ -375,7 +376,7 @@ tps_table_find_changed_rows (TpsTable *table, gsize slot, gsize n, gint64 lsn, g
   return n_changed;
 }
 
-/* Of its last change, or of the creation of its table. */
+/* The LSN of its last change, or of the creation of its table. */
 static gint64
 lsn_of (const TpsTable *table, gsize slot)
 {
@@ -468,7 +469,7 @@ tps_table_assign_row (TpsTable *table, gint64 lsn, gint64 slot, TpsDType dtype,
   if (table->lsns != NULL
       && (table->lsns[slot] >= lsn || (as_of_lsn != 0 && lsn_of (table, (gsize) slot) > as_of_lsn)))
     return;
-  /* What was received need not be aligned as words of rows are. */
+  /* Received values need not be aligned as words of rows are. */
   if (dtype == table->spec.dtype)
     memcpy (scratch, values, table->row_bytes);
   else

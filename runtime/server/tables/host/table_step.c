@@ -6,19 +6,19 @@
 #include "runtime/device/cpu/kernels/elementwise.h"
 #include "runtime/device/cpu/kernels/tree_sum.h"
 
-/* Rows that are fetched ahead while one is updated. */
+/* The number of rows that are prefetched while one is updated. */
 #define AHEAD 6
 #define MAX_AHEAD_BYTES 1024 /* of a gradient */
 #define CACHE_LINE 64
 
-/* A step of about a fifth of a millisecond is one thread's: to wake another one takes a good part
- * of that. */
+/* One thread runs a step of up to about a fifth of a millisecond alone, since waking another thread
+ * takes a good part of that. */
 #define MAX_SHORT_BYTES (2 << 20)
 
 /* Rows between two reports of progress. */
 #define REPORT_ROWS 16
 
-/* Rows of so many columns have their working space on the stack. */
+/* Rows with at most so many columns have their working space on the stack. */
 #define MAX_NARROW_DIM 512
 
 /* Rows of working space: a sum, a row of cells, two for the optimizer; then levels of trees, and
@@ -44,7 +44,7 @@ count_working_rows (const TpsTableStep *step)
   return (FIRST_ROWS + step->n_levels + step->n_cell_levels + COUNT_ROWS + 1) / 2 * 2;
 }
 
-/* Every part of a wide table has working space of its own, so there are no more of them than
+/* Every part of a wide table has working space of its own, so there are at most as many parts as
  * threads. */
 static gsize
 count_max_parts (const TpsTableStep *step, TpsWorkerPool *workers)
@@ -156,8 +156,7 @@ gradient_at (const TpsTableStep *step, gsize i, const WorkingSpace *space)
   return space->cells;
 }
 
-/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or where it lies
- * already. */
+/* The sum of group `u`, as a tree (runtime/device/backend.h): in `space->sum`, or in place. */
 static const gfloat *
 add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 {
@@ -190,7 +189,7 @@ add_up (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The row of group `u` and its first gradient, which another core may have received. */
+/* Prefetches the row of group `u` and its first gradient, which another core may have received. */
 static void
 prefetch_group (const TpsTableStep *step, gsize u)
 {
@@ -203,7 +202,7 @@ prefetch_group (const TpsTableStep *step, gsize u)
     __builtin_prefetch (gradient + i);
 }
 
-/* To the last of the values that were added for group `u`. */
+/* Assigns the last of the values that were added for group `u`. */
 static void
 assign_row (const TpsTableStep *step, gsize u, const WorkingSpace *space)
 {
@@ -219,7 +218,7 @@ step_rows (const TpsTableStep *step, gsize begin, gsize end, gfloat *memory)
 {
   const TpsCpuGroups *groups = &step->groups;
   WorkingSpace space = divide_space (step, memory);
-  gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below it are free */
+  gint64 limit = step->turn != NULL ? 0 : G_MAXINT64; /* rows below it may be changed */
 
   tps_table_begin_updates (step->table);
   for (gsize u = begin; u < end; u++)
@@ -282,8 +281,8 @@ set_progress (const TpsTableStep *step)
     tps_table_set_progress (step->table, (TpsTableProgress) { step->lsn, step->number });
 }
 
-/* Beside the one before it, and the one after. Its progress is that of all steps up to it, so it
- * waits for the one before. */
+/* Runs in parallel with the step before it and the one after. Its progress covers all steps up to
+ * it, so it must wait for the step before. */
 static void
 run_beside_others (TpsTableStep *step)
 {

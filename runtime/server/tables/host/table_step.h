@@ -1,13 +1,12 @@
 /* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
 
-/* One step of a table: gradients of rows, in any order and with repeats, added up and given to the
- * optimizer.
+/* One step of a table: gradients of rows, in any order and with repeats, are added up and passed to
+ * the optimizer.
  *
- *   reserve()   the step's temporary space, by what may contribute at most
- *   begin()     the space is there
+ *   reserve()   the step's temporary space, by the greatest number of contributions
+ *   begin()     the space has been provided
  *   add_*()     contributions
- *   group()     finds equal rows; does not look at rows, so that it may come before the command's
- *               turn
+ *   group()     finds equal rows; does not read rows, so that it may come before the command's turn
  *   run()       changes rows
  */
 
@@ -19,8 +18,8 @@
 
 G_BEGIN_DECLS
 
-/* A row of a gradient whose other columns are 0: what the cells of a MAX gradient give to one row
- * of the table. */
+/* A row of a gradient whose other columns are 0: the contribution of the cells of a MAX gradient to
+ * one row of the table. */
 typedef struct
 {
   const gfloat *gradient; /* [bags, dim] */
@@ -28,7 +27,7 @@ typedef struct
   gsize n_cells;
 } TpsCellRow;
 
-/* What contributes to the step. Borrowed gradients stay where they are until tps_table_step_run()
+/* The contributions to the step. Borrowed gradients must stay in place until tps_table_step_run()
  * returns. */
 typedef struct
 {
@@ -38,12 +37,12 @@ typedef struct
   gsize n;
   gsize max_parts;
   gint64 *slots;            /* [capacity] */
-  gconstpointer *gradients; /* [capacity], each [dim]; NULL: the row of cells of this number */
-  TpsCellRow *cell_rows;    /* [capacity], or NULL: no contribution is one */
+  gconstpointer *gradients; /* [capacity], each [dim]; NULL: the row of cells with this number */
+  TpsCellRow *cell_rows;    /* [capacity], or NULL: there are no rows of cells */
   gfloat *weights;          /* [capacity], or NULL: all 1 */
   guint n_levels;           /* of the tree by which contributions are added */
   guint n_cell_levels;      /* the same for the cells of one column */
-  gfloat *wide;             /* [max_parts] working spaces, or NULL: rows are narrow */
+  gfloat *wide;             /* [max_parts] working spaces; NULL: rows are narrow */
   gpointer group_memory;
   struct
   {
@@ -56,19 +55,20 @@ typedef struct
   gboolean is_assignment;
   gint64 as_of_lsn;    /* of an assignment; 0 = none */
   gint64 lsn, number;  /* of the command, and of the step among those of the table */
-  const TpsTurn *turn; /* where another step may run beside it */
+  const TpsTurn *turn; /* if another step may run in parallel */
 } TpsTableStep;
 
-/* At most `capacity` contributions. Rows of cells are of gradients with `max_bags` bags at most; 0:
- * there are none. Takes no memory. */
+/* Reserves space for at most `capacity` contributions. Rows of cells are those of gradients with at
+ * most `max_bags` bags; 0: there are none. Allocates no memory. */
 void tps_table_step_reserve (TpsTableStep *step, TpsScratch *scratch, TpsTable *table,
                              TpsDType dtype, gsize capacity, gsize max_bags, gboolean has_weights,
                              TpsWorkerPool *workers);
-/* `scratch` is provided, and outlives the step. */
+/* `scratch` has been provided, and must outlive the step. */
 void tps_table_step_begin (TpsTableStep *step, const TpsScratch *scratch);
 
-/* The step is none of the optimizer: rows become what is added, of duplicates the last one, unless
- * they have changed after `as_of_lsn` (0 = in any case). It is not counted. */
+/* Makes the step an assignment instead of one of the optimizer: rows are set to the added values,
+ * duplicates to the last one, unless they have changed after `as_of_lsn` (0 = in any case). It is
+ * not counted. */
 void tps_table_step_assign (TpsTableStep *step, gint64 as_of_lsn);
 
 static inline void
@@ -81,20 +81,20 @@ tps_table_step_add (TpsTableStep *step, gint64 slot, gconstpointer gradient, gfl
   step->n++;
 }
 
-/* `row` is copied; what it points to is borrowed. */
+/* `row` is copied; the arrays to which it points are borrowed. */
 void tps_table_step_add_cells (TpsTableStep *step, gint64 slot, const TpsCellRow *row);
 
 void tps_table_step_group (TpsTableStep *step);
 
-/* After group(): whether it is short enough for one thread, so that the next one need not wait for
- * its end. */
+/* After group(): whether the step is short enough for one thread, so that the next one need not
+ * wait for its end. */
 gboolean tps_table_step_is_short (const TpsTableStep *step);
 
 /* Takes the step of command `lsn`. Contributions to a row are added in the order in which they
  * came, as a tree (runtime/device/backend.h); each product with a weight and each sum rounds once
- * to float. `turn`: of the push whose only step this is, where that may follow and be followed, on
- * this thread alone; NULL: no other step of the table runs, and workers may help. Lookups may run
- * beside it. */
+ * to float. `turn` must be given if this is the only step of a push that may follow and be
+ * followed; the step then runs on this thread alone. NULL: no other step of the table runs, and
+ * workers may help. Lookups may run at the same time. */
 void tps_table_step_run (TpsTableStep *step, gint64 lsn, const TpsTurn *turn,
                          TpsWorkerPool *workers);
 

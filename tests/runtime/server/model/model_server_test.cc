@@ -464,7 +464,7 @@ TEST_F (ModelServer, optionsAreChecked)
   EXPECT_THAT (refusal (), HasSubstr ("0 trainers"));
   options_.n_trainers = 3;
   options_.min_trainers = 4;
-  EXPECT_THAT (refusal (), HasSubstr ("4 trainers are to suffice"));
+  EXPECT_THAT (refusal (), HasSubstr ("min_trainers is 4, expected at most"));
   options_.min_trainers = 0;
   options_.round_timeout_ns = -1;
   EXPECT_THAT (refusal (), HasSubstr ("-1 ns"));

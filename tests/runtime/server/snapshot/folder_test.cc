@@ -189,7 +189,7 @@ TEST_F (Folders, NameWhatIsWrong)
   whole = file (table);
   file (table).resize (whole.size () - 1);
   EXPECT_EQ (restored (), "ABORTED " + folder + table
-                              + ": the file ends before its tensors do at offset "
+                              + ": the file ends before its tensors at offset "
                               + std::to_string (whole.size () - 1));
   file (table) = whole;
   file (table)[4096] ^= 1;

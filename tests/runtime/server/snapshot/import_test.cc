@@ -186,8 +186,7 @@ TEST (Import, BelievesNoHeader)
       bytes = whole;
     }
   EXPECT_GT (n_taken, 10);
-  EXPECT_EQ (import_into (server, disk, paths, spec),
-             "ALREADY_EXISTS table emb: there is one already");
+  EXPECT_EQ (import_into (server, disk, paths, spec), "ALREADY_EXISTS table emb already exists");
 }
 
 /* As torch.distributed.checkpoint writes them: a part of a tensor, with its offset. */

@@ -367,9 +367,10 @@ TEST (DeviceTables, AreTheSameTableWhereNoPlaceOrTheSameOneIsSaid)
   EXPECT_EQ (store.create (Spec ("emb", 10, 4)), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0")), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("cpu")),
-             "ALREADY_EXISTS table emb is there with another device: fake:0, not cpu");
-  EXPECT_EQ (store.create (Spec ("emb", 10, 4).on ("fake:0", true)),
-             "ALREADY_EXISTS table emb is there with another device: fake:0, not fake:0/host");
+             "ALREADY_EXISTS table emb already exists with another device: fake:0, not cpu");
+  EXPECT_EQ (
+      store.create (Spec ("emb", 10, 4).on ("fake:0", true)),
+      "ALREADY_EXISTS table emb already exists with another device: fake:0, not fake:0/host");
 }
 
 TEST (DeviceTables, WhatCannotBeIsRefusedAndSaysWhy)

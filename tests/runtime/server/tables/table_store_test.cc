@@ -125,11 +125,11 @@ TEST (TableStore, AnotherOfTheNameIsRefusedNamingWhatDiffers)
 
   ASSERT_EQ (store.create (Spec ("emb", 10, 4)), "");
   EXPECT_EQ (store.create (Spec ("emb", 10, 8)),
-             "ALREADY_EXISTS table emb is there with another dim: 4, not 8");
+             "ALREADY_EXISTS table emb already exists with another dim: 4, not 8");
   EXPECT_EQ (store.create (Spec ("emb", 20, 4)),
-             "ALREADY_EXISTS table emb is there with another rows: 10, not 20");
+             "ALREADY_EXISTS table emb already exists with another rows: 10, not 20");
   EXPECT_EQ (store.create (Spec ("emb", 10, 4).normal (5)),
-             "ALREADY_EXISTS table emb is there with another initializer.seed: 0, not 5");
+             "ALREADY_EXISTS table emb already exists with another initializer.seed: 0, not 5");
   EXPECT_TRUE (is_about (tps_table_store_get_bytes (store.get ()), 160));
 }
 

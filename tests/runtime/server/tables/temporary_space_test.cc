@@ -77,7 +77,7 @@ TEST (RowBytesOfACall, AreLimited)
   const Floats gradient (dim, 1.0f);
   const std::string refusal =
       "RESOURCE_EXHAUSTED 257 rows of table emb: the rows that one call names may have 1048576 bytes "
-      "together (--max-call-row-mib); make several calls of it";
+      "together (--max-call-row-mib); split the call";
   std::string before;
 
   ASSERT_EQ (store.create (Spec ("emb", 2, dim).normal (1)), "");

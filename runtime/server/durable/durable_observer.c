@@ -1,0 +1,58 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The observer of the sequencer: it appends commands to the log and releases them. */
+
+#include "runtime/server/durable/durable_private.h"
+
+#include "runtime/base/planted_bug.h"
+
+/* While the server recovers, services admit no requests, so all commands are those of the log. */
+static gboolean
+may_admit (gpointer user_data, gsize n_bytes, GError **error)
+{
+  TpsDurable *durable = user_data;
+
+  switch (tps_durable_get_phase (durable))
+    {
+    case TPS_DURABLE_RECOVERING:
+      return TRUE;
+    case TPS_DURABLE_FAILED:
+      return tps_durable_check (durable, error);
+    case TPS_DURABLE_LIVE:
+    case TPS_DURABLE_FULL:
+    case TPS_DURABLE_READ_ONLY:
+      break;
+    }
+  return tps_durable_check_log (durable, n_bytes, error);
+}
+
+static void
+release (gpointer user_data, gint64 lsn, const GError *error)
+{
+  g_autoptr (GError) lost = error != NULL ? tps_durable_new_read_only_error (error) : NULL;
+
+  TPS_PLANT ("log-error-ignored", g_clear_error (&lost));
+  tps_ordered_release (user_data, lost);
+}
+
+static void
+observe (gpointer user_data, TpsOrdered *ordered)
+{
+  TpsDurable *durable = user_data;
+  const TpsCommand *command = ordered->command;
+  TpsDurability durability = command->durability != 0 ? command->durability : durable->durability;
+
+  TPS_PLANT ("commit-as-interval", durability = TPS_DURABILITY_INTERVAL);
+  if (tps_durable_get_phase (durable) == TPS_DURABLE_RECOVERING)
+    tps_ordered_release (ordered, NULL);
+  else
+    tps_log_append (durable->log, command, durability, release, ordered);
+}
+
+void
+tps_durable_init_sequencer (TpsDurable *durable, TpsSequencerOptions *options)
+{
+  options->observe = observe;
+  options->may_admit = may_admit;
+  options->user_data = durable;
+}

@@ -1,0 +1,93 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* The structure of a TpsDurable. Internal to the files durable*.c of this folder. */
+
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/base/sync.h"
+#include "runtime/server/durable/data_folder.h"
+#include "runtime/server/durable/durable.h"
+#include "runtime/server/durable/durable_numbers.h"
+#include "runtime/server/durable/recovery.h"
+#include "runtime/server/durable/snapshot_thread.h"
+
+G_BEGIN_DECLS
+
+struct TpsDurable
+{
+  TpsDurability durability;
+  TpsDisk *disk;
+  gboolean owns_disk;
+  TpsDataFolder *folder;
+  TpsLog *log;
+  gchar *log_id;
+  TpsLogFeed *feed; /* NULL before the start */
+  TpsDurableTargets targets;
+  TpsDurableNumbers numbers;
+  guint collector; /* of numbers, from start() to stop(); 0 = none */
+  /* The one that the recovery begins with, then the newest one. The thread of snapshots changes it,
+   * under the lock. */
+  TpsSnapshotInfo snapshot;
+  atomic_bool is_writing_snapshot;
+  gchar *restore_from;  /* the folder of the snapshot that the server begins with; NULL = none */
+  gchar *import_folder; /* NULL = none */
+  guint snapshot_increments;
+  guint keep_snapshots;
+  TpsRecovery recovery;
+  TpsSnapshotThread snapshots; /* runs on the thread of the recovery, after it */
+  atomic_bool stops;
+  gboolean has_thread; /* only the thread that calls start() and stop() reads and changes it */
+  pthread_t thread;
+
+  /* Changed under the lock; read without it. FULL and READ_ONLY repeat the last answer of the log,
+   * which decides whether there is room and whether the disk works. */
+  atomic_int phase;
+  TpsMutex lock;
+  TpsCond changed;
+  GError *error; /* of the recovery, guarded by the lock */
+};
+
+/* -- durable_phase.c -- */
+
+/* The current phase. Takes no lock. */
+static inline TpsDurablePhase
+tps_durable_get_phase (TpsDurable *durable)
+{
+  return (TpsDurablePhase) atomic_load_explicit (&durable->phase, memory_order_acquire);
+}
+
+/* Enters `phase` if there is such a step from the current phase. `error` is the reason, borrowed;
+ * NULL = none. Thread: any. */
+void tps_durable_enter (TpsDurable *durable, TpsDurablePhase phase, const GError *error);
+
+/* Checks that the log can take `n_bytes` more, and enters the phase that follows. The recovery must
+ * have ended. Errors: RESOURCE_EXHAUSTED (full), UNAVAILABLE (read-only). */
+gboolean tps_durable_check_log (TpsDurable *durable, gsize n_bytes, GError **error);
+
+/* The error of requests after `error` has made the server read-only. */
+GError *tps_durable_new_read_only_error (const GError *error);
+
+/* -- durable_snapshots.c -- */
+
+/* Sets up automatic snapshots; tps_snapshot_thread_begin() begins them. */
+void tps_durable_init_snapshots (TpsDurable *durable, const TpsDurableOptions *options);
+
+/* The options of the next snapshot or restoration. They borrow from `durable`. */
+TpsSnapshotOptions tps_durable_get_snapshot_options (TpsDurable *durable);
+
+/* Writes a snapshot, then deletes the log and the snapshots that are no longer needed. Blocks.
+ * Errors: those of tps_snapshot_write(). Thread: the one of snapshots. */
+gboolean tps_durable_write_snapshot (TpsDurable *durable, gboolean is_incremental, GError **error);
+
+/* -- durable_start.c -- */
+
+/* Finds the newest snapshot and opens the log that follows it. Blocks. Errors: those of
+ * tps_log_open(), tps_snapshot_find() and tps_snapshot_locate(); ABORTED (the log ends before the
+ * snapshot). */
+gboolean tps_durable_open_state (TpsDurable *durable, const TpsDurableOptions *options,
+                                 GError **error);
+
+G_END_DECLS

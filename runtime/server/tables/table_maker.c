@@ -1,0 +1,98 @@
+/* Copyright The ThriftPS Authors. SPDX-License-Identifier: Apache-2.0 */
+
+/* Makes a table in the place that its specification names: memory, budget, lanes and numbers. */
+
+#include "runtime/server/tables/table_store_private.h"
+
+#include "runtime/base/error.h"
+#include "runtime/server/tables/table_snapshot.h"
+
+/* The lanes of a device, made on first use. They live as long as the store. */
+static TpsDeviceLanes *
+provide_lanes (TpsTableStore *store, TpsDevice *device)
+{
+  TpsDeviceLanes *lanes;
+
+  tps_mutex_lock (&store->making_lock);
+  lanes = g_hash_table_lookup (store->lanes, device);
+  if (lanes == NULL)
+    {
+      lanes = tps_device_lanes_new (device, store->answer_budget, store->kept_budget);
+      g_hash_table_insert (store->lanes, device, lanes);
+    }
+  tps_mutex_unlock (&store->making_lock);
+  return lanes;
+}
+
+/* The budget for the table's memory in the host: the tenant's or that of all tables. */
+static TpsBudget *
+find_budget (TpsTableStore *store, const TpsTableSpec *spec)
+{
+  TpsTenant *tenant = spec->tenant != NULL && store->quotas != NULL
+                          ? tps_quotas_find (store->quotas, spec->tenant)
+                          : NULL;
+  TpsBudget *budget = tenant != NULL ? tps_tenant_get_table_budget (tenant) : NULL;
+
+  return budget != NULL ? budget : store->budget;
+}
+
+static TpsTable *
+make_on_device (TpsTableStore *store, const TpsTableSpec *spec, const TpsTableOptions *options,
+                GError **error)
+{
+  TpsBudget *budget = spec->place.is_host_memory ? options->budget : store->device_budget;
+  TpsDevice *device;
+
+  if (spec->dtype != TPS_DTYPE_FLOAT32)
+    {
+      g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                   "spec.dtype: %s, tables on %s hold FLOAT32", tps_dtype_name (spec->dtype),
+                   spec->place.device);
+      return NULL;
+    }
+  device = store->find_device (spec->place.device, error);
+  if (device == NULL)
+    {
+      g_prefix_error (error, "spec.device: ");
+      return NULL;
+    }
+  return tps_table_new_on_device (spec, provide_lanes (store, device), budget, options, error);
+}
+
+TpsTable *
+tps_table_store_make_table (TpsTableStore *store, const TpsTableSpec *spec, gboolean is_unfilled,
+                            GError **error)
+{
+  TpsTableOptions options = { .budget = find_budget (store, spec),
+                              .workers = store->workers,
+                              .keeps_lsns = store->keeps_row_lsns,
+                              .is_unfilled = is_unfilled };
+  TpsTable *table = g_str_equal (spec->place.device, TPS_TABLE_STORE_HOST)
+                        ? tps_table_new (spec, &options, error)
+                        : make_on_device (store, spec, &options, error);
+
+  if (table != NULL)
+    table->numbers = tps_table_numbers_new (store->counters, &table->spec);
+  return table;
+}
+
+TpsTable *
+tps_table_store_make_restored (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  TpsTable *table = tps_table_store_make_table (store, spec, TRUE, error);
+
+  if (table != NULL && (table->spec.durability == 0 || store->durability == 0))
+    table->spec.durability = store->durability;
+  return table;
+}
+
+TpsTable *
+tps_table_store_make_unfilled (TpsTableStore *store, const TpsTableSpec *spec, GError **error)
+{
+  if (g_str_equal (spec->place.device, TPS_TABLE_STORE_HOST))
+    return tps_table_store_make_restored (store, spec, error);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "table %s: only tables in the host's memory are imported, and this one is on %s",
+               spec->name, spec->place.device);
+  return NULL;
+}
