@@ -7,8 +7,8 @@
 #include "plugin/wire/wire_failure.h"
 #include "runtime/base/error.h"
 
-/* Replies up to this size are sent whatever else their connection has not read: a command that took
- * effect must not look refused. */
+/* Replies up to this size are sent even if their connection has too many unread replies: a command
+ * that took effect must not look refused. */
 #define MAX_SMALL_BYTES 4096
 
 const gchar *

@@ -9,11 +9,11 @@ typedef struct
 {
   GList of_key;   /* in the queue of its key */
   GList of_owner; /* in the queue of its owner */
-  GList ended;    /* in the queue of those to be answered */
+  GList ended;    /* in the queue of waiters to be answered */
   guint64 id;
   gchar *key;
   TpsRendezvousWait wait;
-  GBytes *value; /* set when it is taken out to be answered */
+  GBytes *value; /* set when the waiter is taken out with a value */
 } Waiter;
 
 static gint
@@ -74,7 +74,7 @@ check_room (const TpsRendezvousWaiters *waiters, const gchar *key, gconstpointer
   return TRUE;
 }
 
-/* Takes over `table_key` where it is new and owned by the table. */
+/* Finds or creates the queue of a key. The table copies a text key. */
 static GQueue *
 ensure_queue (GHashTable *table, gconstpointer key, gboolean is_text)
 {
