@@ -6,8 +6,8 @@
 #include "runtime/base/sync.h"
 
 #define DEFAULT_MAX_SEGMENTS 256
-/* Each is a mapping, of which Linux lets a process have 65530 (vm.max_map_count): beyond that its
- * threads and its heap get none either. */
+/* Each segment is a mapping. Linux allows a process 65530 of them (vm.max_map_count), which its
+ * threads and its heap need too. */
 #define DEFAULT_MAX_IN_PROCESS 16384
 
 static atomic_uint n_in_process;
@@ -18,9 +18,9 @@ struct TpsSegmentBudget
   gsize max_bytes;
   guint max_segments;
   guint max_in_process;
-  TpsBufferPool *copies; /* may be NULL, both */
+  TpsBufferPool *copies; /* both may be NULL */
   TpsBudget *all;
-  TpsMutex lock; /* guards everything below */
+  TpsMutex lock; /* guards all fields below */
   gsize n_bytes;
   guint n_segments;
 };
@@ -125,7 +125,7 @@ release_in_server (TpsSegmentBudget *budget, gsize n_bytes)
   give_back_one_in_process ();
 }
 
-/* With the lock held. */
+/* The lock is held. */
 static gboolean
 check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
