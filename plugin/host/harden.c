@@ -16,8 +16,8 @@ typedef struct
 {
   ThriftProcessor parent;
   ThriftProcessor *inner;
-  ThriftMultiplexedProcessor *multiplexed; /* `inner`, where its routing is done here; borrowed */
-  TpsScannerOptions limits;                /* `bodies` is a reference */
+  ThriftMultiplexedProcessor *multiplexed; /* `inner`, if this object routes its calls; borrowed */
+  TpsScannerOptions limits;                /* `bodies` has a reference */
   guint max_elements;
   atomic_uint n_calls;
 } TpsHardenedProcessor;
@@ -31,7 +31,7 @@ G_DEFINE_TYPE (TpsHardenedProcessor, tps_hardened_processor, THRIFT_TYPE_PROCESS
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* A protocol to read the call from, the caller's, and the call. */
+/* Receives a call. Returns the protocol to read it from, owned by the caller. */
 static ThriftProtocol *
 receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **message, GError **error)
 {
@@ -59,8 +59,8 @@ receive (TpsHardenedProcessor *processor, ThriftProtocol *in, TpsMessage **messa
 
 /* ---- routing -------------------------------------------------------------------------------- */
 
-/* The processor for the message, borrowed, whose name becomes that of the method alone; NULL where
- * there is none. */
+/* Finds the processor for the message, borrowed; NULL = there is none. The message keeps only the
+ * method in its name. */
 static ThriftProcessor *
 route (const TpsHardenedProcessor *processor, TpsMessage *message)
 {
@@ -113,7 +113,7 @@ refuse_unknown_service (ThriftProtocol *out, const TpsMessage *message, GError *
 
 /* ---- processing ----------------------------------------------------------------------------- */
 
-/* Types that calls bring into being are repaired after calls 1, 2, 4, 8, ... */
+/* Repairs types that calls have registered, after calls 1, 2, 4, 8, ... */
 static void
 repair_new_types (TpsHardenedProcessor *processor)
 {
@@ -160,7 +160,7 @@ static gboolean
 handle (TpsHardenedProcessor *processor, TpsMessage *message, ThriftProtocol *in,
         ThriftProtocol *out, GError **error)
 {
-  g_autoptr (GObject) answers = NULL; /* where the answer is written */
+  g_autoptr (GObject) answers = NULL; /* the protocol for the reply */
   g_autoptr (TpsMessage) call = message;
   ThriftProcessor *target;
 
@@ -225,7 +225,7 @@ repair_service (gpointer name, gpointer processor, gpointer user_data)
   tps_repair_processor_class (processor);
 }
 
-/* A subclass of ThriftMultiplexedProcessor that routes in a way of its own keeps it. */
+/* A subclass of ThriftMultiplexedProcessor that overrides the routing keeps its own. */
 static ThriftMultiplexedProcessor *
 find_multiplexed (ThriftProcessor *processor)
 {

@@ -142,7 +142,7 @@ emit_message (Sink *sink, const TpsMessage *message)
   return ok && sink->cause == NULL;
 }
 
-/* A finished reply as a message. */
+/* Converts a finished reply to a message. */
 static TpsMessage *
 reread (TpsWriter *reply, GError **error)
 {

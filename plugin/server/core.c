@@ -81,8 +81,7 @@ tps_server_core_new (const TpsServerLimits *limits, const TpsBudgets *budgets, T
                                              tps_budget_get_max (budgets->shared));
   core->stopping_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                               "this server is shutting down");
-  tps_error_set_retry_after_ms (core->stopping_error,
-                                TPS_RETRY_AFTER_MS); /* the server may restart */
+  tps_error_set_retry_after_ms (core->stopping_error, TPS_RETRY_AFTER_MS); /* it may restart */
   return core;
 }
 

@@ -242,8 +242,7 @@ handle_read_log (TpsCall *call, gpointer durable)
   ReadLog *read;
 
   if (!may_wait (call, &error) || !tps_call_read_arguments (call, &arguments, &error)
-      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ,
-                                &error)) /* records concern all tables */
+      || !tps_call_check_table (call, NULL, TPS_RIGHT_READ, &error)) /* all tables' records */
     {
       tps_call_reply_error (call, error);
       return;

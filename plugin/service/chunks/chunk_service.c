@@ -81,8 +81,7 @@ tps_chunks_new (const TpsChunksOptions *options)
     chunks->access = tps_access_ref (options->access);
   chunks->closing_error = g_error_new_literal (TPS_ERROR, TPS_ERROR_UNAVAILABLE,
                                                "this server is shutting down");
-  tps_error_set_retry_after_ms (chunks->closing_error,
-                                TPS_RETRY_AFTER_MS); /* the server may restart */
+  tps_error_set_retry_after_ms (chunks->closing_error, TPS_RETRY_AFTER_MS); /* it may restart */
   chunks->replies = tps_budget_ref (store.budget);
   chunks->store = tps_transfer_store_new (&store);
   chunks->feeds = g_hash_table_new (NULL, NULL);
