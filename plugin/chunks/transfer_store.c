@@ -95,7 +95,7 @@ resume (Entry *entry, gint64 n_bytes, gint32 n_chunks, GError **error)
   if (entry->ended || !tps_transfer_is_of (entry->transfer, n_bytes, n_chunks))
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_ALREADY_EXISTS,
-                   "transfer %s is there with other numbers, or ending: choose a new name",
+                   "transfer %s exists with other numbers, or is ending: choose a new name",
                    tps_transfer_get_name (entry->transfer));
       return NULL;
     }
@@ -127,8 +127,8 @@ void
 tps_transfer_store_set_not_found (const TpsTransferStore *store, const gchar *name, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND,
-               "there is no transfer %s: never begun, ended, or without progress for %.3g s", name,
-               (gdouble) store->options.idle_ns / 1000000000);
+               "transfer %s does not exist: never begun, ended, or without progress for %.3g s",
+               name, (gdouble) store->options.idle_ns / 1000000000);
 }
 
 TpsTransfer *

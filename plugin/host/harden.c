@@ -141,7 +141,7 @@ run (TpsHardenedProcessor *processor, ThriftProcessor *target, TpsMessage *messa
     }
   if (failure == NULL)
     g_set_error_literal (&failure, TPS_ERROR, TPS_ERROR_INTERNAL,
-                         "the host's processor failed without saying why");
+                         "the host's processor failed without an error");
   g_propagate_error (error, failure);
   return FALSE;
 }
@@ -166,8 +166,8 @@ handle (TpsHardenedProcessor *processor, TpsMessage *message, ThriftProtocol *in
 
   if (call->kind != TPS_MESSAGE_CALL && call->kind != TPS_MESSAGE_ONEWAY)
     {
-      g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL, "a message of type %d is no call",
-                   (gint) call->kind);
+      g_set_error (error, TPS_ERROR, TPS_ERROR_PROTOCOL,
+                   "message type %d is neither a call (1) nor oneway (4)", (gint) call->kind);
       return FALSE;
     }
   answers = G_OBJECT (call->kind == TPS_MESSAGE_ONEWAY ? sink_new () : g_object_ref (out));

@@ -307,7 +307,7 @@ transport_read (TpsHostStream *stream, guint8 *dest, gsize n_bytes, GError **err
       stream->broken = TRUE;
       g_set_error (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST,
                    "cannot read from the connection: %s",
-                   cause != NULL ? cause->message : "the transport says no more");
+                   cause != NULL ? cause->message : "the transport gives no reason");
       return -1;
     }
   n = MIN (n, (gint32) n_asked);
@@ -338,7 +338,7 @@ read_some (TpsHostStream *stream, guint8 *dest, gsize n_bytes, gint64 deadline_n
     n = socket_read (stream, fd, dest, n_bytes,
                      earlier (deadline_after_ms (timeout_ms), deadline_ns),
                      between ? "no request came within the idle timeout"
-                             : "the rest of a message did not come in time",
+                             : "the rest of a message did not arrive in time",
                      error);
   if (n == 0)
     {
@@ -523,7 +523,7 @@ send_on_socket (TpsHostStream *stream, gint fd, const struct iovec *pieces, guin
           gint64 stalled_ns = deadline_after_ms (stream->options.stall_timeout_ms);
 
           if (!wait_ready (stream, fd, POLLOUT, earlier (stalled_ns, deadline_ns),
-                           "the peer does not read what it is sent", error))
+                           "the peer does not read", error))
             return FALSE;
         }
       else if (errno != EINTR)

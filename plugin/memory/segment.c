@@ -69,7 +69,7 @@ map (TpsSegmentUse use, gsize n_bytes, gint fd, gboolean writable, GError **erro
   if (data == MAP_FAILED)
     {
       g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                   "no mapping of %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
+                   "cannot map %" G_GSIZE_FORMAT " bytes of shared memory: %s", n_bytes,
                    g_strerror (errno));
       return NULL;
     }
@@ -124,7 +124,8 @@ static void
 refuse_file (gsize n_bytes, GError **error)
 {
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "no shared memory of %" G_GSIZE_FORMAT " bytes: %s", n_bytes, g_strerror (errno));
+               "cannot create shared memory of %" G_GSIZE_FORMAT " bytes: %s", n_bytes,
+               g_strerror (errno));
 }
 
 TpsSegment *

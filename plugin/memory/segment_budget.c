@@ -96,7 +96,7 @@ take_one_in_process (guint max, GError **error)
     return TRUE;
   atomic_fetch_sub_explicit (&n_in_process, 1, memory_order_relaxed);
   g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-               "all connections together have %u segments already, as many as there may be", max);
+               "all connections together have %u segments, which is the limit", max);
   return FALSE;
 }
 
@@ -131,11 +131,10 @@ check_connection (const TpsSegmentBudget *budget, gsize n_bytes, GError **error)
 {
   if (budget->n_segments >= budget->max_segments)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "this connection has %u segments already, as many as it may have",
-                 budget->n_segments);
+                 "this connection has %u segments, which is the limit", budget->n_segments);
   else if (n_bytes > budget->max_bytes - budget->n_bytes)
     g_set_error (error, TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
-                 "a segment of %" G_GSIZE_FORMAT " bytes besides %" G_GSIZE_FORMAT
+                 "a segment of %" G_GSIZE_FORMAT " bytes in addition to %" G_GSIZE_FORMAT
                  ": a connection may share %" G_GSIZE_FORMAT,
                  n_bytes, budget->n_bytes, budget->max_bytes);
   else

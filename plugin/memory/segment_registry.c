@@ -210,7 +210,8 @@ check_open (gsize n_bytes, TpsSegmentUse use, GError **error)
                  "a segment's use is %d, expected %d (REQUESTS) or %d (ANSWERS)", (gint) use,
                  TPS_SEGMENT_REQUESTS, TPS_SEGMENT_ANSWERS);
   else if (n_bytes == 0)
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a segment of no bytes");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "a segment must have at least 1 byte");
   else
     return TRUE;
   return FALSE;
@@ -285,7 +286,7 @@ open_segment (TpsSegmentRegistry *registry, Opening *opening, gint64 *id, TpsSeg
   if (!enter (registry, entry))
     {
       tps_segment_entry_unref (entry);
-      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has gone");
+      g_set_error_literal (error, TPS_ERROR, TPS_ERROR_UNAVAILABLE, "the connection has closed");
       return FALSE;
     }
   *id = new_id;
@@ -367,7 +368,7 @@ release_one (TpsSegmentRegistry *registry, gint64 id, GError **error)
   else if (entry->state == TPS_SEGMENT_STATE_REQUESTS)
     refuse_id (id, "is for requests: there is nothing to release", error);
   else if (!tps_segment_registry_move (registry, entry, TPS_SEGMENT_EVENT_RELEASE))
-    refuse_id (id, "is the server's already", error);
+    refuse_id (id, "belongs to the server already", error);
   else
     return TRUE;
   return FALSE;

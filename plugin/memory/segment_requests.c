@@ -205,7 +205,7 @@ check_size (gint64 n_bytes, gsize n_asked, GError **error)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                "the server opened a segment of %" G_GINT64_FORMAT " bytes where %" G_GSIZE_FORMAT
-               " were asked for",
+               " were requested",
                n_bytes, n_asked);
   return FALSE;
 }
@@ -274,7 +274,7 @@ add_opened (TpsSegmentPool *pool, gint64 id, TpsSegment *segment, GError **error
 {
   pool->open_out = FALSE;
   if (tps_segment_pool_is_down (pool))
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has gone");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_CONNECTION_LOST, "the connection has closed");
   else if (has_id (pool, id))
     g_set_error (error, TPS_ERROR, TPS_ERROR_INTERNAL,
                  "the server opened segment %" G_GINT64_FORMAT " twice", id);

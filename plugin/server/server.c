@@ -431,7 +431,8 @@ tps_server_start (TpsServer *server, GError **error)
       server->state = started ? STATE_RUNNING : STATE_STOPPED;
     }
   else
-    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "a server starts only once");
+    g_set_error_literal (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+                         "the server has been started before");
   tps_mutex_unlock (&server->lock);
   return started;
 }

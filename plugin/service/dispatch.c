@@ -134,7 +134,7 @@ add_services (TpsDispatcher *dispatcher, const TpsService *services, guint n_ser
     {
       if (find_service (dispatcher, services[i].name, strlen (services[i].name)) != NULL)
         {
-          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is there twice",
+          g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "service %s is given twice",
                        services[i].name);
           return FALSE;
         }
@@ -393,13 +393,13 @@ refuse_bodies (TpsCall *call, const TpsMessage *message)
   if (n_needed > message->pool_limit)
     error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                          "the call needs %" G_GSIZE_FORMAT " bytes for its tensors, but all calls "
-                         "together may have %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",
+                         "together may use %" G_GSIZE_FORMAT " in this server (--max-pending-mib)",
                          n_needed, message->pool_limit);
   else
     {
       error = g_error_new (TPS_ERROR, TPS_ERROR_RESOURCE_EXHAUSTED,
                            "no room for %" G_GSIZE_FORMAT
-                           " bytes: too much is waiting in this server",
+                           " bytes: the calls in this server use all memory for tensors",
                            message->n_bytes_refused);
       tps_error_set_retry_after_ms (error, TPS_RETRY_AFTER_MS);
     }

@@ -158,7 +158,7 @@ may_wait_for_key (TpsCall *call, const TpsRendezvousArguments *arguments, GError
     return TRUE;
   g_set_error (
       error, TPS_ERROR, TPS_ERROR_UNAVAILABLE,
-      "key %s is not there, and this server cannot wait: it serves one connection at a time",
+      "key %s does not exist, and this server cannot wait: it serves one connection at a time",
       arguments->key);
   return FALSE;
 }

@@ -204,7 +204,7 @@ tps_rendezvous_store_peek (TpsRendezvousStore *store, const gchar *key, GError *
       if (value != NULL)
         g_bytes_ref (value);
       else
-        g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s is not there", key);
+        g_set_error (error, TPS_ERROR, TPS_ERROR_NOT_FOUND, "key %s does not exist", key);
     }
   tps_mutex_unlock (&store->lock);
   return value;
@@ -257,7 +257,8 @@ parse_number (const gchar *key, GBytes *value, gint64 *number, GError **error)
   if (n_bytes > 0 && n_bytes < 32 && strlen (text) == n_bytes
       && g_ascii_string_to_signed (text, 10, G_MININT64, G_MAXINT64, number, NULL))
     return TRUE;
-  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT, "key %s holds no decimal number", key);
+  g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
+               "key %s: its value is not a decimal number", key);
   return FALSE;
 }
 

@@ -47,7 +47,7 @@ check_answer_index (const TpsTransfer *transfer, const TpsChunkLayout *layout, g
   if (index >= 0 && index < layout->n_chunks)
     return TRUE;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "index is %d: the answer of transfer %s has %d chunks", index,
+               "index %d: the reply of transfer %s has %d chunks", index,
                tps_transfer_get_name (transfer), layout->n_chunks);
   return FALSE;
 }
@@ -93,7 +93,7 @@ find_answered (TpsChunks *chunks, TpsCall *call, const gchar *name, GError **err
   if (transfer == NULL || state == TPS_TRANSFER_ANSWERED)
     return transfer;
   g_set_error (error, TPS_ERROR, TPS_ERROR_INVALID_ARGUMENT,
-               "transfer %s has no answer yet: it is %s", name, tps_transfer_state_name (state));
+               "transfer %s has no reply yet: it is %s", name, tps_transfer_state_name (state));
   return NULL;
 }
 
